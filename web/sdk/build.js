@@ -9,7 +9,6 @@ import { build } from "vite";
 const here = import.meta.dirname;
 export const ENTRIES = ["thalweg", "arrow", "deltas", "forever-frame", "worker", "worker-host"];
 
-/** Returns the folder of a build dependency. */
 const folder = (name) => dirname(createRequire(import.meta.url).resolve(`${name}/package.json`));
 /** Licences of bundled code, which must be included in the file. */
 const LICENCES = { arrow: `/*! @uwdata/flechette\n\n${readFileSync(join(folder("@uwdata/flechette"), "LICENSE"))}*/` };

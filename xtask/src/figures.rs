@@ -36,7 +36,6 @@ pub(crate) struct Problem {
     pub(crate) what: String,
 }
 
-/// Writes every block of the working tree.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let tree = Tree::read()?;
     let mut code = ExitCode::SUCCESS;

@@ -68,12 +68,10 @@ impl Tree {
         fs::write(format!("{}/{path}", self.root), text)
     }
 
-    /// Returns every text file and its text.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|(path, file)| Some((path.as_str(), file.text.as_deref()?)))
     }
 
-    /// Returns every Rust file and its text.
     pub(crate) fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts().filter(|(path, _)| path.ends_with(".rs"))
     }

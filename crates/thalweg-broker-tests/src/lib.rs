@@ -19,8 +19,7 @@ pub mod suite;
 pub use node::{Call, Caller, Node};
 pub use suite::Rig;
 
-/// Makes a test of each case of the suite. `$rig` is a closure that returns a fresh rig, or `None` if this machine
-/// cannot run it.
+/// Makes a test of each case of the suite. `$rig` is a closure that returns a fresh rig, or `None` if this machine cannot run it.
 #[macro_export]
 macro_rules! conformance {
     ($rig:expr) => {

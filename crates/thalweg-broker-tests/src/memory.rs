@@ -23,7 +23,6 @@ const TICKET_LIFE: Duration = Duration::from_secs(30);
 /// The number of undelivered records from which on a server is behind.
 const BEHIND_RECORDS: usize = 64;
 
-/// The records and tickets, which the servers share.
 #[derive(Debug)]
 struct Log {
     /// The pattern of each stream, and whether it has value topics.
@@ -51,13 +50,11 @@ impl Log {
     }
 }
 
-/// The broker, as one server has it.
 #[derive(Debug)]
 struct MemoryBroker {
     log: watch::Sender<Log>,
     /// The epoch when the server started.
     epoch: Epoch,
-    /// The server follows from this offset on.
     from: Offset,
 }
 

@@ -79,7 +79,6 @@ impl<B> Clone for Caller<B> {
 struct Recorder {
     calls: Sender<Call>,
     is_ready: Arc<AtomicBool>,
-    /// Deliveries that the broker waits for.
     delivering: Arc<AtomicUsize>,
     /// The number of records that the server still takes.
     records_taken: watch::Sender<u64>,
@@ -124,10 +123,7 @@ fn text(content: &Content) -> String {
 }
 
 impl<B: Broker> Node<B> {
-    /// Opens a broker in a runtime of its own, and follows it.
-    ///
-    /// # Errors
-    /// The broker's.
+    /// Opens a broker in a runtime of its own, and follows it, or returns the broker's error.
     pub fn start<O: Future<Output = Result<B, String>> + Send + 'static>(
         open: O,
     ) -> Result<Self, String> {
@@ -135,9 +131,6 @@ impl<B: Broker> Node<B> {
     }
 
     /// Starts a node as [`Self::start`] does; whether it takes records is set as by [`Self::take_records`].
-    ///
-    /// # Errors
-    /// The broker's.
     pub fn start_with<O: Future<Output = Result<B, String>> + Send + 'static>(
         open: O,
         takes_records: bool,
@@ -183,10 +176,7 @@ impl<B: Broker> Node<B> {
         self.caller.clone()
     }
 
-    /// Appends events to a topic, and waits for the answer.
-    ///
-    /// # Errors
-    /// The broker's.
+    /// Appends events to a topic, and waits for the answer, which may be the broker's error.
     pub fn append(
         &self,
         topic: &str,
@@ -196,10 +186,7 @@ impl<B: Broker> Node<B> {
         answer(&self.caller.start_append(self.record(topic, of_events(events), key), None))
     }
 
-    /// Appends a record to a topic; with `newest`, only if that is the topic's newest record.
-    ///
-    /// # Errors
-    /// The broker's.
+    /// Appends a record to a topic; with `newest`, only if that is the topic's newest record. Returns the broker's answer.
     pub fn append_content(
         &self,
         topic: &str,
@@ -364,10 +351,7 @@ impl<B: Broker> Caller<B> {
         answer
     }
 
-    /// Reads a range, or the newest record.
-    ///
-    /// # Errors
-    /// The broker's.
+    /// Reads a range, or the newest record, or returns the broker's error.
     pub fn read(&self, range: ReadRange, is_newest: bool) -> Result<ReadPage, Unreadable> {
         let broker = Arc::clone(&self.broker);
         self.wait(async move {
@@ -379,10 +363,7 @@ impl<B: Broker> Caller<B> {
         .unwrap_or(Err(Unreadable))
     }
 
-    /// Keeps a ticket.
-    ///
-    /// # Errors
-    /// The broker's; `Unavailable` if it keeps no tickets.
+    /// Keeps a ticket, or returns the broker's error: `Unavailable` if it keeps no tickets.
     pub fn keep(&self, ticket: TicketDigest, holder: &str) -> Result<(), TicketError> {
         let (broker, holder) = (Arc::clone(&self.broker), holder.to_owned());
         self.wait(async move {
@@ -394,10 +375,7 @@ impl<B: Broker> Caller<B> {
         .unwrap_or(Err(TicketError::Unknown))
     }
 
-    /// Redeems a ticket.
-    ///
-    /// # Errors
-    /// As [`Self::keep`].
+    /// Redeems a ticket. Errors are those of [`Self::keep`].
     pub fn redeem(&self, ticket: TicketDigest) -> Result<Option<String>, TicketError> {
         let broker = Arc::clone(&self.broker);
         self.wait(async move {

@@ -58,25 +58,24 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Appends a record to its topic.
     ///
-    /// - `Ok`: the record is stored as durably as the broker is configured, and survives a crash. All followers
-    ///   of the stream get it exactly once, at [`Stored::first`] and the following offsets, also those that start
-    ///   or reconnect later, until it is trimmed. A record appended after this answer has a larger offset.
-    /// - [`AppendError::Unknown`]: the record may be stored, or may still be stored. With a key the caller may
-    ///   append it again.
+    /// - `Ok`: the record is stored as durably as the broker is configured, and survives a crash. All followers of the stream get
+    ///   it exactly once, at [`Stored::first`] and the following offsets, also those that start or reconnect later, until it is
+    ///   trimmed. A record appended after this answer has a larger offset.
+    /// - [`AppendError::Unknown`]: the record may be stored, or may still be stored. With a key the caller may append it again.
     /// - Any other error: the record is not stored and never will be by this call.
     ///
     /// After a crash before the answer the caller knows as much as after `Unknown`.
     ///
     /// **Events** of a record get consecutive offsets in their order, all or none of them.
     ///
-    /// **With a key** the record has one event. The broker remembers keys for at least five minutes, across crashes,
-    /// for all servers. An append with the same key, topic and event is not stored a second time: the answer has
-    /// the first offset and [`Stored::is_repetition`], even if the event was trimmed since. The same key with another
-    /// event is [`AppendError::KeyReused`]. Two appends with the same key in flight at a time store one record.
+    /// **With a key** the record has one event. The broker remembers keys for at least five minutes, across crashes, for all
+    /// servers. An append with the same key, topic and event is not stored a second time: the answer has the first offset and
+    /// [`Stored::is_repetition`], even if the event was trimmed since. The same key with another event is
+    /// [`AppendError::KeyReused`]. Two appends with the same key in flight at a time store one record.
     /// [`IdempotencyKeys`](crate::IdempotencyKeys) does this for a broker that reads its own records when it starts.
     ///
-    /// **An end** ([`Content::End`](crate::Content::End)) makes earlier records of its topic unreadable at once; the
-    /// broker may remove them. Records after the end belong to another topic of the same name.
+    /// **An end** ([`Content::End`](crate::Content::End)) makes earlier records of its topic unreadable at once; the broker may
+    /// remove them. Records after the end belong to another topic of the same name.
     fn append(&self, append: Append) -> impl Future<Output = Result<Stored, AppendError>> + Send;
 
     /// Reads records of a topic, the oldest first, including those that were delivered.
@@ -113,9 +112,8 @@ pub trait Broker: Send + Sync + 'static {
     /// Runs until it cannot continue, and returns the reason in one sentence. The server ends then.
     fn follow<F: Follower>(&self, follower: F) -> impl Future<Output = String> + Send;
 
-    /// Appends under a condition, if the broker can.
-    ///
-    /// Without this capability each server fetches documents for itself, and only events close windows of queries.
+    /// Appends under a condition, if the broker can. Without this capability each server fetches documents for itself, and only
+    /// events close windows of queries.
     fn compare_and_set(&self) -> Option<&dyn CompareAndSet> {
         None
     }
@@ -128,12 +126,11 @@ pub trait Broker: Send + Sync + 'static {
 
 /// Appends that depend on the newest record of a topic.
 pub trait CompareAndSet: Sync {
-    /// Appends a record if the newest record of its topic, an end or a pause included, has its first offset at
-    /// `newest`; 0 if the topic must have none.
+    /// Appends a record if the newest record of its topic, an end or a pause included, has its first offset at `newest`; 0 if the
+    /// topic must have none.
     ///
-    /// At most one of several concurrent calls with the same `newest`, on all servers, stores its record. After a crash
-    /// before the answer the outcome is unknown, and the same call again is safe: it stores no record if the first call
-    /// did.
+    /// At most one of several concurrent calls with the same `newest`, on all servers, stores its record. After a crash before
+    /// the answer the outcome is unknown, and the same call again is safe: it stores no record if the first call did.
     ///
     /// # Errors
     /// As [`Broker::append`], and [`AppendError::Outdated`].

@@ -8,7 +8,6 @@ pub trait BrokerCounts: fmt::Debug + Send + Sync {
     fn families(&self) -> Vec<Family>;
 }
 
-/// The metrics of a broker that has none.
 #[derive(Debug)]
 pub(crate) struct NoCounts;
 

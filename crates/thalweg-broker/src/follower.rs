@@ -9,9 +9,8 @@ pub trait Follower: Clone + Send + Sync + 'static {
     /// Takes a record. Waits while the server is busy; the broker then stops reading (backpressure).
     fn deliver(&self, delivery: Delivery) -> impl Future<Output = ()> + Send;
 
-    /// Reports that a stream has another epoch, or, with the same epoch, that records before `from` were trimmed before
-    /// they were delivered. Records from `from` on follow. The server announces a gap to subscribers of all topics of
-    /// the stream.
+    /// Reports that a stream has another epoch, or, with the same epoch, that records before `from` were trimmed before they were
+    /// delivered. Records from `from` on follow. The server announces a gap to subscribers of all topics of the stream.
     fn restarted(
         &self,
         stream: usize,

@@ -12,12 +12,10 @@ use crate::{Append, AppendError, Content, Stored};
 /// The minimum time for which a broker remembers a key. A publisher retries an append for this long at most.
 pub const KEY_LIFE: Duration = Duration::from_secs(300);
 
-/// The idempotency keys of a broker's topics, each with its record. Holds the events with keys of the last five
-/// minutes.
+/// The idempotency keys of a broker's topics, each with its record. Holds the events with keys of the last five minutes.
 #[derive(Debug, Default)]
 pub struct IdempotencyKeys {
     by_key: HashMap<(Topic, Vec<u8>), Remembered>,
-    /// The keys in the order of their times.
     oldest: VecDeque<(Topic, Vec<u8>)>,
     /// The time of the newest record, in ms since 1970.
     newest_ms: i64,

@@ -7,17 +7,13 @@ use crate::{
     Stored, Unreadable,
 };
 
-/// The records of all streams of a broker, in memory, with one epoch and one order.
-///
-/// A broker that stores records elsewhere as well writes between [`Self::answer`] and [`Self::push`], and pushes what
-/// it has stored when it starts.
+/// The records of all streams of a broker, in memory, with one epoch and one order. A broker that stores records elsewhere as
+/// well writes between [`Self::answer`] and [`Self::push`], and pushes what it has stored when it starts.
 #[derive(Debug)]
 pub struct RecordLog {
     epoch: Epoch,
     records: Vec<Delivery>,
-    /// The offset of the next record.
     head: Offset,
-    /// Records before this offset were trimmed.
     stored_from: Offset,
     keys: IdempotencyKeys,
     spacing: u64,

@@ -11,8 +11,7 @@ pub struct LogThrottle {
 }
 
 impl LogThrottle {
-    /// Counts `count` occurrences at `now_us` (µs of a monotonic clock). Returns the number of occurrences since the
-    /// last line if a line is due.
+    /// Counts `count` occurrences at `now_us` (µs, monotonic). Returns the number since the last line, if a line is due.
     pub fn take(&mut self, count: u64, now_us: u64) -> Option<u64> {
         self.unlogged += count;
         let is_due = self.last_us.is_none_or(|last| now_us.saturating_sub(last) >= INTERVAL_US);

@@ -33,8 +33,7 @@ pub struct ReadPage {
     pub is_whole: bool,
     /// Older records cannot be read: they were trimmed, or belong to a topic of this name that has ended.
     pub stored_from: Offset,
-    /// The first offset of the newest record that is on the page or, if it is newer, of the topic's end; 0 if there is
-    /// neither.
+    /// The first offset of the newest record that is on the page or, if it is newer, of the topic's end; 0 if there is neither.
     pub newest: Offset,
     /// Offsets from this one on were not assigned yet when the page was read.
     pub head: Offset,

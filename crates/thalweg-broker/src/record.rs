@@ -46,9 +46,8 @@ impl Content {
         }
     }
 
-    /// Returns the content as one line of text without a line feed, for a broker that stores bytes: `events`, the time
-    /// of storing in ms since 1970, and each event; `paused` and the ms; or `ended` and the code. Tabs separate
-    /// them.
+    /// Returns the content as one line of text without a line feed, for a broker that stores bytes: `events`, the time of storing
+    /// in ms since 1970, and each event; `paused` and the ms; or `ended` and the code. Tabs separate them.
     pub fn to_line(&self) -> Vec<u8> {
         match self {
             Self::Events(payloads) => {
@@ -150,8 +149,7 @@ pub enum AppendError {
     Unknown,
     /// An earlier append had the same key and another event.
     KeyReused,
-    /// The record is not stored, because the newest record of the topic is not the expected one. Holds its first offset
-    /// if that is known; 0 if the topic has no record.
+    /// The record is not stored: the topic's newest record is not the expected one. Holds its first offset, if known; 0 if none.
     Outdated(Option<Offset>),
     /// The record is not stored and never will be; the reason is one sentence.
     Refused(String),

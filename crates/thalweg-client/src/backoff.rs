@@ -9,7 +9,6 @@ use crate::limits::{
     BACKOFF_FIRST, BACKOFF_MAX, BACKOFF_SOON, RETRY_AFTER_JITTER, RETRY_AFTER_MAX, SHORT_LIFE,
 };
 
-/// The delays between attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     /// Successive connections that lived for less than [`SHORT_LIFE`].

@@ -11,7 +11,6 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{Error, Transport, ending::Ending, exchange::Exchange};
 
-/// A subscription's connection.
 #[derive(Debug)]
 pub(crate) struct Carrier {
     kind: Kind,
@@ -27,14 +26,11 @@ enum Kind {
     Socket(socket::Socket),
 }
 
-/// An input from the server.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// A whole message.
     Message(String),
     /// A part of a message, or a heartbeat.
     Something,
-    /// The end of the connection.
     Ended(Ending),
 }
 
@@ -81,7 +77,6 @@ impl Carrier {
         }
     }
 
-    /// Closes the connection.
     pub(crate) async fn leave(self) {
         if let Kind::Socket(socket) = self.kind {
             socket.leave().await;

@@ -34,8 +34,7 @@ pub(crate) struct Keys {
 
 impl Client {
     /// Returns a client of the server at `url`: `http`, `https`, `ws` or `wss`. The path may name a topic, as in
-    /// `http://127.0.0.1:8080/v1/topics/cars`, which [`Self::topic`] then returns. The client connects with its first
-    /// request.
+    /// `http://127.0.0.1:8080/v1/topics/cars`, which [`Self::topic`] then returns. The client connects with its first request.
     ///
     /// # Errors
     /// [`Error::Url`], [`Error::Topic`], [`Error::Token`], [`Error::Certificates`].

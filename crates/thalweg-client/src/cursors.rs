@@ -12,7 +12,6 @@ use crate::{
     update::{Connected, Events, Gap, GapReason, TopicEnd, Update},
 };
 
-/// The cursors of a subscription's topics, in their order.
 #[derive(Debug)]
 pub(crate) struct Cursors {
     topics: Vec<Cursor>,
@@ -24,7 +23,6 @@ struct Cursor {
     at: StartAt,
     /// Whether the server has confirmed the subscription on this connection.
     is_confirmed: bool,
-    /// The newest version of a value topic.
     document: Option<Document>,
     /// Whether the topic is known to be a log.
     is_log: bool,
@@ -33,7 +31,6 @@ struct Cursor {
 }
 
 impl Cursors {
-    /// Returns cursors at their start.
     pub(crate) fn new(topics: Vec<Topic>, from: StartAt) -> Self {
         let at_start = |topic| Cursor {
             topic,
@@ -70,20 +67,16 @@ impl Cursors {
         }
     }
 
-    /// Returns whether all topics have ended.
     pub(crate) fn have_ended(&self) -> bool {
         self.topics.is_empty()
     }
 
-    /// Returns whether all topics are confirmed.
     pub(crate) fn are_confirmed(&self) -> bool {
         self.topics.iter().all(|cursor| cursor.is_confirmed)
     }
 
-    /// Handles a message about a topic (`text` unchanged) and appends its new parts. Returns any other message.
-    ///
-    /// # Errors
-    /// One clause, for a message about a topic without a subscription.
+    /// Handles a message about a topic (`text` unchanged) and appends its new parts. Returns any other message. Fails with one
+    /// clause for a message about a topic without a subscription.
     pub(crate) fn receive(
         &mut self,
         text: String,

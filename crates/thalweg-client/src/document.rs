@@ -5,7 +5,6 @@ use thalweg_wire::Position;
 
 use crate::patch;
 
-/// A version and its position.
 #[derive(Debug)]
 pub(crate) struct Document {
     position: Position,
@@ -20,7 +19,6 @@ enum Content {
 }
 
 impl Document {
-    /// Returns a whole version.
     pub(crate) fn new(position: Position, text: &str) -> Self {
         Self { position, content: Content::Text(text.to_owned()) }
     }
@@ -30,10 +28,7 @@ impl Document {
         self.position == position
     }
 
-    /// Applies a patch (RFC 6902) that leads to `position`; returns the document.
-    ///
-    /// # Errors
-    /// One clause, if the patch does not apply. The document is then unusable.
+    /// Applies a patch (RFC 6902) that leads to `position`; returns the document. After an error, one clause, it is unusable.
     pub(crate) fn patch(&mut self, position: Position, patch: &str) -> Result<String, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("a patch does not apply: {error}");
         if let Content::Text(text) = &self.content {

@@ -2,14 +2,11 @@
 
 use thalweg_wire::close;
 
-/// The end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The server closed the connection.
     Close {
-        /// Close code.
         code: u16,
-        /// The server's phrase.
         reason: String,
         /// The server's advice; a WebSocket's close frame has none.
         reconnect: Option<bool>,
@@ -21,7 +18,6 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// Returns whether the client reconnects.
     pub(crate) fn reconnects(&self) -> bool {
         match self {
             Self::Answered | Self::Cut(_) => true,
@@ -29,7 +25,6 @@ impl Ending {
         }
     }
 
-    /// Returns the reason as one clause.
     pub(crate) fn why(&self) -> String {
         match self {
             Self::Answered => "the poll was answered".to_owned(),

@@ -28,8 +28,7 @@ pub enum Error {
     /// The token has characters that a header cannot hold. From [`crate::Client::new`].
     #[error("a token has visible ASCII characters only: remove quotes and line breaks")]
     Token,
-    /// The certificates of [`crate::Options::cacert`] or of the machine are unreadable or invalid. From
-    /// [`crate::Client::new`].
+    /// The certificates of [`crate::Options::cacert`] or of the machine are unreadable or invalid. From [`crate::Client::new`].
     #[error("{0}")]
     Certificates(String),
     /// The server's certificate is not trusted. Name its authority in [`crate::Options::cacert`].
@@ -110,7 +109,6 @@ impl Error {
         }
     }
 
-    /// Returns the wait that the server or a proxy asks for.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused(refusal) => refusal.retry_after,

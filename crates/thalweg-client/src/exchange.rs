@@ -21,7 +21,6 @@ use crate::{
     tls,
 };
 
-/// The way to one server.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) server: Server,
@@ -160,7 +159,6 @@ pub(crate) async fn success(answer: Response<Incoming>) -> Result<Response<Incom
     Err(refusal(answer).await.into())
 }
 
-/// Returns the refusal in an answer.
 pub(crate) async fn refusal(answer: Response<Incoming>) -> Refusal {
     let status = answer.status().as_u16();
     let retry_after = retry_after(answer.headers(), SystemTime::now());

@@ -9,7 +9,6 @@ pub(crate) use unread::Malformed;
 
 use crate::Transport;
 
-/// Splits bytes into messages.
 #[derive(Debug)]
 pub(crate) enum Deframer {
     Lines(lines::Lines),
@@ -35,7 +34,6 @@ impl Deframer {
         }
     }
 
-    /// Returns the next whole message, if complete.
     pub(crate) fn next(&mut self) -> Result<Option<String>, Malformed> {
         match self {
             Self::Lines(lines) => lines.next(),
@@ -67,7 +65,6 @@ mod tests {
         messages
     }
 
-    /// Writes messages in the transport's format.
     fn written(format: Format, texts: &[String]) -> Vec<u8> {
         let topic: Topic = "cars".parse().unwrap();
         let position: thalweg_wire::Position = "9f.7".parse().unwrap();

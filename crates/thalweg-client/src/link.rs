@@ -23,7 +23,6 @@ use tokio_rustls::{
 
 use crate::{Error, Http, limits::CONNECT_WAIT, target::Server, tls};
 
-/// A request's body.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// A connection. It lives as long as this handle and its answers.
@@ -124,7 +123,6 @@ impl Link {
         answer.map_err(|error| cut(&error))
     }
 
-    /// Returns whether the connection takes another request.
     pub(crate) fn is_open(&self) -> bool {
         match self {
             Self::Http1(sender) => !sender.is_closed(),

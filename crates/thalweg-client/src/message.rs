@@ -45,22 +45,16 @@ pub(crate) enum Message {
     Other,
 }
 
-/// The content of a version.
 #[derive(Debug)]
 pub(crate) enum Content {
     /// None: the message confirms the subscription.
     Nothing,
-    /// Its place in the text.
     Document(Range<usize>),
-    /// A JSON Patch.
     Patch(String),
 }
 
 impl Message {
-    /// Parses a message.
-    ///
-    /// # Errors
-    /// One clause with the problem.
+    /// Parses a message, or returns the problem as one clause.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let incoming =
             Incoming::parse(text).map_err(|error| format!("invalid message: {error}"))?;

@@ -66,8 +66,7 @@ pub struct Subscribe {
     pub transport: Option<Transport>,
     /// The policy when the subscription falls behind the history.
     pub policy: Policy,
-    /// The least time between two sends of a topic; events in between come together. Zero sends at once. At most five
-    /// minutes.
+    /// The least time between two sends of a topic; events in between come together. Zero sends at once. At most five minutes.
     pub interval: Duration,
     /// A query whose rows to subscribe to; its topic comes from [`crate::Client::explain`].
     pub query: Option<String>,

@@ -16,11 +16,8 @@ struct Operation {
     value: Value,
 }
 
-/// Applies a patch to a document.
-///
-/// # Errors
-/// One clause: the patch is invalid, an operation does not apply, or it is too much work. The document is then
-/// unusable.
+/// Applies a patch to a document. Fails with one clause if the patch is invalid, an operation does not apply, or it is too much
+/// work: the document is then unusable.
 pub(crate) fn apply(document: &mut Value, patch: &str) -> Result<(), String> {
     let operations: Vec<Operation> =
         serde_json::from_str(patch).map_err(|error| error.to_string())?;
@@ -114,7 +111,6 @@ impl Patching<'_> {
     }
 }
 
-/// Returns the depth of a pointer.
 fn depth(pointer: &str) -> usize {
     pointer.bytes().filter(|byte| *byte == b'/').count()
 }

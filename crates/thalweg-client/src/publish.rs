@@ -133,7 +133,6 @@ impl Client {
     }
 }
 
-/// Parses a successful answer.
 pub(crate) fn answer<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     serde_json::from_slice(body)
         .map_err(|error| Error::InvalidAnswer(format!("the answer is invalid ({error})")))

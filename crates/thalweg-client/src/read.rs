@@ -146,12 +146,11 @@ impl Client {
         Ok(Explanation { topic, text })
     }
 
-    /// Sends a command once, a JSON object of `docs/reference/http.md`, "Commands", and returns its answer as JSON.
-    /// `subscribe` and `unsubscribe` do not exist here: a subscription belongs to a connection.
+    /// Sends a command once, a JSON object of `docs/reference/http.md`, "Commands", and returns its answer as JSON. `subscribe`
+    /// and `unsubscribe` do not exist here: a subscription belongs to a connection.
     ///
     /// # Errors
-    /// A refusal, or no connection. After a disconnection the client does not know whether the server executed the
-    /// command.
+    /// A refusal, or no connection. After a disconnection the client does not know whether the server executed the command.
     pub async fn command(&self, command: &str) -> Result<String, Error> {
         let path = self.exchange.server.path("/v1/commands");
         let ask = Ask::post(path, "application/json", command.to_owned().into());

@@ -56,7 +56,6 @@ pub struct Subscription {
     polls: Backoff,
     /// The time of the first update on the current connection, or in the current series of polls.
     first_update: Option<Instant>,
-    /// The start of the connection.
     begun: Instant,
     /// Whether the connection has delivered an update.
     has_delivered: bool,
@@ -195,8 +194,7 @@ impl Subscription {
         self.reconnect_later(None, ending.why());
     }
 
-    /// Polls again. If the server answered at once and without events, the client waits first, so that it does not poll
-    /// in a tight loop.
+    /// Polls again. If the server answered at once and without events, the client waits first: it must not poll in a tight loop.
     fn poll_again(&mut self) {
         let is_early = !self.has_delivered && self.begun.elapsed() < SHORT_LIFE;
         let delay = if is_early {

@@ -7,7 +7,6 @@ use thalweg_wire::{StartAt, Topic};
 
 use crate::{Error, Subscribe, Transport};
 
-/// The remedy for a wrong URL.
 const URL_FORM: &str = "write it as http://127.0.0.1:8080 or https://host.name";
 
 /// A server: the part of a URL before `/v1`.
@@ -60,12 +59,10 @@ impl Server {
         format!("{}{path}", self.prefix)
     }
 
-    /// Returns the path of a topic.
     pub(crate) fn topic_path(&self, topic: &Topic) -> String {
         self.path(&format!("/v1/topics/{}", topic.to_path()))
     }
 
-    /// Returns the path that explains a query.
     pub(crate) fn explanation(&self, text: &str) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.append_pair("explain", text);
@@ -133,7 +130,6 @@ fn with_scheme(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns a cursor's text in a query.
 pub(crate) fn cursor_text(cursor: StartAt) -> String {
     let mut text = Vec::new();
     cursor.write(&mut text);

@@ -21,14 +21,12 @@ pub enum Update {
     /// Missing events. This comes before the events that follow the gap. A caller that builds a state from events must
     /// rebuild it, for instance with [`crate::Client::read`].
     Gap(Gap),
-    /// A topic has ended; others continue. After the last one [`crate::Subscription::next`] returns
-    /// [`crate::Error::Ended`].
+    /// A topic has ended; others continue. After the last one [`crate::Subscription::next`] returns [`crate::Error::Ended`].
     Ended(TopicEnd),
     /// The connection has ended or failed. The subscription reconnects by itself and resumes. No action is needed.
     Disconnected(Disconnected),
-    /// The server has ended the subscription and advises against reconnecting, for instance after a protocol error.
-    /// From then on [`crate::Subscription::next`] returns [`crate::Error::Ended`]. Refusals are errors of `next`
-    /// instead.
+    /// The server has ended the subscription and advises against reconnecting, for instance after a protocol error. From then on
+    /// [`crate::Subscription::next`] returns [`crate::Error::Ended`]. Refusals are errors of `next` instead.
     Closed(Closed),
 }
 
@@ -88,8 +86,7 @@ pub enum GapReason {
     /// The subscriber fell behind the history while connected: read faster, ask for an `interval`, or increase the
     /// server's retention.
     Slow,
-    /// The cursor was older than the history when the subscription began or resumed: the client was disconnected for
-    /// too long.
+    /// The cursor was older than the history when the subscription began or resumed: the client was disconnected for too long.
     Trimmed,
     /// The stream has another epoch than the cursor: the server has lost its history, or the topic was deleted and
     /// created again. Its offsets restart. All events that the server still has follow.

@@ -35,9 +35,7 @@ pub struct CellReader {
     minute: Minute,
     is_inferred: bool,
     shape: Shape,
-    /// Values to report besides, for inferred columns.
     wanted: Wanted,
-    /// Names of columns without a value so far.
     absent: Vec<Box<[u8]>>,
     fits: bool,
 }
@@ -72,8 +70,7 @@ impl CellReader {
         Self { end: reader.end.max(end), wanted, absent, ..reader }
     }
 
-    /// Returns whether the last row fitted. If not, [`Columns::changes_for`] returns the changes that make the columns
-    /// fit.
+    /// Returns whether the last row fitted. If not, [`Columns::changes_for`] returns the changes that make the columns fit.
     pub fn fits(&self) -> bool {
         self.fits
     }
@@ -144,7 +141,6 @@ impl CellReader {
         unreadable
     }
 
-    /// Returns whether a member without a column should get one.
     fn is_looked_for(&self, name: &[u8], has_escapes: bool) -> bool {
         if !self.wanted.has_others && self.absent.is_empty() {
             return false;
@@ -156,7 +152,6 @@ impl CellReader {
         self.wanted.has_others || self.absent.iter().any(|absent| is_it(absent))
     }
 
-    /// Reads a value. Returns whether the value is unreadable.
     #[inline(always)]
     fn read_cell<'a>(
         &mut self,

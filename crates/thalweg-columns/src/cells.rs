@@ -28,7 +28,6 @@ pub enum Cell<'a> {
     Json(Cow<'a, str>),
 }
 
-/// The value is not of its column's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unreadable;
 

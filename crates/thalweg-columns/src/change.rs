@@ -92,7 +92,6 @@ impl Columns {
         }
     }
 
-    /// Sets the member of a column.
     fn name(&mut self, index: usize, member: &str) {
         self.by_member.retain(|_, column| *column != index);
         self.by_member.insert(member.as_bytes().into(), index);
@@ -102,7 +101,6 @@ impl Columns {
     }
 }
 
-/// The changes found in a row.
 struct Found<'a> {
     columns: &'a Columns,
     changes: Vec<Change>,
@@ -156,7 +154,6 @@ mod tests {
         columns.collect::<Vec<_>>().join(" ")
     }
 
-    /// Checks the change that a row with other values needs.
     fn check(first: &str, next: &str, expected: &str) {
         let columns = Columns::infer(first.as_bytes());
         let changed = columns.changed(&columns.changes_for(next.as_bytes())).expect("columns");

@@ -36,7 +36,6 @@ enum Data {
 }
 
 impl Values {
-    /// Returns a column without values; `rows` is the expected number of rows.
     pub(crate) fn new(declared: ColumnType, rows: usize) -> Self {
         let data = match declared.kind {
             Kind::Null => Data::Nothing,
@@ -58,7 +57,6 @@ impl Values {
         self.nulls
     }
 
-    /// Returns the strings of a column with a dictionary.
     pub(crate) fn dictionary(&self) -> Option<&Dictionary> {
         match &self.data {
             Data::Dictionary(dictionary) => Some(dictionary),
@@ -81,11 +79,8 @@ impl Values {
         [validity, first, second].into_iter().flatten()
     }
 
-    /// Reads a row's value and appends it. The common form of the column's values is tried first, without tests for
-    /// other forms.
-    ///
-    /// # Errors
-    /// When the value is not of the column's type. The reader is past it all the same.
+    /// Reads a row's value and appends it. The common form of the column's values is tried first, without tests for other forms.
+    /// Fails if the value is not of the column's type; the reader is past it all the same.
     #[inline(always)]
     pub(crate) fn read(
         &mut self,
@@ -160,7 +155,6 @@ impl Values {
         }
     }
 
-    /// Appends a null.
     pub(crate) fn push_null(&mut self) {
         if self.nulls == 0 && !matches!(self.data, Data::Nothing) {
             self.validity = vec![0xff; self.rows / 8];

@@ -19,7 +19,6 @@ pub(crate) fn nearest(digits: u64, fraction: usize) -> f64 {
     divisor.divide(digits)
 }
 
-/// A power of ten.
 #[derive(Clone, Copy)]
 struct Divisor {
     power: f64,

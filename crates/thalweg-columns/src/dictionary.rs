@@ -5,10 +5,8 @@ use std::{
 
 use crate::{json::Reader, words};
 
-/// The distinct strings of one column, in order of their first occurrence, and the index of each row's string.
-///
-/// The output depends on the rows alone. The hashes have a seed, to prevent anybody from choosing strings that all hash
-/// to one slot.
+/// The distinct strings of one column, in order of their first occurrence, and the index of each row's string. The output depends
+/// on the rows alone. The hashes have a seed: nobody can choose strings that all hash to one slot.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary {
     /// The key of each row in Arrow's layout: `i32`, little endian.
@@ -32,11 +30,9 @@ struct Place {
     next_index: u32,
 }
 
-/// Initial number of slots.
 const PLACES: usize = 64;
 
 impl Dictionary {
-    /// Returns a dictionary without rows; `rows` is the expected number of rows.
     pub(crate) fn new(rows: usize) -> Self {
         Self { keys: Vec::with_capacity(rows * 4), ..Self::default() }
     }
@@ -71,7 +67,6 @@ impl Dictionary {
         self.keys.extend_from_slice(&self.last.to_le_bytes());
     }
 
-    /// Appends a row without a string.
     pub(crate) fn push_null(&mut self) {
         self.keys.extend_from_slice(&[0; 4]);
     }
@@ -81,7 +76,6 @@ impl Dictionary {
         self.keys.truncate(self.keys.len() - 4);
     }
 
-    /// Returns the number of strings.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }

@@ -45,9 +45,8 @@ impl Columns {
         })
     }
 
-    /// Returns columns that fit both `rows` and all rows that these columns fit; `None` if these columns already fit.
-    /// (An int that becomes a double no longer fits integers beyond 2^53: a batch of these is widened again instead of
-    /// rounded.)
+    /// Returns columns that fit both `rows` and all rows that these columns fit; `None` if these columns already fit. (An int
+    /// that becomes a double no longer fits integers beyond 2^53: a batch of these is widened again instead of rounded.)
     pub fn widened(&self, rows: &[u8]) -> Option<Self> {
         let is_json = self.shape == Shape::Values
             && self.columns.first().is_some_and(|column| column.kind == Kind::Json);
@@ -74,7 +73,6 @@ impl Columns {
 /// Some rows are objects or arrays and others are not, or a member's name is no text.
 struct Mixed;
 
-/// The observed properties of rows.
 #[derive(Default)]
 struct Seen {
     shape: Option<Shape>,

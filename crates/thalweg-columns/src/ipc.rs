@@ -90,7 +90,6 @@ fn write_dictionary(id: usize, values: &Values, out: &mut Vec<u8>) {
     body.append(dictionary.len(), Some(id as i64), None, out);
 }
 
-/// The body of a message.
 #[derive(Debug, Default)]
 struct Body<'a> {
     layout: Layout,

@@ -7,24 +7,20 @@ use memchr::memchr2;
 
 use crate::{time::Minute, words};
 
-/// One value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Value<'a> {
     Null,
     Bool(bool),
     /// A number without fraction and exponent that fits 64 bits.
     Int(i64),
-    /// Another number.
     Double(f64),
     /// A number that fits neither: an integer of more than 64 bits, or a number beyond all doubles.
     Huge,
     /// A string without its quotes, and whether it has escapes.
     String(&'a [u8], bool),
-    /// An object or array.
     Nested,
 }
 
-/// A reader of successive values.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -36,7 +32,6 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Returns the next byte.
     #[inline]
     pub(crate) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
@@ -70,7 +65,6 @@ impl<'a> Reader<'a> {
         next == Some(b',')
     }
 
-    /// Skips a `null`; returns whether it was next.
     #[inline]
     pub(crate) fn take_null(&mut self) -> bool {
         let is_next = self.peek() == Some(b'n');
@@ -80,7 +74,6 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    /// Reads `true` or `false` if it is next.
     #[inline]
     pub(crate) fn bool(&mut self) -> Option<bool> {
         match self.peek() {
@@ -90,19 +83,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the index of the next byte.
     #[inline]
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// Returns the bytes read since the index `from`.
     #[inline]
     pub(crate) fn since(&self, from: usize) -> &'a [u8] {
         &self.bytes[from..self.at]
     }
 
-    /// Reads the next value.
     #[inline]
     pub(crate) fn value(&mut self) -> Value<'a> {
         match self.peek() {
@@ -151,7 +141,6 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    /// Skips the next value.
     #[inline]
     pub(crate) fn skip(&mut self) {
         match self.peek() {
@@ -189,8 +178,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the next string if it is an instant of a common length. Otherwise reads nothing:
-    /// [`Self::value`] handles the string.
+    /// Reads the next string if it is an instant of a common length. Otherwise reads nothing: [`Self::value`] handles the string.
     #[inline]
     pub(crate) fn time(&mut self, minute: &mut Minute) -> Option<i64> {
         // UTC with milliseconds, and without decimals; then with microseconds, as Java and Python write them.

@@ -1,5 +1,4 @@
-//! The metadata of Arrow's messages as flatbuffers (Arrow Columnar Format 1.5, `Schema.fbs` and `Message.fbs`). The
-//! numbers are those of the fields in these files.
+//! The metadata of Arrow's messages as flatbuffers, with the field numbers of `Schema.fbs` and `Message.fbs` (Format 1.5).
 
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, TableFinishedWIPOffset, Vector, WIPOffset};
 
@@ -19,14 +18,10 @@ enum Header {
 /// An offset and a length in a message's body, in bytes; or a column's rows and nulls.
 pub(crate) type Pair = (i64, i64);
 
-/// The layout of a message's body.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
-    /// The rows and nulls of each column.
     pub(crate) nodes: Vec<Pair>,
-    /// Each buffer's offset and length.
     pub(crate) buffers: Vec<Pair>,
-    /// The body's length in bytes.
     pub(crate) bytes: i64,
 }
 
@@ -132,7 +127,6 @@ fn field(builder: &mut Builder, name: &str, kind: Kind, dictionary: Option<i64>)
     builder.end_table(table)
 }
 
-/// Returns a type and its number in the union `Type`.
 fn arrow_type(builder: &mut Builder, kind: Kind) -> (u8, Table) {
     const DOUBLE: i16 = 2;
     const MILLISECOND: i16 = 1;
@@ -168,7 +162,6 @@ fn empty(builder: &mut Builder) -> Table {
     builder.end_table(table)
 }
 
-/// Writes a vector of `KeyValue`.
 fn pairs(builder: &mut Builder, pairs: &[(&str, &str)]) -> Pairs {
     let mut tables = Vec::new();
     for (key, value) in pairs {

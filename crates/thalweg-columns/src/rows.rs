@@ -14,7 +14,6 @@ use crate::{
 #[error("rows do not fit the columns")]
 pub struct Misfit;
 
-/// Rows, column by column.
 #[derive(Debug)]
 pub(crate) struct Rows<'a> {
     columns: &'a Columns,
@@ -27,10 +26,6 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Reads rows.
-    ///
-    /// # Errors
-    /// When a row does not fit.
     pub(crate) fn read(columns: &'a Columns, rows: &[u8]) -> Result<Self, Misfit> {
         // Approximate bytes of a row with a value for each column.
         let about = rows.len() / (columns.columns.len() * 8).max(1) + 1;
@@ -134,7 +129,6 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// Reads a row that is one value.
     fn whole(&mut self, reader: &mut Reader<'_>) -> Result<(), Misfit> {
         match self.values.first_mut() {
             Some(values) if !self.columns.is_declared => {
@@ -146,7 +140,6 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// Skips a value without a column.
     fn without_column(&self, reader: &mut Reader<'_>) -> Result<(), Misfit> {
         reader.value();
         if self.columns.is_declared { Ok(()) } else { Err(Misfit) }
@@ -174,7 +167,6 @@ fn unreadable(values: &mut Values, count: &mut u64, is_declared: bool) -> Result
 }
 
 impl Columns {
-    /// Returns the column of an object's member.
     pub(crate) fn find(&self, name: &[u8], has_escapes: bool) -> Option<usize> {
         if !has_escapes {
             return self.by_member.get(name).copied();
@@ -183,8 +175,7 @@ impl Columns {
     }
 }
 
-/// Returns a column's name if it equals its member's name and JSON writes it without escapes: only then do equal bytes
-/// in JSON mean the same string.
+/// Returns a column's name if it is its member's and JSON writes it without escapes: then equal bytes mean the same string.
 fn plain_name(column: &Column) -> Option<&[u8]> {
     let name = column.name.as_bytes();
     let has_escapes = memchr2(b'"', b'\\', name).is_some();

@@ -5,10 +5,8 @@ use crate::{
     limits::{CELLS_MAX, COLUMNS_MAX, NAMES_BYTES_MAX},
 };
 
-/// The schema of a topic's rows: a name and a type per column.
-///
-/// A declared schema never changes; other rows may widen an inferred one ([`Columns::widened`]). Equal schemas have the
-/// same columns, regardless of the number of changes.
+/// The schema of a topic's rows: a name and a type per column. A declared schema never changes; other rows may widen an inferred
+/// one ([`Columns::widened`]). Equal schemas have the same columns, regardless of the number of changes.
 #[derive(Debug, Clone)]
 pub struct Columns {
     pub(crate) shape: Shape,
@@ -16,7 +14,6 @@ pub struct Columns {
     /// The column of each member, for rows that are objects.
     pub(crate) by_member: HashMap<Box<[u8]>, usize>,
     pub(crate) is_declared: bool,
-    /// Number of changes so far.
     pub(crate) changes: u32,
 }
 
@@ -31,7 +28,6 @@ pub struct Column {
     pub unit: TimeUnit,
 }
 
-/// The declared type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ColumnType {
     pub(crate) kind: Kind,
@@ -94,8 +90,7 @@ pub enum Kind {
     Int,
     /// A double.
     Double,
-    /// An instant, in ms since 1970 (UTC). In JSON a string in RFC 3339; in a declared column also an integer of a
-    /// [`TimeUnit`].
+    /// An instant, in ms since 1970 (UTC). In JSON a string in RFC 3339; in a declared column also an integer of a [`TimeUnit`].
     Time,
     /// A string.
     String,
@@ -103,7 +98,6 @@ pub enum Kind {
     Json,
 }
 
-/// The shape of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Objects: a column per member.
@@ -223,7 +217,6 @@ impl PartialEq for Columns {
 
 impl Eq for Columns {}
 
-/// Returns whether columns and their names are within the limits.
 pub(crate) fn fits_limits(columns: &[Column]) -> bool {
     let names: usize = columns.iter().map(|column| column.name.len()).sum();
     columns.len() <= COLUMNS_MAX && names <= NAMES_BYTES_MAX
@@ -240,7 +233,6 @@ pub(crate) fn place_name(place: usize) -> String {
     format!("column{place}")
 }
 
-/// Returns the name of the column of a member.
 pub(crate) fn member_name(member: &str) -> String {
     let offset = if is_like_offset(member.as_bytes()) { "_" } else { "" };
     format!("{offset}{member}")

@@ -44,8 +44,7 @@ impl TimeUnit {
         in_range(ms)
     }
 
-    /// Returns the instant of a number of this unit, which may have a fraction or an exponent. The result is exact; a
-    /// double would be off by a millisecond.
+    /// Returns the exact instant of a number of this unit, also with a fraction or an exponent: a double would be off by a ms.
     pub(crate) fn ms_of_text(self, number: &[u8]) -> Option<i64> {
         in_range(floor_scaled(str::from_utf8(number).ok()?, self.places())?)
     }
@@ -151,7 +150,6 @@ impl Default for Minute {
 }
 
 impl Minute {
-    /// Returns the same as [`parse_ms`].
     #[inline]
     pub(crate) fn parse_ms(&mut self, text: &[u8]) -> Option<i64> {
         let (minute, rest) = text.split_first_chunk::<16>()?;
@@ -218,7 +216,6 @@ fn decimals(text: &[u8]) -> (i64, &[u8]) {
     (digit(0) * 100 + digit(1) * 10 + digit(2), rest)
 }
 
-/// Returns the minutes of an offset from UTC.
 fn offset_minutes(text: &[u8]) -> Option<i64> {
     let (sign, hours, minutes) = match text {
         [] | [b'Z' | b'z'] => return Some(0),

@@ -1,28 +1,22 @@
 use crate::{json::Reader, schema::Shape};
 
-/// The place of a value in its row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place<'a> {
     /// A member of an object: its name as in the JSON, and whether the name has escapes.
     Member(&'a [u8], bool),
-    /// An element of an array.
     Element(usize),
     /// The row itself.
     Whole,
 }
 
-/// Receives all values of rows.
 pub(crate) trait Visitor {
-    /// The reason to stop.
     type Error;
 
-    /// Begins a row.
     fn begin(&mut self, shape: Shape) -> Result<(), Self::Error>;
 
     /// Receives a value of the row. The implementation must read it from `reader`.
     fn value(&mut self, place: Place<'_>, reader: &mut Reader<'_>) -> Result<(), Self::Error>;
 
-    /// Ends the row.
     fn end(&mut self);
 }
 

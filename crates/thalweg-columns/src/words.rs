@@ -1,5 +1,4 @@
-//! Text, eight bytes at a time: a word of 64 bits, whose lowest byte is the first. An operation on all eight bytes
-//! takes about as long as on one.
+//! Text as words of 64 bits, whose lowest byte is the first: an operation on eight bytes takes about as long as on one.
 
 /// A one, or a high bit, in each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
@@ -66,7 +65,6 @@ pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
         && (len <= 16 || one[8..len - 8] == other[8..len - 8])
 }
 
-/// Returns a word with this byte in each place.
 #[inline]
 fn each(byte: u8) -> u64 {
     ONES * u64::from(byte)

@@ -106,28 +106,24 @@ pub use subscription::{Left, Policy, Subscribe, Terms};
 /// A topic's key among a shard's feeds.
 pub type FeedKey = u32;
 
-/// The feeds that a shard's subscribers read. Within a visit a key names the same feed, and no feed goes away
-/// while a subscriber reads it.
+/// A shard's feeds. Within a visit a key names the same feed, and no feed goes away while a subscriber reads it.
 pub trait Feeds {
     /// The type of a feed: one kind, or any.
     type Feed: Feed;
 
-    /// Returns the feed of a key. `None` while it is not here yet: its subscriptions wait, and their subscribers
-    /// must be visited when it comes.
+    /// The feed of a key. `None` until it is here: its subscriptions wait, and their subscribers must be visited when it comes.
     fn feed(&self, key: FeedKey) -> Option<&Self::Feed>;
 
     /// Returns the feed of a key, to pin batches.
     fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Self::Feed>;
 
-    /// A sink took the last byte of events, the oldest of which was published `age_us` ago. This is not
-    /// called for a subscription with an interval, or one that was behind.
+    /// A sink took the last byte of events, the oldest published `age_us` ago, of a subscription without interval that kept up.
     fn sent(&mut self, _age_us: u64) {}
 }
 
 /// The receiver of a subscriber's bytes: a socket with or without TLS, or a pipe.
 pub trait Sink {
-    /// Takes as many bytes of `slices`, from their beginning on, as fit now, and does not wait. The slices are
-    /// shared with others and lent for the call. They are not all empty.
+    /// Takes the first bytes of `slices`, as many as fit now, without waiting. The slices are shared, and not all empty.
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent;
 }
 
@@ -144,8 +140,7 @@ pub enum Sent {
 /// The budget of a visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes for one subscriber in one visit. When they are sent, the visit ends with [`Delivered::More`], so that
-    /// others get their turn. The budget is checked between sends: a visit sends at least once, and may send more
-    /// than this.
+    /// Bytes for one subscriber in one visit. When they are sent, the visit ends with [`Delivered::More`], so that others get
+    /// their turn. The budget is checked between sends: a visit sends at least once, and may send more than this.
     pub socket_bytes: usize,
 }

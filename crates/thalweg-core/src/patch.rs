@@ -42,15 +42,13 @@ pub enum NoPatch {
     /// It is larger than it may be.
     #[error("the patch is larger than the document")]
     TooLarge,
-    /// JSON readers change or reject a part of a document: a number that a double does not hold, half of a
-    /// surrogate pair, or too many levels.
+    /// JSON readers change or reject a part: a number that a double does not hold, half of a surrogate pair, too many levels.
     #[error("the document has what JSON readers change")]
     Unsafe,
 }
 
 impl<F: FnMut() -> bool> PatchBudget<F> {
-    /// Allows at most `bytes_max` of patch, until `is_over` returns true. It is called at once, and then
-    /// repeatedly.
+    /// Allows at most `bytes_max` of patch, until `is_over` returns true. It is called at once, and then repeatedly.
     pub fn new(bytes_max: usize, is_over: F) -> Self {
         Self { is_over, looked_at: BYTES_BETWEEN, bytes_max }
     }

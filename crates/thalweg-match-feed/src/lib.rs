@@ -1,6 +1,5 @@
-//! Football matches as JSON documents, of the topics `matchesfeed/{id}/matchcentre` and `matchesfeed/all`. A match
-//! advances second by second; between two versions some 1 to 5 % of the bytes change. Pure, and the same for the same
-//! seed.
+//! Football matches as JSON documents, of the topics `matchesfeed/{id}/matchcentre` and `matchesfeed/all`. A match advances
+//! second by second; between two versions some 1 to 5 % of the bytes change. Pure, and the same for the same seed.
 //!
 //! - `lib`: a match, second by second
 //! - `document`: a match as JSON of a given length
@@ -62,7 +61,6 @@ pub struct Match {
 #[derive(Debug, Clone)]
 struct Event {
     is_goal: bool,
-    /// Its final JSON.
     json: String,
 }
 
@@ -70,10 +68,8 @@ struct Event {
 const GOALS_MAX: u32 = 5;
 
 impl Match {
-    /// Returns the match with this id, some minutes into its first half.
-    ///
-    /// `seed` and `id` determine the whole match. The document holds `id` unescaped: use letters, digits, `-` and `_`
-    /// only.
+    /// Returns the match with this id, some minutes into its first half. `seed` and `id` determine the whole match. The document
+    /// holds `id` unescaped: use letters, digits, `-` and `_` only.
     #[must_use]
     pub fn new(seed: u64, id: &str, size: Size) -> Self {
         let number = id.parse().unwrap_or_else(|_| hash(id.as_bytes()));
@@ -225,7 +221,6 @@ impl Match {
         }
     }
 
-    /// Plays a second with the ball in play.
     fn play(&mut self) {
         let goals: u32 = self.teams.iter().map(|team| team.score).sum();
         if goals < GOALS_MAX && self.one_in(2_000) {
@@ -288,7 +283,6 @@ impl Match {
         self.enter("substitution", &text, goes);
     }
 
-    /// Adds an event of a player to timeline and commentary.
     fn enter(&mut self, kind: &str, what: &str, index: usize) {
         let (id, minute, player) = (self.next_id(), self.minute(), &self.players[index]);
         let (team, of, name) = (&self.teams[player.side].id, &player.id, &player.name);
@@ -358,10 +352,8 @@ impl Match {
     }
 }
 
-/// The actions of players besides passing.
 const OTHER_ACTIONS: &[&str] = &["carry", "duel", "pressure", "reception"];
 
-/// Comments about a team at any time.
 const WORDS: &[&str] = &[
     "keep the ball in their own half",
     "press high and win it back",

@@ -1,6 +1,5 @@
 //! The phases of a match.
 
-/// A phase of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Scheduled,

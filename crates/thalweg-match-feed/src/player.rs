@@ -8,7 +8,6 @@ use super::{
     text::{join, push},
 };
 
-/// A player of a match.
 #[derive(Debug, Clone)]
 pub(crate) struct Player {
     pub(crate) id: String,
@@ -33,7 +32,6 @@ pub(crate) struct Player {
     pub(crate) actions: VecDeque<String>,
 }
 
-/// An action of a player.
 #[derive(Debug)]
 pub(crate) struct Action {
     pub(crate) id: u32,
@@ -44,7 +42,6 @@ pub(crate) struct Action {
     pub(crate) is_good: bool,
 }
 
-/// A player's place and movement.
 #[derive(Debug, Clone, Default)]
 struct Track {
     /// Decimetres along and across the pitch.
@@ -133,7 +130,6 @@ impl Player {
         }
     }
 
-    /// Changes the rating by a tenth.
     pub(crate) fn rate(&mut self, random: &mut fastrand::Rng) {
         let is_better =
             if random.bool() { self.rating_tenths < 98 } else { self.rating_tenths < 52 };
@@ -141,7 +137,6 @@ impl Player {
             if is_better { self.rating_tenths + 1 } else { self.rating_tenths - 1 };
     }
 
-    /// Runs for a second.
     pub(crate) fn run(&mut self, random: &mut fastrand::Rng) {
         let track = &mut self.track;
         track.speed_dm_per_s = (track.speed_dm_per_s + random.i32(-12..=12)).clamp(4, 90);

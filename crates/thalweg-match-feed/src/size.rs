@@ -13,14 +13,11 @@ pub enum Size {
     Large,
 }
 
-/// The details of a size.
 #[derive(Debug)]
 pub(crate) struct Detail {
-    /// Substitutes of a team.
     pub(crate) bench: usize,
     /// Actions per second; one of them is a pass. More than in reality: the document changes every second.
     pub(crate) actions_per_s: usize,
-    /// Whether the document has actions.
     pub(crate) has_actions: bool,
     /// Whether the document has touches, tackles and fouls of players.
     pub(crate) has_duels: bool,

@@ -2,7 +2,6 @@
 
 use super::text::push;
 
-/// A team of a match.
 #[derive(Debug, Clone)]
 pub(crate) struct Team {
     pub(crate) id: String,

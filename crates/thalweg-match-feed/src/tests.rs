@@ -105,7 +105,6 @@ fn the_score_is_what_the_timeline_says() {
     assert_eq!(statuses[..6], match_through);
 }
 
-/// For any size, the statistics match the events.
 #[test]
 fn what_is_counted_is_what_a_match_has() {
     for size in Size::ALL {

@@ -1,6 +1,4 @@
-//! Requests to JetStream's API.
-//!
-//! Configurations are JSON as the server sends it: an update keeps fields that this release does not know.
+//! Requests to JetStream's API. Configurations are JSON as the server sends it: an update keeps fields unknown to this release.
 
 use std::time::{Duration, SystemTime};
 
@@ -111,7 +109,6 @@ pub(crate) struct Cluster {
 }
 
 impl StreamInfo {
-    /// Returns the time for which the stream has had its leader.
     pub(crate) fn leader_age(&self) -> Option<Duration> {
         self.reported?.duration_since(self.cluster.leader_since?).ok()
     }
@@ -134,7 +131,6 @@ pub(crate) struct SequenceRange {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ConsumerInfo {
     pub(crate) delivered: Delivered,
-    /// The number of messages that the consumer has not delivered.
     pub(crate) num_pending: u64,
 }
 
@@ -179,7 +175,6 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(body).map_err(unreadable)
 }
 
-/// Sends requests to JetStream's API, each with a timeout.
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
     requests: Requests,

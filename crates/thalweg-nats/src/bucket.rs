@@ -27,10 +27,7 @@ pub(crate) fn subject_of(ticket: TicketDigest) -> String {
     format!("{SUBJECT_PREFIX}{ticket}")
 }
 
-/// Creates the bucket if there is none, or checks it. Waits until `deadline` for JetStream.
-///
-/// # Errors
-/// One sentence with the remedy.
+/// Creates the bucket if there is none, or checks it. Waits until `deadline` for JetStream. Fails with the problem and remedy.
 pub(crate) async fn open(
     api: &Api,
     settings: &TicketSettings,
@@ -68,7 +65,6 @@ impl Bucket {
         Self { api, settings, suspect: Arc::default() }
     }
 
-    /// Starts a check, because a request found no stream.
     pub(crate) fn suspect(&self) {
         self.suspect.notify_one();
     }

@@ -27,11 +27,10 @@ const RECONNECT_PAUSE_MS_MAX: u64 = 500;
 /// answered: a machine that fails closes no connection.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum number of messages that wait in a subscription. Flow control bounds them earlier: JetStream leaves at most
-/// 32 MiB of a consumer unconfirmed, and a message counts there with its inbox, reply subject and headers, never less
-/// than 64 bytes. With fewer places, small messages would be dropped when the reader blocks, and each drop costs a new
-/// consumer. A blocked reader may hold 32 MiB of bodies, or a third of a million tiny messages (100 MiB); any other
-/// reader holds a hundredth.
+/// Maximum number of messages that wait in a subscription. Flow control bounds them earlier: JetStream leaves at most 32 MiB of a
+/// consumer unconfirmed, and a message counts there with its inbox, reply subject and headers, never less than 64 bytes. With
+/// fewer places, small messages would be dropped when the reader blocks, and each drop costs a new consumer. A blocked reader may
+/// hold 32 MiB of bodies, or a third of a million tiny messages (100 MiB); any other reader holds a hundredth.
 const SUBSCRIPTION_MESSAGES_MAX: usize = (32 << 20) / 64;
 
 /// Size of the read buffer. The client library reads 128 times before another task runs, and this much then waits in
@@ -46,10 +45,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects. Waits up to [`START_TIMEOUT`] for a server.
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
+    /// Connects. Waits up to [`START_TIMEOUT`] for a server. Fails with one sentence with the remedy.
     pub(crate) async fn open(settings: &Settings, deadline: Instant) -> Result<Self, String> {
         let servers = servers(settings)?;
         loop {

@@ -1,10 +1,8 @@
 //! A stream's consumer, which is created again whenever messages may have been lost.
 //!
-//! It is an ephemeral push consumer without a filter: JetStream sends messages as they are stored, and reads each once
-//! for this server, for all topics.
-//!
-//! The meta leader creates consumers, and a stream may be available while there is no meta leader. The stream is read
-//! by direct get as long as no consumer can be created.
+//! It is an ephemeral push consumer without a filter: JetStream sends messages as they are stored, and reads each once for this
+//! server, for all topics. The meta leader creates consumers: while there is none, a stream that is available is read by direct
+//! get.
 
 use std::time::Duration;
 
@@ -171,7 +169,6 @@ impl<F: Follower> Reader<F> {
         }
     }
 
-    /// Takes a heartbeat or a request of flow control.
     async fn take_control(&mut self, message: &Message) -> Result<(), Lost> {
         self.state.health().received(Instant::now());
         let header = |name| message.headers.as_ref().and_then(|headers| headers.get(name));

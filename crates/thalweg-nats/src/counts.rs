@@ -54,11 +54,9 @@ pub struct Counts {
     pub unknown: AtomicU64,
     /// Messages of the streams that this server has not read, as of the newest that it has read.
     pub lag: AtomicU64,
-    /// Age of the newest message that this server has read, in µs, the largest of all streams; 0 if it has read all
-    /// messages.
+    /// Age of the newest message that this server has read, in µs, the largest of all streams; 0 if it has read all messages.
     pub lag_us: AtomicU64,
-    /// Time from the first attempt to the stream's answer: appends in each bucket of [`ACK_LATENCY_US_BOUNDS`], and
-    /// above.
+    /// Time from the first attempt to the stream's answer: appends in each bucket of [`ACK_LATENCY_US_BOUNDS`], and above.
     pub ack_latency: [AtomicU64; ACK_LATENCY_US_BOUNDS.len() + 1],
     /// The sum of these times in µs.
     pub ack_latency_us_sum: AtomicU64,

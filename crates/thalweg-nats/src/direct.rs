@@ -1,7 +1,5 @@
-//! Direct gets: any replica of a stream answers them, from what it has stored.
-//!
-//! A replica has messages in the order of the stream, but may lack the newest. Direct gets need no consumer, so they
-//! read a stream while no consumer can be created.
+//! Direct gets: any replica of a stream answers them, from what it has stored. A replica has messages in the order of the stream,
+//! but may lack the newest. Direct gets need no consumer, so they read a stream while none can be created.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -89,15 +87,12 @@ pub(crate) struct Page {
 pub(crate) struct DirectMessage {
     pub(crate) subject: String,
     pub(crate) sequence: u64,
-    /// When it was stored, in ns since 1970.
     pub(crate) time_ns: u64,
     pub(crate) message: Message,
 }
 
-/// Reads a stream from `next` on, as far as the replica that answers has it.
-///
-/// # Errors
-/// If the messages cannot be read, or the leader does not confirm afterwards that the stream is still the same.
+/// Reads a stream from `next` on, as far as the replica that answers has it. Fails if the messages cannot be read, or the leader
+/// does not confirm afterwards that the stream is still the same.
 pub(crate) async fn page(
     connection: &Connection,
     api: &Api,

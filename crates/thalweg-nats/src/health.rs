@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time without a message or heartbeat of a stream after which this server is not ready: other servers may receive
-/// some. The loss of a consumer is noticed within a second, and then the stream is read without one, as long as any
-/// replica answers.
+/// The time without a message or heartbeat of a stream after which this server is not ready: other servers may receive some. The
+/// loss of a consumer is noticed within a second, and then the stream is read without one, as long as any replica answers.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// The time for which this server may be too many messages behind before it is not ready.
@@ -29,7 +28,6 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Returns the state of a stream of which no message was read.
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             has_caught_up: false,
@@ -66,13 +64,11 @@ impl Health {
         }
     }
 
-    /// Notes that a message was read, and when it was stored.
     pub(crate) fn read(&mut self, time_ns: u64) {
         self.newest_ns = time_ns;
         self.is_stalled = false;
     }
 
-    /// Notes that the stream stores messages that do not arrive, although the consumer sends heartbeats.
     pub(crate) fn stalled(&mut self) {
         self.is_stalled = true;
     }
@@ -92,7 +88,6 @@ impl Health {
         if self.pending == 0 { 0 } else { now_ns.saturating_sub(self.newest_ns) }
     }
 
-    /// Returns the number of unread messages, as last known.
     pub(crate) fn lag(&self) -> u64 {
         self.pending
     }

@@ -19,10 +19,8 @@ pub(crate) fn epoch_of(created: SystemTime, generation: u64) -> Option<Epoch> {
     Epoch::new(created_ms.checked_mul(GENERATIONS)? + generation % GENERATIONS)
 }
 
-/// The result of a check of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The stream is the one that is being read.
     Same,
     /// The stream has another epoch.
     Other,
@@ -63,7 +61,6 @@ const STALL_CHECKS: u32 = 3;
 /// Consecutive checks without more messages after which a stall is over: any replica answers, and one may be behind.
 const NOT_STALLED_CHECKS: u32 = 10;
 
-/// Whether a stream stores messages that do not arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Stall {
     /// The first sequence number that was not read at the last check.
@@ -95,7 +92,6 @@ impl Stall {
         is_confirmed
     }
 
-    /// Returns whether no replica has more.
     pub(crate) fn is_over(&self) -> bool {
         self.not_ahead >= NOT_STALLED_CHECKS
     }

@@ -1,7 +1,5 @@
-//! Whether a message may have gone to a former leader, which does not answer.
-//!
-//! A leader that is replaced loses messages that it has not stored. As long as messages are unanswered, this server
-//! asks the stream since when it has its leader.
+//! Whether a message may have gone to a former leader, which does not answer: a leader that is replaced loses messages that it
+//! has not stored. As long as messages are unanswered, this server asks the stream since when it has its leader.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,5 @@
-//! Older messages of one topic, a page at a time.
-//!
-//! Any replica answers direct gets. It has messages in the order of the stream, but may lack the newest: a page is
-//! complete up to its last message, and the leader says whether the range has more.
+//! Older messages of one topic, a page at a time. Any replica answers direct gets. It has messages in the order of the stream,
+//! but may lack the newest: a page is complete up to its last message, and the leader says whether the range has more.
 
 use std::{
     ops::Range,
@@ -29,17 +27,14 @@ use crate::{
 const PAGE_MESSAGES: usize = 256;
 const PAGE_BYTES: usize = 1 << 20;
 
-/// The timeout of a page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Reads pages of streams.
 #[derive(Debug)]
 pub(crate) struct PageReader {
     pub(crate) streams: Arc<[Arc<StreamState>]>,
     pub(crate) connection: Connection,
     pub(crate) api: Api,
     pub(crate) counts: Arc<Counts>,
-    /// Maximum size of an event from other publishers.
     pub(crate) event_bytes_max: usize,
     pub(crate) failures: Mutex<LogThrottle>,
 }

@@ -1,6 +1,5 @@
-//! Reading a stream: its messages are delivered to the server, each once and in order.
-//!
-//! They come from a consumer, or from direct gets while no consumer can be created.
+//! Reading a stream: its messages are delivered to the server, each once and in order. They come from a consumer, or from direct
+//! gets while no consumer can be created.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +21,6 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) struct Reader<F> {
-    /// The index of the stream.
     pub(crate) index: usize,
     pub(crate) state: Arc<StreamState>,
     /// The configuration with which the stream is created again.
@@ -39,7 +37,6 @@ pub(crate) struct Reader<F> {
     pub(crate) sequence: Sequence,
 }
 
-/// Notes of a reader for checks and logs.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) suspicion: Suspicion,
@@ -66,9 +63,7 @@ pub(crate) enum Lost {
     Connection,
     Silence,
     Hole,
-    /// JetStream has ended it.
     Ended,
-    /// The stream has another epoch.
     Changed,
 }
 

@@ -1,6 +1,5 @@
 //! The reply subject of a message that a consumer delivers: it has the sequence numbers of the message.
 
-/// The sequence numbers and time of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReplySubject {
     /// The sequence number in the stream, from 1.

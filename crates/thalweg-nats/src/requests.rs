@@ -1,7 +1,5 @@
-//! Requests, each with a deadline.
-//!
-//! The client library's own requests keep memory for an answer that never comes. While no server answers, publishers
-//! that retry would fill the memory. A request of this module frees its memory when it ends.
+//! Requests, each with a deadline. The client library's own requests keep memory for an answer that never comes: while no server
+//! answers, publishers that retry would fill the memory. A request of this module frees its memory when it ends.
 
 use std::{
     collections::HashMap,
@@ -36,7 +34,6 @@ pub(crate) enum Unanswered {
     TooLarge,
 }
 
-/// Sends requests. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Requests {
     connection: Connection,
@@ -52,10 +49,7 @@ struct Waiting {
 }
 
 impl Requests {
-    /// Subscribes to answers, and forwards them as long as there is a `Requests`.
-    ///
-    /// # Errors
-    /// If there is no connection.
+    /// Subscribes to answers, and forwards them as long as there is a `Requests`. Fails without a connection.
     pub(crate) async fn new(connection: Connection) -> Result<Self, String> {
         let inbox: Arc<str> = connection.client.new_inbox().into();
         let answers = connection.client.subscribe(format!("{inbox}.*")).await;
@@ -69,10 +63,7 @@ impl Requests {
         &self.connection
     }
 
-    /// Sends a request and waits for the answer, for `timeout` at most.
-    ///
-    /// # Errors
-    /// The reason why there is no answer.
+    /// Sends a request and waits for the answer, for `timeout` at most. Otherwise returns the reason why there is no answer.
     pub(crate) async fn send(
         &self,
         subject: String,

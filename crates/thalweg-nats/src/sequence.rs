@@ -1,8 +1,5 @@
-//! Whether a message is missing.
-//!
-//! A consumer numbers its deliveries. A hole in these numbers means that a delivery was lost, and the consumer is
-//! created again from there. A hole in the stream's numbers alone means that messages were removed before they were
-//! read.
+//! Whether a message is missing. A consumer numbers its deliveries: a hole means that a delivery was lost, and the consumer is
+//! created again from there. A hole in the stream's numbers alone means that messages were removed before they were read.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sequence {
@@ -10,7 +7,6 @@ pub(crate) struct Sequence {
     consumer_next: u64,
 }
 
-/// The relation of a message to the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Next,

@@ -7,10 +7,8 @@ use thalweg_wire::{Pattern, Topic, topic::TopicError};
 /// The time for which the stream recognises repeated messages: as late as a publisher's retry may come.
 pub(crate) const DUPLICATE_WINDOW: Duration = Duration::from_secs(5 * 60);
 
-/// The prefix of all subjects.
 const SUBJECT_PREFIX: &str = "thalweg.";
 
-/// The prefix of all names of streams.
 const STREAM_PREFIX: &str = "thalweg-";
 
 /// Longest [`StreamSettings::name`]: JetStream makes folders and subjects of it.
@@ -19,8 +17,7 @@ const NAME_BYTES_MAX: usize = 64;
 /// The addresses of NATS, and the streams.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Servers of one cluster: `nats://host:port` or `tls://host:port`, with `user:password@` before the host if they
-    /// require it.
+    /// Servers of one cluster: `nats://host:port` or `tls://host:port`, with `user:password@` before the host if they require it.
     pub servers: Vec<String>,
     /// A credentials file of `nsc`: a JWT, and the seed that signs for it.
     pub credentials: Option<PathBuf>,
@@ -54,18 +51,14 @@ pub struct StreamSettings {
     pub replicas: usize,
     /// Retention of messages, except for value topics; at least 5 minutes.
     pub age: Duration,
-    /// Maximum number of bytes on each replica. Beyond it, the stream removes the oldest messages; a stream of value
-    /// topics refuses new ones.
+    /// Maximum bytes on each replica. Beyond it, the stream removes the oldest messages; a stream of values refuses new ones.
     pub bytes: Option<u64>,
     /// The age from which on messages are delivered at the start: that of this server's own history.
     pub warm: Duration,
 }
 
 impl Settings {
-    /// Checks the settings without a server.
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
+    /// Checks the settings without a server. Fails with one sentence with the remedy.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.servers.is_empty() {
             return Err(
@@ -127,10 +120,7 @@ pub(crate) fn subject_of(topic: &Topic) -> String {
     format!("{SUBJECT_PREFIX}{}", topic.to_nats_subject())
 }
 
-/// Returns the topic of a subject.
-///
-/// # Errors
-/// If no topic has the subject.
+/// Returns the topic of a subject. Fails if no topic has the subject.
 pub(crate) fn topic_of(subject: &str) -> Result<Topic, TopicError> {
     Topic::from_nats_subject(subject.strip_prefix(SUBJECT_PREFIX).unwrap_or_default())
 }

@@ -33,7 +33,6 @@ pub(crate) const MISSING_CHECKS: u32 = 8;
 /// The time after which JetStream removes a consumer that was created only to find its first message.
 const PROBE_THRESHOLD: Duration = Duration::from_secs(5);
 
-/// Checks that a server's version is new enough.
 pub(crate) fn check_version(version: &str) -> Result<(), String> {
     let (major, minor) = VERSION_MIN;
     let mut numbers = version.split('.').map(|number| number.parse::<u64>().ok());
@@ -45,10 +44,7 @@ pub(crate) fn check_version(version: &str) -> Result<(), String> {
     }
 }
 
-/// Creates a stream, or checks an existing one. Waits until `deadline` for JetStream.
-///
-/// # Errors
-/// One sentence with the remedy.
+/// Creates a stream, or checks an existing one. Waits until `deadline` for JetStream. Fails with one sentence with the remedy.
 pub(crate) async fn open_stream(
     api: &Api,
     settings: &StreamSettings,
@@ -130,7 +126,6 @@ pub fn config_of(settings: &StreamSettings) -> Value {
     })
 }
 
-/// Checks a stream against its settings.
 pub(crate) fn check(
     settings: &StreamSettings,
     info: &StreamInfo,

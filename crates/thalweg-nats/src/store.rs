@@ -1,7 +1,5 @@
-//! Appends, with retries.
-//!
-//! A message without a key is sent again only if it is certain that no attempt was stored. A message with a key can
-//! always be sent again: the stream recognises its id.
+//! Appends, with retries. A message without a key is sent again only if it is certain that no attempt was stored. A message with
+//! a key can always be sent again: the stream recognises its id.
 
 use std::{sync::Arc, time::Duration};
 
@@ -127,7 +125,6 @@ fn hex(digest: &Digest) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The result of one attempt.
 enum Outcome {
     Done(Result<Stored, AppendError>),
     NotStored,

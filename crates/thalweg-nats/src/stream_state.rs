@@ -13,7 +13,6 @@ use crate::health::Health;
 #[derive(Debug)]
 pub(crate) struct StreamState {
     pub(crate) name: String,
-    /// Whether its topics are value topics.
     pub(crate) has_values: bool,
     epoch: Mutex<Epoch>,
     next: AtomicU64,
@@ -28,7 +27,6 @@ pub(crate) struct StreamState {
 }
 
 impl StreamState {
-    /// Returns the state of a stream of which no message was read.
     pub(crate) fn new(name: String, has_values: bool, epoch: Epoch, next: u64) -> Self {
         Self {
             name,

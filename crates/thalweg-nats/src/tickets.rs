@@ -33,7 +33,6 @@ pub(crate) struct TicketStore {
     pub(crate) requests: Requests,
     pub(crate) api: Api,
     pub(crate) counts: Arc<Counts>,
-    /// The bucket of the tickets.
     pub(crate) bucket: Bucket,
     pub(crate) failures: Mutex<LogThrottle>,
 }

@@ -155,7 +155,6 @@ fn names(expression: &str) -> impl Iterator<Item = &str> {
     outside.flat_map(|text| text.split(|letter: char| !letter.is_alphanumeric() && letter != '_'))
 }
 
-/// Closes windows with many groups.
 fn close() {
     let columns = Arc::new(Columns::declared(COLUMNS).expect("columns"));
     for query in [

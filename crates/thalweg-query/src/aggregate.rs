@@ -11,13 +11,11 @@ use crate::{
     value::{compared, finite, owned},
 };
 
-/// An aggregate of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Aggregate {
     pub(crate) function: AggregateFunction,
     /// The argument; `None` aggregates rows.
     pub(crate) argument: Option<Expr>,
-    /// The type of the argument.
     pub(crate) kind: Kind,
     /// The FILTER condition: other rows do not count.
     pub(crate) filter: Option<Expr>,
@@ -69,7 +67,6 @@ impl AggregateFunction {
         self != Self::Count
     }
 
-    /// Returns the usage.
     pub(crate) fn usage(self) -> &'static str {
         AGGREGATES[self as usize].1
     }
@@ -183,7 +180,6 @@ impl Accumulator {
         }
     }
 
-    /// Converts ints to doubles.
     pub(crate) fn make_double(&mut self) {
         match self {
             Self::SumInt(sum, is_any) => *self = Self::SumDouble(*sum as f64, *is_any),
@@ -212,7 +208,6 @@ impl Accumulator {
         })
     }
 
-    /// Returns the bytes of the held text.
     pub(crate) fn text_bytes(&self) -> isize {
         match self {
             Self::Min(cell) | Self::Max(cell) | Self::Last(cell) | Self::First(Some(cell)) => {
@@ -265,7 +260,6 @@ fn replace(
     Some(grown)
 }
 
-/// Returns the memory of a held text.
 fn text_bytes(cell: &Cell<'_>) -> isize {
     match cell {
         Cell::String(text) | Cell::Json(text) if text.is_empty() => 0,

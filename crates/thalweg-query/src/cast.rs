@@ -9,7 +9,6 @@ use crate::{
     value::{finite, text_of, time},
 };
 
-/// The target type of a cast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Bool,

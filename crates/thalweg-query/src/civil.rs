@@ -5,7 +5,6 @@ const MINUTE: i64 = 60_000;
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 86_400_000;
 
-/// The parts of `extract`.
 pub(crate) const PARTS: [&str; 14] = [
     "millisecond",
     "second",
@@ -26,7 +25,6 @@ pub(crate) const PARTS: [&str; 14] = [
 /// The only part that is no integer: seconds since 1970.
 pub(crate) const EPOCH: &str = "epoch";
 
-/// The units of `date_trunc`.
 pub(crate) const UNITS: [&str; 8] =
     ["second", "minute", "hour", "day", "week", "month", "quarter", "year"];
 
@@ -56,17 +54,14 @@ pub(crate) fn part(part: &str, ms: i64) -> Option<i64> {
     })
 }
 
-/// Returns seconds since 1970.
 pub(crate) fn epoch(ms: i64) -> f64 {
     ms as f64 / SECOND as f64
 }
 
-/// Returns the start of an instant's day.
 pub(crate) fn day_start(ms: i64) -> Option<i64> {
     is_in_calendar(ms).then(|| ms - ms.rem_euclid(DAY))
 }
 
-/// Returns whether the calendar covers the instant.
 fn is_in_calendar(ms: i64) -> bool {
     ms.unsigned_abs() <= 1 << 60
 }
@@ -100,7 +95,6 @@ pub(crate) fn truncated(unit: &str, ms: i64) -> Option<i64> {
     })
 }
 
-/// Returns year, month and day.
 fn date(ms: i64) -> (i64, i64, i64) {
     thalweg_columns::date(ms.div_euclid(DAY))
 }

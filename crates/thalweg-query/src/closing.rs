@@ -148,8 +148,7 @@ impl Windows {
     }
 }
 
-/// Drops groups of windows that are not emitted. `held_bytes` is the run's memory. Returns whether the run may
-/// continue.
+/// Drops groups of windows that are not emitted. `held_bytes` is the run's memory. Returns whether the run may continue.
 fn drop_remains(remains: &mut Remains, held_bytes: usize, pace: &mut impl Pace) -> bool {
     let mut goes_on = true;
     remains.drop_while(|groups| {
@@ -160,7 +159,6 @@ fn drop_remains(remains: &mut Remains, held_bytes: usize, pace: &mut impl Pace) 
 }
 
 impl<S: Sink> Exit<'_, S> {
-    /// Returns the memory of the run, in bytes.
     fn held_bytes(&self, windows: &Windows) -> usize {
         windows.memory_bytes() + self.rows.memory_bytes()
     }

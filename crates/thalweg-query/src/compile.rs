@@ -42,11 +42,9 @@ pub(crate) struct Scope<'a> {
     /// Whether the expression is the condition of WHERE, before windows exist.
     pub(crate) is_filter: bool,
     steps_left: usize,
-    /// A meter for evaluating constant expressions.
     meter: Meter,
 }
 
-/// The keys and the aggregates.
 #[derive(Debug, Default)]
 pub(crate) struct Grouping {
     pub(crate) keys: Vec<Typed>,
@@ -73,7 +71,6 @@ impl<'a> Scope<'a> {
         self.columns
     }
 
-    /// Compiles expressions of groups from now on.
     pub(crate) fn group_by(&mut self, keys: Vec<Typed>) {
         self.grouping = Some(Grouping { keys, aggregates: Vec::new() });
     }
@@ -82,7 +79,6 @@ impl<'a> Scope<'a> {
         (self.wanted, self.grouping)
     }
 
-    /// Returns the column with this index as an expression of rows.
     pub(crate) fn column(&mut self, index: usize) -> Typed {
         let known = self.wanted.iter().position(|wanted| *wanted == index);
         let cell = known.unwrap_or_else(|| {
@@ -93,7 +89,6 @@ impl<'a> Scope<'a> {
         typed(Expr::Cell(cell), kind)
     }
 
-    /// Returns the index of a column.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         let exact = self.columns.iter().position(|column| column.name == name);
         exact.or_else(|| {
@@ -102,7 +97,6 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// Compiles a condition.
     pub(crate) fn condition(&mut self, ast: &Ast, what: &str) -> Result<Expr, QueryError> {
         let span = span_of(ast, Span::empty());
         let found = self.compile(ast, span)?;
@@ -122,7 +116,6 @@ impl<'a> Scope<'a> {
         Ok(folded(found, &self.meter))
     }
 
-    /// Counts steps of compilation.
     fn step(&mut self, steps: usize, span: Span) -> Result<(), QueryError> {
         let left = self.steps_left.checked_sub(steps);
         self.steps_left = left.ok_or_else(|| {
@@ -380,7 +373,6 @@ impl<'a> Scope<'a> {
         Err(self.no_column(name))
     }
 
-    /// Returns the column of this name, if any.
     fn column_named(&mut self, name: &Ident) -> Option<Compiled> {
         let index = self.find(&name.value)?;
         if self.grouping.is_some() {
@@ -620,7 +612,6 @@ fn no_function(name: &str, span: Span) -> QueryError {
     QueryError::at(span, format!("there is no function {name}: there are {}", known.join(", ")))
 }
 
-/// The arguments of a call.
 enum Arguments<'a> {
     /// `*`
     All,

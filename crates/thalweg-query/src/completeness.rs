@@ -32,20 +32,17 @@ pub(crate) struct Completeness {
     partial_block: Option<u64>,
 }
 
-/// The reason why events before one are unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Begun,
     Lost,
 }
 
-/// The events of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WindowEvents {
     All,
     /// The query began in the middle of the window.
     Partial,
-    /// Some events are lost.
     Lost,
 }
 
@@ -70,7 +67,6 @@ impl Completeness {
         self.settling = 0;
     }
 
-    /// Records that events before the next one are lost.
     pub(crate) fn lose_before_next(&mut self) {
         self.cut = Some(Cut::Lost);
     }
@@ -86,9 +82,8 @@ impl Completeness {
         self.cut.take() == Some(Cut::Lost)
     }
 
-    /// Takes the time of the next event. An unknown earlier event may have a later time, by as much as events may be
-    /// late: windows that begin before that time are incomplete. The event itself may be late; further events correct
-    /// the estimate.
+    /// Takes the time of the next event. An unknown earlier event may have a later time, by as much as events may be late:
+    /// windows that begin before that time are incomplete. The event itself may be late; further events correct the estimate.
     #[inline]
     pub(crate) fn pass(&mut self, time_ms: i64, window: PlannedWindow) {
         let is_settling = self.settling > 0;
@@ -116,7 +111,6 @@ impl Completeness {
         self.is_numbered
     }
 
-    /// Returns which of its events a window has.
     pub(crate) fn events_of(&self, start_ms: i64) -> WindowEvents {
         if start_ms < self.partial_until_ms || !self.is_numbered {
             WindowEvents::Partial

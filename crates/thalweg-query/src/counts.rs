@@ -33,8 +33,7 @@ pub struct Counts {
     pub changes: u64,
     /// Texts that were too long for an expression to read or make ([`crate::Bounds::value_bytes`]), and are NULL.
     pub oversized: u64,
-    /// Casts, operations, functions and sums without a result, such as `CAST('x' AS INT)` and 1 /
-    /// 0. They are NULL.
+    /// Casts, operations, functions and sums without a result, which are NULL, such as `CAST('x' AS INT)` and `1 / 0`.
     pub without_result: u64,
     /// Steps of evaluating expressions.
     pub steps: u64,

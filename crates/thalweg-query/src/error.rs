@@ -30,7 +30,6 @@ impl QueryError {
         }
     }
 
-    /// Returns the error of a missing column.
     pub(crate) fn of_column(name: &Ident, message: String) -> Self {
         Self { missing: Some(name.value.clone()), ..Self::at(name.span, message) }
     }

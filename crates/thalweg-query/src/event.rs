@@ -4,17 +4,13 @@ use thalweg_columns::Cell;
 
 use crate::{expr::Row, meter::Meter};
 
-/// A decoded event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Event<'e> {
     pub(crate) offset: u64,
-    /// The event's JSON.
     pub(crate) text: &'e [u8],
     /// The time of publication, in ms since 1970.
     pub(crate) published_ms: i64,
-    /// The current time, in ms since 1970.
     pub(crate) now_ms: i64,
-    /// The values that the query reads.
     pub(crate) cells: &'e [Cell<'e>],
     /// Number of values that are not of their column's type.
     pub(crate) unreadable: u64,

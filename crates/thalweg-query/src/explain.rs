@@ -13,7 +13,6 @@ use crate::{
 };
 
 impl Statement {
-    /// Returns the clauses in canonical form.
     pub(crate) fn canonical(&self) -> String {
         let list = |exprs: &[Ast]| -> String {
             exprs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")

@@ -16,16 +16,13 @@ use crate::{
     value::{borrowed, compared, finite, joined, truth},
 };
 
-/// The input of an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row<'r> {
     /// Columns of the source; after GROUP BY, the keys and the aggregates' results.
     pub(crate) cells: &'r [Cell<'r>],
     /// Start and end of the window, in ms since 1970; 0 without a window.
     pub(crate) window: (i64, i64),
-    /// The current time, in ms since 1970.
     pub(crate) now_ms: i64,
-    /// Counts the cost.
     pub(crate) meter: &'r Meter,
 }
 
@@ -51,7 +48,6 @@ pub(crate) enum Expr {
     Like(Box<Expr>, Box<LikePattern>),
     Case(Vec<(Expr, Expr)>, Box<Expr>),
     Cast(Box<Expr>, Target),
-    /// `TRY_CAST`.
     TryCast(Box<Expr>, Target),
     Call(Function, Vec<Expr>),
 }
@@ -76,7 +72,6 @@ pub(crate) enum Operator {
 }
 
 impl Expr {
-    /// Returns the value for a row.
     #[inline]
     pub(crate) fn eval<'r>(&'r self, row: &Row<'r>) -> Cell<'r> {
         // Most expressions are columns and constants, which need no call.
@@ -278,7 +273,6 @@ fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: &Row<'r>) -> Cell<'r> {
 }
 
 impl Comparison {
-    /// Compares two expressions.
     #[inline]
     fn is_true(self, left: &Expr, right: &Expr, row: &Row<'_>) -> Option<bool> {
         if !row.meter.spend(1) {

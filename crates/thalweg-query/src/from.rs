@@ -12,7 +12,6 @@ use crate::{
     tokens::{Clause, depth_change, is_word, unexpected, word},
 };
 
-/// The operand of `FROM`.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) topic: Ident,
@@ -40,10 +39,8 @@ pub(crate) struct Emit {
     pub(crate) span: Option<Span>,
 }
 
-/// A cursor over tokens.
 struct Tokens<'a> {
     rest: &'a [TokenWithSpan],
-    /// The position of the last token.
     span: Span,
 }
 

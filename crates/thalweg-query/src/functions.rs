@@ -14,7 +14,6 @@ use crate::{
     value::{compared, finite, joined, truth},
 };
 
-/// A function of a row's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Function {
     Abs,

@@ -10,7 +10,6 @@ use crate::{
     limits::ALLOCATION_BYTES,
 };
 
-/// The keys of a group, and its aggregated values.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) keys: Box<[Cell<'static>]>,
@@ -47,7 +46,6 @@ impl Group {
         (grown, is_whole)
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn bytes(&self, key: &[u8]) -> usize {
         let texts: isize = self.values.iter().map(Accumulator::text_bytes).sum();
         fixed_bytes(key, self.keys.len(), self.values.len()).saturating_add_signed(texts)

@@ -17,7 +17,6 @@ use crate::{
     value::{borrowed, owned},
 };
 
-/// The groups of a window.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     by_key: HashMap<Box<[u8]>, Group>,
@@ -28,7 +27,6 @@ pub(crate) struct Groups {
     own: Held,
 }
 
-/// The bound that a window would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     Groups,
@@ -40,14 +38,12 @@ pub(crate) enum Full {
 #[derive(Debug)]
 pub(crate) struct OrderedGroups {
     by_key: BinaryHeap<Reverse<Keyed>>,
-    /// Their share of the memory of all groups of the query.
     own: Held,
 }
 
 /// The keys of a group, and its results.
 pub(crate) type FinishedGroup = SmallVec<[Cell<'static>; 8]>;
 
-/// A number of groups, and their memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) groups: usize,
@@ -56,29 +52,24 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Subtracts the memory of some groups.
     fn take_off(&mut self, other: Self) {
         self.groups -= other.groups;
         self.bytes = self.bytes.saturating_sub(other.bytes);
     }
 
-    /// Adds the growth of texts in bytes.
     #[inline]
     fn grow(&mut self, bytes: isize) {
         self.bytes = self.bytes.saturating_add_signed(bytes);
     }
 }
 
-/// Memory of a window besides its groups, in bytes: its entry in a tree of windows, and a table with room for four
-/// groups.
+/// Memory of a window besides its groups, in bytes: its entry in a tree of windows, and a table with room for four groups.
 pub(crate) const WINDOW_BYTES: usize =
     2 * size_of::<(i64, Groups)>() + 4 * size_of::<(Box<[u8]>, Group)>() + 2 * ALLOCATION_BYTES;
 
 impl Groups {
-    /// Adds a row to the group of `keys`. `key` has the keys' bytes.
-    ///
-    /// # Errors
-    /// When the group or its texts exceed a bound. The caller must then [lose](Self::lose) the window.
+    /// Adds a row to the group of `keys`; `key` has the keys' bytes. Fails if the group or its texts exceed a bound: the caller
+    /// must then [lose](Self::lose) the window.
     pub(crate) fn take(
         &mut self,
         key: &[u8],
@@ -128,7 +119,6 @@ impl Groups {
         self.is_lost = true;
     }
 
-    /// Returns whether the window is lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost
     }
@@ -155,7 +145,6 @@ impl Groups {
         is_done.then_some(())
     }
 
-    /// Returns the number of groups.
     pub(crate) fn len(&self) -> usize {
         self.by_key.len() + usize::from(self.only.is_some())
     }
@@ -166,7 +155,6 @@ impl Groups {
         self.leave(remains);
     }
 
-    /// Moves the groups to `remains`.
     pub(crate) fn leave(self, remains: &mut Remains) {
         remains.add(self.only, self.by_key.into_iter());
     }
@@ -198,13 +186,11 @@ impl OrderedGroups {
         Some((cells, without_result))
     }
 
-    /// Subtracts the memory of the remaining groups from `held`, and moves them to `remains`.
     pub(crate) fn release(self, held: &mut Held, remains: &mut Remains) {
         held.take_off(self.own);
         self.leave(remains);
     }
 
-    /// Moves the remaining groups to `remains`.
     pub(crate) fn leave(self, remains: &mut Remains) {
         remains.add_ordered(self.by_key.into_vec());
     }

@@ -7,12 +7,10 @@ use crate::{
     pace::Pace,
 };
 
-/// The counts of a run, and an event's remaining budget.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) bounds: Bounds,
     pub(crate) counts: Counts,
-    /// Counts the cost of the current row.
     meter: Meter,
     /// The remaining budget of the current event and of the windows that it closes.
     budget: Budget,
@@ -28,7 +26,6 @@ impl Ledger {
         Self { bounds, counts: Counts::default(), meter, budget, steps: 0 }
     }
 
-    /// Returns all counts so far.
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             oversized: self.meter.oversized(),
@@ -49,7 +46,6 @@ impl Ledger {
         self.budget.add_groups(groups);
     }
 
-    /// Counts steps outside of a row.
     #[inline]
     pub(crate) fn add_steps(&mut self, steps: u64) {
         self.steps += steps;
@@ -62,30 +58,21 @@ impl Ledger {
         &self.meter
     }
 
-    /// Counts the cost of a row.
-    ///
-    /// # Errors
-    /// When it exceeds the bounds.
+    /// Counts the cost of a row. Fails if it exceeds the bounds.
     #[inline]
     pub(crate) fn charge(&mut self) -> Result<(), Failure> {
         self.steps += self.meter.steps();
         self.budget.settle(&self.meter, &self.bounds)
     }
 
-    /// Counts the cost of a finished row, and of writing it.
-    ///
-    /// # Errors
-    /// When it exceeds the bounds.
+    /// Counts the cost of a finished row, and of writing it. Fails if it exceeds the bounds.
     #[inline]
     pub(crate) fn write(&mut self, bytes: usize) -> Result<(), Failure> {
         self.meter.write(bytes);
         self.charge()
     }
 
-    /// Counts an emitted row.
-    ///
-    /// # Errors
-    /// When the event's rows exceed the bounds.
+    /// Counts an emitted row. Fails if the event's rows exceed the bounds.
     #[inline]
     pub(crate) fn emit(&mut self, bytes: usize) -> Result<(), Failure> {
         self.budget.emit(bytes, &self.bounds)?;

@@ -2,7 +2,6 @@
 
 use crate::{limits::LIKE_CHARS_PER_STEP, meter::Meter};
 
-/// A pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LikePattern {
     parts: Vec<Part>,
@@ -18,8 +17,7 @@ enum Part {
 }
 
 impl LikePattern {
-    /// Returns a pattern. After the character `escape`, `%` and `_` stand for themselves. `None` if no character
-    /// follows it.
+    /// Returns a pattern. After the character `escape`, `%` and `_` stand for themselves. `None` if no character follows it.
     pub(crate) fn new(pattern: &str, escape: Option<char>, ignores_case: bool) -> Option<Self> {
         let mut parts = Vec::new();
         let mut characters = pattern.chars();
@@ -42,7 +40,6 @@ impl LikePattern {
         Some(Self { parts, ignores_case })
     }
 
-    /// Returns the memory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.parts.capacity() * size_of::<Part>()
     }

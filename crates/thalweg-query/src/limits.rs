@@ -110,8 +110,7 @@ pub const WINDOWS_MAX: usize = 1_000;
 /// Delay of announcing a left-out event, in ms of publication time. The next window announces it earlier.
 pub const ANNOUNCE_MS: i64 = 5_000;
 
-/// Source offsets whose rows are counted together: the most events of one broker message, whose rows therefore count as
-/// a whole.
+/// Source offsets whose rows are counted together: the most events of one broker message, whose rows therefore count as a whole.
 pub const BLOCK_OFFSETS: u64 = 256;
 
 /// The bounds of a running query. Beyond a bound of memory a window is lost as a whole, and announced

@@ -35,14 +35,12 @@ pub enum Failure {
     EventBytes(usize),
 }
 
-/// Counts the steps and bytes of one evaluation. After an exceeded limit every expression is NULL, and the row does not
-/// count.
+/// Counts the steps and bytes of one evaluation. After an exceeded limit every expression is NULL, and the row does not count.
 #[derive(Debug)]
 pub(crate) struct Meter {
     steps_max: Cell<u64>,
     steps_left: Cell<u64>,
     bytes_left: Cell<usize>,
-    /// The exceeded limit.
     over: Cell<Option<Over>>,
     value_bytes: usize,
     /// Texts longer than `value_bytes`.
@@ -82,7 +80,6 @@ impl Meter {
         self.over.set(None);
     }
 
-    /// Returns a meter for the constants of a query.
     pub(crate) fn for_constants() -> Self {
         Self {
             steps_max: Cell::new(CONSTANT_STEPS_MAX),
@@ -119,7 +116,6 @@ impl Meter {
         self.spend((bytes / SCANNED_BYTES_PER_STEP) as u64)
     }
 
-    /// Counts bytes of a row written as JSON.
     #[inline]
     pub(crate) fn write(&self, bytes: usize) -> bool {
         self.spend((bytes / WRITTEN_BYTES_PER_STEP) as u64)
@@ -150,7 +146,6 @@ impl Meter {
         fits
     }
 
-    /// Returns whether a value is within the limit of texts.
     #[inline]
     pub(crate) fn holds(&self, value: &Value<'_>) -> bool {
         match value {
@@ -177,25 +172,21 @@ impl Meter {
         Value::Null
     }
 
-    /// Returns the first exceeded limit, if any.
     #[inline]
     pub(crate) fn over(&self) -> Option<Over> {
         self.over.get()
     }
 
-    /// Returns the counted steps.
     #[inline]
     pub(crate) fn steps(&self) -> u64 {
         self.steps_max.get() - self.steps_left.get()
     }
 
-    /// Returns the number of long texts.
     #[inline]
     pub(crate) fn oversized(&self) -> u64 {
         self.oversized.get()
     }
 
-    /// Returns the number of operations without a result.
     #[inline]
     pub(crate) fn without_result(&self) -> u64 {
         self.without_result.get()
@@ -228,26 +219,20 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Returns the whole budget.
     pub(crate) fn new(bounds: &Bounds) -> Self {
         Self { steps_left: bounds.event_steps, bytes_left: bounds.event_bytes }
     }
 
-    /// Adds the budget of a window's groups, which are about to be emitted.
     pub(crate) fn add_groups(&mut self, groups: usize) {
         self.steps_left = self.steps_left.saturating_add(groups as u64 * GROUP_STEPS_MAX);
     }
 
-    /// Resets the meter for the next row.
     #[inline]
     pub(crate) fn begin_row(&self, meter: &Meter, bounds: &Bounds) {
         meter.begin(bounds.row_steps.min(self.steps_left), bounds.row_text_bytes);
     }
 
-    /// Subtracts the cost of a row.
-    ///
-    /// # Errors
-    /// When it exceeds the budget.
+    /// Subtracts the cost of a row. Fails if it exceeds the budget.
     #[inline]
     pub(crate) fn settle(&mut self, meter: &Meter, bounds: &Bounds) -> Result<(), Failure> {
         self.steps_left = self.steps_left.saturating_sub(meter.steps());
@@ -257,10 +242,7 @@ impl Budget {
         }
     }
 
-    /// Subtracts the bytes of a row.
-    ///
-    /// # Errors
-    /// When the event's rows exceed the budget.
+    /// Subtracts the bytes of a row. Fails if the event's rows exceed the budget.
     #[inline]
     pub(crate) fn emit(&mut self, bytes: usize, bounds: &Bounds) -> Result<(), Failure> {
         let left = self.bytes_left.checked_sub(bytes);

@@ -16,7 +16,6 @@ use crate::{
 pub(crate) const LOOKS: &str =
     "a query is SELECT … FROM topic [WHERE …] [GROUP BY …] [HAVING …] [EMIT AFTER WINDOW CLOSE …]";
 
-/// Operators that are words.
 pub(crate) const OPERATORS: [&str; 10] =
     ["and", "or", "not", "is", "in", "like", "ilike", "between", "case", "when"];
 

@@ -28,11 +28,9 @@ pub struct Plan {
     /// Columns that the query names and no row has had yet.
     pub(crate) absent: Vec<usize>,
     pub(crate) schema: Arc<Columns>,
-    /// The columns to read, in the order of their cells.
     pub(crate) wanted: Vec<usize>,
     pub(crate) filter: Option<Expr>,
     pub(crate) window: Option<PlannedWindow>,
-    /// The time of events in windows.
     pub(crate) time: Option<Expr>,
     pub(crate) shape: Shape,
     pub(crate) results: Vec<Column>,
@@ -51,7 +49,6 @@ pub(crate) struct PlannedWindow {
     pub(crate) timeout_ms: Option<i64>,
 }
 
-/// The form of rows.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Shape {
     /// The event unchanged.
@@ -103,8 +100,7 @@ impl Plan {
         bytes + taken + made
     }
 
-    /// Returns a text of the columns read and made: two plans of one query with different signatures may make different
-    /// rows.
+    /// Returns a text of the columns read and made: two plans of one query with different signatures may make different rows.
     pub fn signature(&self) -> String {
         let taken =
             self.schema.iter().map(|column| format!("{}:{}", column.name, column.type_name()));
@@ -238,7 +234,6 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns all evaluated expressions.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
         let mut found: Vec<&Expr> = self.filter.iter().chain(&self.time).collect();
         match &self.shape {
@@ -380,7 +375,6 @@ fn has_aggregates(statement: &Statement) -> bool {
     statement.having.is_some() || statement.items.iter().any(of_item)
 }
 
-/// Returns whether an expression has an aggregate.
 fn is_aggregate(ast: &Ast) -> bool {
     // sqlparser writes each call with its name.
     let said = ast.to_string().to_lowercase();

@@ -12,7 +12,6 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Remains(Vec<Window>);
 
-/// Groups of a window.
 #[derive(Debug)]
 enum Window {
     One(Option<Group>),

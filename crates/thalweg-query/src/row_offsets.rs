@@ -1,12 +1,9 @@
-//! Offsets of rows. They depend on the source's offsets alone: every run over the same events gives its rows the same
-//! offsets.
+//! Offsets of rows. They depend on the source's offsets alone: every run over the same events gives its rows the same offsets.
 
 use crate::limits::{BLOCK_OFFSETS, PLACES};
 
-/// Assigns offsets to rows: numbers them within each block of source offsets.
 #[derive(Debug, Clone)]
 pub(crate) struct RowOffsets {
-    /// Row offsets per block of the source.
     per_block: u64,
     block: u64,
     next: u64,
@@ -19,7 +16,6 @@ impl RowOffsets {
         Self { per_block, block: 0, next: 0 }
     }
 
-    /// Returns the first row offset of a block.
     pub(crate) fn first_of(&self, block: u64) -> u64 {
         (block * self.per_block).max(1)
     }
@@ -29,7 +25,6 @@ impl RowOffsets {
         self.first_of(offset.div_ceil(BLOCK_OFFSETS))
     }
 
-    /// Returns the offset of the next row of the event with this offset.
     pub(crate) fn next(&mut self, offset: u64) -> u64 {
         let block = offset / BLOCK_OFFSETS;
         if block > self.block {

@@ -12,7 +12,6 @@ use crate::{
     sink::Sink,
 };
 
-/// Writes the rows of a run.
 #[derive(Debug)]
 pub(crate) struct RowWriter {
     row_offsets: RowOffsets,
@@ -30,7 +29,6 @@ impl RowWriter {
         Self { row_offsets, offset: 0, row: Vec::new(), fits: true, conversions: 0 }
     }
 
-    /// Returns the memory in bytes.
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.row.capacity()
@@ -41,7 +39,6 @@ impl RowWriter {
         self.row_offsets.first_after(offset)
     }
 
-    /// Returns the first row offset of a block.
     pub(crate) fn first_of(&self, block: u64) -> u64 {
         self.row_offsets.first_of(block)
     }
@@ -51,7 +48,6 @@ impl RowWriter {
         sink.lost(self.row_offsets.next(self.offset));
     }
 
-    /// Makes a row of these results.
     #[inline]
     pub(crate) fn make(&mut self, items: &[Expr], row: &Row<'_>) {
         self.row.clear();
@@ -74,10 +70,7 @@ impl RowWriter {
         (self.fits, self.conversions) = (true, 0);
     }
 
-    /// Emits and counts the finished row; a row that is too large is lost.
-    ///
-    /// # Errors
-    /// When it exceeds the bounds of cost.
+    /// Emits and counts the finished row; a row that is too large is lost. Fails if it exceeds the bounds of cost.
     #[inline]
     pub(crate) fn emit(
         &mut self,

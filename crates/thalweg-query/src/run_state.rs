@@ -32,14 +32,11 @@ pub(crate) struct RunState {
     progress: Option<EventProgress>,
 }
 
-/// The progress of the current event.
 #[derive(Debug, Clone, Copy)]
 struct EventProgress {
-    /// The time of its publication.
     published_ms: i64,
     /// The current time at its start.
     now_ms: i64,
-    /// Its own time.
     time_ms: i64,
     /// Whether the event is left out, because its time is too far ahead.
     is_ahead: bool,
@@ -48,7 +45,6 @@ struct EventProgress {
 }
 
 impl RunState {
-    /// Returns the state before the first event.
     pub(crate) fn new(plan: &Plan, bounds: Bounds, beginning: Beginning) -> Self {
         let is_one_each = match plan.shape {
             Shape::Whole => true,
@@ -72,7 +68,6 @@ impl RunState {
         self.windows.held
     }
 
-    /// Returns the memory in bytes.
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
         let own = size_of::<Self>() - size_of::<Windows>() - size_of::<RowWriter>();
@@ -105,7 +100,6 @@ impl RunState {
         self.windows.widen(widening, &mut self.completeness);
     }
 
-    /// Records that events before the next one are lost ([`crate::Running::lose`]).
     pub(crate) fn lose(&mut self) {
         self.progress = None;
         self.completeness.lose_before_next();
@@ -126,7 +120,6 @@ impl RunState {
         self.windows.into_remains()
     }
 
-    /// Ends all windows ([`crate::Running::close_all`]).
     pub(crate) fn close_all(&mut self, plan: &Plan, sink: &mut impl Sink) {
         let Some(window) = plan.window.filter(|_| plan.has_windows()) else { return };
         let newest_ms = self.windows.newest_ms().map(|newest_ms| newest_ms + window.size_ms);
@@ -153,8 +146,7 @@ impl RunState {
         windows.finish(&mut exit, pace)
     }
 
-    /// Takes an event, or continues with it ([`crate::Running::take_in_part`]). The caller has closed all ended
-    /// windows.
+    /// Takes an event, or continues with it ([`crate::Running::take_in_part`]). The caller has closed all ended windows.
     #[inline]
     pub(crate) fn take_in_part(
         &mut self,
@@ -302,7 +294,6 @@ impl RunState {
         Ok(time_ms.map(|time_ms| EventProgress { time_ms, ..progress }))
     }
 
-    /// Returns whether an event passes the condition of a query.
     #[inline(always)]
     fn passes(&mut self, plan: &Plan, event: &Event<'_>) -> Result<bool, Failure> {
         let Some(filter) = &plan.filter else { return Ok(true) };
@@ -326,14 +317,12 @@ impl RunState {
         Ok(time_ms)
     }
 
-    /// Asks whether the run may continue.
     #[inline]
     fn goes_on(&mut self, pace: &mut impl Pace) -> bool {
         let bytes = self.memory_bytes();
         self.ledger.goes_on(pace, bytes)
     }
 
-    /// Returns the context for closing windows.
     #[inline]
     fn exit<'a, S: Sink>(
         &'a mut self,

@@ -68,8 +68,7 @@ impl Running {
         size_of::<Self>() - size_of::<RunState>() + self.state.memory_bytes()
     }
 
-    /// Returns the offset of the first row that events from `offset` on may make, if they are in later blocks than
-    /// earlier events.
+    /// Returns the offset of the first row that events from `offset` on, in later blocks than earlier events, may make.
     pub fn first_place(&self, offset: u64) -> u64 {
         self.state.first_place(offset)
     }
@@ -153,8 +152,7 @@ impl Running {
         self.state.take_in_part(&self.plan, event, sink, pace)
     }
 
-    /// Reads an event that does not fit the columns, with wider ones. Returns the number of values that are not of
-    /// their column's type.
+    /// Reads an event that does not fit the columns, with wider ones. Returns the number of values not of their column's type.
     #[cold]
     fn read_wider<'e>(
         &mut self,
@@ -208,8 +206,7 @@ impl Running {
         self.state.lose();
     }
 
-    /// Continues after an event that exceeded a bound of cost. The event and all open windows are lost
-    /// ([`Self::lose`]).
+    /// Continues after an event that exceeded a bound of cost. The event and all open windows are lost ([`Self::lose`]).
     pub fn skip(&mut self, sink: &mut impl Sink) {
         self.state.skip(&self.plan, sink);
     }

@@ -13,7 +13,6 @@ use crate::{
     tokens::{Clause, depth_change, is_word, tokens, unexpected},
 };
 
-/// A parsed query.
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {
     pub(crate) is_explain: bool,
@@ -27,7 +26,6 @@ pub(crate) struct Statement {
     pub(crate) texts: Vec<String>,
 }
 
-/// An item between `SELECT` and `FROM`.
 #[derive(Debug, Clone)]
 pub(crate) enum Item {
     /// `*`
@@ -83,10 +81,7 @@ const REFUSED: [(&str, &str); 15] = [
 ];
 
 impl Statement {
-    /// Parses a query.
-    ///
-    /// # Errors
-    /// When the text is no query, or has a part that cannot run.
+    /// Parses a query. Fails if the text is no query, or has a part that cannot run.
     pub(crate) fn parse(text: &str) -> Result<Self, QueryError> {
         let tokens = tokens(text)?;
         let is_explain = tokens.first().is_some_and(|first| is_word(first, "explain"));
@@ -214,7 +209,6 @@ fn split_first(tokens: &[TokenWithSpan]) -> Result<(&TokenWithSpan, &[TokenWithS
     tokens.split_first().filter(|(first, _)| first.token != Token::EOF).ok_or_else(empty)
 }
 
-/// Returns the end of the last token.
 fn end(tokens: &[TokenWithSpan]) -> Span {
     let end = tokens.last().map_or(Location::new(1, 1), |last| last.span.end);
     Span::new(end, end)

@@ -33,11 +33,8 @@ impl Dialect for Sql {
     }
 }
 
-/// Returns the tokens without white space and comments, with [`Token::EOF`] at the end. An interval has three tokens:
-/// the word, its number in quotes, its unit.
-///
-/// # Errors
-/// When the text is too long, nests too deep, or is no SQL.
+/// Returns the tokens without white space and comments, with [`Token::EOF`] at the end. An interval has three tokens: the word,
+/// its number in quotes, its unit. Fails if the text is too long, nests too deep, or is no SQL.
 pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, QueryError> {
     if text.chars().count() > TEXT_CHARS_MAX {
         let message = format!("a query has {TEXT_CHARS_MAX} characters at most: shorten it");
@@ -67,12 +64,10 @@ pub(crate) fn word(token: &TokenWithSpan) -> Option<&Word> {
     }
 }
 
-/// Returns whether a token is this word.
 pub(crate) fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
     word(token).is_some_and(|word| word.value.eq_ignore_ascii_case(expected))
 }
 
-/// Returns the change of depth by a bracket.
 pub(crate) fn depth_change(token: &Token) -> i32 {
     match token {
         Token::LParen | Token::LBracket | Token::LBrace => 1,

@@ -17,7 +17,6 @@ use crate::{
     value::{EXACT_MAX, owned, time},
 };
 
-/// An expression and its type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Typed {
     pub(crate) expr: Expr,
@@ -26,7 +25,6 @@ pub(crate) struct Typed {
     pub(crate) is_interval: bool,
 }
 
-/// An expression, or the error.
 pub(crate) type Compiled = Result<Typed, QueryError>;
 
 pub(crate) fn typed(expr: Expr, kind: Kind) -> Typed {
@@ -107,12 +105,10 @@ pub(crate) fn negative_literal(text: &str, span: Span) -> Compiled {
     literal(&Value::Number(format!("-{text}"), false), span)
 }
 
-/// Parses a time literal.
 pub(crate) fn instant(text: &str, span: Span) -> Compiled {
     constant_time(time(text), span)
 }
 
-/// Parses a date literal.
 pub(crate) fn day(text: &str, span: Span) -> Compiled {
     constant_time(time(text).and_then(day_start), span)
 }
@@ -279,7 +275,6 @@ pub(crate) fn comparable(
     }
 }
 
-/// Converts an expression to a wider type.
 pub(crate) fn as_kind(found: Typed, kind: Kind) -> Expr {
     match (found.kind, kind) {
         (Kind::Int, Kind::Double) => {

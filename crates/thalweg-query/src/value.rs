@@ -13,8 +13,7 @@ use crate::{
 /// Integers up to this one are distinct doubles.
 pub(crate) const EXACT_MAX: u64 = 1 << 53;
 
-/// Compares two values of comparable types; `None` if one is NULL. Texts compare by code points, and false is less than
-/// true.
+/// Compares two values of comparable types; `None` if one is NULL. Texts compare by code points, and false is less than true.
 #[inline]
 pub(crate) fn compare(left: &Cell<'_>, right: &Cell<'_>) -> Option<Ordering> {
     match (left, right) {
@@ -32,7 +31,6 @@ pub(crate) fn compare(left: &Cell<'_>, right: &Cell<'_>) -> Option<Ordering> {
     }
 }
 
-/// Compares two values, and counts the cost.
 #[inline]
 pub(crate) fn compared(left: &Cell<'_>, right: &Cell<'_>, meter: &Meter) -> Option<Ordering> {
     match (left, right) {
@@ -122,7 +120,6 @@ fn double_text(number: f64) -> String {
     }
 }
 
-/// Returns the same value, borrowed.
 #[inline]
 pub(crate) fn borrowed<'r>(cell: &'r Cell<'_>) -> Cell<'r> {
     match cell {

@@ -5,7 +5,6 @@ use thalweg_columns::{Cell, CellReader, Change, Kind, Wanted};
 
 use crate::{Plan, aggregate::Accumulator, groups::write_key, plan::Shape, value::EXACT_MAX};
 
-/// The column changes that a query refuses.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     /// For each column, the types with which the query cannot run.
@@ -15,7 +14,6 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// Returns the number of refused changes.
     pub(crate) fn count(&self) -> usize {
         self.kinds.iter().map(Vec::len).sum::<usize>() + usize::from(self.others)
     }
@@ -36,7 +34,6 @@ impl Refused {
     }
 }
 
-/// Returns a reader of the columns that a plan needs.
 pub(crate) fn reader(plan: &Plan, refused: &Refused) -> CellReader {
     if !plan.schema.are_inferred() {
         return CellReader::new(&plan.schema, &plan.wanted);
@@ -99,7 +96,6 @@ fn planned(plan: &Plan, changes: &[Change]) -> Option<Plan> {
     Plan::inferred(&plan.statement, columns, plan.absent.clone()).ok()
 }
 
-/// Converts the groups of a plan to those of a wider one.
 #[derive(Debug)]
 pub(crate) struct Widening {
     /// Keys and aggregated values that change from int to double.
@@ -162,7 +158,6 @@ impl Widening {
         self.key(keys)
     }
 
-    /// Widens the keys of a group; `None` if two groups might become one.
     fn key(&self, keys: &mut [Cell<'static>]) -> Option<Box<[u8]>> {
         let mut bytes = Vec::new();
         for (key, is_double) in keys.iter_mut().zip(&self.keys) {
@@ -177,7 +172,6 @@ impl Widening {
         Some(bytes.into())
     }
 
-    /// Widens the aggregated values of a group.
     fn values(&self, values: &mut [Accumulator]) {
         for (value, widening) in values.iter_mut().zip(&self.aggregates) {
             match widening {

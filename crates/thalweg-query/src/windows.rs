@@ -29,7 +29,6 @@ pub(crate) struct Windows {
     /// Open windows by their start.
     pub(crate) open: BTreeMap<i64, Groups>,
     pub(crate) held: Held,
-    /// Windows that are being closed or dropped.
     pub(crate) closing: Option<Closing>,
     /// The publication time of the first left-out event that is not announced, in ms since 1970.
     pub(crate) left_out_ms: Option<i64>,
@@ -52,12 +51,10 @@ impl Closing {
         Self { until_ms, window: None, remains: Remains::default() }
     }
 
-    /// Returns the state without ended windows.
     pub(crate) fn nothing() -> Self {
         Self::until(i64::MIN)
     }
 
-    /// Returns all groups, to be dropped.
     pub(crate) fn into_remains(self) -> Remains {
         let mut remains = self.remains;
         self.window.into_iter().for_each(|(_, groups)| groups.leave(&mut remains));
@@ -86,18 +83,15 @@ impl Windows {
         }
     }
 
-    /// Returns the memory in bytes.
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.held.bytes + self.open.len() * WINDOW_BYTES + self.key.capacity()
     }
 
-    /// Returns the start of the newest window.
     pub(crate) fn newest_ms(&self) -> Option<i64> {
         self.open.last_key_value().map(|(newest, _)| *newest)
     }
 
-    /// Records a left-out event with this publication time.
     #[cold]
     pub(crate) fn leave_out(&mut self, published_ms: i64) {
         self.left_out_ms.get_or_insert(published_ms);
@@ -204,7 +198,6 @@ impl Windows {
         }
     }
 
-    /// Ends the run; returns all groups, to be dropped.
     pub(crate) fn into_remains(self) -> Remains {
         let mut remains = self.closing.map(Closing::into_remains).unwrap_or_default();
         self.open.into_values().for_each(|groups| groups.leave(&mut remains));

@@ -9,16 +9,6 @@
 //! ```
 //!
 //! Pure except for the random numbers of tickets: the shard passes the time in.
-//!
-//! - `host`: the names of a server
-//! - `origin`: the web pages that may use it
-//! - `cors`: response headers for browsers
-//! - `holders`: tokens and their holders
-//! - `holder`: the holder of a token
-//! - `signed`: tokens signed by an issuer
-//! - `keys`: the issuer's published keys
-//! - `token`: comparing secrets
-//! - `ticket`: tokens for URLs, valid once
 
 mod cors;
 mod holder;
@@ -54,11 +44,9 @@ pub(crate) use holders::{Holders, Unidentified};
 pub(crate) use keys::{KeysEnd, PublishedKeys};
 pub(crate) use ticket::{IssueRates, TICKET_LIFE_S, Ticket, Tickets};
 
-/// The access policy for all requests of all shards.
 pub(crate) struct AccessPolicy {
     hosts: Hosts,
     origins: Origins,
-    /// The holders of tokens, and of none.
     pub(crate) holders: Holders,
     made_of: MadeOf,
     random: &'static dyn SecureRandom,
@@ -70,18 +58,15 @@ pub(crate) struct AccessPolicy {
 pub(crate) struct MadeOf {
     /// The topics of the configuration's queries, each with its source.
     pub(crate) configured: Arc<HashMap<Topic, Topic>>,
-    /// The ad hoc queries of clients.
     pub(crate) asked: Arc<AdHocQueries>,
 }
 
-/// An action that needs a right.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Right<'a> {
     /// Subscribe to a topic, read its history or ack its events.
     Subscribe(&'a Topic),
     /// Publish to a topic, or delete it.
     Publish(&'a Topic),
-    /// Read the lab's runs.
     ViewRuns,
     /// List topics: those that the holder may inspect.
     ViewTopics,
@@ -93,7 +78,6 @@ pub(crate) enum Right<'a> {
 
 /// A request for something that needs rights.
 pub(crate) trait Wanted {
-    /// Returns the required rights.
     fn rights(&self) -> impl Iterator<Item = Right<'_>>;
 }
 
@@ -105,7 +89,6 @@ pub(crate) struct Allowed<T> {
 }
 
 impl<T> Allowed<T> {
-    /// Returns the allowed value.
     pub(crate) fn into_inner(self) -> T {
         self.wanted
     }
@@ -145,7 +128,6 @@ impl Wanted for Writing {
     }
 }
 
-/// The lab's runs.
 #[derive(Debug)]
 pub(crate) struct ViewRuns;
 
@@ -155,7 +137,6 @@ impl Wanted for ViewRuns {
     }
 }
 
-/// Administration.
 #[derive(Debug)]
 pub(crate) struct Administering;
 
@@ -165,7 +146,6 @@ impl Wanted for Administering {
     }
 }
 
-/// `/metrics`.
 #[derive(Debug)]
 pub(crate) struct ViewMetrics;
 
@@ -176,10 +156,8 @@ impl Wanted for ViewMetrics {
 }
 
 impl AccessPolicy {
-    /// Returns the access policy of a server that listens on `listen`. `published` has the keys at the configured URL.
-    ///
-    /// # Errors
-    /// One sentence for the user that says what to set.
+    /// Returns the access policy of a server that listens on `listen`. `published` has the keys at the configured URL. The error
+    /// is one sentence for the user that says what to set.
     pub(crate) fn new(
         access: &Access,
         listen: SocketAddr,
@@ -206,11 +184,8 @@ impl AccessPolicy {
         })
     }
 
-    /// Returns the access policy of the admin listener, where everybody may inspect and administer. `access` is the
-    /// other listener's, with the names of the server.
-    ///
-    /// # Errors
-    /// As [`AccessPolicy::new`].
+    /// Returns the access policy of the admin listener, where everybody may inspect and administer. `access` is the other
+    /// listener's, with the names of the server. Fails as [`AccessPolicy::new`].
     pub(crate) fn of_admin(listen: SocketAddr, access: &Access) -> Result<Self, String> {
         let inspect = Rights { inspect: Topics::all(), admin: true, ..Rights::default() };
         let own = Access { everybody: Some(inspect), ..Access::default() };
@@ -220,11 +195,9 @@ impl AccessPolicy {
         Ok(Self { hosts, ..Self::new(&own, listen, MadeOf::default(), None)? })
     }
 
-    /// Admits a request for this server that does not come from a web page, or comes from an allowed one. Call it first
-    /// for every request. `is_https` tells whether the client is known to use TLS.
-    ///
-    /// # Errors
-    /// `BadHost`, `BadOrigin`; `BadParameter` for more than one `Host`.
+    /// Admits a request for this server that does not come from a web page, or comes from an allowed one. Call it first for every
+    /// request. `is_https` tells whether the client is known to use TLS. Fails with `BadHost`, `BadOrigin`, or, for more than one
+    /// `Host`, `BadParameter`.
     pub(crate) fn admit(&self, request: &Parts, is_https: bool) -> Result<Admitted, Refusal> {
         let requested = HostPort::from_request(request)?;
         self.hosts.check(&requested)?;
@@ -232,11 +205,8 @@ impl AccessPolicy {
         self.origins.check(request, own, is_https)
     }
 
-    /// Returns `wanted` as allowed if `holder` has the rights to it. Every protected action passes here: each topic of
-    /// a subscription, each command, each read, each list.
-    ///
-    /// # Errors
-    /// `Unauthorized`, `Forbidden`.
+    /// Returns `wanted` as allowed if `holder` has the rights to it. Every protected action passes here: each topic of a
+    /// subscription, each command, each read, each list. Fails with `Unauthorized` or `Forbidden`.
     pub(crate) fn allow<T: Wanted>(
         &self,
         holder: &Holder,
@@ -246,11 +216,8 @@ impl AccessPolicy {
         Ok(Allowed { wanted })
     }
 
-    /// Checks that a holder has a right. [`Self::allow`] calls this first; callers repeat it when rights may have
-    /// changed.
-    ///
-    /// # Errors
-    /// `Unauthorized` without a token, `Forbidden` with one. Neither tells whether the topic exists.
+    /// Checks that a holder has a right. [`Self::allow`] calls this first; callers repeat it when rights may have changed. Fails
+    /// with `Unauthorized` without a token, and `Forbidden` with one. Neither tells whether the topic exists.
     pub(crate) fn authorise(&self, holder: &Holder, right: Right<'_>) -> Result<(), Refusal> {
         let has = |has: fn(&Rights, &Topic) -> bool, topic: &Topic| {
             has(&holder.rights, topic) || has(&self.holders.everybody.rights, topic)
@@ -274,7 +241,6 @@ impl AccessPolicy {
         Err(self.refusal(holder, right).with_subject(holder.names(), topic))
     }
 
-    /// Returns whether a holder may read a topic and its sources.
     fn may_read(&self, holder: &Holder, topic: &Topic) -> bool {
         let [own, all] = [&holder.rights.subscribe, &self.holders.everybody.rights.subscribe];
         if topic.as_str().starts_with(ASKED_TOPICS) {
@@ -329,15 +295,12 @@ impl AccessPolicy {
         patterns.into_iter().flat_map(|topics| topics.patterns()).cloned().collect()
     }
 
-    /// Returns whether a holder may publish to any topic.
     pub(crate) fn lets_publish(&self, holder: &Holder) -> bool {
         !holder.rights.publish.are_none() || !self.holders.everybody.rights.publish.are_none()
     }
 
-    /// Returns a new ticket for `holder`. A ticket is valid once it is kept.
-    ///
-    /// # Errors
-    /// `Unauthorized` if the server has tokens and the client presents none: a ticket stands for a token.
+    /// Returns a new ticket for `holder`. A ticket is valid once it is kept. Fails with `Unauthorized` if the server has tokens
+    /// and the client presents none: a ticket stands for a token.
     pub(crate) fn new_ticket(&self, holder: &Holder) -> Result<Ticket, Refusal> {
         if holder.kind == Kind::Nobody && self.holders.has_tokens() {
             let message = "a ticket is issued for a token: send Authorization: Bearer TOKEN";
@@ -351,15 +314,11 @@ impl AccessPolicy {
         self.digests.digest(ticket)
     }
 
-    /// Returns the refusal of an invalid ticket.
     pub(crate) fn void_ticket() -> Refusal {
         Refusal::unauthorized("the ticket is unknown, used or expired: request a new one")
     }
 
-    /// Returns an unpredictable number.
-    ///
-    /// # Errors
-    /// `Busy` if the system returns no random numbers.
+    /// Returns an unpredictable number. Fails with `Busy` if the system returns no random numbers.
     pub(crate) fn random(&self) -> Result<u128, Refusal> {
         let mut random = [0; 16];
         self.random.fill(&mut random).map_err(|_| {

@@ -9,7 +9,6 @@ use crate::{config::has_read_enough, connection_limits::Address, transport::Clie
 use account::Count;
 pub(crate) use account::{AccountOwner, AnswerAccount, Charge};
 
-/// All unread answers of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     all: Arc<Count>,
@@ -20,10 +19,8 @@ pub(crate) struct Answers {
     pub(crate) pinned: HashMap<Client, usize>,
 }
 
-/// The result of a check of the limit.
 #[derive(Debug, Default)]
 pub(crate) struct OverLimit {
-    /// Connections to end.
     pub(crate) ended: Vec<Arc<AnswerAccount>>,
     /// Whether some connections were not checked before.
     pub(crate) check_again: bool,
@@ -33,7 +30,6 @@ pub(crate) struct OverLimit {
 #[derive(Debug)]
 struct Tracked {
     account: Arc<AnswerAccount>,
-    /// The address of the answer's client.
     address: Address,
     since_us: u64,
     pending: usize,
@@ -50,12 +46,10 @@ impl Tracked {
 }
 
 impl Answers {
-    /// Returns an account for a new connection.
     pub(crate) fn account(&self, owner: AccountOwner) -> Arc<AnswerAccount> {
         Arc::new(AnswerAccount::new(owner, &self.all))
     }
 
-    /// Returns the bytes of all answers.
     pub(crate) fn bytes(&self) -> usize {
         self.all.get()
     }
@@ -94,8 +88,7 @@ impl Answers {
         OverLimit { ended, check_again }
     }
 
-    /// Ends connections until the limit holds. Connections whose client has read nothing come first. Among them, the
-    /// address that holds most comes first, and of that address the connection that holds most.
+    /// Ends connections until the limit holds, in the order that `Limits::answer_bytes` describes.
     fn evict_over_limit(&mut self, bytes_max: usize) -> Vec<Arc<AnswerAccount>> {
         // Untracked connections do not count: no tracked one must end because of them.
         let mut all: usize = self.tracked.iter().map(|tracked| tracked.account.held()).sum();
@@ -165,7 +158,6 @@ mod tests {
 
     const STALL_US: u64 = 1_000;
 
-    /// An address of a test client.
     fn address(number: u8) -> Address {
         Address::from_ip(IpAddr::from([192, 0, 2, number]))
     }

@@ -1,17 +1,13 @@
 //! Topics ordered and stored by brokers: the link between shards and brokers.
 //!
-//! Each broker has a thread (`driver`). A topic's owner shard passes published events to the topic's broker (`Store`),
-//! and answers the publisher when the broker has stored them. The owner shard appends the records that brokers deliver:
-//! the events of all servers, its own included, in the order of the stream. A topic belongs to the first stream, of all
-//! brokers' streams, whose pattern matches.
+//! Each broker has a thread (`driver`). A topic's owner shard passes published events to the topic's broker (`Store`), and
+//! answers the publisher when the broker has stored them. The owner shard appends the records that brokers deliver: the events of
+//! all servers, its own included, in the order of the stream. A topic belongs to the first stream, of all brokers' streams, whose
+//! pattern matches.
 //!
 //! ```text
 //! publish ─► owner ─► Store ─► append ─► broker ─► follow ─► Shards ─► owner ─► feed
 //! ```
-//!
-//! - `driver`: runs a broker
-//! - `replies`: the destinations of the broker's answers
-//! - `shards`: the destinations of its records
 
 mod driver;
 mod replies;
@@ -40,7 +36,6 @@ pub(crate) use shards::{ReadTopics, Shards};
 pub const TICKET_LIFE: std::time::Duration =
     std::time::Duration::from_secs(crate::access::TICKET_LIFE_S);
 
-/// A broker, as shards use it.
 #[derive(Debug)]
 pub(crate) struct BrokerLink {
     pub(crate) stores: mpsc::Sender<Store>,
@@ -59,7 +54,6 @@ pub(crate) struct BrokerStream {
     pub(crate) can_compare: bool,
 }
 
-/// A record to store.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) append: Append,
@@ -104,7 +98,6 @@ impl RetryKey {
     }
 }
 
-/// Identifies a page of a backfill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BackfillId {
     pub(crate) broker: usize,

@@ -2,7 +2,6 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The current time of both clocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
     /// In µs of the monotonic clock.

@@ -55,8 +55,7 @@ pub struct Config {
     pub version: &'static str,
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Where to listen for administrators: the list of topics, `/metrics`, health, and ending connections,
-    /// without a token and without TLS.
+    /// Where administrators connect, without token and TLS: the list of topics, `/metrics`, health, ending connections.
     pub admin_listen: Option<SocketAddr>,
     /// The number of cores that shards run on: one shard each, pinned if there are several.
     pub shards: usize,
@@ -94,13 +93,11 @@ pub struct Config {
     pub pages: Pages,
     /// A folder of the lab's runs, for clients that may subscribe.
     pub runs: Option<PathBuf>,
-    /// For conformance tests of the WebSocket codec only: a path at which a WebSocket sends
-    /// back every message, binary ones included.
+    /// For conformance tests of the WebSocket codec only: a path that sends back every message, binary ones included.
     pub echo_path: Option<String>,
     /// Paths of hubs for SignalR's clients.
     pub signalr_paths: Vec<String>,
-    /// The server sends a heartbeat after between half of this time and this time without data. Proxies and routers
-    /// forget a connection after 30 to 60 s.
+    /// A heartbeat follows half to all of this time without data: proxies and routers forget a connection after 30 to 60 s.
     pub heartbeat: Duration,
     /// How long the server keeps serving after SIGTERM while `/readyz` answers 503: load balancers need time to notice.
     pub shutdown_delay: Duration,
@@ -159,11 +156,9 @@ pub struct Access {
     pub signed: Option<SignedBy>,
     /// Rights of all clients, with or without a token. Without it see [`Self::rights_of_all`].
     pub everybody: Option<Rights>,
-    /// Origins whose web pages may use it besides its own: `https://app.example`,
-    /// or `*` for all.
+    /// Origins whose web pages may use it besides its own: `https://app.example`, or `*` for all.
     pub origins: Vec<String>,
-    /// Names of the server besides loopback's own. On loopback it has no others. Elsewhere it
-    /// has all names if this is empty.
+    /// Names of the server besides loopback's own. On loopback it has no others. Elsewhere it has all names if this is empty.
     pub hosts: Vec<String>,
     /// Proxies whose `X-Forwarded-For` and `Forwarded` headers are trusted.
     pub trusted_proxies: Vec<Network>,
@@ -217,14 +212,12 @@ pub enum Tls {
 }
 
 impl Config {
-    /// The bounds of a running query.
     pub(crate) fn query_bounds(&self) -> Bounds {
         let lead_ms = i64::try_from(self.query_lead.as_millis()).unwrap_or(i64::MAX);
         Bounds { lead_ms, ..Bounds::default() }
     }
 
-    /// Returns the longest time without data after which a connection gets a heartbeat. Clients of SignalR expect one
-    /// within their timeout.
+    /// Returns the longest time without data before a heartbeat. Clients of SignalR expect one within their timeout.
     pub(crate) fn heartbeat(&self) -> Duration {
         match self.signalr_paths.is_empty() {
             true => self.heartbeat,
@@ -232,8 +225,7 @@ impl Config {
         }
     }
 
-    /// Bytes of answers that each shard may hold. It is at least the memory of one largest
-    /// answer, whose buffer may have grown to twice its size.
+    /// Bytes of answers that each shard may hold: at least one largest answer, whose buffer may have twice its size.
     pub(crate) fn answers_max(&self) -> usize {
         let largest = self.echo_path.as_ref().map_or(self.limits.command_bytes(), |_| ECHO_BYTES);
         self.limits.answer_bytes.max(2 * largest)
@@ -274,8 +266,7 @@ impl Default for Config {
 }
 
 impl Default for TopicSettings {
-    /// A few seconds of a fast topic, a few minutes of a slow one: enough for a
-    /// subscriber that reconnects.
+    /// A few seconds of a fast topic, a few minutes of a slow one: enough for a subscriber that reconnects.
     fn default() -> Self {
         Self {
             kind: FeedKind::default(),
@@ -296,8 +287,7 @@ impl Access {
         !self.tokens.is_empty() || self.signed.is_some()
     }
 
-    /// Returns whether clients of other machines reach the server through a proxy: a trusted one, or one that gives
-    /// the server another name.
+    /// Whether clients of other machines come through a proxy: a trusted one, or one that gives the server another name.
     pub fn is_behind_proxy(&self) -> bool {
         !self.hosts.is_empty() || !self.trusted_proxies.is_empty()
     }
@@ -368,7 +358,6 @@ impl Config {
         }
     }
 
-    /// Whether it is a value topic.
     pub(crate) fn has_values(&self, topic: &Topic) -> bool {
         let stream = self.streams.iter().find(|stream| stream.pattern.matches(topic));
         stream.map_or_else(|| self.topic(topic).kind, |stream| stream.kind).is_state()

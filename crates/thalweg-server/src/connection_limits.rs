@@ -5,9 +5,8 @@
 //! - `address_counts`: counts per address
 //! - `address_rates`: counts per address and second
 //!
-//! A connection counts for its address while it lives, except from loopback. A connection of a trusted proxy does not.
-//! Each request over it counts for the client that the proxy names, until it is answered, or until its subscription
-//! ends.
+//! A connection counts for its address while it lives, except from loopback. A connection of a trusted proxy does not. Each
+//! request over it counts for the client that the proxy names, until it is answered, or until its subscription ends.
 
 mod address;
 mod address_counts;
@@ -35,7 +34,6 @@ pub(crate) use address_counts::AddressCounts;
 pub(crate) use address_rates::AddressRates;
 pub(crate) use forwarded::Forwarded;
 
-/// All connections of a listener.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimits {
     /// Maximum number of connections.
@@ -60,11 +58,9 @@ pub(crate) struct ConnectionPermit {
 /// The client of a request, while the request is processed.
 #[derive(Debug)]
 pub(crate) struct Requester {
-    /// The client's address for limits: the connection's, or the one that its trusted proxy names. It is set for
-    /// loopback too.
+    /// The client's address for limits: the connection's, or the one that its trusted proxy names. It is set for loopback too.
     pub(crate) address: Address,
-    /// Whether the request counts for that address. A loopback connection does not count, unless it is a trusted
-    /// proxy's.
+    /// Whether the request counts for that address. A loopback connection does not count, unless it is a trusted proxy's.
     pub(crate) is_counted: bool,
     /// A separate permit, if the connection is a proxy's.
     address_permit: Option<AddressPermit>,
@@ -77,7 +73,6 @@ impl Requester {
     }
 }
 
-/// One connection of an address.
 #[derive(Debug)]
 struct AddressPermit {
     connection_limits: Arc<ConnectionLimits>,
@@ -109,10 +104,8 @@ impl ConnectionLimits {
         Self { is_admin: true, ..Self::new(1, limits, &[]) }
     }
 
-    /// Takes a permit for a connection from `address` on the least-loaded shard. Only the accepting thread calls it.
-    ///
-    /// # Errors
-    /// When a limit is reached.
+    /// Takes a permit for a connection from `address` on the least-loaded shard. Only the accepting thread calls it. Fails when a
+    /// limit is reached.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<ConnectionPermit, Refusal> {
         let address = address.to_canonical();
         let is_of_proxy = self.trusted_proxies.iter().any(|network| network.contains(address));
@@ -156,7 +149,6 @@ impl ConnectionPermit {
         Ok(Self { address_permit, shard, is_of_proxy })
     }
 
-    /// Returns the connection's shard.
     pub(crate) fn shard(&self) -> usize {
         self.shard as usize
     }
@@ -166,16 +158,12 @@ impl ConnectionPermit {
         self.address_permit.address
     }
 
-    /// Returns whether it belongs to the admin listener.
     pub(crate) fn is_admin(&self) -> bool {
         self.address_permit.connection_limits.is_admin
     }
 
-    /// Parses the client in a request's headers, if the connection is a trusted proxy's. Such headers from others are
-    /// ignored.
-    ///
-    /// # Errors
-    /// As [`Forwarded::read`].
+    /// Parses the client in a request's headers, if the connection is a trusted proxy's. Such headers from others are ignored.
+    /// Fails as [`Forwarded::read`].
     pub(crate) fn forwarded(&self, headers: &HeaderMap) -> Result<Forwarded, Refusal> {
         match self.is_of_proxy {
             true => {
@@ -185,15 +173,12 @@ impl ConnectionPermit {
         }
     }
 
-    /// Returns the address of the client of such a request.
     pub(crate) fn client(&self, forwarded: &Forwarded) -> Address {
         forwarded.address.unwrap_or(self.address_permit.address)
     }
 
-    /// Returns the client of such a request. A proxy that names no client counts as its own client.
-    ///
-    /// # Errors
-    /// When the client behind a proxy has reached its limit.
+    /// Returns the client of such a request. A proxy that names no client counts as its own client. Fails when the client behind
+    /// a proxy has reached its limit.
     pub(crate) fn requester(&self, forwarded: &Forwarded) -> Result<Requester, Refusal> {
         if !self.is_of_proxy {
             let AddressPermit { address, is_counted, .. } = self.address_permit;
@@ -204,10 +189,8 @@ impl ConnectionPermit {
         Ok(Requester { address, is_counted: true, address_permit: Some(address_permit) })
     }
 
-    /// Takes a permit for one of several subscribers on this connection. It costs as much as a connection.
-    ///
-    /// # Errors
-    /// When a limit is reached.
+    /// Takes a permit for one of several subscribers on this connection. It costs as much as a connection. Fails when a limit is
+    /// reached.
     pub(crate) fn for_stream(&self, requester: Requester) -> Result<Self, Refusal> {
         let own = &self.address_permit;
         let address_permit = requester

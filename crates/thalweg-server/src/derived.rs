@@ -19,15 +19,12 @@ pub(crate) use memory::MemoryShare;
 /// A topic whose events are the rows of a query.
 #[derive(Debug, Clone)]
 pub(crate) struct DerivedTopic {
-    /// The topic of the rows.
     pub(crate) output: Topic,
     pub(crate) query: Query,
-    /// The source topic.
     pub(crate) source: Topic,
     /// The plan, if the source's columns are declared. Otherwise it is made when events come.
     pub(crate) plan: Option<Arc<Plan>>,
-    /// Whether several nodes share its source, in a stream or through such a query. Each node then makes the same rows
-    /// at the same positions.
+    /// Whether nodes share its source, directly or through such a query: each then makes the same rows at the same positions.
     pub(crate) is_shared: bool,
 }
 
@@ -38,10 +35,8 @@ impl DerivedTopic {
     }
 }
 
-/// Parses and plans the queries of a configuration, and declares the columns of their rows in it.
-///
-/// # Errors
-/// The topic of a query that cannot run, and the reason.
+/// Parses and plans the queries of a configuration, and declares the columns of their rows in it. The error is the topic of a
+/// query that cannot run, and the reason.
 pub(crate) fn prepare(config: &mut Config) -> Result<Vec<DerivedTopic>, (Topic, String)> {
     let mut waiting = Vec::new();
     for wanted in &config.queries {
@@ -78,7 +73,6 @@ pub(crate) fn prepare(config: &mut Config) -> Result<Vec<DerivedTopic>, (Topic, 
     Ok(planned)
 }
 
-/// Returns the columns of a plan's rows.
 pub(crate) fn columns_of(plan: &Plan) -> Option<Columns> {
     let declarations =
         plan.results().iter().map(|column| format!("{}:{}", column.name, column.type_name()));
@@ -87,8 +81,7 @@ pub(crate) fn columns_of(plan: &Plan) -> Option<Columns> {
     Columns::declared(declarations.iter().map(String::as_str)).ok()
 }
 
-/// Returns the columns of an ad hoc query's rows, if they are those of its plan. Unchanged events have inferred
-/// columns, like their source.
+/// Returns the columns of an ad hoc query's rows. `None` for unchanged events: their columns are inferred, like their source's.
 pub(crate) fn columns_asked(plan: &Plan) -> Option<Columns> {
     let is_inferred = plan.is_whole() && plan.schema().are_inferred();
     if is_inferred { None } else { columns_of(plan) }
@@ -112,10 +105,7 @@ fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
     Ok(DerivedTopic { output: topic.clone(), query, source, plan: None, is_shared })
 }
 
-/// Checks that a topic can be queried.
-///
-/// # Errors
-/// The reason why not.
+/// Checks that a topic can be queried. The error is the reason why not.
 pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String> {
     if config.has_values(source) {
         return Err(format!(
@@ -142,8 +132,7 @@ pub(crate) fn undeclared(source: &Topic) -> String {
     )
 }
 
-/// Returns the epoch of a shared query's rows: equal on every node that runs it over the same events with the same
-/// limit of lead time.
+/// Returns the epoch of a shared query's rows: equal on all nodes with the same events and the same limit of lead time.
 pub(crate) fn epoch_of(derived: &DerivedTopic, lead_ms: i64, source: Epoch) -> Epoch {
     let mut bytes = derived.query.identity();
     let plan = derived.plan.as_deref();

@@ -39,7 +39,6 @@ pub(crate) use keys::KeyReader;
 /// A shard's demand for a topic's document.
 #[derive(Debug, Clone)]
 pub(crate) enum FetchDemand {
-    /// Fetch the document for its owner shard.
     Start {
         /// The shard that receives documents.
         shard: usize,
@@ -50,7 +49,6 @@ pub(crate) enum FetchDemand {
     },
     /// Several addresses read the topic from now on.
     Share(Topic),
-    /// Stop fetching the document.
     Stop(Topic),
 }
 
@@ -86,5 +84,4 @@ pub(crate) struct Fetched {
     pub(crate) asked_us: u64,
 }
 
-/// The queue of a shard's demands.
 pub(crate) type Demands = mpsc::Sender<FetchDemand>;

@@ -1,5 +1,4 @@
-//! Access to code that parses untrusted input, for the fuzz targets, which cannot reach private items. cargo-fuzz sets
-//! the `cfg`.
+//! Access to code that parses untrusted input, for the fuzz targets, which cannot reach private items. cargo-fuzz sets the `cfg`.
 
 use std::{cell::RefCell, sync::Arc};
 

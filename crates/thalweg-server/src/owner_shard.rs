@@ -12,12 +12,10 @@ pub(crate) fn owner_shard(topic: &Topic, shards: usize) -> usize {
     owner_shard_of_hash(hash_of(topic), shards)
 }
 
-/// Returns the hash of a topic that [`owner_shard_of_hash`] takes.
 pub(crate) fn hash_of(topic: &Topic) -> u64 {
     mix(fnv1a(topic.as_str().as_bytes()))
 }
 
-/// Returns the owner shard of a topic with this hash.
 pub(crate) fn owner_shard_of_hash(hash: u64, shards: usize) -> usize {
     (hash % shards as u64) as usize
 }

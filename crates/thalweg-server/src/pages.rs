@@ -1,6 +1,5 @@
-//! The pages: files for browsers. The binary decides which ones exist; this crate contains none.
-//!
-//! The exact path selects a page, after all other routes: a page and another path never hide each other.
+//! The pages: files for browsers. The binary decides which ones exist; this crate contains none. The exact path selects a page,
+//! after all other routes: a page and another path never hide each other.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +27,6 @@ pub struct Pages(Arc<BTreeMap<String, File>>);
 
 /// A served file.
 pub(crate) struct File {
-    /// Its content type.
     pub(crate) content_type: &'static str,
     /// Whether the file at this path never changes: its name contains a hash of its content.
     pub(crate) is_immutable: bool,
@@ -87,7 +85,6 @@ impl Pages {
         !self.0.contains_key(INDEX)
     }
 
-    /// Returns the file for a path.
     pub(crate) fn at(&self, path: &str) -> Option<&File> {
         if path.starts_with(BOOK) && path.ends_with('/') {
             return self.0.get(&format!("{path}index.html"));
@@ -104,7 +101,6 @@ impl fmt::Debug for Pages {
 }
 
 impl File {
-    /// Returns the representation to send.
     pub(crate) fn form(&self, accepts_gzip: bool) -> &Representation {
         self.gzip.as_ref().filter(|_| accepts_gzip).unwrap_or(&self.plain)
     }

@@ -67,7 +67,6 @@ impl Rates {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Buckets<const N: usize>([u64; N]);
 
-/// The buckets of a connection.
 pub(crate) type ConnectionBuckets = Buckets<{ Act::IN_CONNECTIONS }>;
 
 /// The buckets of a subject or an address.
@@ -80,10 +79,8 @@ impl<const N: usize> Default for Buckets<N> {
 }
 
 impl<const N: usize> Buckets<N> {
-    /// Takes `count` tokens. A request for more than the whole bucket empties it.
-    ///
-    /// # Errors
-    /// The time until the bucket has enough tokens.
+    /// Takes `count` tokens. A request for more than the whole bucket empties it. The error is the time until the bucket has
+    /// enough tokens.
     fn take(&mut self, act: Act, count: u64, rate: Rate, now_us: u64) -> Result<(), Duration> {
         let now_ns = now_us.saturating_mul(1_000);
         let full_ns = rate.time_ns(count);
@@ -99,8 +96,7 @@ impl<const N: usize> Buckets<N> {
         Ok(())
     }
 
-    /// Takes `count` tokens without a check. The bucket may go into debt, up to its size, which blocks it until the
-    /// debt is paid.
+    /// Takes `count` tokens without a check. The bucket may go into debt, up to its size, which blocks it until the debt is paid.
     fn charge(&mut self, act: Act, count: u64, rate: Rate, now_us: u64) {
         let now_ns = now_us.saturating_mul(1_000);
         let Some(bucket) = self.0.get_mut(act as usize) else { return };
@@ -128,8 +124,7 @@ impl<K: Hash + Eq + Copy> Keyed<K> {
         Self { hasher: RandomState::new(), parts: Default::default() }
     }
 
-    /// Calls `step` with the buckets of a key. `None` if the table is full: then this key is not limited, which locks
-    /// nobody out.
+    /// Calls `step` with the buckets of a key. `None` if the table is full: then this key is not limited, which locks nobody out.
     fn with<T>(&self, key: K, step: impl FnOnce(&mut ClientBuckets) -> T) -> Option<T> {
         let part = self.hasher.hash_one(key) as usize % PARTS;
         let mut part = lock(&self.parts[part]);
@@ -156,7 +151,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The buckets of all clients.
 #[derive(Debug)]
 pub(crate) struct AllRates {
     rates: RwLock<ClientRates>,
@@ -199,7 +193,6 @@ impl AllRates {
         }
     }
 
-    /// Changes the rates.
     pub(crate) fn change(&self, limits: &Limits) {
         *self.rates.write().unwrap_or_else(PoisonError::into_inner) = limits.into();
     }
@@ -208,12 +201,8 @@ impl AllRates {
         *self.rates.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes `count` tokens from the buckets of a client, and of its connection, if any.
-    ///
-    /// Returns the number of buckets that did not fit the tables.
-    ///
-    /// # Errors
-    /// `TooManyRequests`, with the time to wait.
+    /// Takes `count` tokens from the buckets of a client, and of its connection, if any. Returns the number of buckets that did
+    /// not fit the tables. Fails with `TooManyRequests` and the time to wait.
     pub(crate) fn take(
         &self,
         rated: Rated,

@@ -24,7 +24,6 @@ use crate::{
 };
 use folder::{Folder, NotRead, compressed};
 
-/// A folder of runs.
 #[derive(Debug)]
 pub(crate) struct Runs {
     path: PathBuf,
@@ -49,10 +48,7 @@ const NAME_BYTES_MAX: usize = 255;
 const TEXT_CHARS_MAX: usize = 500;
 
 impl Runs {
-    /// Returns the runs in a folder. Without the folder there are none.
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
+    /// Returns the runs in a folder. Without the folder there are none. The error is one sentence with the remedy.
     pub(crate) fn new(path: &Path) -> Result<Self, String> {
         if let Err(error) = Folder::open(path)
             && error.kind() != ErrorKind::NotFound
@@ -67,10 +63,7 @@ impl Runs {
         Ok(Self { path: path.into(), turn: Arc::new(Semaphore::new(1)) })
     }
 
-    /// Returns the list of runs as JSON, the newest first.
-    ///
-    /// # Errors
-    /// `NotFound` when the folder is gone.
+    /// Returns the list of runs as JSON, the newest first. Fails with `NotFound` when the folder is gone.
     pub(crate) async fn list(&self) -> Result<Vec<u8>, Refusal> {
         self.read(|folder| {
             // `thalweg bench` creates the folder with its first run.
@@ -84,10 +77,8 @@ impl Runs {
         .await
     }
 
-    /// Returns a file of the run named `name` in a URL, one of [`FILES`].
-    ///
-    /// # Errors
-    /// `NotFound`, with the remedy where there is one.
+    /// Returns a file of the run named `name` in a URL, one of [`FILES`]. Fails with `NotFound`, and with the remedy where there
+    /// is one.
     pub(crate) async fn file(&self, name: &str, file: &'static str) -> Result<RunFile, Refusal> {
         let decoded = percent_decode_str(name).decode_utf8().ok();
         let name = decoded.filter(|name| is_name(name)).map(|name| name.into_owned());
@@ -143,10 +134,8 @@ impl Runs {
     }
 }
 
-/// An open file of a run.
 pub(crate) struct RunFile {
     pub(crate) file: File,
-    /// Its size.
     pub(crate) bytes: u64,
     /// Whether it is compressed with gzip, as in an archived run.
     pub(crate) is_compressed: bool,

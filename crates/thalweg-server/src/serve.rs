@@ -242,8 +242,7 @@ impl Server {
         self.admin_address
     }
 
-    /// Loads the certificate again, if there is one. Existing connections keep the old one. Returns whether there is
-    /// one.
+    /// Loads the certificate again, if there is one. Existing connections keep the old one. Returns whether there is one.
     ///
     /// # Errors
     /// One sentence. The old certificate stays in use.
@@ -253,9 +252,8 @@ impl Server {
             .map_or(Ok(false), |certificate| certificate.reload().map(|()| true))
     }
 
-    /// Applies another configuration's tokens, origins and names, and its limits of connections, of rates, and of new
-    /// topics per address. Connections stay open, except those whose token is no longer valid; topics end on
-    /// connections whose token no longer gives a right to them.
+    /// Applies another configuration's tokens, origins, names, and limits of connections, rates and new topics per address.
+    /// Connections end if their token is no longer valid, and topics if it no longer gives a right to them.
     ///
     /// # Errors
     /// One sentence. The current configuration stays in use.
@@ -367,7 +365,6 @@ fn read_keys(reader: KeyReader, counts: Arc<KeyCounts>) -> io::Result<()> {
     thread::Builder::new().name("keys".into()).spawn(move || reader.run(&counts)).map(|_| ())
 }
 
-/// A listener with the limits of its connections.
 type Listener = (std::net::TcpListener, Arc<ConnectionLimits>);
 
 fn listen(
@@ -445,11 +442,9 @@ fn run_shard(
     })
 }
 
-/// Keeps a timer of the runtime less than a second away, forever, and counts how late it fires.
-///
-/// tokio interrupts its own wait, by a write to an eventfd, for each timer that is earlier than all timers of its last
-/// wait. Idle connections have timers of more than a minute, and a request one of some seconds: without this timer each
-/// request took one more system call.
+/// Keeps a timer of the runtime less than a second away, forever, and counts how late it fires. tokio interrupts its own wait, by
+/// a write to an eventfd, for each timer that is earlier than all timers of its last wait. Idle connections have timers of more
+/// than a minute, and a request one of some seconds: without this timer each request took one more system call.
 async fn keep_a_timer_near(counts: Arc<Counts>) {
     let mut beat = interval(NEAR_TIMER);
     // After a long delay one late beat is counted, and not each that was missed.

@@ -8,11 +8,10 @@
 //! runner      the published round trip: the next event after the ack of the last
 //! ```
 //!
-//! The synthetic sources are deterministic by seed and open-loop: ticks follow a fixed schedule, events carry their
-//! intended time, and a late tick is made up for, never omitted. The exception is a source with `when=subscribed`,
-//! which is idle while nobody subscribes. Each source publishes to one topic, its output. It may read the events of
-//! other topics, its inputs, and the acks of its output. The shard delivers them from the topics' owner shards. Pure:
-//! the shard passes the time in.
+//! The synthetic sources are deterministic by seed and open-loop: ticks follow a fixed schedule, events carry their intended
+//! time, and a late tick is made up for, never omitted. The exception is a source with `when=subscribed`, which is idle while
+//! nobody subscribes. Each source publishes to one topic, its output. It may read the events of other topics, its inputs, and the
+//! acks of its output. The shard delivers them from the topics' owner shards. Pure: the shard passes the time in.
 
 mod cars;
 mod constant;
@@ -47,7 +46,6 @@ pub(crate) trait Source: Send {
     fn resume(&mut self) {}
 }
 
-/// An input of a source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Input<'a> {
     /// An event of one of its inputs.
@@ -58,11 +56,8 @@ pub(crate) enum Input<'a> {
 
 /// A source with its output, inputs and schedule.
 pub(crate) struct Scheduled {
-    /// Makes the events.
     pub source: Box<dyn Source>,
-    /// The output topic.
     pub output: Topic,
-    /// The input topics.
     pub inputs: Vec<Topic>,
     /// Whether it reads the acks of its output.
     pub takes_acks: bool,
@@ -70,8 +65,7 @@ pub(crate) struct Scheduled {
     pub start_us: Option<u64>,
     /// Time between two ticks, in µs; `None`: it makes events only from its inputs.
     pub interval_us: Option<u64>,
-    /// Whether it ticks only while somebody subscribes to its topic. The first tick is one interval after the first
-    /// subscription.
+    /// Whether it ticks only while somebody subscribes to its topic. The first tick is one interval after the first subscription.
     pub while_subscribed: bool,
 }
 
@@ -109,10 +103,7 @@ const SHAPES: [&str; 2] = ["rows", "columns"];
 /// The values of `when`.
 const WHENS: [&str; 2] = ["always", "subscribed"];
 
-/// Builds the configured source.
-///
-/// # Errors
-/// One sentence naming the wrong kind, key or value.
+/// Builds the configured source. The error is one sentence naming the wrong kind, key or value.
 pub(crate) fn build(config: &SourceConfig) -> Result<Scheduled, String> {
     match config.kind.as_str() {
         "runner" => {
@@ -192,8 +183,7 @@ fn start(options: &Options) -> Result<(Option<u64>, bool), String> {
     }
 }
 
-/// Returns the topic of the option `key`. It must not be the source's own output: the source would answer itself
-/// forever.
+/// Returns the topic of the option `key`. It must not be the source's own output: the source would answer itself forever.
 fn input(config: &SourceConfig, key: &str) -> Result<Option<Topic>, String> {
     let topic = config.options.text(key).map(str::parse).transpose();
     match topic.map_err(|error: TopicError| format!("{key}: {error}"))? {

@@ -46,7 +46,6 @@ pub(crate) use writer::Writer;
 
 use crate::refusal::Refusal;
 
-/// A transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     WebSocket,
@@ -65,7 +64,6 @@ const NAMES: [(&str, Transport); 5] = [
 ];
 
 impl Transport {
-    /// Returns the transport with this name.
     fn named(name: &str) -> Result<Self, Refusal> {
         let named = NAMES.iter().find(|(known, _)| *known == name);
         named
@@ -111,10 +109,7 @@ impl Transport {
     }
 }
 
-/// Checks that a request asks for a WebSocket over HTTP/1.1.
-///
-/// # Errors
-/// When it does not, with the remedy.
+/// Checks that a request asks for a WebSocket over HTTP/1.1. The error has the remedy.
 fn check_upgrade(request: &Parts) -> Result<(), Refusal> {
     let headers = &request.headers;
     if has_token(headers, header::UPGRADE, "websocket") && request.version == Version::HTTP_11 {

@@ -12,8 +12,7 @@ use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 /// Ports below those that the system assigns.
 const RESERVABLE: std::ops::Range<u16> = 14222..14722;
 
-/// A port for a program that cannot choose a free one itself and report it. No other test of this machine gets it, in
-/// any process, until this is dropped.
+/// A port for a program that cannot choose a free one itself and report it. No other test of this machine gets it meanwhile.
 #[derive(Debug)]
 pub struct ReservedPort {
     port: u16,

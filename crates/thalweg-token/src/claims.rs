@@ -79,7 +79,6 @@ pub struct Granted {
     pub rights: Rights,
 }
 
-/// The claim with the topics.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct TopicsClaim {
@@ -147,10 +146,7 @@ impl Claims {
         checks.into_iter().filter_map(Result::err).collect()
     }
 
-    /// Returns the expiry with the leeway, in seconds since 1970.
-    ///
-    /// # Errors
-    /// `Missing`, `Malformed`.
+    /// Returns the expiry with the leeway, in seconds since 1970. Fails with `Missing` or `Malformed`.
     pub(crate) fn ends_s(&self, expected: &Expectations) -> Result<u64, TokenError> {
         let ends_s = self.exp.as_ref().ok_or(TokenError::Missing("exp"))?;
         let ends_s = seconds(ends_s).ok_or(TokenError::Malformed("exp"))?;
@@ -158,10 +154,7 @@ impl Claims {
         Ok((ends_s + expected.leeway_s as f64) as u64)
     }
 
-    /// Returns the rights in these claims, whether or not a server accepts them.
-    ///
-    /// # Errors
-    /// `Missing`, `NoTopics`, `Topics`.
+    /// Returns the rights in these claims, whether or not a server accepts them. Fails with `Missing`, `NoTopics` or `Topics`.
     pub(crate) fn rights(&self, expected: &Expectations) -> Result<Rights, TokenError> {
         let subject = self.sub.as_ref().ok_or(TokenError::Missing("sub"))?;
         let claim = self.others.get(&expected.claim);
@@ -206,10 +199,7 @@ fn seconds(number: &Number) -> Option<f64> {
     number.as_f64().filter(|seconds| seconds.is_finite())
 }
 
-/// Returns the rights in a claim.
-///
-/// # Errors
-/// One sentence.
+/// Returns the rights in a claim, or one sentence with the problem.
 fn rights(claim: &Value, subject: &str) -> Result<Rights, String> {
     // serde would read a list as the rights in their declared order.
     if !claim.is_object() {

@@ -139,7 +139,6 @@ impl Key {
         Ok(Self { id: id.map(str::to_owned), algorithm: None, verifying })
     }
 
-    /// Returns whether the key may sign a token of this algorithm.
     pub(crate) fn is_of(&self, algorithm: Algorithm) -> bool {
         let fits = match &self.verifying {
             VerifyingKey::Secret(bytes) => bytes.len() >= algorithm.secret_bytes_min(),
@@ -288,8 +287,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Returns the keys that may have signed a token: those of its algorithm and key id. A key without an id matches
-    /// any id.
+    /// Returns the keys that may have signed a token: those of its algorithm and key id. A key without an id matches any id.
     pub(crate) fn matching<'a>(
         &'a self,
         algorithm: Algorithm,

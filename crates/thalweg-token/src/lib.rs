@@ -1,5 +1,4 @@
-//! Rights of token holders, and JSON Web Tokens (RFC 7519) that carry them. Contract: `docs/reference/access.md`,
-//! "Tokens".
+//! Rights of token holders, and JSON Web Tokens (RFC 7519) that carry them. Contract: `docs/reference/access.md`, "Tokens".
 //!
 //! ```text
 //! token ── header ──► key, by its id and its algorithm      (`key`)

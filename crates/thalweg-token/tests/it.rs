@@ -79,7 +79,6 @@ fn each_algorithm_signs_and_verifies() {
     }
 }
 
-/// A key without an algorithm verifies each algorithm of its kind; a key with an algorithm verifies no other.
 #[test]
 fn a_key_is_of_its_kind_and_of_no_other_algorithm_than_it_says() {
     let (x, y) = point(P384[1], 48);
@@ -140,7 +139,6 @@ fn ed25519_has_two_names() {
     }
 }
 
-/// The error names a wrong type instead of base64url.
 #[test]
 fn a_wrong_type_is_named() {
     let keys = keys(vec![public(ED[1])]);
@@ -406,7 +404,6 @@ fn a_set_has_keys_for_signatures() {
     }
 }
 
-/// Large issuers publish many keys; the set skips only those beyond the limit.
 #[test]
 fn a_set_has_many_keys() {
     let jwk = |number: usize| {

@@ -14,10 +14,8 @@ use std::{
 use flate2::{Decompress, FlushDecompress};
 use thalweg_wire::{Before, Envelope, Epoch, Format, Framing, Topic};
 
-/// Events in a batch.
 const COUNTS: [usize; 4] = [1, 10, 100, 1000];
 
-/// Formats that exist both plain and compressed.
 const FORMATS: [Format; 3] = [Format::WEBSOCKET, Format::SSE, Format::NDJSON];
 
 /// Repetitions of each measurement; the median counts.
@@ -128,7 +126,6 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// Returns the payload of a frame, without a WebSocket header.
 fn text_of(format: Format, frame: &[u8]) -> &[u8] {
     let header = match frame {
         [_, 127, ..] => 10,

@@ -95,8 +95,7 @@ pub fn echo(id: Option<&RawValue>, data: &RawValue) -> Vec<u8> {
     answer(Fields { id, data: Some(data), ..Fields::default() })
 }
 
-/// Returns a refusal. `id` is the refused command's; `published` tells which part of a publish the server stored before
-/// the refusal.
+/// Returns a refusal of the command `id`; `published` is the part of a publish that the server stored before the refusal.
 pub fn refusal(
     code: ErrorCode,
     message: &str,

@@ -29,8 +29,7 @@ pub const TOO_BIG: Close = Close { code: 1009, reason: "too big", reconnect: fal
 pub const BUSY: Close = Close { code: 1013, reason: "busy", reconnect: true };
 /// The client did not read a partly sent frame in time.
 pub const STALLED: Close = Close { code: 4002, reason: "stalled", reconnect: true };
-/// The subscription continues in another response: a forever frame has grown large, or a stream of columns has a new
-/// schema or lost events.
+/// The subscription continues in another response: a forever frame is large, or a stream of columns has a new schema or a gap.
 pub const RELOAD: Close = Close { code: 4003, reason: "reload", reconnect: true };
 /// The broker's stream was lost or replaced: a topic's offsets now stand for other events.
 pub const RESTARTED: Close = Close { code: 4005, reason: "restarted", reconnect: true };

@@ -33,8 +33,7 @@ pub enum Before {
     Event(Offset),
     /// A value topic: the version with this offset, which the subscriber has; 0 if none.
     Version(Offset),
-    /// A value topic: the events are the operations of a JSON Patch (RFC 6902), which turns the version with this
-    /// offset into this version.
+    /// A value topic: the events are the operations of a JSON Patch (RFC 6902) from the version with this offset to this one.
     Patched(Offset),
 }
 
@@ -106,7 +105,6 @@ impl Envelope<'_> {
         out.extend_from_slice(self.list());
     }
 
-    /// Returns name and value of the member that links to the event before.
     fn before(&self) -> Option<(&'static [u8], Offset)> {
         match self.before {
             Before::Adjacent => None,
@@ -115,7 +113,6 @@ impl Envelope<'_> {
         }
     }
 
-    /// Returns the name of the list of events.
     fn list(&self) -> &'static [u8] {
         match self.before {
             Before::Patched(_) => PATCH,

@@ -32,9 +32,8 @@ impl EventError {
     }
 }
 
-/// Appends the JSON value in `json` to `out` without insignificant whitespace, which makes it one line. Ignores a
-/// leading byte order mark (RFC 8259 §8.1), which editors and shells write. `bytes_max` bounds `json` itself. On an
-/// error `out` is unchanged.
+/// Appends the JSON value in `json` to `out` without insignificant whitespace, which makes it one line. Ignores a leading byte
+/// order mark (RFC 8259 §8.1), which editors and shells write. `bytes_max` bounds `json` itself. On an error `out` is unchanged.
 ///
 /// # Errors
 /// When `json` is too large, nests too deep, or is not exactly one JSON value in UTF-8.
@@ -95,8 +94,7 @@ fn has_whitespace(json: &[u8]) -> bool {
     json.iter().fold(false, |has_any, byte| has_any | (*byte <= b' '))
 }
 
-/// Passes `json` without insignificant whitespace to `take`, part by part. `json` is valid JSON, whose strings have no
-/// control characters.
+/// Passes valid `json` without insignificant whitespace to `take`, part by part. Its strings have no control characters.
 fn minified(json: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), EventError> {
     let (mut at, mut taken, mut depth) = (0, 0, 0);
     while let Some(byte) = json.get(at) {

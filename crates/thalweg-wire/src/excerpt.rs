@@ -13,7 +13,6 @@ use crate::limits::QUOTED_CHARS_MAX;
 pub struct Excerpt<'a>(pub &'a str);
 
 impl Excerpt<'_> {
-    /// Returns the visible part, and whether more follows.
     fn shown(&self) -> (&str, bool) {
         match self.0.char_indices().nth(QUOTED_CHARS_MAX) {
             Some((end, _)) => (&self.0[..end], true),

@@ -60,8 +60,7 @@ pub enum Framing {
     SseData,
     /// One line.
     Ndjson,
-    /// One script of an endless HTML document. Each connection adds the opening tag of the next script with its own
-    /// nonce.
+    /// One script of an endless HTML document. Each connection adds the opening tag of the next script with its own nonce.
     ForeverFrame,
     /// Arrow's encapsulated messages, which hold their length.
     ArrowMessages,
@@ -189,8 +188,7 @@ impl Format {
         }
     }
 
-    /// Returns this format in chunks; `None` for a WebSocket, which is no HTTP body, and for messages without framing,
-    /// which are whole bodies.
+    /// Returns this format in chunks; `None` for a WebSocket, which is no HTTP body, and for unframed messages, which are bodies.
     pub const fn chunked(self) -> Option<Self> {
         match self.framing {
             Framing::WebSocket | Framing::Bare => None,
@@ -235,15 +233,13 @@ impl Format {
             && !matches!(self.framing, Framing::ForeverFrame | Framing::ArrowMessages)
     }
 
-    /// Appends a batch: equal envelopes give equal bytes. A batch without events serves one subscriber and is not
-    /// compressed.
+    /// Appends a batch: equal envelopes give equal bytes. A batch without events serves one subscriber and is not compressed.
     pub fn batch(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
         self.message(Outgoing::Batch(envelope), out);
     }
 
-    /// Appends the parts of a batch around its events and returns the length of the first part: a frame is the first
-    /// part, the envelope's events unchanged, and the rest. Returns `None` and appends nothing for formats that change
-    /// the events.
+    /// Appends the parts of a batch around its events and returns the length of the first part: a frame is the first part, the
+    /// envelope's events unchanged, and the rest. Returns `None` and appends nothing for formats that change the events.
     pub fn around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<usize> {
         if !self.keeps_events() {
             return None;
@@ -319,7 +315,6 @@ impl Format {
         MessageForm { codec: self.codec, stream: self.stream }
     }
 
-    /// Appends the output of `write` without compression.
     fn stored(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         match self.compression {
             Compression::Deflate if self.framing.is_streamed() => gzip::stored(write, out),
@@ -362,7 +357,6 @@ impl Framing {
         }
     }
 
-    /// Appends a text message.
     fn text(self, text: &[u8], out: &mut Vec<u8>) {
         let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
         match self {
@@ -377,8 +371,7 @@ impl Framing {
         }
     }
 
-    /// Appends the parts around the events, for framings that keep the events; returns where in `out` the events
-    /// belong.
+    /// Appends the parts around the events, for framings that keep the events; returns where in `out` the events belong.
     fn around(self, form: MessageForm, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> usize {
         let mut events_at = out.len();
         let mut write = |out: &mut Vec<u8>| events_at = form.write_around(envelope, out);

@@ -12,8 +12,7 @@ fn is_list(json: &str) -> bool {
     json.trim_ascii_start().starts_with('[')
 }
 
-/// A string of a message, borrowed unless it has escapes. Some encoders escape characters that need no escape (`\/`,
-/// `\u00e9`).
+/// A string of a message, borrowed unless it has escapes. Some encoders escape characters that need no escape (`\/`, `\u00e9`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -167,7 +166,6 @@ mod tests {
         assert!(Incoming::parse("{}").is_ok());
     }
 
-    /// JSON encoders may write any character as an escape.
     #[test]
     fn strings_may_have_escapes() {
         let json = r#"{"topic":"a\/b","position":"9f\u002e7","end":{"code":"g\u006fne","reason":"\"x\"\n"}}"#;

@@ -21,8 +21,7 @@ pub const EVENT_DEPTH_MAX: usize = 128;
 /// with the text.
 pub const QUOTED_CHARS_MAX: usize = 64;
 
-/// Longest error message. Messages name a topic, or quote [`QUOTED_CHARS_MAX`] escaped characters beside a list of
-/// allowed words.
+/// Longest error message. Messages name a topic, or quote [`QUOTED_CHARS_MAX`] escaped characters beside a list of allowed words.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Longest message of a client without the right to publish: its commands carry no events. A `subscribe` with every

@@ -21,8 +21,7 @@ pub struct Gap<'a> {
 pub enum GapReason {
     /// The subscriber fell behind the history.
     Slow,
-    /// The cursor was older than the history at the time of the subscription, or than the stored part of a broker
-    /// topic; or a query could not make some rows.
+    /// When it subscribed, the cursor was older than the history or a broker's stored part; or a query could not make some rows.
     Trimmed,
     /// The cursor belongs to another epoch.
     Epoch,
@@ -139,7 +138,6 @@ impl EndCode {
         }
     }
 
-    /// Appends code and reason as an object.
     fn write(self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"code":""#);
         out.extend_from_slice(self.name().as_bytes());
@@ -199,13 +197,11 @@ impl Close {
         out.push(b'}');
     }
 
-    /// Appends code, reason and retry advice as an object.
     fn write_members(&self, out: &mut Vec<u8>) {
         self.write_with_end(None, out);
     }
 
-    /// Appends the close with the reason why the connection's only topic has ended, if it has, for transports without
-    /// messages about topics.
+    /// Appends the close, with the reason why the connection's only topic has ended, for transports without topic messages.
     pub fn write_with_end(&self, ended: Option<EndCode>, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"code":"#);
         write_decimal(u64::from(self.code), out);

@@ -82,7 +82,6 @@ impl Pattern {
     }
 }
 
-/// A topic matches itself.
 impl From<Topic> for Pattern {
     fn from(topic: Topic) -> Self {
         Self(topic.as_str().into())

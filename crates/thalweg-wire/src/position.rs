@@ -7,8 +7,7 @@ use std::{fmt, num::NonZeroU64, str::FromStr};
 
 use crate::limits::{NEWEST_MAX, OFFSET_MAX};
 
-/// The prefix of a cursor that requests the newest events. No position has this prefix: an epoch consists of
-/// hexadecimal digits.
+/// The prefix of a cursor that requests the newest events. No position has this prefix: an epoch consists of hexadecimal digits.
 const NEWEST: &str = "newest.";
 
 /// An event's number in its stream, from 1; 0 means "before the first event".
@@ -139,7 +138,6 @@ impl FromStr for StartAt {
     }
 }
 
-/// Parses the number of newest events.
 fn newest(count: &str) -> Result<StartAt, CursorError> {
     let is_canonical = !count.starts_with('0') && count.bytes().all(|b| b.is_ascii_digit());
     let count = count.parse().ok().filter(|count| is_canonical && *count <= NEWEST_MAX);

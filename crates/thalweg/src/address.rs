@@ -2,11 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Parses an address and a port. `:8080` is the port on every IPv4 address, `localhost:8080` that of the
-/// loopback address. Other names are not resolved, because a name may have several addresses.
-///
-/// # Errors
-/// One sentence with the remedy.
+/// Parses an address and a port. `:8080` is the port on every IPv4 address, `localhost:8080` that of the loopback address. Other
+/// names are not resolved, because a name may have several addresses. The error is one sentence with the remedy.
 pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let short = |(host, port): (&str, &str)| {
         let ip = match host {

@@ -167,7 +167,6 @@ Examples:
 /// Columns of the narrowest usual terminal.
 const HELP_COLUMNS: usize = 80;
 
-/// Lists the scenarios.
 fn scenarios() -> String {
     let width = titles().map(|(name, _)| name.len()).max().unwrap_or_default();
     let line = |(name, title)| {

@@ -1,7 +1,5 @@
-//! `thalweg demo-provider`: the data provider of the published experiment D, a plain HTTP API without push.
-//! The demo fetches from it, and the lab measures the fetcher with it.
-//!
-//! - `provider`: answers requests; pure
+//! `thalweg demo-provider`: the data provider of the published experiment D, a plain HTTP API without push. The demo fetches from
+//! it, and the lab measures the fetcher with it.
 
 mod provider;
 
@@ -75,11 +73,8 @@ pub(crate) struct DemoProviderArgs {
 const DEMO: Terms =
     Terms { seed: 1, matches: 10, size: Size::Large, every: Duration::from_secs(1) };
 
-/// Runs a provider beside the server, on its own thread and loopback port, until the program ends. Its
-/// matches begin with the first request.
-///
-/// # Errors
-/// No port or no thread is available.
+/// Runs a provider beside the server, on its own thread and loopback port, until the program ends. Its matches begin with the
+/// first request. Fails if no port or no thread is available.
 pub(crate) fn beside() -> anyhow::Result<SocketAddr> {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     listener.set_nonblocking(true)?;
@@ -121,7 +116,6 @@ pub(crate) fn run(args: &DemoProviderArgs) -> anyhow::Result<()> {
     })
 }
 
-/// The number, size and rate of matches.
 #[derive(Debug, Clone, Copy)]
 struct Terms {
     seed: u64,

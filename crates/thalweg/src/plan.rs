@@ -61,7 +61,6 @@ Examples:
     --delta 5% --network 25Gbit
   thalweg plan --from last --subscribers 50k --size 1KB --every 100ms";
 
-/// Prints the estimate.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let basis = match &args.from {
         Some(run) => StoredRun::read(&Store::new(&args.store).find(run)?)?.basis(),

@@ -50,7 +50,6 @@ impl ReachArgs {
         Ok(Client::new(&self.url, options)?)
     }
 
-    /// Returns the writer of messages on stderr.
     pub(crate) fn notes(&self, is_progress_wanted: bool) -> Notes {
         let shows_progress = is_progress_wanted && !self.quiet && stderr().is_terminal();
         Notes { is_quiet: self.quiet, shows_progress, seen: 0, since: Instant::now() }
@@ -113,8 +112,7 @@ impl Notes {
     }
 }
 
-/// Escapes line breaks of a sentence that quotes a server, so that no part of it looks like a message of
-/// this program.
+/// Escapes line breaks of a sentence that quotes a server, so that no part of it looks like a message of this program.
 pub(crate) fn one_line(sentence: &str) -> Cow<'_, str> {
     match sentence.contains(['\n', '\r']) {
         true => Cow::Owned(sentence.replace('\n', "\\n").replace('\r', "\\r")),

@@ -5,16 +5,6 @@
 //!                   ├─► settings ─► config ─► server
 //! file ─────────────┘
 //! ```
-//!
-//! - `settings`, `limits`, `tables`, `tokens`: all settings
-//! - `values`: types of single values
-//! - `file`: the TOML file, and `--set`; `document` reads TOML, `short` the short forms of tables
-//! - `merge`: flags above the file
-//! - `renamed`: old names
-//! - `config`, `cluster`: the configuration, and settings that contradict each other
-//! - `pages`: the built-in pages
-//! - `logs`: the log
-//! - `screen`: the first screen, and the one of `--check`
 
 mod cluster;
 mod config;
@@ -187,10 +177,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Returns the settings of flags and variables above those of a file.
-///
-/// # Errors
-/// As [`file::read`]. Both have tokens: those of the file would be ignored.
+/// Returns the settings of flags and variables above those of a file. Fails as [`file::read`], and if both have tokens: those of
+/// the file would be ignored.
 fn over_file(flags: Settings, path: &Path) -> anyhow::Result<Settings> {
     let file = file::read(path).map_err(|error| anyhow!(error))?;
     if !flags.token.is_empty() && !file.token.is_empty() {
@@ -202,7 +190,6 @@ fn over_file(flags: Settings, path: &Path) -> anyhow::Result<Settings> {
     Ok(flags.over(file))
 }
 
-/// The signals that the process handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -218,10 +205,7 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal to shut down, for `most` at the longest.
-    ///
-    /// # Errors
-    /// A shard has ended by itself.
+    /// Waits for a signal to shut down, for `most` at the longest. Fails if a shard has ended by itself.
     async fn wait(
         &mut self,
         server: &mut Server,

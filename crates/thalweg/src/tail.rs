@@ -149,7 +149,6 @@ struct Tail {
     terminate: Signal,
     notes: Notes,
     format: Format,
-    /// Whether stdout is a terminal.
     is_terminal: bool,
     count: Option<u64>,
     printed: u64,

@@ -114,7 +114,6 @@ struct ExplainArgs {
     claim: String,
 }
 
-/// Creates or explains a token.
 pub(crate) fn run(args: TokenArgs) -> anyhow::Result<()> {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     match args.command {

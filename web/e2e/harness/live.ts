@@ -17,13 +17,11 @@ export async function newest(page: Page): Promise<number> {
   return Number(await page.getByRole("region", { name: "Events" }).locator("tbody th").last().textContent());
 }
 
-/** The offset of the last visible row, once it is more than `than`. */
 export async function later(page: Page, than: number): Promise<number> {
   await expect.poll(() => newest(page)).toBeGreaterThan(than);
   return newest(page);
 }
 
-/** The connection status that the page shows. */
 export function state(page: Page): Locator {
   return page.locator(".stats [role=status]");
 }
@@ -44,10 +42,8 @@ export function readMs(text: string | null): number {
 export const CARS =
   "offset in_use longitude latitude speed_kmh fuel_percent total_km locked car time taken_in never".split(" ");
 
-/** The names of the columns in the table. */
 export const heads = (page: Page): Promise<string[]> => page.getByRole("columnheader").allInnerTexts();
 
-/** The cursors of the page's requests for columns. */
 export function askedColumns(network: Network): (string | null)[] {
   return network.asked.filter(({ kind }) => kind === "arrow").map(({ url }) => url.searchParams.get("cursor"));
 }

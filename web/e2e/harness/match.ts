@@ -2,7 +2,6 @@
 
 import type { Server } from "./server.js";
 
-/** Arguments of a server with a match feed. */
 export const MATCH_FEED = ["--topic", "matchesfeed/**,kind=value"] as const;
 
 export interface Player {
@@ -66,7 +65,6 @@ export function match(id: string, actions = 0) {
 
 export type Match = ReturnType<typeof match>;
 
-/** The list of these matches. */
 export function list(...matches: Match[]) {
   const brief = ({ id, name, score }: Match["home"]) => ({ id, name, score });
   const all = matches.map(({ id, home, away, status, clock }) => ({
@@ -79,7 +77,6 @@ export function list(...matches: Match[]) {
   return { matches: all };
 }
 
-/** Publishes a document. */
 export async function post(server: Server, topic: string, document: unknown): Promise<void> {
   const headers = { "Content-Type": "application/json" };
   const body = JSON.stringify(document);

@@ -1,13 +1,9 @@
-/**
- * Extends the timeout of tests on a loaded machine: where three threads share a core, a second counts as a third.
- * `crates/thalweg-testing` does the same.
- */
+/** Extends timeouts on a loaded machine, as `crates/thalweg-testing` does: with three threads per core, threefold. */
 
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import type { TestInfo } from "@playwright/test";
 
-/** Interval of measurements of the load, ms. */
 const LOOK_MS = 250;
 
 /** Returns the share of a core that a thread gets; 1 if the system does not report it (`proc_loadavg(5)`). */

@@ -6,9 +6,7 @@ import type { AddressInfo } from "node:net";
 
 export interface Provider {
   readonly origin: string;
-  /** Sets the document of a path. */
   set(path: string, document: unknown): void;
-  /** Number of requests so far. */
   requests(): number;
   close(): Promise<void>;
 }

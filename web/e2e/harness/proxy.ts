@@ -1,7 +1,4 @@
-/**
- * A proxy between the browser and the server. It serves the tests' pages (`site`) under the same origin, and treats
- * each request by a rule.
- */
+/** A proxy, which also serves the tests' pages (`site`) under its origin, and treats requests by a rule. */
 
 import { EventEmitter, once } from "node:events";
 import {
@@ -17,14 +14,11 @@ import { type SeenRequest, seenRequest } from "./seen-request.js";
 import { file } from "./site.js";
 import { PASS, type Treatment, way } from "./treatments.js";
 
-/** Returns the treatment of a request. */
 export type Treat = (asked: SeenRequest) => Treatment;
 
 export interface Network {
   readonly origin: string;
-  /** All requests to the server so far. */
   readonly asked: readonly SeenRequest[];
-  /** Sets the rule for further requests. */
   treat(treat: Treat): void;
   /** Waits for the first matching request from number `from` on. */
   seen(test: (asked: SeenRequest) => boolean, from?: number): Promise<SeenRequest>;
@@ -95,7 +89,6 @@ export async function proxy(upstream: string, treat: Treat = () => PASS): Promis
 /** The pipelines of all responses in flight. */
 type Open = Set<Transform>;
 
-/** One request in flight. */
 interface Passage {
   readonly upstream: string;
   readonly open: Open;

@@ -5,7 +5,6 @@ import type { IncomingMessage } from "node:http";
 /** A transport (docs/reference/subscribing.md), columns, or another request. */
 export type Kind = "websocket" | "http-streaming" | "sse" | "forever-frame" | "long-polling" | "arrow" | "other";
 
-/** A request that passed the proxy. */
 export interface SeenRequest {
   readonly kind: Kind;
   readonly method: string;

@@ -5,30 +5,24 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-/** The program under test. */
 export const BINARY =
   process.env["THALWEG_BIN"] ?? fileURLToPath(new URL("../../../target/debug/thalweg", import.meta.url));
 
 /** The first line of a server's output. */
 const LISTENING = /listening on (?:https?:\/\/)?(\S+)/;
 
-/** A running `thalweg serve`. */
 export interface Server {
   /** `host:port`, unchanged by a restart. */
   readonly address: string;
   readonly origin: string;
   readonly pid: number;
-  /** All output. */
   log(): string;
   /** Kills it, as a crash would. */
   kill(): Promise<void>;
-  /** Starts it again at the same address, after it was killed. */
   restart(): Promise<void>;
-  /** Stops it, and waits for its end. */
   stop(): Promise<void>;
 }
 
-/** Options of a server besides its arguments. */
 export interface Start {
   environment?: Record<string, string>;
 }

@@ -10,22 +10,18 @@ import { test as base } from "./test.js";
 
 export { expect } from "./test.js";
 
-/** Interval of checks of a condition, ms. */
 const LOOK_MS = 20;
 
 export interface Tab {
   /** Opens an address, without waiting for its content. */
   open(url: string): Promise<void>;
-  /** Returns the result of a function that runs in the page. */
   evaluate<Given extends unknown[], Result>(
     run: (...given: Given) => Result | Promise<Result>,
     ...given: Given
   ): Promise<Result>;
-  /** Waits for a condition in the page. */
   until(is: () => boolean): Promise<void>;
   /** Opens another tab in front of it, in the same window. */
   hide(): Promise<void>;
-  /** Brings the tab to the front again. */
   show(): Promise<void>;
 }
 

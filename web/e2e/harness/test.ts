@@ -1,7 +1,4 @@
-/**
- * A test fixture with a server, a proxy in front of it, and a page that must not log errors, request other origins, or
- * violate its content security policy.
- */
+/** A server, a proxy, and a page that must log no errors, request no other origins and obey its security policy. */
 
 import { test as base, expect, type Page } from "@playwright/test";
 import type { Book, Opening } from "../site/subscriber.js";
@@ -12,7 +9,6 @@ import { type Server, serve } from "./server.js";
 export { expect };
 
 interface Settings {
-  /** Arguments of the server. */
   args: readonly string[];
   /** Errors of the page that the test causes. */
   expected: RegExp | null;
@@ -20,9 +16,7 @@ interface Settings {
 
 interface Parts {
   server: Server;
-  /** The proxy between browser and server. */
   network: Network;
-  /** Errors of the page. */
   complaints: string[];
   patient: undefined;
 }
@@ -90,14 +84,12 @@ export const test = base.extend<Settings & Parts>({
   },
 });
 
-/** Opens the tests' page with a session. */
 export async function open(page: Page, opening: Opening = {}): Promise<void> {
   await page.goto("/e2e/subscriber.html");
   await page.waitForFunction(() => "e2e" in globalThis);
   await page.evaluate((opening) => e2e.open(opening), opening);
 }
 
-/** Subscribes to all retained events of a topic. */
 export async function subscribe(page: Page, topic: string): Promise<void> {
   await page.evaluate((topic) => e2e.subscribe(topic, { from: "earliest" }), topic);
 }

@@ -2,7 +2,6 @@
 
 import { PassThrough, Transform as Stage, type Transform } from "node:stream";
 
-/** The treatment of one request. */
 export type Treatment =
   | { readonly by: "pass" }
   /** Answered by the proxy itself, and not by the server. */
@@ -22,7 +21,6 @@ export type Treatment =
 
 export const PASS: Treatment = { by: "pass" };
 
-/** Applies a treatment to a response. */
 export function way(treatment: Treatment): Transform {
   switch (treatment.by) {
     case "mute":
@@ -68,7 +66,6 @@ function cutting(bytes: number): Transform {
   });
 }
 
-/** Interval of slices, ms. */
 const SLICE_MS = 20;
 
 function throttling(bytesPerS: number): Transform {

@@ -13,11 +13,7 @@ const LOOKS = [
   { width: 390, colorScheme: "light", rules: null },
 ] as const;
 
-/**
- * Checks a page in all {@link LOOKS}.
- *
- * @param before - called before each check.
- */
+/** Checks a page in all {@link LOOKS}. @param before - called before each check. */
 export async function expectAccessible(page: Page, before = async (): Promise<void> => {}): Promise<void> {
   // Playwright's evaluation bypasses the page's content security policy.
   await page.evaluate(axe.source);

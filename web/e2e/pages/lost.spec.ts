@@ -13,7 +13,6 @@ const notice = (page: Page) => page.locator(".lost");
 const button = (page: Page) => page.getByRole("button", { name: "Reconnect now" });
 const colour = (page: Page, name: string) => page.locator(name).evaluate((element) => getComputedStyle(element).color);
 
-/** The seconds of the countdown. */
 async function seconds(page: Page): Promise<number> {
   const [, text = "0"] = /in (\d+) s/.exec((await page.locator(".countdown").textContent()) ?? "") ?? [];
   return Number(text);

@@ -13,7 +13,6 @@ const TOPIC = "matchesfeed/8/matchcentre";
 /** A transparent background. */
 const NOTHING = "rgba(0, 0, 0, 0)";
 
-/** A cell, and the highlight in it. */
 const field = (page: Page, name: string) => page.locator(`[data-field="${name}"]`);
 const marked = (page: Page) => page.locator(".matches .changed");
 

@@ -16,7 +16,6 @@ async function post(server: Server, topic: string, ...events: readonly string[])
 
 const SCRIPT = `<img src=x onerror="globalThis.ran = true"><script>globalThis.ran = true</script>`;
 
-/** One event of each kind, as JSON. */
 const ODD: readonly string[] = [
   "null",
   "true",

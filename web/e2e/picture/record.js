@@ -36,7 +36,6 @@ function start(program, args, stdin = "ignore") {
   return child;
 }
 
-/** Two servers on ports of their own. */
 const servers = [PORT + 1, PORT + 2].map((port) => ({ port, isUp: false, isInUse: false, child: null }));
 
 async function run(server) {

@@ -7,7 +7,6 @@ import { PASS } from "../harness/treatments.js";
 import type { Book, ColumnOpening } from "../site/subscriber.js";
 import { HEARTBEAT } from "./transports.js";
 
-/** Receives all retained events of a topic. */
 async function receive(page: Page, topic: string, options: ColumnOpening = {}): Promise<void> {
   await page.goto("/e2e/subscriber.html");
   await page.waitForFunction(() => "e2e" in globalThis);

@@ -11,7 +11,6 @@ import { PASS, type Treatment } from "../harness/treatments.js";
 
 test.use({ expected: BROKEN_NETWORK });
 
-/** Applies a treatment to some transports, and passes the others. */
 function block(network: Network, kinds: readonly Kind[], treatment: Treatment): void {
   network.treat(({ kind }: SeenRequest) => (kinds.includes(kind) ? treatment : PASS));
 }

@@ -8,14 +8,12 @@ import { TRANSPORTS } from "./transports.js";
 
 test.use({ args: ["--topic", "matches/**,kind=value"], expected: BROKEN_NETWORK });
 
-/** A batch of the joining subscription. */
 interface Kept {
   events: readonly unknown[];
   first: number;
   changed: readonly string[] | null;
 }
 
-/** The page with the second subscription's results. */
 type Joined = typeof globalThis & { batches: Kept[]; leave: () => void };
 
 /** Subscribes to a topic that the page is already subscribed to. */

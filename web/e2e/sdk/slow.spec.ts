@@ -37,7 +37,6 @@ for (const name of TRANSPORTS) {
   });
 }
 
-/** Offset of the newest event. */
 async function head(origin: string): Promise<number> {
   const { topics } = (await (await fetch(`${origin}/v1/topics`)).json()) as { topics: { position: string }[] };
   return Number(topics[0]?.position.split(".")[1]);

@@ -13,10 +13,7 @@ export const TRANSPORTS: readonly TransportName[] = [
 /** Frequent heartbeats, so that the idle timeout can be short. */
 export const HEARTBEAT = ["--heartbeat", "200ms"] as const;
 
-/**
- * Options of a session over one transport, for tests with broken connections. Chromium does not report a broken
- * forever frame: only the idle timeout detects it.
- */
+/** For tests with broken connections: only the idle timeout detects a broken forever frame in Chromium. */
 export function breakable(name: TransportName): { transports: TransportName[]; idleTimeout?: number } {
   return { transports: [name], ...(name === "forever-frame" && { idleTimeout: 700 }) };
 }

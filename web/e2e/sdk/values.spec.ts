@@ -25,7 +25,6 @@ const match = (minute: number): Match => ({
   players: Array.from({ length: 40 }, (_, id) => ({ id, passes: id === minute % 40 ? minute : 0 })),
 });
 
-/** The data of a topic in the page. */
 interface Kept {
   versions: { document: Match; changed: readonly string[] | undefined; bytes: number }[];
   /** Whether unchanged parts were the same objects each time. */
@@ -37,7 +36,6 @@ interface Kept {
 const kept = (page: Page, topic: string): Promise<Kept> =>
   page.evaluate((topic) => (globalThis as unknown as Record<string, Kept>)[topic] as Kept, topic);
 
-/** Records all batches of a topic. */
 async function keep(page: Page, topic: string): Promise<void> {
   await page.evaluate((topic) => {
     const kept: Kept = { versions: [], isShared: true, unknown: 0 };

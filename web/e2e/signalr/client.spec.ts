@@ -10,17 +10,14 @@ const HUB = ["--shards", "2", "--set", 'signalr.paths=["/hub"]'];
 
 const TRANSPORTS = ["WebSockets", "ServerSentEvents", "LongPolling"];
 
-/** Opens the page with a client that has connected. */
 async function open(page: Page, transport: string, token?: string): Promise<void> {
   await page.goto("/e2e/hub.html");
   await page.waitForFunction(() => "hub" in globalThis);
   await page.evaluate(([transport, token]) => hub.open(transport as string, token), [transport, token]);
 }
 
-/** Returns the next item of the stream. */
 const item = (page: Page): Promise<HubMessage> => page.evaluate(() => hub.next("item"));
 
-/** Returns the events of the stream until `last`. */
 async function until(page: Page, last: number): Promise<unknown[]> {
   const events: unknown[] = [];
   while (events.at(-1) !== last) events.push(...((await item(page)).events ?? ["a gap"]));

@@ -1,7 +1,4 @@
-/**
- * Checks the events of a numbered topic: each must be one more than the one before it, or than the last one of an
- * announced gap. Pure.
- */
+/** Checks numbered events: each is one more than the one before, or than the last one of an announced gap. Pure. */
 
 /** Number of recorded faults; one is already too many. */
 const FAULTS_MAX = 20;
@@ -15,7 +12,6 @@ function number(event) {
   return typeof event === "object" ? (event[0] ?? event.seq) : event;
 }
 
-/** Records a batch. */
 export function enter(book, { events, gap }) {
   book.batches += 1;
   if (gap) {

@@ -4,7 +4,6 @@ import type { ConnectOptions, Gap, Session, Status, SubscribeOptions, Subscripti
 import type { ColumnOptions } from "thalweg/arrow";
 
 export interface Book {
-  /** Number of events, and of batches. */
   readonly count: number;
   readonly batches: number;
   readonly first: number | null;
@@ -17,18 +16,15 @@ export interface Book {
   readonly statuses: readonly Status[];
 }
 
-/** Options that a test can send to the page. */
 export interface Opening extends Omit<ConnectOptions, "transports" | "token" | "onStatus" | "fetch"> {
   transports?: readonly TransportName[];
   /** `#` is replaced by the number of requests for a token. */
   token?: string;
-  /** Whether the connection runs in a Worker. */
   isInWorker?: boolean;
   /** Whether the session is woken as soon as it waits to reconnect. */
   isImpatient?: boolean;
 }
 
-/** The options of a stream of columns. */
 export interface ColumnOpening extends Omit<ColumnOptions, "token" | "onStatus" | "onError" | "fetch"> {
   token?: string;
   isImpatient?: boolean;

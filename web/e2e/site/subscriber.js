@@ -95,7 +95,6 @@ const e2e = {
     });
   },
 
-  /** Returns the ledger as soon as it passes the test. */
   until(test) {
     return new Promise((resolve) => {
       const look = () => {

@@ -9,10 +9,8 @@
  * Rows arrive in Thalweg's envelope, alone (`raw`: the message is an array of rows), or parsed by a client's library
  * (`socketio`).
  *
- * @typedef {object} Taken
- * @property {number} events - number of new events.
- * @property {number} dueUs - due time of the first one, µs of the machine's monotonic clock.
- *
+ * @typedef {{ events: number, dueUs: number }} Taken - the number of new events, and the due time of the first one, µs
+ *   of the machine's monotonic clock.
  * @typedef {(connection: number, message: any) => Taken} Consumer - takes a message's text, or rows.
  */
 
@@ -28,16 +26,9 @@ const NOTHING = { events: 0, dueUs: 0 };
 /** The column that is read: a number. */
 const READ = 4;
 
-/**
- * @param {Ledger} ledger
- * @param {string} dialect - the subject's dialect.
- * @returns {Record<string, Consumer>} the consumers of the dialect, by name.
- */
+/** @param {Ledger} ledger @param {string} dialect - the subject's. @returns {Record<string, Consumer>} by name. */
 function consumers(ledger, dialect) {
-  /**
-   * Difference between the rows' own numbers and their offsets, by connection.
-   * @type {number[]}
-   */
+  /** Difference between the rows' own numbers and their offsets, by connection. @type {number[]} */
   const shifts = [];
   let sum = 0;
 
@@ -52,11 +43,7 @@ function consumers(ledger, dialect) {
     return special(connection, start);
   };
 
-  /**
-   * @param {number} connection
-   * @param {string} start
-   * @param {boolean} [isNumbered] - whether rows have the offsets as their numbers.
-   */
+  /** @param {number} connection @param {string} start @param {boolean} [isNumbered] - the rows' numbers are offsets. */
   const special = (connection, start, isNumbered = true) => {
     const gap = GAP.exec(start);
     if (gap) ledger.gap(connection, isNumbered ? Number(gap[1]) : undefined);
@@ -65,9 +52,7 @@ function consumers(ledger, dialect) {
   };
 
   /**
-   * @param {number} connection
-   * @param {string} message
-   * @param {boolean} isNumbered
+   * @param {number} connection @param {string} message @param {boolean} isNumbered
    * @returns {any} the envelope, if it has events.
    */
   const parsed = (connection, message, isNumbered) => {
@@ -83,11 +68,8 @@ function consumers(ledger, dialect) {
   };
 
   /**
-   * @param {number} connection
-   * @param {any[]} rows
-   * @param {number} first - offset of the first row.
-   * @param {number} last - offset of the last row.
-   * @param {(row: any[]) => number} read - reads a row.
+   * @param {number} connection @param {any[]} rows @param {number} first - offset of the first row.
+   * @param {number} last - offset of the last row. @param {(row: any[]) => number} read - reads a row.
    */
   const entered = (connection, rows, first, last, read) => {
     for (const row of rows) sum += read(row);
@@ -101,11 +83,7 @@ function consumers(ledger, dialect) {
     return { events: ledger.arrived(connection, first, last), dueUs: rows[0][1] };
   };
 
-  /**
-   * A consumer of JSON rows.
-   * @param {(row: any[]) => number} read
-   * @returns {Consumer}
-   */
+  /** A consumer of JSON rows. @param {(row: any[]) => number} read @returns {Consumer} */
   const rows = (read) => (connection, message) => {
     const envelope = parsed(connection, message, true);
     return envelope ? entered(connection, envelope.events, envelope.first, offset(envelope), read) : NOTHING;
@@ -113,9 +91,7 @@ function consumers(ledger, dialect) {
 
   /**
    * A consumer of rows without an envelope: their own numbers are their offsets.
-   * @param {(message: any) => any[]} rowsOf
-   * @param {(row: any[]) => number} read
-   * @returns {Consumer}
+   * @param {(message: any) => any[]} rowsOf @param {(row: any[]) => number} read @returns {Consumer}
    */
   const alone = (rowsOf, read) => (connection, message) => {
     const rows = rowsOf(message);
@@ -152,20 +128,13 @@ function consumers(ledger, dialect) {
   };
 }
 
-/**
- * Parses a message: an array of rows, or several arrays separated by line feeds.
- * @param {string} message
- * @returns {any[]}
- */
+/** Parses an array of rows, or several arrays separated by line feeds. @param {string} message @returns {any[]} */
 function rowsOfLines(message) {
   if (!message.includes("\n")) return JSON.parse(message);
   return message.split("\n").flatMap((line) => JSON.parse(line));
 }
 
-/**
- * Returns the sum of all values, with the length of texts, so that each value is read.
- * @param {ArrayLike<any>} values - a row, or a column.
- */
+/** Adds up all values, of texts the length, so that each is read. @param {ArrayLike<any>} values - a row or column. */
 function valuesOf(values) {
   let sum = 0;
   for (let index = 0; index < values.length; index++) {
@@ -175,10 +144,7 @@ function valuesOf(values) {
   return sum;
 }
 
-/**
- * The same for a column of numbers.
- * @param {ArrayLike<number>} values
- */
+/** The same for a column of numbers. @param {ArrayLike<number>} values */
 function sumOf(values) {
   let sum = 0;
   for (let index = 0; index < values.length; index++) sum += /** @type {number} */ (values[index]);
@@ -187,8 +153,7 @@ function sumOf(values) {
 
 /**
  * Splits a streamed body into lines without parsing them: only the first bytes of each line become text.
- * @param {(message: string, bytes: number) => void} onLine
- * @returns {(bytes: Uint8Array) => void}
+ * @param {(message: string, bytes: number) => void} onLine @returns {(bytes: Uint8Array) => void}
  */
 function rawLines(onLine) {
   const decoder = new TextDecoder();

@@ -2,11 +2,8 @@
  * Finds the offsets of the first and last row, and the first due time, of Arrow frames in a streamed body. Only these
  * few bytes of the body are copied. Pure.
  *
- * @typedef {object} FrameHead
- * @property {number} first
- * @property {number} last
- * @property {number} dueUs
- * @property {number} bytes - size of the frame, and of the dictionaries before it.
+ * @typedef {{ first: number, last: number, dueUs: number, bytes: number }} FrameHead - `bytes` is the size of the frame
+ *   and of the dictionaries before it.
  */
 
 /** Prefix of a message: a mark and the length of its metadata. */
@@ -77,11 +74,7 @@ class FrameHeads {
     }
   }
 
-  /**
-   * @param {Uint8Array} piece
-   * @param {number} at
-   * @param {number} size
-   */
+  /** @param {Uint8Array} piece @param {number} at @param {number} size */
   body(piece, at, size) {
     const { passed } = this;
     this.wanted.forEach((place, index) => {
@@ -103,10 +96,7 @@ class FrameHeads {
 
 /** A table of a flatbuffer. */
 class Flat {
-  /**
-   * @param {DataView} view
-   * @param {number} at
-   */
+  /** @param {DataView} view @param {number} at */
   constructor(view, at) {
     this.view = view;
     this.at = at;
@@ -138,11 +128,7 @@ class Flat {
     return at ? new Flat(this.view, at + this.view.getUint32(at, true)) : null;
   }
 
-  /**
-   * Returns the offset of a buffer in a vector of buffers.
-   * @param {number} number
-   * @param {number} index
-   */
+  /** Returns the offset of a buffer in a vector of buffers. @param {number} number @param {number} index */
   place(number, index) {
     const at = this.field(number);
     const vector = at + this.view.getUint32(at, true);

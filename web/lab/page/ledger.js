@@ -3,19 +3,13 @@
 class Ledger {
   constructor() {
     this.counts = { delivered: 0, missing: 0, duplicated: 0, corrupt: 0, gaps: 0, cut: 0 };
-    /**
-     * The next expected number, by connection. The first event sets it.
-     * @type {number[]}
-     */
+    /** The next expected number, by connection. The first event sets it. @type {number[]} */
     this.next = [];
   }
 
   /**
-   * Records events with consecutive numbers.
-   * @param {number} connection
-   * @param {number} first
-   * @param {number} last - less than `first` without events.
-   * @returns {number} the number of new events.
+   * Records events with consecutive numbers. @param {number} connection @param {number} first
+   * @param {number} last - less than `first` without events. @returns {number} the number of new events.
    */
   arrived(connection, first, last) {
     const next = this.next[connection] ?? first;
@@ -30,8 +24,7 @@ class Ledger {
 
   /**
    * Records events that the subject reported as lost, up to this number.
-   * @param {number} connection
-   * @param {number} [last] - if missing, the next event sets the number.
+   * @param {number} connection @param {number} [last] - if missing, the next event sets the number.
    */
   gap(connection, last) {
     this.counts.gaps += 1;

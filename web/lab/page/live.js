@@ -1,12 +1,10 @@
 /**
  * Observes the live page: when a message arrives over a WebSocket or as an Arrow frame, when the page has handled it,
- * when its newest row is painted, and how long input waits. The page runs its own script, which does not depend on
- * this one.
+ * when its newest row is painted, and how long input waits.
  *
  * @typedef {object} Observers - callbacks for received data.
  * @property {(message: string) => { last: number, dueUs: number }} message - a WebSocket message.
- * @property {(offset: number, isGap: boolean) => void} begins - a stream of columns begins after an offset, with or
- *   without a gap before it.
+ * @property {(offset: number, isGap: boolean) => void} begins - a stream of columns begins after an offset.
  * @property {(frame: FrameHead) => void} frame - a frame of such a stream.
  */
 
@@ -15,7 +13,6 @@ const UNPAINTED_MAX = 4096;
 /** Maximum number of latencies kept, one for each painted message; the newest. */
 const LOOKS_MAX = 20_000;
 const INPUTS_MAX = 10_000;
-/** The `Accept` header of a request for columns. */
 const ARROW_TYPE = "application/vnd.apache.arrow.stream";
 
 class LiveLooks {
@@ -44,10 +41,7 @@ class LiveLooks {
     this.look();
   }
 
-  /**
-   * Observes every message of every WebSocket that the page opens.
-   * @param {Observers} observers
-   */
+  /** Observes every message of every WebSocket that the page opens. @param {Observers} observers */
   watchSockets(observers) {
     const looks = this;
     const property = /** @type {PropertyDescriptor} */ (
@@ -69,8 +63,7 @@ class LiveLooks {
 
   /**
    * Observes every stream of columns that the page reads, piece by piece. The page requests a piece when it has handled
-   * the one before.
-   * @param {Observers} observers
+   * the one before. @param {Observers} observers
    */
   watchBodies(observers) {
     const ask = globalThis.fetch;
@@ -82,11 +75,7 @@ class LiveLooks {
     };
   }
 
-  /**
-   * @param {Headers} headers
-   * @param {ReadableStream} body
-   * @param {Observers} observers
-   */
+  /** @param {Headers} headers @param {ReadableStream} body @param {Observers} observers */
   watchBody(headers, body, observers) {
     const [, offset] = headers.get("Thalweg-Position")?.split(".") ?? [];
     observers.begins(Number(offset), headers.get("Thalweg-Resume")?.startsWith("gap") ?? false);

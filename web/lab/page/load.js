@@ -2,23 +2,12 @@
  * The load in a page, or in a worker of it: connections to the server that serves the page. `thalweg bench --browser`
  * calls the functions at the end, with `Runtime.evaluate`.
  *
- * @typedef {object} LoadOptions
- * @property {string} transport
- * @property {string} dialect - the subject's dialect.
- * @property {string} topic - the topic to subscribe to.
- * @property {number} connections
- * @property {string} consumer
- * @property {boolean} worker - whether the connections run in a worker.
- *
- * @typedef {object} Given - a summary of a batch of the package.
- * @property {number} first
- * @property {number} count
- * @property {object | null} gap
- * @property {number} bytes
- * @property {number} dueUs
+ * @typedef {{ transport: string, dialect: string, topic: string, connections: number, consumer: string,
+ *   worker: boolean }} LoadOptions - `dialect` is the subject's; `worker`: the connections run in a worker.
+ * @typedef {{ first: number, count: number, gap: object | null, bytes: number, dueUs: number }} Given - a summary of a
+ *   batch of the package.
  */
 
-/** Number of connections that are opened at the same time. */
 const OPENING_MAX = 20;
 /** Time until all connections must be open, before the lab gives up (`browser/cdp.rs`), ms. */
 const OPEN_WITHIN_MS = 50_000;
@@ -39,7 +28,6 @@ class Load {
     this.live = undefined;
   }
 
-  /** Opens all connections. */
   async open() {
     const by = { sdk: this.bySdk, arrow: this.byArrow, "arrow-every-value": this.byArrow }[this.wanted.consumer];
     if (by) {
@@ -56,11 +44,7 @@ class Load {
     }
   }
 
-  /**
-   * @param {number} number
-   * @param {Consumer} consumer
-   * @returns {Promise<void>} resolves when the connection is open.
-   */
+  /** @param {number} number @param {Consumer} consumer @returns {Promise<void>} resolves when it is open. */
   connect(number, consumer) {
     return new Promise((resolve, reject) => {
       const receive = (/** @type {any} */ message, /** @type {number} */ bytes) => {
@@ -91,9 +75,7 @@ class Load {
 
   /**
    * The same with the npm package, which reports gaps itself.
-   * @param {any} shipped
-   * @param {number} number
-   * @returns {Promise<void>} resolves with the first events.
+   * @param {any} shipped @param {number} number @returns {Promise<void>} resolves with the first events.
    */
   bySdk({ connect }, number) {
     const session = connect(ORIGIN, { transports: [this.wanted.transport] });
@@ -107,12 +89,7 @@ class Load {
     );
   }
 
-  /**
-   * The same as columns of Arrow.
-   * @param {any} shipped
-   * @param {number} number
-   * @returns {Promise<void>} resolves with the first events.
-   */
+  /** The same as columns of Arrow. @param {any} shipped @param {number} number @returns {Promise<void>} */
   byArrow({ columns }, number) {
     let sum = 0;
     const isEvery = this.wanted.consumer === "arrow-every-value";
@@ -137,10 +114,9 @@ class Load {
   }
 
   /**
-   * Records the batches of the package.
-   * @param {number} number
-   * @param {(take: (batch: Given) => void, onError: (error: Error) => void) => void} begin
-   * @returns {Promise<void>} resolves with the first events.
+   * Records the batches of the package. Resolves with the first events.
+   * @param {number} number @param {(take: (batch: Given) => void, onError: (error: Error) => void) => void} begin
+   * @returns {Promise<void>}
    */
   async taken(number, begin) {
     await /** @type {Promise<void>} */ (
@@ -208,11 +184,7 @@ class Load {
   }
 }
 
-/**
- * Rejects when all connections should be open.
- * @param {Load} load
- * @returns {Promise<never>}
- */
+/** Rejects when all connections should be open. @param {Load} load @returns {Promise<never>} */
 function late(load) {
   return new Promise((_, reject) => {
     const stood = () =>
@@ -222,12 +194,7 @@ function late(load) {
   });
 }
 
-/**
- * Loads a script from the subject.
- * @param {string} path
- * @param {string} why - the reason why it may be missing.
- * @returns {Promise<any>}
- */
+/** @param {string} path - of the subject. @param {string} why - why it may be missing. @returns {Promise<any>} */
 async function imported(path, why) {
   try {
     return await import(ORIGIN + path);
@@ -261,11 +228,7 @@ let worker;
 /** @type {((answer: any) => void) | undefined} */
 let answered;
 
-/**
- * Sends the worker one question at a time.
- * @param {object} question
- * @returns {Promise<any>}
- */
+/** Sends the worker one question at a time. @param {object} question @returns {Promise<any>} */
 async function ask(question) {
   const answer = new Promise((resolve) => (answered = resolve));
   worker?.postMessage(question);
@@ -274,7 +237,6 @@ async function ask(question) {
   return result;
 }
 
-/** Functions that the lab calls. */
 const commands = {
   /** @param {LoadOptions} wanted */
   async open(wanted) {

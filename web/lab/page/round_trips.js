@@ -2,11 +2,8 @@
  * Round trips from a page: the subject sends a Runner, the page acks it, and the subject sends the next one. A
  * WebSocket carries both directions; over other transports an ack is a separate request.
  *
- * @typedef {object} Talk
- * @property {string} transport
- * @property {string} dialect - the subject's dialect. Thalweg creates the Runners. With other subjects the page sends
- *   them, and they are echoed.
- * @property {string} topic
+ * @typedef {{ transport: string, dialect: string, topic: string }} Talk - `dialect` is the subject's. Thalweg creates
+ *   the Runners. With other subjects the page sends them, and they are echoed.
  */
 
 /** Approximate size of a Runner of the subject. */
@@ -40,7 +37,6 @@ class RoundTrips {
     this.acked = Promise.resolve();
   }
 
-  /** Opens the connection. The ack of the confirmation makes the subject send the first Runner. */
   async open() {
     const { makesRunners } = this;
     const { transport, dialect, topic } = this.talk;
@@ -69,11 +65,7 @@ class RoundTrips {
     else TRANSPORTS[transport]?.(earliest, { stands() {}, text: receive, ended });
   }
 
-  /**
-   * An emitted message returns as its acknowledgement.
-   * @param {string} topic
-   * @param {(why: string) => void} ended
-   */
+  /** An emitted message returns as its acknowledgement. @param {string} topic @param {(why: string) => void} ended */
   async bySocketIo(topic, ended) {
     const socket = await socketIoClient(topic);
     for (const kind of ["connect_error", "disconnect"]) {
@@ -84,10 +76,7 @@ class RoundTrips {
     socket.on("connect", () => this.arm(runner(0)));
   }
 
-  /**
-   * Makes this number of further trips.
-   * @param {number} count
-   */
+  /** Makes this number of further trips. @param {number} count */
   async run(count) {
     this.eachMs = [];
     this.wanted = count;
@@ -137,10 +126,7 @@ class RoundTrips {
     for (const event of events) this.came(event, event);
   }
 
-  /**
-   * @param {any} received
-   * @param {any} next - the message to send in response.
-   */
+  /** @param {any} received @param {any} next - the message to send in response. */
   came(received, next) {
     if (this.ledger.arrived(0, received.id, received.id) === 0) return;
     this.eachMs.push(performance.now() - this.sentMs);
@@ -157,11 +143,7 @@ class RoundTrips {
     });
   }
 
-  /**
-   * Polls, each time after the last message of the poll before.
-   * @param {string} first
-   * @param {number} wait
-   */
+  /** Polls, each time after the last message of the poll before. @param {string} first @param {number} wait */
   async poll(first, wait) {
     let url = `${first}&transport=long-polling&wait=${wait}`;
     for (;;) {
@@ -194,10 +176,7 @@ class RoundTrips {
   }
 }
 
-/**
- * Creates a Runner.
- * @param {number} id
- */
+/** @param {number} id */
 function runner(id) {
   const head = { id, name: `Runner ${id}`, pad: "" };
   const short = RUNNER_BYTES - JSON.stringify(head).length;

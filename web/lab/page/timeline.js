@@ -18,11 +18,7 @@ class Timeline {
     this.messages = 0;
   }
 
-  /**
-   * Records a message.
-   * @param {Taken} taken
-   * @param {number} bytes
-   */
+  /** Records a message. @param {Taken} taken @param {number} bytes */
   came({ events, dueUs }, bytes) {
     this.events += events;
     this.bytes += bytes;
@@ -35,7 +31,6 @@ class Timeline {
     this.count += 1;
   }
 
-  /** Drops every second point. */
   thin() {
     this.count = POINTS_MAX / 2;
     this.apartMs *= 2;
@@ -47,8 +42,7 @@ class Timeline {
 
   /**
    * Returns the points since `fromMs` and the one before, oldest first, and the current state.
-   * @param {number} fromMs
-   * @returns {number[][]}
+   * @param {number} fromMs @returns {number[][]}
    */
   since(fromMs) {
     const kept = [[clockMs(), this.events, this.bytes, this.messages, 0]];

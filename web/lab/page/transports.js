@@ -5,10 +5,8 @@
  * @typedef {object} Handlers
  * @property {() => void} stands - the transport is open.
  * @property {(message: string) => void} text - a message.
- * @property {(rows: any[], bytes: number) => void} [rows] - rows that a client's library has parsed, and the size of
- *   their message.
- * @property {(bytes: Uint8Array) => void} [bytes] - the next bytes of a streamed body; if missing, the body is split
- *   into lines.
+ * @property {(rows: any[], bytes: number) => void} [rows] - parsed rows, and the size of their message.
+ * @property {(bytes: Uint8Array) => void} [bytes] - the next bytes of a body; if missing, it is split into lines.
  * @property {(why: string) => void} ended - the connection has ended.
  */
 
@@ -21,9 +19,7 @@ const TURN_MS = 5;
 const TOPICS = { thalweg: "/v1/topics/", limit: "/v1/topics/", raw: "/" };
 
 /**
- * Opens a connection that subscribes to a topic.
- * @param {{ transport: string, dialect: string, topic: string }} wanted
- * @param {Handlers} handlers
+ * @param {{ transport: string, dialect: string, topic: string }} wanted @param {Handlers} handlers
  * @returns {() => void} closes the connection.
  */
 function subscribed({ transport, dialect, topic }, handlers) {
@@ -70,11 +66,7 @@ const TRANSPORTS = {
   },
 };
 
-/**
- * Subscribes over a WebSocket with the client that Socket.IO's server serves.
- * @param {string} topic
- * @param {Handlers} handlers
- */
+/** Subscribes with the client that Socket.IO's server serves. @param {string} topic @param {Handlers} handlers */
 function socketIo(topic, handlers) {
   let close = () => {};
   let isClosed = false;
@@ -103,8 +95,7 @@ function socketIo(topic, handlers) {
 
 /**
  * Opens a separate connection without automatic reconnects, which would hide a broken connection.
- * @param {string} topic - in the query, as the subject expects it.
- * @returns {Promise<any>}
+ * @param {string} topic - in the query, as the subject expects it. @returns {Promise<any>}
  */
 async function socketIoClient(topic) {
   const { io } = await imported("/socket.io/socket.io.esm.min.js", "the subject serves no client of Socket.IO");
@@ -112,12 +103,8 @@ async function socketIoClient(topic) {
 }
 
 /**
- * Reads a body to its end.
- * @param {string} url
- * @param {string} type
- * @param {AbortSignal} signal
- * @param {() => void} stands
- * @param {(bytes: Uint8Array) => void} take
+ * Reads a body to its end. @param {string} url @param {string} type @param {AbortSignal} signal
+ * @param {() => void} stands @param {(bytes: Uint8Array) => void} take
  */
 async function streamed(url, type, signal, stands, take) {
   const response = await fetch(url, { headers: { Accept: type }, signal, cache: "no-store" });
@@ -139,8 +126,7 @@ async function streamed(url, type, signal, stands, take) {
 
 /**
  * Lets other tasks run: reading data that has already arrived does not return to the event loop, so an endless stream
- * would block them.
- * @returns {Promise<void>}
+ * would block them. @returns {Promise<void>}
  */
 function turn() {
   return new Promise((go) => {
@@ -153,11 +139,7 @@ function turn() {
   });
 }
 
-/**
- * Splits bytes into lines.
- * @param {(line: string) => void} onLine
- * @returns {(bytes: Uint8Array) => void}
- */
+/** Splits bytes into lines. @param {(line: string) => void} onLine @returns {(bytes: Uint8Array) => void} */
 function lines(onLine) {
   const decoder = new TextDecoder();
   let line = "";

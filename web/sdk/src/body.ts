@@ -1,6 +1,4 @@
-/**
- * Reads a response body in pieces. With many pieces, the reader regularly returns to the event loop (`Turns`).
- */
+/** Reads a response body in pieces. With many pieces, the reader regularly returns to the event loop (`Turns`). */
 
 /** Initial size of the memory for pieces, bytes. It doubles when a piece fills it. */
 const MEMORY_BYTES_MIN = 4 * 1024;
@@ -12,9 +10,7 @@ const TURN_MS = 5;
 /**
  * Reads a body. If the platform supports it (`ReadableStreamBYOBReader`), all pieces use the same memory: allocating
  * memory for each piece takes half of a page's time at high volume.
- *
- * @returns the next piece, valid until the next call; `null` at the end.
- * @internal
+ * @returns the next piece, valid until the next call; `null` at the end. @internal
  */
 export function pieces(body: ReadableStream<Uint8Array>): () => Promise<Uint8Array | null> {
   let reader: ReadableStreamBYOBReader;
@@ -38,9 +34,7 @@ export function pieces(body: ReadableStream<Uint8Array>): () => Promise<Uint8Arr
 
 /**
  * Lets timers, input and rendering run between pieces. Reading data that has already arrived does not return to the
- * event loop, so an endless stream would block them.
- *
- * @internal
+ * event loop, so an endless stream would block them. @internal
  */
 export class Turns {
   #beganAt = performance.now();

@@ -18,7 +18,6 @@ export interface Published {
   count: number;
 }
 
-/** A command in flight. */
 interface Pending {
   readonly connection: Connection;
   resolve(answer: Answer): void;
@@ -27,14 +26,11 @@ interface Pending {
 
 /** @internal */
 export interface Commands {
-  /** Whether a command on a connection is unanswered. */
   isPending(): boolean;
-  /** Sends a `POST` to the server. */
   readonly post: Post;
   /** Executes a command, over a two-way connection if there is one. */
   execute(command: string, members: object): Promise<Answer | undefined>;
   publish(topic: string, events: readonly unknown[]): Promise<Published>;
-  /** Sends a command over a connection, and waits for the answer. */
   send(connection: Connection, command: string, members: object): Promise<Answer>;
   /** Handles a message that may be an answer or a refusal. */
   received(message: Message): void;

@@ -13,11 +13,9 @@ const RENEWAL_MS_MAX = 1e9;
 
 /** The route that opens a connection, as the connection sees it. @internal */
 export interface ConnectionOwner {
-  /** The first message has arrived. */
   established(connection: Connection): void;
   /** The connection has ended on its own. */
   lost(connection: Connection, end: End, why: string): void;
-  /** The connection's token expires soon. */
   expiring(connection: Connection): void;
 }
 
@@ -55,7 +53,6 @@ export interface Connection {
   readonly carried: Map<string, Carried>;
   /** Whether commands can be sent. */
   isOpen: boolean;
-  /** Whether a message has arrived. */
   isEstablished: boolean;
   /** Time since the connection was established, ms. */
   livedMs(): number;
@@ -168,10 +165,7 @@ export function connection(
   return self;
 }
 
-/**
- * Returns the remaining lifetime of a JSON Web Token, ms; `null` for any other token. If the page's clock is behind
- * the token's time of issue, that time counts as now.
- */
+/** The lifetime of a JSON Web Token, ms; `null` for others. A time of issue in the page's future counts as now. */
 function lifetime(token: string | null): number | null {
   try {
     const claims = `${token}`.split(".")[1] as string;
@@ -182,10 +176,7 @@ function lifetime(token: string | null): number | null {
   }
 }
 
-/**
- * Returns the delay until the next token is requested: three quarters of the lifetime, plus jitter so that tabs do
- * not request at the same time.
- */
+/** Three quarters of the lifetime, plus jitter so that tabs do not request the next token at the same time. */
 function renewal(lifetimeMs: number): number {
   return Math.min(Math.max(lifetimeMs * (0.75 + Math.random() * 0.15), RENEWAL_MS_MIN), RENEWAL_MS_MAX);
 }

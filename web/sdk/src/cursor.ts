@@ -1,25 +1,17 @@
-/**
- * Finds the new events of a message. Positions are valid across transports: while one connection replaces another,
- * both may deliver the same events. Only this module removes repeats. Pure.
- */
+/** Finds the new events of a message. Only this module removes repeats, which a change of connections causes. Pure. */
 
 import { type Cursor, type Gap, type Message, parsePosition } from "./wire.js";
 
-/** A subscription's progress in its topic. */
 export interface Progress {
   cursor: Cursor;
   /** The version of a value topic at the cursor, if the session has it. */
   version?: unknown;
 }
 
-/** The new events of a message. */
 export interface NewEvents {
-  /** The offset of the first event. */
   first: number;
   events: unknown[];
-  /** The offset of each event, if they are not consecutive. */
   offsets?: number[] | undefined;
-  /** Events that were missed before these. */
   gap: Gap | null;
   /** On a value topic: the offset of the version before. */
   previous?: number | undefined;
@@ -28,10 +20,8 @@ export interface NewEvents {
 }
 
 /**
- * Moves `progress` past an envelope or a gap. Returns the new events; `null` if there are none. A patch is not
- * applied here.
- *
- * @throws TypeError if the message is neither an envelope nor a gap.
+ * Moves `progress` past an envelope or a gap. Returns the new events; `null` if there are none. A patch is not applied
+ * here. @throws TypeError if the message is neither an envelope nor a gap.
  */
 export function advance(progress: Progress, message: Message): NewEvents | null {
   const { gap, patch, events = [], first = 0, offsets, previous } = message;

@@ -51,10 +51,7 @@ export interface PatchOwner {
 
 type Container = Record<string, unknown> | unknown[];
 
-/**
- * The changes in a copied container: the names of members, or a flag for each element. Arrays that lost elements
- * are in `cut`.
- */
+/** Changes in a copied container: names of members, or a flag per element. Arrays that lost elements are in `cut`. */
 type Marks = Set<string> | boolean[];
 
 /**

@@ -55,9 +55,7 @@ const UNAUTHORIZED_MAX = 2;
 export const ENDED = 4500;
 
 /**
- * Returns the error if reconnecting would not help, because the server says so or would reject the next connection
- * too. Returns `null` if the next connection may succeed.
- *
+ * Returns the error if reconnecting would not help; `null` if the next connection may succeed.
  * @param unauthorized - counts this rejected token, and returns the number of rejections since the last message. @internal
  */
 export function finalError({ close, refusal }: End, unauthorized: () => number): ThalwegError | null {

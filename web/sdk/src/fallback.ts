@@ -1,8 +1,7 @@
 /**
  * Chooses the transport of the next attempt. A transport works when a message arrives over it; one that opens and
- * stays silent has failed. A working transport stays in use, and a better one is tried again later. While no
- * transport works, the network or the server is down: each round of attempts then begins with the transport that
- * worked last. Pure.
+ * stays silent has failed. A working transport stays in use, and a better one is tried again later. While none works,
+ * each round of attempts begins with the transport that worked last. Pure.
  */
 
 import type { Transport } from "./transports/transport.js";
@@ -12,24 +11,15 @@ const LOSSES_MAX = 2;
 
 /** The order of transports, and the current one. @internal */
 export interface TransportFallback {
-  /** The transport to use. */
   current(): Transport;
   isBest(): boolean;
   /** Returns a better transport: the best one first, then the others in turn. */
   better(): Transport | undefined;
   /** Makes `best` the preferred transport (`null`: the first of the order). `inUse` stays the current one. */
   prefer(best: Transport | null, inUse: Transport | null): void;
-  /**
-   * A message has arrived over this transport.
-   *
-   * @returns whether to try a better one at once: this one was merely the first to work again after all had failed.
-   */
+  /** A message has arrived. Returns whether to try a better transport at once: this one was first by chance. */
   worked(transport: Transport): boolean;
-  /**
-   * The current transport has failed, or was lost after it had worked.
-   *
-   * @returns whether to wait before the next attempt. A transport that has not been tried yet is tried at once.
-   */
+  /** The current transport has failed or was lost. Returns whether to wait: an untried transport is tried at once. */
   failed(): boolean;
 }
 
@@ -39,7 +29,6 @@ export function transportFallback(given: readonly Transport[], first: string | n
   let at = order.findIndex(({ name }) => name === first);
   let hasWorked = at >= 0;
   if (!hasWorked) at = 0;
-  /** The start of each round of attempts: the transport that worked last. */
   let start = at;
   /** Losses since the last message. */
   let losses = 0;

@@ -15,7 +15,6 @@ const SOON_MS = 50;
 
 /** The flow of a session's messages. @internal */
 export interface FlowControl extends Flow {
-  /** Counts received bytes. */
   received(bytes: number): void;
   /** Whether the page holds so much that a connection without backpressure must close. */
   isOver(): boolean;

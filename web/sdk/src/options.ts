@@ -65,7 +65,6 @@ export function requestSettings(
 
 /** The server and the options, with all defaults applied. @internal */
 export interface Settings extends RequestSettings {
-  /** The server's root. */
   readonly base: URL;
   readonly transports: readonly Transport[];
   readonly window: number;

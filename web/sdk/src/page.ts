@@ -1,7 +1,4 @@
-/**
- * The state of the page around a session: visibility, network, and the transport that worked last. Outside of a
- * browser there is no page.
- */
+/** The page around a session: visibility, network, the last working transport. Outside of a browser there is none. */
 
 /** Time after which a hidden tab counts as hidden, ms. */
 const HIDDEN_AFTER_MS = 5000;

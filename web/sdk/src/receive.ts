@@ -8,7 +8,6 @@ import type { Ended, Message } from "./wire.js";
 
 /** A session that receives messages; with a Worker, the session in the Worker. @internal */
 export interface Receiver extends Owner, PatchOwner {
-  /** The server has ended the topic. */
   ended(shared: SharedSubscription, end: Ended): void;
 }
 

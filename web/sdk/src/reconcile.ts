@@ -1,7 +1,4 @@
-/**
- * Applies the topics that a session wants to its connections: a new connection gets a plan, an open two-way
- * connection gets commands.
- */
+/** Applies the topics that a session wants: a new connection gets a plan, an open two-way connection gets commands. */
 
 import type { Commands } from "./commands.js";
 import type { Carried, Connection } from "./connection.js";
@@ -22,11 +19,7 @@ export interface DesiredTopics {
   refused(subscription: SharedSubscription, error: ThalwegError): void;
 }
 
-/**
- * Plans the next connection.
- *
- * @throws ThalwegError if the page provides no token, or the server no ticket. @internal
- */
+/** Plans the next connection. @throws ThalwegError if the page provides no token, or the server no ticket. @internal */
 export async function plan({ hasHeaders }: Transport, wanted: DesiredTopics): Promise<ConnectPlan> {
   const { base, fetch, deltas, connectTimeout, token: freshToken } = wanted.settings;
   const token = await freshToken().catch((error) => {
@@ -42,10 +35,7 @@ export async function plan({ hasHeaders }: Transport, wanted: DesiredTopics): Pr
   return { base, topics, terms, deltas, token, ticket, fetch };
 }
 
-/**
- * Subscribes and unsubscribes until a two-way connection carries the wanted topics. Call it after each change, and
- * when a connection has opened. @internal
- */
+/** Subscribes and unsubscribes on a two-way connection. Call it after each change, and when it has opened. @internal */
 export function reconcile(connection: Connection, wanted: DesiredTopics): void {
   if (!connection.isOpen) return;
   for (const [topic, carried] of connection.carried) {
@@ -59,10 +49,7 @@ export function reconcile(connection: Connection, wanted: DesiredTopics): void {
   }
 }
 
-/**
- * Unsubscribes. A new subscription to the topic waits for the answer: events sent before it belong to the old
- * subscription.
- */
+/** A new subscription to the topic waits for the answer: events sent before it belong to the old subscription. */
 function unsubscribe(connection: Connection, wanted: DesiredTopics, topic: string, carried: Carried): void {
   carried.interval = null;
   const answered = (): void => {

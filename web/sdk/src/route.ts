@@ -18,7 +18,6 @@ import type { ConnectPlan, End, Transport } from "./transports/transport.js";
 
 /** First delay before a better transport is tried again, ms; it doubles each time. */
 const UPGRADE_FIRST_MS = 30_000;
-/** Longest delay before an upgrade, ms. */
 const UPGRADE_MOST_MS = 15 * 60_000;
 
 /** A session, as its route sees it. @internal */
@@ -44,7 +43,6 @@ export class Route implements ConnectionOwner {
   #isWanted = false;
   #isPaused = false;
   #current: Connection | null = null;
-  /** The connection that replaces the one in use as soon as it is established. */
   #candidate: Connection | null = null;
   /** Whether the connection in use must be replaced because its topics or terms are outdated. */
   #isStale = false;
@@ -76,7 +74,6 @@ export class Route implements ConnectionOwner {
     return this.#current?.isEstablished && this.#current.isOpen ? this.#current : null;
   }
 
-  /** Whether a connection is wanted. */
   want(isWanted: boolean): void {
     if (this.#isWanted === isWanted) return;
     this.#isWanted = isWanted;
@@ -120,19 +117,16 @@ export class Route implements ConnectionOwner {
     this.wake();
   }
 
-  /** Closes the connection for good. */
   close(reason: string | null): void {
     this.#isWanted = false;
     this.#disconnect("closed", reason);
   }
 
-  /** Opens the next connection over the current transport. */
   #connect(): void {
     this.#dial(this.#fallback.current(), false);
     this.#report("connecting");
   }
 
-  /** Tries a better transport beside the connection in use. */
   #upgrade(): void {
     const better = this.#current && this.#fallback.better();
     if (better) this.#dial(better, true);
@@ -176,7 +170,6 @@ export class Route implements ConnectionOwner {
     this.#candidate = null;
   }
 
-  /** Makes this connection the one in use; `null`: none. */
   #changeTo(next: Connection | null): void {
     const last = this.#current;
     this.#current = next;
@@ -233,15 +226,12 @@ export class Route implements ConnectionOwner {
     } else if (connection === this.#current) this.#recover(end, why, connection);
   }
 
-  /** Handles the failure of the connection that was to replace the one in use. */
   #candidateLost(end: End, why: string): void {
     if (this.#isStale) this.#recover(end, why, null);
     else if (!this.#fallback.isBest()) this.#upgrades.start();
   }
 
   /**
-   * Fails the session, or looks for the next connection, because the one in use has ended or cannot stay.
-   *
    * @param last - the connection that ended; `null` if there was none, or it had to be replaced.
    * @param isHopeless - whether every transport would fail for the same reason.
    */
@@ -265,7 +255,6 @@ function isServersDecision({ close, refusal }: End): boolean {
   return !!(refusal?.error || refusal?.retryAfter) || (close !== undefined && close.code !== 1006);
 }
 
-/** Schedules the attempts at a better transport. */
 interface UpgradeTimer {
   /** Schedules the next attempt, unless one is scheduled already. */
   start(): void;
@@ -274,7 +263,6 @@ interface UpgradeTimer {
   reset(delayMs?: number): void;
 }
 
-/** @param upgrade - tries a better transport. */
 function upgradeTimer(upgrade: () => void): UpgradeTimer {
   let nextMs = UPGRADE_FIRST_MS;
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -21,7 +21,6 @@ export function deserializeError({ code, message, status }: SerializedError): Th
   return new ThalwegError(code, message, status);
 }
 
-/** The methods of one end. */
 type AnyMethods = Record<string, (...args: never[]) => unknown>;
 
 interface RpcMessage {

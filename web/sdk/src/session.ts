@@ -108,7 +108,6 @@ class LiveSession implements Receiver, RouteHooks, DesiredTopics {
   declare readonly flow: FlowControl;
   readonly #unwatchPage: () => void;
   #isHidden = false;
-  /** Whether a change is scheduled, as a microtask after the page's code. */
   #isChanging = false;
 
   constructor(settings: Settings, page: Page) {
@@ -127,7 +126,7 @@ class LiveSession implements Receiver, RouteHooks, DesiredTopics {
     });
   }
 
-  /** Schedules a change of topics or terms. Several changes are handled as one. */
+  /** Schedules a change of topics or terms as a microtask after the page's code. Several changes are handled as one. */
   changed(): void {
     if (this.#isChanging) return;
     this.#isChanging = true;

@@ -1,7 +1,6 @@
 /**
  * Shared subscriptions: a session subscribes to each topic once, and all subscriptions of the page to that topic
- * share it. Each gets every batch after it has joined, and processes it at its own speed. The bytes of a batch count
- * as processed when the slowest subscription has processed or dropped it.
+ * share it. Each gets every batch after it has joined, and processes it at its own speed.
  */
 
 import { checkStart } from "./checks.js";
@@ -36,8 +35,6 @@ export interface Owner {
 export type HeldMessage = [Message, number];
 
 /**
- * How a shared subscription handles messages.
- *
  * | state | messages | next states |
  * |---|---|---|
  * | `open` | are processed on arrival | held, with the first patch; `closed` |
@@ -94,7 +91,6 @@ export class SharedSubscription {
     return subscription;
   }
 
-  /** Returns whether a subscription with these options can share this one. */
   fits(from: Cursor, { interval, policy }: SubscribeOptions): boolean {
     const { interval: itsInterval = 0, policy: itsPolicy = "skip" } = this.options;
     return (
@@ -104,7 +100,6 @@ export class SharedSubscription {
     );
   }
 
-  /** Delivers a batch to all subscriptions. */
   take(batch: Batch<unknown>): void {
     this.#received = this.cursor = batch.position;
     this.#newest = batch.previous === undefined ? undefined : batch;
@@ -128,7 +123,6 @@ export class SharedSubscription {
     else this.#owner.flow.ack(this);
   }
 
-  /** Removes a closed subscription, and drops its batches. */
   leave(subscription: AnySubscription): void {
     this.#subscriptions.delete(subscription);
     if (!this.#subscriptions.size && this.state !== "closed") {

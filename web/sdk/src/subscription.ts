@@ -94,8 +94,6 @@ export interface Shared {
 }
 
 /**
- * The state of a subscription.
- *
  * | state | the page | next states |
  * |---|---|---|
  * | `idle` | has no batch | the next batch |
@@ -128,11 +126,9 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   #state: State<T> = "idle";
   /** The end of the subscription, unless the page has closed it. */
   #error: ThalwegError | null = null;
-  /** Batches that wait for the page. */
   #queue: Batch<T>[];
   #position: Position | null;
   readonly #listener: Listener<T> | null;
-  /** Wakes the loops that wait for a batch or for the end. */
   #waiters: (() => void)[] = [];
   readonly #shared: Shared;
 
@@ -254,7 +250,6 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     for (const wake of this.#waiters.splice(0)) wake();
   }
 
-  /** Passes one batch after the other to the listener. */
   #pump(): void {
     const listener = this.#listener;
     while (listener && this.#state === "idle") {

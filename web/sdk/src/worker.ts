@@ -81,7 +81,6 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
     if (topic !== undefined) topics.delete(topic);
   };
 
-  /** Tells the Worker how many batches of each subscription were processed since the last report. */
   const report = (): void => {
     for (const [key, count] of progress) there.notify("processed", key, count);
     progress.clear();

@@ -40,11 +40,7 @@ export function boundaries(stream: Uint8Array): number[] {
 /** Answers a request, until the request is aborted. */
 export type Answer = (signal: AbortSignal) => Response;
 
-/**
- * A response: pieces of a body that then ends, breaks, or stays open.
- *
- * @param ofBytes - whether the body can be read into the reader's memory, as in newer browsers.
- */
+/** @param ofBytes - whether the body can be read into the reader's memory, as in newer browsers. */
 export function answer(
   pieces: readonly Uint8Array[],
   headers: Record<string, string> = {},
@@ -77,7 +73,6 @@ export function refusal(status: number, code: string): Answer {
   return () => new Response(JSON.stringify({ error: { code, message: `it is ${code}` } }), { status });
 }
 
-/** A page that receives columns and records them. */
 export interface Page {
   readonly stream: ColumnStream;
   readonly requests: { url: URL; headers: Record<string, string>; signal: AbortSignal }[];

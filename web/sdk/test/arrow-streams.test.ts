@@ -160,7 +160,6 @@ function changed(stream: Uint8Array, number: number, put: (view: DataView) => vo
   return copy;
 }
 
-/** Returns the place of a field of a table. */
 function field(view: DataView, table: number, number: number): number {
   return table + view.getUint16(table - view.getInt32(table, true) + 4 + 2 * number, true);
 }

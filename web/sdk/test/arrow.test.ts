@@ -33,7 +33,6 @@ beforeEach(() => {
   vi.spyOn(Math, "random").mockReturnValue(0);
 });
 
-/** Lets the next timer fire. */
 async function waited(ms = 1000): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
 }

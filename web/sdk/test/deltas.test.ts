@@ -13,7 +13,6 @@ const { patches } = read<{ patches: { envelope: { patch: string }; before: strin
 
 const DOCUMENTS = 2000;
 
-/** Returns the value at a pointer. */
 function at(document: unknown, pointer: string): unknown {
   const names = pointer.split("/").slice(1);
   return names.reduce<unknown>((inner, name) => {
@@ -22,7 +21,6 @@ function at(document: unknown, pointer: string): unknown {
   }, document);
 }
 
-/** Freezes every container. */
 function frozen<T>(document: T): T {
   if (typeof document === "object" && document) Object.values(Object.freeze(document)).forEach(frozen);
   return document;
@@ -120,7 +118,6 @@ describe("random documents", () => {
     return JSON.parse(text) as Json;
   }
 
-  /** Returns members as sorted pairs. */
   function sorted(document: unknown): unknown {
     if (typeof document !== "object" || !document) return document;
     if (Array.isArray(document)) return document.map(sorted);

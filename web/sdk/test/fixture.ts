@@ -8,10 +8,7 @@ export let world: World;
 export const statuses: string[] = [];
 const sessions: Session[] = [];
 
-/**
- * The clocks that the test controls. `performance` is one of them: readers yield to the event loop after some time,
- * and that task does not run while the test's clock advances.
- */
+/** `performance` is controlled too: a reader's yield to the event loop does not run while the test's clock advances. */
 export const CLOCK = {
   toFake: ["setTimeout", "clearTimeout", "Date", "performance"],
 } satisfies Parameters<typeof vi.useFakeTimers>[0];
@@ -25,7 +22,6 @@ export class Tab extends EventTarget {
   }
 }
 
-/** Storage that lasts as long as a tab. */
 export function storage(): Pick<Storage, "getItem" | "setItem"> {
   const items = new Map<string, string>();
   return {
@@ -34,7 +30,6 @@ export function storage(): Pick<Storage, "getItem" | "setItem"> {
   };
 }
 
-/** Gives each test of a file a world. */
 export function useWorld(): void {
   beforeEach(() => {
     vi.useFakeTimers(CLOCK);
@@ -71,7 +66,6 @@ export function begin(options: ConnectOptions = {}): Session {
   return session;
 }
 
-/** Records everything that arrives of a topic. */
 export function collect(session: Session, topic = "cars", from: Cursor = "latest") {
   const events: unknown[] = [];
   const gaps: unknown[] = [];

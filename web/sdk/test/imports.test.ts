@@ -28,7 +28,6 @@ function circle(files: Files): string[] | null {
   return null;
 }
 
-/** Returns the files of the same folder that a file imports. */
 function imports(file: string, files: Files): string[] {
   const { importedFiles } = ts.preProcessFile(files[file] as string, true, true);
   return importedFiles.flatMap(({ fileName }) => {

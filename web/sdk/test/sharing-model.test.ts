@@ -13,16 +13,13 @@ import { seeded } from "./random.js";
 const SEEDS = Number(process.env["THALWEG_SEEDS"] ?? 300);
 const STEPS = 80;
 
-/** A subscription, and the expectations for it. */
 interface Reader {
   subscription: Subscription<number>;
   /** Number of the first batch that it must get. */
   first: number;
   /** Whether that batch had arrived before it joined. */
   isLate: boolean;
-  /** Numbers of the batches that it got. */
   had: number[];
-  /** Number of batches that it has processed. */
   processed(): number;
   /** Processes the current batch, or requests the next one. */
   step(): void;

@@ -46,10 +46,7 @@ async function settle(ms = 0): Promise<void> {
 class Account {
   /** Number of the next event, from 0. */
   next: number | null = null;
-  /**
-   * @param published - the offset of each event: the value of event n is n + 1.
-   * @param forgotten - number of events that the server has deleted so far.
-   */
+  /** @param published - the offset of each event n, whose value is n + 1. @param forgotten - deleted events. */
   take({ first, events, offsets, gap }: Batch<unknown>, published: readonly number[], forgotten: number): void {
     const start = published.filter((offset) => offset < first).length;
     if (this.next === null) {
@@ -74,14 +71,12 @@ class Account {
   }
 }
 
-/** Corruptions of patches. */
 const TREATMENTS: World["treat"][] = [
   (operations, previous) => ({ operations, previous }),
   (operations, previous) => ({ operations, previous: previous + 1 }),
   (operations, previous) => ({ operations: [...operations, { op: "remove", path: "/nothing" }], previous }),
 ];
 
-/** Returns members in a fixed order. */
 function sorted(document: object): [string, unknown][] {
   return Object.entries(document).sort(([one], [other]) => (one < other ? -1 : 1));
 }

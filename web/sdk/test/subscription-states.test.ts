@@ -6,7 +6,6 @@ import { type Batch, type Listener, type Shared, type SubscribeOptions, Subscrip
 
 /** Calls of the shared subscription, in order. */
 let calls: string[];
-/** Numbers of the batches that the listener got. */
 let had: number[];
 /** Settles the promise of the listener. */
 let settle: () => void;

@@ -14,7 +14,6 @@ useWorld();
 // In a page, loading the module for patches takes real time. These worlds have none.
 beforeAll(() => import("../dist/deltas.js"));
 
-/** Everything that arrives of a value topic. */
 function follow(session: Session, topic = "match", from?: string) {
   const batches: Batch<Match>[] = [];
   world.values.add(topic);

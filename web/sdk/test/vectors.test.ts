@@ -42,7 +42,6 @@ async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise((go) => setImmediate(go));
 }
 
-/** Returns the session's reactions to messages. */
 async function heard(topic: string, options: ConnectOptions, count = 20) {
   const batches: Batch<unknown>[] = [];
   const statuses: Status[] = [];

@@ -33,7 +33,6 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-/** Waits for a condition. */
 async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((go) => setImmediate(go));
 }
@@ -159,7 +158,6 @@ it("subscriptions to one topic share one in the Worker, and the slowest limits h
   expect(sent).toBeLessThan(20);
   await until(() => fast.length === sent);
   expect(slow).toEqual([0]);
-  // The confirmation of a subscription has bytes, too: its position is acked as well.
   const acks = (): unknown[] =>
     world.commands.filter(({ command, position }) => command === "ack" && position !== "e1.0");
   expect(acks()).toEqual([]);

@@ -8,12 +8,10 @@ export interface Window {
   frames: { offset: number; bytes: number }[];
 }
 
-/** A connection of the server in memory. */
 export interface Listener {
   way: Way;
   cursors: Map<string, number>;
   windows: Map<string, Window>;
-  /** Whether it accepts patches. */
   isPatched?: boolean;
   say(json: string): void;
   cut(): void;
@@ -22,28 +20,22 @@ export interface Listener {
   isMute: boolean;
 }
 
-/** The server and its network, as connections see them. */
 export interface Network {
-  /** Transports that are rejected, or open and stay silent. */
   readonly blocked: Set<Way>;
   readonly silent: Set<Way>;
   readonly listeners: Set<Listener>;
-  /** Topics that a WebSocket must not subscribe to. */
   readonly refused: Set<string>;
   readonly requests: { method: string; url: URL; headers: Record<string, string>; body: string }[];
   readonly commands: Record<string, unknown>[];
   readonly lasts: number | undefined;
   publish(topic: string, ...events: unknown[]): object;
-  /** Delivers items in order, each at its time. */
   line(): (bring: () => void) => void;
   /** Starts the subscriptions of a request. */
   subscribe(listener: Listener, url: URL): void;
-  /** Starts one subscription. */
   begin(listener: Listener, topic: string, cursor: string): void;
   ack(listener: Listener, topic: string, position: string): void;
 }
 
-/** A mock of a browser's WebSocket. */
 export function webSocketOf(world: Network) {
   return class {
     onopen: (() => void) | null = null;
@@ -132,7 +124,6 @@ export function webSocketOf(world: Network) {
   };
 }
 
-/** A mock of a browser's EventSource. */
 export function eventSourceOf(world: Network) {
   return class {
     onmessage: ((event: { data: string }) => void) | null = null;

@@ -1,16 +1,11 @@
-/**
- * A server in memory (docs/reference/messages.md) and a network that can fail. Time is simulated, and random events
- * depend on a seed.
- */
+/** A server in memory (docs/reference/messages.md) and a network that can fail, with simulated time and a seed. */
 
 import { eventSourceOf, type Listener, type Network, type Way, webSocketOf } from "./world-sockets.js";
 
 export type { Way };
 
-/** The retained events of a topic. */
 interface Topic {
   events: unknown[];
-  /** The offset of each event. */
   offsets: number[];
   /** The newest deleted offset; 0 if there is none. */
   trimmed: number;
@@ -46,11 +41,9 @@ export class World implements Network {
   readonly refused = new Set<string>();
   /** Method, URL and headers of every request, in order, including WebSockets. */
   readonly requests: { method: string; url: URL; headers: Record<string, string>; body: string }[] = [];
-  /** Streamed bodies, with their unread data. */
   readonly bodies = new Set<{ unread(): number }>();
   /** Lifetime of renewed tokens, s; `undefined`: no expiry. */
   lasts: number | undefined;
-  /** Every command over a WebSocket. */
   readonly commands: Record<string, unknown>[] = [];
   /** Delay of the network, ms. */
   delay: () => number = () => 0;
@@ -70,7 +63,6 @@ export class World implements Network {
     return { topic, position: `${this.epoch}.${newest(stream)}`, first, count: events.length };
   }
 
-  /** Ends a topic: its events are deleted, and its subscribers are informed. */
   end(topic: string, code: string, reason: string): void {
     const position = `${this.epoch}.${newest(this.#stream(topic))}`;
     this.topics.delete(topic);
@@ -82,7 +74,6 @@ export class World implements Network {
     }
   }
 
-  /** Deletes all but the newest events of a topic. */
   trim(topic: string, keep: number): void {
     const stream = this.#stream(topic);
     const forgotten = Math.max(0, stream.events.length - keep);
@@ -90,7 +81,6 @@ export class World implements Network {
     stream.trimmed = stream.offsets.splice(0, forgotten).at(-1) ?? stream.trimmed;
   }
 
-  /** Starts a new epoch: offsets begin again. */
   restart(): void {
     this.epoch = `${this.epoch}1`;
     this.topics.clear();
@@ -101,7 +91,6 @@ export class World implements Network {
     for (const listener of [...this.listeners]) listener.cut();
   }
 
-  /** Closes every connection with a close code. */
   close(code: number, reason: string, reconnect: boolean): void {
     for (const listener of [...this.listeners]) listener.end(code, reason, reconnect);
   }
@@ -281,7 +270,6 @@ export class World implements Network {
     this.#deliver(listener, topic);
   }
 
-  /** Returns the number of events deleted after this offset. */
   #missed(topic: string, at: number, reason: string): object {
     return { missed: this.sparse.has(topic) ? null : this.#stream(topic).trimmed - at, reason };
   }
@@ -332,7 +320,6 @@ export class World implements Network {
   }
 }
 
-/** Returns the offset of a topic's newest event; 0 without events. */
 function newest({ offsets, trimmed }: Topic): number {
   return offsets.at(-1) ?? trimmed;
 }

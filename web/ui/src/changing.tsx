@@ -2,16 +2,12 @@
 
 import { useRef } from "preact/hooks";
 
-/** Duration of a highlight, ms. */
 const MARKED_MS = 900;
 
 /** Elements that one update highlights. A single timer ends all of them. */
 let marked: Element[] | null = null;
 
-/**
- * A `ref` that removes the highlight of an element with class `changed` after a while. Adding and removing a class
- * takes a browser less time than animating a hundred cells each second.
- */
+/** A `ref` that ends a highlight. Changing a class takes less time than animating a hundred cells each second. */
 export function fading(element: Element | null): void {
   if (!element) return;
   if (!marked) {
@@ -31,7 +27,6 @@ interface Props {
   readonly text?: string;
 }
 
-/** A value that is highlighted when it changes. */
 export function Changing({ value, text = String(value ?? "–") }: Props) {
   const last = useRef({ value, changes: 0 });
   if (last.current.value !== value) last.current = { value, changes: last.current.changes + 1 };

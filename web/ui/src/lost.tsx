@@ -16,7 +16,6 @@ const REASONS: Record<string, string> = {
   silent: "the server sent nothing for too long, not even a heartbeat",
 };
 
-/** Returns the reason of a lost connection in words. */
 export function reasonOf(reason: string): string {
   return REASONS[reason] ?? reason;
 }

@@ -6,7 +6,6 @@
 const KEY = "thalweg:token";
 
 let current = stored();
-/** Called when the server answers 401. */
 let tokenRefused = (): void => {};
 
 /** Returns the token of all requests; an empty string without one. */
@@ -14,7 +13,6 @@ export function token(): string {
   return current;
 }
 
-/** Sets the token of all further requests. */
 export function setToken(token: string): void {
   current = token;
   try {
@@ -29,20 +27,15 @@ export function onUnauthorized(listener: () => void): void {
   tokenRefused = listener;
 }
 
-/** Returns the URL of a path of this server. */
 export function serverUrl(path: string): string {
   return new URL(path, document.baseURI).href;
 }
 
-/** Shows the form for a token. */
 export function askForToken(): void {
   tokenRefused();
 }
 
-/**
- * Calls `fetch` with the token.
- * @param isQuiet - true: a 401 does not show the form for a token.
- */
+/** Calls `fetch` with the token. @param isQuiet - true: a 401 does not show the form for a token. */
 export async function request(
   path: string,
   { method = "GET", body, isQuiet = false }: { method?: string; body?: object; isQuiet?: boolean } = {},
@@ -71,7 +64,6 @@ export async function maySubscribe(token: string): Promise<boolean> {
   return response.status !== 401;
 }
 
-/** Returns whether the server accepts this token. */
 export async function isAccepted(token: string): Promise<boolean> {
   // A header can carry only these characters.
   return /^[!-~]+$/.test(token) && maySubscribe(token);
@@ -96,16 +88,13 @@ export async function refusal(response: Response): Promise<{ readonly code: stri
   }
 }
 
-/** Returns the message of {@link refusal}. */
 export async function errorMessage(response: Response): Promise<string> {
   return (await refusal(response)).message;
 }
 
-/** The reason why a request failed. */
 export interface Problem {
   /** A sentence without its full stop. */
   readonly text: string;
-  /** Whether no server answered. */
   readonly isUnreachable: boolean;
 }
 

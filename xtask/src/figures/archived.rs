@@ -8,7 +8,6 @@ use crate::tree::Tree;
 
 pub(super) const RUNS: &str = "lab/runs";
 
-/// A run of `lab/runs`.
 pub(super) struct Run {
     /// Its folder in `lab/runs`.
     pub(super) name: String,
@@ -17,7 +16,6 @@ pub(super) struct Run {
     pub(super) summary: Summary,
 }
 
-/// The parts of a run's summary that figures need.
 #[derive(Deserialize)]
 pub(super) struct Summary {
     pub(super) manifest: Manifest,
@@ -67,7 +65,6 @@ pub(super) struct Machine {
     pub(super) kernel: String,
 }
 
-/// One scenario.
 #[derive(Deserialize)]
 pub(super) struct Part {
     pub(super) name: String,
@@ -130,7 +127,6 @@ pub(super) struct Estimate {
     pub(super) median: f64,
 }
 
-/// The comparison of a subject with its baseline.
 #[derive(Deserialize)]
 pub(super) struct Comparison {
     pub(super) metric: Metric,
@@ -187,12 +183,10 @@ impl Run {
         Ok(Run { name: name.to_owned(), tree, summary })
     }
 
-    /// Returns the only tree of these runs.
     pub(super) fn tree_of_all(runs: &[Run]) -> Result<String, String> {
         only_tree(&runs.iter().map(|run| run.tree.clone()).collect::<Vec<_>>())
     }
 
-    /// Returns the folder of its raw data.
     pub(super) fn folder(&self) -> String {
         format!("{RUNS}/{}/", self.name)
     }

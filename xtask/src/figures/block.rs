@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::archived::{Comparison, Estimate, Metric, Part, Row, Run, Standing, Word};
 
-/// The content of a block.
 pub(super) enum Kind {
     /// Comparisons in these metrics, by cell or pooled.
     Compared { is_pooled: bool, metrics: Vec<Metric> },
@@ -12,7 +11,6 @@ pub(super) enum Kind {
     Standings(Rows),
 }
 
-/// The rows of standings that a block shows.
 pub(super) enum Rows {
     /// This many of each transport.
     First(usize),
@@ -52,7 +50,6 @@ impl Kind {
     }
 }
 
-/// Returns the block's text, or the reason why there is none.
 pub(super) fn text(kind: &Kind, runs: &[Run], to_root: &str) -> Result<String, String> {
     let tree = Run::tree_of_all(runs)?;
     let text = match kind {
@@ -148,7 +145,6 @@ fn cells(part: &Part, of: &Comparison) -> usize {
     findings(part, of.metric).filter(own).count()
 }
 
-/// Writes a line for each metric and subject.
 fn pooled(part: &Part, metrics: &[Metric]) -> String {
     let mut text = String::new();
     for metric in metrics {
@@ -305,7 +301,6 @@ fn possessive(baseline: &str) -> String {
 }
 
 impl Metric {
-    /// Returns the head of a column.
     fn head(self) -> &'static str {
         match self {
             Metric::Cpu => "CPU µs per event",
@@ -339,7 +334,6 @@ impl Metric {
         }
     }
 
-    /// Returns the figure of the row.
     fn figure(self, row: &Row) -> Option<String> {
         let median = |estimate: Option<Estimate>| estimate.map(|estimate| estimate.median);
         match self {

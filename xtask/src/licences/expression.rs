@@ -2,11 +2,8 @@
 
 use anyhow::{bail, ensure};
 
-/// Whether an expression can be met with licences for which `is_allowed` returns true. A `WITH` only permits
-/// more, so the licence before it decides.
-///
-/// # Errors
-/// The text is not an expression.
+/// Whether an expression can be met with licences for which `is_allowed` returns true. A `WITH` only permits more, so the licence
+/// before it decides. Fails if the text is not an expression.
 pub(super) fn allows(text: &str, is_allowed: impl Fn(&str) -> bool) -> anyhow::Result<bool> {
     let spaced = text.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

@@ -11,7 +11,6 @@ use crate::tree::Tree;
 /// An importer, and its allowed imports.
 type Arrows = [(&'static str, &'static [&'static str])];
 
-/// The imports between our crates.
 const CRATES: &Arrows = &[
     (
         "thalweg",

@@ -1,11 +1,10 @@
-//! Cycles between the files of a crate: files that need each other have no order in which to
-//! read them.
+//! Cycles between the files of a crate: files that need each other have no order in which to read them.
 //!
-//! A file needs another when a path of it leads there, through re-exports too, above and below it as
-//! well. A parent does not need a child because it declares it (`mod child;`) or passes its names on
-//! (`pub use child::Name;`), as long as it does not use these names itself: a file that uses them needs the
-//! child. A parent therefore either declares what its children have in common, and uses none of them, or is
-//! made of its children, and they use nothing of it. Visibilities (`pub(super)`) and tests need nothing.
+//! A file needs another when a path of it leads there, through re-exports too, above and below it as well. A parent does not need
+//! a child because it declares it (`mod child;`) or passes its names on (`pub use child::Name;`), as long as it does not use
+//! these names itself: a file that uses them needs the child. A parent therefore either declares what its children have in
+//! common, and uses none of them, or is made of its children, and they use nothing of it. Visibilities (`pub(super)`) and tests
+//! need nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

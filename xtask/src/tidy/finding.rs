@@ -1,6 +1,5 @@
 use std::fmt;
 
-/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Finding {
     pub(super) path: String,

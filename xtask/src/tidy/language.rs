@@ -1,8 +1,5 @@
-//! The rules of language: sentences begin with their subject, no word of a list is used, a crate has one
-//! type of a name, and no constructor is called `of`.
-//!
-//! `thalweg-lab`, its page and the lab's folder are not checked yet: they follow with the issue that makes
-//! the lab smaller.
+//! The rules of language: sentences begin with their subject, no word of a list is used, a crate has one type of a name, and no
+//! constructor is called `of`.
 
 mod names;
 mod prose;

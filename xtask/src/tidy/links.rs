@@ -1,5 +1,4 @@
-//! Links between the repository's Markdown files and to its other files, and archived runs that
-//! they name.
+//! Links between the repository's Markdown files and to its other files, and archived runs that they name.
 
 use super::finding::Finding;
 use crate::tree::Tree;
@@ -76,8 +75,7 @@ pub(super) fn outside_of_code(text: &str) -> impl Iterator<Item = (usize, &str)>
     lines.flat_map(|(number, line)| targets(line).into_iter().map(move |target| (number, target)))
 }
 
-/// Whether a link leads somewhere; those out of the repository are taken on
-/// trust.
+/// Whether a link leads somewhere; those out of the repository are taken on trust.
 fn is_there(tree: &Tree, from: &str, target: &str) -> bool {
     let path = target.trim_start_matches('<').split('#').next().unwrap_or_default();
     path.is_empty()
@@ -85,8 +83,7 @@ fn is_there(tree: &Tree, from: &str, target: &str) -> bool {
         || resolve(from, target).is_some_and(|path| tree.has(&path))
 }
 
-/// The path from the root of what a link names, without its heading; `None` if that lies outside of the
-/// repository.
+/// The path from the root of what a link names, without its heading; `None` if that lies outside of the repository.
 pub(super) fn resolve(from: &str, target: &str) -> Option<String> {
     let target = target.trim_start_matches('<').trim_end_matches('>');
     let target = target.split('#').next().unwrap_or_default();

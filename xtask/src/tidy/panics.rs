@@ -7,7 +7,6 @@ use super::{
 };
 use crate::tree::Tree;
 
-/// Banned calls, and their replacements.
 const BANNED: [(&str, &str); 4] = [
     (".unwrap()", "return a typed error, or let the types rule it out"),
     ("todo!", "write it, or plan it in the docs"),

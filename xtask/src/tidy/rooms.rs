@@ -7,7 +7,6 @@ use super::{
 };
 use crate::tree::Tree;
 
-/// Modules without clock and socket.
 const PURE: [&str; 15] = [
     "crates/thalweg-client/src/backoff",
     "crates/thalweg-client/src/cursors",

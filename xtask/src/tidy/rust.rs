@@ -1,6 +1,5 @@
 //! Reads Rust as text: without comments and literals, then as paths and module declarations.
 
-/// The declarations and references of a file.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     pub(super) paths: Vec<Path>,
@@ -103,7 +102,6 @@ fn is_item(before: &[Token<'_>], text: &str, rest: &[Token<'_>]) -> bool {
     !is_method && (is_called || text.starts_with(char::is_uppercase))
 }
 
-/// The context of a path.
 #[derive(Clone, Copy, Debug)]
 struct Around {
     inline_modules: usize,
@@ -209,7 +207,6 @@ pub(super) fn code(text: &str) -> String {
     code
 }
 
-/// A part of a Rust file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Code,

@@ -3,7 +3,6 @@
 use super::finding::Finding;
 use crate::tree::Tree;
 
-/// Folders that differ between machines.
 const MACHINE_PATHS: [&str; 3] = ["/work/", "/root/", "/home/"];
 
 /// The archive of a run names its machine, and this file names the folders.

@@ -4,7 +4,6 @@
 use super::{finding::Finding, rust::code};
 use crate::tree::Tree;
 
-/// Calls that Rust tests must not contain, and their replacements.
 const IN_RUST: [(&str, &str); 5] = [
     ("sleep(", "await an event, or say `let_pass` or `paced` where time itself is tested"),
     ("recv_timeout(", "use `receive` or `try_receive` of thalweg-testing"),
@@ -16,7 +15,6 @@ const IN_RUST: [(&str, &str); 5] = [
 /// A wrong bound in an assertion. A lower bound is harmless: a busy machine is never early.
 const UPPER_BOUND: &str = "elapsed() <";
 
-/// Calls that tests of pages and of the SDK must not contain.
 const IN_TYPESCRIPT: [(&str, &str); 2] = [
     ("waitForTimeout", "await what the page shows: `expect` waits for it"),
     ("timeout: ", "leave it to the configuration, which counts the time of an idle machine"),

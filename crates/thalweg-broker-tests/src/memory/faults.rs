@@ -28,8 +28,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Makes a stream for each pattern; a pattern that begins with `=` has value topics. Each record begins at a
-    /// multiple of 256.
+    /// Makes a stream for each pattern; a pattern that begins with `=` has value topics. Each record begins at a multiple of 256.
     pub fn new(patterns: &[&str]) -> Self {
         Self::spaced(patterns, 256, None)
     }

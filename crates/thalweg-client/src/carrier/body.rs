@@ -30,7 +30,6 @@ pub(super) struct Streaming {
 }
 
 impl Streaming {
-    /// Sends the request and reads the answer's head.
     pub(super) async fn open(
         exchange: &Exchange,
         transport: Transport,

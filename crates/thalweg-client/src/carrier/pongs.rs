@@ -129,7 +129,6 @@ mod tests {
 
     use super::*;
 
-    /// A client's frame, masked with zeros.
     fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0x80 | opcode, 0x80 | payload.len() as u8, 0, 0, 0, 0];
         frame.extend_from_slice(payload);

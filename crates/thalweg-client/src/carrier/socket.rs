@@ -30,7 +30,6 @@ const CLOSE_WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: Box<WebSocketStream<NewestPong<TokioIo<Upgraded>>>>,
-    /// Unwritten acks.
     acks: VecDeque<(Topic, Position)>,
     /// Whether written bytes may still be unsent.
     is_unsent: bool,

@@ -142,7 +142,6 @@ fn sent() -> impl Strategy<Value = Sent> {
 }
 
 proptest! {
-    /// For any repetition and any gap, each event comes once, in order, or counts as missed.
     #[test]
     fn nothing_twice_and_nothing_lost_in_silence(sent in vec(sent(), 0..40)) {
         let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], "9f.0".parse().unwrap());

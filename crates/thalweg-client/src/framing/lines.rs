@@ -2,7 +2,6 @@
 
 use super::unread::{Malformed, Unread, text};
 
-/// Splits lines and skips empty ones.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     pub(super) unread: Unread,

@@ -73,7 +73,6 @@ impl Unread {
     }
 }
 
-/// Returns bytes as a message's text.
 pub(crate) fn text(bytes: &[u8]) -> Result<String, Malformed> {
     std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Malformed::NotUtf8)
 }

@@ -15,10 +15,8 @@ pub(crate) struct Fake {
     _port: ReservedPort,
 }
 
-/// A connection with a client.
 pub(crate) struct Peer<S = TcpStream> {
     pub(crate) socket: S,
-    /// The latest request's head.
     pub(crate) head: String,
 }
 
@@ -98,14 +96,12 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Peer<S> {
         self.say(format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n")).await;
     }
 
-    /// Sends a whole response.
     pub(crate) async fn answer(&mut self, status: u16, headers: &str, body: &str) {
         let length = body.len();
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n{headers}\r\n");
         self.say(head + body).await;
     }
 
-    /// Accepts a WebSocket.
     pub(crate) async fn upgrade(&mut self) {
         let accept = accept_key(self.header("sec-websocket-key")).expect("a good key");
         self.say(format!(
@@ -180,7 +176,6 @@ fn short(update: &Update) -> String {
     }
 }
 
-/// Checks that these updates come, in this order.
 pub(crate) async fn expect(subscription: &mut Subscription, expected: &[&str]) {
     for expected in expected {
         let update = next(subscription).await;
@@ -188,7 +183,6 @@ pub(crate) async fn expect(subscription: &mut Subscription, expected: &[&str]) {
     }
 }
 
-/// Runs both at once.
 pub(crate) async fn both(server: impl Future<Output = ()>, client: impl Future<Output = ()>) {
     let both = async { tokio::join!(server, client) };
     patiently("both to end", both).await;

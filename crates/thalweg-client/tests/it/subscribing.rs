@@ -196,7 +196,6 @@ async fn what_makes_no_sense_ends_the_connection_only() {
     both(server, client).await;
 }
 
-/// Every `end` of the golden vectors.
 #[derive(serde::Deserialize)]
 struct Vectors {
     messages: Vec<Vector>,
@@ -251,7 +250,6 @@ async fn every_end_is_told_with_its_code_and_reason() {
     assert_eq!(codes, EndCode::ALL.map(EndCode::name));
 }
 
-/// Dropping `next` at any point loses nothing.
 #[tokio::test]
 async fn an_impatient_caller_loses_nothing() {
     let fake = Fake::start().await;

@@ -7,7 +7,6 @@ use crate::{
 };
 
 impl<'a> Reader<'a> {
-    /// Reads the next number.
     #[inline]
     pub(super) fn number(&mut self) -> Value<'a> {
         let start = self.at;
@@ -119,7 +118,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number up to its exponent.
 #[derive(Debug, Clone, Copy)]
 struct Decimal {
     is_negative: bool,
@@ -129,7 +127,6 @@ struct Decimal {
     /// Number of digits after the point.
     fraction: usize,
     has_point: bool,
-    /// Where the number ends.
     end: usize,
 }
 

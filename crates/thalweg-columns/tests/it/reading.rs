@@ -5,7 +5,6 @@ use arrow_ipc::reader::StreamReader;
 use arrow_schema::{DataType, Field, Schema};
 use serde_json::{Value, json};
 
-/// A stream, read to its end.
 pub(crate) struct Stream {
     pub(crate) schema: Schema,
     pub(crate) batches: Vec<RecordBatch>,

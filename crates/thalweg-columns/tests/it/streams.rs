@@ -45,7 +45,6 @@ fn expected(row: &Value, stream: &Stream) -> Vec<Value> {
     cells.collect()
 }
 
-/// Reads the stream of `batches` and compares.
 fn check(batches: &[&[Value]]) -> Stream {
     let all = joined(&batches.concat());
     let columns = Columns::infer(&all);

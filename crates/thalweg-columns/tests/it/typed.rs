@@ -106,7 +106,6 @@ fn written_elsewhere((ms, writer): (u64, usize)) -> Cell {
 
 const KINDS: [&str; 5] = ["int", "double", "string", "time", "bool"];
 
-/// Kinds of columns, and their rows.
 fn table() -> impl Strategy<Value = (Vec<&'static str>, Vec<Vec<Cell>>)> {
     vec(proptest::sample::select(&KINDS[..]), 1..5).prop_flat_map(|kinds| {
         let row: Vec<_> = kinds.iter().map(|kind| cells(kind)).collect();

@@ -58,7 +58,6 @@ impl Stream {
         }
     }
 
-    /// The same case with all its outputs.
     fn made(&self) -> Self {
         let metadata = [("thalweg.topic", &*self.topic), ("thalweg.epoch", &*self.epoch)];
         let close = self.close.to_string();

@@ -20,8 +20,7 @@ pub struct Step {
 }
 
 impl Subscriber {
-    /// Returns the bytes that are due to a subscriber that keeps up, if they are of one topic and nothing else is
-    /// due, as in most visits. After `None` only [`Self::deliver`] can tell what is due.
+    /// Returns what is due in most visits: bytes of one topic to a subscriber that keeps up. After `None` ask [`Self::deliver`].
     #[inline]
     pub fn due_at_once<'f>(&self, feeds: &'f impl Feeds, now_us: u64) -> Option<AtOnce<'f>> {
         let has_more = !self.control.is_empty()
@@ -58,8 +57,7 @@ impl Subscriber {
         due
     }
 
-    /// Moves the cursor by the bytes of [`Self::due_at_once`] that a sink took. The subscriber must not have
-    /// changed in between.
+    /// Moves the cursor by the bytes of [`Self::due_at_once`] that a sink took. The subscriber must not have changed in between.
     #[inline]
     pub fn sent_at_once(
         &mut self,

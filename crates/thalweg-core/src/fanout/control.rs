@@ -2,8 +2,7 @@
 /// messages, for example gaps, whose ids may be long.
 pub(super) const CONTROL_BYTES_MAX: usize = 64 << 10;
 
-/// Frames for this subscriber alone: confirmations, gaps, heartbeats, replies, the close. They are sent before
-/// shared frames, at the next frame boundary.
+/// Frames for this subscriber alone (confirmations, gaps, replies, …), sent before shared frames, at the next frame boundary.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     bytes: Vec<u8>,
@@ -23,7 +22,6 @@ impl Control {
         self.bytes.capacity()
     }
 
-    /// Whole frames can be appended here.
     pub(super) fn frames(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }

@@ -13,17 +13,14 @@ use crate::stream::{ColumnCounts, ColumnRows as _, Lost};
 /// The end of a visit to a subscriber. It says when the next visit is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivered {
-    /// The subscriber has everything that is due. Visit it again when one of its feeds gets a batch, when it gets
-    /// a control message or has acked something, and at the given time in µs, if there is one: then an interval is
-    /// over.
+    /// The subscriber has everything that is due. Visit it again when one of its feeds gets a batch, when it gets a control
+    /// message or has acked something, and at the given time in µs, if there is one: then an interval is over.
     CaughtUp(Option<u64>),
     /// The budget is spent, and more is due now. Visit the subscriber again after the others.
     More,
-    /// The sink is full. Visit the subscriber again when the sink has room. Batches of a partly sent frame are
-    /// pinned until then.
+    /// The sink is full. Visit the subscriber again when the sink has room. Batches of a partly sent frame are pinned until then.
     Full,
-    /// Everything is sent: the close, or a long poll's answer, is complete. Shut the connection down, after
-    /// [`Subscriber::leave`].
+    /// Everything is sent, a close or a long poll's answer included. Shut the connection down after [`Subscriber::leave`].
     Closed,
     /// The peer is gone. Drop the connection, after [`Subscriber::leave`].
     Gone,
@@ -119,7 +116,6 @@ impl Subscriber {
         }
     }
 
-    /// Resolves the reason for which a plan was interrupted.
     fn interrupted(
         &mut self,
         feeds: &mut impl Feeds,
@@ -155,8 +151,7 @@ impl Subscriber {
         }
     }
 
-    /// Begins subscriptions whose feed has come. This waits for the end of a partly sent frame with a trailer,
-    /// because that trailer would name them too early.
+    /// Begins subscriptions whose feed has come, after a partly sent frame with a trailer, which would name them too early.
     fn begin(&mut self, feeds: &impl Feeds, scratch: &mut Scratch) {
         let Scratch { buffers, gaps, .. } = scratch;
         if self.format.has_trailer() && self.in_frame.is_some() {
@@ -258,8 +253,7 @@ impl Subscriber {
         }
     }
 
-    /// Returns whether this is a long poll between frames that was sent something. An end that is due comes in the
-    /// same answer, which may be the last.
+    /// Whether a long poll between frames was sent something. An end that is due comes in the same answer, which may be the last.
     fn is_poll_complete(&self, feeds: &impl Feeds) -> bool {
         self.mode == ResponseMode::Once
             && self.has_delivered
@@ -268,7 +262,6 @@ impl Subscriber {
             && self.control.is_empty()
     }
 
-    /// Makes the frames of columns that come next.
     fn make_columns(&self, feeds: &mut impl Feeds, index: usize, now_us: u64) -> ColumnCounts {
         let subscription = &self.subscriptions[index];
         let (Some(feed), Some(cursor)) = (feeds.feed_mut(subscription.feed), subscription.cursor())

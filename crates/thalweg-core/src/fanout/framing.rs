@@ -54,8 +54,7 @@ impl ConnectionFraming {
         }
     }
 
-    /// Returns the framing of a forever frame whose scripts have `nonce`. After `bytes_max` the client loads it
-    /// again (close `4003`).
+    /// Returns the framing of a forever frame whose scripts have `nonce`. After `bytes_max` the client loads it again (`4003`).
     pub fn document(nonce: &str, bytes_max: u64) -> Self {
         Self::Document(Box::new(ForeverDocument::new(nonce, bytes_max)))
     }

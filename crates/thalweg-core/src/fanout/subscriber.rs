@@ -12,9 +12,8 @@ use crate::stream::{Cursor, Feed, Frames as _, Pinning as _};
 
 /// One connection's subscriptions, and the frames that are for it alone.
 ///
-/// It knows no socket: [`Self::deliver`] gets a [`super::Sink`]. All other calls (control messages, subscribing,
-/// acking, closing) only change what the next visit sends. Visit it after them. Call [`Self::leave`] before it is
-/// dropped, otherwise a batch stays pinned.
+/// All calls except [`Self::deliver`] only change what the next visit sends: visit it after them. Call [`Self::leave`] before it
+/// is dropped, otherwise a batch stays pinned.
 #[derive(Debug)]
 pub struct Subscriber {
     pub(super) format: Format,
@@ -28,7 +27,6 @@ pub struct Subscriber {
     pub(super) close_code: Option<u16>,
     /// The subscription that is removed when its frame is finished.
     pub(super) leaving: Option<u16>,
-    /// Whether topics that it reads have ended.
     pub(super) has_ends: bool,
     /// A feed that it has left since the last `take_left`.
     pub(super) left: Option<Left>,
@@ -36,7 +34,6 @@ pub struct Subscriber {
     pub(super) has_delivered: bool,
     pub(super) mode: ResponseMode,
     pub(super) framing: ConnectionFraming,
-    /// Decides which frames end with the cursors of all topics, in formats that have this.
     pub(super) ids: Ids,
 }
 
@@ -120,8 +117,7 @@ impl Subscriber {
         index.map_or(self.format, |index| self.subscriptions[index].format)
     }
 
-    /// Stops reading a feed: no frame of it is begun from now on. [`Self::take_left`] returns the feed when it has
-    /// left it.
+    /// Stops reading a feed: no frame of it is begun from now on. [`Self::take_left`] returns the feed when it has left it.
     pub fn unsubscribe(&mut self, feed: FeedKey) {
         let Some(index) = self.index_of(feed) else { return };
         if self.in_frame == Some(index) {
@@ -156,8 +152,7 @@ impl Subscriber {
 
     /// Notes that its place in a feed's list has changed.
     pub fn moved(&mut self, feed: FeedKey, from: u32, to: u32) {
-        // It is found by its place, because there may be two subscriptions to the feed: a new one, and one that is
-        // leaving.
+        // It is found by its place, because there may be two subscriptions to the feed: a new one, and one that is leaving.
         let mut all = self.subscriptions.iter_mut();
         if let Some(moved) = all.find(|s| (s.feed, s.place) == (feed, from)) {
             moved.place = to;
@@ -173,8 +168,7 @@ impl Subscriber {
         }
     }
 
-    /// Appends complete frames for it alone. `write` makes them in its format. They are sent before events, at the
-    /// next frame boundary.
+    /// Appends complete frames for it alone, made by `write` in its format. They go before events, at the next frame boundary.
     pub fn send_control(&mut self, write: impl FnOnce(Format, &mut Vec<u8>)) {
         let frames = self.control.frames();
         write(self.format, frames);
@@ -263,8 +257,7 @@ impl Subscriber {
         behind.max().unwrap_or(0)
     }
 
-    /// Releases its pins in the feeds. Call it when the connection ends, then take its subscriptions with
-    /// [`Self::pop`].
+    /// Releases its pins in the feeds. Call it when the connection ends, then take its subscriptions with [`Self::pop`].
     pub fn leave(&mut self, feeds: &mut impl Feeds) {
         let Some(index) = self.in_frame.take() else { return };
         let subscription = &self.subscriptions[usize::from(index)];
@@ -339,7 +332,6 @@ impl Subscriber {
         self.control.frames().extend_from_slice(&trailer);
     }
 
-    /// Removes the leaving subscription, if its frame has ended.
     pub(super) fn remove_finished(&mut self) {
         if let Some(index) = self.leaving.filter(|index| self.in_frame != Some(*index)) {
             self.leaving = None;
@@ -362,19 +354,16 @@ impl Subscriber {
         }
     }
 
-    /// Whether no more frames of a subscription are begun.
     pub(super) fn ends_after_frame(&self, index: u16) -> bool {
         self.leaving == Some(index) || self.subscriptions[usize::from(index)].ends_alone()
     }
 
-    /// Returns the index of the subscription to a feed that it is not leaving.
     fn index_of(&self, feed: FeedKey) -> Option<u16> {
         let mut indexed = (0..).zip(&self.subscriptions);
         indexed.find(|(index, s)| s.feed == feed && self.leaving != Some(*index)).map(|(i, _)| i)
     }
 }
 
-/// Whether a cursor is at the head and between frames.
 pub(super) fn is_at_head(feed: &impl Feed, cursor: &Cursor) -> bool {
     !cursor.in_frame() && cursor.next() == feed.head()
 }

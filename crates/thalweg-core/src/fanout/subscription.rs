@@ -39,8 +39,7 @@ pub struct Terms {
     pub policy: Policy,
     /// The minimum time between catching up and the next send, in µs. 0: none.
     pub interval_us: u64,
-    /// Bytes of frames that may be sent ahead of [`super::Subscriber::ack`]. One frame may always be sent. `None`: no
-    /// window.
+    /// Bytes of frames that may be sent ahead of [`super::Subscriber::ack`]. One frame may always be sent. `None`: no window.
     pub window_bytes: Option<u64>,
     /// The client's stream whose items its frames are, in formats that have streams.
     pub stream: Option<StreamId>,
@@ -60,7 +59,6 @@ pub struct Left {
 /// The feed of a subscription whose topic has ended: no feed has this key.
 const NO_FEED: FeedKey = FeedKey::MAX;
 
-/// A topic, a cursor and a policy.
 #[derive(Debug)]
 pub(super) struct Subscription {
     pub(super) feed: FeedKey,
@@ -94,9 +92,7 @@ pub(super) struct AnnouncedGap {
 pub(super) enum Begun {
     /// It does not begin now: its feed needs a backfill, or it has begun before.
     NotYet,
-    /// It is confirmed.
     Exact,
-    /// It continues after a gap.
     Gap(AnnouncedGap),
     /// It ends, because its policy allows no gap.
     End(EndCode),
@@ -112,7 +108,6 @@ enum Progress {
 }
 
 impl Subscription {
-    /// Creates a subscription on a connection with this format.
     pub(super) fn new(subscribe: Subscribe, format: Format) -> Self {
         Self {
             feed: subscribe.feed,
@@ -134,13 +129,11 @@ impl Subscription {
         Encoding::new(self.format, self.columns.as_ref())
     }
 
-    /// Returns the schema of its stream of columns, once that has begun.
     pub(super) fn columns(&self) -> Option<&Arc<Columns>> {
         self.columns.as_ref()
     }
 
-    /// Begins its stream of columns with the schema of the next rows, in `control`, if the subscription has begun
-    /// and there is a schema.
+    /// Begins its stream of columns in `control` with the next rows' schema, if it has begun and there is a schema.
     pub(super) fn begin_columns(&mut self, feed: &impl Feed, control: &mut Vec<u8>) {
         let columns = self.cursor().and_then(|cursor| feed.columns_at(&cursor));
         let Some(columns) = columns.filter(|_| self.columns.is_none()) else { return };
@@ -148,12 +141,10 @@ impl Subscription {
         self.encoding().begin(feed.topic(), feed.epoch(), control);
     }
 
-    /// Returns whether it begins at a position that the client named.
     pub(super) fn asks_for_position(&self) -> bool {
         matches!(self.progress, Progress::Starting(StartAt::After(_)))
     }
 
-    /// Returns its cursor, once it has begun.
     pub(super) fn cursor(&self) -> Option<Cursor> {
         match self.progress {
             Progress::Starting(_) | Progress::Ended(_) => None,
@@ -161,8 +152,7 @@ impl Subscription {
         }
     }
 
-    /// Returns where it would resume: at its cursor, or at its start, whose gap, if there is one, is not announced
-    /// yet.
+    /// Returns where it would resume: at its cursor, or at its start, whose gap, if there is one, is not announced yet.
     pub(super) fn resume_at(&self, feed: Option<&impl Feed>, reached: Option<Offset>) -> StartAt {
         let next = reached.or(self.cursor().map(|cursor| cursor.next()));
         match (self.progress, feed, next) {
@@ -185,13 +175,11 @@ impl Subscription {
         !matches!(self.progress, Progress::Starting(_)) && !self.ends_alone()
     }
 
-    /// Returns whether it has left its topic, which has ended.
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.progress, Progress::Ended(_))
     }
 
-    /// Notes that its topic has ended. The rest is due at once, because a client that neither reads nor acks must not
-    /// hold the topic forever.
+    /// Notes that its topic has ended. The rest is due at once: a client that neither reads nor acks must not hold the topic.
     pub(super) fn will_end(&mut self, code: EndCode) {
         // A subscription that ends alone gets no more of the topic, even if the topic ends.
         if !self.ends_alone() {
@@ -213,7 +201,6 @@ impl Subscription {
         Left { feed: std::mem::replace(&mut self.feed, NO_FEED), ..self.left() }
     }
 
-    /// Returns its feed, and its place in that feed's list.
     pub(super) fn left(&self) -> Left {
         Left { feed: self.feed, place: self.place, format: self.format }
     }
@@ -223,7 +210,6 @@ impl Subscription {
         self.end.is_some_and(EndCode::is_own)
     }
 
-    /// Returns whether it has received everything that it gets from a feed.
     pub(super) fn has_all(&self, feed: &impl Feed) -> bool {
         if self.ends_alone() {
             return self.cursor().is_some_and(|cursor| !cursor.in_frame());
@@ -295,8 +281,7 @@ impl Subscription {
         }
     }
 
-    /// Announces in `control` that the newest version of a value is unknown, under any policy. The next version is
-    /// sent whole.
+    /// Announces in `control` that the newest version of a value is unknown, under any policy. The next version is sent whole.
     pub(super) fn announce_unknown(
         &mut self,
         feed: &impl Feed,
@@ -328,7 +313,6 @@ impl Subscription {
         Begun::Gap(gap)
     }
 
-    /// Ends where it is, because its policy allows no gap. Returns the code.
     fn end_for(&mut self, lost: Lost, reason: GapReason) -> EndCode {
         let code = match reason {
             GapReason::Slow => EndCode::Slow,

@@ -27,7 +27,6 @@ const SCRATCH_BYTES_KEPT: usize = 2 << 20;
 pub(super) struct Transmit<'f, 's> {
     buffers: &'s mut SendBuffers,
     sources: SmallVec<[Source<'f>; 2]>,
-    /// Decides when the subscriber's next id is due.
     ids: Ids,
     pub(super) summary: PlanSummary,
 }
@@ -35,9 +34,7 @@ pub(super) struct Transmit<'f, 's> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlanSummary {
     pub(super) bytes: usize,
-    /// Whether everything that is due is in the plan.
     pub(super) is_complete: bool,
-    /// When more becomes due, in µs.
     pub(super) wake_us: Option<u64>,
     /// Whether it contains a frame that was encoded for this subscriber alone, not only copied.
     pub(super) is_costly: bool,
@@ -49,7 +46,6 @@ pub(super) struct AcceptedSend<'s> {
     pub(super) bytes: usize,
 }
 
-/// The reused memory of a send.
 #[derive(Debug, Default)]
 pub(super) struct SendBuffers {
     pieces: Vec<SendPiece>,
@@ -57,11 +53,9 @@ pub(super) struct SendBuffers {
     cold: Vec<u8>,
     /// The offset that each subscription will reach, for trailers that name it.
     reached: Vec<Option<Offset>>,
-    /// Feeds and offsets whose backfills subscriptions need.
     pub(super) backfills: Vec<(FeedKey, Offset)>,
 }
 
-/// A part of a send, and the update when it is sent.
 #[derive(Debug)]
 struct SendPiece {
     kind: PieceKind,
@@ -70,12 +64,13 @@ struct SendPiece {
 
 #[derive(Debug)]
 enum PieceKind {
-    /// The subscriber's control messages.
     Control,
-    /// A subscription, with its cursor before and after.
-    Subscription { index: u16, before: Cursor, after: Cursor },
-    /// The trailer of the frame before it, if the connection has trailers: its range in the cold bytes, and the
-    /// state of ids after it.
+    Subscription {
+        index: u16,
+        before: Cursor,
+        after: Cursor,
+    },
+    /// The trailer of the frame before it, if there is one: its range in the cold bytes, and the state of ids after it.
     Trailer(Range<usize>, Ids),
 }
 
@@ -84,7 +79,6 @@ enum Source<'f> {
     Control,
     /// A hot tail, a kept frame, or a batch.
     Hot(&'f [u8]),
-    /// The cold bytes.
     Cold(Range<usize>),
 }
 
@@ -94,20 +88,16 @@ pub(super) struct Interrupted {
     pub(super) why: Interruption,
 }
 
-/// The reason why a plan cannot be finished.
 pub(super) enum Interruption {
-    /// Events are lost.
     Lost(Lost),
     /// The newest version of a value is lost. The subscription continues at this cursor.
     Unknown(Cursor),
     /// The next rows have another schema than the stream of columns.
     OtherColumns,
-    /// The next frame of columns is not made.
     Unmade,
 }
 
 impl Interrupted {
-    /// Returns whether only a frame must be made.
     pub(super) fn is_unmade(&self) -> bool {
         matches!(self.why, Interruption::Unmade)
     }
@@ -289,7 +279,6 @@ impl<'f, 's> Transmit<'f, 's> {
         }
     }
 
-    /// Returns whether enough is planned for a send.
     fn is_full(&self) -> bool {
         self.sources.len() >= SLICES_MAX
             || self.buffers.cold.len() >= COLD_BYTES_MAX
@@ -369,8 +358,7 @@ impl Source<'_> {
 }
 
 impl AcceptedSend<'_> {
-    /// Moves the subscriber by the bytes that were taken. The rest of a partly sent trailer comes first in the
-    /// next send.
+    /// Moves the subscriber by the bytes that were taken. The rest of a partly sent trailer comes first in the next send.
     #[inline]
     pub(super) fn commit(self, subscriber: &mut Subscriber, feeds: &mut impl Feeds, now_us: u64) {
         let SendBuffers { pieces, cold, .. } = self.buffers;

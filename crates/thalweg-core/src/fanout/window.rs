@@ -14,7 +14,6 @@ pub(super) struct Window {
     oversized: Cell<Option<OversizedFrame>>,
 }
 
-/// A frame that was larger than the rest of the window.
 #[derive(Debug, Clone, Copy)]
 struct OversizedFrame {
     /// The number that identifies it.
@@ -29,9 +28,8 @@ struct WindowMark {
     sent: u64,
 }
 
-/// About this many marks in a window. Two marks are merged into the newer one if fewer bytes lie between them than
-/// the window divided by this number. An ack between two marks counts as the earlier one, so the window opens late
-/// by fewer bytes than that.
+/// About this many marks in a window. Two marks are merged into the newer one if fewer bytes lie between them than the window
+/// divided by this number. An ack between two marks counts as the earlier one, so the window opens late by fewer bytes than that.
 const MARKS_MAX: u64 = 64;
 
 impl Window {

@@ -15,7 +15,6 @@ pub(super) struct JsonDocument<'a> {
 /// A value's index among the nodes.
 pub(super) type Index = usize;
 
-/// The whole document.
 pub(super) const ROOT: Index = 0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,7 +38,6 @@ pub(super) enum Kind {
 
 /// An object or array whose end is not read yet.
 struct Open {
-    /// Its index among the nodes.
     index: usize,
     /// The likeness of the value after it.
     like_next: Likeness,
@@ -192,7 +190,6 @@ impl<'a> JsonDocument<'a> {
     }
 }
 
-/// Returns the text of a JSON string.
 pub(super) fn unquoted(string: &[u8]) -> Option<Cow<'_, str>> {
     let inner = string.get(1..string.len().checked_sub(1)?)?;
     if memchr::memchr(b'\\', inner).is_none() {
@@ -225,7 +222,6 @@ fn has_whole_characters(string: &[u8]) -> bool {
     true
 }
 
-/// Returns the escaped half of a surrogate pair at this place, if there is one.
 fn surrogate(string: &[u8], at: usize) -> Option<u16> {
     let digits = string.get(at..at + 6)?.strip_prefix(b"\\u")?;
     let unit = u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;

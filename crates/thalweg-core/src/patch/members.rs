@@ -12,7 +12,6 @@ use super::{
 /// looked up in one step.
 const MEMBERS_MAX: usize = 4096;
 
-/// The member that identifies elements.
 const ID: &[u8] = br#""id""#;
 
 impl<F: FnMut() -> bool> Operations<'_, F> {

@@ -1,8 +1,7 @@
 /// A decimal of so many digits does not change when it is read as a double and written again.
 const DIGITS_SAFE: usize = 15;
 
-/// Returns whether a number does not change when a reader reads it as a double and writes it again (RFC 8259 §6).
-/// `true`, `false` and `null` do not change.
+/// Returns whether a number stays the same when it is read as a double and written again (RFC 8259 §6). Words always do.
 pub(super) fn survives(scalar: &[u8]) -> bool {
     if !matches!(scalar.first(), Some(b'-' | b'0'..=b'9')) {
         return true;

@@ -48,7 +48,6 @@ impl<'a, F: FnMut() -> bool> Operations<'a, F> {
         Ok(())
     }
 
-    /// Returns whether two values have the same text.
     pub(super) fn are_same(&mut self, before: Index, after: Index) -> Result<bool, NoPatch> {
         let (before, after) = (self.before.text(before), self.after.text(after));
         if before.len() != after.len() {

@@ -30,7 +30,6 @@ impl Path {
         before
     }
 
-    /// Descends to an element.
     pub(super) fn at_element(&mut self, index: usize) -> usize {
         let before = self.0.len();
         self.0.push(b'/');
@@ -38,7 +37,6 @@ impl Path {
         before
     }
 
-    /// Goes back to a path of this length.
     pub(super) fn back(&mut self, len: usize) {
         self.0.truncate(len);
     }

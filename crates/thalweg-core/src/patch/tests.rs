@@ -10,7 +10,6 @@ fn operations(before: &Value, after: &Value) -> Result<String, NoPatch> {
     Ok(String::from_utf8(operations).unwrap())
 }
 
-/// Checks the operations, and that they turn `before` into `after`.
 fn check(before: &Value, after: &Value, expected: &str) {
     let operations = operations(before, after).unwrap();
     assert_eq!(operations, expected);
@@ -138,7 +137,6 @@ proptest! {
         prop_assert_eq!(patched(&before, &operations), read(&after));
     }
 
-    /// The result does not depend on the other document.
     #[test]
     fn a_document_is_read_beside_another_as_alone(a in document(), b in document(), c in document()) {
         let mut budget = PatchBudget::new(0, || false);

@@ -20,7 +20,6 @@ struct AheadAnswer {
 }
 
 impl AheadAnswers {
-    /// The broker has answered for a subscriber whose next offset is `next`.
     pub(super) fn answer(&mut self, next: Offset, is_given: bool, now_us: u64) {
         self.0.retain(|answer| answer.next != next);
         if self.0.len() == ANSWERS_MAX {
@@ -34,7 +33,6 @@ impl AheadAnswers {
         self.0.iter().find(|answer| answer.next == next).map(|answer| answer.is_given)
     }
 
-    /// Forgets answers that may no longer be valid.
     pub(super) fn sweep(&mut self, now_us: u64) {
         self.0.retain(|answer| now_us.saturating_sub(answer.at_us) < ANSWER_US);
         if self.0.is_empty() {

@@ -24,7 +24,6 @@ pub(super) struct Backfilled {
 }
 
 impl Backfilled {
-    /// Drops the oldest batches until there is room for so many bytes.
     pub(super) fn make_room(&mut self, bytes: usize) {
         while self.bytes > 0 && self.bytes + bytes > TOPIC_BYTES_MAX {
             let Some((start, _)) = self.order.pop_front() else { return };
@@ -40,13 +39,11 @@ impl Backfilled {
         self.order.push_back((start, now_us));
     }
 
-    /// Returns the batch that covers `offset`.
     pub(super) fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
         let (_, batch) = self.by_start.range(..=offset).next_back()?;
         (offset < batch.end()).then_some(&**batch)
     }
 
-    /// Drops batches that have stayed long enough.
     pub(super) fn sweep(&mut self, now_us: u64) {
         let is_old = |since_us: u64| now_us.saturating_sub(since_us) >= BACKFILLED_US;
         while let Some((start, _)) = self.order.front().copied().filter(|(_, at_us)| is_old(*at_us))

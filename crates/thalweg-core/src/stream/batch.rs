@@ -15,10 +15,9 @@ use super::{
 };
 use crate::patch::{self, PatchBudget};
 
-/// Sealed events of consecutive offsets. A batch never changes, and all shards share it.
-///
-/// A batch covers all offsets after those of the batch before. If offsets are sparse, the first of them may have no
-/// events: a frame from one of these has the same events as a frame from [`Self::first`].
+/// Sealed events of consecutive offsets. A batch never changes, and all shards share it. It covers all offsets after those of the
+/// batch before. If offsets are sparse, the first of them may have no events: a frame from one of these has the same events as a
+/// frame from [`Self::first`].
 #[derive(Debug)]
 pub struct Batch {
     start: Offset,
@@ -33,8 +32,7 @@ pub struct Batch {
     published_ms: Option<i64>,
     /// The number of feeds that retain it.
     retained: AtomicU32,
-    /// The patch from the version before to its last event, made once for all shards. `None` if no patch is of
-    /// use.
+    /// The patch from the version before to its last event, made once for all shards. `None` if no patch is of use.
     patch: OnceLock<Option<Arc<VersionPatch>>>,
     columns: BatchColumns,
 }
@@ -115,7 +113,6 @@ impl Batch {
         self.sealed_us
     }
 
-    /// Sets when the first of its events was appended.
     pub(super) fn opened_at(self, opened_us: u64) -> Self {
         let waited_us = self.sealed_us.saturating_sub(opened_us);
         Self { waited_us: u32::try_from(waited_us).unwrap_or(u32::MAX), ..self }
@@ -131,8 +128,7 @@ impl Batch {
         Self { published_ms: Some(unix_ms), ..self }
     }
 
-    /// When its events were published, in ms since 1970 and by the clock that assigned their offsets, if it is
-    /// known.
+    /// When its events were published, in ms since 1970 and by the clock that assigned their offsets, if it is known.
     pub fn published_ms(&self) -> Option<i64> {
         self.published_ms
     }
@@ -144,12 +140,10 @@ impl Batch {
         self.bytes.len() + self.ends.len() * size_of::<u32>() + OVERHEAD
     }
 
-    /// Whether a feed retains it.
     pub(super) fn is_retained(&self) -> bool {
         self.retained.load(Relaxed) > 0
     }
 
-    /// Its events, joined.
     pub(super) fn joined(&self) -> &[u8] {
         &self.bytes
     }
@@ -186,7 +180,6 @@ impl Batch {
         self.envelope_until(from, self.end(), topic, epoch)
     }
 
-    /// Returns the envelope with the events from `from` to before `end`, at least one.
     pub(super) fn envelope_until<'a>(
         &'a self,
         from: Offset,
@@ -206,7 +199,6 @@ impl Batch {
         }
     }
 
-    /// Returns the field that says what precedes the first event at or after `from`.
     pub(super) fn before(&self, from: Offset) -> Before {
         // This does not depend on the batch's start: a frame from a copy with another start must be the same.
         match from < self.first {
@@ -250,12 +242,10 @@ impl Batch {
         self.columns.schema()
     }
 
-    /// As [`BatchColumns::schema_after`].
     pub(super) fn columns_after(&self, before: Option<&Arc<Columns>>) -> &Arc<Columns> {
         self.columns.schema_after(before, &self.bytes)
     }
 
-    /// As [`BatchColumns::frame`].
     pub(super) fn column_frame(
         &self,
         before: Option<&Arc<Columns>>,
@@ -265,7 +255,6 @@ impl Batch {
         self.columns.frame(rows, before, bytes_max)
     }
 
-    /// As [`BatchColumns::adopt`].
     pub(super) fn adopt_columns(&self, columns: &Arc<Columns>) {
         self.columns.adopt(columns);
     }

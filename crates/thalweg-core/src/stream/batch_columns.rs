@@ -11,15 +11,13 @@ use thalweg_wire::{Format, Offset, format::TransferCoding};
 
 use super::encoding::is_same;
 
-/// The rows of a batch as columns: their schema and their frame. They are the same on all shards, and made for the
-/// first reader of columns.
+/// A batch's rows as columns: schema and frame, the same on all shards, made for the first reader of columns.
 #[derive(Debug, Default)]
 pub(super) struct BatchColumns {
     schema: OnceLock<Arc<Columns>>,
     /// The frame, which the shards that keep it own. It is locked while it is made: another shard that needs it
     /// waits, which takes no longer than making it.
     frame: Mutex<Option<Weak<ColumnFrame>>>,
-    /// Whether the frame is too large to be kept.
     is_too_large: AtomicBool,
 }
 
@@ -64,17 +62,14 @@ const CHUNKED: Format = match Format::ARROW.chunked() {
     None => Format::ARROW,
 };
 
-/// The bytes after a chunk's content.
 const CHUNK_END: usize = "\r\n".len();
 
 impl BatchColumns {
-    /// The schema, if a reader has read the rows as columns.
     pub(super) fn schema(&self) -> Option<&Arc<Columns>> {
         self.schema.get()
     }
 
-    /// Returns the schema. If no reader has read the rows, it is `before` if they fit it, otherwise the least
-    /// change of `before`.
+    /// Returns the schema. If no reader has read the rows, it is `before` if they fit it, otherwise the least change of `before`.
     pub(super) fn schema_after(&self, before: Option<&Arc<Columns>>, rows: &[u8]) -> &Arc<Columns> {
         self.schema.get_or_init(|| match before {
             Some(before) => before.widened(rows).map_or_else(|| Arc::clone(before), Arc::new),
@@ -82,9 +77,8 @@ impl BatchColumns {
         })
     }
 
-    /// Returns the frame of `rows`, and the counts of its making. The frame is made unless a shard keeps it.
-    /// Unread rows get their schema as by [`Self::schema_after`]. `None` if the frame would exceed `bytes_max`; it
-    /// is not tried again.
+    /// Returns the frame of `rows`, and the counts of its making. The frame is made unless a shard keeps it. Unread rows get
+    /// their schema as by [`Self::schema_after`]. `None` if the frame would exceed `bytes_max`; it is not tried again.
     pub(super) fn frame(
         &self,
         rows: Rows<'_>,
@@ -123,8 +117,7 @@ impl BatchColumns {
         self.lock().as_ref().is_some_and(|frame| frame.strong_count() > 0)
     }
 
-    /// Makes the frame. Also returns how many values could not be read as declared. `None` if its cells alone are
-    /// too large.
+    /// Makes the frame. Also returns how many values could not be read as declared. `None` if its cells alone are too large.
     fn make(
         &self,
         rows: Rows<'_>,
@@ -161,8 +154,7 @@ impl Clone for BatchColumns {
 }
 
 impl ColumnFrame {
-    /// Encodes rows in a schema. Also returns how many values could not be read as declared. `None` if the rows do
-    /// not fit.
+    /// Encodes rows in a schema. Also returns how many values could not be read as declared. `None` if the rows do not fit.
     fn encode(columns: &Arc<Columns>, rows: Rows<'_>) -> Option<(Self, u64)> {
         let (mut bytes, mut content_bytes, mut unreadable) = (Vec::new(), 0, None);
         CHUNKED.own(&mut bytes, |out| {
@@ -181,7 +173,6 @@ impl ColumnFrame {
         &self.columns
     }
 
-    /// Returns the bytes in a format of columns.
     pub(super) fn bytes(&self, format: Format) -> &[u8] {
         match format.transfer() {
             TransferCoding::Chunked => &self.bytes,
@@ -189,7 +180,6 @@ impl ColumnFrame {
         }
     }
 
-    /// Its memory, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         // Its allocation, and its place among the frames that are kept.
         const OVERHEAD: usize = size_of::<ColumnFrame>() + 64;

@@ -18,8 +18,7 @@ pub struct ColumnMemory {
 }
 
 impl ColumnMemory {
-    /// Creates an unused account. Above `bytes_max` a log keeps only frames that are about to be sent or partly
-    /// sent.
+    /// Creates an unused account. Above `bytes_max` a log keeps only frames that are about to be sent or partly sent.
     pub fn new(bytes_max: usize) -> Self {
         Self { used: Arc::default(), bytes_max }
     }
@@ -30,7 +29,6 @@ impl ColumnMemory {
 }
 
 impl Default for ColumnMemory {
-    /// An account without a limit.
     fn default() -> Self {
         Self::new(usize::MAX)
     }
@@ -41,9 +39,7 @@ impl Default for ColumnMemory {
 pub(super) struct ColumnFrames {
     by_end: BTreeMap<Offset, Arc<ColumnFrame>>,
     bytes: usize,
-    /// When the last frame came, in µs.
     kept_us: u64,
-    /// The account of all logs.
     memory: ColumnMemory,
 }
 
@@ -85,7 +81,6 @@ impl ColumnFrames {
         gone.into_iter().for_each(|end| self.drop_frame(end));
     }
 
-    /// Returns whether no frame has come for `idle_us`.
     pub(super) fn is_idle(&self, now_us: u64, idle_us: u64) -> bool {
         now_us.saturating_sub(self.kept_us) >= idle_us
     }
@@ -94,7 +89,6 @@ impl ColumnFrames {
         self.by_end.is_empty()
     }
 
-    /// Their memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,17 +1,15 @@
 use thalweg_wire::Offset;
 
-/// A subscription's place in a log: the offset of the next event, and how many bytes of the frame that begins
-/// there are sent.
+/// A subscription's place in a log: the offset of the next event, and how many bytes of the frame that begins there are sent.
 ///
-/// A cursor is a value: after a send the sender replaces it with the cursor that came with the bytes. It keeps no
-/// part of the log alive, and stays valid whatever the log drops.
+/// A cursor is a value: after a send the sender replaces it with the cursor that came with the bytes. It keeps no part of the log
+/// alive, and stays valid whatever the log drops.
 ///
-/// `hot` is the same place in the hot tail, if it is there. It makes reading as cheap as taking a slice, and may
-/// be lost at any time.
+/// `hot` is the same place in the hot tail, if it is there. It makes reading as cheap as taking a slice, and may be lost at any
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     pub(super) next: Offset,
-    /// Bytes sent of the frame that begins at `next`. 0 between frames.
     pub(super) sent: u32,
     /// The absolute byte in the hot tail, or [`COLD`], or [`COLD_PART`].
     pub(super) hot: u64,
@@ -20,8 +18,7 @@ pub struct Cursor {
 /// The cursor has no place in the hot tail.
 pub(super) const COLD: u64 = u64::MAX;
 
-/// The cursor has no place in the hot tail, and is within a frame of some of a batch's events that was made for it
-/// alone.
+/// The cursor has no place in the hot tail, and is within a frame of some of a batch's events that was made for it alone.
 pub(super) const COLD_PART: u64 = u64::MAX - 1;
 
 impl Cursor {

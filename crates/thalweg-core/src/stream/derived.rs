@@ -18,7 +18,6 @@ pub struct DerivedBatches {
     full: Vec<Batch>,
     /// Whether a loss after the newest batch is not sealed yet.
     has_lost: bool,
-    /// The columns of the events, if they may change.
     columns: Option<Arc<Columns>>,
     full_bytes: usize,
 }
@@ -88,8 +87,7 @@ impl DerivedBatches {
         self.has_lost = true;
     }
 
-    /// Returns the start of the next batch. Offsets before it that are in no batch are lost. Call it after
-    /// [`Self::seal`].
+    /// Returns the start of the next batch. Offsets before it that are in no batch are lost. Call it after [`Self::seal`].
     pub fn next_start(&self) -> Offset {
         self.start
     }

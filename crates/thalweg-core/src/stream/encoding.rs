@@ -3,8 +3,7 @@ use std::sync::Arc;
 use thalweg_columns::Columns;
 use thalweg_wire::{Close, EndCode, Envelope, Epoch, Format, Topic};
 
-/// The way in which messages to a subscriber become bytes: a format, and the schema of a stream of columns.
-/// Subscribers with equal encodings get the same bytes.
+/// A format, and the schema of a stream of columns. Subscribers with equal encodings get the same bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Encoding<'a> {
     format: Format,
@@ -27,7 +26,6 @@ impl<'a> Encoding<'a> {
         self.format
     }
 
-    /// Returns the encoding for subscribers without patches.
     #[inline]
     pub(super) fn without_patches(self) -> Self {
         Self { format: self.format.without_patches(), ..self }
@@ -37,7 +35,6 @@ impl<'a> Encoding<'a> {
         self.columns
     }
 
-    /// Returns whether these columns differ from the schema of the stream.
     pub(super) fn differs_from(self, columns: Option<&Arc<Columns>>) -> bool {
         match (self.columns, columns) {
             (Some(own), Some(other)) => !is_same(own, other),
@@ -84,8 +81,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Appends the close, without the end of the response. `ended`: why the topic of a stream of columns has
-    /// ended, if it has.
+    /// Appends the close, without the end of the response. `ended`: why the topic of a stream of columns has ended, if it has.
     pub fn close(self, close: Close, ended: Option<EndCode>, out: &mut Vec<u8>) {
         match self.columns {
             None if self.format.has_columns() => {
@@ -101,7 +97,6 @@ impl<'a> Encoding<'a> {
     }
 }
 
-/// Appends the end of a stream, with the reason.
 fn end(columns: &Columns, close: Close, ended: Option<EndCode>, out: &mut Vec<u8>) {
     let mut said = Vec::new();
     close.write_with_end(ended, &mut said);

@@ -7,9 +7,8 @@ use super::{Batch, ColumnCounts, Cursor, Encoding, Next, Page, Start};
 
 /// A topic as one shard reads it, whatever its history is.
 ///
-/// A subscription keeps a [`Cursor`], which only the feed that made it understands. Fan-out takes any feed.
-/// [`super::AnyFeed`] registers the kinds of feed. Another kind implements this trait, [`Frames`], [`Memory`],
-/// [`Pinning`], and as much as it can of [`Backfill`] and [`ColumnRows`].
+/// A subscription keeps a [`Cursor`], which only its feed understands. [`super::AnyFeed`] registers the kinds. Another kind
+/// implements this trait, [`Frames`], [`Memory`], [`Pinning`], and as much as it can of [`Backfill`] and [`ColumnRows`].
 pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     /// The feed as subscribers of one encoding read it.
     type Frames<'a, 'e>: Frames<'a>
@@ -40,9 +39,8 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     /// Moves the head forward to `head`. Readers lose the events in between.
     fn skip_to(&mut self, head: Offset);
 
-    /// Returns whether the newest event is the topic's state, so that older ones do not count. A reader without
-    /// the state would have nothing until the next event. The state is therefore trimmed last, and readers are told
-    /// if it is unknown. Events before the state never count as missing.
+    /// Returns whether the newest event is the topic's state: a reader without it would have nothing until the next event. The
+    /// state is therefore trimmed last, and readers are told if it is unknown. Older events never count as missing.
     fn is_state(&self) -> bool {
         false
     }
@@ -77,8 +75,7 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
         self.batches_from(0).map(|batch| batch.count()).sum()
     }
 
-    /// Returns how many events or versions there are from `from` on. It is approximate if offsets are not
-    /// consecutive.
+    /// Returns how many events or versions there are from `from` on. It is approximate if offsets are not consecutive.
     fn events_from(&self, from: Offset) -> u64 {
         self.head().saturating_sub(from)
     }
@@ -108,9 +105,8 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
         None
     }
 
-    /// Makes the patch from the newest version to a new batch's version, if a subscriber would take it. Stops when
-    /// `is_over` returns `true`. Call it before [`Self::push`]. Returns whether it was made, or `None` if it was not
-    /// tried here.
+    /// Makes the patch from the newest version to a new batch's version, if a subscriber would take it. Stops when `is_over`
+    /// returns `true`. Call it before [`Self::push`]. Returns whether it was made, or `None` if it was not tried here.
     fn make_patch(&mut self, _batch: &Batch, _is_over: impl FnMut() -> bool) -> Option<bool> {
         None
     }
@@ -167,8 +163,7 @@ pub trait Memory {
 
 /// Keeps the batches of partly sent frames until they are finished, whatever the feed trims.
 pub trait Pinning {
-    /// Keeps the batch of the frame that a cursor is in, until [`Self::unpin`] is called with a cursor in the same
-    /// frame.
+    /// Keeps the batch of the frame that a cursor is in, until [`Self::unpin`] is called with a cursor in the same frame.
     fn pin(&mut self, cursor: &Cursor);
 
     /// Undoes one call of [`Self::pin`].

@@ -4,8 +4,7 @@ use thalweg_wire::Offset;
 
 use super::{Batch, batch::Retained};
 
-/// The bounds of a stream's history. The one that is reached first counts. The newest batch stays unless it is too
-/// old.
+/// The bounds of a stream's history. The one that is reached first counts. The newest batch stays unless it is too old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryBounds {
     /// The most events.
@@ -23,12 +22,10 @@ pub(super) struct History {
     batches: VecDeque<Retained>,
     events: usize,
     bytes: usize,
-    /// No batch that came is missing from this offset on.
     whole_from: Offset,
 }
 
 impl History {
-    /// Creates the history of a log whose next event is `next`.
     pub(super) fn new(bounds: HistoryBounds, next: Offset) -> Self {
         Self { bounds, batches: VecDeque::new(), events: 0, bytes: 0, whole_from: next }
     }
@@ -42,7 +39,6 @@ impl History {
         self.events
     }
 
-    /// Its memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -63,12 +59,10 @@ impl History {
         self.batches.back().map(|batch| &**batch)
     }
 
-    /// The batches that end after `offset`.
     pub(super) fn past(&self, offset: Offset) -> impl DoubleEndedIterator<Item = &Arc<Batch>> {
         self.batches.range(self.index_past(offset)..).map(|batch| &**batch)
     }
 
-    /// Returns the batch that covers `offset`.
     pub(super) fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
         let is_its = |batch: &&Retained| batch.start() <= offset;
         let batch = self.batches.get(self.index_past(offset)).filter(is_its);
@@ -81,8 +75,7 @@ impl History {
         (self.events * batches).div_ceil(self.batches.len().max(1)) as u64
     }
 
-    /// Returns the offset of the oldest of the `count` newest events, or of the oldest event. `None` if there is
-    /// none.
+    /// Returns the offset of the oldest of the `count` newest events, or of the oldest event. `None` if there is none.
     pub(super) fn newest_from(&self, count: usize) -> Option<Offset> {
         let mut left = count;
         for batch in self.batches.iter().rev() {
@@ -106,7 +99,6 @@ impl History {
         }
     }
 
-    /// Drops the batches that are too old.
     pub(super) fn sweep(&mut self, now_us: u64) {
         let oldest_us = now_us.saturating_sub(self.bounds.age_us_max);
         while self.batches.front().is_some_and(|batch| batch.sealed_us() < oldest_us) {
@@ -114,7 +106,6 @@ impl History {
         }
     }
 
-    /// As [`super::Memory::trim_bytes`].
     pub(super) fn trim_bytes(&mut self, bytes: usize) -> usize {
         let before = self.bytes;
         while self.batches.len() > 1 && before - self.bytes < bytes {
@@ -123,7 +114,6 @@ impl History {
         before - self.bytes
     }
 
-    /// As [`super::Memory::trim_all`].
     pub(super) fn trim_all(&mut self, bytes: usize, now_us: u64) -> usize {
         let before = self.bytes;
         while before - self.bytes < bytes
@@ -134,9 +124,8 @@ impl History {
         before - self.bytes
     }
 
-    /// Returns the index of the first batch that ends after `offset`. Nearly every reader is near the newest
-    /// batch, and each look at a batch may miss the cache. The search goes backwards from the newest batch in
-    /// doubling steps, then by halves.
+    /// Returns the index of the first batch that ends after `offset`. Nearly every reader is near the newest batch, and each look
+    /// at a batch may miss the cache. The search goes backwards from the newest batch in doubling steps, then by halves.
     fn index_past(&self, offset: Offset) -> usize {
         let ends_past = |index: usize| self.batches[index].end() > offset;
         let (mut low, mut high, mut step) = (0, self.batches.len(), 1);

@@ -41,7 +41,6 @@ impl Target {
     /// Set in a cursor's `hot` for a patch. Offsets have at most 53 bits.
     const PATCH: u64 = 1 << 62;
 
-    /// Returns the target of the frame that a cursor is in.
     pub(super) fn at(cursor: &Cursor) -> Option<Self> {
         let is_in_frame = cursor.in_frame() && cursor.hot != COLD;
         is_in_frame.then_some(Self {

@@ -72,8 +72,7 @@ pub enum AnyFrames<'a, 'e> {
 }
 
 impl AnyFeed {
-    /// Creates an empty feed of a stream whose next event is `next` or a later one. Kinds without a history or
-    /// columns ignore them.
+    /// Creates an empty feed of a stream whose next event is `next` or a later one. Not every kind has a history or columns.
     pub fn new(
         kind: FeedKind,
         (topic, epoch, next): (Topic, Epoch, Offset),

@@ -21,13 +21,11 @@ use super::{
     tail::{HotTail, TAIL_BYTES},
 };
 
-/// A batch of at least 1/256 of the hot tail's size (4 KiB) is sent from its own memory as three slices, without a
-/// copy.
+/// A batch of at least 1/256 of the hot tail's size (4 KiB) is sent from its own memory as three slices, without a copy.
 const ZERO_COPY_DIVISOR: usize = 256;
 
-/// A batch of at least 1/4 of the hot tail's size (256 KiB) is not copied into the tail, if the format keeps
-/// events as they are: all subscribers get it from its own memory. A copy would cost more than the two additional
-/// slices, and would fill the tail.
+/// A batch of at least 1/4 of the hot tail's size (256 KiB) is not copied into the tail, if the format keeps events as they are:
+/// all subscribers get it from its own memory. A copy would cost more than the two additional slices, and would fill the tail.
 const TAIL_BYPASS_DIVISOR: usize = 4;
 
 /// How long a hot tail without new frames keeps its memory, and how long frames of columns stay, in µs.
@@ -103,12 +101,10 @@ impl Log {
         (from > 0 && (from >= self.next || self.batch_at(from).is_some())).then_some(from)
     }
 
-    /// Returns whether missing events from `offset` on can be backfilled.
     pub(super) fn is_stored(&self, offset: Offset) -> bool {
         self.stored_from.is_some_and(|stored_from| offset >= stored_from)
     }
 
-    /// The size in bytes from which on a batch's events are sent from its own memory.
     pub(super) fn zero_copy_bytes(&self) -> usize {
         self.tail_bytes / ZERO_COPY_DIVISOR
     }

@@ -13,28 +13,22 @@ use super::{
 /// or two, and clients may ask often.
 const TOLD_US: u64 = 1_000_000;
 
-/// The columns of a log's rows, as far as they are read.
 #[derive(Debug, Default)]
 pub(super) struct LogColumns {
-    /// The schema of the newest batch that was read. Before that, the declared one, or the one inferred for the
-    /// first reader.
+    /// The schema of the newest batch that was read. Before that, the declared one, or the one inferred for the first reader.
     newest: Option<Arc<Columns>>,
-    /// The end of that batch.
     newest_end: Offset,
-    /// The columns inferred for questions.
     told: RefCell<Option<Box<Told>>>,
     pub(super) frames: ColumnFrames,
 }
 
 #[derive(Debug)]
 struct Told {
-    /// When, in µs.
     at_us: u64,
     columns: Arc<Columns>,
 }
 
 impl LogColumns {
-    /// Sets declared columns, if there are any, and the account of the frames.
     pub(super) fn new(declared: Option<Arc<Columns>>, memory: ColumnMemory) -> Self {
         let frames = ColumnFrames::counted_in(memory);
         Self { newest: declared, newest_end: 0, told: RefCell::default(), frames }
@@ -93,7 +87,6 @@ impl LogColumns {
         counts
     }
 
-    /// Returns the schema of a batch for a reader whose stream has `stream`.
     pub(super) fn schema_of<'a>(
         &'a self,
         batch: &'a Batch,

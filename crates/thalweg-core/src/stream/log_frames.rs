@@ -44,8 +44,7 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         Next::cold(&envelope, self.encoding, is_large, cursor.sent(), after, scratch)
     }
 
-    /// Returns what comes after a cursor in a batch of columns. `None` if a frame is to be made for this cursor
-    /// alone.
+    /// Returns what comes after a cursor in a batch of columns. `None` if a frame is to be made for this cursor alone.
     fn columns(&self, cursor: &Cursor, batch: &'a Batch) -> Option<Next<'a>> {
         if let Some(frame) = self.whole_frame(cursor, batch) {
             return match self.encoding.differs_from(Some(frame.columns())) {
@@ -143,7 +142,6 @@ impl<'a> Frames<'a> for LogFrames<'a, '_> {
     }
 }
 
-/// Returns whether the frame of columns at a cursor may have all of the batch's rows.
 fn is_at_whole_frame(cursor: &Cursor, batch: &Batch) -> bool {
     cursor.next <= batch.first() && cursor.hot != COLD_PART
 }

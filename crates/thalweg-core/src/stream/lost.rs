@@ -14,14 +14,12 @@ pub struct Lost {
     pub newest: Offset,
     /// The kind of offsets, which decides whether the gap's size is known.
     pub offsets: Offsets,
-    /// Whether a faster reader would have lost the events, too: they are no longer stored, or their source lost
-    /// events.
+    /// Whether a faster reader would have lost the events, too: they are no longer stored, or their source lost events.
     pub is_expired: bool,
 }
 
 impl Lost {
-    /// Returns whether the loss is a hole in the history. All events after it are there, so the reader goes on
-    /// with them.
+    /// Returns whether the loss is a hole in the history. All events after it are there, so the reader goes on with them.
     pub fn is_hole(&self) -> bool {
         self.is_expired && self.offsets == Offsets::Derived
     }

@@ -5,9 +5,8 @@ use super::{Cursor, Encoding, Lost};
 /// The result of a read at a cursor.
 #[derive(Debug)]
 pub enum Next<'a> {
-    /// Finished bytes that all readers share, and the cursor after them. Send them without a copy. They are from
-    /// the hot tail, which readers that keep up get, or a frame of columns or its rest. The tail's other segment
-    /// or the next frame may follow.
+    /// Finished bytes that all readers share, and the cursor after them. Send them without a copy. They are from the hot tail,
+    /// which readers that keep up get, or a frame of columns or its rest. The tail's other segment or the next frame may follow.
     Hot(&'a [u8], Cursor),
     /// A frame, or its rest, made for this cursor alone, because no hot tail has it. Send the first `before` of
     /// the bytes appended to the scratch, then `events`, then the other appended bytes.
@@ -27,11 +26,9 @@ pub enum Next<'a> {
     Unknown(Cursor),
     /// The events from this offset on need a backfill ([`super::Backfill::backfill`]). Read again after it.
     Backfill(Offset),
-    /// The frame of columns at the cursor is not made. Make it ([`super::ColumnRows::make_column_frames`]), and
-    /// read again.
+    /// The frame of columns at the cursor is not made. Make it ([`super::ColumnRows::make_column_frames`]), and read again.
     Unmade,
-    /// The next row has another schema than the stream of columns, or the stream has none yet
-    /// ([`super::ColumnRows::columns_at`]).
+    /// The next row has another schema than the stream, or the stream has none yet ([`super::ColumnRows::columns_at`]).
     OtherColumns,
     /// The cursor has everything. Read again after the next batch.
     Nothing,

@@ -66,7 +66,6 @@ pub struct Message<K> {
     pub arrived_us: u64,
 }
 
-/// A publish without an answer.
 #[derive(Debug)]
 struct Publish<A> {
     answer: A,
@@ -118,8 +117,7 @@ impl<K: Mark, A> Outbox<K, A> {
         self.bounds
     }
 
-    /// Takes a publish, and leaves `payloads` empty. Without a mark it has at least one event. With a mark it has
-    /// at most one.
+    /// Takes a publish, and leaves `payloads` empty. Without a mark it has at least one event. With a mark it has at most one.
     pub fn push(&mut self, payloads: &mut Payloads, mark: Option<K>, answer: A, now_us: u64) {
         let count = payloads.count().max(usize::from(mark.is_some()));
         self.publishes.push_back(Publish {
@@ -167,8 +165,7 @@ impl<K: Mark, A> Outbox<K, A> {
         payloads.fitting(from, bytes).min(self.bounds.events_max.saturating_sub(message.count()))
     }
 
-    /// Takes the next message, if one [is due](Self::is_due). It is in flight under this number, which no other
-    /// message has.
+    /// Takes the next message, if one [is due](Self::is_due). It is in flight under this number, which no other message has.
     pub fn take(&mut self, number: u64) -> Option<Message<K>> {
         if !self.is_due() {
             return None;
@@ -241,8 +238,7 @@ impl<K: Mark, A> Outbox<K, A> {
         answered.into_iter()
     }
 
-    /// Notes that the stream has restarted, and offsets identify other events now. Publishes that already have
-    /// offsets are in doubt.
+    /// Notes that the stream has restarted, so offsets identify other events. Publishes that already have offsets are in doubt.
     pub fn restart(&mut self) {
         let begun = self.publishes.iter_mut().filter(|publish| publish.appended.is_some());
         begun.for_each(|publish| publish.is_uncertain = true);

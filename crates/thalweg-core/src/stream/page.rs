@@ -9,8 +9,7 @@ pub struct Page {
     pub from: Offset,
     /// Messages with the offset of their first event, in order. The first may begin before `from`.
     pub messages: Vec<(Offset, Payloads)>,
-    /// Set if no event comes between the page's last one and this offset, at which the next batch starts
-    /// ([`super::Backfill::backfill_until`]).
+    /// No event comes between the page's last one and this offset, if set ([`super::Backfill::backfill_until`]).
     pub is_last_before: Option<Offset>,
     /// Older events cannot be read.
     pub stored_from: Offset,

@@ -1,9 +1,7 @@
 use std::ops::Range;
 
-/// Events' JSON joined by commas, as an envelope holds them, with an index.
-///
-/// The caller has checked the events: each is one JSON value without insignificant whitespace, and within the size
-/// limit.
+/// Events' JSON joined by commas, as an envelope holds them, with an index. The caller has checked the events: each is one JSON
+/// value without insignificant whitespace, and within the size limit.
 #[derive(Debug, Default, Clone)]
 pub struct Payloads {
     bytes: Vec<u8>,

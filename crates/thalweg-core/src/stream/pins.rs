@@ -4,8 +4,7 @@ use thalweg_wire::Offset;
 
 use super::Batch;
 
-/// Batches that must outlive the history, because frames made from them are partly sent. Each batch is kept once,
-/// by its end.
+/// Batches that must outlive the history, because frames made from them are partly sent. Each batch is kept once, by its end.
 #[derive(Debug, Default)]
 pub(super) struct Pins(BTreeMap<Offset, BatchPin>);
 
@@ -35,13 +34,11 @@ impl Pins {
         }
     }
 
-    /// Returns the pinned batch that covers `offset`.
     pub(super) fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
         let (_, pin) = self.0.range(offset + 1..).next()?;
         (pin.batch.start() <= offset).then_some(&pin.batch)
     }
 
-    /// The ends of the pinned batches.
     pub(super) fn ends(&self) -> impl Iterator<Item = Offset> {
         self.0.keys().copied()
     }

@@ -22,11 +22,9 @@ pub struct Appended {
     pub end: Offset,
 }
 
-/// Assigns offsets to a topic's events and seals them into batches. Each topic has one, on its owner shard, which
-/// alone makes its order.
-///
-/// Its owner appends all events and takes the batches that are due ([`Self::due_us`], [`Self::seal`]) at the end
-/// of each turn, so that events of one turn share a batch.
+/// Assigns offsets to a topic's events and seals them into batches. Each topic has one, on its owner shard, which alone makes its
+/// order. Its owner appends all events and takes the due batches ([`Self::due_us`], [`Self::seal`]) at the end of each turn, so
+/// that events of one turn share a batch.
 #[derive(Debug)]
 pub struct Sequencer {
     epoch: Epoch,
@@ -93,8 +91,7 @@ impl Sequencer {
         Appended { first, end: self.next }
     }
 
-    /// Returns whether the open batch can take these events with their memory. A few bytes are copied instead, to
-    /// leave room for other events.
+    /// Returns whether the open batch can take these events with their memory. Few bytes are copied, to leave room for others.
     fn takes_whole(&self, payloads: &Payloads) -> bool {
         let bytes = payloads.joined().len();
         self.open.is_empty()

@@ -12,13 +12,11 @@ use super::{Batch, Feed};
 /// the feed trims before its end ([`Self::pinned`]), so its owner must bound how long this takes.
 #[derive(Debug, Default)]
 pub struct Slice {
-    /// The parts that are left.
     parts: VecDeque<Part>,
     before: Option<Before>,
     end: Offset,
     /// Bytes of the first part that were returned.
     given: usize,
-    /// Whether a comma comes next.
     is_between: bool,
     bytes: usize,
 }
@@ -26,7 +24,6 @@ pub struct Slice {
 #[derive(Debug)]
 struct Part {
     batch: Arc<Batch>,
-    /// Where they are in the batch's bytes.
     range: Range<usize>,
     offsets: Range<Offset>,
 }

@@ -9,11 +9,9 @@ pub enum Start {
     At(Cursor),
     /// The position is older than the history. Announce a gap of known size and go on where the policy says.
     Lost(Lost),
-    /// The position is of another epoch, so the size of the gap is unknown. Announce the gap and go on at this
-    /// cursor, the oldest retained event.
+    /// The position is of another epoch: announce a gap of unknown size, and go on at this cursor, the oldest retained event.
     OtherEpoch(Cursor),
-    /// The newest version of a value is not here, and the subscriber may lack it. Announce that the value is
-    /// unknown, and go on at this cursor.
+    /// The newest version of a value is not here, and may be lacking. Announce that it is unknown, and go on at this cursor.
     Unknown(Cursor),
     /// A backfill from this offset on must come first ([`super::Next::Backfill`]). Ask again after it.
     Backfill(Offset),

@@ -28,7 +28,6 @@ struct Segment {
 #[derive(Debug, Clone, Copy)]
 struct FrameStart {
     byte: u64,
-    /// The start of the frame's batch.
     start: Offset,
 }
 
@@ -58,8 +57,7 @@ impl HotTail {
         self.appended_us = now_us;
     }
 
-    /// Returns the bytes from `at` to the end of their segment. They are empty at the head only. `None` if they
-    /// are gone.
+    /// Returns the bytes from `at` to the end of their segment. They are empty at the head only. `None` if they are gone.
     pub(super) fn slice(&self, at: u64) -> Option<&[u8]> {
         if at >= self.newer.base {
             return self.newer.bytes.get((at - self.newer.base) as usize..);
@@ -68,8 +66,7 @@ impl HotTail {
         self.older.bytes.get(from as usize..)
     }
 
-    /// Returns the batch's start and the first byte of the frame that holds byte `at`. `None` at the head and if
-    /// the bytes are gone.
+    /// Returns the batch's start and the first byte of the frame that holds byte `at`. `None` at the head, or if it is gone.
     pub(super) fn frame_at(&self, at: u64) -> Option<(Offset, u64)> {
         let segment = if at >= self.newer.base { &self.newer } else { &self.older };
         if at < segment.base || at >= segment.end() {
@@ -98,7 +95,6 @@ impl HotTail {
         })
     }
 
-    /// Frees the memory if no frame was appended for `idle_us`.
     pub(super) fn release_if_idle(&mut self, now_us: u64, idle_us: u64) {
         if now_us.saturating_sub(self.appended_us) < idle_us {
             return;
@@ -120,7 +116,6 @@ impl HotTail {
         self.newer = Segment { base: byte, ..Segment::default() };
     }
 
-    /// Drops all bytes and keeps the memory.
     fn clear_to(&mut self, byte: u64) {
         for segment in [&mut self.older, &mut self.newer] {
             segment.base = byte;

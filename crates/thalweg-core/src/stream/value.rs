@@ -48,7 +48,6 @@ pub struct Value {
     patches: Patches,
     failures: PatchFailures,
     pub(super) frames: FormatMap<KeptFrames>,
-    /// Versions whose frames are partly sent.
     pins: Pins,
     patch_pins: PatchPins,
 }
@@ -94,7 +93,6 @@ impl Value {
         is_ahead && self.ahead.is_given(from).is_none()
     }
 
-    /// Makes the frames that are kept for subscribers with the version before.
     fn keep_frames(&mut self, now_us: u64) {
         let mut frames = std::mem::take(&mut self.frames);
         for (format, KeptFrames { newest: frame, whole, .. }) in frames.iter_mut() {
@@ -121,8 +119,7 @@ impl Value {
         self.frames = frames;
     }
 
-    /// Returns whether the newest version is lost to a subscriber whose cursor has this `next`, and which does not
-    /// know that.
+    /// Returns whether the newest version is lost to a subscriber whose cursor has this `next`, and which does not know that.
     pub(super) fn has_lost(&self, next: Offset) -> bool {
         // The head of a stored stream does not tell whether there was a version.
         let may_expect_one = next > 1 || (next == 1 && self.offsets == Offsets::Consecutive);

@@ -45,7 +45,6 @@ impl<'a> ValueFrames<'a> {
         Some(whole)
     }
 
-    /// Returns the target of the frame that a cursor is in, or of the next one.
     fn target(&self, cursor: &Cursor) -> Option<Target> {
         let is_behind = cursor.next < self.value.next && self.value.has_version();
         let next = || self.value.target_after(cursor.next.saturating_sub(1), self.format);

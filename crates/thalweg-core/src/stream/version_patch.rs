@@ -20,8 +20,7 @@ pub struct VersionPatch {
     pub operations: Box<[u8]>,
 }
 
-/// The patches that lead to one version, each from the version that the patch before it leads to. Together they
-/// are smaller than the version's document.
+/// The patches that lead to one version, each from the one before. Together they are smaller than the version's document.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Patches {
     all: VecDeque<Arc<VersionPatch>>,
@@ -49,12 +48,10 @@ impl Patches {
         }
     }
 
-    /// Returns whether there are patches from this version on.
     pub(super) fn begin_at(&self, previous: Offset) -> bool {
         self.from(previous).next().is_some()
     }
 
-    /// Bytes of the operations from this version on.
     pub(super) fn bytes_from(&self, previous: Offset) -> usize {
         self.from(previous).map(|patch| patch.operations.len()).sum()
     }
@@ -88,8 +85,7 @@ impl Patches {
     }
 }
 
-/// Patches that must outlive the chain, because frames made from them are partly sent: those that led to a version
-/// when it was the newest.
+/// Patches that led to a version when it was the newest, and outlive the chain while frames made from them are partly sent.
 #[derive(Debug, Default)]
 pub(super) struct PatchPins(BTreeMap<Offset, PatchPin>);
 
@@ -100,7 +96,6 @@ struct PatchPin {
 }
 
 impl PatchPins {
-    /// Keeps `patches`, which lead to a version, if they are not kept yet.
     pub(super) fn pin(&mut self, offset: Offset, patches: &Patches) {
         let make = || PatchPin { patches: patches.clone(), holders: 0 };
         self.0.entry(offset).or_insert_with(make).holders += 1;
@@ -114,7 +109,6 @@ impl PatchPins {
         }
     }
 
-    /// Returns the patches that lead to a version.
     pub(super) fn find(&self, offset: Offset) -> Option<&Patches> {
         self.0.get(&offset).map(|pin| &pin.patches)
     }

@@ -11,7 +11,6 @@ use thalweg_wire::{Epoch, Format, Offset};
 
 const TAIL_BYTES: usize = 1 << 14;
 
-/// A topic as one shard reads it, with this history limit.
 fn shard(history_bytes: usize, columns: &Arc<Columns>) -> Log {
     shard_with(history_bytes, Offsets::Consecutive, Some(columns), &ColumnMemory::default())
 }
@@ -61,7 +60,6 @@ fn row(offset: Offset) -> String {
     format!(r#"{{"id":{offset},"car":"c{offset}"}}"#)
 }
 
-/// A reader of columns: its cursor, its bytes, and the counts of its frames.
 struct Reader {
     format: Format,
     columns: Arc<Columns>,

@@ -8,7 +8,6 @@ use thalweg_core::stream::{
 };
 use thalweg_wire::Epoch;
 
-/// Returns a log that retains all `turns`' events, and each event's JSON.
 fn log_of(turns: &[Vec<usize>], batch: BatchBounds) -> (Log, Vec<String>) {
     let epoch = Epoch::new(1).expect("not 0");
     let bounds = HistoryBounds { events_max: 10_000, bytes_max: 1 << 20, age_us_max: 1 };
@@ -103,7 +102,6 @@ fn pinned_bytes(slice: &Slice) -> usize {
     slice.pinned().map(|batch| batch.memory_bytes()).sum()
 }
 
-/// An answer pins only trimmed batches, and only until it has passed them.
 #[test]
 fn a_slice_pins_what_no_history_retains() {
     let bounds = BatchBounds { flush_us: 0, events_max: 1, bytes_max: 1000 };

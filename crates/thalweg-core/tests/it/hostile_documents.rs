@@ -7,7 +7,6 @@ use thalweg_testing::CpuTimer;
 /// grows with the square of a document is far more.
 const PARSES_MAX: u32 = 20;
 
-/// Documents of a mebibyte that were made to take long.
 #[test]
 fn a_hostile_document_is_given_up_in_time() {
     let mebibyte = |piece: &str| format!("[{}0]", piece.repeat((1 << 20) / piece.len()));

@@ -1,5 +1,4 @@
-//! One cursor reads a log in every possible way: a closer look at cursors, hot tails and pins than the
-//! simulation's.
+//! One cursor reads a log in every possible way: a closer look at cursors, hot tails and pins than the simulation's.
 
 use std::sync::Arc;
 
@@ -47,7 +46,6 @@ fn topic() -> Topic {
     "cars".parse().expect("a topic")
 }
 
-/// A log, a cursor that reads it, and the expected events.
 struct Reading {
     sequencer: Sequencer,
     log: Log,

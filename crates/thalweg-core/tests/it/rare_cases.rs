@@ -31,7 +31,6 @@ impl Feeds for Logs {
 /// Takes all but the last bytes of a send.
 #[derive(Default)]
 struct Socket {
-    /// The number of bytes that it leaves.
     left: usize,
     taken: Vec<u8>,
 }
@@ -51,7 +50,6 @@ fn subscribe(feed: FeedKey) -> Subscribe {
     Subscribe { feed, start: StartAt::Earliest, terms: Terms::default() }
 }
 
-/// A log with one event of `bytes`, or none.
 fn log(bytes: usize) -> AnyFeed {
     let epoch = Epoch::new(1).expect("not 0");
     let bounds = HistoryBounds { events_max: 10, bytes_max: 1 << 20, age_us_max: 1 };
@@ -132,7 +130,6 @@ fn the_same_frame_again_behind_its_rest_is_finished() {
     assert_eq!(logs.0[0].pinned_bytes(), 0);
 }
 
-/// Versions of one value, one in each batch.
 fn versions(epoch: Epoch, count: usize) -> Vec<Arc<Batch>> {
     let mut sequencer =
         Sequencer::new(epoch, BatchBounds { flush_us: 0, events_max: 1, bytes_max: 1 });
@@ -150,7 +147,6 @@ fn versions(epoch: Epoch, count: usize) -> Vec<Arc<Batch>> {
     (0..count).map(version).collect()
 }
 
-/// A patch that was not begun is no failure: the next version, whose turn has time, is tried.
 #[test]
 fn a_patch_whose_turn_is_over_is_not_tried_and_is_no_failure() {
     let epoch = Epoch::new(1).expect("not 0");

@@ -22,7 +22,6 @@ fn payloads(lens: &[usize]) -> Payloads {
     payloads
 }
 
-/// The lengths of a batch's events.
 fn lens(batch: &Arc<Batch>) -> Vec<usize> {
     let topic: Topic = "cars".parse().expect("a topic");
     let epoch = Epoch::new(1).expect("not 0");
@@ -40,7 +39,6 @@ fn lens(batch: &Arc<Batch>) -> Vec<usize> {
     }
 }
 
-/// The bytes of events joined by commas.
 fn joined(lens: &[usize]) -> usize {
     lens.iter().sum::<usize>() + lens.len().saturating_sub(1)
 }

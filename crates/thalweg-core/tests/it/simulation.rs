@@ -77,7 +77,6 @@ fn every_event_once_and_in_order_or_an_announced_gap() {
     run_worlds::<AnyFeed>(1, &Situation::ALL);
 }
 
-/// Fan-out takes a feed of another kind unchanged, because no code in it asks for the server's kinds.
 #[test]
 fn a_feed_of_another_kind_is_delivered_by_the_same_loop() {
     use Situation::{Event, Hole, OtherEpoch, Partial, Pinned, Refused, Slow, Trimmed};

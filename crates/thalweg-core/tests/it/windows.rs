@@ -74,7 +74,6 @@ impl Sink for Room {
     }
 }
 
-/// A subscriber with a window, and its invariants.
 struct Windowed {
     feeds: One,
     sequencer: Sequencer,
@@ -85,7 +84,6 @@ struct Windowed {
     frame_bytes: Vec<u64>,
     /// All bytes taken, without the confirmation.
     taken: u64,
-    /// The number of whole events that are acked.
     acked: usize,
 }
 
@@ -131,7 +129,6 @@ impl Windowed {
         delivered
     }
 
-    /// Frames sent whole, and bytes sent of the next.
     fn sent(&self) -> (usize, u64) {
         let mut left = self.taken;
         let mut whole = 0;

@@ -116,7 +116,6 @@ fn read_until(node: &mut Node, last: u64) -> BTreeMap<u64, (String, String)> {
 }
 
 impl Topic {
-    /// Compares the answers with the messages that were read.
     fn check(&self, read: &BTreeMap<u64, (String, String)>) {
         for (sequence, n) in &self.stored {
             assert_eq!(read.get(sequence), Some(&(self.name.clone(), n.to_string())));

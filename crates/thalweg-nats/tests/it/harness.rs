@@ -17,7 +17,6 @@ pub(crate) use operator::Operator;
 pub(crate) use servers::Servers;
 pub(crate) use thalweg_testing::{skipped, wait_for};
 
-/// The time for which tickets are kept.
 pub(crate) const TICKET_LIFE: Duration = Duration::from_secs(30);
 
 /// The settings of a stream `s` of all topics, with an hour of history.

@@ -14,7 +14,6 @@ use crate::harness::{Node, Operator, Servers, TICKET_LIFE, open, settings, wait_
 
 const BUCKET: &str = "KV_thalweg-tickets";
 
-/// Returns a ticket for each number.
 fn ticket(number: u32) -> TicketDigest {
     let mut bytes = [0x5a; 32];
     bytes[..4].copy_from_slice(&number.to_be_bytes());
@@ -167,7 +166,6 @@ fn a_bucket_that_does_not_fit_is_said() {
     assert_eq!(node.tickets.redeem(ticket(1)), Err(TicketError::Unavailable));
 }
 
-/// An operator has deleted the bucket, or NATS has lost it.
 #[test]
 fn a_bucket_that_is_deleted_is_made_again() {
     let Some(servers) = Servers::start(1) else { return };

@@ -14,7 +14,6 @@ use crate::running::{Made, PUBLISHED_MS, begin, close_all};
 
 const COLUMNS: &[&str] = &["t:time", "k:string", "b:bool", "i:int", "d:double", "s:string"];
 
-/// The type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Int,
@@ -23,7 +22,6 @@ enum Kind {
     Bool,
 }
 
-/// A query for both.
 struct Case {
     ours: String,
     theirs: String,
@@ -230,7 +228,6 @@ fn any_kind(rng: &mut Rng) -> Kind {
     [Kind::Int, Kind::Double, Kind::Text, Kind::Bool][rng.usize(0..4)]
 }
 
-/// An aggregate for both.
 fn aggregate(rng: &mut Rng) -> (String, String) {
     let kind = any_kind(rng);
     let of = expression(rng, kind, 2);

@@ -79,7 +79,6 @@ fn one(query: &str, text: &str, bounds: Bounds) -> (Result<Option<String>, Failu
     (taken.map(|()| row), running.counts())
 }
 
-/// Bounds of cost that no query reaches.
 fn unbounded() -> Bounds {
     Bounds {
         row_steps: u64::MAX,
@@ -89,7 +88,6 @@ fn unbounded() -> Bounds {
     }
 }
 
-/// Returns the length of the text in a row, if it is one.
 fn text_bytes(row: &str) -> Option<usize> {
     let row: Vec<serde_json::Value> = serde_json::from_str(row).expect("a row");
     row[0].as_str().map(str::len)
@@ -127,7 +125,6 @@ fn no_function_makes_a_text_that_is_longer_than_it_may_be_and_these_make_longer_
     assert_eq!(growing.into_iter().collect::<Vec<_>>(), ["concat", "lower", "replace", "upper"]);
 }
 
-/// A missing result is counted if all its operands are present.
 #[test]
 fn no_result_is_missing_without_being_counted() {
     let calls = calls();

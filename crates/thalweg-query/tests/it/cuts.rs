@@ -26,8 +26,7 @@ const LONG: [&str; 5] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
-    /// Rows, offsets, announced losses, counts and failures do not depend on pauses, although the clock goes on
-    /// meanwhile.
+    /// Rows, offsets, announced losses, counts and failures do not depend on pauses, although the clock goes on meanwhile.
     #[test]
     fn a_run_that_pauses_makes_the_same_rows(
         steps in proptest::collection::vec((0..900_i64, -900..=0_i64, 0..12_u8, 0..6_i64), 1..200),

@@ -227,7 +227,6 @@ fn what_is_nested_as_deeply_as_it_may_is_read_soon() {
     }
 }
 
-/// A few characters could expand to very many parts, steps or bytes.
 #[test]
 fn what_grows_when_it_is_read_is_refused_soon() {
     let between = |size: usize| {
@@ -257,7 +256,6 @@ fn what_grows_when_it_is_read_is_refused_soon() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Any text is a query or an error with a position, soon.
     #[test]
     fn no_text_panics_or_takes_long(
         words in proptest::collection::vec(proptest::sample::select(WORDS), 0..60), text in ".{0,60}", at in 0..60_usize,

@@ -35,7 +35,6 @@ pub(crate) fn columns(declared: &[&str]) -> Arc<Columns> {
     Arc::new(Columns::declared(declared.iter().copied()).expect("columns"))
 }
 
-/// Returns a query that begins at the first event.
 pub(crate) fn begin(query: &str, declared: &[&str], bounds: Bounds) -> Running {
     let parsed = Query::parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
     let plan = parsed.plan(&columns(declared)).unwrap_or_else(|error| panic!("{query}: {error}"));
@@ -60,7 +59,6 @@ pub(crate) fn made(query: &str, declared: &[&str], events: &[&str]) -> Made {
     made
 }
 
-/// Checks the rows of a query.
 pub(crate) fn check(query: &str, declared: &[&str], events: &[&str], expected: &[&str]) {
     assert_eq!(made(query, declared, events).rows(), expected, "{query}");
 }

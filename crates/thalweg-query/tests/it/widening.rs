@@ -7,7 +7,6 @@ use thalweg_query::{Beginning, Bounds, Query, Running, Waiting};
 
 use crate::running::{Made, PUBLISHED_MS, close_all};
 
-/// A query over inferred columns that begins at its first event.
 struct Inferred {
     waiting: Waiting,
     running: Option<Running>,
@@ -201,7 +200,6 @@ fn a_query_waits_for_events_over_which_it_can_run() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Numbers counted as ints and then widened equal those of a double column.
     #[test]
     fn widened_groups_are_those_of_declared_doubles(
         events in proptest::collection::vec((0..40_i64, prop_oneof![

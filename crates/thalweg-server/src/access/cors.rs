@@ -1,12 +1,10 @@
 //! Headers for pages of other origins (Fetch standard §3.3).
 //!
-//! The server never sends `Access-Control-Allow-Credentials`, because a client adds its token to the request itself.
-//! Credentials that a browser adds automatically (a proxy's cookies, a client certificate) would give a page rights
-//! that are not its own.
+//! The server never sends `Access-Control-Allow-Credentials`, because a client adds its token to the request itself. Credentials
+//! that a browser adds automatically (a proxy's cookies, a client certificate) would give a page rights that are not its own.
 
 use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 
-/// An admitted request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Admitted {
     /// The origin that may read the answer, if the request comes from a page of another origin.
@@ -40,8 +38,7 @@ impl Admitted {
         cors.chain([fixed(header::VARY, "Origin")])
     }
 
-    /// Returns headers for the answer to a preflight, which asks whether a browser may send a request (Fetch standard
-    /// §4.8). The answer is 204 without a body. The preflight was admitted like that request, and needs no token.
+    /// Returns headers for the answer to a preflight (Fetch standard §4.8), which is 204 without a body and needs no token.
     /// `None` if the request is not a preflight.
     pub(crate) fn preflight(&self, request: &Parts) -> Option<impl Iterator<Item = Header>> {
         let is_preflight = request.method == Method::OPTIONS

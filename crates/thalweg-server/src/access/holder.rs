@@ -19,7 +19,6 @@ use crate::{
 pub(crate) struct Identity([u8; 16]);
 
 impl Identity {
-    /// Returns the identity for this name.
     pub(crate) fn new(kind: Kind, name: &str) -> Self {
         let digest = digest(&SHA256, format!("{kind:?} {name}").as_bytes());
         let mut identity = [0; 16];
@@ -43,7 +42,6 @@ impl fmt::Debug for Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
-    /// No token.
     Nobody,
     /// A token of the configuration, which has a name.
     Named,
@@ -51,7 +49,6 @@ pub(crate) enum Kind {
     Signed,
 }
 
-/// The holder of a token, or of none.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) identity: Identity,
@@ -99,18 +96,15 @@ impl Holder {
         [self.subject(), self.token()]
     }
 
-    /// Returns whether no token was presented.
     pub(crate) fn is_nobody(&self) -> bool {
         self.kind == Kind::Nobody
     }
 
-    /// Returns whether the token has expired.
     pub(crate) fn is_over(&self, now_us: u64) -> bool {
         self.ends_us <= now_us
     }
 
-    /// Returns the owners of the rate limits for this holder. A signed token's subject has a limit; the holder of a
-    /// configured token has none.
+    /// Returns the owners of the rate limits: a signed token's subject has one, the holder of a configured token has none.
     pub(crate) fn rated(&self, address: Option<Address>) -> Option<Rated> {
         match self.kind {
             Kind::Named => None,
@@ -121,8 +115,7 @@ impl Holder {
         }
     }
 
-    /// Returns the maximum of unused tickets. The holder of a configured token gets them for others, a subject for its
-    /// own tabs.
+    /// Returns the maximum of unused tickets. The holder of a configured token gets them for others, a subject for its own tabs.
     pub(crate) fn tickets_max(&self) -> usize {
         if self.kind == Kind::Signed { SUBJECT_TICKETS_MAX } else { TICKETS_MAX }
     }

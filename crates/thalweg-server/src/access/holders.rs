@@ -17,17 +17,14 @@ use crate::{
     refusal::Refusal,
 };
 
-/// The holders of all valid tokens, and of none.
 pub(crate) struct Holders {
     /// The tokens of the configuration.
     tokens: Vec<(Token, Arc<Holder>)>,
-    /// Tokens signed by an issuer, if keys are configured.
     signed: Option<SignedTokens>,
     /// The holder of no token. All other holders have these rights, too: they need not present their tokens.
     pub(super) everybody: Arc<Holder>,
 }
 
-/// The reason why the holder of a token is unknown.
 #[derive(Debug)]
 pub(crate) enum Unidentified {
     /// The token is invalid.
@@ -56,10 +53,8 @@ impl From<Unidentified> for Refusal {
 }
 
 impl Holders {
-    /// Returns the holders of a server that listens on `listen`. `published` has the keys at the configured URL.
-    ///
-    /// # Errors
-    /// One sentence for the user.
+    /// Returns the holders of a server that listens on `listen`. `published` has the keys at the configured URL. The error is one
+    /// sentence for the user.
     pub(super) fn new(
         access: &Access,
         listen: SocketAddr,
@@ -73,14 +68,10 @@ impl Holders {
         Ok(Self { tokens, signed, everybody: Arc::new(Holder::nobody(rights)) })
     }
 
-    /// Returns the holder of a request's token, if it presents no ticket.
-    ///
-    /// A server without tokens ignores any token: the same client then also works with a server on its developer's
-    /// machine. Schemes other than `Bearer` concern only the client and a proxy.
-    ///
-    /// # Errors
-    /// `Unauthorized` for an invalid token, even if the request needs none: a client that presents one expects it to be
-    /// valid. Answers with this code carry `WWW-Authenticate: Bearer` (RFC 9110 §11.6.1).
+    /// Returns the holder of a request's token, if it presents no ticket. A server without tokens ignores any token: the same
+    /// client then also works with a server on its developer's machine. Schemes other than `Bearer` concern only the client and a
+    /// proxy. Fails with `Unauthorized` for an invalid token, even if the request needs none: a client that presents one expects
+    /// it to be valid. Answers with this code carry `WWW-Authenticate: Bearer` (RFC 9110 §11.6.1).
     pub(crate) fn verify(
         &self,
         headers: &HeaderMap,
@@ -89,10 +80,7 @@ impl Holders {
         self.identify_by(headers, |signed, token| Self::signed_holder(signed, token, now))
     }
 
-    /// Returns the holder as [`Self::verify`], but does not verify an unknown signed token.
-    ///
-    /// # Errors
-    /// As [`Self::verify`], and `Unverified`.
+    /// Returns the holder as [`Self::verify`], but fails with `Unverified` for an unknown signed token.
     pub(crate) fn identify(
         &self,
         headers: &HeaderMap,
@@ -123,10 +111,7 @@ impl Holders {
         self.holder_by(presented, of_signed)
     }
 
-    /// Returns the holder of a token.
-    ///
-    /// # Errors
-    /// `Unauthorized`.
+    /// Returns the holder of a token. Fails with `Unauthorized`.
     pub(crate) fn holder(&self, presented: &[u8], now: Now) -> Result<Arc<Holder>, Unidentified> {
         self.holder_by(presented, |signed, token| Self::signed_holder(signed, token, now))
     }
@@ -166,12 +151,10 @@ impl Holders {
         })
     }
 
-    /// Returns the keys at a URL, if configured.
     pub(crate) fn published_keys(&self) -> Option<&Arc<PublishedKeys>> {
         self.signed.as_ref()?.published()
     }
 
-    /// Returns the holder of no token.
     pub(crate) fn everybody(&self) -> Arc<Holder> {
         Arc::clone(&self.everybody)
     }
@@ -202,10 +185,7 @@ impl Holders {
     }
 }
 
-/// Returns the tokens of a configuration.
-///
-/// # Errors
-/// One sentence for the user.
+/// Returns the tokens of a configuration. The error is one sentence for the user.
 fn tokens(access: &Access) -> Result<Vec<(Token, Arc<Holder>)>, String> {
     let mut tokens = Vec::new();
     let mut known: Vec<&NamedToken> = Vec::new();

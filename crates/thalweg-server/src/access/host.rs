@@ -1,10 +1,9 @@
 //! The server that a request is meant for.
 //!
-//! On loopback a server has only loopback's names and the allowed ones. Elsewhere the same holds if any names are
-//! allowed; otherwise it has all names. An attacker can make the name of a web page resolve to 127.0.0.1, or to an
-//! address behind a firewall (DNS rebinding). For the browser the page then has the same origin as the server, but
-//! `Host` still has the page's own name. The admin listener, which needs no token, therefore accepts no name that is
-//! not allowed.
+//! On loopback a server has only loopback's names and the allowed ones. Elsewhere the same holds if any names are allowed;
+//! otherwise it has all names. An attacker can make the name of a web page resolve to 127.0.0.1, or to an address behind a
+//! firewall (DNS rebinding). For the browser the page then has the same origin as the server, but `Host` still has the page's own
+//! name. The admin listener, which needs no token, therefore accepts no name that is not allowed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,11 +30,8 @@ pub(super) struct HostPort {
     pub(super) port: Option<u16>,
 }
 
-/// The server that a request is for.
 pub(super) enum RequestedHost {
-    /// This host.
     For(HostPort),
-    /// The name is malformed.
     Malformed,
     /// It has no name: an HTTP/1.0 client.
     Absent,
@@ -52,17 +48,13 @@ pub(super) enum OwnNames {
     All,
 }
 
-/// The names that a server accepts.
 pub(super) struct Hosts {
     own: OwnNames,
     allowed: Vec<Host>,
 }
 
 impl Hosts {
-    /// Returns the names of a server.
-    ///
-    /// # Errors
-    /// One sentence about the first name that is not a host.
+    /// Returns the names of a server. The error is one sentence about the first name that is not a host.
     pub(super) fn new(own: OwnNames, allowed: &[String]) -> Result<Self, String> {
         let read = |text: &String| match HostPort::parse(text) {
             Some(HostPort { host, port: None }) => Ok(host),
@@ -126,11 +118,9 @@ impl Host {
 }
 
 impl HostPort {
-    /// Returns the server that a request is for. The host in the URL (in the absolute form, and over HTTP/2) has
-    /// precedence over `Host` (RFC 9112 §3.2.2).
-    ///
-    /// # Errors
-    /// `BadParameter` if there are two `Host` headers, or none over HTTP/1.1 (RFC 9112 §3.2).
+    /// Returns the server that a request is for. The host in the URL (in the absolute form, and over HTTP/2) has precedence over
+    /// `Host` (RFC 9112 §3.2.2). Fails with `BadParameter` if there are two `Host` headers, or none over HTTP/1.1 (RFC 9112
+    /// §3.2).
     pub(super) fn from_request(request: &Parts) -> Result<RequestedHost, Refusal> {
         let mut hosts = request.headers.get_all(header::HOST).iter();
         let host = hosts.next();

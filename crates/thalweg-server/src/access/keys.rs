@@ -19,7 +19,6 @@ use crate::{
     refusal::Refusal,
 };
 
-/// The known keys at a URL.
 #[derive(Clone, Default)]
 pub(crate) struct KnownKeys {
     /// The newest readable ones.
@@ -32,17 +31,14 @@ pub(crate) struct KnownKeys {
     pub(crate) again_us: u64,
 }
 
-/// The keys at a URL.
 pub(crate) struct PublishedKeys {
     known: watch::Receiver<KnownKeys>,
     /// Requests an early read. One waiting request suffices.
     wanted: mpsc::Sender<()>,
-    /// Limits the waiting requests.
     waiting: Semaphore,
 }
 
 impl PublishedKeys {
-    /// Returns the keys, and the end for their reader.
     pub(crate) fn new() -> (Self, KeysEnd) {
         let (publish, known) = watch::channel(KnownKeys::default());
         let (wanted, asked) = mpsc::channel(1);
@@ -50,17 +46,13 @@ impl PublishedKeys {
         (Self { known, wanted, waiting }, KeysEnd { publish, asked })
     }
 
-    /// Returns the version, and the keys.
     pub(super) fn known(&self) -> (u64, Arc<Keys>) {
         let known = self.known.borrow();
         (known.version, Arc::clone(&known.keys))
     }
 
     /// Waits for another read of the URL, if it may be read now. A flood of unknown keys costs the URL one request per
-    /// [`KEYS_GAP`].
-    ///
-    /// # Errors
-    /// `Busy` if too many wait; `Unavailable` if no read ever succeeded.
+    /// [`KEYS_GAP`]. Fails with `Busy` if too many wait, and `Unavailable` if no read ever succeeded.
     pub(crate) async fn newer(&self, now_us: u64) -> Result<(), Refusal> {
         let (attempts, again_us) = {
             let known = self.known.borrow();

@@ -1,14 +1,13 @@
 //! The web pages that may use the server.
 //!
-//! A browser names the page in `Origin` with every request whose answer the page could read or that is not a `GET`:
-//! `fetch` to another origin, `EventSource`, WebSocket, every `POST`, also of forms. A page cannot forge it.
+//! A browser names the page in `Origin` with every request whose answer the page could read or that is not a `GET`: `fetch` to
+//! another origin, `EventSource`, WebSocket, every `POST`, also of forms. A page cannot forge it.
 //!
-//! A page's `GET`s whose answer it cannot read have no `Origin`: images, scripts, `fetch` in `no-cors` mode, frames,
-//! links. They could still open subscriptions, and with them topics, until a limit is reached. For these, browsers send
-//! `Sec-Fetch-Site` (W3C Fetch Metadata §2.3), at least to loopback and over TLS, which lets the server refuse requests
-//! from other origins. There are two exceptions: a link that somebody follows; and a frame, if any other origin is
-//! allowed at all, because a forever frame is one, and its Content-Security-Policy restricts framing. A `POST` without
-//! `Origin` should not exist, and is refused too.
+//! A page's `GET`s whose answer it cannot read have no `Origin`: images, scripts, `fetch` in `no-cors` mode, frames, links. They
+//! could still open subscriptions, and with them topics, until a limit is reached. For these, browsers send `Sec-Fetch-Site` (W3C
+//! Fetch Metadata §2.3), at least to loopback and over TLS, which lets the server refuse requests from other origins. There are
+//! two exceptions: a link that somebody follows; and a frame, if any other origin is allowed at all, because a forever frame is
+//! one, and its Content-Security-Policy restricts framing. A `POST` without `Origin` should not exist, and is refused too.
 
 use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
@@ -43,10 +42,7 @@ struct Origin {
 }
 
 impl Origins {
-    /// Parses the allowed origins.
-    ///
-    /// # Errors
-    /// One sentence about the first that is not an origin.
+    /// Parses the allowed origins. The error is one sentence about the first that is not an origin.
     pub(super) fn new(allowed: &[String]) -> Result<Self, String> {
         let mut origins = Self::default();
         for text in allowed {
@@ -132,10 +128,9 @@ impl Origin {
         Ok(Self { scheme, host, port })
     }
 
-    /// Returns whether it is the origin of the server that the request addresses by this name. A page that was loaded
-    /// without TLS may have been changed on the way: it never belongs to a server with TLS. A proxy that terminates TLS
-    /// may not report it; then the scheme only determines the default port. Other schemes than http and https never
-    /// match.
+    /// Returns whether it is the origin of the server that the request addresses by this name. A page that was loaded without TLS
+    /// may have been changed on the way: it never belongs to a server with TLS. A proxy that terminates TLS may not report it;
+    /// then the scheme only determines the default port. Other schemes than http and https never match.
     fn is_of(&self, own: &HostPort, is_https: bool) -> bool {
         let Some(default_port) = default_port(&self.scheme) else { return false };
         if is_https && self.scheme != "https" {

@@ -11,12 +11,10 @@ use thalweg_token::{Expectations, Keys, TokenError, verify};
 use super::{Holder, keys::PublishedKeys};
 use crate::{clock::Now, config::SEEN_TOKENS_MAX};
 
-/// Verifies tokens.
 pub(super) struct SignedTokens {
     expected: Expectations,
     /// The keys of the configuration.
     own: Keys,
-    /// The keys at a URL.
     published: Option<Arc<PublishedKeys>>,
     seen: Mutex<Seen>,
 }
@@ -41,10 +39,8 @@ impl SignedTokens {
         Self { expected, own, published, seen: Mutex::default() }
     }
 
-    /// Returns the holder of a token.
-    ///
-    /// # Errors
-    /// The reason for the rejection. `UnknownKey` may change after another read of [`Self::published`].
+    /// Returns the holder of a token, or the reason for its rejection. `UnknownKey` may change after another read of
+    /// [`Self::published`].
     pub(super) fn holder(&self, token: &[u8], now: Now) -> Result<Arc<Holder>, TokenError> {
         if let Some(verified) = self.verified(token, now) {
             return verified;
@@ -65,10 +61,7 @@ impl SignedTokens {
         Ok(holder)
     }
 
-    /// Returns the holder of a token that was verified before.
-    ///
-    /// # Errors
-    /// When it has expired.
+    /// Returns the holder of a token that was verified before. Fails when it has expired.
     pub(super) fn verified(
         &self,
         token: &[u8],
@@ -79,7 +72,6 @@ impl SignedTokens {
         Some(if holder.is_over(now.us) { Err(TokenError::Expired) } else { Ok(holder) })
     }
 
-    /// Returns the keys at the URL, if configured.
     pub(super) fn published(&self) -> Option<&Arc<PublishedKeys>> {
         self.published.as_ref()
     }

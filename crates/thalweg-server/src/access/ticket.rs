@@ -17,7 +17,6 @@ use crate::{
 /// The expiry or issue of a ticket, in µs of the server's clock.
 type TimeUs = u64;
 
-/// The least time between two sweeps.
 const SWEEP_US: TimeUs = 1_000_000;
 
 /// Lifetime of a ticket, in seconds: a page uses it at once.
@@ -44,22 +43,18 @@ impl Ticket {
     }
 }
 
-/// The tickets that this server keeps. Their hash has random keys: the time of a lookup reveals nothing about existing
-/// ones.
+/// The tickets that this server keeps. Their hash has random keys: the time of a lookup reveals nothing about existing ones.
 #[derive(Debug, Default)]
 pub(crate) struct Tickets {
     unused: HashMap<Ticket, (Arc<Holder>, TimeUs)>,
     /// Tickets by identity, sorted by expiry: the first is the oldest.
     by_end: HashMap<Identity, BTreeSet<(TimeUs, Ticket)>>,
-    /// The time of the last sweep of expired tickets.
     swept_us: TimeUs,
 }
 
 impl Tickets {
-    /// Keeps a new ticket. Returns whether this voided the holder's oldest one because of too many.
-    ///
-    /// # Errors
-    /// `Busy`, when all holders together have too many.
+    /// Keeps a new ticket. Returns whether this voided the holder's oldest one because of too many. Fails with `Busy`, when all
+    /// holders together have too many.
     pub(crate) fn keep(
         &mut self,
         ticket: Ticket,
@@ -98,7 +93,6 @@ impl Tickets {
         Ok(oldest.is_some())
     }
 
-    /// Redeems a ticket. Returns its holder, if the ticket is valid.
     pub(crate) fn redeem(&mut self, ticket: Ticket, now_us: u64) -> Option<Arc<Holder>> {
         let (holder, end_us) = self.unused.remove(&ticket)?;
         if let Entry::Occupied(mut by_end) = self.by_end.entry(holder.identity) {
@@ -116,7 +110,6 @@ impl Tickets {
 pub(crate) struct IssueRates {
     /// The issue times of possibly unused tickets, the oldest first.
     issued: HashMap<Identity, VecDeque<TimeUs>>,
-    /// The time of the last sweep.
     swept_us: TimeUs,
 }
 

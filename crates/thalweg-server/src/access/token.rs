@@ -15,10 +15,7 @@ pub(super) struct Token {
 }
 
 impl Token {
-    /// Returns a token.
-    ///
-    /// # Errors
-    /// When the token is empty, too long, or not allowed in a header.
+    /// Returns a token. Fails when it is empty, too long, or not allowed in a header.
     pub(super) fn new(secret: &Secret) -> Result<Self, String> {
         let bytes = secret.as_bytes();
         if bytes.is_empty() {
@@ -31,7 +28,6 @@ impl Token {
         Self::padded(bytes).ok_or_else(too_long)
     }
 
-    /// Returns whether the presented token is this one.
     pub(super) fn is(&self, presented: &[u8]) -> bool {
         let Some(presented) = Self::padded(presented) else { return false };
         let same = self.padded.ct_eq(&presented.padded) & self.length.ct_eq(&presented.length);

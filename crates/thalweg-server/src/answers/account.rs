@@ -8,7 +8,6 @@ use std::sync::{
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-/// The owner of a connection with answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccountOwner {
     /// HTTP: its task closes the connection.
@@ -37,7 +36,6 @@ impl Count {
     }
 }
 
-/// One connection's unread answers.
 #[derive(Debug)]
 pub(crate) struct AnswerAccount {
     pub(crate) owner: AccountOwner,
@@ -78,7 +76,6 @@ impl AnswerAccount {
         }
     }
 
-    /// Waits until the connection must close.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }

@@ -49,10 +49,7 @@ impl BrokerService {
         })
     }
 
-    /// Runs until no more stores can come and all are answered.
-    ///
-    /// # Errors
-    /// When the broker fails permanently.
+    /// Runs until no more stores can come and all are answered. Fails when the broker fails permanently.
     pub(crate) fn run(self, inbox: Inbox, shards: Shards) -> io::Result<()> {
         (self.run)(inbox, shards)
     }

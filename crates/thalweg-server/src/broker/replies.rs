@@ -1,9 +1,8 @@
-//! Destinations of the answers to stores and reads. Every request gets an answer: a reply that is dropped, because the
-//! broker's task has panicked or the broker ends, answers "unknown". A shard that waited for an answer that never comes
-//! would never end.
+//! Destinations of the answers to stores and reads. Every request gets an answer: a reply that is dropped, because the broker's
+//! task has panicked or the broker ends, answers "unknown". A shard that waited for an answer that never comes would never end.
 //!
-//! Answers have their own queue. It is unbounded, because the number of requests bounds it, and therefore sending never
-//! waits: a drop cannot.
+//! Answers have their own queue. It is unbounded, because the number of requests bounds it, and therefore sending never waits: a
+//! drop cannot.
 
 use thalweg_broker::{AppendError, ReadPage, Stored, TicketError, Unreadable};
 use thalweg_wire::Topic;
@@ -25,12 +24,10 @@ struct Publisher {
 }
 
 impl StoreReply {
-    /// Returns the reply to a shard about its message with this number.
     pub(crate) fn new(topic: Topic, number: u64, shard: mpsc::UnboundedSender<FromBroker>) -> Self {
         Self(Some(Publisher { topic, number, shard }))
     }
 
-    /// Sends the answer.
     pub(crate) fn send(mut self, result: Result<Stored, AppendError>) {
         self.answer(result);
     }
@@ -53,7 +50,6 @@ impl Drop for StoreReply {
 #[derive(Debug)]
 pub(crate) struct ReadReply(Option<Reader>);
 
-/// The reader.
 #[derive(Debug)]
 pub(crate) enum Reader {
     /// The subscribers of a topic on a shard.
@@ -63,12 +59,10 @@ pub(crate) enum Reader {
 }
 
 impl ReadReply {
-    /// Returns the reply to a reader.
     pub(crate) fn new(reader: Reader) -> Self {
         Self(Some(reader))
     }
 
-    /// Sends the answer.
     pub(crate) fn send(mut self, result: Result<ReadPage, Unreadable>) {
         self.answer(result);
     }
@@ -92,8 +86,7 @@ impl Drop for ReadReply {
     }
 }
 
-/// The destination of the answer to a [`TicketRequest`](super::TicketRequest). Dropping it means
-/// [`TicketError::Unknown`].
+/// The destination of the answer to a [`TicketRequest`](super::TicketRequest). Dropping it means [`TicketError::Unknown`].
 #[derive(Debug)]
 pub(crate) struct TicketReply<T> {
     answer: oneshot::Sender<Result<T, TicketError>>,
@@ -115,7 +108,6 @@ impl<T> TicketReply<T> {
         !self.answer.is_closed()
     }
 
-    /// Sends the answer.
     pub(crate) fn send(self, result: Result<T, TicketError>) {
         // The requester may be gone.
         let _ = self.answer.send(result);

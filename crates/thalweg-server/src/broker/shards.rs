@@ -134,13 +134,11 @@ impl Default for ReadTopics {
 }
 
 impl ReadTopics {
-    /// Adds a read topic.
     pub(crate) fn insert(&self, topic: &Topic) {
         let (word, bit) = place_of(hash_of(topic));
         self.0[word].fetch_or(bit, Relaxed);
     }
 
-    /// Replaces all read topics by those with these hashes.
     pub(crate) fn replace(&self, hashes: impl Iterator<Item = u64>) {
         let mut words = vec![0; self.0.len()];
         for (word, bit) in hashes.map(place_of) {

@@ -4,17 +4,14 @@ use thalweg_wire::limits::{COMMAND_ROOM_BYTES, EVENT_BYTES, SUBSCRIPTIONS};
 
 use super::{Rate, Rates};
 
-/// Longer words get no "did you mean". No known name is longer, and comparing long words costs
-/// time before the client is known.
+/// Longer words get no "did you mean". No known name is longer, and comparing long words costs time before the client is known.
 pub(crate) const SUGGESTED_BYTES_MAX: usize = 32;
 
-/// The most bytes of a run's file. It is read while the client reads. The lab's reports have a
-/// tenth of this.
+/// The most bytes of a run's file. It is read while the client reads. The lab's reports have a tenth of this.
 pub(crate) const RUN_FILE_BYTES: u64 = 32 << 20;
 
-/// The share of the pending bytes that a client must read within `write_timeout`: a quarter. Without
-/// this a client that reads a few bytes now and then could keep an answer, or a frame, for any
-/// time. For an answer of 4 MiB it is 35 kB a second with the default.
+/// A client must read this part of its pending bytes within `write_timeout`: a few bytes now and then must not keep an answer, or
+/// a frame, for any time. For an answer of 4 MiB it is 35 kB a second with the default.
 const MIN_READ_DIVISOR: usize = 4;
 
 /// Whether `taken` is at least this share of `owed`, in bytes.
@@ -25,37 +22,30 @@ pub(crate) fn has_read_enough(taken: usize, owed: usize) -> bool {
 /// A head over HTTP/2 may have `head_bytes` divided by this.
 pub(crate) const H2_HEAD_PART: usize = 4;
 
-/// The connection window of HTTP/2 (RFC 9113 §5.2): bytes that a client may send ahead on all
-/// streams of a connection. Four times the stream's.
+/// The connection window of HTTP/2 (RFC 9113 §5.2): bytes that a client may send ahead on all streams together.
 pub(crate) const H2_CONNECTION_WINDOW_BYTES: u32 = 4 * H2_STREAM_WINDOW_BYTES;
 
-/// The window of one of its streams: bytes of a body that a client may send before they are
-/// read. A largest event takes eight windows. With a round trip of 50 ms that is 2.5 MB a
-/// second.
+/// The window of one of its streams: bytes of a body that a client may send before they are read. A largest event takes eight
+/// windows. With a round trip of 50 ms that is 2.5 MB a second.
 pub(crate) const H2_STREAM_WINDOW_BYTES: u32 = 128 << 10;
 
-/// The least time between two sends of a topic to Chromium over HTTP/2, in µs. A stream that gets something every
-/// millisecond is held back by Chromium until 64 KiB of it are there: what came last is waited for as
-/// long as more comes, a millisecond each time (`SpdyHttpStream`, `kBufferTimeMs`; `lab/runs` has
-/// `h2-pace`).
+/// The least time between two sends of a topic to Chromium over HTTP/2, in µs. Chromium holds a stream back, up to 64 KiB of it,
+/// while more comes within a millisecond (`SpdyHttpStream`, `kBufferTimeMs`; `lab/runs` has `h2-pace`).
 pub(crate) const H2_INTERVAL_US: u64 = 2_000;
 
 /// The shortest time after which an EventSource reconnects, in ms: a server that restarts is back by then.
 pub(crate) const SSE_RETRY_MS_MIN: u64 = 1_000;
 
-/// The spread of these times, in ms. Each connection has its own time, so that the clients of a server that was cut
-/// off reconnect over a second.
+/// The spread of these times, in ms: the clients of a server that was cut off reconnect over a second.
 pub(crate) const SSE_RETRY_SPREAD_MS: u64 = 1_000;
 
 /// The most runs that are listed, the newest ones: a page shows no more.
 pub(crate) const RUNS_LISTED: usize = 1_000;
 
-/// The most entries of the folder of runs that are read for the list: each means reading a
-/// file.
+/// The most entries of the folder of runs that are read for the list: each means reading a file.
 pub(crate) const RUNS_LOOKED_AT: usize = 10_000;
 
-/// CPU time that a shard may take in one turn to find out how versions differ from those before, in µs. Those
-/// for which that is not enough go out whole. A document of 165 kB takes half a millisecond.
+/// CPU time for patches in a turn of a shard, in µs. Further versions go out whole. A document of 165 kB takes half a ms.
 pub(crate) const PATCH_US_MAX: u64 = 4_000;
 
 /// Demands of shards that wait for the fetcher: above this they wait on their shard.
@@ -70,8 +60,7 @@ pub(crate) const STORES_MAX: usize = 1024;
 /// Records and restarts that brokers deliver and a shard has not taken. Above this the brokers wait.
 pub(crate) const FROM_BROKER_MAX: usize = 256;
 
-/// Backfill pages that a shard reads from each broker at a time for its subscribers, and as many for
-/// queries; others wait.
+/// Backfill pages that a shard reads from each broker at a time for its subscribers, and as many for queries; others wait.
 pub(crate) const READS_PER_SHARD: usize = 4;
 
 /// Offsets of one topic that readers wait for at a time. Above this they share them.
@@ -86,19 +75,16 @@ pub(crate) const STORES_IN_FLIGHT_MAX: usize = 4096;
 /// Pages that a broker is reading at a time, of all topics: each is up to a megabyte on its way here.
 pub(crate) const READS_IN_FLIGHT_MAX: usize = 16;
 
-/// Memory of a shard's backfilled pages, in bytes. Above this the shard drops the oldest pages, and reads
-/// them again for subscribers that still need them.
+/// Memory of a shard's backfilled pages, in bytes. Above this the shard drops the oldest, and reads them again if needed.
 pub(crate) const BACKFILL_BYTES_MAX: usize = 64 << 20;
 
-/// The shortest pause of a topic that is written to its stream, in ms, and the least time between two such messages of
-/// one topic: clients choose how long queries wait.
+/// The shortest pause written to a stream, and the least time between two of a topic, in ms: clients choose the wait of queries.
 pub(crate) const PAUSE_MS_MIN: u64 = 200;
 
 /// The time that all queries of a shard may take in a turn, in µs, before other work gets its turn.
 pub(crate) const QUERIES_US: u64 = 2_000;
 
-/// The part of [`QUERIES_US`] in which groups of ended queries are dropped, in µs. Running queries have the rest, and
-/// make fewer groups meanwhile.
+/// The part of [`QUERIES_US`] in which groups of ended queries are dropped, in µs. Running queries have the rest, and make fewer.
 pub(crate) const QUERY_DROPS_US: u64 = QUERIES_US / 2;
 
 /// The least time of a query's turn, in µs: beginning a turn has a cost that does not depend on its length.
@@ -114,16 +100,13 @@ pub(crate) const QUERY_EVENT_STEPS: u64 = 50;
 /// query after the other waits, and other clients do not. The longest query takes some milliseconds.
 pub(crate) const PLANNING_PART: u64 = 4;
 
-/// The time of planning that a shard may spend at once after a pause, in µs: a page with twenty queries waits for none
-/// of them.
+/// The time of planning that a shard may spend at once after a pause, in µs: a page with twenty queries waits for none of them.
 pub(crate) const PLANNING_BURST_US: u64 = 50_000;
 
-/// The time of planning without a turn of the shard in between, in µs: a short query, which takes a tenth of this, is
-/// planned in the turn in which it comes.
+/// The time of planning between two turns, in µs: a short query, a tenth of this, is planned in the turn in which it comes.
 pub(crate) const PLANNING_UNBROKEN_US: u64 = 1_000;
 
-/// Queries of clients that wait on a shard to be parsed or planned, each with some kilobytes: many clients may reconnect
-/// at once. Above this they are refused (`busy`).
+/// Queries that wait for planning on a shard, some kB each: many clients may reconnect at once. Others are refused (`busy`).
 pub(crate) const PLANNINGS_WAITING_MAX: usize = 1_024;
 
 /// Such queries of clients of one address. The limit leaves room for other clients. Loopback is not counted.
@@ -135,27 +118,22 @@ pub(crate) const QUERY_BYTES: usize = 1 << 19;
 /// The memory that a query may take before its address's account is asked for room, in bytes.
 pub(crate) const QUERY_GRAIN_BYTES: usize = 32 << 10;
 
-/// The most offsets that a query goes back in a stream when it begins: 262,144 messages. Windows that began before are
-/// omitted.
+/// The most offsets that a query goes back in a stream when it begins: 262,144 messages. Windows that began before are omitted.
 pub(crate) const REPLAY_OFFSETS_MAX: u64 = 1 << 26;
 
-/// Bytes of events on a shard that wait to be stored. Above this publishes are refused (`busy`):
-/// without a leader nothing is stored for seconds.
+/// Bytes of a shard's events that wait to be stored. Others are refused (`busy`): without a leader storing takes seconds.
 pub(crate) const UNSTORED_BYTES_MAX: usize = 64 << 20;
 
-/// Topics that are remembered because their upstream does not have them. Above this the oldest is
-/// forgotten, and asked for again.
+/// Topics that are remembered because their upstream does not have them. Above this the oldest is forgotten, and asked for again.
 pub(crate) const GONE_MAX: usize = 10_000;
 
-/// Signed tokens that are remembered: each takes about as much memory as its text. Above this those
-/// that were not seen for longest are verified again.
+/// Remembered signed tokens, each as large as its text. Above this those that were not seen for longest are verified again.
 pub(crate) const SEEN_TOKENS_MAX: usize = 20_000;
 
 /// An invalid token counts as this many verifications of its address, besides its own.
 pub(crate) const WRONG_TOKEN_REQUESTS: u64 = 100;
 
-/// The least time between two requests for the keys of signed tokens, however many tokens name keys
-/// that nobody knows.
+/// The least time between two requests for the keys of signed tokens, however many tokens name keys that nobody knows.
 pub(crate) const KEYS_GAP: Duration = Duration::from_secs(10);
 
 /// The timeout of a request for the keys of signed tokens.
@@ -173,8 +151,7 @@ pub(crate) const KEYS_BYTES_MAX: usize = 256 << 10;
 /// Keys of a set that are not used, and are named in the log with the reason.
 pub(crate) const KEYS_NAMED_MAX: usize = 8;
 
-/// Subjects, and as many addresses, whose rates are counted. Above this others are not counted: their
-/// number must neither take memory nor keep honest ones out.
+/// Subjects, and as many addresses, with counted rates. Others are not counted: they must not take memory or lock out others.
 pub(crate) const RATED_MAX: usize = 200_000;
 
 /// The most bytes of an administrator's request body.
@@ -193,9 +170,8 @@ pub(crate) const UPSTREAM_IDLE: Duration = Duration::from_secs(30);
 /// in all indexes. A test measures it: 1,012 to 1,047, because the allocator rounds up.
 pub const EMPTY_TOPIC_BYTES: usize = 1_100;
 
-/// Bytes of a body that are read and thrown away when its request is answered without it: curl
-/// 7.88 loses an answer over HTTP/2 that comes before it has sent the body. A request whose
-/// body is known to be larger is answered at once.
+/// Bytes of a body that are read and thrown away when its request is answered without it: curl 7.88 loses an answer over HTTP/2
+/// that comes before it has sent the body. A request whose body is known to be larger is answered at once.
 pub(crate) const DISCARDED_BODY_BYTES: usize = 64 << 10;
 
 /// The time to discard a body of known length: its sender is about to send it.
@@ -204,52 +180,43 @@ pub(crate) const DISCARDED_BODY_WAIT: Duration = Duration::from_secs(2);
 /// The time to discard a body of unknown length: it may belong to a publisher that has no event to publish now.
 pub(crate) const DISCARDED_STREAM_WAIT: Duration = Duration::from_millis(200);
 
-/// Requests on each shard whose bodies are read and thrown away at a time. Each holds its
-/// answer until then. Above this limit requests are answered at once.
+/// Bodies that a shard discards at a time. Each holds its answer until then. Above this, requests are answered at once.
 pub(crate) const DISCARDED_BODIES: usize = 256;
 
 /// Largest message that is sent back on `echo_path`: the conformance cases send this much.
 pub(crate) const ECHO_BYTES: usize = 16 << 20;
 
-/// A body of at most this many bytes is read however much memory all bodies hold. If all places
-/// for requests have such a body, together they use a quarter of the limit. Most events are
-/// smaller.
+/// A body of at most this many bytes is read however much memory all bodies hold. If all places for requests have such a body,
+/// together they use a quarter of the limit. Most events are smaller.
 pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
 
-/// Bytes of lines that have arrived and are appended together. Above this they are appended before more of
-/// their body is read: about what one read of a socket gives.
+/// Bytes of lines that are gathered before they are appended: about what one read of a socket gives.
 pub(crate) const GATHERED_BYTES: usize = 64 << 10;
 
-/// Polls of a connection of HTTP/1.1, one after the other, to read chunks that have arrived. Above this other
-/// connections get their turn. Each takes less than a microsecond beside the chunk itself; a read of 64 KiB has
-/// no more chunks than this if they are of 60 bytes.
+/// Polls of a connection of HTTP/1.1 in a row, to read chunks that have arrived, before other connections get their turn. Each
+/// takes less than a microsecond beside the chunk itself; a read of 64 KiB has this many chunks of 60 bytes.
 pub(crate) const REPOLLS_MAX: u32 = 1024;
 
-/// The time between two connections of a shard that are told to reconnect, in µs, if there is enough time for all:
-/// they reconnect at a rate that other servers bear.
+/// The time between two connections that a shard tells to reconnect, in µs, if time allows: other servers bear this rate.
 pub(crate) const RECONNECT_SPACING_US: u64 = 2_000;
 
-/// The time without data from its streams, in µs, after which a server tells subscribers to reconnect: most outages are
-/// shorter.
+/// The time without data from its streams, in µs, after which a server tells subscribers to reconnect: most outages are shorter.
 pub(crate) const CUT_OFF_AFTER_US: u64 = 5_000_000;
 
 /// The time within which these subscribers are told to reconnect, in µs.
 pub(crate) const CUT_OFF_SPREAD_US: u64 = 5_000_000;
 
-/// Bytes of events that were appended and for which a shard's loop takes its turn at once: a batch of this size is
-/// worth its sends.
+/// A shard's loop takes its turn at once after this many appended bytes: a batch of this size is worth its sends.
 pub(crate) const SETTLED_BYTES: usize = GATHERED_BYTES;
 
-/// Rounds in which a shard's loop lets whatever is ready run before its turn, because events are still coming
-/// in. One round takes up to sixteen pipelined requests of each connection.
+/// Rounds in which ready tasks run before a turn, while events come in. Each takes up to 16 pipelined requests of a connection.
 pub(crate) const SETTLING_ROUNDS_MAX: u32 = 16;
 
 /// Time after which such a round is the last one: as long as a slice of a walk. With more to read than this,
 /// waiting for the rest would delay subscribers more than it saves sends.
 pub(crate) const SETTLING_TIME: Duration = Duration::from_millis(1);
 
-/// Connections at a time that are sent the reason why they are not served. Above this limit
-/// they are just closed.
+/// Connections at a time that are sent the reason why they are not served. Above this limit they are just closed.
 pub(crate) const REJECTIONS_MAX: usize = 64;
 
 /// The time that a rejected connection may take to show its protocol, and to read the reason.
@@ -264,10 +231,8 @@ pub(crate) fn share_of_requests(places: usize) -> usize {
     (places / 2).max(1)
 }
 
-/// Unused tickets of one identity: a megabyte, and more clients than connect within a ticket's
-/// life. Above this the oldest becomes void; where the broker keeps them, no more are issued
-/// (`busy`). Each identity has its own limit, or subscribers
-/// could use up all that publishers need.
+/// Unused tickets of one identity: a megabyte, and more clients than connect within a ticket's life. Above this the oldest
+/// becomes void, or, if the broker keeps them, no more are issued (`busy`). Subscribers cannot use up those that publishers need.
 pub(crate) const TICKETS_MAX: usize = 10_000;
 
 /// Unused tickets of one subject, which opens tabs. Each is valid for half a minute.
@@ -276,32 +241,27 @@ pub(crate) const SUBJECT_TICKETS_MAX: usize = 100;
 /// Unused tickets in all: above this none is issued (`busy`).
 pub(crate) const ALL_TICKETS_MAX: usize = 100_000;
 
-/// Tickets at a time that the broker is asked to keep, and as many that it is asked to redeem. Others
-/// wait. Anybody may present what looks like a ticket, and each costs the broker a request. An answer
-/// takes about a millisecond, so these are tens of thousands in a second.
+/// Tickets at a time that the broker is asked to keep, and as many to redeem; others wait. Anybody may present what looks like a
+/// ticket, which costs the broker a request. At a millisecond each, these are tens of thousands in a second.
 pub(crate) const TICKETS_UNDER_WAY_MAX: usize = 64;
 
-/// Requests of each kind that wait for the broker: many clients may reconnect at the same moment. Above this they are
-/// refused (`busy`).
+/// Requests of each kind that wait for the broker: many clients may reconnect at once. Others are refused (`busy`).
 pub(crate) const TICKETS_WAITING_MAX: usize = 1024;
 
 /// The time that such a request waits for its turn and for the broker's answer: longer than the broker itself tries.
 pub(crate) const TICKET_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a client may take from the negotiation of a connection to its first request, in µs: official clients
-/// connect at once. A negotiation itself takes no memory: what it returns is signed.
+/// The longest time from a negotiation to its first request, in µs: official clients connect at once.
 pub(crate) const NEGOTIATION_LIFE_US: u64 = 30_000_000;
 
-/// Sessions that have ended, and whose negotiation could still open another: six megabytes. Above this the oldest are
-/// forgotten.
+/// Sessions that have ended, and whose negotiation could still open another: six megabytes. Above this the oldest are forgotten.
 pub(crate) const ENDED_SESSIONS_MAX: usize = 50_000;
 
 /// Connections of SignalR get a heartbeat after this time without data, or earlier. Their clients wait twice as long.
 pub(crate) const SIGNALR_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A connection of SignalR whose client sends nothing for this time is closed (close 4007), in µs: official clients
-/// send a ping every 15 s. A polled connection without a poll is one of these. Until then it has a permit of
-/// `connections`, its control messages, and the records of one request.
+/// A connection of SignalR whose client sends nothing for this time, in µs, is closed (close 4007): official clients send a ping
+/// every 15 s. A polled one without a poll is one of these. It holds a permit, control messages and the records of one request.
 pub(crate) const SIGNALR_TIMEOUT_US: u64 = 30_000_000;
 
 /// How long a poll of SignalR waits for messages: less than the 30 s after which proxies time out.
@@ -310,73 +270,55 @@ pub(crate) const SIGNALR_POLL_WAIT: Duration = Duration::from_secs(25);
 /// How long a poll of SignalR with a number takes at least: its client's next number, a time in ms, then differs.
 pub(crate) const SIGNALR_POLL_LEAST: Duration = Duration::from_millis(1);
 
-/// Publishes of one WebSocket that wait for other shards: enough that it need not wait for each
-/// one. Above this its next commands wait unread.
+/// Publishes of one WebSocket that wait for other shards, so that it need not await each. Above this its commands wait unread.
 pub(crate) const UNANSWERED_MAX: u32 = 128;
 
-/// Bytes of events in the answer to one read of a history, about: one more batch may be in it.
-/// The client reads on from its end.
+/// Bytes of events in the answer to one read of a history, about: one more batch may be in it. The client reads on from its end.
 pub(crate) const HISTORY_PAGE_BYTES: usize = 4 << 20;
 
-/// Memory of an answer that is read while its client reads: the bytes that HTTP/1.1 buffers.
-/// Over HTTP/2 it is less.
+/// Memory of an answer that is read while its client reads: the bytes that HTTP/1.1 buffers. Over HTTP/2 it is less.
 const HISTORY_QUERY_BYTES: usize = 64 << 10;
 
-/// How long a client may read nothing of a history before another one that waits gets its
-/// place.
+/// How long a client may read nothing of a history before another one that waits gets its place.
 pub(crate) const IDLE_HISTORY_QUERY: Duration = Duration::from_secs(1);
 
-/// Bytes read from one socket at a time, into memory that all sockets of a shard share. No
-/// socket has more bytes than this that are read and not processed.
+/// Bytes read from one socket at a time, into memory that a shard's sockets share. No socket has more that are unprocessed.
 pub(crate) const SOCKET_READ_BYTES: usize = 64 << 10;
 
-/// All limits of what peers may use. A request above a limit is refused with a code of
-/// `docs/reference/errors.md`, and counted in `/metrics` under this code.
+/// Limits of what peers may use. A refusal has a code of `docs/reference/errors.md`, and counts in `/metrics` under it.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// All connections, and subscribers and publishers of lines that share one over HTTP/2
-    /// (`too_many_connections`): each costs a descriptor or a stream, and about a kilobyte, a
-    /// publisher a few. The descriptors that the system grants may be fewer.
+    /// All connections, and subscribers and publishers of lines that share one over HTTP/2 (`too_many_connections`): each costs a
+    /// descriptor or a stream, and about a kilobyte, a publisher a few. The descriptors that the system grants may be fewer.
     pub connections: usize,
-    /// Connections, and requests and subscriptions through trusted proxies, of one
-    /// address (`too_many_from_address`); of IPv6, of one /64. Loopback is not counted.
-    /// Without it a tenth of all connections, and at least 100, so that no single address takes
-    /// every place, and clients that share an address (an office, a mobile network) have
-    /// enough.
+    /// Connections, and requests and subscriptions through trusted proxies, of one address (`too_many_from_address`); of IPv6, of
+    /// one /64. Loopback is not counted. Without it a tenth of all connections, and at least 100, so that no single address takes
+    /// every place, and clients that share an address (an office, a mobile network) have enough.
     pub connections_per_address: Option<usize>,
-    /// Bytes of a request's head (`head_too_large`): cookies and tokens fit, and an unfinished
-    /// request may hold this much. Over HTTP/2 a quarter, unpacked (RFC 9113 §6.5.2): each
-    /// stream may have one, and a few compressed bytes make a large one.
+    /// Bytes of a request's head (`head_too_large`): cookies and tokens fit, and an unfinished request may hold this much. Over
+    /// HTTP/2 a quarter, unpacked (RFC 9113 §6.5.2): each stream may have one, and a few compressed bytes make a large one.
     pub head_bytes: usize,
-    /// Time for a request's head to arrive (`slow_request`), for a TLS handshake,
-    /// and for HTTP/2's preface: a slower peer is not a usual client.
+    /// Time for a request's head (`slow_request`), a TLS handshake, and HTTP/2's preface: a slower peer is not a usual client.
     pub header_timeout: Duration,
-    /// Time that a connection of HTTP/1.1 is kept between two requests, and one of HTTP/2 without a
-    /// stream. It is longer than the 60 s for which balancers keep theirs: the end that keeps a
-    /// connection for less may end it while the other sends a request on it, and loses the request.
+    /// Time that a connection of HTTP/1.1 is kept between two requests, and one of HTTP/2 without a stream: longer than the 60 s
+    /// of balancers, because the end that keeps it for less may end it while the other sends a request, which is lost.
     pub keep_alive: Duration,
-    /// Time for a body of one event, for one line of a body of lines, and for a WebSocket
-    /// message, from its first byte (`slow_request`, close 1008): enough for a largest event
-    /// over a slow line.
+    /// Time for a body of one event, for one line of a body of lines, and for a WebSocket message, from its first byte
+    /// (`slow_request`, close 1008): enough for a largest event over a slow line.
     pub body_timeout: Duration,
-    /// Bytes of an event as published (`event_too_large`, close 1009): an event that is begun
-    /// must be received completely.
+    /// Bytes of an event as published (`event_too_large`, close 1009): an event that is begun must be received completely.
     pub event_bytes: usize,
-    /// Topics at a time that have events or sources, on their owner shard
-    /// (`too_many_topics`). Another shard with subscribers to one has a copy of it. Each,
-    /// and each of those below, costs at most [`EMPTY_TOPIC_BYTES`] besides its history.
+    /// Topics at a time that have events or sources, on their owner shard (`too_many_topics`). Another shard with subscribers to
+    /// one has a copy of it. Each, and each of those below, costs at most [`EMPTY_TOPIC_BYTES`] besides its history.
     pub topics: usize,
-    /// Topics at a time that have only subscribers, on each shard (`too_many_topics`, close
-    /// 1013): a separate limit of the same size, so that subscribers cannot prevent publishing
-    /// to a new topic. A topic with events counts among the others until its events are gone.
+    /// Topics at a time that have only subscribers, on each shard (`too_many_topics`, close 1013): a separate limit, so that
+    /// subscribers cannot prevent publishing to a new topic. A topic with events counts in `topics` until they are gone.
     pub subscribed_topics: usize,
-    /// How many of them clients of one address may create (`too_many_topics`); of IPv6, of one
-    /// /64. Loopback is not counted. A hundredth, which is a megabyte. An office with as many
-    /// users who each wait for events of their own is rare.
+    /// How many of them clients of one address may create (`too_many_topics`); of IPv6, of one /64. Loopback is not counted. A
+    /// hundredth, which is a megabyte. An office with as many users who each wait for events of their own is rare.
     pub subscribed_topics_per_address: usize,
     /// Topics of upstreams that clients of one address may request per second and that their shard does not have yet
-    /// (`too_many_from_address`): each may cause a fetch, of any key that a client invents.
-    /// Loopback is not counted.
+    /// (`too_many_from_address`): each may cause a fetch, of any key that a client invents. Loopback is not counted.
     pub new_fetched_per_address: usize,
     /// Queries of clients that run at a time, until a second or two after their last reader has gone
     /// (`too_many_queries`): each reads all events of a topic, about a quarter of a microsecond for each. As many others are
@@ -384,9 +326,8 @@ pub struct Limits {
     pub queries: usize,
     /// Queries that clients of one address run at a time. Loopback is not counted.
     pub queries_per_address: usize,
-    /// Memory of all queries of one address's clients: their plans, their groups, and unsealed rows. A query that
-    /// would exceed it ends (`query_memory`). Queries that are only remembered are forgotten first. Clients on
-    /// loopback share one address, and so do all clients behind an untrusted proxy. The default is enough for two
+    /// Memory of the queries of one address: plans, groups and unsealed rows. A query that would exceed it ends (`query_memory`);
+    /// remembered ones are forgotten first. Loopback is one address, and so is an untrusted proxy. The default is enough for two
     /// queries with the most groups, or for a hundred with some hundred groups.
     pub query_bytes_per_address: usize,
     /// Fetches at a time, from all upstreams.
@@ -394,83 +335,66 @@ pub struct Limits {
     /// Rates of one connection whose client counts for its address or has a signed token. Like the two below, they
     /// are more than any honest client takes. Tokens of the configuration are not counted.
     pub rates_of_connection: Rates,
-    /// Rates of all connections and requests of one subject of signed tokens. A page that polls a fast topic makes
-    /// hundreds of requests per second.
+    /// Rates of one subject of signed tokens. A page that polls a fast topic makes hundreds of requests per second.
     pub rates_of_subject: Rates,
     /// Rates of one address; of IPv6, of one /64. Loopback is not counted.
     pub rates_of_address: Rates,
     /// Subscriptions of one connection (`too_many_topics`): one visit checks all of them.
     pub subscriptions: usize,
-    /// Memory of all topics' histories, divided among the shards. Above this a topic that grows
-    /// loses its oldest batches before it reaches its own bounds. When only its newest batch is
-    /// left, the other topics lose batches in turn.
+    /// Memory of all topics' histories, divided among the shards. Above this a topic that grows loses its oldest batches before
+    /// it reaches its own bounds. When only its newest batch is left, the other topics lose batches in turn.
     pub history_bytes: usize,
-    /// Requests whose bodies are being read (`busy`): each may hold a largest event.
-    /// If publishing needs a token, all these places are for publishers, and clients without
-    /// the token have a quarter as many (at least 1) of their own. One client may use half of
-    /// either. A publish connection of lines has a place while one of its lines is unfinished
-    /// or being appended.
+    /// Requests whose bodies are being read (`busy`): each may hold a largest event. If publishing needs a token, all these
+    /// places are for publishers, and clients without the token have a quarter as many (at least 1) of their own. One client may
+    /// use half of either. A publish connection of lines has a place while one of its lines is unfinished or being appended.
     pub requests: usize,
-    /// Memory of unfinished WebSocket messages on each shard (close 1013), and the same again
-    /// for requests' bodies that are being read (503).
+    /// Memory of unfinished WebSocket messages on each shard (close 1013), and the same for bodies that are being read (503).
     pub unfinished_bytes: usize,
-    /// Streams of one HTTP/2 connection at a time (RFC 9113 §5.1.2): above this they are
-    /// refused (`REFUSED_STREAM`). The RFC recommends at least a hundred.
+    /// Streams of one HTTP/2 connection at a time (`REFUSED_STREAM`): RFC 9113 §5.1.2 recommends at least a hundred.
     pub h2_streams: u32,
-    /// Streams of one HTTP/2 connection that were reset before they were processed. One more
-    /// ends the connection (CVE-2023-44487).
+    /// Unprocessed streams that one HTTP/2 connection may reset. One more ends the connection (CVE-2023-44487).
     pub h2_resets: usize,
     /// Idempotency keys remembered at a time, on each shard.
     pub idempotency_keys: usize,
     /// How long an idempotency key is remembered.
     pub idempotency_window: Duration,
-    /// Unsent bytes that the kernel may hold for one subscriber: few, so that a stopped reader
-    /// holds little (`TCP_NOTSENT_LOWAT`).
+    /// Unsent bytes that the kernel holds for one subscriber: few, so that a stopped reader holds little (`TCP_NOTSENT_LOWAT`).
     pub unsent_bytes: usize,
-    /// All bytes that it may hold, including sent ones that are not acknowledged yet: the bytes
-    /// in flight to one subscriber on a long line (`SO_SNDBUF`, which the kernel doubles for
-    /// its bookkeeping, socket(7)). Without it the kernel decides by the line's needs, up to
-    /// `net.ipv4.tcp_wmem`.
+    /// All bytes that it may hold, including sent ones that are not acknowledged yet: the bytes in flight to one subscriber on a
+    /// long line (`SO_SNDBUF`, which the kernel doubles for its bookkeeping, socket(7)). Without it the kernel decides by the
+    /// line's needs, up to `net.ipv4.tcp_wmem`.
     pub send_buffer_bytes: Option<usize>,
-    /// Size of the pipe between a subscriber and its HTTP/2 stream, or its long poll's answer,
-    /// in bytes.
+    /// Size of the pipe between a subscriber and its HTTP/2 stream, or its long poll's answer, in bytes.
     pub stream_buffer_bytes: usize,
     /// Bytes of a subscriber's waiting control messages. Above this its commands wait unread.
     pub control_bytes: usize,
-    /// Memory on each shard for answers that clients have asked for and not read: over HTTP,
-    /// and over WebSocket the part above `control_bytes`. Above this limit connections are
-    /// ended (close 4002). Connections whose client has read nothing are ended first. Among
-    /// them, the address that holds most comes first, and of that address the connection that
-    /// holds most. Many commands' answers and lists fit. Large answers, history and files, are
-    /// not held as a whole. One largest command's answer always fits.
+    /// Memory on each shard for answers that clients have not read: over HTTP, and over WebSocket the part above `control_bytes`.
+    /// Above this, connections end (close 4002): first those whose client has read nothing, and of these the largest of the
+    /// address that holds most. Many commands' answers and lists fit, and one largest answer always does. History and files are
+    /// not held as a whole.
     pub answer_bytes: usize,
-    /// Memory on each shard for batches that only partly sent frames still need, and the same
-    /// again for batches that only answers to reads still need. Above this the connection that
-    /// stalls longest, or that keeps most, is ended (close 4002).
+    /// Memory on each shard for batches that only partly sent frames still need, and the same again for batches that only answers
+    /// to reads still need. Above this the connection that stalls longest, or that keeps most, is ended (close 4002).
     pub pinned_bytes: usize,
     /// A partly sent frame, or any answer, must make progress within this time (close 4002).
     pub write_timeout: Duration,
-    /// A peer must acknowledge bytes, and open a window that it has closed, within this time
-    /// (`TCP_USER_TIMEOUT`); an idle peer is probed (`SO_KEEPALIVE`). The server notices a peer that
-    /// vanished within this time and a heartbeat.
+    /// A peer must acknowledge bytes, and open a window that it has closed, within this time (`TCP_USER_TIMEOUT`); an idle peer
+    /// is probed (`SO_KEEPALIVE`). The server notices a peer that vanished within this time and a heartbeat.
     pub peer_timeout: Duration,
     /// Bytes to one socket in one visit of a walk.
     pub visit_bytes: usize,
     /// Time of one slice of a walk, after which others get their turn.
     pub delivery_slice: Duration,
-    /// Time in one turn for reading what clients send. The rest waits for the next turn, even
-    /// in the middle of one client's data.
+    /// Time in one turn for reading what clients send. The rest waits for the next turn, even in the middle of one client's data.
     pub read_slice: Duration,
     /// Messages that wait for a shard, from all others: batches and sockets.
     pub messages: usize,
-    /// Publishes that wait for a shard, each with the events of one read, or one event. They
-    /// are separate from other messages, so that a flood of them delays only publishers.
+    /// Publishes that wait for a shard, each with the events of one read: separate, so that a flood delays only publishers.
     pub publishes: usize,
 }
 
 impl Limits {
-    /// Returns these limits with the changeable ones of `others`: those of connections, of rates, and of new topics
-    /// per address.
+    /// Returns these limits with the changeable ones of `others`: those of connections, of rates, and of new topics per address.
     pub(crate) fn reloaded(&self, others: &Self) -> Self {
         Self {
             connections: others.connections,
@@ -494,14 +418,12 @@ impl Limits {
         self.event_bytes + COMMAND_ROOM_BYTES
     }
 
-    /// The share of `pinned_bytes` that the reads of one client, an address with an identity,
-    /// may keep. Above this it may not read more (`busy`). A quarter, so that others find room.
+    /// A client's share of `pinned_bytes` for its reads: a quarter, so that others find room. Further reads are refused (`busy`).
     pub(crate) fn pinned_share_bytes(&self) -> usize {
         self.pinned_bytes / 4
     }
 
-    /// Histories that each shard sends at a time, so that they stay within `answer_bytes` and
-    /// leave a quarter of it to other answers. More of them wait.
+    /// Histories that each shard sends at a time; more wait. They leave a quarter of `answer_bytes` to other answers.
     pub(crate) fn history_queries(&self) -> usize {
         (self.answer_bytes / 4 * 3 / HISTORY_QUERY_BYTES).max(1)
     }

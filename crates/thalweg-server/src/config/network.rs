@@ -3,8 +3,7 @@ use std::{
     str::FromStr,
 };
 
-/// `ADDRESS[/PREFIX]`: one address, or all that begin with the same bits (RFC 4632 §3.1,
-/// RFC 4291 §2.3).
+/// `ADDRESS[/PREFIX]`: one address, or all that begin with the same bits (RFC 4632 §3.1, RFC 4291 §2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     /// An IPv4 address in its IPv6-mapped form.

@@ -141,9 +141,8 @@ impl UpstreamUrl {
         Ok(Self { is_tls, host: host.to_owned(), port, before, after })
     }
 
-    /// Path and query of a topic. A topic has no segment `.` or `..` and no `?`, `#` or `%` (its
-    /// grammar), so it stays below what was configured. `|` has to be encoded (RFC 3986 §3.3), and so
-    /// has what some servers read as something else: `+`, which is a space to them, and in a query `=`.
+    /// Path and query of a topic. Its grammar has no segment `.` or `..` and no `?`, `#` or `%`, so it stays below what was
+    /// configured. `|` has to be encoded (RFC 3986 §3.3), and so have `+`, a space to some servers, and in a query `=`.
     pub(crate) fn target(&self, topic: &Topic) -> String {
         let Some(after) = &self.after else { return self.before.clone() };
         let mut target = self.before.clone();

@@ -37,13 +37,11 @@ impl AddressCounts {
         is_taken
     }
 
-    /// Returns whether an address has reached its limit.
     pub(crate) fn is_exhausted(&self, address: Address) -> bool {
         let most = self.of_one_address.load(Relaxed);
         self.lock().get(&address).is_some_and(|count| *count >= most)
     }
 
-    /// Gives one back.
     pub(crate) fn give_back(&self, address: Address) {
         if let Entry::Occupied(mut count) = self.lock().entry(address) {
             *count.get_mut() -= 1;

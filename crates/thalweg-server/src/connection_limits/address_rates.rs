@@ -15,7 +15,6 @@ pub(crate) struct AddressRates {
     current: Mutex<Second>,
 }
 
-/// A second, and its counts.
 #[derive(Debug, Default)]
 struct Second {
     number: u64,
@@ -28,7 +27,6 @@ impl AddressRates {
         Self { of_one_address: of_one_address.into(), current: Mutex::default() }
     }
 
-    /// Changes the limit per second.
     pub(crate) fn change(&self, of_one_address: usize) {
         self.of_one_address.store(of_one_address, Relaxed);
     }

@@ -36,7 +36,6 @@ struct ProxyChain<'a> {
     is_client: bool,
     /// Whether the hop before it is hidden or unreadable.
     is_hidden: bool,
-    /// The protocol that the proxy reports.
     proto: Option<&'a str>,
 }
 
@@ -44,11 +43,8 @@ struct ProxyChain<'a> {
 type Proxy<'a> = (Option<IpAddr>, Option<&'a str>);
 
 impl Forwarded {
-    /// Parses a trusted proxy's headers.
-    ///
-    /// # Errors
-    /// `BadParameter` if the two headers name different clients: the proxy writes one of them, and the client has
-    /// invented the other. If one header hides its client, neither is used.
+    /// Parses a trusted proxy's headers. Fails with `BadParameter` if the two headers name different clients: the proxy writes
+    /// one of them, and the client has invented the other. If one header hides its client, neither is used.
     pub(super) fn read(headers: &HeaderMap, trusted: &[Network]) -> Result<Self, Refusal> {
         let x_forwarded = headers.get_all(X_FORWARDED_FOR);
         let addresses = from_the_end(x_forwarded, ',').map(|hop| (address(hop), None));

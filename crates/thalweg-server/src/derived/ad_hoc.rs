@@ -24,13 +24,11 @@ const REMEMBERED_US: u64 = 10_000_000;
 /// How long a query of a new subscription counts as running, in µs, until its owner shard has started it.
 const BEGINS_US: u64 = 1_000_000;
 
-/// A parsed query, with its topic and source.
 #[derive(Debug)]
 pub(crate) struct ParsedQuery {
     pub(crate) query: Query,
     /// The topic of its rows.
     pub(crate) topic: Topic,
-    /// The source topic.
     pub(crate) source: Topic,
 }
 
@@ -43,7 +41,6 @@ impl ParsedQuery {
     }
 }
 
-/// The hash of a query's text.
 type TextHash = [u8; 32];
 
 /// The ad hoc queries of all shards. Equal queries share one topic.
@@ -52,8 +49,7 @@ pub(crate) struct AdHocQueries {
     /// Topics of the configuration's [shared](DerivedTopic::is_shared) queries.
     shared: HashSet<Topic>,
     by_topic: Mutex<HashMap<Topic, AdHocQuery>>,
-    /// Queries that are remembered or in use, by text: clients that reconnect together with the same query have it
-    /// parsed once.
+    /// Queries that are remembered or in use, by text: clients that reconnect together with the same query have it parsed once.
     by_text: Mutex<HashMap<TextHash, Weak<ParsedQuery>>>,
     memory: QueryMemory,
     /// Maximum number of running queries, and of remembered ones.
@@ -101,12 +97,10 @@ impl Default for AdHocQueries {
     }
 }
 
-/// The reason why a query does not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoBeginning {
     /// The query is unknown, or forgotten.
     Unknown,
-    /// The maximum number of queries runs.
     TooMany,
 }
 
@@ -136,10 +130,7 @@ impl AdHocQueries {
         lock(&self.by_text).get(&hash(text))?.upgrade()
     }
 
-    /// Parses a query.
-    ///
-    /// # Errors
-    /// When it is invalid.
+    /// Parses a query. Fails when it is invalid.
     pub(crate) fn parse(&self, text: &str) -> Result<Arc<ParsedQuery>, Refusal> {
         if let Some(parsed) = self.parsed(text) {
             return Ok(parsed);
@@ -153,10 +144,8 @@ impl AdHocQueries {
         Ok(parsed)
     }
 
-    /// Returns the plan of a known query for another request; `begins`: to subscribe to it.
-    ///
-    /// # Errors
-    /// When it does not run and the maximum number of queries runs: the client learns this before it subscribes.
+    /// Returns the plan of a known query for another request; `begins`: to subscribe to it. Fails when it does not run and the
+    /// maximum number of queries runs: the client learns this before it subscribes.
     pub(crate) fn again(
         &self,
         topic: &Topic,
@@ -176,10 +165,8 @@ impl AdHocQueries {
         Ok(known.topic.plan.clone())
     }
 
-    /// Remembers the query of a client that counts for `address`; `begins`: to subscribe to it.
-    ///
-    /// # Errors
-    /// When too many run, or those of its address hold too much memory.
+    /// Remembers the query of a client that counts for `address`; `begins`: to subscribe to it. Fails when too many run, or those
+    /// of its address hold too much memory.
     pub(crate) fn add(
         &self,
         topic: DerivedTopic,
@@ -253,10 +240,8 @@ impl AdHocQueries {
         }
     }
 
-    /// Starts the query of a topic on the topic's owner shard. Returns it, and a share of its address's memory.
-    ///
-    /// # Errors
-    /// When it is unknown, or the maximum number of queries runs.
+    /// Starts the query of a topic on the topic's owner shard. Returns it, and a share of its address's memory. Fails when it is
+    /// unknown, or the maximum number of queries runs.
     pub(crate) fn begin(
         &self,
         topic: &Topic,
@@ -283,7 +268,6 @@ impl AdHocQueries {
         }
     }
 
-    /// Returns the columns of a query's rows.
     pub(crate) fn columns(&self, topic: &Topic) -> Option<Arc<Columns>> {
         if !topic.as_str().starts_with(ASKED_TOPICS) {
             return None;
@@ -300,7 +284,6 @@ impl AdHocQueries {
         }
     }
 
-    /// Returns the source of a topic's query.
     pub(crate) fn source_of(&self, topic: &Topic) -> Option<Topic> {
         self.lock().get(topic).map(|asked| asked.parsed.source.clone())
     }
@@ -311,8 +294,7 @@ impl AdHocQueries {
         self.lock().retain(|_, asked| asked.phase == Phase::Runs || !is_old(asked));
     }
 
-    /// Lets a running query hold this many bytes. Remembered queries of its address make room for it. Returns `false`
-    /// if the address has reached its limit; the query then keeps its previous share.
+    /// Lets a running query hold this many bytes. Returns `false`, and keeps its previous share, if its address has no room.
     #[must_use]
     pub(crate) fn hold(&self, memory: &mut MemoryShare, bytes: usize, now_us: u64) -> bool {
         // Mostly there is room, and no lock is needed.
@@ -324,8 +306,7 @@ impl AdHocQueries {
     }
 }
 
-/// Lets a query hold this many bytes. If its address has no room, its queries that do not run are forgotten, the oldest
-/// first. Returns whether there is room.
+/// Lets a query hold this many bytes, if there is room. The oldest queries of its address that do not run make room.
 fn hold(
     asked: &mut HashMap<Topic, AdHocQuery>,
     memory: &mut MemoryShare,

@@ -10,22 +10,19 @@ use std::{
 
 use crate::connection_limits::Address;
 
-/// The memory of the queries of each address with queries. Clients on loopback share one address, and so do all clients
-/// behind an untrusted proxy.
+/// Clients on loopback share one address, and so do all clients behind an untrusted proxy.
 #[derive(Debug)]
 pub(crate) struct QueryMemory {
     by_address: Mutex<HashMap<Option<Address>, Weak<Account>>>,
     bytes_max: usize,
 }
 
-/// The memory of the queries of one address.
 #[derive(Debug)]
 struct Account {
     bytes: AtomicUsize,
     bytes_max: usize,
 }
 
-/// One query's share.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryShare {
     /// `None`: a query of the configuration, which belongs to no address.
@@ -60,7 +57,6 @@ impl MemoryShare {
         Self { account: self.account.clone(), bytes: 0 }
     }
 
-    /// Returns whether it is of the same address.
     pub(crate) fn is_sibling(&self, other: &Self) -> bool {
         match (&self.account, &other.account) {
             (Some(own), Some(other)) => Arc::ptr_eq(own, other),

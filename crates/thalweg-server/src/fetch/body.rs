@@ -12,17 +12,14 @@ pub(super) const ACCEPTED: &str = "gzip, br";
 /// Memory of a brotli decoder besides its window.
 const BROTLI_BUFFER_BYTES: usize = 4096;
 
-/// A body that is being read.
 pub(super) struct Body {
     decoder: Decoder,
     /// Received bytes, before decoding.
     pub(super) received: usize,
 }
 
-/// The reason why a body is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyError {
-    /// The body exceeds the size limit.
     TooLarge,
     /// The body is not in its declared coding, or the coding is not supported.
     Coding,
@@ -43,10 +40,8 @@ struct Bounded {
 }
 
 impl Body {
-    /// Returns a reader for a response with these headers, decoded at most `bytes_max` long.
-    ///
-    /// # Errors
-    /// When the coding is not supported.
+    /// Returns a reader for a response with these headers, decoded at most `bytes_max` long. Fails when the coding is not
+    /// supported.
     pub(super) fn new(headers: &HeaderMap, bytes_max: usize) -> Result<Self, BodyError> {
         let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
         let coding = codings.next().map_or(Ok("identity"), |coding| coding.to_str());
@@ -63,10 +58,8 @@ impl Body {
         Ok(Self { decoder, received: 0 })
     }
 
-    /// Adds a piece. Decoding stops at the bound, however far the piece inflates.
-    ///
-    /// # Errors
-    /// When the body is too large, or not in its coding.
+    /// Adds a piece. Decoding stops at the bound, however far the piece inflates. Fails when the body is too large, or not in its
+    /// coding.
     pub(super) fn push(&mut self, piece: &[u8]) -> Result<(), BodyError> {
         self.received += piece.len();
         let decoder: &mut dyn Write = match &mut self.decoder {
@@ -77,10 +70,7 @@ impl Body {
         decoder.write_all(piece).map_err(|error| self.reason(&error))
     }
 
-    /// Returns the whole body.
-    ///
-    /// # Errors
-    /// When the body ends too early, or its checksum is wrong.
+    /// Returns the whole body. Fails when the body ends too early, or its checksum is wrong.
     pub(super) fn finish(mut self) -> Result<Vec<u8>, BodyError> {
         let finished = match &mut self.decoder {
             Decoder::Plain(_) => Ok(()),

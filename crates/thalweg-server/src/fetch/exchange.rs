@@ -28,7 +28,6 @@ use crate::{
 /// The User-Agent of requests (RFC 9110 §10.1.5).
 pub(super) const USER_AGENT: &str = concat!("thalweg/", env!("CARGO_PKG_VERSION"));
 
-/// An upstream.
 pub(super) struct Upstream {
     pub(super) config: UpstreamConfig,
     /// The index of the host's limit.
@@ -56,7 +55,6 @@ const KEPT_BYTES_MAX: usize = 256;
 /// Request headers that make a request conditional.
 const VALIDATORS: [HeaderName; 2] = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE];
 
-/// The result of a fetch.
 #[derive(Debug)]
 pub(super) struct Report {
     /// Received bytes of the body, before decoding.
@@ -70,11 +68,9 @@ pub(super) enum FetchOutcome {
     New(Payloads, Known, Duration),
     /// The known document, by its status or by its text.
     Unchanged(Unchanged, Known, Duration),
-    /// The upstream has no document.
     Gone,
 }
 
-/// How the document was found unchanged.
 #[derive(Debug)]
 pub(super) enum Unchanged {
     NotModified,
@@ -89,17 +85,13 @@ pub(super) struct Failure {
     pub(super) retry_after: Option<Duration>,
 }
 
-/// The reason of a failed fetch.
 #[derive(Debug)]
 pub(super) enum Why {
     Host(HostError),
-    /// It took too long.
     Late,
-    /// The document exceeds the size limit.
     TooLarge,
     /// The body has a wrong or an unsupported coding.
     Coding,
-    /// The body is no JSON.
     Json(String),
     /// A redirect to another host, too many redirects, or an invalid one.
     Redirect,
@@ -238,7 +230,6 @@ impl Known {
         Self { headers: KEPT.map(copied), hash }
     }
 
-    /// Returns whether a request can be conditional.
     fn is_conditional(&self) -> bool {
         self.headers.iter().zip(VALIDATORS).any(|(value, _)| value.is_some())
     }

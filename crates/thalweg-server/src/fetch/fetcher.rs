@@ -26,7 +26,6 @@ use crate::{
     metrics::UpstreamCounts,
 };
 
-/// Time between two sweeps.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// The fetcher of all shards. It is created where the server starts, and runs on its own thread.
@@ -36,7 +35,6 @@ pub(crate) struct Fetcher {
     counts: Vec<Arc<UpstreamCounts>>,
 }
 
-/// The thread's state.
 struct Running {
     upstreams: Vec<Rc<Upstream>>,
     counts: Vec<Arc<UpstreamCounts>>,
@@ -58,8 +56,7 @@ struct Job {
     upstream: usize,
     /// The document that its owner shard has.
     known: Option<Known>,
-    /// Whether the owner shard may lack the document, also the one in flight: nobody subscribed for a moment, or it was
-    /// evicted for memory.
+    /// Whether the owner shard may lack the document, also the one in flight: evicted, or nobody subscribed for a moment.
     is_lost: bool,
     /// The time of the last answer, or of the first demand, in µs.
     answered_us: u64,
@@ -68,10 +65,8 @@ struct Job {
 }
 
 impl Fetcher {
-    /// Returns a fetcher for the upstreams of a configuration; `None` if there are none.
-    ///
-    /// # Errors
-    /// One sentence when an upstream is https and this machine has no trusted authorities.
+    /// Returns a fetcher for the upstreams of a configuration; `None` if there are none. Fails when an upstream is https and this
+    /// machine has no trusted authorities.
     pub(crate) fn new(
         config: &Arc<Config>,
         counts: Vec<Arc<UpstreamCounts>>,
@@ -84,10 +79,7 @@ impl Fetcher {
         Ok(Some(Self { config: Arc::clone(config), tls, counts }))
     }
 
-    /// Fetches until all shards have ended. `shards` receive the documents.
-    ///
-    /// # Errors
-    /// When the system has no resources for a runtime.
+    /// Fetches until all shards have ended. `shards` receive the documents. Fails when the system has no resources for a runtime.
     pub(crate) fn run(
         self,
         demands: mpsc::Receiver<FetchDemand>,

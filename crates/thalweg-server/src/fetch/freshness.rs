@@ -9,16 +9,14 @@ use crate::config::Pace;
 /// The greatest number of seconds in a header: larger ones count as this one (RFC 9111 §1.2.2).
 const DELTA_SECONDS_MAX: u64 = 1 << 31;
 
-/// Returns the time after which a resource with these response headers is fetched again.
+/// Returns the time after which a resource with these response headers is fetched again. With `max-age` this is when the response
+/// stops being fresh (RFC 9111 §4.2). A resource that is regenerated every `max-age` also tells when it was generated: if
+/// `Last-Modified` + `max-age` lies ahead and is earlier, that time counts. Both use the upstream's own clock (`Date`), or
+/// without `Date` `now`, when the response came (RFC 9110 §6.6.1).
 ///
-/// With `max-age` this is when the response stops being fresh (RFC 9111 §4.2). A resource that is regenerated every
-/// `max-age` also tells when it was generated: if `Last-Modified` + `max-age` lies ahead and is earlier, that time
-/// counts. Both use the upstream's own clock (`Date`), which makes the local time irrelevant; without `Date`, they use
-/// `now`, when the response came (RFC 9110 §6.6.1).
-///
-/// A response without any freshness (`max-age=0`, `Expires: -1`) asks caches to revalidate, and does not tell how often
-/// the resource changes: frameworks send it by default. The configured pace counts then. It also counts for a response
-/// that an overloaded cache has served stale, unless its own lifetime is shorter.
+/// A response without any freshness (`max-age=0`, `Expires: -1`) asks caches to revalidate, and does not tell how often the
+/// resource changes: frameworks send it by default. The configured pace counts then. It also counts for a response that an
+/// overloaded cache has served stale, unless its own lifetime is shorter.
 pub(super) fn next_fetch(headers: &HeaderMap, now: SystemTime, pace: Pace) -> Duration {
     let directives = CacheControl::from_headers(headers);
     let lifetime = match directives.max_age {
@@ -50,16 +48,12 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     Some(until.duration_since(sent(headers, now)).unwrap_or_default())
 }
 
-/// The outcome of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// A document.
     Document,
-    /// The known document.
     Unchanged,
     /// No document, and asking again is useless for a while.
     Gone,
-    /// A temporary failure.
     Failed,
 }
 

@@ -27,7 +27,6 @@ impl Gone {
         }
     }
 
-    /// Returns whether a document is known to be missing.
     pub(super) fn contains(&self, topic: &Topic, now_us: u64) -> bool {
         self.until_us.get(topic).is_some_and(|until_us| *until_us > now_us)
     }

@@ -32,10 +32,8 @@ pub(super) struct UpstreamHost {
     idle: RefCell<Vec<(Connection, u64)>>,
 }
 
-/// The reason for a missing response.
 #[derive(Debug)]
 pub(super) enum HostError {
-    /// The connection failed.
     Connect(io::Error),
     /// The connection ended, or its bytes are not HTTP.
     Http(hyper::Error),
@@ -48,17 +46,13 @@ impl UpstreamHost {
         Self { name: plain_name(url), port: url.port, tls, idle: RefCell::default() }
     }
 
-    /// Returns whether a URL names this host.
     pub(super) fn is_of(&self, url: &UpstreamUrl) -> bool {
         let Self { name, port, tls, .. } = self;
         tls.is_some() == url.is_tls && *port == url.port && *name == plain_name(url)
     }
 
-    /// Sends a request. The connection returns with the head of its response; the caller gives it back with
-    /// [`Self::keep`] after the whole body.
-    ///
-    /// # Errors
-    /// When there is no response.
+    /// Sends a request. The connection returns with the head of its response; the caller gives it back with [`Self::keep`] after
+    /// the whole body. Fails when there is no response.
     pub(super) async fn send(
         &self,
         request: &Request<()>,
@@ -77,7 +71,6 @@ impl UpstreamHost {
         Ok((response.map_err(HostError::Http)?, connection))
     }
 
-    /// Keeps a connection for the next request.
     pub(super) fn keep(&self, connection: Connection, now_us: u64) {
         self.idle.borrow_mut().push((connection, now_us));
     }

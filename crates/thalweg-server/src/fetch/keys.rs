@@ -161,8 +161,7 @@ async fn text(response: Response<Incoming>) -> Result<(Vec<u8>, Duration), Strin
     Ok((text, next_fetch(&headers, SystemTime::now(), PACE)))
 }
 
-/// Reads the keys at a URL until nobody needs them. Runs on its own thread: a slow URL only delays clients with unknown
-/// keys.
+/// Reads the keys at a URL until nobody needs them. Runs on its own thread: a slow URL only delays clients with unknown keys.
 pub(crate) struct KeyReader {
     url: UpstreamUrl,
     tls: Option<Arc<ClientConfig>>,
@@ -170,15 +169,13 @@ pub(crate) struct KeyReader {
 }
 
 impl KeyReader {
-    /// # Errors
-    /// One sentence, when the URL is https and this machine has no trusted authorities.
+    /// Fails when the URL is https and this machine has no trusted authorities.
     pub(crate) fn new(url: UpstreamUrl, end: KeysEnd) -> Result<Self, String> {
         let tls = url.is_tls.then(tls::config).transpose()?;
         Ok(Self { url, tls, end })
     }
 
-    /// # Errors
-    /// When the system has no resources for a runtime.
+    /// Fails when the system has no resources for a runtime.
     pub(crate) fn run(mut self, counts: &KeyCounts) -> io::Result<()> {
         let mut builder = runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().build_local(LocalOptions::default())?;

@@ -21,7 +21,6 @@ use self::{
 };
 use super::Readers;
 
-/// Limits of fetches in flight.
 #[derive(Debug, Clone)]
 pub(super) struct FetchLimits {
     /// All hosts together.
@@ -33,17 +32,15 @@ pub(super) struct FetchLimits {
 /// Backoff after errors in µs: the first, and the largest.
 const BACKOFF_US: (u64, u64) = (500_000, 60_000_000);
 
-/// Successive fetches of known documents from a host while keys without any answer wait. More of them would starve new
-/// keys on a busy upstream.
+/// Fetches of known documents from a host in a row while keys without any answer wait: more would starve new keys.
 const DOCUMENTS_IN_ROW: u32 = 4;
 
 /// A host's index in the limits.
 pub(super) type HostIndex = usize;
 
-/// Topics to fetch repeatedly, until they are stopped. A topic has at most one fetch in flight.
-///
-/// A slow upstream occupies fetches for their whole timeout. A client with many slow keys must not starve others: no
-/// group may use the whole capacity, nor may all keys without any answer together. Groups take turns.
+/// Topics to fetch repeatedly, until they are stopped. A topic has at most one fetch in flight. A slow upstream occupies fetches
+/// for their whole timeout. A client with many slow keys must not starve others: no group may use the whole capacity, nor may all
+/// keys without any answer together. Groups take turns.
 #[derive(Debug)]
 pub(super) struct Schedule {
     limits: FetchLimits,
@@ -75,7 +72,6 @@ struct Topic {
     errors: u32,
 }
 
-/// A host's fetches.
 #[derive(Debug, Default)]
 struct Load {
     room: Room,
@@ -85,14 +81,12 @@ struct Load {
     documents_in_row: u32,
 }
 
-/// The result of a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Fetch again after this time.
     In(Duration),
     /// The fetch failed: retry with backoff, but not before this time.
     Later(Option<Duration>),
-    /// Do not fetch again.
     Never,
 }
 
@@ -150,7 +144,6 @@ impl Schedule {
         }
     }
 
-    /// Stops a topic.
     pub(super) fn stop(&mut self, key: Key) {
         match self.topics.get_mut(&key) {
             Some(topic) if topic.in_flight.is_some() => topic.is_stopped = true,
@@ -222,13 +215,11 @@ impl Schedule {
         self.due.peek().map(|Reverse((due_us, ..))| *due_us)
     }
 
-    /// Returns whether a topic is due and waits for capacity.
     pub(super) fn is_waiting(&self, key: Key) -> bool {
         self.topics.get(&key).is_some_and(|topic| topic.is_waiting)
     }
 
-    /// Returns whether a topic is due and waits despite free capacity, which is reserved for others. `true` once per
-    /// due time.
+    /// Returns whether a topic is due and waits despite free capacity, which is reserved for others. `true` once per due time.
     pub(super) fn see_held_back(&mut self, key: Key) -> bool {
         let is_held_back = self.is_held_back(key);
         let topic = self.topics.get_mut(&key).filter(|_| is_held_back);
@@ -260,7 +251,6 @@ impl Schedule {
         }
     }
 
-    /// Makes a topic wait for capacity.
     fn wait_for_room(&mut self, key: Key) {
         let Some(topic) = self.topics.get_mut(&key) else { return };
         topic.is_waiting = true;

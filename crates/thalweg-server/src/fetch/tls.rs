@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 
-/// Returns the configuration for https upstreams.
-///
-/// # Errors
-/// One sentence when this machine has no authorities.
+/// Returns the configuration for https upstreams. Fails when this machine has no authorities.
 pub(super) fn config() -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     // A machine may hold unusable certificates beside usable ones.

@@ -19,10 +19,8 @@ use crate::{
     shard::Disconnect,
 };
 
-/// Closes connections.
 pub(super) const DISCONNECT: &str = "/v1/admin/disconnect";
 
-/// The clients to disconnect.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {

@@ -15,9 +15,7 @@ use tokio::time::timeout;
 use super::body_permits::BodyMemory;
 use crate::{config::Limits, metrics::Metric, refusal::Refusal};
 
-/// The body of a request, as it arrives.
 pub(super) enum RequestBody {
-    /// hyper receives it.
     Incoming(Incoming),
     /// A test's body: the results of the next polls, then the end.
     #[cfg(test)]
@@ -106,11 +104,8 @@ impl RequestBody {
         }
     }
 
-    /// Reads the whole body. Its memory counts in `held` meanwhile.
-    ///
-    /// # Errors
-    /// `too_large` above `bytes_max` bytes; also when the body breaks off, comes too slowly, or all bodies hold too
-    /// much memory.
+    /// Reads the whole body. Its memory counts in `held` meanwhile. Fails with `too_large` above `bytes_max` bytes; also when the
+    /// body breaks off, comes too slowly, or all bodies hold too much memory.
     pub(super) async fn whole(
         &mut self,
         bytes_max: usize,
@@ -135,7 +130,6 @@ impl RequestBody {
     }
 }
 
-/// Returns the refusal of a late body.
 pub(super) fn slow() -> Refusal {
     let message = "the body, or a line of it, did not arrive in time: send it without pauses";
     Refusal::new(ErrorCode::SlowRequest, message)

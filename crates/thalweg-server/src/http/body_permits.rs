@@ -14,7 +14,6 @@ use crate::{
     transport::Client,
 };
 
-/// The server's permits for reading request bodies.
 pub(crate) struct BodyPermits {
     count: usize,
     free: Semaphore,
@@ -40,7 +39,6 @@ pub(crate) struct BodyPermit<'a> {
 }
 
 impl BodyPermits {
-    /// Returns `count` permits.
     pub(crate) fn new(count: usize) -> Self {
         Self { count, free: Semaphore::new(count), by_client: Mutex::default() }
     }
@@ -66,10 +64,7 @@ impl BodyPermits {
 }
 
 impl ClientBodyPermits<'_> {
-    /// Takes a permit without waiting.
-    ///
-    /// # Errors
-    /// When the client has used up its share, or no permit is free.
+    /// Takes a permit without waiting. Fails when the client has used up its share, or no permit is free.
     pub(crate) fn try_take(&self) -> Result<BodyPermit<'_>, Refusal> {
         let busy = |_| Refusal::busy("requests with a body");
         let own = self.own.as_ref().map(|(_, own)| own.try_acquire()).transpose();
@@ -78,10 +73,7 @@ impl ClientBodyPermits<'_> {
         Ok(BodyPermit::new(self.taken, _of_own, _of_all))
     }
 
-    /// Takes a permit as soon as one is free.
-    ///
-    /// # Errors
-    /// When the server shuts down.
+    /// Takes a permit as soon as one is free. Fails when the server shuts down.
     pub(crate) async fn take(&self) -> Result<BodyPermit<'_>, Refusal> {
         let draining = |_| Refusal::draining();
         let _of_own = match &self.own {
@@ -116,10 +108,8 @@ impl<'a> BodyMemory<'a> {
         Self { all, bytes: 0 }
     }
 
-    /// Sets its memory to this many bytes.
-    ///
-    /// # Errors
-    /// `Busy` when all bodies hold more than `bytes_max`, and this one is not small.
+    /// Sets its memory to this many bytes. Fails with `Busy` when all bodies hold more than `bytes_max`, and this one is not
+    /// small.
     pub(crate) fn set(&mut self, bytes: usize, bytes_max: usize) -> Result<(), Refusal> {
         self.all.sub(self.bytes as u64);
         self.all.add(bytes as u64);

@@ -1,6 +1,5 @@
-//! Coalesces the writes of HTTP/2 into one send. HTTP/2 writes and flushes each data frame separately: a hundred
-//! streams on a connection, with one small frame each, would need a hundred system calls, which cost more than
-//! everything else.
+//! Coalesces the writes of HTTP/2 into one send. HTTP/2 writes and flushes each data frame separately: a hundred streams on a
+//! connection, with one small frame each, would need a hundred system calls, which cost more than everything else.
 
 use std::{
     cell::{Cell, RefCell},
@@ -50,7 +49,6 @@ impl<S: AsyncWrite + Unpin> Flusher<S> {
         self.0.borrow_mut().poll_send(context)
     }
 
-    /// Returns the number of streams that HTTP/2 has refused since the last call.
     pub(super) fn take_refused(&self) -> u64 {
         self.0.borrow_mut().refused_streams.take()
     }

@@ -9,7 +9,6 @@ use super::{
 };
 use crate::{access::Reading, connection_limits::Requester, refusal::Refusal, transport::Query};
 
-/// Returns the topic in a path of columns.
 pub(super) fn path_topic(path: &str) -> Option<&str> {
     // Not below the topic: `cars/columns` is a topic itself.
     path.strip_prefix("/v1/columns/")

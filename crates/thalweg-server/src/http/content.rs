@@ -30,7 +30,6 @@ const PIECE_BYTES: usize = 16 << 10;
 /// Bytes of a file read at a time.
 const FILE_PIECE_BYTES: usize = 64 << 10;
 
-/// The body of a response.
 pub(super) enum Content {
     /// Made for this client.
     Made(Vec<u8>),
@@ -38,9 +37,7 @@ pub(super) enum Content {
     Counted(Bytes, VecDeque<Bytes>),
     /// The server's own bytes, shared by all clients.
     Shared(Bytes),
-    /// Events of a topic.
     History(Box<HistoryBody>),
-    /// A file.
     File(Box<FileBody>),
     /// A subscriber's pipe. For a long poll it is counted.
     Pipe(PipeBody, Option<Charge>),
@@ -61,7 +58,6 @@ impl From<&'static str> for Content {
 }
 
 impl Content {
-    /// Charges the body to `account`.
     fn count(&mut self, account: &Arc<AnswerAccount>) {
         let Self::Made(bytes) = self else { return };
         let counted = |piece: Vec<u8>| counted_piece(account, piece);

@@ -25,7 +25,6 @@ use crate::{
     transport::Certificate,
 };
 
-/// HTTP on the thread of one shard.
 pub(crate) struct Http {
     pub(crate) shard: Rc<Handle>,
     pub(crate) shared: Shared,
@@ -67,7 +66,6 @@ pub(crate) struct ShutdownState {
 }
 
 impl Http {
-    /// Returns HTTP on the thread of `shard`.
     pub(crate) fn new(shard: Rc<Handle>, shared: Shared) -> Rc<Self> {
         let (spare, discards) = (SharedBuffer::default(), Semaphore::new(DISCARDED_BODIES));
         Rc::new(Self { shard, shared, spare, discards, verifying: Mutex::default() })
@@ -81,15 +79,11 @@ impl Http {
         &self.config().limits
     }
 
-    /// Returns the lab's runs for a client with the right.
     pub(super) fn runs(&self, _: &Allowed<ViewRuns>) -> Option<&Arc<Runs>> {
         self.shared.runs.as_ref()
     }
 
-    /// Reads a whole body.
-    ///
-    /// # Errors
-    /// As [`RequestBody::whole`].
+    /// Reads a whole body. Fails as [`RequestBody::whole`].
     pub(super) async fn whole(
         &self,
         body: &mut RequestBody,
@@ -104,14 +98,12 @@ impl Http {
     }
 }
 
-/// The connection of a request.
 pub(super) struct RequestConnection {
     pub(super) permit: ConnectionPermit,
     pub(super) account: Arc<AnswerAccount>,
     /// The address of its client. Through a proxy each request may have another one.
     pub(super) address: Cell<Address>,
     pub(super) repolls: Repolls,
-    /// When it was opened, in µs.
     pub(super) opened_us: u64,
     /// Whether it ends after its answers: its client should open another one, which may lead to another server.
     pub(super) retired: Rc<Cell<bool>>,
@@ -131,9 +123,8 @@ impl RequestConnection {
     }
 }
 
-/// Wakes a connection's task at a drain and when the connection must end. Poll it once, in the connection's own task,
-/// to register the waker. After that check the two flags, which are set before the wake-up. Polling it every time would
-/// slow every request.
+/// Wakes a connection's task at a drain and when the connection must end. Poll it once, in the connection's own task, to register
+/// the waker. After that check the two flags, which are set before the wake-up. Polling it every time would slow every request.
 pub(super) async fn notified(http: &Http, account: &AnswerAccount) {
     tokio::join!(http.shard.drain(), account.evicted());
 }

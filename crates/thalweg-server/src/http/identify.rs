@@ -18,11 +18,8 @@ use crate::{
 };
 
 impl Http {
-    /// Counts a request without events or commands, before its holder is known, so that a flood of tokens is not
-    /// verified.
-    ///
-    /// # Errors
-    /// When its address sends too many.
+    /// Counts a request without events or commands, before its holder is known, so that a flood of tokens is not verified. Fails
+    /// when its address sends too many.
     pub(super) fn take_handshake(
         &self,
         parts: &Parts,
@@ -44,10 +41,7 @@ impl Http {
         self.take(Rated { subject: None, address: Some(address) }, (act, 1))
     }
 
-    /// Counts a request of a subject, once known.
-    ///
-    /// # Errors
-    /// When it sends too many.
+    /// Counts a request of a subject, once known. Fails when it sends too many.
     fn take_of_subject(&self, holder: &Holder, requester: &Requester) -> Result<(), Refusal> {
         let Some(rated) = holder.rated(requester.counted()) else { return Ok(()) };
         // The address was counted before.
@@ -55,10 +49,7 @@ impl Http {
         taken.map_err(|refusal| refusal.with_subject(holder.names(), ""))
     }
 
-    /// Counts an unknown token or a ticket that needs verification.
-    ///
-    /// # Errors
-    /// When its address sends too many of them.
+    /// Counts an unknown token or a ticket that needs verification. Fails when its address sends too many of them.
     fn take_verification(&self, requester: &Requester) -> Result<(), Refusal> {
         self.take_of_address(Act::Verification, requester)
     }
@@ -76,10 +67,7 @@ impl Http {
         refusal
     }
 
-    /// Counts an action against a client's rate limits.
-    ///
-    /// # Errors
-    /// When the rate is exceeded.
+    /// Counts an action against a client's rate limits. Fails when the rate is exceeded.
     pub(super) fn take(&self, rated: Rated, act: (Act, u64)) -> Result<(), Refusal> {
         let Handle { common, counts, .. } = &*self.shard;
         let uncounted = common.rates.take(rated, None, act, now_us())?;
@@ -95,10 +83,9 @@ impl Http {
         requester: &Requester,
     ) -> Result<Arc<Holder>, Refusal> {
         let holder = match query.ticket.as_deref().filter(|_| self.access().holders.has_tokens()) {
-            // Boxed because it is rare: it must not enlarge the future of every request.
+            // Boxed here and below because it is rare: it must not enlarge the future of every request.
             Some(ticket) => Box::pin(self.redeem(ticket, requester)).await,
             None => match query.token.as_deref().and_then(|token| bearer(token, &parts.headers)) {
-                // Boxed because it is rare: it must not enlarge the future of every request.
                 Some(headers) => {
                     Box::pin(async move { self.identify_token(&headers, requester).await }).await
                 }
@@ -111,7 +98,6 @@ impl Http {
         Ok(holder)
     }
 
-    /// Returns the holder of a request's token.
     async fn identify_token(
         &self,
         headers: &HeaderMap,
@@ -125,7 +111,6 @@ impl Http {
         let identified = match access.holders.identify(headers, Now::get()) {
             Err(Unidentified::Unverified) => {
                 self.take_verification(requester)?;
-                // Boxed because it is rare: it must not enlarge the future of every request.
                 Box::pin(async {
                     match self.verify(&access, headers).await {
                         Err(Unidentified::UnknownKey) => {
@@ -166,10 +151,8 @@ impl Http {
         access.holders.verify(headers, Now::get())
     }
 
-    /// Returns the wanted value, if the request's holder has the right to it.
-    ///
-    /// # Errors
-    /// As [`Self::identify`], and when the right is missing.
+    /// Returns the wanted value, if the request's holder has the right to it. Fails as [`Self::identify`], and when the right is
+    /// missing.
     pub(super) async fn allow<T: Wanted>(
         &self,
         wanted: T,

@@ -65,7 +65,6 @@ pub(super) fn healthy() -> Answer {
     text("text/plain; charset=utf-8", "ok\n")
 }
 
-/// Returns whether the server is ready.
 pub(super) fn ready(http: &Http) -> Result<Answer, ErrorResponse> {
     if http.shared.shutdown.is_announced.load(Relaxed) {
         return Err(Refusal::draining().into());
@@ -93,7 +92,6 @@ pub(super) fn listing(query: &Query<'_>, shown: Topics) -> TopicListing {
     TopicListing { after: text(&query.after), prefix: text(&query.prefix), limit, shown }
 }
 
-/// Returns the list of topics, or a part of it.
 pub(super) async fn list(
     http: &Rc<Http>,
     listing: Allowed<TopicListing>,

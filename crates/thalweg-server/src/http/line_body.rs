@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{config::GATHERED_BYTES, refusal::Refusal, source::posted::Lines};
 
-/// A body of lines while it is read.
 pub(super) struct LineBody<'a> {
     body: &'a mut RequestBody,
     repolls: &'a Repolls,
@@ -21,7 +20,6 @@ pub(super) struct LineBody<'a> {
     pub(super) gathered: Payloads,
 }
 
-/// The next piece of a body.
 pub(super) enum Piece {
     Data(Bytes),
     /// No more data has arrived. Comes only after gathered lines.
@@ -67,10 +65,8 @@ impl<'a> LineBody<'a> {
         .await
     }
 
-    /// Gathers the events that `read` makes of the lines, if `take` permits that many.
-    ///
-    /// # Errors
-    /// Those of `take`: then these events are omitted. Those of `read`: the events before the error stay.
+    /// Gathers the events that `read` makes of the lines, if `take` permits that many. An error of `take` omits these events.
+    /// After an error of `read`, the events before it stay.
     pub(super) fn gather(
         &mut self,
         read: impl FnOnce(&mut Lines, &mut Payloads) -> Result<(), Refusal>,

@@ -16,8 +16,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      connect-src 'self'; img-src 'self' data:; worker-src 'self' blob:; frame-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
-/// The answer to `GET /` for clients that are not browsers, and for servers without pages. Its lines fit a narrow
-/// window.
+/// The answer to `GET /` for clients that are not browsers, and for servers without pages. Its lines fit a narrow window.
 const HELLO: &str = "Thalweg pushes live data.\n\n\
     POST /v1/topics/{topic}  publish JSON\n\
     GET  /v1/topics/{topic}  subscribe, with\n\
@@ -33,10 +32,8 @@ const HELLO: &str = "Thalweg pushes live data.\n\n\
     GET  /docs/              the documentation\n\
     GET  /healthz  /readyz  /metrics\n";
 
-/// Returns the page at a path; `None` if there is none. It needs no token, because it contains no data.
-///
-/// # Errors
-/// Methods other than GET and HEAD; the documentation of a server that was built without it.
+/// Returns the page at a path; `None` if there is none. It needs no token, because it contains no data. Fails for methods other
+/// than GET and HEAD, and for the documentation of a server that was built without it.
 pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorResponse> {
     let path = parts.uri.path();
     if path == "/docs" {

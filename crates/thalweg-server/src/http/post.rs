@@ -56,10 +56,7 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// Returns the publisher of a request, if it may publish.
-    ///
-    /// # Errors
-    /// When it may not publish, or the request is invalid.
+    /// Returns the publisher of a request, if it may publish. Fails when it may not publish, or the request is invalid.
     pub(super) async fn new(
         http: &Http,
         requester: &Requester,
@@ -90,10 +87,8 @@ impl Publisher {
         self.kind == BodyKind::Lines
     }
 
-    /// Publishes the body. `repolls` polls its connection again.
-    ///
-    /// # Errors
-    /// When it is refused. The error then says which part was published.
+    /// Publishes the body. `repolls` polls its connection again. Fails when it is refused. The error says which part was
+    /// published.
     pub(super) async fn publish(
         self,
         http: &Rc<Http>,
@@ -125,10 +120,7 @@ impl Publisher {
         }
     }
 
-    /// Counts an action against its client's rate limits.
-    ///
-    /// # Errors
-    /// When the rate is exceeded.
+    /// Counts an action against its client's rate limits. Fails when the rate is exceeded.
     fn take_rate(&self, http: &Http, act: Act, count: usize) -> Result<(), Refusal> {
         let Some(rated) = self.holder.rated(self.client.counted()) else { return Ok(()) };
         let taken = http.take(rated, (act, count as u64));
@@ -223,8 +215,7 @@ impl Publisher {
                 Ok(false)
             }
             .await;
-            // The lines before an error stay published. An empty body is answered with a position too, but it publishes
-            // nothing.
+            // The lines before an error stay published. An empty body is answered with a position too, but it publishes nothing.
             if !body.gathered.is_empty() || (matches!(is_all, Ok(true)) && result.is_none()) {
                 self.append(http, &mut body.gathered, result).await?;
             }
@@ -241,7 +232,6 @@ impl Publisher {
     }
 }
 
-/// Answers a command.
 pub(super) async fn command(
     http: &Rc<Http>,
     requester: &Requester,

@@ -12,10 +12,8 @@ pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const PREFACE_POLL: Duration = Duration::from_millis(1);
 const PREFACE_POLL_MAX: Duration = Duration::from_millis(200);
 
-/// Returns whether a client begins with the preface. The bytes stay in the socket.
-///
-/// # Errors
-/// When the socket fails, or ends within the preface.
+/// Returns whether a client begins with the preface. The bytes stay in the socket. Fails when the socket fails, or ends within
+/// the preface.
 pub(super) async fn begins_with_preface(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0; PREFACE.len()];
     let mut look = PREFACE_POLL;

@@ -93,7 +93,6 @@ pub(super) async fn refuse_slow(http: &Http, mut stream: impl AsyncWrite + Unpin
     let _ = stream.write(&answer).await;
 }
 
-/// Writes the refusal. Over HTTP/2 it has a reason code.
 async fn write_answer(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     http2_reason: Option<u32>,

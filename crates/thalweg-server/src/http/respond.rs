@@ -9,7 +9,6 @@ use thalweg_wire::{
 use super::content::Content;
 use crate::refusal::Refusal;
 
-/// A response of HTTP.
 pub(super) type Answer = Response<Content>;
 
 /// A refused request, and the part that was done before.
@@ -18,7 +17,6 @@ pub(super) struct ErrorResponse {
     pub(super) published: Option<Published>,
     /// Id of the refused command.
     pub(super) id: Option<Box<RawValue>>,
-    /// The allowed methods.
     pub(super) allow: Option<&'static str>,
 }
 

@@ -31,7 +31,6 @@ use crate::{
 enum Begun {
     Subscription(Granted),
     Session(OpenRequest),
-    /// A response without a subscription.
     Answer(Answer),
 }
 
@@ -386,7 +385,6 @@ async fn read_query(
     Ok(json_line(StatusCode::OK, columns::described(asked.topic(), results)))
 }
 
-/// Deletes a topic.
 async fn delete(
     http: &Http,
     topic: &str,

@@ -28,10 +28,7 @@ pub(super) struct OpenRequest {
     pub(super) holder: Arc<Holder>,
 }
 
-/// Answers a request of a session.
-///
-/// # Errors
-/// If the session belongs to another client or has ended, and if its records are refused.
+/// Answers a request of a session. Fails if the session belongs to another client or has ended, and if its records are refused.
 pub(super) async fn answer(
     http: &Rc<Http>,
     OpenRequest { session, holder }: OpenRequest,

@@ -45,7 +45,6 @@ const STREAM_START_POLL_MAX: Duration = Duration::from_millis(20);
 /// How long a poll may take to begin: another shard may own its topic.
 const BEGUN_WAIT: Duration = Duration::from_secs(2);
 
-/// A granted request to subscribe.
 pub(super) struct Granted {
     pub(super) subscription: Allowed<Box<Subscription>>,
     pub(super) holder: Arc<Holder>,
@@ -109,10 +108,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Opens the topics of a subscription, and completes its head.
-    ///
-    /// # Errors
-    /// When one of the topics cannot be opened.
+    /// Opens the topics of a subscription, and completes its head. Fails when one of the topics cannot be opened.
     async fn new(
         http: &Http,
         Granted { subscription, holder }: Granted,
@@ -155,11 +151,9 @@ impl Opened {
     }
 }
 
-/// Turns a request into a subscriber. With a `slot` it takes the socket of the connection, and this never returns,
-/// unless it is a long poll; otherwise the answer is the subscriber's pipe.
-///
-/// # Errors
-/// When a limit is reached, when a topic cannot be opened, and when the subscriber ends before it has begun.
+/// Turns a request into a subscriber. With a `slot` it takes the socket of the connection, and this never returns, unless it is a
+/// long poll; otherwise the answer is the subscriber's pipe. Fails when a limit is reached, when a topic cannot be opened, and
+/// when the subscriber ends before it has begun.
 pub(super) async fn subscribe(
     http: &Rc<Http>,
     slot: Option<&TakeoverSlot>,
@@ -282,11 +276,8 @@ async fn wait_until_begun(http: &Http, id: SubscriberId) -> bool {
     }
 }
 
-/// Returns the start of a stream, which the response's header contains. This may wait as long as the client does,
-/// because the header always has a position.
-///
-/// # Errors
-/// If the stream ends before it has begun.
+/// Returns the start of a stream, which the response's header contains. This may wait as long as the client does, because the
+/// header always has a position. Fails if the stream ends before it has begun.
 async fn stream_start(
     http: &Http,
     id: SubscriberId,

@@ -18,15 +18,12 @@ use crate::{
     refusal::Refusal,
 };
 
-/// The keeper of a server's tickets.
 pub(crate) enum TicketStore {
     /// The server itself. Locked only for a lookup or an insertion.
     Own(Mutex<Tickets>),
-    /// Its broker.
     Shared(SharedTickets),
 }
 
-/// Tickets that the broker keeps.
 pub(crate) struct SharedTickets {
     requests: mpsc::Sender<TicketRequest>,
     /// Issuing has its own slots, because redeeming needs no token and may be a flood.
@@ -58,10 +55,8 @@ impl TicketStore {
         (Self::Shared(SharedTickets { requests, keeps, redemptions, rates }), asked)
     }
 
-    /// Keeps a new ticket. Returns whether this invalidated an older one of the same identity.
-    ///
-    /// # Errors
-    /// `Busy` if there are too many, `Unavailable` if it is unknown whether the ticket is kept.
+    /// Keeps a new ticket. Returns whether this invalidated an older one of the same identity. Fails with `Busy` if there are too
+    /// many, and `Unavailable` if it is unknown whether the ticket is kept.
     pub(crate) async fn keep(
         &self,
         access: &AccessPolicy,
@@ -90,11 +85,8 @@ impl TicketStore {
         }
     }
 
-    /// Redeems a ticket. Returns the holder with its rights.
-    ///
-    /// # Errors
-    /// `Unauthorized` if it is not valid, `Busy` if too many are redeemed at a time, `Unavailable` if this cannot be
-    /// determined.
+    /// Redeems a ticket. Returns the holder with its rights. Fails with `Unauthorized` if it is not valid, `Busy` if too many are
+    /// redeemed at a time, and `Unavailable` if this cannot be determined.
     pub(crate) async fn redeem(
         &self,
         access: &AccessPolicy,
@@ -142,10 +134,7 @@ impl Slots {
         }
     }
 
-    /// Waits for a slot; first come, first served.
-    ///
-    /// # Errors
-    /// `Busy` if too many wait already, or for too long.
+    /// Waits for a slot; first come, first served. Fails with `Busy` if too many wait already, or for too long.
     async fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         let busy = || Refusal::busy("requests with tickets");
         let _waiting = self.waiting.try_acquire().map_err(|_| busy())?;

@@ -1,6 +1,5 @@
-//! Time limits for peers: for sending the HTTP/2 preface, a request header and the next request, and for reading a
-//! response. Without these limits a connection that neither sends nor reads could keep its permit, and a response's
-//! memory, forever.
+//! Time limits for peers: for sending the HTTP/2 preface, a request header and the next request, and for reading a response.
+//! Without these limits a connection that neither sends nor reads could keep its permit, and a response's memory, forever.
 
 use std::{
     cell::Cell,
@@ -79,7 +78,6 @@ impl HeadTimer {
     }
 }
 
-/// The reason why a connection was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TimedOut {
     #[error("the peer sent no HTTP/2 preface in time")]
@@ -279,7 +277,6 @@ impl ReadProgress {
     }
 }
 
-/// The active requests of one connection.
 #[derive(Default)]
 pub(super) struct ActiveRequests {
     count: Cell<usize>,

@@ -52,7 +52,6 @@ pub(crate) enum Command {
 pub(crate) enum Reply {
     Echo(Box<RawValue>),
     Published(Published),
-    /// A subscription has begun.
     Subscribed(Topic),
     /// A subscription has begun as a stream of the client, whose items are the reply.
     Streams,

@@ -28,13 +28,10 @@ pub(crate) struct Mount {
     pub(crate) token_parameter: Option<&'static str>,
 }
 
-/// Parses a request to a mount. `None` if there is nothing at its path.
-///
-/// The request has passed the checks of host and origin and the limit of its address; holder and limits of connections
-/// are checked next.
+/// Parses a request to a mount. `None` if there is nothing at its path. The request has passed the checks of host and origin and
+/// the limit of its address; holder and limits of connections are checked next.
 pub(crate) type Accept = fn(&Opening<'_>) -> Result<Option<Accepted>, Refusal>;
 
-/// A request to a mount.
 pub(crate) struct Opening<'a> {
     pub(crate) request: &'a Parts,
     /// The rest of its path.
@@ -47,7 +44,6 @@ pub(crate) struct Opening<'a> {
     pub(crate) connection_us: u64,
 }
 
-/// The result of a request to a mount.
 pub(crate) enum Accepted {
     /// An answer without a connection, e.g. of a negotiation.
     Answer(Response<Vec<u8>>),
@@ -58,12 +54,10 @@ pub(crate) enum Accepted {
     Connection(SubscribeRequest, Box<dyn Protocol>),
 }
 
-/// The protocol between one connection's client and the server. Each connection has its own value, which may keep
-/// state.
-///
-/// The server calls it for each message and each command, and never for a delivery: events, positions, gaps and ends of
-/// topics are frames that all connections of a format share. The format is chosen with the head of the connection; a
-/// protocol with another form of events needs its own format.
+/// The protocol between one connection's client and the server. Each connection has its own value, which may keep state. The
+/// server calls it for each message and each command, and never for a delivery: events, positions, gaps and ends of topics are
+/// frames that all connections of a format share. The format is chosen with the head of the connection; a protocol with another
+/// form of events needs its own format.
 pub(crate) trait Protocol: Debug {
     /// Returns the longest message of a client, in bytes. `None`: as long as its commands may be.
     fn message_bytes_max(&self) -> Option<usize> {
@@ -93,7 +87,6 @@ pub(crate) trait Protocol: Debug {
         out: &mut Messages<'_>,
     );
 
-    /// Returns the heartbeat of an idle connection.
     fn heartbeat(&self) -> Heartbeat {
         Heartbeat::OfFormat
     }
@@ -128,7 +121,6 @@ pub(crate) enum Inbound {
     Close(Close),
 }
 
-/// The heartbeat of a connection.
 pub(crate) enum Heartbeat {
     /// None, because the client waits for another message.
     NotYet,

@@ -27,7 +27,6 @@ pub(crate) struct SessionPlace {
     pub(crate) serial: u64,
 }
 
-/// A request of an open session.
 #[derive(Debug)]
 pub(crate) struct SessionRequest {
     pub(crate) place: SessionPlace,
@@ -36,17 +35,14 @@ pub(crate) struct SessionRequest {
     pub(crate) action: SessionAction,
 }
 
-/// The purpose of such a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionAction {
     /// Its body has records.
     Send,
     /// It waits for messages.
     Poll(Option<PollId>),
-    /// It ends the session, because messages were lost: a browser that has not got the answer to a poll repeats it
-    /// without its page.
+    /// It ends the session: a browser that has not got the answer to a poll repeats it without its page, and messages are lost.
     Repeat,
-    /// It ends the session.
     End,
 }
 
@@ -124,7 +120,6 @@ pub(crate) struct SessionToken {
 /// Bytes of a signature: half of SHA-256, as RFC 2104 §5 allows.
 const SIGNATURE_BYTES: usize = 16;
 
-/// Characters of a token.
 const TOKEN_LEN: usize = 2 * (16 + 8 + SIGNATURE_BYTES);
 
 /// A session, which ends when this is dropped.
@@ -185,10 +180,8 @@ impl Sessions {
         SessionToken { signature, ..token }
     }
 
-    /// Opens the session of a token, which was issued a short time ago.
-    ///
-    /// # Errors
-    /// `NotFound` for a token that is not valid or whose session has ended, `InUse` if its session is open.
+    /// Opens the session of a token, which was issued a short time ago. Fails with `NotFound` for a token that is not valid or
+    /// whose session has ended, and `InUse` if its session is open.
     pub(crate) fn open(
         self: &Arc<Self>,
         token: &str,
@@ -215,10 +208,8 @@ impl Sessions {
         }
     }
 
-    /// Returns a request of an open session. `None` if no session with this token is open.
-    ///
-    /// # Errors
-    /// `InUse` if its connection is just being opened, or does not take such a request.
+    /// Returns a request of an open session. `None` if no session with this token is open. Fails with `InUse` if its connection
+    /// is just being opened, or does not take such a request.
     pub(crate) fn request(
         &self,
         token: &str,
@@ -254,7 +245,6 @@ impl Sessions {
 }
 
 impl SessionGuard {
-    /// The session's connection is open.
     pub(crate) fn opened(&self, place: SessionPlace, client: Identity) {
         let carrier = self.carrier;
         let state = SessionState::Open { carrier, place, client, last_poll: None };
@@ -271,7 +261,6 @@ impl Drop for SessionGuard {
     }
 }
 
-/// Returns the refusal of a token without a session.
 pub(crate) fn unknown() -> Refusal {
     Refusal::new(ErrorCode::NotFound, "no connection has this id: negotiate again")
 }

@@ -1,9 +1,8 @@
 //! SignalR's hub protocol in JSON. Quoted sections are those of `HubProtocol.md` and `TransportProtocols.md`
-//! (github.com/dotnet/aspnetcore, `src/SignalR/docs/specs`); docs/how-to/signalr.md lists the parts that are left
-//! out.
+//! (github.com/dotnet/aspnetcore, `src/SignalR/docs/specs`); docs/how-to/signalr.md lists the parts that are left out.
 //!
-//! A hub has the methods `Subscribe`, `Unsubscribe`, `Publish` and `Ack`, and its groups are topics. Events are frames
-//! that all subscribers of a topic share; completions are for one client.
+//! A hub has the methods `Subscribe`, `Unsubscribe`, `Publish` and `Ack`, and its groups are topics. Events are frames that all
+//! subscribers of a topic share; completions are for one client.
 
 mod methods;
 mod requests;
@@ -28,7 +27,6 @@ pub(super) use requests::{TOKEN_PARAMETER, accept};
 /// Bytes of a record that has no effect. Official clients send only pings of 11 bytes.
 const UNUSED_BYTES_MAX: usize = 1024;
 
-/// A connection to a hub.
 #[derive(Debug)]
 struct Hub {
     phase: HubPhase,

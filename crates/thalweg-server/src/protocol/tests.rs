@@ -1,6 +1,5 @@
-//! A protocol for tests, and an example of one: lines of text over a WebSocket, `sub TOPIC`, `unsub TOPIC` and `pub
-//! TOPIC TEXT`. The answer to a command begins with the command's number. The first message of a client names its
-//! version.
+//! A protocol for tests, and an example of one: lines of text over a WebSocket, `sub TOPIC`, `unsub TOPIC` and `pub TOPIC TEXT`.
+//! The answer to a command begins with the command's number. The first message of a client names its version.
 
 use http::{Method, Response};
 use serde_json::value::{RawValue, to_raw_value};

@@ -8,16 +8,13 @@ use std::{
 use flate2::read::MultiGzDecoder;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
-/// A folder, by its descriptor: everything read through it lies in it, even if something is renamed or linked at the
-/// same time.
+/// A folder, by its descriptor: everything read through it lies in it, even if something is renamed or linked at the same time.
 pub(super) struct Folder(OwnedFd);
 
-/// The reason why a file is not read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotRead {
     /// It does not exist, is not a file, or may not be read.
     NotThere,
-    /// It is over the limit.
     TooLarge,
 }
 
@@ -33,7 +30,6 @@ impl Folder {
         Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
     }
 
-    /// Opens a folder in it.
     pub(super) fn folder(&self, name: &str) -> io::Result<Self> {
         Ok(Self(openat(&self.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?))
     }

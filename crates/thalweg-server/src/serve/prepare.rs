@@ -16,7 +16,6 @@ use crate::{
     transport::Certificate,
 };
 
-/// The parts of a server.
 pub(super) struct Prepared {
     pub(super) access: AccessPolicy,
     pub(super) made_of: MadeOf,
@@ -33,8 +32,7 @@ pub(super) struct Prepared {
     pub(super) sessions: Sessions,
 }
 
-/// # Errors
-/// When the configuration cannot be applied.
+/// Fails when the configuration cannot be applied.
 pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     let admin = config.admin_listen.map(|listen| AccessPolicy::of_admin(listen, &config.access));
     let admin = admin.transpose().map_err(ServeError::Config)?;
@@ -84,11 +82,8 @@ fn sessions(access: &AccessPolicy) -> Result<Sessions, ServeError> {
     Ok(Sessions::new(&key))
 }
 
-/// Returns the access policy of a configuration, and the reader of the keys at its URL, unless `before` has it: keys at
-/// the same URL stay known.
-///
-/// # Errors
-/// One sentence.
+/// Returns the access policy of a configuration, and the reader of the keys at its URL, unless `before` has it: keys at the same
+/// URL stay known. The error is one sentence.
 pub(super) fn access_policy(
     config: &Config,
     made_of: MadeOf,

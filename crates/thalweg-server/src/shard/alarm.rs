@@ -22,8 +22,7 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    /// # Errors
-    /// If the kernel has no timer left, or the runtime cannot watch it.
+    /// Fails if the kernel has no timer left, or the runtime cannot watch it.
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = watched(timerfd_create(TimerfdClockId::Monotonic, flags)?)?;
@@ -48,10 +47,8 @@ impl Alarm {
         }
     }
 
-    /// Returns whether the timer has fired since the last call. If not, the timer wakes the task of `cx` later.
-    ///
-    /// # Errors
-    /// If the runtime is shutting down.
+    /// Returns whether the timer has fired since the last call. If not, the timer wakes the task of `cx` later. Fails if the
+    /// runtime is shutting down.
     pub(super) fn has_rung(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let has_rung = is_readable(&self.timer, cx)?;
         if has_rung {

@@ -16,26 +16,22 @@ use crate::{
     source::Inputs,
 };
 
-/// The parts that all shards of a server share.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) config: Arc<Config>,
     pub(crate) metrics: Metrics,
     pub(crate) peers: Vec<Peer>,
-    /// The ad hoc queries of clients.
     pub(crate) asked: Arc<AdHocQueries>,
     /// The topics that sources read, on all shards.
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) idempotency_hasher: IdempotencyHasher,
     /// Counts the topics that exist only for subscribers, per address.
     pub(crate) shares: Arc<AddressCounts>,
-    /// The rate limits of clients.
     pub(crate) rates: Arc<AllRates>,
     /// Counts the fetched topics that an address is the first to request.
     pub(crate) fetched_rates: Arc<AddressRates>,
     /// The queue of the fetcher. `None` if there are no upstreams.
     pub(crate) demands: Option<Demands>,
-    /// The streams of all brokers.
     pub(crate) streams: Arc<[BrokerStream]>,
     pub(crate) brokers: Arc<[BrokerLink]>,
 }
@@ -55,7 +51,6 @@ pub(crate) struct Peer {
     pub(crate) messages: mpsc::Sender<ShardMessage>,
     /// Publishes. Each may be large, so this queue is shorter. Batches do not wait behind publishes.
     pub(crate) publishes: mpsc::Sender<ShardMessage>,
-    /// Records of brokers.
     pub(crate) from_broker: mpsc::Sender<FromBroker>,
     /// The topics that have readers: brokers deliver their records first.
     pub(crate) read_topics: Arc<ReadTopics>,

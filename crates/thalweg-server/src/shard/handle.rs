@@ -60,8 +60,7 @@ use publishers::LinePublishers;
 use stream_health::StreamHealth;
 use wake::Wake;
 
-/// A shard, as the tasks on its thread share it. No borrow is held across an await: each use is one synchronous
-/// step.
+/// A shard, as the tasks on its thread share it. No borrow is held across an await: each use is one synchronous step.
 pub(crate) struct Handle {
     pub(crate) id: usize,
     pub(crate) common: Common,
@@ -73,9 +72,7 @@ pub(crate) struct Handle {
     drain: Notify,
     /// The number of connections that do not belong to one subscriber.
     serving: Cell<usize>,
-    /// Runs reads one after the other.
     read_queue: ReadQueue,
-    /// Schedules the parsing and planning of ad hoc queries.
     planning: Planning,
 }
 
@@ -96,10 +93,7 @@ struct Shard {
 }
 
 impl Handle {
-    /// Creates a shard. Call it on the shard's own thread, in its runtime.
-    ///
-    /// # Errors
-    /// If the kernel has no epoll or timer left.
+    /// Creates a shard. Call it on the shard's own thread, in its runtime. Fails if the kernel has no epoll or timer left.
     pub(crate) fn new(
         id: usize,
         common: Common,
@@ -141,10 +135,7 @@ impl Handle {
         result
     }
 
-    /// Asks a shard, this one or another, about its topics.
-    ///
-    /// # Errors
-    /// If that shard has ended.
+    /// Asks a shard, this one or another, about its topics. Fails if that shard has ended.
     async fn look_up<T>(
         &self,
         shard: usize,
@@ -170,7 +161,6 @@ impl Handle {
         });
     }
 
-    /// Returns the current access policy.
     pub(crate) fn access(&self) -> Arc<AccessPolicy> {
         Arc::clone(&self.shard.borrow().access)
     }
@@ -192,10 +182,7 @@ impl Handle {
         }
     }
 
-    /// Appends events to a topic. Returns their position.
-    ///
-    /// # Errors
-    /// If the owner shard refuses them, or has ended.
+    /// Appends events to a topic. Returns their position. Fails if the owner shard refuses them, or has ended.
     pub(crate) async fn publish(
         &self,
         topic: &Allowed<Writing>,
@@ -215,10 +202,8 @@ impl Handle {
         appending.result().await
     }
 
-    /// Deletes a topic, after this shard's earlier publishes to it.
-    ///
-    /// # Errors
-    /// If there is no such topic, if the server makes its events or reads them, or if its owner shard has ended.
+    /// Deletes a topic, after this shard's earlier publishes to it. Fails if there is no such topic, if the server makes its
+    /// events or reads them, or if its owner shard has ended.
     pub(crate) async fn delete(&self, topic: Allowed<Writing>) -> Result<(), Refusal> {
         let Writing(topic) = topic.into_inner();
         let owner = owner_shard(&topic, self.common.peers.len());
@@ -255,7 +240,6 @@ impl Handle {
     }
 }
 
-/// A connection that keeps its shard from ending.
 pub(crate) struct Serving<'a>(&'a Handle);
 
 impl Drop for Serving<'_> {

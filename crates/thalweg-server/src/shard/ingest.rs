@@ -49,8 +49,7 @@ pub(super) struct Ingest {
 /// A publish. If this shard owns the topic it is done at once. Otherwise the owner shard answers later.
 pub(super) enum PendingPublish {
     Done(Result<PublishResult, Refusal>),
-    /// The owner shard has the events. `is_stored`: a broker stores them, perhaps even if the owner shard ends
-    /// before it answers.
+    /// The owner shard has the events. `is_stored`: a broker stores them, perhaps even if the owner shard ends before it answers.
     Posted {
         result: PublishAnswer,
         is_stored: bool,
@@ -67,10 +66,7 @@ pub(super) enum PendingPublish {
 type PublishAnswer = oneshot::Receiver<Result<PublishResult, Refusal>>;
 
 impl PendingPublish {
-    /// Waits for the result.
-    ///
-    /// # Errors
-    /// If the owner shard refuses the events, or has ended.
+    /// Waits for the result. Fails if the owner shard refuses the events, or has ended.
     pub(super) async fn result(self) -> Result<PublishResult, Refusal> {
         let (result, is_stored) = match self {
             Self::Done(result) => return result,
@@ -98,12 +94,10 @@ impl Ingest {
         }
     }
 
-    /// Starts a source. This shard owns its output.
     pub(super) fn start_source(&mut self, topics: &mut Topics, scheduled: Scheduled) {
         self.sources.start(topics, scheduled);
     }
 
-    /// Starts a query. This shard owns its topic.
     pub(super) fn start_query(&mut self, topics: &mut Topics, topic: DerivedTopic, now_us: u64) {
         self.queries.start(topics, topic, now_us);
     }
@@ -117,7 +111,6 @@ impl Ingest {
         self.sources.tick(topics, now_us);
     }
 
-    /// Returns the next due time, in µs.
     pub(super) fn next_us(&self) -> Option<u64> {
         let next = [self.sources.next_us(), self.queries.next_us()];
         next.into_iter().flatten().min()

@@ -22,8 +22,7 @@ use crate::{
     refusal::Refusal,
 };
 
-/// A message to a shard. The queue is bounded. Batches are posted by cursor, so a full queue delays them and loses
-/// none.
+/// A message to a shard. The queue is bounded. Batches are posted by cursor, so a full queue delays them and loses none.
 pub(crate) enum ShardMessage {
     /// A socket to serve.
     Connection(Arrival),
@@ -65,7 +64,6 @@ pub(crate) enum ShardMessage {
         topic: Topic,
         answer: oneshot::Sender<Result<(), Refusal>>,
     },
-    /// A new access policy.
     Access(Arc<AccessPolicy>),
     /// End connections. The answer is their number.
     Disconnect {
@@ -177,7 +175,6 @@ pub(crate) enum Lookup {
     ToldColumns { topic: Topic, answer: oneshot::Sender<Option<Option<Arc<Columns>>>> },
 }
 
-/// The source of a topic's history.
 pub(crate) enum HistorySource {
     Retained(PageParts),
     Backfill(Box<HistoryBackfill>),

@@ -2,7 +2,6 @@ use thalweg_wire::{Epoch, Position, Topic, answer::Published};
 
 use thalweg_core::stream::Appended;
 
-/// The result of a publish.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PublishResult {
     pub(crate) epoch: Epoch,
@@ -25,7 +24,6 @@ impl PublishResult {
         }
     }
 
-    /// Returns the answer to the publisher.
     pub(crate) fn published(&self, topic: &Topic) -> Published {
         let Appended { first, end } = self.appended;
         Published {

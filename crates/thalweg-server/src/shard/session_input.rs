@@ -7,13 +7,11 @@ use crate::{refusal::Refusal, transport::PollAnswer};
 /// Answers a request with records when these are processed. If it is dropped, the connection has ended.
 pub(crate) type RecordsTaken = oneshot::Sender<Result<(), Refusal>>;
 
-/// A request of a session.
 pub(crate) enum SessionInput {
     /// Records, to execute in order.
     Records(String, RecordsTaken),
     /// A poll that waits for messages.
     Poll(PollAnswer),
-    /// The client ends the session.
     End,
 }
 

@@ -45,8 +45,7 @@ const TOKEN_ENDS_PER_TURN: usize = 16;
 pub(super) struct Subscribers {
     common: Common,
     connections: Slab<Connection>,
-    /// The part of a connection that a walk reads first. It is small, so that marking ten thousand connections
-    /// dirty stays in the cache.
+    /// The part of a connection that a walk reads first: small, so that marking ten thousand dirty stays in the cache.
     flags: Vec<Flags>,
     /// Connections to visit, each at most once.
     dirty: VecDeque<u32>,
@@ -101,7 +100,6 @@ struct Flags {
     has_client_timeout: bool,
 }
 
-/// The state of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum ConnectionPhase {
     #[default]
@@ -115,7 +113,6 @@ enum ConnectionPhase {
 /// The reason for which connections are told to reconnect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ReconnectReason {
-    /// The server ends.
     Draining,
     /// The server is cut off from streams, and another server may not be.
     CutOff,
@@ -134,8 +131,7 @@ impl ReconnectReason {
 }
 
 impl Subscribers {
-    /// # Errors
-    /// If the kernel has no epoll or timer left.
+    /// Fails if the kernel has no epoll or timer left.
     pub(super) fn new(common: Common, counts: &Arc<Counts>) -> io::Result<Self> {
         Ok(Self {
             common,
@@ -165,20 +161,16 @@ impl Subscribers {
         !self.dirty.is_empty() || !self.readable.is_empty()
     }
 
-    /// Starts the periodic work.
     pub(super) fn start(&mut self, now_us: u64) {
         self.timers.set(now_us, Timer::Heartbeat);
     }
 
-    /// Returns whether sockets have had events since the last call. If not, the task of `cx` is woken later.
-    ///
-    /// # Errors
-    /// If the runtime shuts down.
+    /// Returns whether sockets have had events since the last call. If not, the task of `cx` is woken later. Fails if the runtime
+    /// shuts down.
     pub(super) fn has_events(&self, cx: &mut Context<'_>) -> io::Result<bool> {
         self.poll.has_events(cx)
     }
 
-    /// Runs the timers that are due.
     pub(super) fn run_timers(&mut self, now_us: u64) {
         while let Some(timer) = self.timers.take_due(now_us) {
             match timer {
@@ -237,7 +229,6 @@ impl Subscribers {
         }
     }
 
-    /// Returns the next due time, in µs.
     pub(super) fn next_us(&self) -> Option<u64> {
         let next = [self.timers.next_us(), self.token_ends.next_us(), self.reconnects.next_us()];
         next.into_iter().flatten().min()
@@ -264,16 +255,12 @@ impl Subscribers {
         more
     }
 
-    /// Returns a new serial.
     pub(super) fn next_serial(&mut self) -> u64 {
         self.serials += 1;
         self.serials
     }
 
-    /// Adds a connection.
-    ///
-    /// # Errors
-    /// If its socket cannot be watched.
+    /// Adds a connection. Fails if its socket cannot be watched.
     pub(super) fn insert(&mut self, connection: Connection) -> io::Result<SubscriberId> {
         let is_piped = connection.writer.is_pipe();
         if let Some(socket) = connection.writer.socket() {
@@ -294,7 +281,6 @@ impl Subscribers {
         Ok(SubscriberId { key, serial })
     }
 
-    /// Returns the connections with their keys.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Connection)> {
         self.connections.iter().map(|(key, connection)| (key as u32, connection))
     }
@@ -311,7 +297,6 @@ impl Subscribers {
         self.connections.is_empty()
     }
 
-    /// Returns a subscriber's connection, if it still exists.
     pub(super) fn get_mut(&mut self, id: SubscriberId) -> Option<&mut Connection> {
         self.connections.get_mut(id.key as usize).filter(|other| other.serial == id.serial)
     }
@@ -320,8 +305,7 @@ impl Subscribers {
     pub(super) fn remove(&mut self, topics: &mut Topics, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         connection.subscriber.leave(topics);
-        // The connection stays in the slab, because another of its subscriptions may move to the place of the
-        // removed one.
+        // The connection stays in the slab, because another of its subscriptions may move to the place of the removed one.
         while let Some(left) = self.connections[key as usize].subscriber.pop() {
             self.unlist(topics, left);
         }
@@ -363,7 +347,6 @@ impl Subscribers {
         }
     }
 
-    /// Ends a topic that a connection reads.
     pub(super) fn end_topic(&mut self, key: u32, feed: FeedKey, code: EndCode) {
         if let Some(connection) = self.connections.get_mut(key as usize) {
             connection.subscriber.end_topic(feed, code);
@@ -371,7 +354,6 @@ impl Subscribers {
         }
     }
 
-    /// Closes a connection with a close message.
     pub(super) fn close(&mut self, key: u32, close: Close) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         self.unfinished_bytes -= connection.unfinished_bytes();

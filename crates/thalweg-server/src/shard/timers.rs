@@ -18,7 +18,6 @@ impl<T: Ord + Copy> Timers<T> {
         self.0.peek().map(|Reverse((at_us, _))| *at_us)
     }
 
-    /// Takes the next key, if it is due.
     pub(super) fn take_due(&mut self, now_us: u64) -> Option<T> {
         self.next_us().filter(|at_us| *at_us <= now_us)?;
         self.0.pop().map(|Reverse((_, what))| what)

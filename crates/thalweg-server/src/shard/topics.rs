@@ -1,5 +1,4 @@
-//! The topics of a shard: their order, batches and history. [`News`] tells the readers on this shard about
-//! changes.
+//! The topics of a shard: their order, batches and history. [`News`] tells the readers on this shard about changes.
 
 mod broker_topics;
 mod demand;
@@ -65,7 +64,6 @@ pub(super) struct Topics {
     has_stale_timers: bool,
     /// Memory of all histories, including copies of other shards' topics, in bytes.
     history_bytes: usize,
-    /// Changes that the turn processes.
     pub(super) news: News,
     patch_time: PatchTime,
     counts: Arc<Counts>,
@@ -131,7 +129,6 @@ impl Topics {
         self.patch_time.begin_turn();
     }
 
-    /// Returns the topic of a feed on this shard.
     pub(super) fn topic(&self, key: FeedKey) -> Option<&Topic> {
         Some(&self.feeds.get(key)?.topic)
     }
@@ -147,7 +144,6 @@ impl Topics {
         Some((&local.subscribers, local.is_input))
     }
 
-    /// Returns whether a topic on this shard has ended.
     pub(super) fn is_ended(&self, key: FeedKey) -> bool {
         self.feeds.get(key).is_some_and(|local| local.end.is_some())
     }
@@ -164,7 +160,6 @@ impl Topics {
         }
     }
 
-    /// Returns whether a backfill may be requested now.
     pub(super) fn has_backfills_due(&self) -> bool {
         self.backfills.iter().any(Backfills::is_due)
     }
@@ -188,24 +183,19 @@ impl Topics {
         self.feeds.origin(topic)
     }
 
-    /// Returns whether a topic on this shard is a broker topic.
     pub(super) fn is_broker_topic(&self, key: FeedKey) -> bool {
         self.feeds.get(key).is_some_and(|local| local.origin.is_broker_topic())
     }
 
-    /// Returns the feed of a topic, and creates the topic if necessary.
-    ///
-    /// # Errors
-    /// If the limit of the topic's kind is reached, or subscribers may not create topics.
+    /// Returns the feed of a topic, and creates the topic if necessary. Fails if the limit of the topic's kind is reached, or
+    /// subscribers may not create topics.
     pub(super) fn open(&mut self, topic: &Topic, creator: Creator) -> Result<FeedKey, Refusal> {
         let is_owner = self.owns(topic);
         self.feeds.open(topic, is_owner, creator)
     }
 
-    /// Returns the feed of a topic for a subscriber, which counts for `address`.
-    ///
-    /// # Errors
-    /// As [`Self::open`], and if the address has requested too many new fetched topics in this second.
+    /// Returns the feed of a topic for a subscriber, which counts for `address`. Fails as [`Self::open`], and if the address has
+    /// requested too many new fetched topics in this second.
     pub(super) fn open_subscribed(
         &mut self,
         topic: &Topic,
@@ -280,9 +270,8 @@ impl Topics {
         }
     }
 
-    /// Returns whether the owner shard must confirm a topic before a subscriber, which counts for `address`, may
-    /// subscribe, because this subscriber may not create topics. Without this lookup, the owner shard could only close
-    /// the connection later.
+    /// Returns whether the owner shard must confirm a topic before a subscriber, which counts for `address`, may subscribe,
+    /// because this subscriber may not create topics. Without this lookup, the owner shard could only close the connection later.
     pub(super) fn needs_lookup(&self, topic: &Topic, address: Option<Address>) -> bool {
         let Common { config, shares, .. } = &self.common;
         !self.owns(topic)
@@ -292,8 +281,7 @@ impl Topics {
                 || address.is_some_and(|address| shares.is_exhausted(address)))
     }
 
-    /// Appends events to a topic that this shard owns. Returns `None` for a broker topic, whose offsets the broker
-    /// assigns later.
+    /// Appends events to a topic that this shard owns. Returns `None` for a broker topic, whose offsets the broker assigns later.
     pub(super) fn append(
         &mut self,
         key: FeedKey,
@@ -357,7 +345,6 @@ impl Topics {
         }
     }
 
-    /// Seals the batches that are due.
     pub(super) fn seal(&mut self, now_us: u64) {
         while let Some(key) = self.timers.take_due(now_us) {
             if let Some(owner) = self.feeds.get_mut(key).and_then(|feed| feed.owner.as_mut()) {

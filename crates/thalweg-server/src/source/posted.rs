@@ -32,10 +32,7 @@ impl BodyKind {
     }
 }
 
-/// Parses a whole body with one event of at most `bytes_max`.
-///
-/// # Errors
-/// When it is not valid.
+/// Parses a whole body with one event of at most `bytes_max`. Fails when it is not valid.
 pub(crate) fn one(kind: BodyKind, body: &[u8], bytes_max: usize) -> Result<Payloads, Refusal> {
     let mut payloads = Payloads::default();
     payloads.push(|out| match kind {
@@ -64,10 +61,7 @@ impl Lines {
         self.unfinished.capacity()
     }
 
-    /// Appends the events of the lines that `chunk` finishes.
-    ///
-    /// # Errors
-    /// At the first invalid line. The events before it are in `out`.
+    /// Appends the events of the lines that `chunk` finishes. Fails at the first invalid line. The events before it are in `out`.
     pub(crate) fn read(&mut self, chunk: &[u8], out: &mut Payloads) -> Result<(), Refusal> {
         // All room at once: repeated doubling would exceed the memory that the allocator keeps, and each piece would
         // fetch its memory from the system.
@@ -94,10 +88,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Appends the event of a last line without a line break.
-    ///
-    /// # Errors
-    /// When it is not valid.
+    /// Appends the event of a last line without a line break. Fails when it is not valid.
     pub(crate) fn finish(&mut self, out: &mut Payloads) -> Result<(), Refusal> {
         let line = std::mem::take(&mut self.unfinished);
         self.line(&line, out)

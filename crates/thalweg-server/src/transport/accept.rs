@@ -8,14 +8,12 @@ type Weight = u16;
 /// The weight without `q`, or with a `q` that is no number.
 const WEIGHT_MAX: Weight = 1000;
 
-/// Returns whether a client names `value` with a weight above 0: `text/event-stream` in Accept. A wildcard does not
-/// count.
+/// Returns whether a client names `value` with a weight above 0: `text/event-stream` in Accept. A wildcard does not count.
 pub(crate) fn takes(headers: &HeaderMap, header: &HeaderName, value: &str) -> bool {
     named(headers, header, value) > 0
 }
 
-/// Returns whether a client prefers `value`, which it names, to `other`, which a wildcard may mean. Equal weights
-/// prefer `value`.
+/// Returns whether a client prefers `value`, which it names, to `other`, which a wildcard may mean. Equal weights prefer `value`.
 pub(crate) fn prefers(headers: &HeaderMap, header: &HeaderName, value: &str, other: &str) -> bool {
     let weight = named(headers, header, value);
     weight > 0 && weight >= allowed(headers, header, other)

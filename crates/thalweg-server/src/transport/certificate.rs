@@ -22,19 +22,13 @@ pub(crate) struct Certificate {
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 impl Certificate {
-    /// Loads the certificate, or creates it.
-    ///
-    /// # Errors
-    /// One sentence with the file and the problem.
+    /// Loads the certificate, or creates it. The error is one sentence with the file and the problem.
     pub(crate) fn load(from: &Tls) -> Result<Self, String> {
         let current = Arc::new(RwLock::new(server_config(from)?));
         Ok(Self { from: from.clone(), current })
     }
 
-    /// Loads it again. Existing connections keep the old one.
-    ///
-    /// # Errors
-    /// As [`Self::load`]. The old one stays in use.
+    /// Loads it again. Existing connections keep the old one. Fails as [`Self::load`], and the old one stays in use.
     pub(crate) fn reload(&self) -> Result<(), String> {
         if self.from == Tls::SelfSigned {
             // Each browser would have to accept a new one again.

@@ -6,16 +6,13 @@ use crate::{
 /// The client of a request or a connection. All per-client limits count by this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    /// The identity of its token.
     pub(crate) identity: Identity,
-    /// Its address.
     pub(crate) address: Address,
     /// Whether it counts for that address.
     pub(crate) is_counted: bool,
 }
 
 impl Client {
-    /// Returns the client of a request.
     pub(crate) fn new(holder: &Holder, requester: &Requester) -> Self {
         let Requester { address, is_counted, .. } = *requester;
         Self { identity: holder.identity, address, is_counted }

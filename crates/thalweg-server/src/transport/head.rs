@@ -34,8 +34,7 @@ pub(super) fn sse(retry_ms: u64) -> Head {
     streaming(SSE, first)
 }
 
-/// Returns the head of Server-Sent Events of data alone. Some proxies wait for a first byte of the body, which this
-/// comment (WHATWG HTML §9.2.6) provides.
+/// Returns the head of Server-Sent Events of data alone. Its comment (WHATWG HTML §9.2.6) is a first byte, as some proxies need.
 pub(super) fn event_data() -> Head {
     streaming(SSE, b":\n\n".to_vec())
 }

@@ -22,13 +22,10 @@ use crate::{
 /// A checked request to subscribe.
 #[derive(Debug)]
 pub(crate) struct SubscribeRequest {
-    /// The format of its frames.
     pub(crate) format: Format,
-    /// The head of the response.
     pub(crate) head: Head,
     /// Each topic and its start.
     pub(crate) topics: Vec<(Topic, StartAt)>,
-    /// The terms of all subscriptions.
     pub(crate) terms: Terms,
     /// When the response ends by itself.
     pub(crate) mode: ResponseMode,
@@ -43,11 +40,8 @@ pub(crate) struct SubscribeRequest {
 }
 
 impl SubscribeRequest {
-    /// Returns a WebSocket without topics, for a protocol whose client sends them. It may be compressed if
-    /// `compresses`.
-    ///
-    /// # Errors
-    /// When the handshake is not valid.
+    /// Returns a WebSocket without topics, for a protocol whose client sends them. It may be compressed if `compresses`. Fails
+    /// when the handshake is not valid.
     pub(crate) fn websocket(
         request: &Parts,
         config: &Config,
@@ -100,10 +94,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// The default wait of a long poll, in µs: less than the 30 s after which proxies time out.
 const WAIT_US: u64 = 25_000_000;
 
-/// Parses a request to subscribe. `path_topic` follows `/v1/topics/`.
-///
-/// # Errors
-/// A refusal with the remedy.
+/// Parses a request to subscribe. `path_topic` follows `/v1/topics/`. The error has the remedy.
 pub(crate) fn negotiate(
     request: &Parts,
     query: &Query<'_>,
@@ -193,8 +184,7 @@ pub(crate) fn negotiate(
     })
 }
 
-/// Returns the time after which one EventSource reconnects, in ms. It differs between connections: clients disconnected
-/// together do not reconnect together.
+/// Returns the time after which one EventSource reconnects, in ms: each has its own, so that not all reconnect together.
 fn retry_ms(access: &AccessPolicy) -> Result<u64, Refusal> {
     let spread = access.random()? % u128::from(SSE_RETRY_SPREAD_MS + 1);
     Ok(SSE_RETRY_MS_MIN + spread as u64)

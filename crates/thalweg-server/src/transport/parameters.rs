@@ -20,10 +20,7 @@ const WAIT_MAX: Duration = Duration::from_secs(300);
 /// The smallest window. With less the client would send little but acks.
 const WINDOW_BYTES_MIN: usize = 1024;
 
-/// Parses a topic.
-///
-/// # Errors
-/// When it is invalid. A `+`, which is a space in a query, has a separate remedy.
+/// Parses a topic. Fails when it is invalid. A `+`, which is a space in a query, has a separate remedy.
 pub(crate) fn topic(name: &str) -> Result<Topic, Refusal> {
     name.parse::<Topic>().map_err(|error| match error {
         TopicError::Character(' ') => {
@@ -34,7 +31,6 @@ pub(crate) fn topic(name: &str) -> Result<Topic, Refusal> {
     })
 }
 
-/// Parses the start.
 pub(crate) fn start(text: &str) -> Result<StartAt, Refusal> {
     StartAt::from_str(text).map_err(Refusal::from)
 }
@@ -58,7 +54,6 @@ pub(crate) fn time_us(name: &str, text: &str) -> Result<u64, Refusal> {
     Ok(time.as_micros() as u64)
 }
 
-/// Parses the window, in bytes.
 pub(crate) fn window(text: &str) -> Result<u64, Refusal> {
     let bytes = parse_bytes(text).map_err(|error| bad(format!("window: {error}")))?;
     if bytes < WINDOW_BYTES_MIN {
@@ -84,12 +79,10 @@ pub(crate) fn number(name: &str, text: &str, max: usize) -> Result<usize, Refusa
     }
 }
 
-/// Returns the refusal of an unknown name.
 pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> Refusal {
     bad(format!("unknown {what} {:?}{}", Excerpt(name), nearest(name, known)))
 }
 
-/// Returns the refusal of a parameter.
 pub(crate) fn bad(message: String) -> Refusal {
     Refusal::new(ErrorCode::BadParameter, message)
 }

@@ -12,9 +12,8 @@ use http_body::{Body, Frame, SizeHint};
 
 use thalweg_core::fanout::{Sent, Sink};
 
-/// Returns a bounded pipe from a subscriber to the body of a response. It is full when HTTP's flow control allows no
-/// more: the cursor waits, and no queue grows. `retired` is set when the connection of the response must not be used
-/// for further requests.
+/// Returns a bounded pipe from a subscriber to the body of a response. It is full when HTTP's flow control allows no more: the
+/// cursor waits, and no queue grows. `retired` is set when the connection of the response must not be used for further requests.
 pub(crate) fn pipe(capacity: usize, retired: &Rc<Cell<bool>>) -> (PipeEnd, PipeBody) {
     let retired = Rc::clone(retired);
     let state = Rc::new(RefCell::new(State { capacity, retired, ..State::default() }));
@@ -78,7 +77,6 @@ impl PipeEnd {
         self.0.borrow().bytes
     }
 
-    /// Marks the connection as retired.
     pub(super) fn retire(&self) {
         self.0.borrow().retired.set(true);
     }
@@ -137,7 +135,6 @@ impl PipeBody {
         Poll::Pending
     }
 
-    /// Returns whether no more comes, or no more fits.
     pub(crate) fn is_full_or_finished(&self) -> bool {
         let state = self.state.borrow();
         state.is_full || state.end != End::Open

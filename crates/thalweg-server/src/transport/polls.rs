@@ -6,8 +6,7 @@ use tokio::sync::oneshot;
 /// A poll that waits. It gets whole messages; if this is dropped, its connection has ended, or another poll waits.
 pub(crate) type PollAnswer = oneshot::Sender<Vec<u8>>;
 
-/// The polls of one client, of which at most one waits. Without one the connection is full: the cursors wait, and no
-/// queue grows.
+/// The polls of one client, of which at most one waits. Without one the connection is full: the cursors wait, and no queue grows.
 #[derive(Debug, Default)]
 pub(crate) struct Polls {
     waiting: Option<PollAnswer>,
@@ -19,7 +18,6 @@ impl Polls {
         self.waiting = Some(poll);
     }
 
-    /// Returns whether a poll waits.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.as_ref().is_some_and(|poll| !poll.is_closed())
     }

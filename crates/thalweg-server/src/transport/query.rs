@@ -61,18 +61,12 @@ const PARAMETERS: [&str; 16] = [
 const LIMIT_MAX: usize = 10_000;
 
 impl<'a> Query<'a> {
-    /// Parses a request's query.
-    ///
-    /// # Errors
-    /// A refusal with the parameter and the remedy.
+    /// Parses a request's query. The error has the parameter and the remedy.
     pub(crate) fn from_request(request: &'a Parts) -> Result<Self, Refusal> {
         Self::from_request_with(request, &PARAMETERS)
     }
 
-    /// Parses a request's query, if only some of the parameters are allowed.
-    ///
-    /// # Errors
-    /// As [`Query::from_request`].
+    /// Parses a request's query, if only some of the parameters are allowed. Fails as [`Query::from_request`].
     pub(crate) fn from_request_with(request: &'a Parts, known: &[&str]) -> Result<Self, Refusal> {
         let mut query = Self::default();
         let text = request.uri.query().unwrap_or_default();
@@ -123,10 +117,8 @@ impl<'a> Query<'a> {
         Self { ticket: value("ticket"), token, ..Self::default() }
     }
 
-    /// Returns the start of each topic, from `cursor` or `newest`; a single one applies to all topics.
-    ///
-    /// # Errors
-    /// When one of them is no cursor.
+    /// Returns the start of each topic, from `cursor` or `newest`; a single one applies to all topics. Fails when one of them is
+    /// no cursor.
     pub(crate) fn starts(&self) -> Result<Vec<StartAt>, Refusal> {
         match self.newest {
             Some(count) => Ok(vec![StartAt::Newest(count)]),

@@ -15,7 +15,6 @@ use thalweg_core::fanout::{Sent, Sink};
 /// A subscriber's non-blocking TCP socket.
 pub(crate) struct Socket(pub(super) TcpStream);
 
-/// The result of reading a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
     /// More bytes may be available now.
@@ -47,7 +46,6 @@ impl Socket {
         Self(socket)
     }
 
-    /// Reads once. Returns the number of bytes and the result.
     pub(super) fn read(&self, buffer: &mut [u8]) -> (usize, Received) {
         match (&self.0).read(buffer) {
             Ok(0) => (0, Received::Gone),
@@ -59,7 +57,6 @@ impl Socket {
         }
     }
 
-    /// Ends the sending direction.
     pub(crate) fn finish(&self) {
         // An error means that the peer is already gone.
         let _ = self.0.shutdown(net::Shutdown::Write);

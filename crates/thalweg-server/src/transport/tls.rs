@@ -32,17 +32,14 @@ impl TlsSocket {
         &self.socket
     }
 
-    /// Returns the bytes written to the socket since the last call.
     pub(super) fn take_flushed(&mut self) -> usize {
         std::mem::take(&mut self.flushed)
     }
 
-    /// Returns the maximum of encrypted bytes that may wait for the socket.
     pub(super) fn held_bytes(&self) -> usize {
         if self.tls.wants_write() { AHEAD_BYTES } else { 0 }
     }
 
-    /// Sends encrypted bytes; `false` while some of them wait.
     pub(super) fn flush(&mut self) -> bool {
         while self.tls.wants_write() {
             // Rust's runtime ignores SIGPIPE: a vanished peer is an error.
@@ -55,7 +52,6 @@ impl TlsSocket {
         true
     }
 
-    /// Ends the sending direction.
     pub(super) fn finish(&mut self) {
         self.tls.send_close_notify();
         if self.flush() {
@@ -63,7 +59,6 @@ impl TlsSocket {
         }
     }
 
-    /// Reads once. Returns the number of bytes and the result.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> (usize, Received) {
         for _ in 0..RECORDS_PER_READ {
             match self.tls.reader().read(buffer) {

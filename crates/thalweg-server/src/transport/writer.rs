@@ -78,7 +78,6 @@ impl Writer {
         true
     }
 
-    /// Makes the end of the connection a reset: at once, and the kernel drops unsent bytes.
     pub(crate) fn reset(&self) {
         if let Some(socket) = self.socket() {
             socket.reset();

@@ -35,7 +35,6 @@ pub(super) fn chunk_around(start: usize, more: usize, out: &mut Vec<u8>) -> usiz
     size_bytes
 }
 
-/// Returns a size in hexadecimal digits.
 fn digits(size: usize) -> impl Iterator<Item = u8> {
     let count = size.checked_ilog2().map_or(1, |bits| bits / 4 + 1);
     (0..count).rev().map(move |digit| DIGITS[(size >> (4 * digit)) & 0xf])

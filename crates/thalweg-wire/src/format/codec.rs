@@ -9,7 +9,6 @@ use crate::{
     },
 };
 
-/// A message to a subscriber.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Outgoing<'a> {
     Batch(&'a Envelope<'a>),
@@ -20,7 +19,6 @@ pub(super) enum Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// Returns the position to resume after this message.
     pub(super) fn position(self) -> Option<Position> {
         match self {
             Self::Batch(envelope) => {

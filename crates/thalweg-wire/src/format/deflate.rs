@@ -23,7 +23,6 @@ thread_local! {
 struct Deflater {
     compress: Compress,
     plain: Vec<u8>,
-    /// Room for the output.
     deflated: Vec<u8>,
 }
 
@@ -43,7 +42,6 @@ impl Deflater {
         Self { compress, plain: Vec::new(), deflated: Vec::new() }
     }
 
-    /// Returns the length of the deflated bytes, if shorter than the plain ones.
     fn deflate(&mut self) -> Option<usize> {
         let room = self.plain.len();
         if self.deflated.len() < room {

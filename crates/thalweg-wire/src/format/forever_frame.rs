@@ -1,7 +1,6 @@
-//! An endless HTML document for an `<iframe>`, with one script per message. The script passes the message's text, not
-//! its value: an object literal is not JSON (`__proto__` sets a prototype, ECMA-262 §13.2.5), and a browser silently
-//! drops a literal that it rejects, e.g. one that nests too deep. No message can end its script early or contain
-//! markup: every `<` is escaped.
+//! An endless HTML document for an `<iframe>`, with one script per message. The script passes the message's text, not its value:
+//! an object literal is not JSON (`__proto__` sets a prototype, ECMA-262 §13.2.5), and a browser silently drops a literal that it
+//! rejects, e.g. one that nests too deep. No message can end its script early or contain markup: every `<` is escaped.
 
 use memchr::memchr2;
 
@@ -41,8 +40,7 @@ pub(super) fn script(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(AFTER);
 }
 
-/// Escapes characters that a string in single quotes reads differently. JSON has many double quotes and few single
-/// ones.
+/// Escapes characters that a string in single quotes reads differently. JSON has many double quotes and few single ones.
 fn quoted(rest: &[u8]) -> (&[u8], usize) {
     match rest {
         [b'\\', ..] => (b"\\\\", 1),

@@ -17,8 +17,7 @@ pub(super) fn deflated(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     });
 }
 
-/// Appends the output of `write` in stored blocks, for small bytes of one connection, which compression would hardly
-/// shorten.
+/// Appends the output of `write` in stored blocks, for small bytes of one connection, which compression would hardly shorten.
 pub(super) fn stored(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     let mut plain = Vec::new();
     write(&mut plain);

@@ -1,6 +1,5 @@
 //! One message per line.
 
-/// Appends a line with the output of `write`.
 pub(super) fn line(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     write(out);
     out.push(b'\n');

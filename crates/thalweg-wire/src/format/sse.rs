@@ -10,9 +10,8 @@ use crate::{
 const DATA: &[u8] = b"data:";
 const ID: &[u8] = b"id:";
 
-/// Appends the first line of a stream, which sets an EventSource's reconnection time to `ms`. No blank line follows,
-/// because several clients dispatch a block without data as an empty event: the line belongs to the block of the first
-/// message.
+/// Appends the first line of a stream, which sets an EventSource's reconnection time to `ms`. No blank line follows, because
+/// several clients dispatch a block without data as an empty event: the line belongs to the block of the first message.
 pub fn retry(ms: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"retry:");
     write_decimal(ms, out);
@@ -33,8 +32,7 @@ pub fn ids(cursors: impl IntoIterator<Item = StartAt>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\n\n");
 }
 
-/// Appends the event of a message, whose text `write` appends. Omits the last two lines if the connection writes its
-/// own id.
+/// Appends the event of a message, whose text `write` appends. Omits the last two lines if the connection writes its own id.
 pub(super) fn event(
     message: Outgoing<'_>,
     with_id: bool,
@@ -74,7 +72,6 @@ pub(super) fn data(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     }
 }
 
-/// Returns the bytes of a batch's event without its text and its position.
 pub(super) fn around_len(with_id: bool) -> usize {
     DATA.len() + 1 + if with_id { ID.len() + 2 } else { 0 }
 }

@@ -22,7 +22,6 @@ pub(super) fn message(form: MessageForm, message: Outgoing<'_>, out: &mut Vec<u8
     }
 }
 
-/// Appends the frame of a batch without its events.
 pub(super) fn around(
     form: MessageForm,
     envelope: &Envelope<'_>,

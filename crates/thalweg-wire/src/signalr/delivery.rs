@@ -1,12 +1,10 @@
-//! Messages about topics, which all subscribers of a topic share: each wraps the object that Thalweg's own protocol
-//! sends.
+//! Messages about topics, which all subscribers of a topic share: each wraps the object that Thalweg's own protocol sends.
 //!
-//! A subscription that an invocation began gets invocations of its client: `Events`, `Gap` or `End`, with that object
-//! as the only argument. A subscription that is a stream gets the object as an item.
+//! A subscription that an invocation began gets invocations of its client: `Events`, `Gap` or `End`, with that object as the only
+//! argument. A subscription that is a stream gets the object as an item.
 
 use super::{StreamId, record};
 
-/// The kind of a message about a topic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target {
     Events,
@@ -40,7 +38,6 @@ pub(crate) fn around_len(target: Target, stream: Option<StreamId>) -> usize {
     }
 }
 
-/// Appends the beginning of a message, before its object.
 pub(crate) fn begin(target: Target, stream: Option<StreamId>, out: &mut Vec<u8>) {
     match stream {
         // Without an invocation id no answer is expected ("Non-Blocking Invocations").
@@ -57,7 +54,6 @@ pub(crate) fn begin(target: Target, stream: Option<StreamId>, out: &mut Vec<u8>)
     }
 }
 
-/// Appends the end of a message, after its object.
 pub(crate) fn end(stream: Option<StreamId>, out: &mut Vec<u8>) {
     out.extend_from_slice(if stream.is_some() { ITEM_END } else { ARGUMENTS_END });
     record::end(out);

@@ -27,8 +27,7 @@ pub enum HubMessage<'a> {
 /// An invocation, or the invocation of a stream.
 #[derive(Debug)]
 pub struct Invocation<'a> {
-    /// The id, a JSON string that the answer repeats. `None`: the client expects no answer ("Non-Blocking
-    /// Invocations").
+    /// The id, a JSON string that the answer repeats. `None`: the client expects no answer ("Non-Blocking Invocations").
     pub id: Option<&'a RawValue>,
     /// Whether it begins a stream (type 4).
     pub is_stream: bool,

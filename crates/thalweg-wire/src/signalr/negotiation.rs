@@ -45,8 +45,7 @@ impl NegotiateVersion {
 }
 
 impl<'a> Negotiation<'a> {
-    /// Returns the answer for a connection with a secret token. `id` is a name of the connection for its client, and
-    /// version 0 does not have it.
+    /// Returns the answer for a connection with a secret token. `id` names it for its client; version 0 does not have it.
     pub fn new(version: NegotiateVersion, id: &'a str, token: &'a str) -> Self {
         let (number, id, token) = match version {
             NegotiateVersion::Zero => (0, token, None),

@@ -18,8 +18,7 @@ pub enum Outcome<'a> {
     Error(&'a str),
 }
 
-/// Appends the completion of the invocation with this id, a JSON string ("Completion Message Encoding": never both a
-/// result and an error).
+/// Appends the completion of an invocation, whose `id` is a JSON string ("Completion Message Encoding").
 pub fn completion(id: &RawValue, outcome: Outcome<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"type":3,"invocationId":"#);
     out.extend_from_slice(id.get().as_bytes());
@@ -48,7 +47,6 @@ pub fn close(error: &str, may_reconnect: bool, out: &mut Vec<u8>) {
     record::end(out);
 }
 
-/// Appends a JSON string.
 pub(super) fn string(text: &str, out: &mut Vec<u8>) {
     // Writing a string to a `Vec` cannot fail: an `io::Error` only comes from the writer.
     let _ = serde_json::to_writer(out, text);

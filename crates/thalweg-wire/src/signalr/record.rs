@@ -12,7 +12,6 @@ pub(super) fn content(record: &str) -> Option<&str> {
     record.strip_suffix(char::from(SEPARATOR))
 }
 
-/// Ends a record.
 pub(super) fn end(out: &mut Vec<u8>) {
     out.push(SEPARATOR);
 }

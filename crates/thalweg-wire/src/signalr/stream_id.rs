@@ -11,9 +11,7 @@ pub struct StreamId(
 );
 
 impl StreamId {
-    /// Parses the id of an invocation, a JSON string.
-    ///
-    /// Returns `None` if it is not a whole number below 2³² − 1 without leading zeros.
+    /// Parses the id of an invocation, a JSON string; `None` if it is not a whole number below 2³² − 1 without leading zeros.
     pub fn parse(id: &RawValue) -> Option<Self> {
         let digits = id.get().strip_prefix('"')?.strip_suffix('"')?;
         let is_canonical = digits == "0" || !digits.starts_with(['0', '+']);
@@ -26,12 +24,10 @@ impl StreamId {
         self.0.get() - 1
     }
 
-    /// Returns the number of its digits.
     pub(super) fn len(self) -> usize {
         self.number().checked_ilog10().map_or(1, |digits| digits as usize + 1)
     }
 
-    /// Appends its digits.
     pub(super) fn write(self, out: &mut Vec<u8>) {
         crate::position::write_decimal(self.number().into(), out);
     }

@@ -34,10 +34,9 @@ pub enum Message<'a> {
 
 /// Turns the bytes of one client into [`Message`]s (RFC 6455 §5, §6.2).
 ///
-/// Each connection has a decoder, mostly idle: it takes 56 bytes, and heap memory from its first message on. It never
-/// holds more than twice the received bytes, for any length in a header and any compression: the decoder inflates a
-/// complete message in memory of the thread, one at a time. A caller that takes messages one by one ([`Decoder::next`])
-/// may stop after any of them.
+/// Each connection has a decoder, mostly idle: it takes 56 bytes, and heap memory from its first message on. It never holds more
+/// than twice the received bytes, for any length in a header and any compression: the decoder inflates a complete message in
+/// memory of the thread, one at a time. A caller that takes messages one by one ([`Decoder::next`]) may stop after any of them.
 #[derive(Debug)]
 pub struct Decoder {
     /// The payload of the message, unmasked, not inflated; behind it an incomplete header, or the payload of an
@@ -49,13 +48,11 @@ pub struct Decoder {
     /// Bytes that messages may still inflate to, if bounded.
     inflated_left: Option<u32>,
     state: State,
-    /// The kind of the incomplete message.
     message: Option<MessageKind>,
     /// Bytes of an incomplete character at the end of a text.
     cut_bytes: u8,
     /// Whether the connection negotiated permessage-deflate.
     inflates: bool,
-    /// Whether `message` is compressed.
     is_deflated: bool,
 }
 
@@ -68,7 +65,6 @@ enum State {
     Ended,
 }
 
-/// A frame whose payload is incomplete.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     part: Part,
@@ -78,7 +74,6 @@ struct Frame {
     bytes_left: u32,
 }
 
-/// The message that a frame belongs to.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Message(MessageKind),
@@ -240,7 +235,6 @@ impl Decoder {
         }
     }
 
-    /// Moves the frame's payload from `input` to the buffer.
     fn take_payload(&mut self, mut frame: Frame, input: &mut &[u8]) -> Frame {
         let taken = input.len().min(frame.bytes_left as usize);
         let (chunk, rest) = input.split_at(taken);

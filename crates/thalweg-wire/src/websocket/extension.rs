@@ -1,7 +1,6 @@
 use std::borrow::Cow;
 
-/// Neither side keeps state between messages. A server may demand this of a client that did not offer it (RFC 7692
-/// §7.1.1.2).
+/// Neither side keeps state between messages. A server may demand this of a client that did not offer it (RFC 7692 §7.1.1.2).
 const ANSWER: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 /// The answer to a client that names the server's window, which the answer must name too (§7.1.2.1).
 const ANSWER_WITH_WINDOW: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=15";
@@ -39,7 +38,6 @@ pub fn deflate_offer(sec_websocket_extensions: &str) -> Option<&'static str> {
     }
 }
 
-/// One element of the header.
 struct Offer {
     is_kept: bool,
     /// Which of [`PARAMETERS`] the offer has.

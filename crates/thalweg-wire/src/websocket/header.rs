@@ -3,12 +3,9 @@ use super::{CONTROL_BYTES_MAX, ProtocolError};
 /// The longest header: two bytes, a length of eight, a mask of four (RFC 6455 §5.2).
 pub(super) const HEADER_BYTES_MAX: usize = 14;
 
-/// The content of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opcode {
-    /// A continuation of the message before.
     Continuation,
-    /// The beginning of a message.
     Data(MessageKind),
     /// A control frame, which may stand between the fragments of a message.
     Control(Control),
@@ -27,7 +24,6 @@ pub(super) enum Control {
     Pong,
 }
 
-/// The header of a client's frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) opcode: Opcode,
@@ -39,10 +35,9 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Parses a header at the front of `bytes` (RFC 6455 §5.2) and returns it with its length; `None` if more bytes are
-    /// needed, which [`HEADER_BYTES_MAX`] bytes never are. `inflates` tells whether a message may be compressed.
-    ///
-    /// The first bytes that show an error suffice to reject the frame.
+    /// Parses a header at the front of `bytes` (RFC 6455 §5.2) and returns it with its length; `None` if more bytes are needed,
+    /// which [`HEADER_BYTES_MAX`] bytes never are. `inflates`: a message may be compressed. The first bytes that show an error
+    /// suffice.
     pub(super) fn parse(
         bytes: &[u8],
         inflates: bool,
@@ -96,9 +91,8 @@ impl Opcode {
     }
 }
 
-/// Returns the payload length and the bytes behind it; `None` if more bytes are needed.
-///
-/// A length of 2^63 or more, which RFC 6455 §5.2 forbids, passes here: it exceeds every decoder's limit.
+/// Returns the payload length and the bytes behind it; `None` if more bytes are needed. A length of 2^63 or more, which RFC 6455
+/// §5.2 forbids, passes here: it exceeds every decoder's limit.
 fn length(short_len: u8, rest: &[u8]) -> Result<Option<(u64, &[u8])>, ProtocolError> {
     let (len, shortest, rest) = match short_len {
         126 => match rest.split_first_chunk() {
@@ -123,7 +117,6 @@ mod tests {
 
     const MASK: [u8; 4] = [1, 2, 3, 4];
 
-    /// The header of `start` followed by [`MASK`].
     fn parse(start: &[u8]) -> Result<Option<(Header, usize)>, ProtocolError> {
         Header::parse(&[start, &MASK].concat(), false)
     }

@@ -23,11 +23,8 @@ struct Inflater {
     plain: Vec<u8>,
 }
 
-/// Passes the inflated message to `take`; overwrites `deflated`.
-///
-/// # Errors
-/// [`ProtocolError::NotDeflate`], or [`ProtocolError::TooBig`] as soon as the message exceeds `bytes_max`;
-/// it uses no more memory than that.
+/// Passes the inflated message to `take`; overwrites `deflated`. Fails with [`ProtocolError::TooBig`] as soon as the message
+/// exceeds `bytes_max`, and uses no more memory than that.
 pub(super) fn inflated<T>(
     deflated: &mut Vec<u8>,
     bytes_max: u32,
@@ -49,7 +46,6 @@ impl Inflater {
         Self { inflate: Decompress::new(false), plain: Vec::new() }
     }
 
-    /// Returns the inflated length of `input`.
     fn inflate(&mut self, mut input: &[u8], bytes_max: u32) -> Result<usize, ProtocolError> {
         let too_big = ProtocolError::TooBig { message_bytes_max: bytes_max };
         // One more byte shows that a message is too long.
@@ -90,7 +86,6 @@ impl Inflater {
         }
     }
 
-    /// Doubles the room, up to `room_max`.
     fn grow(&mut self, room_max: usize) {
         let room = (self.plain.len() * 2).max(4096).min(room_max);
         self.plain.reserve_exact(room - self.plain.len());

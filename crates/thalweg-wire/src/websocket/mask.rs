@@ -1,5 +1,4 @@
-/// XORs `bytes` with `mask`, from the mask's first byte on (RFC 6455 §5.3). Masking and unmasking are the same
-/// operation.
+/// XORs `bytes` with `mask`, from the mask's first byte on (RFC 6455 §5.3). Masking and unmasking are the same operation.
 pub(super) fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
     let [a, b, c, d] = mask;
     let word = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);

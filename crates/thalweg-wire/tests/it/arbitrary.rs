@@ -13,7 +13,6 @@ pub(crate) fn config() -> ProptestConfig {
     }
 }
 
-/// The owned parts of an [`Envelope`].
 #[derive(Debug, Clone)]
 pub(crate) struct Batch {
     pub(crate) topic: Topic,
@@ -27,7 +26,6 @@ pub(crate) struct Batch {
     names_offsets: bool,
 }
 
-/// The owned parts of a [`Gap`].
 #[derive(Debug, Clone)]
 pub(crate) struct Missing {
     pub(crate) topic: Topic,

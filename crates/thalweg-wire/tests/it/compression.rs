@@ -1,5 +1,4 @@
-//! Compressed frames, read by another deflate implementation than the one that writes them, and compressed messages of
-//! clients.
+//! Compressed frames, read by another deflate implementation than the one that writes them, and compressed messages of clients.
 
 mod clients;
 mod reader;
@@ -10,14 +9,12 @@ use thalweg_wire::{Before, Close, Envelope, Format, Gap};
 
 use crate::arbitrary::{Batch, Missing, batch, closes, config, missing};
 
-/// Formats that exist both plain and compressed.
 const FORMATS: [Format; 3] = [Format::WEBSOCKET, Format::SSE, Format::NDJSON];
 
 fn compressed(format: Format) -> Format {
     format.compressed().expect("one that can be")
 }
 
-/// Any message with a frame.
 #[derive(Debug, Clone)]
 enum Message {
     Batch(Batch),
@@ -48,7 +45,6 @@ fn message() -> impl Strategy<Value = Message> {
     ]
 }
 
-/// Returns the first byte and the payload of a server's frame.
 fn opened(frame: &[u8]) -> (u8, &[u8]) {
     let (len, payload) = match frame[1] {
         126 => (usize::from(u16::from_be_bytes([frame[2], frame[3]])), &frame[4..]),
@@ -120,7 +116,6 @@ proptest! {
     }
 }
 
-/// An envelope of one event of about `len` bytes.
 fn check_large(event: &str) {
     let (topic, epoch) = ("t".parse().expect("a topic"), "1".parse().expect("an epoch"));
     let events = format!("\"{event}\"");

@@ -1,5 +1,4 @@
-//! SignalR's hub protocol: any text is a message or an error, and a client reads exactly the messages of Thalweg's
-//! own protocol.
+//! SignalR's hub protocol: any text is a message or an error, and a client reads exactly the messages of Thalweg's own protocol.
 
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json, value::RawValue};
@@ -29,7 +28,6 @@ fn stream_id(number: u32) -> StreamId {
     StreamId::parse(id).expect("a number")
 }
 
-/// Returns the records in a frame, as a client's transport gives them to it.
 fn records(frame: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(frame);
     // The length before it may be any byte.
@@ -42,7 +40,6 @@ fn value(record: &str) -> Value {
     serde_json::from_str(record).expect("JSON")
 }
 
-/// Checks that a frame is one message about a topic, whose object has the text `json`.
 fn check(frame: &[u8], target: &str, stream: Option<u32>, json: &str) -> Result<(), TestCaseError> {
     let expected = match stream {
         None => format!(r#"{{"type":1,"target":"{target}","arguments":[{json}]}}"#),

@@ -14,7 +14,6 @@ use thalweg_wire::websocket::{accept_key, close, ping, pong, text_header};
 
 use crate::arbitrary::config;
 
-/// Lengths of the pieces in which input arrives.
 fn piece_lens() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![
         Just(vec![]),

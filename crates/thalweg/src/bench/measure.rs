@@ -338,13 +338,11 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
     run::run(&request, &context)
 }
 
-/// Continues an interrupted run.
 pub(super) fn continue_run(args: ContinueArgs) -> anyhow::Result<Ended> {
     let ContinueArgs { run, context } = args;
     run::go_on(&run, &context.context()?)
 }
 
-/// Runs the plan of a run again.
 pub(super) fn rerun(args: RerunArgs) -> anyhow::Result<Ended> {
     let RerunArgs { run, out, context } = args;
     run::rerun(&run, out.as_deref(), &context.context()?)

@@ -81,7 +81,6 @@ enum Format {
     Cost,
 }
 
-/// Lists the store's runs.
 pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
     let entries = run::entries(&args.store.store())?;
     if args.json {
@@ -116,7 +115,6 @@ pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
     Ok(Ended::Complete)
 }
 
-/// Exports a run.
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
     let run = read(&args.read)?;
     let summary = run.summary();
@@ -136,7 +134,6 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
     Ok(Ended::Complete)
 }
 
-/// Archives a run.
 pub(super) fn archive(args: &ArchiveArgs) -> anyhow::Result<Ended> {
     let run = stored(&args.store, &args.run)?;
     run::archive(&run, &args.to)?;

@@ -13,7 +13,6 @@ use http::{
 use http_body_util::Full;
 use thalweg_match_feed::{Match, Size};
 
-/// The matches, and the counts of requests.
 pub(super) struct Provider {
     seed: u64,
     every: Duration,

@@ -6,14 +6,12 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use thalweg_client::text_event;
 
-/// The longest line. It is larger than any event that a server is likely to accept. Without a limit a file
-/// without line breaks would fill the memory.
+/// The longest line, above any likely limit of a server. Without a limit a file without line breaks would fill the memory.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// The size at which a piece is sent, even if more lines are available.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Reads lines.
 pub(super) struct Lines<R> {
     input: BufReader<R>,
     number: u64,

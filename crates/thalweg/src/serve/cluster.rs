@@ -24,10 +24,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster of the settings; `None` without NATS.
-    ///
-    /// # Errors
-    /// One sentence about settings that contradict each other.
+    /// The cluster of the settings; `None` without NATS. The error is one sentence about settings that contradict each other.
     pub(super) fn new(settings: &Settings) -> Result<Option<Self>, String> {
         let Settings {
             nats, nats_credentials, nats_ca, stream, node, source_node, time_node, ..
@@ -67,11 +64,8 @@ impl Cluster {
         }))
     }
 
-    /// Runs the sources on the server that `source-node` names only, for each server would generate its own events.
-    /// Closes windows on the server that `time-node` names.
-    ///
-    /// # Errors
-    /// There are sources, and no `source-node`.
+    /// Runs the sources on the server that `source-node` names only, for each server would generate its own events. Closes
+    /// windows on the server that `time-node` names. Fails if there are sources, and no `source-node`.
     pub(super) fn settle(&self, config: &mut Config) -> Result<(), String> {
         config.tells_time = self.time_node.is_some() && self.time_node == self.node;
         match &self.source_node {
@@ -88,10 +82,7 @@ impl Cluster {
         }
     }
 
-    /// Connects, and creates or checks the streams.
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
+    /// Connects, and creates or checks the streams. The error is one sentence with the remedy.
     #[cfg(feature = "nats")]
     pub(super) fn open(self, config: &Config) -> Result<BrokerService, String> {
         let warm = std::time::Duration::from_micros(config.topic_defaults.history.age_us_max);
@@ -120,10 +111,7 @@ impl Cluster {
         BrokerService::open(thalweg_nats::open(&settings))
     }
 
-    /// Fails, because this build has no NATS.
-    ///
-    /// # Errors
-    /// Always.
+    /// Always fails, because this build has no NATS.
     #[cfg(not(feature = "nats"))]
     pub(super) fn open(self, _: &Config) -> Result<BrokerService, String> {
         Err("this build has no NATS: build it with --features nats".into())

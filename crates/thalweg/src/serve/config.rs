@@ -49,7 +49,6 @@ fn mount_path(setting: &str, path: String) -> Result<String, String> {
     Ok(path)
 }
 
-/// Checks the paths of hubs.
 fn hub_paths(paths: Vec<String>) -> Result<Vec<String>, String> {
     let mut hubs: Vec<String> = Vec::new();
     for path in paths {
@@ -62,10 +61,8 @@ fn hub_paths(paths: Vec<String>) -> Result<Vec<String>, String> {
     Ok(hubs)
 }
 
-/// The server's configuration.
-///
-/// # Errors
-/// One sentence about settings that contradict each other, or about a file that cannot be read.
+/// The server's configuration. The error is one sentence about settings that contradict each other, or about a file that cannot
+/// be read.
 pub(super) fn config(settings: Settings) -> Result<Config, String> {
     let mut config = Config { tls: tls(&settings)?, ..Config::default() };
     let limits = &mut config.limits;
@@ -170,10 +167,7 @@ fn tls(settings: &Settings) -> Result<Option<Tls>, String> {
     }
 }
 
-/// The signed tokens that the server accepts.
-///
-/// # Errors
-/// One sentence about a key, or about settings that need one.
+/// The signed tokens that the server accepts. The error is one sentence about a key, or about settings that need one.
 fn signed(settings: &Settings) -> Result<Option<SignedBy>, String> {
     let Settings { jwt_key, jwt_secret, jwks_url, .. } = settings;
     let public =

@@ -32,10 +32,7 @@ pub(super) struct Section {
     pub(super) is_list: bool,
 }
 
-/// Reads a document.
-///
-/// # Errors
-/// One sentence with the nearest right key, or about the value of a key, which it names.
+/// Reads a document. The error is one sentence with the nearest right key, or about the value of a key, which it names.
 pub(super) fn read<T: DeserializeOwned>(text: &str, sections: &[Section]) -> Result<T, Mistake> {
     let table = DeTable::parse(text).map_err(|error| mistake(error.span(), error.message()))?;
     for section in sections {

@@ -13,10 +13,7 @@ use super::{
     tokens::token_keys,
 };
 
-/// Reads the file.
-///
-/// # Errors
-/// As [`parse`], or that it cannot be read.
+/// Reads the file. Fails as [`parse`], or if it cannot be read.
 pub(super) fn read(path: &Path) -> Result<Settings, String> {
     let name = path.display();
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;

@@ -131,10 +131,7 @@ impl LimitTable {
         self.query_lead.map(Into::into)
     }
 
-    /// Sets what the section names.
-    ///
-    /// # Errors
-    /// One sentence about limits that contradict each other.
+    /// Sets what the section names. The error is one sentence about limits that contradict each other.
     pub(super) fn set_limits(&self, limits: &mut Limits) -> Result<(), String> {
         set(&mut limits.connections, self.connections);
         limits.connections_per_address = self.connections_per_address.map(Into::into);
@@ -204,7 +201,6 @@ impl RateTable {
 }
 
 impl TuningTable {
-    /// Sets what the section names.
     pub(super) fn set_limits(&self, limits: &mut Limits) {
         limits.send_buffer_bytes = self.send_buffer_bytes.map(Into::into);
         set(&mut limits.unsent_bytes, self.unsent_bytes);

@@ -10,7 +10,6 @@ use rustix::{
 
 use super::values::{Level, LogFormat};
 
-/// Starts logging.
 pub(super) fn begin(level: Level, format: LogFormat) {
     let level = match level {
         Level::Error => tracing::Level::ERROR,

@@ -166,10 +166,7 @@ pub(super) fn key(section: &str, key: &str) -> Option<String> {
     })
 }
 
-/// Refuses variables that a former version read.
-///
-/// # Errors
-/// One sentence with the present variable.
+/// Refuses variables that a former version read. The error is one sentence with the present variable.
 pub(super) fn check_variables(is_set: impl Fn(&str) -> bool) -> Result<(), String> {
     match TOKENS.into_iter().find(|name| is_set(name)) {
         Some(name) => Err(format!(

@@ -250,7 +250,6 @@ fn url(config: &Config, mut address: SocketAddr) -> String {
     format!("{}://{address}", scheme(config))
 }
 
-/// The scheme of the server's URL.
 pub(super) fn scheme(config: &Config) -> &'static str {
     if config.tls.is_some() { "https" } else { "http" }
 }

@@ -11,10 +11,8 @@ use super::{
 /// Keys whose values are lists, with spaces between.
 const LISTS: [&str; 4] = ["columns", "subscribe", "publish", "inspect"];
 
-/// Reads the short form of a table of `section`: the values of its head, each with its key, and its options.
-///
-/// # Errors
-/// One sentence naming the wrong key or value.
+/// Reads the short form of a table of `section`: the values of its head, each with its key, and its options. The error is one
+/// sentence naming the wrong key or value.
 pub(super) fn read<T: DeserializeOwned>(
     section: &str,
     head: &[(&str, &str)],

@@ -109,10 +109,7 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 impl TokenTable {
-    /// Adds the token to those that the server accepts.
-    ///
-    /// # Errors
-    /// One sentence without the secret.
+    /// Adds the token to those that the server accepts. The error is one sentence without the secret.
     pub(super) fn add_to(self, access: &mut Access) -> Result<(), String> {
         let TokenFields { name, secret, subscribe, publish, inspect, admin } = self.0?;
         check_name(&name)?;
@@ -183,18 +180,12 @@ impl FromStr for TokenKey {
 }
 
 impl TokenKey {
-    /// Reads a public key.
-    ///
-    /// # Errors
-    /// One sentence.
+    /// Reads a public key. The error is one sentence.
     pub(super) fn public(&self) -> Result<Key, String> {
         self.read(Key::public)
     }
 
-    /// Reads a secret.
-    ///
-    /// # Errors
-    /// One sentence without the secret.
+    /// Reads a secret. The error is one sentence without the secret.
     pub(super) fn secret(&self) -> Result<Key, String> {
         self.read(Key::secret)
     }

@@ -38,15 +38,12 @@ const REQUESTS: [(&str, &str, &str, u16); 14] = [
     ("DELETE", "/hub?id=1", "", 404),
 ];
 
-/// Paths of WebSockets.
 const WEBSOCKETS: [&str; 2] = ["/v1/topics/t", "/hub"];
 
-/// Starts a server that has all these.
 fn start() -> Server {
     Server::start(&["--set", "signalr.paths=[\"/hub\"]"])
 }
 
-/// Sends the request as a WebSocket handshake.
 fn handshake<'a>(headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     [&Transport::WebSocket.headers(), headers].concat()
 }

@@ -4,12 +4,10 @@ use serde_json::json;
 
 use crate::harness::{Received, Server, Subscriber, Transport};
 
-/// Opens a WebSocket without topics.
 fn connect(server: &Server) -> Subscriber {
     server.subscribe(Transport::WebSocket, "")
 }
 
-/// Returns the id of the next reply.
 fn next_id(socket: &mut Subscriber) -> Option<u64> {
     let Received::Answer(answer) = socket.next() else { panic!("no answer") };
     answer.get("answer").or(answer.get("error")).expect("one of both")["id"].as_u64()

@@ -69,7 +69,6 @@ fn posted(number: u64) -> Vec<u8> {
     request("POST", TOPIC, &[], number.to_string().as_bytes())
 }
 
-/// A request that publishes lines, each in its own chunk.
 fn chunks(topic: &str) -> Vec<u8> {
     let head = format!(
         "POST /v1/topics/{topic} HTTP/1.1\r\nHost: localhost\r\n\
@@ -153,7 +152,6 @@ fn command(number: u64) -> Vec<u8> {
     Frame::new(opcode::TEXT, &command).bytes()
 }
 
-/// Opens a connection for commands.
 fn commanding(server: &Server) -> Raw {
     let mut connection = Raw::connect(server.address);
     let headers = Transport::WebSocket.headers();

@@ -60,13 +60,11 @@ program = "thalweg"
     samples
 }
 
-/// Whether a program is on the PATH.
 fn has(program: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
-/// Returns an empty folder.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
@@ -119,8 +117,6 @@ subjects = ["thalweg"]
     assert_whole(&bench("streams", "published-load", cells), 8);
 }
 
-/// Each connection follows one of four documents, as versions or as patches, and receives exactly the
-/// published versions.
 #[test]
 fn documents_of_several_keys_on_every_transport() {
     let cells = |transports: &str, subjects: &str| {
@@ -169,7 +165,6 @@ with = { kind = "value", deltas = true }
     }
 }
 
-/// Clients arrive while events are published, stay within an objective, come and go, and all reconnect.
 #[test]
 fn clients_that_arrive_while_events_are_published() {
     let cells = |own: &str| {
@@ -258,7 +253,6 @@ subjects = ["thalweg"]
     assert_whole(&bench("generated-load", "generated-load", cells), 4);
 }
 
-/// Long polls count as connected while they wait for events.
 #[test]
 fn every_transport_stands_idle() {
     let cells = r#"
@@ -421,7 +415,6 @@ connections = 50
     assert!(why.contains("the swarm was kept from its core for"), "{why}");
 }
 
-/// Returns the cores that this process may use.
 fn allowed_cores() -> Vec<usize> {
     let status = std::fs::read_to_string("/proc/self/status").expect("read own status");
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));

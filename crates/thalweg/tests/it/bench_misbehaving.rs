@@ -11,15 +11,12 @@ const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
 /// A busy machine may disturb a confirmation. The test then repeats it.
 const ATTEMPTS: usize = 5;
 
-/// One sample of the rogue subject.
 struct Seen {
     sample: Value,
-    /// The only row of the report.
     row: Value,
 }
 
 impl Seen {
-    /// Describes the ledger and the verdict.
     fn said(&self) -> String {
         format!("{}", self.sample["verdict"])
     }
@@ -31,7 +28,6 @@ impl Seen {
     }
 }
 
-/// Measures the rogue subject with this fault.
 fn measure(sin: &str, arguments: &str, scenario: &str) -> Seen {
     let name = format!("rogue-{sin}-{}", scenario.len());
     let folder = folder(&name);
@@ -66,7 +62,6 @@ arguments = ["--sin", "{sin}"{arguments}]
     Seen { sample: read("samples.jsonl"), row: summary["parts"][0]["rows"][0].clone() }
 }
 
-/// Returns an empty folder.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
@@ -174,8 +169,7 @@ fn a_stall_shows_in_the_percentiles_of_an_open_loop() {
     });
 }
 
-/// One second of five passes without a delivery. A fifth of the events is due in it, so the slowest hundredth
-/// begins at 950 ms.
+/// One second of five passes without a delivery. A fifth of the events is due in it, so the slowest hundredth begins at 950 ms.
 #[test]
 fn a_freeze_of_one_second_is_950_ms_at_p99() {
     let span = OPEN_LOOP.replace("1500", "5000");

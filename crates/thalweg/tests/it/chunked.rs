@@ -15,14 +15,11 @@ use crate::proxies::{Behind, ProxyKind};
 /// The number of events. Each is published after the previous one has arrived.
 const EVENTS: u64 = 30;
 
-/// The close code of a server that shuts down.
 const DRAINING: u16 = 1001;
 
-/// The streams of HTTP/1.1.
 const STREAMS: [Transport; 3] = [Transport::Sse, Transport::HttpStreaming, Transport::ForeverFrame];
 
-/// Publishes one event after the other, to each topic in turn, and waits for each. Returns the longest
-/// latency.
+/// Publishes one event after the other, to each topic in turn, and waits for each. Returns the longest latency.
 fn exchange(server: &Server, topics: &[&str], client: &mut Client) -> Duration {
     for topic in topics {
         let confirmation = client.message();
@@ -40,8 +37,7 @@ fn exchange(server: &Server, topics: &[&str], client: &mut Client) -> Duration {
     slowest
 }
 
-/// Each event arrives before the next one is published, for every client and stream, with and without
-/// compression.
+/// Each event arrives before the next one is published, for every client and stream, with and without compression.
 #[test]
 fn an_event_does_not_wait_for_the_next() {
     for flags in [&[][..], &["--compression"]] {
@@ -106,7 +102,6 @@ fn begin(server: &Server, target: &str, version: &str, headers: &[(&str, &str)])
     socket
 }
 
-/// Returns the head as lowercase lines.
 fn head(socket: &mut Socket) -> Vec<String> {
     let head = socket.until(b"\r\n\r\n", "a head").expect("a head");
     let head = String::from_utf8(head).expect("text").to_ascii_lowercase();

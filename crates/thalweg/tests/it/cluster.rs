@@ -42,7 +42,6 @@ use crate::{
     operations::{has_metrics, metrics_asked_for},
 };
 
-/// The stream's name in JetStream.
 const STREAM: &str = "thalweg-all";
 
 #[test]

@@ -1,5 +1,4 @@
-//! Columns: the events of a topic as an Arrow IPC stream (`docs/reference/columns.md`), read by the `arrow`
-//! crate.
+//! Columns: the events of a topic as an Arrow IPC stream (`docs/reference/columns.md`), read by the `arrow` crate.
 //!
 //! - `reading`: a whole stream as JSON
 //! - `stream`: a stream that is read frame by frame, and resumed
@@ -20,7 +19,6 @@ mod stream;
 
 use crate::harness::{Published, Server};
 
-/// Publishes lines of JSON as one request.
 fn publish(server: &Server, topic: &str, lines: &str) -> Published {
     server.post(topic, "application/x-ndjson", lines).published()
 }

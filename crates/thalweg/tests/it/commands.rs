@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::harness::{Received, Response, Server, Subscriber, Transport, at, offset};
 
-/// Opens a WebSocket without topics.
 fn connect(server: &Server) -> Subscriber {
     server.subscribe(Transport::WebSocket, "")
 }
@@ -248,7 +247,6 @@ fn a_subscribe_with_a_gap_is_answered_then_told_of_it() {
     assert_eq!(socket.numbers(3).0, [0, 1, 2]);
 }
 
-/// Topics come and go on one connection while all of them have new events.
 #[test]
 fn subscribing_again_at_a_cursor_in_mid_stream_loses_and_repeats_nothing() {
     const TOTAL: u64 = 4_000;

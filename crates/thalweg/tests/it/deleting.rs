@@ -127,7 +127,6 @@ fn a_subscriber_without_acks_does_not_delay_the_end() {
     server.publish("another", 0..1);
 }
 
-/// A new topic of the same name has no event of the deleted one.
 #[test]
 fn a_topic_that_is_made_at_the_same_time_lives_on() {
     let server = Server::start(&["--shards", "1"]);

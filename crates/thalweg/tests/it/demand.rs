@@ -1,5 +1,4 @@
-//! Sources that run only while their topics have subscribers or a query reads them, and the topics of the
-//! demo.
+//! Sources that run only while their topics have subscribers or a query reads them, and the topics of the demo.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +31,6 @@ fn first_row(subscriber: &mut Subscriber) -> (u64, u64) {
     }
 }
 
-/// Returns the offset of the newest event of a topic.
 fn head(server: &Server, topic: &str) -> u64 {
     let topics = server.get("/v1/topics").json();
     let mut topics = topics["topics"].as_array().expect("topics").iter();
@@ -151,7 +149,6 @@ fn a_query_wants_the_topic_that_it_reads() {
     }
 }
 
-/// The queries of the published experiments.
 #[test]
 fn the_published_queries_run_over_the_demo() {
     for shards in ["1", "2", "4"] {

@@ -186,7 +186,6 @@ fn the_delay_of_a_drain_ends_by_itself() {
     assert_eq!(server.exit().code(), Some(0));
 }
 
-/// A new connection is refused in its own protocol, and not just closed.
 #[test]
 fn connections_during_a_drain_are_refused_in_their_protocol() {
     for (tls, shards) in [(false, "1"), (false, "2"), (true, "1")] {

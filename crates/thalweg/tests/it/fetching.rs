@@ -21,7 +21,6 @@ fn serve(upstream: &Upstream, settings: &str, flags: &[&str]) -> Server {
     Server::start(&[&["--upstream", &flag], flags].concat())
 }
 
-/// Reads until this version arrives.
 fn until(subscriber: &mut Subscriber, expected: &Value) {
     loop {
         let envelope = subscriber.envelope();

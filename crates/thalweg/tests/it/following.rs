@@ -51,7 +51,6 @@ fn every_transport_resumes_with_nothing_lost_or_repeated() {
     });
 }
 
-/// `tail` prints the rows of a query. A query that cannot run is an error at once.
 #[test]
 fn a_query_is_followed_through_cuts() {
     let server = Server::start(&["--topic", "numbers,columns=n:int"]);
@@ -170,7 +169,6 @@ fn a_draining_server_is_come_back_to() {
     }
 }
 
-/// Over TLS, and only with the token.
 #[test]
 fn every_transport_works_over_tls_with_a_token() {
     let tokens = [

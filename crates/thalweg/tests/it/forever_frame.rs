@@ -17,14 +17,12 @@ fn load(server: &Server, target: &str, headers: &str) -> (Response, Socket) {
     (socket.response_head(), socket)
 }
 
-/// Returns a directive of the document's content security policy.
 fn directive(head: &Response, name: &str) -> String {
     let policy = head.header("content-security-policy").expect("a policy");
     let found = policy.split(';').map(str::trim).find_map(|each| each.strip_prefix(name));
     found.unwrap_or_else(|| panic!("no {name} in {policy}")).trim().to_owned()
 }
 
-/// Reads the next script: its attributes and its text.
 fn script(socket: &mut Socket) -> (String, String) {
     let piece = socket.until(b"</script>", "a script").expect("a script");
     let piece = String::from_utf8(piece).expect("UTF-8");

@@ -2,11 +2,9 @@
 
 use crate::harness::{Server, Transport};
 
-/// Go's `bufio.Scanner` limits lines to less than this; Python's `websockets` and coder/websocket have
-/// limits, too.
+/// Go's `bufio.Scanner` limits lines to less than this; Python's `websockets` and coder/websocket have limits, too.
 const MESSAGE_BYTES: usize = 64 << 10;
 
-/// Returns the sizes of messages until `total` events have arrived.
 fn sizes(server: &Server, transport: Transport, target: &str, total: usize) -> Vec<usize> {
     let mut stream = server.subscribe(transport, target);
     let (mut events, mut sizes) = (0, Vec::new());
@@ -19,8 +17,7 @@ fn sizes(server: &Server, transport: Transport, target: &str, total: usize) -> V
     sizes
 }
 
-/// The maximum of bytes around the events of a message: names, two positions, two offsets, the frame of the
-/// transport.
+/// The maximum of bytes around the events of a message: names, two positions, two offsets, the frame of the transport.
 fn around(topic: &str) -> usize {
     topic.len() + 256
 }

@@ -2,7 +2,6 @@
 
 use std::process::Command;
 
-/// The help of a command.
 struct Help {
     /// As in `bench export`.
     command: Vec<String>,
@@ -34,7 +33,6 @@ impl Help {
     }
 }
 
-/// Adds the help of a command, and that of its subcommands.
 fn add_helps(command: &[&str], flag: &str, columns: u32, helps: &mut Vec<Help>) {
     let help = Help::run(command, flag, columns);
     let lines = help.section("Commands").into_iter();
@@ -88,7 +86,6 @@ fn no_line_is_wider_than_the_terminal() {
     }
 }
 
-/// `bench --help` aligns the titles of scenarios.
 #[test]
 fn titles_of_scenarios_are_one_column() {
     let help = Help::run(&["bench"], "--help", 80);

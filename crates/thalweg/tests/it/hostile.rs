@@ -2,7 +2,6 @@
 
 use crate::harness::{Frame, Server, Socket, Transport, chunk, opcode, request};
 
-/// Sends `bytes` on a new connection. Returns the response until its end.
 fn answer_to(server: &Server, bytes: &[u8]) -> String {
     let mut socket = server.connect();
     socket.send_if_open(bytes);
@@ -187,8 +186,7 @@ fn a_peer_that_speaks_and_leaves_at_once_is_let_go() {
     for transport in Transport::ALL.into_iter().cycle().take(60) {
         let mut subscriber = server.subscribe(transport, "/quiet");
         subscriber.confirmed();
-        // The last message and the end arrive together, and no later event would reveal that the client is
-        // gone.
+        // The last message and the end arrive together, and no later event would reveal that the client is gone.
         subscriber.send(&Frame::new(opcode::PONG, "bye"));
     }
     server.await_connections(0);

@@ -250,7 +250,6 @@ mod frame {
     pub(super) const GOAWAY: u8 = 7;
 }
 
-/// Encodes a frame of a client.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()

@@ -14,7 +14,6 @@ fn post_with(server: &Server, topic: &str, headers: &[(&str, &str)], body: &str)
     server.ask("POST", &format!("/v1/topics/{topic}"), headers, body)
 }
 
-/// Returns the number of events in the topic.
 fn head(server: &Server, topic: &str) -> u64 {
     let answer = server.get(&format!("/v1/topics/{topic}?limit=1")).json();
     offset(answer["head"].as_str().expect("a position"))

@@ -17,8 +17,7 @@ const ADMIN: [&str; 2] = ["--admin-listen", "127.0.0.1:0"];
 
 const INSPECTED: [&str; 3] = ["/metrics", "/v1/topics", "/v1/topics?limit=1&prefix=a"];
 
-/// Metrics and the list are available to clients with a header of `right`, and not to clients with one of
-/// `wrong`.
+/// Metrics and the list are available to clients with a header of `right`, and not to clients with one of `wrong`.
 fn check(flags: &[&[&str]], right: &[(&str, &str)], wrong: &[(&str, &str)], says: &str) {
     let server = Server::start(&flags.concat());
     for target in INSPECTED {

@@ -75,12 +75,10 @@ fn a_terminal_has_colours_unless_no_color_is_set() {
     }
 }
 
-/// A pipe without a reader.
 fn unread() -> PipeWriter {
     pipe().expect("a pipe").1
 }
 
-/// A full pipe, and its reader.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().expect("a pipe");
     let flags = fcntl_getfl(&writer).expect("its flags");

@@ -9,19 +9,16 @@ use crate::harness::{Response, Server, Socket, Transport, at, offset, request};
 /// This is longer than any test, so that no answer comes from the timeout.
 const LONG: &str = "wait=2m";
 
-/// Sends a poll on an existing connection.
 fn poll(socket: &mut Socket, target: &str) {
     socket.send(request("GET", &format!("/v1/topics{target}"), &[], b""));
 }
 
-/// Sends a poll on a new connection.
 fn polling(server: &Server, target: &str) -> Socket {
     let mut socket = server.connect();
     poll(&mut socket, target);
     socket
 }
 
-/// Returns the lines of a response.
 fn lines(response: &Response) -> Vec<Value> {
     assert_eq!(response.status, 200, "{}", response.text());
     assert_eq!(response.header("content-type"), Some("application/x-ndjson"));
@@ -29,7 +26,6 @@ fn lines(response: &Response) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }
 
-/// Returns all events of a response.
 fn events(response: &Response) -> Vec<Value> {
     let lines = lines(response);
     let events = lines.iter().filter_map(|line| line["events"].as_array());

@@ -1,5 +1,4 @@
-//! The load that broke other servers: large documents, many versions, clients that never read, a killed
-//! server.
+//! The load that broke other servers: large documents, many versions, clients that never read, a killed server.
 
 use serde_json::Value;
 use thalweg_match_feed::{Match, Size};
@@ -82,8 +81,7 @@ fn clients_that_never_read_cost_their_cursors() {
     drop(never);
 }
 
-/// Each client reconnects, receives another epoch, and ends with the published document, also if the server
-/// is killed while versions arrive.
+/// Each client reconnects, gets another epoch, and ends with the published document, also if versions arrive during the kill.
 #[test]
 fn clients_of_a_killed_server_end_with_the_published_document() {
     let transports = ["websocket", "sse", "http-streaming", "long-polling", "forever-frame"];
@@ -121,7 +119,6 @@ fn clients_of_a_killed_server_end_with_the_published_document() {
     equal(&mut tails, &game);
 }
 
-/// The cost does not depend on the number of clients, transports and shards.
 #[test]
 fn a_patch_is_made_once_for_all() {
     let server = Server::start(&[&VALUES[..], &["--shards", "2"]].concat());

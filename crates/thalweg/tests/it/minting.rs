@@ -13,7 +13,6 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the output of a command: a token for alice.
 fn minted(command: &mut Command) -> String {
     let made = command.arg(format!("{KEYS}/ec.pem")).arg("alice").output().expect("it runs");
     let failed = String::from_utf8_lossy(&made.stderr).into_owned();
@@ -55,7 +54,6 @@ fn a_token_made_with_golang_jwt_is_taken() {
     is_taken(&minted(&mut Command::new(program)));
 }
 
-/// The program itself creates one, too.
 #[test]
 fn a_token_made_on_the_command_line_is_taken_and_explained() {
     let thalweg = |arguments: &[&str]| {

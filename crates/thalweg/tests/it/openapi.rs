@@ -1,5 +1,4 @@
-//! `docs/reference/openapi.json` describes the API as the server has it: golden vectors and real
-//! answers fit its schemas.
+//! `docs/reference/openapi.json` describes the API as the server has it: golden vectors and real answers fit its schemas.
 
 use serde_json::{Value, json};
 
@@ -230,7 +229,6 @@ fn real_answers_fit_the_description() {
     }
 }
 
-/// Every parameter of a subscription that is described is one that the server knows.
 #[test]
 fn the_described_parameters_are_known() {
     let server = Server::start(&[]);

@@ -140,8 +140,7 @@ pub(crate) fn metrics_asked_for() -> Vec<(&'static str, String)> {
     names
 }
 
-/// Fails for the first of these metrics that a server does not have. A panel for such a metric would be
-/// empty, and an alert would never fire.
+/// Fails for the first of these metrics that a server lacks: a panel for it would be empty, and an alert would never fire.
 pub(crate) fn has_metrics<'a>(
     server: &Server,
     names: impl IntoIterator<Item = &'a (&'static str, String)>,
@@ -161,7 +160,6 @@ fn the_board_and_the_alerts_ask_for_metrics_that_there_are() {
     has_metrics(&server, names.iter().filter(|(_, name)| !name.starts_with("thalweg_nats_")));
 }
 
-/// The codes in alerts exist.
 #[test]
 fn the_alerts_name_codes_that_there_are() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/alerts.yaml");

@@ -1,5 +1,4 @@
-//! The pages in the binary, if it was built with them, and a server without pages. The server crate tests how
-//! pages are served.
+//! The pages in the binary, if it was built with them, and a server without pages. The server crate tests how pages are served.
 
 use std::io::Read;
 
@@ -10,12 +9,10 @@ use crate::harness::{Response, Server, skipped};
 const HTML: (&str, &str) = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
 const GZIP: (&str, &str) = ("Accept-Encoding", "gzip, deflate, br");
 
-/// Returns the number of files of pages in the binary.
 fn embedded() -> usize {
     env!("THALWEG_PAGES").parse().expect("a number")
 }
 
-/// How many files of the documentation the binary has.
 fn embedded_book() -> usize {
     env!("THALWEG_BOOK").parse().expect("a number")
 }

@@ -9,7 +9,6 @@ fn publish(server: &Server, topic: &str, more: &[&str]) -> Program {
     Program::thalweg(&[&["pub", &url], more].concat())
 }
 
-/// Returns the whole history of a topic.
 fn history(server: &Server, topic: &str) -> Vec<Value> {
     let target = format!("/v1/topics/{topic}?limit=10000");
     server.get(&target).json()["events"].as_array().expect("events").clone()
@@ -42,8 +41,7 @@ fn lines_become_events_in_their_order() {
     check("many", &["--fast"], &lines(0..5000), many.into(), "5,000 events");
 }
 
-/// The server is killed in the middle of the stream. Confirmed lines are not published again, others are, and
-/// each server has each line at most once.
+/// The server is killed in mid-stream. Confirmed lines are not published again; each server has each line at most once.
 #[test]
 fn a_restart_is_published_through() {
     let server = Server::start(&[]);

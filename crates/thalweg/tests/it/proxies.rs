@@ -13,7 +13,6 @@ use crate::harness::{
     Line, Program, Received, Response, Server, Socket, Subscriber, Transport, request,
 };
 
-/// The path of the server for its clients.
 const ROOTS: [&str; 2] = ["", "/live"];
 
 const NAMES: [&str; 5] = ["websocket", "sse", "http-streaming", "forever-frame", "long-polling"];
@@ -52,8 +51,7 @@ struct Tail {
 }
 
 impl Tail {
-    /// The next event arrives through the proxy before another is published: no part of the path waits for
-    /// more data.
+    /// The next event arrives through the proxy before another is published: no part of the path waits for more data.
     fn exchange(&mut self, behind: &Behind) {
         self.last += 1;
         let event = self.last.to_string();

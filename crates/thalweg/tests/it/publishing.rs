@@ -7,7 +7,6 @@ use crate::harness::{Raw, Server, Transport, chunk, offset};
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 
-/// Publishes `body` and returns the events as they are in the envelopes.
 fn events_of(content_type: &str, body: &str) -> String {
     let server = Server::start(&[]);
     let mut subscriber = server.subscribe(Transport::HttpStreaming, "/t");

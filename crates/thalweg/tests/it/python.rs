@@ -9,13 +9,11 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs a script of the example.
 fn python(script: &str, arguments: &[&str]) -> Program {
     let script = repository().join("examples/python").join(script);
     Program::start(interpreter().arg(script).args(arguments))
 }
 
-/// Runs lines of Python.
 pub(crate) fn code(lines: &str, arguments: &[&str]) -> Program {
     Program::start(interpreter().args(["-c", lines]).args(arguments))
 }

@@ -39,7 +39,6 @@ fn publish(server: &Server, rows: &[String]) {
     server.post("cars", "application/x-ndjson", rows.join("\n")).published();
 }
 
-/// Returns all events of a topic and their offsets.
 fn events(server: &Server, transport: Transport, topic: &str, count: usize) -> Vec<(u64, Value)> {
     let mut subscriber = server.subscribe(transport, &format!("/{topic}?cursor=earliest"));
     let mut events = Vec::new();
@@ -106,8 +105,7 @@ fn a_server_that_is_killed_in_the_middle_of_a_window_never_tells_of_it() {
         }
     }
     let start = |second: usize| json!(format!("2022-07-13T21:09:{second:02}Z"));
-    // Both servers have the third second in part, so neither has all of its rows. The last one waits for its
-    // end.
+    // Both servers have the third second in part, so neither has all of its rows. The last one waits for its end.
     assert_eq!((&seen[0][0], &seen[1][0], seen.len()), (&start(1), &start(3), 2));
 }
 
@@ -173,7 +171,6 @@ fn a_query_that_cannot_run_is_refused_at_the_start() {
     }
 }
 
-/// Encodes a query as browsers do for a URL.
 fn encoded(query: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),

@@ -99,7 +99,6 @@ fn how_far_a_time_may_be_ahead_is_a_setting() {
     }
 }
 
-/// Rows of many cars in a second.
 fn many(second: u32, cars: usize) -> Vec<String> {
     (0..cars).map(|car| at(second, &format!("c{car}"))).collect()
 }
@@ -118,8 +117,7 @@ fn a_window_beyond_a_bound_is_a_gap_over_every_transport() {
         subscribers.iter_mut().for_each(|subscriber| drop(subscriber.confirmed()));
         publish(&server, &many(0, 1));
         publish(&server, &many(1, 2));
-        // There are 12,000 groups, and at most 10,000 are allowed. The gap is announced although no row
-        // follows.
+        // There are 12,000 groups, and at most 10,000 are allowed. The gap is announced although no row follows.
         publish(&server, &many(2, 12_000));
         publish(&server, &many(3, 1));
         let expected = |second: u32, car: u32| {

@@ -186,7 +186,6 @@ fn a_connection_commands_ten_seconds_worth_at_once() {
     wait_for("an answer", || socket.command(&echo)["answer"].is_object().then_some(()));
 }
 
-/// Returns the log lines about refusals, as JSON.
 fn audited(server: &Server) -> Vec<Value> {
     let lines = server.said();
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

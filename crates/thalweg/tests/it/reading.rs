@@ -152,7 +152,6 @@ fn reading_does_not_subscribe_and_keeps_the_connection() {
     assert_eq!(server.metric("thalweg_connections"), 0.0);
 }
 
-/// Returns the list, all of whose fields are known.
 fn list(server: &Server, query: &str) -> Vec<(String, u64, u64, u64)> {
     let answer = read(server, query);
     let topics = answer["topics"].as_array().expect("topics").clone();

@@ -12,10 +12,8 @@ use std::process::{Command, Stdio};
 
 use crate::harness::Server;
 
-/// Pages whose commands every run tries.
 const DOCUMENTS: [&str; 2] = ["README.md", "docs/quickstart.md"];
 
-/// The beginnings of commands that are tried.
 const PROGRAMS: [&str; 5] =
     ["curl ", "thalweg serve ", "thalweg tail ", "thalweg pub ", "thalweg token "];
 
@@ -25,10 +23,8 @@ const ADDRESS: &str = ":8080";
 /// Streams do not end by themselves.
 const SECONDS_PER_LINE: &str = "3";
 
-/// `curl` ran into `--max-time`.
 const CURL_TIMED_OUT: i32 = 28;
 
-/// `timeout` ended the command.
 const TIMED_OUT: i32 = 124;
 
 #[test]
@@ -75,7 +71,6 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A document, by its path from the top of the repository.
 fn read(document: &str) -> String {
     fs::read_to_string(root().join(document)).expect("a document of the repository")
 }
@@ -107,8 +102,7 @@ fn check(line: &str, port: u16) {
     }
 }
 
-/// The commands of blocks marked `sh` or `console`; a
-/// prompt before them and a backslash at a line's end are the shell's.
+/// The commands of blocks marked `sh` or `console`; a prompt before them and a backslash at a line's end are the shell's.
 fn commands(document: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut in_block = false;

@@ -71,8 +71,7 @@ fn curl_hears_a_hundred_of_a_hundred_refusals_over_http1() {
     all_arrive(&Server::start(&TOKEN), "http", "--http1.1");
 }
 
-/// The server waits for a missing body for a limited time, and not at all for a large one or one that waits
-/// for `100 Continue`.
+/// The server waits for a missing body for a limited time, and not at all for a large one or one that waits for `100 Continue`.
 #[test]
 fn a_refusal_does_not_wait_for_a_body_that_does_not_come() {
     let server = Server::start(&TOKEN);
@@ -90,8 +89,7 @@ fn a_refusal_does_not_wait_for_a_body_that_does_not_come() {
     check("Content-Length: 60000\r\nExpect: 100-continue", "");
 }
 
-/// More bodies than the server discards at the same time: further ones are refused at once, and no other
-/// client waits.
+/// More bodies than the server discards at the same time: further ones are refused at once, and no other client waits.
 #[test]
 fn bodies_that_never_arrive_block_no_client() {
     let server = ticking(&[]);
@@ -107,7 +105,6 @@ fn bodies_that_never_arrive_block_no_client() {
     });
 }
 
-/// The connection can be used afterwards.
 #[test]
 fn a_connection_goes_on_after_a_refusal() {
     let server = Server::start(&[&TOKEN[..], &["--tls-self-signed"]].concat());

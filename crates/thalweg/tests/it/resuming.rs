@@ -164,8 +164,7 @@ fn a_position_older_than_the_history_is_a_gap_of_known_size() {
     }
 }
 
-/// Over every transport the topic ends for a client that allows no gap, so that it does not request the same
-/// position again and again.
+/// Over every transport the topic ends for a client that allows no gap: it must not request the same position forever.
 #[test]
 fn policy_close_ends_a_topic_whose_events_are_gone() {
     let (server, start) = trimmed();
@@ -223,8 +222,7 @@ fn policy_close_ends_one_topic_and_the_others_go_on() {
     }
 }
 
-/// An EventSource reconnects after each end of its stream, with the last id. Only a status other than 200
-/// prevents that.
+/// An EventSource reconnects after each end of its stream, with the last id. Only a status other than 200 prevents that.
 #[test]
 fn an_event_source_that_returns_where_nothing_can_come_is_ended() {
     let (server, start) = trimmed();

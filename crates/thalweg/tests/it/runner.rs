@@ -7,7 +7,6 @@ use crate::harness::{Server, Subscriber, Transport, offset};
 
 const ROUNDS: u64 = 50;
 
-/// How a subscriber acks.
 type Ack = fn(&Server, &mut Subscriber, &str);
 
 fn by_websocket(_server: &Server, subscriber: &mut Subscriber, position: &str) {

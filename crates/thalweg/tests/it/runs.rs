@@ -1,5 +1,4 @@
-//! Stored runs: listed, shown, repeated, and checked against conditions. The tests check only that figures
-//! exist.
+//! Stored runs: listed, shown, repeated, and checked against conditions. The tests check only that figures exist.
 
 mod conditions;
 mod ending;

@@ -18,7 +18,6 @@ fn served(arguments: &[&str], token: Option<&str>) -> String {
     said
 }
 
-/// Returns the error line.
 fn refused(arguments: &[&str], token: Option<&str>) -> String {
     let output = check(arguments, token);
     let complained = text(output.stderr);

@@ -23,7 +23,6 @@ fn numbers_by_topic(
     seen
 }
 
-/// Reads the confirmations of `count` topics.
 fn confirmed(subscriber: &mut Subscriber, count: usize) -> BTreeMap<String, String> {
     let envelopes = (0..count).map(|_| subscriber.envelope());
     envelopes

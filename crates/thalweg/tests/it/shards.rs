@@ -119,8 +119,7 @@ fn commands_are_answered_on_every_shard() {
     }
 }
 
-/// Each shard numbers its own subscriptions, so that the owner shard of a topic may see the same number from
-/// several shards.
+/// Each shard numbers its own subscriptions, so that the owner shard of a topic may see the same number from several shards.
 #[test]
 fn a_shard_whose_subscribers_leave_does_not_cut_off_another() {
     let server = Server::start(&["--shards", "4"]);
@@ -152,8 +151,7 @@ fn await_topics(server: &Server, is_met: impl FnMut(f64) -> bool) {
     server.await_metric("thalweg_topics", is_met);
 }
 
-/// With two shards the owner shard of a topic may differ from the subscriber's. Its refusal counts in both
-/// cases.
+/// With two shards the owner shard of a topic may differ from the subscriber's. Its refusal counts in both cases.
 #[test]
 fn a_topic_that_its_home_has_no_room_for_is_refused_wherever_it_is_asked_for() {
     const CLIENT: (&str, &str) = ("X-Forwarded-For", "192.0.2.1");

@@ -12,7 +12,6 @@ use crate::harness::{PUBLISHER, Server, request};
 /// Runs that are archived in the repository.
 const ARCHIVE: &str = "../../lab/runs/2026-11-23-epyc-2";
 
-/// The maximum size of a run's file.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
 const REPORT: &str = "<!doctype html><title>a report</title>";

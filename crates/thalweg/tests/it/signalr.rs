@@ -14,7 +14,6 @@ const HUB: [&str; 4] = ["--set", "signalr.paths=[\"/hub\"]", "--shards", "2"];
 
 const TRANSPORTS: [&str; 3] = ["WebSockets", "ServerSentEvents", "LongPolling"];
 
-/// Runs a test over each transport.
 fn over_each(test: impl Fn(&str)) {
     for transport in TRANSPORTS {
         eprintln!("over {transport}");

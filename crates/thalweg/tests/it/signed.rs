@@ -197,7 +197,6 @@ fn the_table_of_ways_in_is_complete() {
     }
 }
 
-/// Each entry point, with a token of all rights but the required one, with all rights, and without a token.
 #[test]
 fn every_way_in_asks_for_its_right() {
     let server = server(&["--topic", "**,columns=a:int"]);

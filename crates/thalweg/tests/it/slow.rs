@@ -148,8 +148,7 @@ fn a_subscriber_slower_than_the_publisher_but_within_the_history_misses_nothing(
     }
 }
 
-/// A frame may begin in the hot tail, in the history, or in a batch that only this frame still pins. It is
-/// always completed.
+/// A frame may begin in the hot tail, in the history, or in a batch that only this frame still pins. It is always completed.
 #[test]
 fn a_subscriber_that_reads_now_and_then_hears_whole_frames() {
     const EVENTS_PER_POST: u64 = 3;

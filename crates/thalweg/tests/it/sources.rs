@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::harness::{Server, Transport};
 
-/// Returns the first `count` events of a source, as JSON.
 fn first_events(source: &str, count: usize) -> Vec<Value> {
     let server = Server::start(&["--source", source]);
     let mut subscriber = server.subscribe(Transport::HttpStreaming, "/t?cursor=earliest");
@@ -105,7 +104,6 @@ fn several_sources_feed_several_topics() {
     }
 }
 
-/// In a flag, the first `=` ends the topic.
 #[test]
 fn an_equals_sign_in_the_topic_of_a_flag_is_percent_encoded() {
     let source = "a%3Db@c|d+e=dummy,size=100,interval=5ms";

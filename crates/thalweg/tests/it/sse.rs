@@ -1,5 +1,4 @@
-//! Server-Sent Events as an EventSource reads them: it keeps the last id, and reconnects with it (WHATWG HTML
-//! §9.2).
+//! Server-Sent Events as an EventSource reads them: it keeps the last id, and reconnects with it (WHATWG HTML §9.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +6,6 @@ use serde_json::Value;
 
 use crate::harness::{Received, Response, Server, Socket, Transport, at, offset, request};
 
-/// The state of an EventSource.
 #[derive(Debug)]
 struct EventSource<'a> {
     server: &'a Server,
@@ -32,8 +30,7 @@ impl<'a> EventSource<'a> {
         (socket.response_head(), socket)
     }
 
-    /// Returns the data of the next event of type message. The id counts as soon as an event is complete, of
-    /// any type.
+    /// Returns the data of the next event of type message. The id counts as soon as an event is complete, of any type.
     fn message(&mut self, socket: &mut Socket) -> Value {
         loop {
             let (kind, data) = self.event(socket);
@@ -96,7 +93,6 @@ fn each_connection_has_its_own_time_to_come_back() {
     assert!(times.len() > 5, "{times:?}");
 }
 
-/// Confirmations, gaps, ends, heartbeats and closes have the same rule.
 #[test]
 fn every_block_of_every_stream_has_data() {
     let server =
@@ -205,8 +201,7 @@ fn one_topic_cut_again_and_again_misses_nothing() {
     });
 }
 
-/// Ids with many cursors are rare, and a client that resumes with the last one receives exactly the events
-/// after it.
+/// Ids with many cursors are rare, and a client that resumes with the last one receives exactly the events after it.
 #[test]
 fn ids_of_many_topics_are_at_most_half_of_sent_bytes() {
     const TOPICS: usize = 256;
@@ -264,7 +259,6 @@ fn ids_of_many_topics_are_at_most_half_of_sent_bytes() {
     }
 }
 
-/// A client resumes after a gap with the id of the gap.
 #[test]
 fn the_gap_of_one_of_several_topics_has_its_own_id() {
     let server = Server::start(&["--topic", "b,history-events=1"]);

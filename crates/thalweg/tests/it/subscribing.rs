@@ -125,7 +125,6 @@ fn a_request_without_a_transport_gets_the_list() {
     }
 }
 
-/// Subscribes without success. Returns the body of the refusal.
 fn refusal(target: &str, code: &str) -> String {
     let server = Server::start(&[]);
     let accept = [("Accept", "text/event-stream")];

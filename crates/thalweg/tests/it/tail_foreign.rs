@@ -18,7 +18,6 @@ impl Foreign {
         format!("http://{}/v1/topics/cars", self.0.local_addr().expect("its address"))
     }
 
-    /// Accepts the next connection. Returns the head of its request.
     fn accept(&self) -> (TcpStream, String) {
         let (mut socket, _) = self.0.accept().expect("a connection");
         let head = read_head(&mut socket);

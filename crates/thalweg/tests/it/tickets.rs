@@ -37,7 +37,6 @@ fn tickets(server: &Server, token: (&str, &str), count: usize) -> Vec<String> {
     tickets
 }
 
-/// Whether a ticket opens a WebSocket.
 fn is_good(server: &Server, ticket: &str) -> bool {
     let mut socket = server.connect();
     let target = format!("/v1/topics/t?ticket={ticket}");

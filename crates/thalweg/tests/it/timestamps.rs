@@ -29,7 +29,6 @@ fn post(server: &Server, topic: &str, values: impl IntoIterator<Item = String>) 
     server.post(topic, "application/x-ndjson", lines).published();
 }
 
-/// Returns the first row of a topic.
 fn row(server: &Server, topic: &str) -> Value {
     let mut subscriber = server.subscribe(Transport::Sse, &format!("/{topic}?cursor=earliest"));
     loop {

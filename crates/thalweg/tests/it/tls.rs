@@ -29,7 +29,6 @@ fn count(server: &Server, name: &str) -> u64 {
     server.count_over(TlsClient::raw(server.address), name)
 }
 
-/// Waits until a metric is `expected`.
 fn has_counted(server: &Server, name: &str, expected: u64) {
     crate::harness::wait_for(&format!("{name} to be {expected}"), || {
         (count(server, name) == expected).then_some(())

@@ -14,7 +14,6 @@ const PUBLISH_TOKEN: [&str; 2] = [
 const SUBSCRIBE_TOKEN: [&str; 2] =
     ["--token", "subscriber=subscribe-secret-1234567890,subscribe=**"];
 
-/// Starts a server that requires a token of publishers and of subscribers.
 fn with_both() -> Server {
     Server::start(&[PUBLISH_TOKEN, SUBSCRIBE_TOKEN].concat())
 }
@@ -167,7 +166,6 @@ fn each_command_over_a_websocket_needs_its_token() {
     assert_eq!(socket.numbers(1).0, [1]);
 }
 
-/// Requests a ticket with `token`.
 fn ticket(server: &Server, token: &str) -> String {
     let answer = ask(server, "POST", "/v1/tickets", &[("Authorization", token)], "");
     assert_eq!(answer.status, 200, "{}", answer.text());

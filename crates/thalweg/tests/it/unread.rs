@@ -1,5 +1,4 @@
-//! Responses that clients do not read: their cost, which connection is closed, and no effect on other
-//! clients.
+//! Responses that clients do not read: their cost, which connection is closed, and no effect on other clients.
 
 mod histories;
 
@@ -45,8 +44,7 @@ fn fill(server: &Server, batches: usize) {
     }
 }
 
-/// Posts a command on a stream, within the window of its connection. Returns `None` after the connection has
-/// ended.
+/// Posts a command on a stream, within the window of its connection. Returns `None` after the connection has ended.
 fn post(h2: &mut H2, stream: u32, window: &mut usize, body: &[u8]) -> Option<()> {
     h2.send(kind::HEADERS, flag::END_HEADERS, stream, H2::head("POST", "/v1/commands"));
     let mut pieces = body.chunks(16 << 10).peekable();
@@ -64,7 +62,6 @@ fn post(h2: &mut H2, stream: u32, window: &mut usize, body: &[u8]) -> Option<()>
     Some(())
 }
 
-/// Waits until a counter is above 0.
 fn await_some(server: &Server, name: &str) {
     wait_for(name, || (server.count(name) > 0).then_some(()));
 }
@@ -161,7 +158,6 @@ fn take_little() {
     server.has_counted("thalweg_answer_bytes", 0);
 }
 
-/// The response to a long poll is within the budget, also after its event has arrived.
 #[test]
 fn answers_of_long_polls_over_http_2_are_in_the_budget() {
     let server = ticking(&["--shards", "2", "--set", "limits.unread-answer-bytes=4MiB"]);
@@ -202,7 +198,6 @@ fn clients_that_read_are_not_closed_for_others_that_do_not() {
     assert!(server.count("thalweg_answers_cut_total") > 0);
 }
 
-/// The reply to one command of the largest size has room under every budget.
 #[test]
 fn the_answer_to_a_largest_command_is_not_cut() {
     let server = ticking(&[
@@ -223,8 +218,7 @@ fn large(head: Vec<u8>) -> Vec<u8> {
     [head, vec![0x80 | 16; 250]].concat()
 }
 
-/// The number of large heads that are sent at once. More of them would take a debug build so long that other
-/// clients wait.
+/// The number of large heads that are sent at once. More of them would take a debug build so long that other clients wait.
 const HEADS_AT_ONCE: usize = 50;
 
 /// Returns the first stream ids of a client.

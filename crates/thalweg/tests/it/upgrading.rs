@@ -17,7 +17,6 @@ use crate::{
 
 const NAMES: [&str; 5] = ["websocket", "sse", "http-streaming", "forever-frame", "long-polling"];
 
-/// The release of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Release {
     Old,

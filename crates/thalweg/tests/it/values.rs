@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::harness::{Gap, Received, Server, Subscriber, Transport, at, offset, wait_for};
 
-/// Topics under `v` are value topics.
 const VALUES: [&str; 2] = ["--topic", "v/**,kind=value"];
 
 /// A document with some members that never change, and one that does.
@@ -21,7 +20,6 @@ fn publish(server: &Server, topic: &str, version: u64) -> String {
     server.post(topic, "application/json", document).published().position
 }
 
-/// The state of a client for a topic.
 #[derive(Default)]
 struct Replica {
     document: Value,
@@ -49,7 +47,6 @@ impl Replica {
         self.offset = envelope.first;
     }
 
-    /// Applies versions up to this one.
     fn until(&mut self, version: u64, subscriber: &mut Subscriber) {
         while self.document != document(version) {
             self.next(subscriber);
@@ -109,8 +106,7 @@ fn patches_are_sent_on_request() {
                 replica.until(version, &mut subscriber);
                 other.until(version, &mut whole);
             }
-            // A polling client is disconnected between polls. If that takes long on a busy machine, no patch
-            // is made.
+            // A polling client is disconnected between polls. If that takes long on a busy machine, no patch is made.
             let least = if transport == Transport::LongPolling { 1 } else { 19 };
             assert!((least..=19).contains(&replica.patches), "{transport:?}: {}", replica.patches);
             assert_eq!(other.patches, 0);
@@ -287,8 +283,7 @@ fn unknown(topic: &str, position: &str) -> Received {
     Received::Gap(Gap { topic, position, missed: None, reason: "unknown".to_owned() })
 }
 
-/// A restarted server, or one whose topic was deleted and created again, has no version. A client with an
-/// older version learns that over every transport, and once.
+/// A server that restarted, or whose topic was made again, has no version: a client with an older one learns that once.
 #[test]
 fn a_subscriber_with_a_version_that_is_gone_is_told_that_the_value_is_unknown() {
     let before = Server::start(&VALUES);

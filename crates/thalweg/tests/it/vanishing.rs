@@ -70,12 +70,10 @@ impl Network {
         server
     }
 
-    /// Returns the address whose packets can be dropped.
     pub(crate) fn cut(&self) -> Ipv4Addr {
         self.cut
     }
 
-    /// From now on all packets of this machine to the first address are lost.
     pub(crate) fn drop_packets(&self) {
         assert!(ip(&format!("route replace blackhole {}/32", self.cut)), "drop packets");
     }

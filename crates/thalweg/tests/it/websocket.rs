@@ -150,7 +150,6 @@ fn a_long_command_is_taken() {
     }
 }
 
-/// Sends `frames` and expects the server to close with `code`.
 fn check_close(frames: &[Vec<u8>], code: u16, reason: &str) {
     let server = Server::start(&[]);
     let mut socket = connect(&server);

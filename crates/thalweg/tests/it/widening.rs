@@ -1,5 +1,4 @@
-//! Queries over topics without declared columns continue when values of other types arrive, without losing
-//! rows.
+//! Queries over topics without declared columns continue when values of other types arrive, without losing rows.
 
 use serde_json::{Value, json};
 

@@ -7,13 +7,11 @@ use crate::harness::{Received, Server, Subscriber, Transport, offset};
 /// Events of 1 KiB each; a frame has a little more.
 const EVENT_BYTES: usize = 1024;
 
-/// Returns a numbered event of that size.
 fn event(number: u64) -> String {
     let text = "x".repeat(EVENT_BYTES - 30);
     format!("{{\"n\":{number},\"text\":\"{text}\"}}\n")
 }
 
-/// Publishes numbered events, each in its own batch.
 fn publish(server: &Server, topic: &str, numbers: std::ops::Range<u64>) {
     for number in numbers {
         server.post(topic, "application/json", event(number)).published();

@@ -16,7 +16,6 @@ abstract class Values<T, Stored> extends Batch<T> {
     super(options as never);
   }
 
-  /** Returns all values, in the fastest way. */
   all(): ValueArray<T | null> {
     if (!this.nullCount) return this.read();
     const { length, validity } = this;

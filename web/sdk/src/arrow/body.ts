@@ -17,7 +17,6 @@ interface Kind<T> {
 
 /** Reads columns in the order of the schema. All methods throw a RangeError if a column is missing or out of bounds. */
 export class Body {
-  /** Number of rows. */
   readonly count: number;
   readonly #bytes: Uint8Array<ArrayBuffer>;
   readonly #nodes: Vector;
@@ -110,7 +109,6 @@ function pair({ view, at, length }: Vector, index: number): [number, number] {
   return [long(view, place), long(view, place + 8)];
 }
 
-/** Returns the bytes that `count` bits take. */
 function bits(count: number): number {
   return Math.ceil(count / 8);
 }

@@ -1,7 +1,4 @@
-/**
- * The public types of a stream of columns: its options, its batches, and their tables. At run time the tables are
- * flechette's. These types declare the part that a page needs.
- */
+/** The types of a stream of columns. At run time the tables are flechette's; the types declare the part for pages. */
 
 import type { ThalwegError } from "../errors.js";
 import type { ConnectOptions } from "../options.js";

@@ -4,7 +4,6 @@
  * bytes again and again is rejected. Pure.
  */
 
-/** The bytes of one flatbuffer. */
 interface Head {
   readonly view: DataView;
   /** Bytes of vectors and texts that may still be read. A valid flatbuffer has no more than its own length. */
@@ -61,7 +60,6 @@ export class FlatTable {
     return at && this.#head.view.getInt32(at, true);
   }
 
-  /** Returns a 64-bit integer, rounded beyond 2⁵³. */
   long(field: number): number {
     const at = this.#find(field);
     return at && long(this.#head.view, at);

@@ -11,7 +11,6 @@ import { Body } from "./body.js";
 import { DICTIONARY, type IpcMessage, RECORDS, SCHEMA } from "./messages.js";
 import { type Schema, schema } from "./schema.js";
 
-/** A record batch as a table. */
 export interface Frame {
   readonly schema: Schema;
   readonly table: Table;
@@ -20,13 +19,11 @@ export interface Frame {
   /** Offsets of the first and the last row; 0 without rows. */
   readonly first: number;
   readonly last: number;
-  /** The custom metadata of the record batch. */
   readonly metadata: ReadonlyMap<string, string>;
   /** Size of all messages since the frame before, bytes. */
   readonly bytes: number;
 }
 
-/** Takes messages in order, and returns frames. */
 export class Frames {
   readonly #reuses: boolean;
   #schema: Schema | null = null;
@@ -38,10 +35,7 @@ export class Frames {
     this.#reuses = reuses;
   }
 
-  /**
-   * @returns a frame if this message completes one.
-   * @throws TypeError or RangeError if the message is not valid in a stream of a Thalweg server.
-   */
+  /** Returns a frame if this message completes one. @throws TypeError or RangeError if the message is not valid. */
   take({ kind, header, body, metadata, bytes }: IpcMessage): Frame | null {
     this.#bytes += bytes;
     if (kind === SCHEMA && !this.#schema) {

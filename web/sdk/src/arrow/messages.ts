@@ -19,9 +19,7 @@ export interface IpcMessage {
   readonly header: FlatTable;
   /** The body, aligned to 8 bytes. It does not change; if memory is reused, it is valid until the next push. */
   readonly body: Uint8Array<ArrayBuffer>;
-  /** The custom metadata of the message. */
   readonly metadata: ReadonlyMap<string, string>;
-  /** Size of the message, bytes. */
   readonly bytes: number;
 }
 
@@ -46,7 +44,6 @@ const CUSTOM_METADATA = 4;
 const KEY = 0;
 const VALUE = 1;
 
-/** Takes bytes, and returns messages. */
 export class Messages {
   readonly #reuses: boolean;
   #memory = new Uint8Array(0);
@@ -74,11 +71,7 @@ export class Messages {
     this.#end += bytes.length;
   }
 
-  /**
-   * Returns the next message; `null` if it is incomplete.
-   *
-   * @throws RangeError if the bytes are not an Arrow stream, or a message is too large.
-   */
+  /** Returns the next message; `null` if it is incomplete. @throws RangeError if it is invalid or too large. */
   next(): IpcMessage | null {
     const start = this.#start;
     if (this.#isOver || this.#end - start < this.#needed) return null;
@@ -132,7 +125,6 @@ export class Messages {
   }
 }
 
-/** Returns the key-value pairs of a table. */
 export function metadata(table: FlatTable, field: number): Map<string, string> {
   return new Map(table.tables(field).map((pair) => [pair.text(KEY), pair.text(VALUE)]));
 }

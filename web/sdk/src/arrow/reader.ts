@@ -23,7 +23,6 @@ import { type Start, startOf, TYPE } from "./start.js";
 /** The close code if events are missing, or if the next events have other columns. The next stream reports which. */
 const RELOAD = 4003;
 
-/** How a connection ended, with the reason in words. */
 interface Ended extends End {
   readonly why: string;
   /** Whether the server ended the stream after some rows in order to begin another one at the cursor. */
@@ -40,11 +39,9 @@ export class ColumnReader implements ColumnStream {
   #status: ColumnStatus = { state: "connecting", reason: null };
   #cursor: Cursor;
   #position: Position | null = null;
-  /** The start of the connection in use. */
   #at: Start | null = null;
   /** The columns of the last batch. */
   #schemaKey: string | null = null;
-  /** Aborts the connection in use, or the attempt to connect. */
   #abort = new AbortController();
   /** Ends the delay before the next attempt. */
   #wake = (): void => {};
@@ -132,7 +129,6 @@ export class ColumnReader implements ColumnStream {
     safely(() => this.#options.onStatus?.(this.#status));
   }
 
-  /** Opens a connection and reads it to its end. */
   async #connect(): Promise<Ended> {
     const abort = new AbortController();
     this.#abort = abort;
@@ -235,7 +231,6 @@ export class ColumnReader implements ColumnStream {
   }
 }
 
-/** Reports a rejection of the page's promise as an uncaught error. */
 function uncaught(error: unknown): void {
   safely(() => {
     throw error;

@@ -77,7 +77,6 @@ function plain(number: number, type: FlatTable): DataType | null {
   }
 }
 
-/** Returns whether a type is a signed integer of this many bits. */
 function isInt(type: FlatTable | null, bits: number): boolean {
   return type?.int(0) === bits && type.byte(1) === 1;
 }

@@ -2,10 +2,8 @@
 
 import { type Cursor, type Gap, type Position, parsePosition } from "../wire.js";
 
-/** The media type of an Arrow IPC stream. */
 export const TYPE = "application/vnd.apache.arrow.stream";
 
-/** The start of a stream. */
 export interface Start {
   /** The rows of the stream follow this position. */
   readonly position: Position;
@@ -17,12 +15,7 @@ export interface Start {
   readonly isOtherSchema: boolean;
 }
 
-/**
- * Returns the start of a stream, from the headers of its response.
- *
- * @param cursor - the cursor of the request.
- * @throws TypeError if the response does not come from a Thalweg server.
- */
+/** @param cursor - the cursor of the request. @throws TypeError if the response does not come from a Thalweg server. */
 export function startOf(headers: Headers, cursor: Cursor): Start {
   const type = headers.get("Content-Type");
   if (type !== TYPE) throw new TypeError(`the response is ${type} and not an Arrow stream`);

@@ -32,7 +32,6 @@ export const longPolling: Transport = {
 
 /**
  * Sends one request after the other and reads the lines of each response, until a response has no lines.
- *
  * @param parametersOf - returns the parameters of a request, by its number from 0; `null`: there is no such request.
  */
 function requests(
@@ -65,7 +64,6 @@ function requests(
       else
         await new Promise((go) => {
           const timer = setTimeout(go, wait(0));
-          // A closed link has no timer.
           signal.onabort = () => clearTimeout(timer);
         });
     }
@@ -78,11 +76,7 @@ function requests(
   return { close: () => abort.abort() };
 }
 
-/**
- * Reads lines until the body ends. The idle timeout ends an endless silent body.
- *
- * @returns the number of lines.
- */
+/** Reads lines until the body ends, and returns their number. The idle timeout ends an endless silent body. */
 async function read(body: ReadableStream<Uint8Array>, handlers: TransportHandlers): Promise<number> {
   const next = pieces(body);
   const turns = new Turns();

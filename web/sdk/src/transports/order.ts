@@ -8,10 +8,7 @@ import { webSocket } from "./websocket.js";
 /** The order for most sessions. */
 export const DEFAULT_ORDER: readonly Transport[] = [webSocket, httpStreaming, sse, longPolling];
 
-/**
- * The order for high volume in one direction: a streamed `fetch` carries several times as much data into a tab as a
- * browser's WebSocket or EventSource, and has backpressure.
- */
+/** For high volume: a streamed `fetch` carries several times as much as a WebSocket, and has backpressure. */
 export const HIGH_VOLUME_ORDER: readonly Transport[] = [httpStreaming, webSocket, sse, longPolling];
 
 /** Returns a transport of the core by its name; other transports are returned unchanged. @throws TypeError */

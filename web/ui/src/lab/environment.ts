@@ -3,7 +3,6 @@
 export interface Environment {
   readonly browser: string;
   readonly cores: number;
-  /** The server's origin. */
   readonly server: string;
   readonly isLoopback: boolean;
   /** The protocol of the page's own request: `http/1.1`, `h2`. */

@@ -17,7 +17,6 @@ export interface RowsPlan {
   readonly transports: readonly TransportName[];
   readonly batches: readonly number[];
   readonly connections: readonly number[];
-  /** Duration of a sample, s. */
   readonly seconds: number;
   readonly repeats: number;
 }
@@ -63,7 +62,6 @@ export function turns(plan: Plan, isHttp1: boolean, random: () => number): Cell[
   return Array.from({ length: plan.repeats }, () => shuffled(possible, random));
 }
 
-/** Returns the estimated duration of a plan, ms. */
 export function estimateMs(plan: Plan, isHttp1: boolean): number {
   const count = cells(plan).filter((cell) => !hindrance(cell, isHttp1)).length * plan.repeats;
   const each = plan.experiment === "a1" ? WARM_UP_MS + plan.seconds * 1000 : plan.trips * TRIP_MS;

@@ -36,11 +36,7 @@ export function result(parts: Omit<Result, "format">): Result {
   return { format: FORMAT, ...parts };
 }
 
-/**
- * Parses a saved result.
- *
- * @throws Error with a sentence, if the text is not a result.
- */
+/** Parses a saved result. @throws Error with a sentence, if the text is not a result. */
 export function parse(text: string): Result {
   let found: Partial<Result>;
   try {
@@ -77,7 +73,6 @@ function isAll<T>(all: readonly T[] | undefined, test: (item: T) => boolean): bo
   return Array.isArray(all) && all.every(test);
 }
 
-/** The summary of a cell's repeats. */
 export interface Row {
   readonly cell: Cell;
   readonly figure: Spread;

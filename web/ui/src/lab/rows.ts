@@ -12,7 +12,6 @@ import { quantile } from "./statistics.js";
 
 /** Time that a connection may take to deliver its first row, ms. */
 const TIMEOUT_MS = 10_000;
-/** Time between two progress reports, ms. */
 const TELL_MS = 200;
 /** The column of a row that has its due time, µs of the server's clock. */
 const DUE = 1;
@@ -37,10 +36,7 @@ class Taken {
   }
 }
 
-/**
- * @param onProgress - receives the rate, events/s, a few times a second.
- * @throws Error with a sentence, if a connection delivers no row, or when the signal aborts.
- */
+/** @param onProgress - receives the rate, events/s. @throws Error with a sentence, also if the signal aborts. */
 export async function sampleRows(
   { transport, batch, connections }: Cell,
   seconds: number,

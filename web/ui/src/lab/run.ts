@@ -7,7 +7,6 @@ import { sampleRows } from "./rows.js";
 import type { Sample } from "./sample.js";
 import { sampleTrips } from "./trips.js";
 
-/** The progress of a run. */
 export interface Progress {
   readonly done: number;
   readonly all: number;
@@ -19,7 +18,6 @@ export interface Progress {
   readonly failures: readonly Failure[];
 }
 
-/** @param onProgress - called at every step. */
 export async function run(plan: Plan, signal: AbortSignal, onProgress: (progress: Progress) => void): Promise<Result> {
   const begun = new Date();
   const samples: Taken[] = [];

@@ -28,7 +28,6 @@ export interface RowsSample {
 export interface TripsSample {
   readonly kind: "trips";
   readonly trips: number;
-  /** The total of all trips. */
   readonly totalMs: number;
   readonly p50Ms: number;
   readonly p99Ms: number;

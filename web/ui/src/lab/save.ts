@@ -9,7 +9,6 @@ export function json(result: Result): string {
   return `${JSON.stringify(result, null, 2)}\n`;
 }
 
-/** Returns a line for each sample. */
 export function csv({ samples, plan }: Result): string {
   const lines = samples.map(({ cell, repeat, sample }) => {
     const shared = [plan.experiment, cell.transport, cell.batch ?? "", cell.connections, repeat];
@@ -61,7 +60,6 @@ export const TITLES: Readonly<Record<Result["plan"]["experiment"], string>> = {
   b: "Experiment B: round trips, one after the other",
 };
 
-/** Saves a text as a file. */
 export function download(name: string, type: string, text: string): void {
   const address = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement("a");

@@ -1,6 +1,5 @@
 /** Statistics of repeats. Pure. */
 
-/** The median and range of repeats. */
 export interface Spread {
   readonly median: number;
   readonly low: number;
@@ -20,7 +19,6 @@ export function quantile(values: readonly number[], part: number): number {
   return low + (high - low) * (at - Math.floor(at));
 }
 
-/** Returns the median and range; `null` without values. */
 export function spread(values: readonly number[]): Spread | null {
   if (!values.length) return null;
   return { median: median(values), low: Math.min(...values), high: Math.max(...values), count: values.length };
@@ -29,10 +27,7 @@ export function spread(values: readonly number[]): Spread | null {
 /** Fewest repeats for a comparison: with two each, chance alone separates them in one of three cases. */
 const ENOUGH = 3;
 
-/**
- * Compares two cells. They differ if every repeat of one is beyond every repeat of the other. With too few repeats
- * the result is `unknown`.
- */
+/** Cells differ if every repeat of one is beyond every repeat of the other. With too few repeats: `unknown`. */
 export function compare(one: Spread, other: Spread): "more" | "less" | "same" | "unknown" {
   if (one.count < ENOUGH || other.count < ENOUGH) return "unknown";
   if (one.low > other.high) return "more";

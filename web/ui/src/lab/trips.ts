@@ -1,7 +1,4 @@
-/**
- * One sample of experiment B: the server sends a Runner record, the page acks it, and the server sends the next one.
- * A round trip lasts from an ack to the Runner that follows it.
- */
+/** One sample of experiment B. A round trip lasts from the page's ack of a Runner record to the next Runner. */
 
 import { type Batch, connect } from "thalweg";
 import { foreverFrame } from "thalweg/forever-frame";
@@ -22,10 +19,7 @@ const TIMEOUT_MS = 10_000;
 const ATTEMPTS_MAX = 10;
 const AGAIN_MS = 100;
 
-/**
- * @param onProgress - receives the number of trips done.
- * @throws Error with a sentence, if no Runner arrives, or when the signal aborts.
- */
+/** @param onProgress - receives the number of trips done. @throws Error with a sentence, also if the signal aborts. */
 export async function sampleTrips(
   { transport }: Cell,
   trips: number,
@@ -110,7 +104,6 @@ async function kick(topic: string, position: string): Promise<void> {
   if (!response.ok) throw new Error(await errorMessage(response));
 }
 
-/** Rejects when no Runner arrived for too long, or when the signal aborts. */
 async function timeout(silentMs: () => number, signal: AbortSignal): Promise<never> {
   for (;;) {
     await sleep(TIMEOUT_MS / 4, signal);

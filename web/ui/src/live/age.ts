@@ -1,7 +1,4 @@
-/**
- * The age of the newest event: the time since it happened, by the event's own timestamp. If that timestamp comes from
- * another clock, the age is the delay relative to the fastest event. Pure.
- */
+/** The age of the newest event by its timestamp; with another clock, its delay relative to the fastest event. Pure. */
 
 /** Difference from which two clocks count as different, ms. */
 const APART_MS = 24 * 3600 * 1000;

@@ -1,7 +1,4 @@
-/**
- * Events that arrived as columns. The first column has their offsets. Each further column has a member of the objects,
- * an element of the arrays, or the event itself. Pure.
- */
+/** Events that arrived as columns: the offsets, then members of objects, elements of arrays, or the events. Pure. */
 
 import type { Column as ArrowColumn, ColumnBatch, ColumnTable } from "thalweg/arrow";
 import { type Column, type Key, numeric } from "./columns.js";

@@ -17,7 +17,6 @@ interface Props {
   readonly tick: number;
 }
 
-/** Returns the height of a chart for its width, px. */
 const height = (width: number): number => Math.max(240, Math.min(480, width * 0.45));
 /** Opacity of a range, in hex. */
 const SPAN = "30";

@@ -1,7 +1,4 @@
-/**
- * The columns of a topic, derived from its events: an array has a column for each element, an object one for each
- * member, any other event is a single column. Pure.
- */
+/** The columns of a topic: one for each array element or object member; any other event is a single column. Pure. */
 
 import type { Rows } from "./rows.js";
 
@@ -12,7 +9,6 @@ export type Key = string | number | null;
 
 export interface Column {
   readonly key: Key;
-  /** The name that readers see. */
   readonly name: string;
   readonly kind: Kind;
 }
@@ -30,7 +26,6 @@ const TIME_NAME = /(^|_|\b)(time|ts|timestamp|date|at|due)($|_|\b)/i;
 export class Columns {
   #columns: readonly Column[] = [];
   readonly #index = new Map<string | null, number>();
-  /** Names of array elements, as far as they are known. */
   #names: readonly (string | undefined)[] = [];
 
   /** The columns. The array is replaced when a column is added or changes its kind. */
@@ -109,7 +104,6 @@ export function instant(text: string): number {
   return Date.parse(`${date}T${minute}${seconds.slice(0, ":00.000".length)}${offset}`);
 }
 
-/** Returns the value of an event in a column. */
 export function cell(event: unknown, { key }: Column): unknown {
   const isOne = typeof event !== "object" || event === null;
   if (key === null) return isOne ? event : undefined;
@@ -140,12 +134,10 @@ export function numeric(kind: Kind, cell: unknown): number {
   }
 }
 
-/** Characters of a cell that a table shows. */
 const PREVIEW_MAX = 200;
 /** Previews of objects, so that each object is serialized only once. */
 const previews = new WeakMap<object, string>();
 
-/** Returns the beginning of a cell's text, in one line. */
 export function preview(cell: unknown): string {
   if (typeof cell !== "object" || cell === null) return line(shown(cell));
   const text = previews.get(cell) ?? line(shown(cell));
@@ -158,7 +150,6 @@ function line(text: string): string {
   return begun.replace(/[\n\v\f\r\u2028\u2029]/g, "↵");
 }
 
-/** Returns a cell as text. */
 export function shown(cell: unknown): string {
   if (cell === undefined || cell === null) return "";
   return typeof cell === "object" ? json(cell) : String(cell);

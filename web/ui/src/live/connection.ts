@@ -19,7 +19,6 @@ import { Refused, topicOf } from "./query.js";
 import { columnNames, type Topic, topic } from "./topics.js";
 import { Volume } from "./volume.js";
 
-/** How a topic is received: over a transport of a session, or as columns. */
 export type Way = TransportName | "arrow";
 
 /** The options of the menu. `null` selects the best transport that works, and columns for high volume. */
@@ -40,8 +39,8 @@ export interface LiveStatus extends Omit<Status, "transport"> {
 type Arrow = typeof import("thalweg/arrow");
 
 /**
- * Maximum number of past events that the page requests. From more than `SMALL_HISTORY` events it requests at most the
- * newer half, because the oldest may be deleted before the request arrives. On a sparse topic this limits offsets.
+ * From more than `SMALL_HISTORY` events the page requests at most the newer half, because the oldest may be deleted
+ * before the request arrives. On a sparse topic this limits offsets.
  */
 const PAST_EVENTS_MAX = 20_000;
 const SMALL_HISTORY = 10_000;
@@ -51,7 +50,6 @@ const POLICY: Policy = "latest";
 
 /** Error codes of a query that the server has forgotten: its topic has ended, or a connection without topics has. */
 const FORGOTTEN = ["gone", "close_4500"];
-/** Time before the page sends the query again, ms. */
 const AGAIN_MS = 1000;
 
 export class Live {
@@ -72,7 +70,6 @@ export class Live {
   /** At most one of this and `#columns` is set. */
   #subscription: Subscription<unknown> | null = null;
   #columns: ColumnStream | null = null;
-  /** The module for columns, once it is loaded. */
   #arrow: Arrow | null = null;
   /** Whether the server refused columns. Then only the reader can select them again. */
   #isRefused = false;
@@ -97,7 +94,6 @@ export class Live {
     );
   }
 
-  /** Switches the transport while data flows. */
   use(way: Way | null): void {
     this.#way = way;
     this.#isRefused = false;
@@ -114,7 +110,6 @@ export class Live {
     return newest && here ? between(here, newest, this.feed.isSparse) : null;
   }
 
-  /** Connects at once if the next attempt is waiting for its delay. */
   reconnect(): void {
     if (this.#columns) this.#columns.reconnect();
     else if (this.#session.status.state !== "closed") this.#session.reconnect();
@@ -130,7 +125,6 @@ export class Live {
     this.#session.use(transport === "forever-frame" ? foreverFrame : transport);
   }
 
-  /** @param head - the newest position when the page opened. */
   #begin(from: Cursor, head: string | null): void {
     this.#cursor = from;
     this.#head = head;
@@ -162,7 +156,6 @@ export class Live {
     columnNames(this.#topic).then(take, () => {});
   }
 
-  /** Receives over the session from the current position. */
   #subscribe(): void {
     this.#columns?.close();
     this.#columns = null;
@@ -180,7 +173,6 @@ export class Live {
     }
   }
 
-  /** Returns whether the volume is high enough for columns, and columns are available. */
   #isHigh(count: number): boolean {
     const isHigh = this.#volume.came(count, Date.now());
     return isHigh && this.#way === null && !this.#isRefused && !this.feed.version;
@@ -220,13 +212,11 @@ export class Live {
     this.status = { ...this.#columns.status, transport: "arrow" };
   }
 
-  /** Handles the end of the topic. */
   #ended(error: unknown): void {
     if (this.#query !== null && FORGOTTEN.includes((error as ThalwegError).code)) void this.#again(this.#query);
     else this.failure = sentence(error);
   }
 
-  /** Sends the query again, and continues with its rows. */
   async #again(query: string): Promise<void> {
     this.#subscription = null;
     this.#columns?.close();
@@ -269,7 +259,6 @@ export function between(from: string, to: string, isSparse: boolean): number | n
   return epoch !== otherEpoch || (isSparse && count > 0) ? null : count;
 }
 
-/** Returns whether a position is before or equal to another one. */
 function isBefore(position: string, other: string): boolean {
   const [epoch, offset] = position.split(".");
   const [otherEpoch, otherOffset] = other.split(".");

@@ -52,7 +52,6 @@ interface Props {
   readonly search: Search;
   /** Whether the page shows the topic of a query. */
   readonly isQuery: boolean;
-  /** Whether the query box is open. */
   readonly isQueryOpen: boolean;
   readonly transport: Way | null;
   readonly view: View;
@@ -66,7 +65,6 @@ interface Props {
   chooseView(view: View): void;
   choosePace(paceMs: number): void;
   pause(): void;
-  /** Controls of the current view. */
   readonly children: ComponentChildren;
 }
 

@@ -74,7 +74,6 @@ function spread(rows: Rows, column: Column): number {
   return falls > 0 && most > least ? most - least : 0;
 }
 
-/** The columns of a map: two coordinates and a name. */
 export interface Coordinates {
   readonly x: Column;
   readonly y: Column;

@@ -49,7 +49,6 @@ export function DocumentView({ version, savings, isUnknown }: Props) {
 
 interface FieldProps {
   readonly line: Line;
-  /** The version's number. */
   readonly number: number;
   toggle(line: Line): void;
   more(line: Line): void;

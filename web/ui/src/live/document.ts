@@ -13,7 +13,6 @@ export const ROWS_MAX = 1000;
 const OPEN_DEPTH = 2;
 const OPEN_CHILDREN = 20;
 
-/** One version. */
 export interface Version {
   /** The version's number among those received, from 1. */
   readonly number: number;
@@ -60,7 +59,6 @@ export function differences(before: unknown, after: unknown): string[] {
   return found;
 }
 
-/** A line of the document. */
 export interface Line {
   readonly pointer: string;
   readonly name: string;
@@ -82,7 +80,6 @@ export interface Opened {
   readonly listed: ReadonlyMap<string, number>;
 }
 
-/** Returns the visible lines, at most `ROWS_MAX`. */
 export function lines({ document, changed, within }: Version, opened: Opened): Line[] {
   const all: Line[] = [];
   const add = (pointer: string, name: string, value: unknown, depth: number): void => {

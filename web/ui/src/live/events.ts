@@ -1,14 +1,10 @@
-/**
- * A batch of events, received as JSON or as columns (`arrow-events`). Reading an event returns the published value;
- * charts read numbers without creating event objects. Pure.
- */
+/** A batch of events, from JSON or columns (`arrow-events`). Charts read numbers without creating objects. Pure. */
 
 import type { Batch, Gap } from "thalweg";
 import { type Column, cell, numeric } from "./columns.js";
 
 export interface Events {
   readonly length: number;
-  /** Returns the offset of an event in its stream. */
   offset(index: number): number;
   /** Returns an event, as `JSON.parse` would. */
   event(index: number): unknown;
@@ -23,12 +19,10 @@ export interface Received extends Pick<Batch<unknown>, "previous" | "changed" | 
   readonly bytes: number;
 }
 
-/** Converts a session's batch. */
 export function received({ first, events, offsets, ...batch }: Batch<unknown>): Received {
   return { ...batch, events: new PublishedEvents(first, events, offsets) };
 }
 
-/** Events as published. */
 export class PublishedEvents implements Events {
   readonly #first: number;
   readonly #all: readonly unknown[];

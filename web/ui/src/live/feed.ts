@@ -1,7 +1,4 @@
-/**
- * The received data of one topic. Batches are stored as they arrive, at any rate; the page draws them a few times a
- * second.
- */
+/** The received data of one topic. Batches are stored at any rate; the page draws them a few times a second. */
 
 import type { Gap } from "thalweg";
 import { type Age, Ages } from "./age.js";
@@ -13,7 +10,6 @@ import { Ring } from "./ring.js";
 import { Savings } from "./savings.js";
 import { type Aggregate, Series } from "./series.js";
 
-/** Maximum number of rows held. */
 const ROWS_MAX = 100_000;
 /** Maximum size of the rows held, bytes on the wire. */
 const BYTES_MAX = 48 * 1024 * 1024;
@@ -22,16 +18,13 @@ const LEARNED_FROM = 1000;
 const LEARNED_FROM_OF_BATCH = 4;
 /** Reason of a gap: the server does not have the newest version of a value topic. */
 const UNKNOWN = "unknown";
-/** Maximum number of gaps listed. */
 const GAPS_MAX = 100;
 
-/** A gap, and the time when it was reported. */
 export interface Missed {
   readonly atMs: number;
   readonly gap: Gap;
 }
 
-/** Statistics at one moment. */
 export interface Stats {
   readonly eventsPerS: number;
   readonly bytesPerS: number;
@@ -44,7 +37,6 @@ export interface Stats {
 export class Feed {
   readonly rows = new Ring(ROWS_MAX, BYTES_MAX);
   readonly columns = new Columns();
-  /** The newest gaps. */
   readonly gaps: Missed[] = [];
   /** The newest version of a value topic. */
   version: Version | null = null;
@@ -67,11 +59,7 @@ export class Feed {
   /** Rows that follow a gap, numbered from the first row ever received. */
   readonly #cuts = new Set<number>();
 
-  /**
-   * Adds a batch.
-   *
-   * @param isOld - whether the batch was published before the page opened. Old batches do not count in rates.
-   */
+  /** @param isOld - whether the batch was published before the page opened. Old batches do not count in rates. */
   take(batch: Received, nowMs: number, isOld = false): void {
     const { events, gap, previous, bytes } = batch;
     if (gap) this.#miss(gap, nowMs);

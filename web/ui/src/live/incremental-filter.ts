@@ -1,7 +1,4 @@
-/**
- * Filters and sorts rows in small steps while more rows arrive: 100,000 rows in one step would block the page. Pure:
- * the clock is a parameter.
- */
+/** Filters and sorts rows in steps: 100,000 rows at once would block the page. Pure: the clock is a parameter. */
 
 import type { Column } from "./columns.js";
 import type { Row, Rows } from "./rows.js";
@@ -53,11 +50,7 @@ export class IncrementalFilter implements Rows {
     return this.#sorted ? this.#sorted[index] : this.#found[this.#head + index];
   }
 
-  /**
-   * Continues for about `budgetMs`.
-   *
-   * @returns whether all rows have been tested.
-   */
+  /** Continues for about `budgetMs`. Returns whether all rows have been tested. */
   step(clock: () => number, budgetMs: number): boolean {
     const begunMs = clock();
     const rows = this.#rows;

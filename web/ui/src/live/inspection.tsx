@@ -4,7 +4,6 @@ import { useEffect, useRef } from "preact/hooks";
 import { json } from "./columns.js";
 import type { Row } from "./rows.js";
 
-/** Maximum number of characters shown. */
 const TEXT_MAX = 100_000;
 
 interface Props {

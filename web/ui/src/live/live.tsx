@@ -112,7 +112,6 @@ export function LivePage() {
   );
 }
 
-/** Compares topics by name; temporary topics come last. */
 function temporaryLast(one: string, other: string): number {
   const rank = (topic: string): number => Number(isTemporary(topic));
   return rank(one) - rank(other) || NAMES.compare(one, other);
@@ -120,7 +119,6 @@ function temporaryLast(one: string, other: string): number {
 
 const NAMES = new Intl.Collator("en", { numeric: true });
 
-/** The topics in the menu. */
 interface Known {
   /** The names, including the topic that the page opened with. */
   readonly names: readonly string[];

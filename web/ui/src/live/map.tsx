@@ -63,7 +63,6 @@ export function PositionMap({ rows, at, tick }: Props) {
 interface Point {
   x: number;
   y: number;
-  /** Whether this is the thing's newest position. */
   isNewest: boolean;
 }
 

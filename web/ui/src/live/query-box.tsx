@@ -10,13 +10,11 @@ interface Props {
   /** The query that the page opens with. It runs at once. */
   readonly first: string | null;
   readonly examples: readonly Example[];
-  /** Called when a query runs. */
   show(query: AdHocQuery): void;
   /** Called when the first query fails. */
   fail(): void;
 }
 
-/** The result of the last request. */
 type Answer = { readonly explained: string } | Failure;
 
 interface Failure {

@@ -2,7 +2,6 @@
 
 import { errorMessage, request } from "../server.js";
 
-/** A running query, and the topic of its rows. */
 export interface AdHocQuery {
   readonly query: string;
   readonly topic: string;
@@ -10,7 +9,6 @@ export interface AdHocQuery {
 
 /** The server rejected a query. */
 export class Refused extends Error {
-  /** The status of the response. */
   readonly status: number;
 
   constructor(message: string, status: number) {
@@ -63,7 +61,6 @@ export interface Example {
   readonly query: string;
 }
 
-/** The topic of the demo. */
 const CARS = "car_live_data";
 const EXAMPLES: readonly Example[] = [
   { name: "every row", query: `select * from ${CARS}` },
@@ -79,12 +76,7 @@ const EXAMPLES: readonly Example[] = [
   },
 ];
 
-/**
- * Returns example queries.
- *
- * @param topics - the topics that the server lists.
- * @param current - the topic that the page shows.
- */
+/** @param topics - the topics that the server lists. @param current - the topic that the page shows. */
 export function examples(topics: readonly string[], current: string | null): readonly Example[] {
   if (topics.includes(CARS)) return EXAMPLES;
   // The rows of an ad hoc query cannot be queried.

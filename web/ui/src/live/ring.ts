@@ -31,15 +31,11 @@ export class Ring implements Rows {
   #pieces: Piece[] = [];
   /** The newest piece, if it can still grow. */
   #gathered: Gathered | null = null;
-  /** Index of the oldest piece. */
   #head = 0;
   #count = 0;
   #bytes = 0;
 
-  /**
-   * @param capacity - maximum number of rows.
-   * @param bytesMax - maximum size of the rows on the wire; a single batch may be larger.
-   */
+  /** @param bytesMax - maximum size of the rows on the wire; a single batch may be larger. */
   constructor(capacity: number, bytesMax = Infinity) {
     this.#capacity = capacity;
     this.#bytesMax = bytesMax;
@@ -82,7 +78,6 @@ export class Ring implements Rows {
     return index < 0 || index >= this.length ? undefined : row(this.#pieces, this.#head, this.start + index);
   }
 
-  /** Returns an unchanging view of the current rows. */
   snapshot(): Rows {
     const { length, start } = this;
     const pieces = this.#pieces.slice(this.#head);

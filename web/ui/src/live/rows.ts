@@ -1,6 +1,5 @@
 /** Read access to the rows of a topic. */
 
-/** An event with its offset. */
 export interface Row {
   readonly offset: number;
   readonly event: unknown;

@@ -1,7 +1,6 @@
 /**
- * The data of a chart: numbers over time, reduced as they arrive. At 100,000 events a second, a chart of one minute
- * would have six million points. A series has a few hundred time slices instead, each with minimum, maximum and
- * mean. Pure.
+ * The data of a chart, reduced as it arrives: at 100,000 events a second, one minute would have six million points. A
+ * series has a few hundred time slices, each with minimum, maximum and mean. Pure.
  */
 
 /** The value that a chart shows of each slice: the mean with the range, the maximum, or the minimum. */
@@ -19,7 +18,6 @@ interface Slice {
   most: number;
   sum: number;
   count: number;
-  /** Whether a gap precedes the slice. */
   readonly isAfterGap: boolean;
 }
 
@@ -33,7 +31,6 @@ export class Series {
   #stragglers = 0;
   #isAfterGap = false;
 
-  /** @param windowMs - the time window of the chart. */
   constructor(windowMs: number, aggregate: Aggregate = "mean") {
     this.#sliceMs = aggregate === "mean" ? windowMs / SLICES : SECOND_MS;
     // Two more than the window: one at its beginning, and the newest, which is incomplete.
@@ -54,7 +51,6 @@ export class Series {
     return this.#sliceMs;
   }
 
-  /** Returns a slice; `undefined` if it has no values. */
   slice(number: number): Slice | undefined {
     return number >= this.oldest && number <= this.#newest ? this.#slices[number % this.#count] : undefined;
   }
@@ -111,7 +107,6 @@ export class Series {
 /** `undefined`: no value; `null`: a gap. */
 type Line = (number | null | undefined)[];
 
-/** Several series on a common time axis. */
 export interface Aligned {
   /** Times, s. */
   at: number[];
@@ -120,11 +115,7 @@ export interface Aligned {
   mean: Line[];
 }
 
-/**
- * Aligns series of one window.
- *
- * @param isWhole - omits the newest slice, which is incomplete.
- */
+/** Aligns series of one window. @param isWhole - omits the newest slice, which is incomplete. */
 export function align(all: readonly Series[], isWhole = false): Aligned {
   const aligned: Aligned = { at: [], least: all.map(() => []), most: all.map(() => []), mean: all.map(() => []) };
   const newest = Math.max(...all.map((series) => series.newest)) - Number(isWhole);

@@ -85,7 +85,6 @@ function missedOf({ missed, reason }: Gap): string {
   return missed === null ? "an unknown number of events" : counted(missed, "event");
 }
 
-/** The list of gaps, the newest first. */
 export function Gaps({ gaps, count }: { gaps: readonly Missed[]; count: number }) {
   if (!count) return null;
   return (

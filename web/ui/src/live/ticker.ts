@@ -1,7 +1,4 @@
-/**
- * Schedules rendering: a few times a second, in step with the screen, and less often if rendering takes long. A page
- * that falls behind its data is no longer live.
- */
+/** Schedules rendering a few times a second; less often if it takes long: a page behind its data is not live. */
 
 /** Largest share of the time that rendering may take. */
 const SHARE = 1 / 3;

@@ -1,6 +1,5 @@
 /** Round numbers along an axis. Pure. */
 
-/** The range of an axis. */
 export interface Extent {
   readonly least: number;
   readonly most: number;

@@ -9,7 +9,6 @@ const TYPED_MS = 250;
 
 /** The state of the list whose beginning the menu shows. */
 export interface Search {
-  /** Prefix of the topics in the menu. */
   readonly prefix: string;
   /** Number of topics in the menu. */
   readonly shown: number;

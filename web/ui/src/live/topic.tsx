@@ -33,7 +33,6 @@ const FILTER_MS = 8;
 /** Number of rows from which the suggested view is final. */
 const ENOUGH = 50;
 
-/** The state of the page when the reader paused it. */
 interface Paused {
   readonly rows: Rows;
   readonly version: Version | null;
@@ -48,7 +47,6 @@ interface Props {
   /** The query whose rows the topic has. */
   readonly query: string | null;
   readonly isQueryOpen: boolean;
-  /** The reason why the last request for topics failed. */
   readonly problem: Problem | null;
   /** The view in the address; `null` for the suggested view. */
   readonly view: View | null;
@@ -186,7 +184,6 @@ export function TopicPage(props: Props) {
   );
 }
 
-/** Returns how many of the rows held are visible. */
 function summary(rows: Rows, held: Rows, since: number | null): string {
   const figure = (value: number): string => value.toLocaleString("en");
   const shown = `${rows === held ? "" : `${figure(rows.length)} of `}${counted(held.length, "row")}`;
@@ -228,7 +225,6 @@ function Ended({ reason }: { reason: string }) {
   );
 }
 
-/** Receives a topic while the component is mounted. */
 function useLive(topic: string, transport: Way | null, query: string | null): Live {
   const live = useMemo(() => new Live(topic, transport, query), [topic]);
   const used = useRef(transport);

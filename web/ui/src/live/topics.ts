@@ -21,21 +21,15 @@ const ANSWER_MAX = 10_000;
 /** Maximum number of topics counted: 20 requests, about 20 MB. */
 export const COUNTED_MAX = 200_000;
 
-/** The first topics of the list, by name. */
 export interface Listing {
   readonly topics: readonly Topic[];
-  /** Whether the list continues. */
   readonly isMore: boolean;
 }
 
 /** The reason why the server does not list topics, and the token of that request. Another request would fail too. */
 let refused: { readonly token: string; readonly why: string } | null = null;
 
-/**
- * Returns the first `limit` topics whose names begin with `prefix`, in as many requests as needed.
- *
- * @throws NotListed
- */
+/** Returns the first `limit` topics whose names begin with `prefix`, by several requests. @throws NotListed */
 export async function topics(prefix = "", limit = PAGE): Promise<Listing> {
   const found: Topic[] = [];
   for (;;) {
@@ -73,7 +67,6 @@ async function page(prefix: string, limit: number, after: string): Promise<{ top
   throw new NotListed(message);
 }
 
-/** Returns a topic; `null` if it does not exist. */
 export async function topic(name: string): Promise<Topic | null> {
   // The list is sorted: longer names with this prefix come after the topic itself.
   const [first] = (await topics(name, 1)).topics;
@@ -92,7 +85,6 @@ export function isTemporary(topic: string): boolean {
   return /^(lab|query)\//.test(topic);
 }
 
-/** The topic of the demo's cars. */
 const CARS = "car_live_data";
 
 /** Returns the topic that the page opens with: the demo's, or the first one with events or subscribers. */

@@ -9,10 +9,7 @@ export interface Sorting {
   readonly isDescending: boolean;
 }
 
-/**
- * A test made from the text of the filter: words that must all occur in the row, and the conditions
- * `COLUMN<NUMBER`, `COLUMN>NUMBER` and `COLUMN=TEXT`.
- */
+/** The filter's text as a test: words that must all occur, and conditions `COLUMN<1`, `COLUMN>1` and `COLUMN=TEXT`. */
 export type Filter = (event: unknown) => boolean;
 
 const CONDITION = /^([^<>=]+)(<=|>=|<|>|=)(.*)$/;

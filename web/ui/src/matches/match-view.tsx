@@ -5,7 +5,6 @@ import { Changing, fading } from "../changing.js";
 import { Lineup } from "./lineup.js";
 import { type Brief, clock, isOn, type Match, type Moment, objects, type Side, score } from "./match.js";
 
-/** The number of comments shown. */
 const COMMENTS = 12;
 
 /** Statistics that the page compares, in this order. */

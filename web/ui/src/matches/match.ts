@@ -57,7 +57,6 @@ export interface Match extends Brief {
 const FEED = "matchesfeed";
 export const LIST_TOPIC = `${FEED}/all`;
 
-/** Returns the topic of a match. */
 export function matchTopic(id: string): string {
   return `${FEED}/${id}/matchcentre`;
 }
@@ -67,13 +66,11 @@ export function isId(id: string): boolean {
   return /^(?!\.{1,2}$)[\w.~@:|+=-]{1,64}$/.test(id);
 }
 
-/** Returns the matches of a list; `null` if the document is not a list. */
 export function briefs(document: unknown): readonly Brief[] | null {
   const list = isObject(document) ? document["matches"] : null;
   return Array.isArray(list) ? (list.filter(isBrief) as Brief[]) : null;
 }
 
-/** Returns a match; `null` if the document is not a match. */
 export function match(document: unknown): Match | null {
   return isBrief(document) ? (document as unknown as Match) : null;
 }
@@ -97,7 +94,6 @@ const STATUSES: Record<string, string> = {
   full_time: "Full-time",
 };
 
-/** Returns whether the match is being played. */
 export function isOn({ status }: Brief): boolean {
   return status === "first_half" || status === "second_half";
 }

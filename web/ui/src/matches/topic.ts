@@ -13,7 +13,6 @@ export function useSession(): { session: Session; status: Status } {
   return { session, status };
 }
 
-/** The state of a topic. */
 export interface Followed {
   /** The newest version; `undefined` before the first one. */
   readonly document: unknown;

@@ -32,7 +32,6 @@ export async function list(): Promise<Listed> {
   }
 }
 
-/** Returns the path of a file of a run. */
 export function file(run: string, name: "report.html"): string {
   return `runs/${encodeURIComponent(run)}/${name}`;
 }

@@ -61,7 +61,6 @@ fn public_types<'a>(tokens: &[Token<'a>]) -> Vec<(usize, &'a str)> {
     types.collect()
 }
 
-/// The lines of functions whose name is `of`.
 pub(super) fn functions_of(text: &str) -> Vec<usize> {
     let code = code(text);
     let tokens = tokens(&code);

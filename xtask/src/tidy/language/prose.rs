@@ -7,8 +7,7 @@ use super::super::rust::{Piece, pieces};
 pub(super) struct Paragraph {
     /// The line on which it begins, from 1.
     pub(super) line: usize,
-    /// Its lines, without markers of comments and lists. Hidden characters (code, quotations, targets of
-    /// links) are [`HIDDEN`].
+    /// Its lines, without markers of comments and lists. Hidden characters (code, quotations, targets of links) are [`HIDDEN`].
     pub(super) text: String,
 }
 
@@ -36,7 +35,6 @@ pub(super) fn paragraphs(path: &str, text: &str) -> Vec<Paragraph> {
         .collect()
 }
 
-/// One line of a comment.
 #[derive(Debug)]
 struct Comment<'a> {
     /// From 1.
@@ -157,7 +155,6 @@ fn markdown<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<Paragraph>
     paragraphs
 }
 
-/// Whether the line continues a table.
 fn is_row_of_table(before: &[Paragraph], line: usize) -> bool {
     before.last().is_some_and(|last| last.line + 1 == line)
 }

@@ -48,7 +48,6 @@ const AVOIDED: &[(&str, &str)] = &[
     ("read back", "backfill"),
 ];
 
-/// A place in a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Hit {
     /// Lines before it in the text.
@@ -60,15 +59,10 @@ pub(super) struct Hit {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A sentence begins with this word.
     FirstWord(&'static str),
-    Avoided {
-        phrase: &'static str,
-        better: &'static str,
-    },
+    Avoided { phrase: &'static str, better: &'static str },
 }
 
-/// Finds sentences that begin with one of [`FIRST_WORDS`].
 pub(super) fn first_words(text: &str) -> impl Iterator<Item = Hit> {
     let words: Vec<(usize, &str)> = words(text).collect();
     (0..words.len()).filter_map(move |at| {

@@ -32,7 +32,6 @@ impl<F: Follower> FaultyFollower<F> {
         Self { follower, control, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Reports to the server whether it has caught up.
     pub(super) fn show_ready(&self) {
         let is_ready = {
             let control = self.control.borrow();

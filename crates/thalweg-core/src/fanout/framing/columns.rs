@@ -18,7 +18,6 @@ use crate::stream::Feed;
 pub struct ColumnStream {
     /// The head of a response over HTTP/1.1 without its end, until the start of the stream is known.
     head: Option<Box<[u8]>>,
-    /// The start of the stream, once it has begun.
     start: Arc<OnceLock<StreamStart>>,
 }
 
@@ -109,7 +108,6 @@ fn write_head(head: &[u8], begun: &StreamStart, out: &mut Vec<u8>) {
     out.extend_from_slice(HEAD_END);
 }
 
-/// Appends a whole response of HTTP/1.1 that refuses a request for the reason of a close.
 fn write_refusal(close: Close, out: &mut Vec<u8>) {
     let code = match close {
         close::DRAINING => ErrorCode::Draining,

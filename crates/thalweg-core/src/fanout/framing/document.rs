@@ -8,7 +8,6 @@ use super::{super::ids::Ids, own_frames::OwnFrames};
 /// A document that grows with each frame.
 #[derive(Debug, Clone)]
 pub struct ForeverDocument {
-    /// The nonce of the scripts.
     nonce: Box<str>,
     /// Bytes left until the client is told to load it again.
     bytes_left: u64,

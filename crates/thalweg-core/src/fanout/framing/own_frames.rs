@@ -8,8 +8,7 @@ use crate::stream::Feed;
 
 /// The connection's own part of its bytes. By default shared frames are complete by themselves.
 pub(in crate::fanout) trait OwnFrames {
-    /// Takes the head of a response, and returns the part that is sent at once. The rest waits for the start of
-    /// the stream.
+    /// Takes the head of a response, and returns the part that is sent at once. The rest waits for the start of the stream.
     fn hold_head(&mut self, head: Vec<u8>) -> Vec<u8> {
         head
     }
@@ -61,7 +60,6 @@ pub(in crate::fanout) trait OwnFrames {
         false
     }
 
-    /// Appends a heartbeat. Returns whether there is one.
     fn heartbeat(&self, format: Format, _: &[Subscription], out: &mut Vec<u8>) -> bool {
         format.heartbeat(out);
         self.end_own(format, out);

@@ -74,7 +74,6 @@ impl ColumnRows for Log {
 }
 
 impl Log {
-    /// Returns the schema of a batch for a reader whose stream has `stream`.
     pub(in crate::stream) fn columns_of<'a>(
         &'a self,
         batch: &'a Batch,
@@ -91,14 +90,12 @@ impl Log {
         &self.columns.frames
     }
 
-    /// The memory that frames of columns may take, in bytes: as much as the events, and at least a hot tail's.
-    /// Frames are mostly smaller than their events, so nearly all of a history's are kept. A larger frame is not
-    /// kept.
+    /// The memory that frames of columns may take, in bytes: as much as the events, and at least a hot tail's. Frames are mostly
+    /// smaller than their events, so nearly all of a history's are kept. A larger frame is not kept.
     fn column_frames_bytes_max(&self) -> usize {
         self.history.bytes_max().max(self.tail_bytes)
     }
 
-    /// Drops the frames of columns whose batches are gone.
     pub(super) fn drop_column_frames(&mut self) {
         if !self.columns.frames.is_empty() {
             let mut frames = std::mem::take(&mut self.columns.frames);
@@ -107,8 +104,7 @@ impl Log {
         }
     }
 
-    /// The bytes of events in a frame of columns for one subscriber alone, and of those for which frames are made
-    /// at a time.
+    /// The bytes of events in a frame of columns for one subscriber alone, and of those for which frames are made at a time.
     pub(in crate::stream) fn part_bytes(&self) -> usize {
         self.tail_bytes / COLUMN_PART_DIVISOR
     }

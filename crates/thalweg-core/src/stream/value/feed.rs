@@ -75,10 +75,9 @@ impl Feed for Value {
         self.next
     }
 
-    // A subscription begins with the version that it has, if that may be continued. A subscription ahead of the
-    // newest version waits until the stream has passed its position, if there is or was such a version. Its value
-    // is unknown if it has a version that cannot be continued, or if there was a newer one and the newest is not
-    // here.
+    // A subscription begins with the version that it has, if that may be continued. A subscription ahead of the newest version
+    // waits until the stream has passed its position, if there is or was such a version. Its value is unknown if it has a version
+    // that cannot be continued, or if there was a newer one and the newest is not here.
     fn start(&self, at: StartAt) -> Start {
         let (next, had_other) = match at {
             StartAt::After(position) if position.epoch == self.epoch => {
@@ -96,8 +95,7 @@ impl Feed for Value {
             // The broker may have it.
             return Start::Backfill(0);
         }
-        // A subscriber at offset 0 knows that it has none. Telling it again would answer each of its polls at
-        // once.
+        // A subscriber at offset 0 knows that it has none. Telling it again would answer each of its polls at once.
         let knows = matches!(at, StartAt::After(position) if position.offset == 0);
         match (self.has_lost(next), knows) {
             (true, true) => Start::At(Cursor::told_unknown()),

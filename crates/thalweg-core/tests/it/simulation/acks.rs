@@ -3,7 +3,6 @@ use thalweg_wire::{Epoch, Position, StartAt};
 
 use super::{conditions::magnitude, oracle::Received, published::Published};
 
-/// The peer's acks of the events that it has read.
 pub(super) struct Acks {
     manner: Manner,
     /// Read and not acked, by topic.
@@ -29,7 +28,6 @@ impl Acks {
         Self { manner, due: Vec::new() }
     }
 
-    /// From now on everything is acked at once.
     pub(super) fn relax(&mut self) {
         self.manner = Manner::Prompt;
     }
@@ -45,7 +43,6 @@ impl Acks {
         }));
     }
 
-    /// Returns the acks that the peer sends now.
     pub(super) fn take(
         &mut self,
         published: &[Published],

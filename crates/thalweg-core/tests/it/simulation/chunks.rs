@@ -2,18 +2,14 @@
 
 use thalweg_wire::{Format, format::TransferCoding};
 
-/// Whether a format's bytes are in chunks.
 pub(super) fn is_chunked(format: Format) -> bool {
     format.transfer() == TransferCoding::Chunked
 }
 
-/// A chunk at the front of the received bytes.
 pub(super) struct Chunk<'a> {
-    /// Where its data begins.
     pub(super) data_at: usize,
     /// Its data, which is empty in the last chunk.
     pub(super) data: &'a [u8],
-    /// The bytes of the whole chunk.
     pub(super) len: usize,
 }
 

@@ -20,10 +20,8 @@ pub(super) struct Client {
     /// Its position in each topic of the world.
     seen: Vec<Option<StartAt>>,
     pub(super) connection: Option<Connection>,
-    /// The format of its last connection.
     format: Option<Format>,
     back_us: u64,
-    /// How long a poll waits.
     wait_until_us: u64,
     /// Whether faults and random choices have ended.
     is_calm: bool,
@@ -130,7 +128,6 @@ impl Client {
         }
     }
 
-    /// From now on no more faults.
     pub(super) fn calm(&mut self, around: &mut Surroundings<impl Feeding>) {
         self.is_calm = true;
         match &mut self.connection {
@@ -193,7 +190,6 @@ impl Client {
         self.connection = Some(connection);
     }
 
-    /// Returns one of its topics whose events are rows, if there is one.
     fn topic_of_rows(&self, around: &mut Surroundings<impl Feeding>) -> Vec<usize> {
         let has_rows = around.conditions.rows;
         let is_log = |topic: &&usize| has_rows && !around.published[**topic].is_value();

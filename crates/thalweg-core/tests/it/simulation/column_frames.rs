@@ -28,7 +28,6 @@ impl Made {
         Self { topic, kept, too_large, frames: scratch.columns().frames, is_outlived }
     }
 
-    /// Checks that the visit has made the missing frames and no others.
     pub(super) fn check(self, visit: &mut Visit<'_>, scratch: &Scratch) {
         let Self { topic, kept, too_large, frames, is_outlived } = self;
         let published = &visit.published[topic];

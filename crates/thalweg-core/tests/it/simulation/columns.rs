@@ -12,10 +12,8 @@ use super::{
 };
 use crate::columns_reading::{Stream, read};
 
-/// The received part of a stream of columns.
 #[derive(Debug)]
 pub(super) struct ColumnsReader {
-    /// Its only topic.
     pub(super) topic: usize,
     /// Whether its client named a position.
     is_asked: bool,
@@ -24,11 +22,9 @@ pub(super) struct ColumnsReader {
     pub(super) is_refused: bool,
     /// Where it ends before it has begun.
     ended_at: Option<Position>,
-    /// The messages of its schema.
     schema: Option<Vec<u8>>,
 }
 
-/// A part of a stream: its messages and its bytes.
 pub(super) struct Part {
     pub(super) frames: Vec<Frame>,
     pub(super) len: usize,
@@ -38,7 +34,6 @@ pub(super) struct Part {
 const SCHEMA: u8 = 1;
 const RECORD_BATCH: u8 = 3;
 
-/// The end of a stream.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 impl ColumnsReader {
@@ -48,7 +43,6 @@ impl ColumnsReader {
         Self { topic, is_asked, has_head: false, is_refused: false, ended_at: None, schema: None }
     }
 
-    /// Whether the head is still to come.
     pub(super) fn awaits_head(&self) -> bool {
         !self.has_head
     }
@@ -110,8 +104,7 @@ impl ColumnsReader {
         Some(Part { frames: vec![message(json)], len })
     }
 
-    /// Returns the part at the front of `bytes`, up to a batch of rows. `None` while it is incomplete. `next` is
-    /// the next event.
+    /// Returns the part at the front of `bytes`, up to a batch of rows. `None` while it is incomplete. `next` is the next event.
     pub(super) fn part(
         &mut self,
         bytes: &[u8],

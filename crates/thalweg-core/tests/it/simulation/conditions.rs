@@ -2,8 +2,7 @@ use fastrand::Rng;
 use thalweg_core::stream::{BatchBounds, HistoryBounds};
 use thalweg_wire::Format;
 
-/// The conditions of a seed's world. Everything is small, so that history, hot tails and sockets are at their
-/// bounds all the time.
+/// The conditions of a seed's world. All is small, so that history, hot tails and sockets are at their bounds all the time.
 #[derive(Debug)]
 pub(super) struct Conditions {
     pub(super) steps: u32,
@@ -19,9 +18,7 @@ pub(super) struct Conditions {
     pub(super) compresses: bool,
     /// Whether there may be broker topics, whose offsets are not consecutive.
     pub(super) feeds: bool,
-    /// Whether events may be read as rows of columns.
     pub(super) rows: bool,
-    /// Whether there may be values.
     pub(super) values: bool,
     /// Whether patches may take too long.
     pub(super) hurries: bool,
@@ -75,8 +72,7 @@ impl Conditions {
         conditions
     }
 
-    /// Frames of every length that a WebSocket header can have, and more cold bytes and batches than one send
-    /// takes.
+    /// Frames of every length that a WebSocket header can have, and more cold bytes and batches than one send takes.
     fn grow(&mut self) {
         self.steps = 80;
         self.clients = 2;
@@ -103,12 +99,10 @@ impl Conditions {
 /// The most formats of SignalR in which one topic is read: plain and compressed, as invocations and as its stream.
 pub(super) const SIGNALR_FORMATS: usize = 4;
 
-/// Whether a format wraps messages as SignalR does.
 pub(super) fn is_signalr(format: Format) -> bool {
     format == format.with_signalr()
 }
 
-/// Returns one of the formats that peers may have.
 pub(super) fn any_format(rng: &mut Rng) -> Format {
     let columns = [Some(Format::ARROW), Format::ARROW.chunked()].into_iter().flatten();
     let signalr = [Some(Format::WEBSOCKET), Format::WEBSOCKET.compressed()].into_iter().flatten();

@@ -39,7 +39,6 @@ pub(super) struct Connection {
     under_way: VecDeque<Received>,
     /// Bytes read by the peer.
     read: u64,
-    /// The most bytes that it reads at a time.
     pace_bytes: usize,
     stalled_until_us: u64,
     /// Whether an event calls for a visit.
@@ -49,7 +48,6 @@ pub(super) struct Connection {
     visits: u64,
 }
 
-/// The parameters of a connection.
 pub(super) struct Ask {
     pub(super) shard: usize,
     pub(super) format: Format,
@@ -104,7 +102,6 @@ impl Connection {
         self.subscriber.format()
     }
 
-    /// The format of the frames of a topic.
     pub(super) fn format_of(&self, topic: usize) -> Format {
         self.subscriber.format_of_feed(topic as FeedKey)
     }
@@ -122,12 +119,10 @@ impl Connection {
         self.subscriber.feeds().any(|feed| feed as usize == topic)
     }
 
-    /// Whether it reads a topic and goes on doing so.
     pub(super) fn reads(&self, topic: usize) -> bool {
         self.subscriber.reads(topic as FeedKey)
     }
 
-    /// Whether a visit is called for now.
     pub(super) fn wants_a_visit(&self, now_us: u64) -> bool {
         self.is_dirty || self.wake_us.is_some_and(|wake_us| wake_us <= now_us)
     }
@@ -136,7 +131,6 @@ impl Connection {
         self.socket.is_full
     }
 
-    /// Whether it waits for the next publish.
     pub(super) fn is_at_rest(&self) -> bool {
         let is_read = self.under_way.is_empty() && self.acks.is_empty();
         !self.is_dirty && !self.socket.is_full && self.wake_us.is_none() && is_read
@@ -150,7 +144,6 @@ impl Connection {
         self.stalled_until_us = until_us;
     }
 
-    /// Sends a control message to this subscriber.
     pub(super) fn inject(&mut self, rng: &mut Rng, tally: &mut Tally) {
         match (self.framing(), rng.u8(0..3)) {
             (Framing::WebSocket, 0) => {
@@ -175,7 +168,6 @@ impl Connection {
         }
     }
 
-    /// Answers a command with the next number.
     fn answer(&mut self, tally: &mut Tally) {
         self.own_count += 1;
         let number = self.own_count;
@@ -232,7 +224,6 @@ impl Connection {
         self.answer(tally);
     }
 
-    /// A topic that it reads has ended.
     pub(super) fn end_topic(&mut self, topic: usize) {
         if self.reads(topic) && !self.subscriber.is_ending() {
             self.subscriber.end_topic(topic as FeedKey, EndCode::Deleted);
@@ -241,7 +232,6 @@ impl Connection {
         }
     }
 
-    /// A left topic is reported once, after its last bytes.
     fn take_left(&mut self) {
         if let Some(Left { feed, .. }) = self.subscriber.take_left() {
             match self.leaving.iter().position(|left| *left == feed) {
@@ -291,12 +281,10 @@ impl Connection {
         self.read_up_to(bytes)
     }
 
-    /// The peer reads everything. Returns the frames that it has read whole.
     pub(super) fn drain_all(&mut self) -> Vec<Received> {
         self.read_up_to(usize::MAX)
     }
 
-    /// No more backpressure.
     pub(super) fn relax(&mut self) {
         self.socket.relax();
         self.acks.relax();
@@ -409,7 +397,6 @@ impl Connection {
         self.is_in_shared_frame() && first.zip(self.oracle.next()).is_some_and(|(a, b)| b < a)
     }
 
-    /// The kind of its orderly end.
     pub(super) fn ended_as(&self) -> Situation {
         match self.subscriber.close_code() {
             None => Situation::PollAnswered,
@@ -419,22 +406,18 @@ impl Connection {
         }
     }
 
-    /// Whether a poll has its confirmations.
     pub(super) fn has_begun(&self) -> bool {
         self.subscriber.has_begun()
     }
 
-    /// The peer disconnects without a close.
     pub(super) fn vanish(&mut self) {
         self.socket.is_gone = true;
     }
 
-    /// The connection ends.
     pub(super) fn leave(mut self, shards: &mut [Shard<impl Feeding>]) {
         self.subscriber.leave(&mut shards[self.shard]);
     }
 
-    /// Checks that no bytes are left to receive.
     pub(super) fn check_has_everything(&self, shards: &[Shard<impl Feeding>]) {
         self.oracle.check_has_everything(&shards[self.shard]);
     }

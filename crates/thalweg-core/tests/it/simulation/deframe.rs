@@ -10,28 +10,29 @@ use super::{
     inflate::{gzip_frame, message},
 };
 
-/// One frame as its peer reads it.
 #[derive(Debug)]
 pub(super) enum Frame {
     /// A message. Server-Sent Events have an `event` and an `id`.
-    Message { event: Option<String>, json: String, id: Option<String> },
-    /// A WebSocket's pong.
+    Message {
+        event: Option<String>,
+        json: String,
+        id: Option<String>,
+    },
     Pong(Vec<u8>),
-    /// A WebSocket's close.
-    Close { code: u16, reason: String },
+    Close {
+        code: u16,
+        reason: String,
+    },
     /// The last chunk of a response.
     End,
 }
 
-/// A frame at the front of the received bytes.
 pub(super) struct Deframed {
     pub(super) frame: Frame,
     /// Bytes after which its peer knows its message.
     pub(super) told: usize,
-    /// All its bytes, including its end.
     pub(super) len: usize,
     pub(super) is_compressed: bool,
-    /// The id of the stream whose item it is.
     pub(super) stream: Option<u32>,
 }
 
@@ -138,7 +139,6 @@ fn gzip(
     Some(Deframed { frame, told: inflated.told, len: inflated.len, is_compressed, stream: None })
 }
 
-/// The nonce of every document.
 pub(super) const NONCE: &str = "n0nce";
 
 /// A script, from its call to the opening tag of the next one.
@@ -226,7 +226,6 @@ fn sse(bytes: &[u8]) -> Option<(Frame, usize)> {
     }
 }
 
-/// Returns the line at the front of `bytes`, without its end.
 fn line(bytes: &[u8]) -> Option<&str> {
     let mut rest = bytes;
     let len = rest.skip_until(b'\n').expect("memory can be read");

@@ -16,7 +16,6 @@ impl Document {
         Self { value: Value::Null, bytes_max, ids: 0 }
     }
 
-    /// Returns its next version as JSON.
     pub(super) fn next(&mut self, rng: &mut Rng) -> String {
         let is_new = self.value.is_null() || rng.u8(0..16) == 0;
         if is_new {

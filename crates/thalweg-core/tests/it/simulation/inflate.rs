@@ -1,5 +1,4 @@
-//! Deflate (RFC 1951) as peers read it: with another implementation than the writer's, and frame by frame, so that
-//! no frame can refer to an earlier one.
+//! Deflate (RFC 1951) as peers read it: with another implementation than the writer's, and each frame alone.
 
 use miniz_oxide::inflate::{
     TINFLStatus,
@@ -15,12 +14,10 @@ pub(super) const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]
 /// The end of a sync flush: an empty stored block's length and its complement.
 const FLUSH_END: [u8; 4] = [0, 0, 0xff, 0xff];
 
-/// The blocks of one frame of a gzip stream.
 pub(super) struct Inflated {
     pub(super) text: Vec<u8>,
     /// Bytes after which all of the text is known.
     pub(super) told: usize,
-    /// Bytes of the blocks, up to the end of a byte.
     pub(super) len: usize,
     pub(super) is_stored: bool,
 }

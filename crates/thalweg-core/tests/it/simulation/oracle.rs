@@ -26,7 +26,6 @@ use super::{
 /// One connection's other end: reads the bytes that its socket took, and knows which frames may come next.
 pub(super) struct Oracle {
     format: Format,
-    /// The rest of the response head.
     head: Vec<u8>,
     columns: ColumnsReader,
     mode: ResponseMode,
@@ -37,23 +36,18 @@ pub(super) struct Oracle {
     /// Topics that are left when the answer of this number is received.
     leaving: VecDeque<(u64, FeedKey)>,
     asked_to_close: Option<Close>,
-    /// The code that it was closed with.
     pub(super) closed: Option<u16>,
     /// Whether it is one-way, and its last topic has ended.
     has_no_topic: bool,
-    /// Whether no more bytes may come.
     has_ended: bool,
     /// Whether it has received more than confirmations.
     is_told: bool,
-    /// The beginning of a frame.
     partial: Vec<u8>,
     begun_us: u64,
-    /// Bytes taken so far.
     taken: u64,
     ids: Ids,
 }
 
-/// A frame for one subscriber alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Own {
     Heartbeat,
@@ -61,7 +55,6 @@ pub(super) enum Own {
     Pong(u8),
 }
 
-/// The bytes of frames.
 struct Framed {
     /// After so many bytes the peer knows the message.
     told: usize,
@@ -76,7 +69,6 @@ pub(super) struct Received {
     pub(super) resume_at: StartAt,
 }
 
-/// The circumstances of a visit.
 pub(super) struct Visit<'a> {
     pub(super) now_us: u64,
     pub(super) published: &'a [Published],
@@ -139,7 +131,6 @@ impl Oracle {
         its.find(|reading| reading.goes_on()).expect("a topic that it has").will_end();
     }
 
-    /// A topic that has ended was left.
     pub(super) fn left_ended(&mut self, feed: FeedKey) {
         let mut its = self.readings.iter_mut().filter(|reading| reading.subscribe.feed == feed);
         if let Some(reading) = its.find(|reading| reading.goes_on()) {
@@ -150,7 +141,6 @@ impl Oracle {
         }
     }
 
-    /// Whether the end of a topic is due.
     pub(super) fn owes_end(&self) -> bool {
         self.readings.iter().any(Reading::is_owed_end)
     }
@@ -242,12 +232,10 @@ impl Oracle {
         received
     }
 
-    /// The event that its first subscription gets next.
     pub(super) fn next(&self) -> Option<Offset> {
         self.readings.first().and_then(Reading::next)
     }
 
-    /// Returns the complete frames at the front of `bytes`, and their length.
     fn deframe(&mut self, bytes: &[u8], visit: &mut Visit<'_>) -> Option<(Vec<Frame>, Framed)> {
         if !self.format.has_columns() {
             let Deframed { frame, told, len, is_compressed, stream } = deframe(self.format, bytes)?;
@@ -287,7 +275,6 @@ impl Oracle {
         assert!(self.readings.iter().any(is_its), "{stream:?} is no stream of {topic}");
     }
 
-    /// Whether a frame is here but for its trailer.
     fn has_shared_part(&self) -> bool {
         match is_chunked(self.format) {
             true => !self.partial.is_empty() && chunk(&self.partial).is_some(),
@@ -382,7 +369,6 @@ impl Oracle {
         named.flatten().collect()
     }
 
-    /// A message about a topic.
     fn data(
         &mut self,
         message: &Incoming<'_>,
@@ -467,7 +453,6 @@ impl Oracle {
         (topic, position)
     }
 
-    /// A version of a topic.
     fn version(
         &mut self,
         topic: usize,
@@ -530,18 +515,15 @@ impl Oracle {
         self.has_ended = !is_chunked(self.format) || self.columns.is_refused;
     }
 
-    /// The feeds that it has and goes on having.
     pub(super) fn feeds(&self) -> impl Iterator<Item = FeedKey> {
         let kept = self.readings.iter().filter(|reading| reading.goes_on());
         kept.map(|reading| reading.subscribe.feed)
     }
 
-    /// Whether a shared frame or a control frame is partly taken.
     pub(super) fn is_in_frame(&self) -> bool {
         !self.partial.is_empty() && !self.awaits_head()
     }
 
-    /// Whether the head waits for the start of the stream.
     fn awaits_head(&self) -> bool {
         self.format.has_columns() && self.columns.awaits_head()
     }

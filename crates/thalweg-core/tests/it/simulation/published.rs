@@ -16,12 +16,9 @@ use super::{
 pub(super) struct Published {
     pub(super) topic: Topic,
     pub(super) epoch: Epoch,
-    /// A value's document.
     document: Option<Document>,
     order: Order,
-    /// The number of published events.
     published: usize,
-    /// Each event with its offset.
     events: BTreeMap<Offset, String>,
     sealed: Offset,
     batches: Vec<Weak<Batch>>,
@@ -31,7 +28,6 @@ pub(super) struct Published {
     pub(super) stored_from: Offset,
 }
 
-/// The way in which offsets are assigned.
 enum Order {
     Own(Sequencer),
     /// A broker assigns them: the number of the last batch, and the events that wait to be one.
@@ -73,7 +69,6 @@ impl Published {
         }
     }
 
-    /// Whether it is a value.
     pub(super) fn is_value(&self) -> bool {
         self.document.is_some()
     }
@@ -86,12 +81,10 @@ impl Published {
         }
     }
 
-    /// The payload of the event at `offset`.
     pub(super) fn payload(&self, offset: Offset) -> &str {
         &self.events[&offset]
     }
 
-    /// The offset of the first event at or after `offset`.
     pub(super) fn event_from(&self, offset: Offset) -> Option<Offset> {
         self.events.range(offset..).next().map(|(offset, _)| *offset)
     }
@@ -101,7 +94,6 @@ impl Published {
         self.events.range(..offset).next_back().map_or(0, |(offset, _)| *offset)
     }
 
-    /// One past the newest event.
     pub(super) fn end(&self) -> Offset {
         self.event_before(Offset::MAX) + 1
     }
@@ -133,7 +125,6 @@ impl Published {
         }
     }
 
-    /// When there are events to seal.
     pub(super) fn due_us(&self) -> Option<u64> {
         match &self.order {
             Order::Own(sequencer) => sequencer.due_us(),
@@ -141,7 +132,6 @@ impl Published {
         }
     }
 
-    /// Seals the batches that are due, in order.
     pub(super) fn seal(
         &mut self,
         bounds: BatchBounds,
@@ -237,7 +227,6 @@ impl Published {
         }
     }
 
-    /// Whether all events up to now have the same columns.
     pub(super) fn has_same_columns(&self) -> bool {
         let look = |event: &String| -> String {
             event.chars().filter(|character| "[]{}:,.\"".contains(*character)).collect()
@@ -256,7 +245,6 @@ impl Published {
         (ends(Batch::is_column_frame_kept), ends(Batch::is_column_frame_too_large))
     }
 
-    /// Whether any batch is still in memory.
     pub(super) fn is_held(&self) -> bool {
         self.batches.iter().any(|batch| batch.strong_count() > 0)
     }
@@ -274,7 +262,6 @@ fn payloads(events: &[String]) -> Payloads {
     payloads
 }
 
-/// A row whose columns change with its number.
 fn row(number: usize, rng: &mut Rng) -> String {
     match (number / 8) % 5 {
         0 => format!(r#"{{"n":{number}}}"#),

@@ -19,7 +19,6 @@ pub(super) struct Reading {
     progress: Progress,
     /// The log's history at each visit that a gap not yet received may be from.
     visits: Vec<Rc<Retained>>,
-    /// When it last had everything there was.
     caught_up_us: Option<u64>,
     pub(super) window: Option<Window>,
     pub(super) end: TopicEnd,
@@ -29,26 +28,21 @@ pub(super) struct Reading {
     pub(super) lost_at: Option<Position>,
     /// The bytes that the connection had taken when it was told to leave.
     pub(super) left_at: Option<u64>,
-    /// When, and at which of the visits, the shared part of the current frame was sent whole. The connection's
-    /// trailer may take longer.
+    /// When, and at which of the visits, the current frame was sent whole but for the connection's trailer.
     shared_part: Option<(u64, usize)>,
 }
 
-/// The progress of its topic's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum TopicEnd {
-    /// It has not ended.
     #[default]
     None,
     /// It ends when all of it is sent.
     Due,
     /// It is left, and its end may be in flight.
     Left,
-    /// Its end was received.
     Received,
 }
 
-/// A frame with events.
 #[derive(Clone, Copy)]
 pub(super) struct Sent {
     /// The byte of the connection where it begins.
@@ -59,14 +53,12 @@ pub(super) struct Sent {
     pub(super) is_compressed: bool,
 }
 
-/// The content of a version's frame.
 pub(super) enum Content<'a> {
     Document(&'a str),
     Patch(&'a str),
 }
 
 enum Progress {
-    /// The log is not there.
     Waiting,
     /// Its possible beginnings, by visit.
     Beginning {
@@ -100,7 +92,6 @@ impl Reading {
         self.subscribe.terms.interval_us = 0;
     }
 
-    /// Whether it goes on.
     pub(super) fn goes_on(&self) -> bool {
         self.left_at.is_none() && matches!(self.end, TopicEnd::None | TopicEnd::Due)
     }
@@ -115,7 +106,6 @@ impl Reading {
         self.next().is_some_and(|next| next >= retained.head || retained.owes_nothing())
     }
 
-    /// The end of its topic.
     pub(super) fn topic_end(&mut self, position: Position, published: &Published) {
         let topic = &published.topic;
         assert!(matches!(self.end, TopicEnd::Due | TopicEnd::Left), "{topic}: has not ended");
@@ -126,7 +116,6 @@ impl Reading {
         self.end = TopicEnd::Received;
     }
 
-    /// It ends because its policy allows no gap.
     pub(super) fn lost_end(&mut self, position: Position, code: EndCode, published: &Published) {
         let topic = &published.topic;
         assert!(self.may_be_refused(), "{topic}: ends at {position}, and nothing is missing");
@@ -143,8 +132,7 @@ impl Reading {
         (self.end, self.lost_at) = (TopicEnd::Received, Some(position));
     }
 
-    /// A visit begins. The subscription begins at once, unless it must wait for the end of a frame, or for control
-    /// messages.
+    /// A visit begins. The subscription begins at once, unless it must wait for the end of a frame, or for control messages.
     pub(super) fn visit(&mut self, retained: &Rc<Retained>, published: &Published, may_wait: bool) {
         if let Progress::Waiting = self.progress {
             self.progress = Progress::Beginning { candidates: Vec::new(), is_settled: false };
@@ -201,7 +189,6 @@ impl Reading {
         self.moved(position, offset + 1, published, sent);
     }
 
-    /// An envelope without events.
     pub(super) fn confirmation(&mut self, position: Position, published: &Published) -> Offset {
         let next = position.offset + 1;
         assert!(
@@ -221,7 +208,6 @@ impl Reading {
             if candidates.contains(&beginning))
     }
 
-    /// An envelope with events.
     pub(super) fn events(
         &mut self,
         position: Position,
@@ -249,7 +235,6 @@ impl Reading {
         self.moved(position, next, published, sent);
     }
 
-    /// The received bytes have moved it to the event before `next`.
     fn moved(&mut self, position: Position, next: Offset, published: &Published, sent: Sent) {
         let Sent { begun, begun_us, bytes, now_us, .. } = sent;
         let topic = &published.topic;
@@ -329,7 +314,6 @@ impl Reading {
         self.progress = Progress::At(next);
     }
 
-    /// Whether it goes on after missing events.
     pub(super) fn allows_gaps(&self) -> bool {
         self.subscribe.terms.policy != Policy::Close
     }
@@ -345,7 +329,6 @@ impl Reading {
             }
     }
 
-    /// Whether the next event is lost.
     pub(super) fn may_be_lost(&self) -> bool {
         self.next().is_some_and(|next| self.visits.iter().any(|visit| visit.is_lost(next)))
     }
@@ -357,14 +340,12 @@ impl Reading {
         }
     }
 
-    /// The connection is between frames.
     pub(super) fn between_frames(&mut self) {
         self.shared_part = None;
         self.window.iter_mut().for_each(Window::between_frames);
     }
 
-    /// Whether a client that has received this much may resume so: none of it comes again, and no later event is
-    /// left out.
+    /// Whether a client that has received this much may resume so: none of it comes again, and no later event is left out.
     pub(super) fn resumes_at(&self, start: StartAt, published: &Published) -> bool {
         let after = |next: Offset| {
             start == StartAt::After(Position { epoch: published.epoch, offset: next - 1 })
@@ -418,7 +399,6 @@ impl Reading {
         );
     }
 
-    /// The next event, once begun.
     pub(super) fn next(&self) -> Option<Offset> {
         match self.progress {
             Progress::At(next) => Some(next),

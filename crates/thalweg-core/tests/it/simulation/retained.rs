@@ -34,7 +34,6 @@ pub(super) struct Retained {
     pub(super) head: Offset,
 }
 
-/// The expected beginning of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beginning {
     Confirmed { next: Offset },
@@ -115,19 +114,16 @@ impl History {
         self.settle();
     }
 
-    /// Drops all batches.
     pub(super) fn clear(&mut self) {
         self.is_elsewhere |= self.stored_from.is_some() && !self.batches.is_empty();
         self.batches.clear();
         self.settle();
     }
 
-    /// Returns the history now.
     pub(super) fn now(&self) -> &Rc<Retained> {
         &self.now
     }
 
-    /// Checks that `feed` retains exactly this.
     pub(super) fn check(&self, feed: &impl Feed) {
         let batches = feed.batches_from(0).map(|batch| (batch.start(), batch.end())).collect();
         let Self { is_value, offsets, stored_from, is_elsewhere, whole_from, .. } = *self;
@@ -182,7 +178,6 @@ impl Retained {
         self.batches.first().map_or(self.head, |(start, _)| *start)
     }
 
-    /// The newest version, if there is one.
     pub(super) fn newest(&self) -> Option<Offset> {
         self.batches.last().map(|(_, end)| end - 1)
     }
@@ -238,7 +233,6 @@ impl Retained {
             && !self.batches.iter().any(|(start, end)| (*start..*end).contains(&next))
     }
 
-    /// Whether `next` is in a batch, but not at its start.
     pub(super) fn is_within_batch(&self, next: Offset) -> bool {
         self.batches.iter().any(|(start, end)| (start + 1..*end).contains(&next))
     }
@@ -261,7 +255,6 @@ impl Retained {
         self.is_lost(next).then(|| stored.filter(|from| *from < jumped).unwrap_or(jumped))
     }
 
-    /// Returns how many events are missing between two offsets, if the offsets tell that.
     pub(super) fn missed(&self, from: Offset, to: Offset) -> Option<Offset> {
         (self.offsets == Offsets::Consecutive).then_some(to - from)
     }

@@ -29,7 +29,6 @@ struct LocalTopic<F> {
     arriving: VecDeque<Arc<Batch>>,
     /// Where the next batch starts, if this is another server, which has not seen those before.
     next: Option<Offset>,
-    /// The backfills that its readers need.
     wanted: BTreeSet<Offset>,
     /// The backfill in flight: its first offset, and where the history begins.
     reading: Option<(Offset, Offset)>,
@@ -37,7 +36,6 @@ struct LocalTopic<F> {
 
 /// The kind of a world's feeds.
 pub(super) trait Feeding: Feed {
-    /// Makes a feed with no events before `next`.
     fn make(
         published: &Published,
         next: Offset,
@@ -49,7 +47,6 @@ pub(super) trait Feeding: Feed {
     fn limit(_conditions: &mut Conditions) {}
 }
 
-/// The server's kinds.
 impl Feeding for AnyFeed {
     fn make(
         published: &Published,
@@ -82,7 +79,6 @@ impl<F: Feeding> Shard<F> {
         Self { topics: topics.collect(), column_memory }
     }
 
-    /// Begins to read a topic, with no events before `next`.
     pub(super) fn open(
         &mut self,
         topic: usize,
@@ -101,7 +97,6 @@ impl<F: Feeding> Shard<F> {
         self.topics[topic].copy.is_some()
     }
 
-    /// Returns the history of the topic's feed. `None` while there is no feed.
     pub(super) fn retained(&self, topic: usize) -> Option<&Rc<Retained>> {
         self.topics[topic].copy.as_ref().map(|(_, history)| history.now())
     }
@@ -129,8 +124,7 @@ impl<F: Feeding> Shard<F> {
         (before - arriving.len()) as u64
     }
 
-    /// Appends the batches that have arrived for a topic. Returns whether there were any. A patch may not be made
-    /// `in_time`.
+    /// Appends the batches that have arrived for a topic. Returns whether there were any. A patch may not be made `in_time`.
     pub(super) fn absorb(&mut self, topic: usize, now_us: u64, in_time: bool) -> bool {
         let LocalTopic { copy: Some((feed, history)), arriving, .. } = &mut self.topics[topic]
         else {
@@ -153,13 +147,11 @@ impl<F: Feeding> Shard<F> {
         self.topics[topic].next = Some(next);
     }
 
-    /// A reader waits for the events from `from` on.
     pub(super) fn want(&mut self, topic: usize, from: Offset) {
         self.topics[topic].wanted.insert(from);
     }
 
-    /// Begins or ends a requested backfill. Returns whether a page has come or the attempt failed: then readers
-    /// must be asked again.
+    /// Begins or ends a requested backfill. Returns whether a page came or the attempt failed: then readers must be asked again.
     pub(super) fn backfill(
         &mut self,
         topic: usize,
@@ -202,7 +194,6 @@ impl<F: Feeding> Shard<F> {
         true
     }
 
-    /// Whether there are backfills to come.
     pub(super) fn is_backfilling(&self) -> bool {
         self.topics.iter().any(|local| local.reading.is_some() || !local.wanted.is_empty())
     }
@@ -215,7 +206,6 @@ impl<F: Feeding> Shard<F> {
         }
     }
 
-    /// Frees memory of a topic's history. Returns whether it could.
     pub(super) fn trim_bytes(&mut self, topic: usize, bytes: usize) -> bool {
         let Some((feed, history)) = &mut self.topics[topic].copy else { return false };
         let freed = history.trim_bytes(bytes);
@@ -253,7 +243,6 @@ impl<F: Feeding> Shard<F> {
         }
     }
 
-    /// Drops all that a topic retains.
     pub(super) fn clear(&mut self, topic: usize) {
         if let Some((feed, history)) = &mut self.topics[topic].copy {
             feed.trim_all(usize::MAX, u64::MAX);
@@ -262,12 +251,10 @@ impl<F: Feeding> Shard<F> {
         }
     }
 
-    /// The memory that partly sent frames hold beyond the topic's history, in bytes.
     pub(super) fn pinned_bytes(&self, topic: usize) -> usize {
         self.topics[topic].copy.as_ref().map_or(0, |(feed, _)| feed.pinned_bytes())
     }
 
-    /// The memory of the topic's hot tails, in bytes.
     pub(super) fn tail_bytes(&self, topic: usize) -> usize {
         self.topics[topic].copy.as_ref().map_or(0, |(feed, _)| feed.tail_bytes())
     }

@@ -10,7 +10,6 @@ pub(super) struct Socket {
     buffered: usize,
     /// Whether it sometimes takes less than it could.
     is_moody: bool,
-    /// Whether the peer is gone.
     pub(super) is_gone: bool,
     /// Whether the last send was cut short and the peer has not read since.
     pub(super) is_full: bool,

@@ -47,7 +47,6 @@ impl<F: Feeding> Surroundings<F> {
         }
     }
 
-    /// Returns the parts that a visit to a subscriber on `shard` needs.
     pub(super) fn visit_to(&mut self, shard: usize) -> (&mut Shard<F>, &mut Scratch, Visit<'_>) {
         let Self { now_us, published, shards, tally, scratch, .. } = self;
         (&mut shards[shard], scratch, Visit { now_us: *now_us, published, tally })

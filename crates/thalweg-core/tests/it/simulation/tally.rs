@@ -8,9 +8,7 @@ use thalweg_wire::Offset;
 /// The situations that a simulation must reach. Without them it proves little.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Situation {
-    /// A subscription confirmed.
     Confirmation,
-    /// An event received.
     Event,
     /// A gap received, by reason.
     Slow,
@@ -77,8 +75,7 @@ pub(super) enum Situation {
     CutCompressed,
     /// Events that compressing would not have made smaller.
     NotSmaller,
-    /// A frame that came as a chunk, or as two; one of them that took more than one visit; the last chunk of a
-    /// response.
+    /// A frame that came as a chunk, or as two; one of them that took more than one visit; the last chunk of a response.
     Chunked,
     CutChunk,
     LastChunk,
@@ -87,8 +84,7 @@ pub(super) enum Situation {
     Patch,
     CutVersion,
     Conflated,
-    /// A row received; a stream of columns that ended because the rows changed, and because some were lost; one
-    /// that resumed after either.
+    /// A row received; a stream of columns that ended because rows changed, or some were lost; one that resumed after either.
     Columns,
     ColumnsChanged,
     ColumnsLost,
@@ -171,7 +167,6 @@ impl Situation {
     ];
 }
 
-/// The counts of a world, or of many.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     counts: BTreeMap<Situation, u64>,
@@ -196,7 +191,6 @@ impl Tally {
         self.counts.get(&situation).copied().unwrap_or(0)
     }
 
-    /// The frame of columns of a batch was made.
     pub(super) fn made_columns(&mut self, topic: usize, end: Offset) {
         let is_new = self.made_columns.insert((topic, end));
         self.saw_if(Situation::ColumnsMadeAgain, !is_new);

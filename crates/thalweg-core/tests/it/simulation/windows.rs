@@ -19,12 +19,10 @@ impl Window {
         Self { bytes_max, frames: Vec::new(), acked_since: 0, may_be_merged: false }
     }
 
-    /// Bytes of frames sent and not acked.
     pub(super) fn unacked(&self) -> u64 {
         self.frames.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// A frame of `bytes` was sent whole, up to the event before `next`.
     pub(super) fn sent(&mut self, next: Offset, bytes: u64) {
         let ahead = self.unacked() + self.acked_since;
         let is_right = ahead == 0 || ahead + bytes <= self.bytes_max;
@@ -33,7 +31,6 @@ impl Window {
         self.may_be_merged |= bytes < self.bytes_max / PART_MAX;
     }
 
-    /// The next frame of the connection has not begun.
     pub(super) fn between_frames(&mut self) {
         self.acked_since = 0;
     }

@@ -13,7 +13,6 @@ use super::{
 /// The steps after which a world without faults must be at rest.
 const STEPS_TO_REST_MAX: u32 = 1000;
 
-/// Runs the world of `seed` from beginning to end.
 pub(super) fn run<F: Feeding>(seed: u64, is_traced: bool) -> Tally {
     let mut world = World::<F>::new(seed, is_traced);
     for _ in 0..world.around.conditions.steps {
@@ -115,7 +114,6 @@ impl<F: Feeding> World<F> {
         }
     }
 
-    /// Requested backfills come, sooner or later.
     fn backfill(&mut self, shard: usize) {
         for topic in 0..self.around.conditions.topics {
             let Surroundings { shards, published, rng, tally, now_us, .. } = &mut self.around;
@@ -161,7 +159,6 @@ impl<F: Feeding> World<F> {
         self.around.shards[shard].tend_tail(topic, format, &used);
     }
 
-    /// Returns the formats in which a topic is read on a shard.
     fn formats_of(&mut self, shard: usize, topic: usize) -> Vec<Format> {
         let readers = self.clients.iter_mut().filter_map(|client| client.reader(shard, topic));
         let mut formats: Vec<Format> = Vec::new();
@@ -201,7 +198,6 @@ impl<F: Feeding> World<F> {
         }
     }
 
-    /// No more events and faults come until the world is at rest.
     fn come_to_rest(&mut self) {
         self.around.say(|| "no more faults".into());
         for shard in 1..self.around.shards.len() {

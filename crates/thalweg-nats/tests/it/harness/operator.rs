@@ -16,7 +16,6 @@ use super::{Servers, wait_for};
 /// The name of the tests' stream in JetStream.
 const STREAM: &str = "thalweg-s";
 
-/// A client of NATS with an operator's actions.
 pub(crate) struct Operator {
     runtime: Runtime,
     client: Client,
@@ -85,8 +84,7 @@ impl Operator {
         });
     }
 
-    /// Stores messages of a topic. Waits for some of them, because a stream drops messages that come much faster than
-    /// it stores.
+    /// Stores messages of a topic. Waits for some of them, because a stream drops messages that come much faster than it stores.
     pub(crate) fn publish_all(&self, subject: &str, bodies: impl IntoIterator<Item = String>) {
         self.runtime.block_on(async {
             for (count, body) in bodies.into_iter().enumerate() {

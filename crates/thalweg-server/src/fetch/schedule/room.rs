@@ -17,8 +17,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Returns whether there is capacity for one more fetch of a group, if `limit` allows one in total. A limit below 5
-    /// is too small to divide.
+    /// Returns whether a group may fetch once more, if `limit` allows one in total. A limit below 5 is too small to divide.
     pub(super) fn takes(&self, limit: usize, proof: Proof, group: Group) -> bool {
         let of_group = self.by_group.get(&group).copied().unwrap_or_default();
         of_group < limit - limit / OTHERS_PART

@@ -45,7 +45,6 @@ impl TestClient {
         (status(head), body.to_owned())
     }
 
-    /// Returns the status of the answer to the handshake.
     pub(super) fn head_status(&mut self) -> u16 {
         loop {
             if let Some(end) = self.input.windows(4).position(|four| four == b"\r\n\r\n") {

@@ -1,5 +1,4 @@
-//! Backfills: pages of a broker topic that are older than its history. One page serves all subscribers that wait
-//! for it.
+//! Backfills: pages of a broker topic that are older than its history. One page serves all subscribers that wait for it.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -28,7 +27,6 @@ pub(in crate::shard) struct Backfills {
     under_way: usize,
 }
 
-/// The requests of a feed's readers.
 #[derive(Debug, Default)]
 struct FeedRequests {
     /// The requested offsets, and the connections that wait for each.
@@ -57,8 +55,7 @@ impl Backfills {
         !self.queue.is_empty() && self.under_way < READS_PER_SHARD
     }
 
-    /// Requests pages. Returns `false` if the broker's queue is full. `find` returns a feed, its
-    /// topic and its stream.
+    /// Requests pages. Returns `false` if the broker's queue is full. `find` returns a feed, its topic and its stream.
     pub(in crate::shard) fn post<'a>(
         &mut self,
         reads: &mpsc::Sender<Read>,
@@ -144,7 +141,6 @@ impl Backfills {
     }
 }
 
-/// The memory of a shard's backfills.
 #[derive(Debug, Default)]
 pub(in crate::shard) struct BackfillMemory {
     bytes: usize,

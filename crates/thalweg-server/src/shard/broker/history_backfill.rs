@@ -70,7 +70,6 @@ impl HistoryBackfill {
         Some(Self { broker, stream, page, epoch, start, from, until, head, retained, is_known })
     }
 
-    /// Returns the request to the broker.
     pub(in crate::shard) fn read(&self, topic: &Topic, reply: ReadReply) -> Read {
         let &Self { stream, epoch, from, until, .. } = self;
         let range = ReadRange { stream, topic: topic.clone(), epoch, from, until };
@@ -83,11 +82,8 @@ impl HistoryBackfill {
         has_position && page.head < self.from
     }
 
-    /// Builds the answer from the broker's page and the retained events. `is_beyond`: the stream has never given
-    /// the requested position.
-    ///
-    /// # Errors
-    /// `NoSuchTopic`.
+    /// Builds the answer from the broker's page and the retained events. `is_beyond`: the stream has never given the requested
+    /// position. Fails with `NoSuchTopic`.
     pub(in crate::shard) fn page(
         self,
         topic: &Topic,

@@ -43,7 +43,6 @@ impl Mark for SingleMessage {
     }
 }
 
-/// The streams of all brokers.
 #[derive(Debug)]
 pub(in crate::shard) struct BrokerStreams {
     streams: Vec<StreamState>,

@@ -1,12 +1,10 @@
-//! Pauses of a topic of a stream. A node that tells the time writes them, and all nodes read them at the same
-//! offset. Pure.
+//! Pauses of a topic of a stream. A node that tells the time writes them, and all nodes read them at the same offset. Pure.
 
 use std::collections::BTreeMap;
 
 use thalweg_wire::{Offset, Topic};
 
-/// The number of pauses kept per topic. The oldest are dropped. There is one pause for each time that windows
-/// wait.
+/// The number of pauses kept per topic. The oldest are dropped. There is one pause for each time that windows wait.
 const PAUSES_MAX: usize = 1024;
 
 /// The offsets of a topic's pauses, and their lengths in ms. Most topics have no pause, which takes a pointer.
@@ -51,7 +49,6 @@ impl Pauses {
         is_any
     }
 
-    /// All pauses from this offset on are known.
     pub(in crate::shard) fn complete_from(&self) -> Offset {
         self.0.as_ref().map_or(0, |known| known.complete_from)
     }

@@ -23,7 +23,6 @@ use crate::{
     shard::{common::push_once, publish_result::PublishResult},
 };
 
-/// The stores of a shard, for all brokers.
 #[derive(Debug)]
 pub(in crate::shard) struct Stores {
     queues: Vec<Queue>,
@@ -36,7 +35,6 @@ pub(in crate::shard) struct Stores {
     counts: Arc<Counts>,
 }
 
-/// The queue of one broker.
 #[derive(Debug)]
 struct Queue {
     sender: mpsc::Sender<Store>,
@@ -142,7 +140,6 @@ impl Stores {
         are_posted
     }
 
-    /// Returns whether all publishes are answered.
     pub(in crate::shard) fn are_done(&self) -> bool {
         self.in_flight == 0 && self.bytes == 0
     }
@@ -226,7 +223,6 @@ impl Stores {
     }
 }
 
-/// Returns the request to the broker.
 fn store(stream: usize, topic: Topic, message: Message<SingleMessage>, reply: StoreReply) -> Store {
     let Message { payloads, mark, arrived_us } = message;
     let (content, key, after) = match mark {

@@ -18,7 +18,6 @@ use crate::{
     shard::{common::Common, message::Lookup},
 };
 
-/// A client's query.
 #[derive(Debug)]
 pub(crate) struct AdHocQuery {
     parsed: Arc<ParsedQuery>,
@@ -42,10 +41,8 @@ impl Wanted for AdHocQuery {
 }
 
 impl Handle {
-    /// Parses a client's query, unless a client has sent the same one before.
-    ///
-    /// # Errors
-    /// If the text is no query, or too many queries wait.
+    /// Parses a client's query, unless a client has sent the same one before. Fails if the text is no query, or too many queries
+    /// wait.
     pub(crate) async fn read_asked(
         &self,
         text: &str,
@@ -60,10 +57,8 @@ impl Handle {
         Ok(Box::new(AdHocQuery { parsed, client }))
     }
 
-    /// Registers a query that runs while its topic has subscribers, and counts for `address`. Returns its plan.
-    ///
-    /// # Errors
-    /// If the query cannot run, or there are too many.
+    /// Registers a query that runs while its topic has subscribers, and counts for `address`. Returns its plan. Fails if the
+    /// query cannot run, or there are too many.
     pub(crate) async fn ask(
         &self,
         asked: &Allowed<Box<AdHocQuery>>,
@@ -110,10 +105,7 @@ impl Handle {
         self.planning.run(asked.client, plan_or_known).await?
     }
 
-    /// Describes a query in words.
-    ///
-    /// # Errors
-    /// If the query cannot run.
+    /// Describes a query in words. Fails if the query cannot run.
     pub(crate) async fn explain(
         &self,
         asked: &Allowed<Box<AdHocQuery>>,
@@ -123,9 +115,7 @@ impl Handle {
         Ok(self.planning.run(asked.client, || query.explain(&columns)).await??)
     }
 
-    /// Returns the known columns of a topic's events. `None` if they are unknown or the events are no rows.
-    ///
-    /// # Errors
+    /// Returns the known columns of a topic's events. `None` if they are unknown or the events are no rows. Fails with
     /// `NoSuchTopic`, if the columns are not declared either.
     pub(crate) async fn topic_columns(
         &self,
@@ -140,8 +130,7 @@ impl Handle {
         // Lookups run one at a time like other reads, because each takes as long as many visits.
         let _turn = self.read_queue.turns.turn().await;
         if let Some(query) = config.queries.iter().find(|query| query.topic == *topic) {
-            // The columns of its source are not declared, so the query is planned over those of the source's
-            // events.
+            // The columns of its source are not declared, so the query is planned over those of the source's events.
             return Ok(self.planned_columns(&query.text).await.map(Arc::new));
         }
         let (owner, wanted) = (owner_shard(topic, peers.len()), topic.clone());

@@ -50,10 +50,7 @@ impl PendingCommand {
 }
 
 impl Handle {
-    /// Executes a command and waits for its reply.
-    ///
-    /// # Errors
-    /// If the command is refused.
+    /// Executes a command and waits for its reply. Fails if the command is refused.
     pub(crate) async fn execute(
         &self,
         command: Allowed<Command>,
@@ -167,11 +164,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Gives a connection another token of the same holder. Topics that the new token gives no right to end for
-    /// this connection.
-    ///
-    /// # Errors
-    /// If the token is refused. The inner error says that the holder is unknown.
+    /// Gives a connection another token of the same holder. Topics that the new token gives no right to end for this connection.
+    /// Fails if the token is refused. The inner error says that the holder is unknown.
     fn refresh(
         &mut self,
         context: &Context,

@@ -20,10 +20,7 @@ pub(crate) struct Publishing<'a> {
 }
 
 impl Handle {
-    /// Ends connections on all shards. Returns their number.
-    ///
-    /// # Errors
-    /// If a shard has ended.
+    /// Ends connections on all shards. Returns their number. Fails if a shard has ended.
     pub(crate) async fn disconnect(&self, wanted: Allowed<Disconnect>) -> Result<usize, Refusal> {
         let wanted = Arc::new(wanted.into_inner());
         let mut ended = 0;
@@ -40,10 +37,7 @@ impl Handle {
         Ok(ended)
     }
 
-    /// Adds a publisher whose right was checked before.
-    ///
-    /// # Errors
-    /// If the publisher has lost the right since.
+    /// Adds a publisher whose right was checked before. Fails if the publisher has lost the right since.
     pub(crate) fn publishing(
         &self,
         holder: &Arc<Holder>,

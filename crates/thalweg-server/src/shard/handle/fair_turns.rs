@@ -9,8 +9,7 @@ use tokio::{
 
 use crate::{config::READS_PER_SHARD, transport::Client};
 
-/// Runs work one after the other, with turns of the shard in between. Clients take turns: a client waits for at
-/// most one work of each other client.
+/// Turns of the shard come between two works. A client waits for at most one work of each other client.
 #[derive(Debug)]
 pub(super) struct FairTurns<K: Hash + Eq + Copy> {
     one: Mutex<()>,
@@ -32,8 +31,7 @@ impl<K: Hash + Eq + Copy> FairTurns<K> {
         queued
     }
 
-    /// Waits for a turn of the shard and for the right to run, which lasts until the guard is dropped. Call
-    /// `first_of` before.
+    /// Waits for a turn of the shard and for the right to run, which lasts until the guard is dropped. Call `first_of` before.
     pub(super) async fn turn(&self) -> MutexGuard<'_, ()> {
         let one = self.next().await;
         yield_now().await;

@@ -46,10 +46,7 @@ impl Shard {
         }
     }
 
-    /// Takes a request out of the rate limits of its connection and its client.
-    ///
-    /// # Errors
-    /// If the rate is too high.
+    /// Takes a request out of the rate limits of its connection and its client. Fails if the rate is too high.
     fn take_rates(&mut self, key: u32, request: &Request) -> Result<(), Refusal> {
         let Some(connection) = self.subscribers.at_mut(key) else { return Ok(()) };
         let Some(rated) = connection.holder.rated(connection.client.counted()) else {

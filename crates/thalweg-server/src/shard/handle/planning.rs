@@ -17,19 +17,16 @@ use crate::{
     refusal::Refusal,
 };
 
-/// The schedule of a shard.
 #[derive(Debug)]
 pub(super) struct Planning {
     turns: FairTurns<Address>,
     time: Cell<PlanningTime>,
     /// Time of planning since the shard's last turn, in µs.
     unbroken_us: Cell<u64>,
-    /// The number of queries that wait.
     waiting: Cell<usize>,
     counts: Arc<Counts>,
 }
 
-/// The client of a query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlanningClient {
     address: Address,
@@ -49,15 +46,12 @@ impl Planning {
         Self { turns, time, unbroken_us, waiting, counts }
     }
 
-    /// A turn of the shard begins.
     pub(super) fn begin_turn(&self) {
         self.unbroken_us.set(0);
     }
 
-    /// Runs the work for a client's query when it is its turn.
-    ///
-    /// # Errors
-    /// `Busy`, if too many queries of all clients or of this address wait.
+    /// Runs the work for a client's query when it is its turn. Fails with `Busy`, if too many queries of all clients or of this
+    /// address wait.
     pub(super) async fn run<T>(
         &self,
         PlanningClient { address, is_counted }: PlanningClient,
@@ -146,8 +140,7 @@ mod tests {
         PlanningClient { address, is_counted: true }
     }
 
-    /// Returns the number of polls in which a query that takes no time is planned. `None` if it still waits after
-    /// some.
+    /// Returns the number of polls in which a query that takes no time is planned. `None` if it still waits after some.
     fn polls(planning: &Planning, client: PlanningClient) -> Option<usize> {
         let mut planned = pin!(planning.run(client, || ()));
         let context = &mut Context::from_waker(Waker::noop());

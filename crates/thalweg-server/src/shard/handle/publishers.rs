@@ -12,7 +12,6 @@ use crate::{
     shard::message::Disconnect,
 };
 
-/// The publishers of lines on one shard.
 #[derive(Default)]
 pub(super) struct LinePublishers(Slab<LinePublisher>);
 
@@ -24,11 +23,8 @@ struct LinePublisher {
 }
 
 impl LinePublishers {
-    /// Adds a publisher whose right was checked before. Returns its place, and a receiver of the reason for its
-    /// end.
-    ///
-    /// # Errors
-    /// If the publisher has lost the right since.
+    /// Adds a publisher whose right was checked before. Returns its place, and a receiver of the reason for its end. Fails if the
+    /// publisher has lost the right since.
     pub(super) fn add(
         &mut self,
         access: &AccessPolicy,
@@ -76,10 +72,8 @@ impl LinePublisher {
     }
 }
 
-/// Returns the holder of a publisher under a new access policy.
-///
-/// # Errors
-/// If the token is void, or gives no right to publish to the topic.
+/// Returns the holder of a publisher under a new access policy. Fails if the token is void, or gives no right to publish to the
+/// topic.
 fn successor(
     access: &AccessPolicy,
     holder: &Arc<Holder>,

@@ -69,11 +69,9 @@ impl HistoryPage {
 }
 
 impl Handle {
-    /// Returns a topic's history from a position on, for the connection of `account`. If too many histories are
-    /// being sent, this waits until one has ended.
-    ///
-    /// # Errors
-    /// `NoSuchTopic`; `Busy` as in [`Self::may_read_more`], or if no history ends in time.
+    /// Returns a topic's history from a position on, for the connection of `account`. If too many histories are being sent, this
+    /// waits until one has ended. Fails with `NoSuchTopic`, or with `Busy` as in [`Self::may_read_more`], or if no history ends
+    /// in time.
     pub(crate) async fn read(
         self: &Rc<Self>,
         client: Client,
@@ -96,8 +94,7 @@ impl Handle {
         Ok(HistoryPage { before, events, after, _slot: SendSlot(Rc::clone(self)) })
     }
 
-    /// Waits until a client's history may be sent. In the meantime a connection that reads nothing of its history
-    /// is ended.
+    /// Waits until a client's history may be sent. In the meantime a connection that reads nothing of its history is ended.
     async fn room_to_send(&self, client: Client, deadline: Instant) -> Result<(), Refusal> {
         loop {
             let is_sent = self.read_queue.is_sent.notified();
@@ -115,10 +112,8 @@ impl Handle {
         }
     }
 
-    /// Returns a page of a topic's history, from the owner shard or from the topic's stream.
-    ///
-    /// # Errors
-    /// `NoSuchTopic`; `Unavailable` if the stream cannot be read now; `Busy` after `deadline`.
+    /// Returns a page of a topic's history, from the owner shard or from the topic's stream. Fails with `NoSuchTopic`,
+    /// `Unavailable` if the stream cannot be read now, and `Busy` after `deadline`.
     async fn page(
         &self,
         topic: &Topic,
@@ -182,10 +177,7 @@ impl Handle {
         page.map_err(|Unreadable| Refusal::catching_up())
     }
 
-    /// Checks that a broker topic exists, here or in its stream.
-    ///
-    /// # Errors
-    /// As [`Self::page`].
+    /// Checks that a broker topic exists, here or in its stream. Fails as [`Self::page`].
     pub(super) async fn check_stored(&self, topic: &Topic) -> Result<(), Refusal> {
         let deadline = Instant::now() + self.common.config.limits.write_timeout;
         self.page(topic, StartAt::Earliest, 1, deadline).await.map(drop)
@@ -206,8 +198,7 @@ impl Handle {
         }
     }
 
-    /// # Errors
-    /// `Busy`, while unread history of this client keeps too much memory.
+    /// Fails with `Busy`, while unread history of this client keeps too much memory.
     fn may_read_more(&self, client: Client) -> Result<(), Refusal> {
         let pinned = self.shard.borrow().subscribers.pinned_by(client);
         if pinned > self.common.config.limits.pinned_share_bytes() {

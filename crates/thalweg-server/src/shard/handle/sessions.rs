@@ -15,7 +15,6 @@ use crate::{
     },
 };
 
-/// The messages for a poll.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Polled {
     /// Whole messages, or none after the wait.
@@ -25,11 +24,9 @@ pub(crate) enum Polled {
 }
 
 impl Handle {
-    /// Gives a session's connection the records of a request. Returns when they are processed. `permit` is held until
-    /// the connection's shard has the records, whose memory it bounds.
-    ///
-    /// # Errors
-    /// If the session has ended, or another request is not finished.
+    /// Gives a session's connection the records of a request. Returns when they are processed. `permit` is held until the
+    /// connection's shard has the records, whose memory it bounds. Fails if the session has ended, or another request is not
+    /// finished.
     pub(crate) async fn send_records(
         &self,
         place: SessionPlace,
@@ -42,10 +39,7 @@ impl Handle {
         taken.await.unwrap_or_else(|_| Err(unknown_session()))
     }
 
-    /// Waits for a session's messages, for at most `wait`.
-    ///
-    /// # Errors
-    /// If the server has ended.
+    /// Waits for a session's messages, for at most `wait`. Fails if the server has ended.
     pub(crate) async fn poll(
         self: &Rc<Self>,
         place: SessionPlace,
@@ -60,10 +54,7 @@ impl Handle {
         Ok(Polled::Messages(waiting.last_messages().unwrap_or_default()))
     }
 
-    /// Ends a session.
-    ///
-    /// # Errors
-    /// If the server has ended.
+    /// Ends a session. Fails if the server has ended.
     pub(crate) async fn end_session(&self, place: SessionPlace) -> Result<(), Refusal> {
         self.request(place, SessionInput::End).await
     }

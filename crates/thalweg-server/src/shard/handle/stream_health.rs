@@ -2,7 +2,6 @@
 
 use crate::config::CUT_OFF_AFTER_US;
 
-/// The health of the streams, as one shard has seen it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamHealth {
     /// The server has not caught up since its start.
@@ -11,8 +10,7 @@ pub(super) enum StreamHealth {
     Ready,
     /// The server has not been ready since this time, in µs.
     CutOff(u64),
-    /// Subscribers were told to reconnect at this time, in µs. A client that reconnects here found no better
-    /// server.
+    /// Subscribers were told to reconnect at this time, in µs. A client that reconnects here found no better server.
     Notified(u64),
 }
 

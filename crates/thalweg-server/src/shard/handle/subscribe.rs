@@ -19,7 +19,6 @@ use crate::{
     transport::{Client, SubscribeRequest, Writer},
 };
 
-/// A new subscriber.
 pub(crate) struct NewSubscriber<'a> {
     pub(crate) writer: Writer,
     /// Bytes that are sent first.
@@ -33,7 +32,6 @@ pub(crate) struct NewSubscriber<'a> {
     pub(crate) permit: Option<ConnectionPermit>,
 }
 
-/// A request to subscribe.
 pub(crate) struct Subscription {
     pub(crate) request: SubscribeRequest,
     pub(crate) protocol: Box<dyn Protocol>,
@@ -71,11 +69,8 @@ impl Handle {
         })
     }
 
-    /// Returns the feeds of a subscription, which counts for `address`. Its query is registered. All missing feeds
-    /// are created, or none.
-    ///
-    /// # Errors
-    /// If a limit of topics is reached, or the query cannot run.
+    /// Returns the feeds of a subscription, which counts for `address`. Its query is registered. All missing feeds are created,
+    /// or none. Fails if a limit of topics is reached, or the query cannot run.
     pub(crate) async fn open_feeds(
         &self,
         subscription: &Allowed<Box<Subscription>>,
@@ -106,10 +101,8 @@ impl Handle {
         subscribers.get_mut(id).is_none_or(|connection| connection.subscriber.has_begun())
     }
 
-    /// Checks with the owner shards that topics exist, if a client that counts for `address` may not create them.
-    ///
-    /// # Errors
-    /// If a topic does not exist.
+    /// Checks with the owner shards that topics exist, if a client that counts for `address` may not create them. Fails if a
+    /// topic does not exist.
     pub(super) async fn find(
         &self,
         topics: impl Iterator<Item = &Topic>,

@@ -30,16 +30,12 @@ const FROM_BROKER_PER_TURN: usize = 64;
 /// Answers of brokers taken in one turn. Each is for up to 256 publishers.
 const ANSWERS_PER_TURN: usize = 64;
 
-/// Time between two sweeps, in µs.
 const SWEEP_US: u64 = 1_000_000;
 
 /// Time until a message that a full queue did not take is sent again, in µs.
 const AGAIN_US: u64 = 1_000;
 
-/// Runs the shard's loop until the shard has drained. `accept` gets each socket to serve.
-///
-/// # Errors
-/// If the runtime shuts down.
+/// Runs the shard's loop until the shard has drained. `accept` gets each socket to serve. Fails if the runtime shuts down.
 pub(crate) async fn run(
     handle: Rc<Handle>,
     mut queues: ShardQueues,
@@ -157,7 +153,6 @@ impl Shard {
         more_ready || looks_again || has_more || self.ingest.has_pending_inputs()
     }
 
-    /// Sets the alarm to the next due time.
     fn set_alarm(&mut self, is_posted: bool) {
         let again_us = (!is_posted).then(|| now_us() + AGAIN_US);
         let due =

@@ -11,7 +11,6 @@ use crate::{
     config::{SETTLED_BYTES, SETTLING_ROUNDS_MAX, SETTLING_TIME},
 };
 
-/// Wakes the loop of a shard, from its own thread.
 #[derive(Default)]
 pub(super) struct Wake {
     is_woken: Cell<bool>,
@@ -21,7 +20,6 @@ pub(super) struct Wake {
 }
 
 impl Wake {
-    /// Wakes the loop.
     pub(super) fn wake(&self) {
         if !self.is_woken.replace(true)
             && let Some(waker) = self.waker.take()
@@ -30,7 +28,6 @@ impl Wake {
         }
     }
 
-    /// Wakes the loop after so many bytes of events were appended.
     pub(super) fn wake_after(&self, appended: usize) {
         self.appended.set(self.appended.get() + appended);
         self.wake();

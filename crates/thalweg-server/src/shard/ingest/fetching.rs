@@ -15,7 +15,6 @@ use crate::{
     },
 };
 
-/// The demand for the fetched topics that this shard owns.
 pub(super) struct Fetching {
     shard: usize,
     common: Common,
@@ -56,7 +55,6 @@ impl Fetching {
         }
     }
 
-    /// Stops the fetches of a topic.
     pub(super) fn stop(&mut self, topic: Topic) {
         self.unsent.push_back(fetch::FetchDemand::Stop(topic));
     }

@@ -47,10 +47,8 @@ pub(super) struct IdempotencyCache {
 }
 
 impl IdempotencyCache {
-    /// Returns the result of the earlier publish with this key, if there is one.
-    ///
-    /// # Errors
-    /// `KeyReused`, if that publish had other events.
+    /// Returns the result of the earlier publish with this key, if there is one. Fails with `KeyReused`, if that publish had
+    /// other events.
     pub(super) fn find(&self, key: IdempotencyKey) -> Result<Option<PublishResult>, Refusal> {
         match self.done.get(&key.key) {
             Some((body, _)) if *body != key.body => Err(Refusal::key_reused()),

@@ -41,7 +41,6 @@ pub(super) struct Queries {
     remains: Remains,
     /// Throttles the log lines about queries that exceed limits.
     lines: AuditLines,
-    /// The number of queries started.
     started: u64,
     /// When a query's windows close without events: its index and number.
     timers: Timers<(usize, u64)>,
@@ -68,7 +67,6 @@ impl Queries {
         self.timers.next_us()
     }
 
-    /// Starts a configured query. This shard owns its topic.
     pub(super) fn start(&mut self, topics: &mut Topics, topic: DerivedTopic, now_us: u64) {
         let output = topics.open_permanent(&topic.output).map(|(key, _)| key);
         let input = topics.open_input(&topic.source, now_us);
@@ -108,8 +106,7 @@ impl Queries {
                 });
                 match begun {
                     Ok((asked, input, memory)) => self.run(asked, [key, input], memory, now_us),
-                    // A client that subscribes by the topic's name must register the query again, which gives it
-                    // the reason.
+                    // A client that subscribes by the topic's name must register the query again, which gives it the reason.
                     Err(NoBeginning::Unknown | NoBeginning::TooMany) => {
                         topics.end(key, Ending::Ended(EndCode::Gone), now_us);
                     }

@@ -11,14 +11,12 @@ use crate::{
     derived::{AdHocQueries, MemoryShare},
 };
 
-/// A query pauses when its part of the turn is over, or when it has made many rows, which the end of the turn
-/// seals.
+/// A query pauses when its part of the turn is over, or when it has made many rows, which the end of the turn seals.
 pub(super) struct QueryPace<'a> {
     until_us: u64,
     /// Bytes of its unsealed rows.
     unsealed_bytes: &'a Cell<usize>,
     memory: &'a mut MemoryShare,
-    /// The queries that may have to make room for its memory.
     asked: &'a AdHocQueries,
     /// Steps since the clock was last read.
     steps: u64,
@@ -56,7 +54,6 @@ impl<'a> QueryPace<'a> {
         self.is_over || self.is_full
     }
 
-    /// Returns whether its address may have no more memory.
     pub(super) fn is_full(&self) -> bool {
         self.is_full
     }
@@ -82,7 +79,6 @@ impl Pace for QueryPace<'_> {
 }
 
 impl Overrun {
-    /// Returns the code that ends the query.
     pub(super) fn code(self) -> EndCode {
         match self {
             Self::Cost(Failure::RowSteps(_)) => EndCode::QueryRowSteps,

@@ -33,7 +33,6 @@ pub(super) struct RunningQuery {
     pub(super) topic: DerivedTopic,
     /// The topic of its rows. `None` after the topic has ended.
     pub(super) output: Option<FeedKey>,
-    /// The topic that it reads.
     pub(super) input: FeedKey,
     /// Whether it is queued for its turn.
     pub(super) is_pending: bool,
@@ -63,7 +62,6 @@ pub(super) struct RunningQuery {
     epoch: Option<Epoch>,
     /// A number that is unique on the shard.
     pub(super) number: u64,
-    /// Whether there is a timer.
     pub(super) is_timed: bool,
     /// Whether its columns are inferred from the source's events.
     is_inferred: bool,
@@ -102,9 +100,7 @@ struct Unread {
 struct Rows<'a> {
     batches: &'a mut DerivedBatches,
     now_us: u64,
-    /// The publish time of the event whose rows these are, in ms since 1970.
     published_ms: i64,
-    /// Bytes of the unsealed rows.
     unsealed_bytes: &'a Cell<usize>,
     /// The topic has all rows from this offset on.
     begins: Option<Offset>,
@@ -215,7 +211,6 @@ impl RunningQuery {
         self.overrun.take()
     }
 
-    /// Returns the memory that the query holds, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let held = match &self.state {
             QueryState::Running(running) => running.memory_bytes(),
@@ -224,7 +219,6 @@ impl RunningQuery {
         size_of::<Self>() + held + self.topic.memory_bytes()
     }
 
-    /// Returns the counts of the query's events.
     pub(super) fn counts(&self) -> Counts {
         let counts = match &self.state {
             QueryState::Running(running) => running.counts(),
@@ -338,8 +332,7 @@ impl RunningQuery {
         }
         let unread = Unread::new(feed, pauses, self.next);
         if self.topic.is_shared && (unread.is_behind_loss(self.next) || self.next < complete_from) {
-            // A node that has read the lost events counts rows differently, so the query begins again after the
-            // loss.
+            // A node that has read the lost events counts rows differently, so the query begins again after the loss.
             let from = unread.start().max(complete_from);
             self.begin_at(topics, output, from, Beginning::Block);
             return Some(true);

@@ -1,5 +1,4 @@
-//! Running sources: their ticks, the events that they read, and the demand for their events. This shard owns their
-//! outputs.
+//! Running sources: their ticks, the events that they read, and the demand for their events. This shard owns their outputs.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -52,7 +51,6 @@ struct RunningSource {
     next_us: u64,
     /// Whether it does not tick, because its topic has no subscribers.
     is_idle: bool,
-    /// Whether there is a timer.
     is_timed: bool,
     /// Memory for its events.
     payloads: Payloads,
@@ -82,14 +80,12 @@ impl Sources {
         self.timers.next_us()
     }
 
-    /// Runs the sources whose tick is due.
     pub(super) fn tick(&mut self, topics: &mut Topics, now_us: u64) {
         while let Some(index) = self.timers.take_due(now_us) {
             self.tick_one(topics, index, now_us);
         }
     }
 
-    /// Notes that a topic, which sources may read, has new events.
     pub(super) fn has_input(&mut self, key: FeedKey) {
         if !self.pending_inputs.contains(&key) {
             self.pending_inputs.push(key);
@@ -100,7 +96,6 @@ impl Sources {
         !self.pending_inputs.is_empty()
     }
 
-    /// Starts a source. This shard owns its output.
     pub(super) fn start(&mut self, topics: &mut Topics, scheduled: Scheduled) {
         let Some((feed, demand)) = topics.open_permanent(&scheduled.output) else {
             tracing::error!(topic = %scheduled.output, "too many topics: the source does not run");
@@ -207,7 +202,6 @@ impl Sources {
         result
     }
 
-    /// Lets sources read the new events of their inputs.
     pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
         for key in std::mem::take(&mut self.pending_inputs) {
             let cursors = self.by_input.get(&key).map_or(0, Vec::len);
@@ -268,7 +262,6 @@ impl Sources {
         }
     }
 
-    /// Passes an ack to the sources of a topic that this shard owns.
     pub(super) fn ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
         let Some(key) = topics.find(topic).filter(|_| topics.owns(topic)) else { return };
         let epoch = topics.feed(key).map(|feed| feed.epoch());

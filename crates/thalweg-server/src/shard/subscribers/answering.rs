@@ -19,12 +19,10 @@ use crate::{
 };
 
 impl Subscribers {
-    /// Returns a new account for a connection that HTTP serves.
     pub(in crate::shard) fn account(&self) -> Arc<AnswerAccount> {
         self.answers.account(AccountOwner::Http)
     }
 
-    /// Tracks a connection that has an answer for the client at `address`.
     pub(in crate::shard) fn watch(&mut self, account: &Arc<AnswerAccount>, address: Address) {
         self.answers.track(account, address, now_us);
     }
@@ -44,8 +42,7 @@ impl Subscribers {
         self.history_queries.push(HistoryQuery::new(client, account, events, now_us()));
     }
 
-    /// Ends connections until all answers together are within the limit. Returns whether the next turn must check
-    /// again.
+    /// Ends connections until all answers together are within the limit. Returns whether the next turn must check again.
     pub(in crate::shard) fn keep_answers_within(&mut self, topics: &mut Topics) -> bool {
         let over = self.answers.over_limit(self.common.config.answers_max());
         for account in over.ended {
@@ -55,13 +52,11 @@ impl Subscribers {
         over.check_again
     }
 
-    /// Returns whether all answers together exceed the limit.
     pub(in crate::shard) fn has_too_many_answers(&self) -> bool {
         self.answers.bytes() > self.common.config.answers_max()
     }
 
-    /// Ends connections whose clients read too little of their answers, and those that keep too many trimmed
-    /// batches.
+    /// Ends connections whose clients read too little of their answers, and those that keep too many trimmed batches.
     pub(super) fn sweep_answers(&mut self, topics: &mut Topics, now_us: u64) {
         let limits = self.common.config.limits;
         for account in self.answers.stalled(now_us, limits.write_timeout.as_micros() as u64) {
@@ -167,8 +162,7 @@ impl Subscribers {
         self.counts.answer_pinned_bytes.set(all as u64);
     }
 
-    /// Counts the memory of a subscriber's control messages above `control_bytes`. `sent` bytes of them were sent
-    /// now.
+    /// Counts the memory of a subscriber's control messages above `control_bytes`. `sent` bytes of them were sent now.
     pub(super) fn count_control(&mut self, key: u32, sent: usize) {
         let Some(connection) = self.connections.get(key as usize) else { return };
         let control_bytes_max = self.common.config.limits.control_bytes;
@@ -193,7 +187,6 @@ impl Subscribers {
         }
     }
 
-    /// Ends a connection because of its answers.
     fn end_owner(&mut self, topics: &mut Topics, account: &AnswerAccount) {
         self.counts.count_closed(close::STALLED.code);
         match account.owner {

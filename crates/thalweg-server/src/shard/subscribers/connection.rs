@@ -40,7 +40,6 @@ pub(crate) struct Connection {
     progress: WriteProgress,
     /// When a timer will visit it, in µs. 0: there is none.
     timer_us: u64,
-    /// The number of its timers.
     timers: u8,
     /// When its unfinished message began, in µs. 0: there is none.
     pub(crate) unfinished_us: u64,
@@ -63,7 +62,6 @@ pub(crate) struct Connection {
     _permit: Option<ConnectionPermit>,
 }
 
-/// The way in which a client's data comes.
 enum Input {
     /// As messages of a WebSocket.
     Messages(Decoder),
@@ -143,8 +141,7 @@ impl Connection {
         connection
     }
 
-    /// Sets whether the client may publish, in messages of at most `command_bytes_max`, and the limit of messages
-    /// accordingly.
+    /// Sets whether the client may publish, in messages of at most `command_bytes_max`, and the limit of messages accordingly.
     fn let_publish(&mut self, command_bytes_max: Option<usize>) {
         self.may_publish = command_bytes_max.is_some();
         let bytes_max = self.protocol.message_bytes_max().or(command_bytes_max);
@@ -235,7 +232,6 @@ impl Connection {
         wants
     }
 
-    /// Notes that a timer has fired.
     pub(crate) fn timer_fired(&mut self) {
         self.timer_us = 0;
         self.timers = self.timers.saturating_sub(1);
@@ -306,12 +302,10 @@ impl Connection {
         self.protocol.client_timeout_us().is_some()
     }
 
-    /// Tells the protocol the connection's place.
     pub(crate) fn opened(&mut self, place: SessionPlace) {
         self.protocol.opened(place, self.client.identity);
     }
 
-    /// Takes the bytes that were kept.
     pub(crate) fn take_deferred(&mut self) -> Vec<u8> {
         let Some(deferred) = &mut self.deferred else { return Vec::new() };
         let bytes = std::mem::take(&mut deferred.bytes);

@@ -22,7 +22,6 @@ pub(super) struct Poll {
     events: Vec<Event>,
 }
 
-/// The events of a socket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ready {
     pub(super) key: u32,
@@ -33,23 +32,18 @@ pub(super) struct Ready {
 }
 
 impl Poll {
-    /// # Errors
-    /// If the kernel has no epoll left, or the runtime cannot watch it.
+    /// Fails if the kernel has no epoll left, or the runtime cannot watch it.
     pub(super) fn new() -> io::Result<Self> {
         let epoll = watched(epoll::create(CreateFlags::CLOEXEC)?)?;
         Ok(Self { epoll, events: Vec::with_capacity(EVENTS) })
     }
 
-    /// Returns whether sockets have events. If not, the loop is woken later.
-    ///
-    /// # Errors
-    /// If the runtime shuts down.
+    /// Returns whether sockets have events. If not, the loop is woken later. Fails if the runtime shuts down.
     pub(super) fn has_events(&self, cx: &mut Context<'_>) -> io::Result<bool> {
         is_readable(&self.epoll, cx)
     }
 
-    /// Watches a socket, edge-triggered: it is reported once when it becomes readable, or writable after it was
-    /// full.
+    /// Watches a socket, edge-triggered: it is reported once when it becomes readable, or writable after it was full.
     pub(super) fn add(&self, socket: impl AsFd, key: u32) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         Ok(epoll::add(self.epoll.get_ref(), socket, EventData::new_u64(key.into()), flags)?)

@@ -7,8 +7,7 @@ use crate::clock::now_us;
 /// Bytes read between two readings of the clock.
 const BYTES_PER_LOOK: usize = 16 << 10;
 
-/// A read or a message costs as much as this many additional bytes: refusing a command takes about as long as
-/// processing them in an accepted one.
+/// A read or a message counts as this many more bytes: refusing a command takes as long as processing them in an accepted one.
 const MESSAGE_BYTES: usize = 1 << 10;
 
 #[derive(Debug, Default)]
@@ -21,7 +20,6 @@ pub(super) struct ReadBudget {
 }
 
 impl ReadBudget {
-    /// Begins a budget of this length.
     pub(super) fn begin(&mut self, now_us: u64, length: Duration) {
         *self = Self { end_us: now_us + length.as_micros() as u64, ..Self::default() };
     }

@@ -99,7 +99,6 @@ impl Subscribers {
         None
     }
 
-    /// Takes a connection's deferred data.
     fn take_deferred(&mut self, key: u32) -> Vec<u8> {
         let connection = &mut self.connections[key as usize];
         let held_before = connection.unfinished_bytes();
@@ -110,12 +109,10 @@ impl Subscribers {
         deferred
     }
 
-    /// Returns whether records of a connection's last message are unprocessed.
     pub(in crate::shard) fn has_records(&self, key: u32) -> bool {
         self.connections.get(key as usize).is_some_and(Connection::has_records)
     }
 
-    /// Keeps a connection's data for later.
     pub(in crate::shard) fn defer(&mut self, key: u32, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let held_before = connection.unfinished_bytes();
@@ -123,8 +120,7 @@ impl Subscribers {
         self.count_unfinished(key, held_before);
     }
 
-    /// Returns whether the next message of a connection may be processed now. If not, the connection is read again
-    /// when it may.
+    /// Returns whether the next message of a connection may be processed now. If not, the connection is read again when it may.
     pub(in crate::shard) fn may_be_processed(&mut self, key: u32) -> bool {
         let Some(connection) = self.connections.get(key as usize) else { return false };
         let may_be_read = connection.may_be_read(&self.common.config.limits);

@@ -124,8 +124,7 @@ impl Subscribers {
         self.close(key, close::SILENT);
     }
 
-    /// Tells connections to reconnect, spread over at most `most_us`, so that they do not all reconnect in the
-    /// same instant.
+    /// Tells connections to reconnect, spread over at most `most_us`, so that they do not all reconnect in the same instant.
     pub(in crate::shard) fn tell_to_reconnect(
         &mut self,
         reason: ReconnectReason,

@@ -13,7 +13,6 @@ const VISITS_PER_LOOK: usize = 16;
 /// Connections that keep up, and the bytes that are due to each.
 type Together<'f> = SmallVec<[(u32, AtOnce<'f>); VISITS_PER_LOOK]>;
 
-/// The result of each send.
 type Sends = SmallVec<[(u32, Step, Sent); VISITS_PER_LOOK]>;
 
 impl Subscribers {
@@ -78,8 +77,7 @@ impl Subscribers {
         is_plain.then(|| connection.subscriber.due_at_once(feeds, now_us)).flatten()
     }
 
-    /// Sends to each connection. No other code runs between two sends, because it would evict the kernel's code
-    /// from the cache.
+    /// Sends to each connection. No other code runs between two sends, because it would evict the kernel's code from the cache.
     #[inline]
     fn send_together(&mut self, due: Together<'_>) -> Sends {
         let mut bytes = 0;
@@ -206,8 +204,7 @@ impl Subscribers {
         }
     }
 
-    /// Finishes a connection to which everything is sent: waits for the peer's close, or removes the connection at
-    /// once.
+    /// Finishes a connection to which everything is sent: waits for the peer's close, or removes the connection at once.
     fn finish(&mut self, topics: &mut Topics, key: u32, now_us: u64) {
         let connection = &mut self.connections[key as usize];
         if let Some(code) = connection.subscriber.close_code() {

@@ -1,5 +1,4 @@
-//! Broker topics: their publishes go to the broker, and records of the broker come back in the order of the
-//! stream.
+//! Broker topics: their publishes go to the broker, and records of the broker come back in the order of the stream.
 
 use thalweg_broker::{AppendError, Content, Delivery, ReadPage, Stored, Unreadable};
 use thalweg_core::{
@@ -77,7 +76,6 @@ impl Topics {
         self.stores.are_done()
     }
 
-    /// Abandons the publishes of a topic.
     pub(super) fn abandon_stores(&mut self, key: FeedKey) {
         if let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::broker_order) {
             let outbox = order.take_unstored();
@@ -195,10 +193,7 @@ impl Topics {
         self.mark_unposted(key);
     }
 
-    /// Opens a broker topic, and evicts another one if there is no room.
-    ///
-    /// # Errors
-    /// If there is no room and no topic can be evicted.
+    /// Opens a broker topic, and evicts another one if there is no room. Fails if there is no room and no topic can be evicted.
     pub(super) fn open_broker_topic(&mut self, topic: &Topic) -> Result<FeedKey, Refusal> {
         let opened = self.open(topic, Creator::Publisher);
         match opened.is_err() && self.evict_unread() {

@@ -4,7 +4,6 @@
 /// two polls, and another shard reports within a second that it has no subscribers left.
 pub(super) const LINGER_US: u64 = 1_000_000;
 
-/// The demand for a topic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::shard) enum TopicDemand {
     #[default]
@@ -23,8 +22,7 @@ pub(in crate::shard) enum DemandChange {
 }
 
 impl TopicDemand {
-    /// Updates the demand. `has_readers` says whether there is a subscriber now. Demand outlasts the last one by
-    /// `linger_us`.
+    /// Updates the demand. `has_readers` says whether there is a subscriber now. Demand outlasts the last one by `linger_us`.
     pub(super) fn update(
         &mut self,
         has_readers: bool,

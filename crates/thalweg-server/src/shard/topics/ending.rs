@@ -16,9 +16,8 @@ use crate::{
 };
 
 impl Topics {
-    /// Deletes a topic that this shard owns. A broker topic exists if its stream has it.
-    ///
-    /// The answer is an error if there is no such topic, or if sources feed or read it.
+    /// Deletes a topic that this shard owns. A broker topic exists if its stream has it. The answer is an error if there is no
+    /// such topic, or if sources feed or read it.
     pub(in crate::shard) fn delete(
         &mut self,
         topic: &Topic,
@@ -110,8 +109,7 @@ impl Topics {
         self.open_again_for_sources(key);
     }
 
-    /// Sources and configured queries that use an ended topic go on with the next topic of its name. Ad hoc
-    /// queries end.
+    /// Sources and configured queries that use an ended topic go on with the next topic of its name. Ad hoc queries end.
     fn open_again_for_sources(&mut self, key: FeedKey) {
         let Some(local) = self.feeds.get_mut(key) else { return };
         let is_output =

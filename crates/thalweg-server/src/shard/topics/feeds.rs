@@ -88,11 +88,8 @@ impl FeedTable {
         }
     }
 
-    /// Returns the feed of a topic, and creates the topic if necessary. `is_owner`: this shard assigns its
-    /// offsets.
-    ///
-    /// # Errors
-    /// If the limit of the topic's kind is reached, or subscribers may not create topics.
+    /// Returns the feed of a topic, and creates the topic if necessary. `is_owner`: this shard assigns its offsets. Fails if the
+    /// limit of the topic's kind is reached, or subscribers may not create topics.
     pub(super) fn open(
         &mut self,
         topic: &Topic,
@@ -170,7 +167,6 @@ impl FeedTable {
         AnyFeed::new(kind, start, origin.offsets(), settings.history, columns)
     }
 
-    /// Returns the origin of a topic, which need not be on this shard.
     pub(super) fn origin(&self, topic: &Topic) -> Origin {
         Origin::new(&self.config, &self.streams, topic)
     }
@@ -290,7 +286,6 @@ impl FeedTable {
         }
     }
 
-    /// Returns the timers of all topics.
     pub(super) fn timers(&self) -> Timers<FeedKey> {
         let mut timers = Timers::default();
         for (key, local) in &self.feeds {
@@ -302,7 +297,6 @@ impl FeedTable {
         timers
     }
 
-    /// Returns the memory of a topic's history, in bytes.
     pub(super) fn history_bytes(&self, key: FeedKey) -> usize {
         self.get(key).and_then(|local| local.feed.as_ref()).map_or(0, AnyFeed::history_bytes)
     }

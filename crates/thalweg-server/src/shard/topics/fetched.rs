@@ -38,7 +38,6 @@ impl Topics {
         }
     }
 
-    /// Returns the clients that read a fetched topic.
     pub(in crate::shard) fn fetched_readers(&self, key: FeedKey) -> Readers {
         let readers = self.feeds.get(key).and_then(|local| local.readers.as_deref());
         readers.copied().unwrap_or_default()
@@ -99,8 +98,7 @@ impl Topics {
         let stored = stored.map(|version| version.last_event());
         match (document, stored) {
             (Some(document), Some(stored)) if document.joined() == stored => {}
-            // Another server may have stored a newer document, or a publish in flight may be older and would
-            // replace this one.
+            // Another server may have stored a newer document, or a publish in flight may be older and would replace this one.
             _ if has_come_since || !order.outbox.is_empty() => self.fetch_again(key),
             (Some(mut document), _) => {
                 let answer = StoreAnswer::Fetched(topic);
@@ -115,8 +113,7 @@ impl Topics {
         }
     }
 
-    /// Returns whether the version in the stream is unknown. If so, a backfill is requested, and
-    /// [`Self::fetch_again`] follows.
+    /// Returns whether the version in the stream is unknown. If so, a backfill is requested, and [`Self::fetch_again`] follows.
     pub(in crate::shard) fn looks_for_version(&mut self, key: FeedKey) -> bool {
         let feed = self.feeds.get(key).and_then(|local| local.feed.as_ref());
         let is_unknown = feed.is_some_and(|feed| feed.is_state() && feed.needs_backfill(0));

@@ -19,8 +19,7 @@ pub(in crate::shard) enum Creator {
     Subscriber(Option<Address>),
 }
 
-/// A class of topics with a limit. Subscribers alone can create topics without limit, so these topics have a limit
-/// of their own.
+/// A class of topics with a limit. Subscribers alone can create topics without limit, so these topics have a limit of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TopicKind {
     /// A topic with events, or with a source that makes some.
@@ -46,10 +45,7 @@ impl TopicLimits {
         Self { config, active: 0, subscriber_only: 0, shares }
     }
 
-    /// Returns the kind of a new topic.
-    ///
-    /// # Errors
-    /// If there is no room for it, or the subscriber may not create it.
+    /// Returns the kind of a new topic. Fails if there is no room for it, or the subscriber may not create it.
     pub(super) fn admit(
         &self,
         topic: &Topic,
@@ -87,8 +83,7 @@ impl TopicLimits {
         Err(Refusal::new(ErrorCode::TooManyTopics, message))
     }
 
-    /// # Errors
-    /// If there is no room for one more active topic.
+    /// Fails if there is no room for one more active topic.
     pub(super) fn check_active(&self) -> Result<(), Refusal> {
         if self.active < self.config.limits.topics {
             return Ok(());

@@ -18,12 +18,10 @@ use crate::{
     },
 };
 
-/// The number of sweeps, one a second, that an empty topic outlasts its last reader. A client that polls or
-/// reconnects names its position in the topic. If the topic had been created again, the position would be unknown,
-/// and the server would announce a gap although no event is missing.
+/// Sweeps, one a second, that an empty topic outlasts its last reader. A client that polls or reconnects names its position,
+/// which a topic that is created again does not know: the server would announce a gap although no event is missing.
 const IDLE_SWEEPS: u8 = 6;
 
-/// A topic on one shard.
 #[derive(Debug)]
 pub(super) struct LocalTopic {
     pub(super) topic: Topic,
@@ -100,7 +98,6 @@ pub(super) struct Follower {
 }
 
 impl Order {
-    /// Returns the order of a broker topic.
     pub(super) fn broker(&mut self) -> Option<&mut BrokerOrder> {
         match self {
             Self::Broker(order) => Some(order),
@@ -143,12 +140,10 @@ impl Order {
 }
 
 impl LocalTopic {
-    /// Returns the feed and the order of a broker topic that this shard owns.
     pub(super) fn broker_order(&mut self) -> Option<(&AnyFeed, &mut BrokerOrder)> {
         Some((self.feed.as_ref()?, self.owner.as_mut()?.order.broker()?))
     }
 
-    /// Adds a connection to the list. Returns its place there.
     pub(super) fn join(&mut self, connection: u32, format: Format) -> u32 {
         let place = self.subscribers.len() as u32;
         self.subscribers.push(connection);

@@ -33,8 +33,7 @@ impl Topics {
         }
     }
 
-    /// Returns at most `limit` topics of a list, in order. Two shards may list the same topic: its owner and a
-    /// follower.
+    /// Returns at most `limit` topics of a list, in order. Two shards may list the same topic: its owner and a follower.
     fn list(&self, listing: &TopicListing) -> Vec<ListedTopic> {
         let named = |beginning| self.feeds.named(&listing.after, beginning);
         let next = listing.beginnings().into_iter().flat_map(named);

@@ -7,8 +7,7 @@ use crate::{
     shard::broker::BrokerStreams,
 };
 
-/// The origin of a topic's events, as the settings and the brokers' streams say. A topic without one has
-/// publishers or sources.
+/// The origin of a topic's events, as the settings and the brokers' streams say. A topic without one has publishers or sources.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::shard) struct Origin {
     stream: Option<u32>,
@@ -45,14 +44,12 @@ impl Origin {
         self.stream.is_some()
     }
 
-    /// Returns whether the topic may have events that this server does not have yet. Subscribers may always create
-    /// it.
+    /// Returns whether the topic may have events that this server does not have yet. Subscribers may always create it.
     pub(super) fn exists_elsewhere(self) -> bool {
         self.stream.is_some() || self.upstream.is_some() || self.is_derived
     }
 
-    /// # Errors
-    /// If clients may not publish to the topic.
+    /// Fails if clients may not publish to the topic.
     pub(in crate::shard) fn check_publish(self, topic: &Topic) -> Result<(), Refusal> {
         match self {
             Self { upstream: Some(_), .. } => Err(Refusal::fetched(topic)),

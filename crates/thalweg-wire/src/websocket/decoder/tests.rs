@@ -6,7 +6,6 @@ use super::*;
 
 const LIMIT: u32 = 100_000;
 
-/// A client's binary message, masked with zeros.
 fn message(payload_len: u32) -> Vec<u8> {
     let mut frame = vec![0x82, 0xff];
     frame.extend(u64::from(payload_len).to_be_bytes());
@@ -44,7 +43,6 @@ fn memory_of_a_large_message_is_given_back() {
     assert_eq!(decoder.buffer.capacity(), 0);
 }
 
-/// A client's compressed message of zeros, itself masked with zeros.
 fn deflated(plain_len: usize) -> Vec<u8> {
     let mut compress = Compress::new(Compression::new(9), false);
     let mut payload = Vec::with_capacity(1000);

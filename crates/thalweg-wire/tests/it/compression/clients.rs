@@ -15,7 +15,6 @@ use crate::{
 
 const LIMIT: u32 = 70_000;
 
-/// Decodes `input` in pieces of `piece_len` bytes.
 fn received(input: &[u8], piece_len: usize) -> (Vec<String>, Option<ProtocolError>) {
     let mut decoder = Decoder::inflating(LIMIT);
     let mut said = Vec::new();

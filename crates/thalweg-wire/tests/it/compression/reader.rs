@@ -7,7 +7,6 @@ use miniz_oxide::{
 
 pub(super) struct Reader {
     state: Box<InflateState>,
-    /// Remaining bytes of a gzip header.
     skip: usize,
 }
 
@@ -21,7 +20,6 @@ impl Reader {
         Self { skip: 10, ..Self::raw() }
     }
 
-    /// Returns the additional output after `input`.
     pub(super) fn read(&mut self, input: &[u8]) -> Vec<u8> {
         let mut read = Vec::new();
         for byte in input {

@@ -1,6 +1,5 @@
 //! Parses a whole event stream like a browser (WHATWG HTML §9.2.5 and §9.2.6).
 
-/// An event for `onmessage` or a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) kind: String,
@@ -8,7 +7,6 @@ pub(super) struct Event {
     pub(super) last_event_id: String,
 }
 
-/// The result of an EventSource for a stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Read {
     pub(super) events: Vec<Event>,

@@ -145,7 +145,6 @@ struct Framed {
 }
 
 impl Message {
-    /// Returns the message's bytes in `format`.
     fn frame(&self, format: Format) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -195,7 +194,6 @@ impl Message {
         out
     }
 
-    /// Checks that `json` parses as this message.
     fn check_is_read_from(&self, json: &str) {
         let incoming = Incoming::parse(json).expect("a message");
         match (self, incoming.kind()) {
@@ -367,7 +365,6 @@ fn check_closes<'a>(messages: impl Iterator<Item = &'a Message>) {
     assert_eq!(codes.collect::<Vec<_>>(), close::ALL.map(|close| close.code));
 }
 
-/// Returns the text within a patch's brackets.
 fn operations(patch: &str) -> &str {
     patch.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).expect("a list")
 }

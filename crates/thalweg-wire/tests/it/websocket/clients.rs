@@ -15,7 +15,6 @@ use tungstenite::protocol::{
 
 use super::received::{LIMIT, Said};
 
-/// All messages of one client, in order.
 #[derive(Debug, Clone)]
 pub(super) struct Conversation {
     turns: Vec<Turn>,
@@ -40,7 +39,6 @@ impl Conversation {
         turns.chain(self.close.clone()).collect()
     }
 
-    /// Writes the conversation with tungstenite's client, fragment by fragment.
     pub(super) fn by_tungstenite(&self) -> Vec<u8> {
         let frames = self.turns.iter().flat_map(Turn::frames);
         let close = self.close.iter().map(control_frame);
@@ -106,7 +104,6 @@ fn control_frame(said: &Said) -> Frame {
     }
 }
 
-/// The destination of tungstenite's client.
 struct Written(Vec<u8>);
 
 impl Write for Written {
@@ -148,7 +145,6 @@ pub(super) fn message() -> impl Strategy<Value = Said> {
     ]
 }
 
-/// Repeats `chars` as often as they fit into `len` bytes.
 fn text(chars: &[char], len: usize) -> String {
     let mut text = String::new();
     for char in chars.iter().cycle() {

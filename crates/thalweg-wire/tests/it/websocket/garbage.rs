@@ -26,8 +26,7 @@ pub(super) fn damaged(input: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Va
     })
 }
 
-/// Returns `input` and enough zero bytes to complete any frame in it. An oracle that judges whole frames then judges
-/// all of them.
+/// Returns `input` and enough zero bytes to complete any frame in it. An oracle that judges whole frames then judges all of them.
 pub(super) fn to_the_end(mut input: Vec<u8>) -> Vec<u8> {
     input.resize(input.len() + LIMIT as usize + 20, 0);
     input

@@ -1,13 +1,11 @@
 //! Compares three decoders on the same bytes: this crate's, tungstenite's and tokio-websockets'.
 //!
-//! This module corrects the two oracles where they differ from RFC 6455. The properties can then demand the same of all
-//! three:
+//! This module corrects the two oracles where they differ from RFC 6455. The properties can then demand the same of all three:
 //!
-//! - tungstenite answers a forbidden close code by turning the close into one of 1002; that is a refusal. It has no
-//!   1014 (registered with IANA).
+//! - tungstenite answers a forbidden close code by turning the close into one of 1002; that is a refusal. It has no 1014
+//!   (registered with IANA).
 //! - tungstenite accepts a padded length, which §5.2 forbids: see [`agree`].
-//! - tokio-websockets does not notice a text whose last fragment is empty and whose last character is incomplete
-//!   (§8.1).
+//! - tokio-websockets does not notice a text whose last fragment is empty and whose last character is incomplete (§8.1).
 
 use std::io::{self, Cursor, Read, Write};
 
@@ -19,7 +17,6 @@ use tungstenite::protocol::{Role, WebSocket, WebSocketConfig};
 /// The longest message that any of the three decoders accepts.
 pub(super) const LIMIT: u32 = 70_000;
 
-/// A message with its payload.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Said {
     Text(String),

@@ -1,5 +1,4 @@
-//! `thalweg bench --browser chromium` in small: tabs receive what the server has sent. The tests check no
-//! performance figure.
+//! `thalweg bench --browser chromium` in small: tabs receive what the server has sent. The tests check no performance figure.
 
 use std::process::{Command, Output};
 
@@ -132,7 +131,6 @@ fn tabs_receive_and_ask_peers_in_their_dialects() {
     }
 }
 
-/// Returns a figure of a sample, which must exist.
 fn number(sample: &Value, path: &str) -> f64 {
     let found = sample.pointer(path).and_then(Value::as_f64);
     found.unwrap_or_else(|| panic!("no number at {path}: {sample}"))
@@ -174,7 +172,6 @@ fn received(name: &str, warm_up_ms: u32, all: &[(&str, u32, &str)]) -> Option<Ve
     Some(samples)
 }
 
-/// Returns the index of a sample's subject. Samples are in any order.
 fn index(sample: &Value) -> usize {
     sample["subject"].as_u64().expect("a subject") as usize
 }

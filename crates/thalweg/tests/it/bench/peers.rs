@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::{CORES, PEERS, allowed_cores, assert_whole, bench_alone, has};
 use crate::harness::skipped;
 
-/// Measures these subjects beside Thalweg.
 fn beside(peers: &[&str], drive: &str, cells: &str, options: &[&str]) -> Vec<Value> {
     let named: Vec<String> = peers.iter().map(|peer| format!("\"{peer}\"")).collect();
     let subjects = peers.iter().map(|peer| format!("[[subjects]]\nprogram = \"{peer}\"\n"));

@@ -7,7 +7,6 @@ use std::process::Command;
 use crate::harness::Program;
 use crate::python;
 
-/// A way to read a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reads {
     /// `requests`' `iter_lines()`.
@@ -19,7 +18,6 @@ pub(super) enum Reads {
     LinesByCurl,
 }
 
-/// A running client.
 pub(super) struct Client {
     program: Program,
     reads: Reads,
@@ -62,7 +60,6 @@ impl Reads {
         Self::LinesByCurl,
     ];
 
-    /// Subscribes to topics.
     pub(super) fn follow(self, address: SocketAddr, topics: &[&str]) -> Client {
         let topics: Vec<String> = topics.iter().map(|topic| format!("topic={topic}")).collect();
         let url = format!("http://{address}/v1/topics?{}", topics.join("&"));
@@ -84,7 +81,6 @@ impl Reads {
 }
 
 impl Client {
-    /// Returns the next message.
     pub(super) fn message(&mut self) -> String {
         loop {
             let line = self.program.line();

@@ -51,7 +51,6 @@ fn balancer_before(nodes: [SocketAddr; 3]) -> Option<Behind> {
     })
 }
 
-/// Sends a request on a new connection.
 fn ask(
     to: SocketAddr,
     method: &str,

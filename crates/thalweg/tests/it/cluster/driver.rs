@@ -25,20 +25,17 @@ const BETWEEN: Duration = Duration::from_millis(700);
 /// The minimum time for which a killed process stays down.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// The time for which a stopped process stays stopped: in a long run, and in CI. In both a new leader is
-/// elected in most cases.
+/// The time for which a stopped process stays stopped: in a long run, and in CI. In both a new leader is elected in most cases.
 const STOPPED: Duration = Duration::from_secs(8);
 const STOPPED_IN_CI: Duration = Duration::from_secs(6);
 
 /// A load of fewer events proves nothing.
 const STORED_MIN: u64 = 100;
 
-/// With this configuration servers of NATS write to disk before they confirm, and give their clients little
-/// time in a handover.
+/// With this configuration servers of NATS write to disk before they confirm, and give their clients little time in a handover.
 const CONFIGURATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/cluster/nats.conf");
 
-/// Starts a cluster, injects the fault several times, and checks what publishers were told against what
-/// subscribers received.
+/// Starts a cluster, injects the fault several times, and checks what publishers were told against what subscribers received.
 pub(super) fn endure(fault: &Fault) {
     let times = number("THALWEG_FAULTS");
     let seed = number("THALWEG_FAULT_SEED").unwrap_or_else(|| fastrand::u64(..));
@@ -90,7 +87,6 @@ enum Victim {
     Server(usize),
 }
 
-/// Three NATS servers and three nodes.
 struct Cluster {
     nodes: Nodes,
     servers: Servers,
@@ -122,8 +118,7 @@ impl Cluster {
         servers.into_iter().map(Victim::Server).collect()
     }
 
-    /// Makes another server the leader. Other roles of a server, such as consumers, stay where they are, so
-    /// that followers are not always idle.
+    /// Makes another server the leader. Other roles of a server, such as consumers, stay: followers are not always idle.
     fn move_leader(&self) {
         let leader = self.servers.leader(STREAM);
         wait_for("another leader", || {

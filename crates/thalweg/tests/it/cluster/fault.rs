@@ -1,6 +1,5 @@
 //! Faults of a cluster under load, and bounds for their cost.
 
-/// A kind of fault.
 #[derive(Debug)]
 pub(super) struct Fault {
     /// The name is also that of its ledger.
@@ -16,9 +15,7 @@ pub(super) struct Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     NextNode,
-    /// The NATS server that leads the stream.
     Leader,
-    /// A NATS server that does not lead the stream.
     Follower,
     /// Any two NATS servers: a majority.
     TwoServers,
@@ -31,10 +28,8 @@ pub(super) enum How {
     Kill,
     /// SIGTERM: an orderly shutdown, after which no publish may have an unknown result.
     Terminate,
-    /// SIGUSR2 to a NATS server, lame duck mode: it hands over its leaderships, disconnects its clients, and
-    /// exits.
+    /// SIGUSR2 to a NATS server, lame duck mode: it hands over its leaderships, disconnects its clients, and exits.
     HandOver,
-    /// The disk of a NATS server is full.
     FillDisk,
     /// SIGSTOP, and SIGCONT after some seconds.
     Stop,

@@ -14,11 +14,9 @@ use serde::Serialize;
 /// The number of violations that are described. All are counted.
 const VIOLATIONS_TOLD_MAX: usize = 20;
 
-/// The result of a publish, as its publisher knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
     Stored(u64),
-    /// It is not stored.
     NotStored,
     /// There was no answer, or it may be stored.
     Unknown,
@@ -102,7 +100,6 @@ impl Ledger {
         (number, event(publisher, number))
     }
 
-    /// Records the result of a publish.
     pub(super) fn tell(&mut self, publisher: usize, number: u64, told: Told) {
         let it = &mut self.publishers[publisher];
         it.under_way[(number - it.first) as usize].told = Some(told);
@@ -129,7 +126,6 @@ impl Ledger {
         self.settle(publisher);
     }
 
-    /// Records that a subscriber received an event.
     pub(super) fn get(&mut self, subscriber: usize, offset: u64, bytes: &str) {
         let who = &mut self.subscribers[subscriber];
         let at = who.at;
@@ -179,12 +175,10 @@ impl Ledger {
         self.violations.is_empty()
     }
 
-    /// Records a gap.
     pub(super) fn gap(&mut self, what: &str) {
         self.violate(|totals| &mut totals.gaps, || what.to_owned());
     }
 
-    /// Records an answer that contradicts another one.
     pub(super) fn contradict(&mut self, what: &str) {
         self.violate(|totals| &mut totals.contradictory, || what.to_owned());
     }
@@ -215,7 +209,6 @@ impl Ledger {
         (self.totals, self.violations)
     }
 
-    /// Removes events that all subscribers have passed.
     fn settle(&mut self, publisher: usize) {
         let all = self.got_by_all();
         while let Some(known) = self.publishers[publisher].under_way.front() {

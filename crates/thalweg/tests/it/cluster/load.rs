@@ -32,17 +32,14 @@ const PUBLISHERS: [Kind; 5] = [Kind::Keyed, Kind::Plain, Kind::Keyed, Kind::Plai
 /// The publisher of the last event, in the ledger.
 const LAST: usize = PUBLISHERS.len();
 
-/// One subscriber for each transport.
 const SUBSCRIBERS: [Transport; 5] = Transport::ALL;
 
-/// A running load.
 pub(super) struct Load {
     shared: Arc<Shared>,
     publishers: Vec<JoinHandle<()>>,
     subscribers: Vec<JoinHandle<()>>,
 }
 
-/// The state that all threads of the load share.
 struct Shared {
     nodes: Addresses,
     /// The position before the first event.
@@ -77,7 +74,6 @@ pub(super) struct Answers {
     pub(super) cut: u64,
 }
 
-/// The state of a subscriber.
 struct Subscriber {
     events: Pulse,
     /// Its current node, and the number of its connections.
@@ -86,7 +82,6 @@ struct Subscriber {
     cut: Option<Cut>,
 }
 
-/// The end of a subscriber's node.
 struct Cut {
     at: Instant,
     /// The connection that ends with the node.
@@ -102,12 +97,10 @@ pub(super) struct Seen {
     pub(super) silence_s: BTreeMap<&'static str, f64>,
     /// The longest time without a confirmed publish.
     pub(super) publishing_silence_s: f64,
-    /// By transport, for a subscriber whose node was killed: the time until it received an event from another
-    /// one.
+    /// By transport, for a subscriber whose node was killed: the time until it received an event from another one.
     pub(super) back_s: BTreeMap<&'static str, f64>,
 }
 
-/// The result of a load.
 pub(super) struct Outcome {
     pub(super) totals: Totals,
     pub(super) answers: Answers,
@@ -162,7 +155,7 @@ impl Load {
         }
     }
 
-    /// Waits until a publish that begins after this call is stored, and every subscriber has received subscriber.
+    /// Waits until a publish that begins after this call is stored, and every subscriber has received everything up to it.
     /// Otherwise returns what is missing when nothing happens any more.
     pub(super) fn await_flow(&self) -> Result<(), &'static str> {
         let begun = Instant::now();
@@ -206,7 +199,6 @@ impl Load {
         }
     }
 
-    /// Whether no error has occurred.
     pub(super) fn is_clean(&self) -> bool {
         self.shared.state().ledger.is_clean()
     }
@@ -231,7 +223,6 @@ impl Shared {
 }
 
 impl State {
-    /// Records the result of a publish that began at this time.
     fn tell(&mut self, publisher: usize, number: u64, begun: Instant, told: Told) {
         self.ledger.tell(publisher, number, told);
         if let Told::Stored(offset) = told {

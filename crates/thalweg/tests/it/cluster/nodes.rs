@@ -13,7 +13,6 @@ pub(super) struct Nodes {
     addresses: Addresses,
 }
 
-/// The addresses of running nodes.
 #[derive(Clone, Default)]
 pub(super) struct Addresses(Arc<RwLock<Vec<Option<SocketAddr>>>>);
 
@@ -38,12 +37,10 @@ impl Addresses {
 }
 
 impl Nodes {
-    /// Starts this many nodes, and waits until they are ready.
     pub(super) fn start(servers: &Servers, count: usize) -> Self {
         Self::start_with(servers, count, "all=**", &[])
     }
 
-    /// Does the same with another stream, and more arguments.
     pub(super) fn start_with(servers: &Servers, count: usize, stream: &str, more: &[&str]) -> Self {
         let stream = format!("{stream},replicas={}", servers.count());
         let arguments = ["--nats", &servers.urls().join(","), "--stream", &stream, "--log", "warn"];
@@ -70,7 +67,6 @@ impl Nodes {
         self.running[nth].as_ref().expect("it runs")
     }
 
-    /// Starts a node, and waits until it is ready.
     pub(super) fn run(&mut self, nth: usize) {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         let server = Server::start(&arguments);
@@ -80,7 +76,6 @@ impl Nodes {
         self.addresses.0.write().expect("addresses")[nth] = Some(address);
     }
 
-    /// Kills a node.
     pub(super) fn kill(&mut self, nth: usize) {
         self.running[nth].take().expect("it runs").kill();
         self.addresses.0.write().expect("addresses")[nth] = None;
@@ -94,7 +89,6 @@ impl Nodes {
         assert!(server.exit().success(), "an orderly end");
     }
 
-    /// Waits until all running nodes have caught up.
     pub(super) fn await_ready(&self) {
         for server in self.running.iter().flatten() {
             wait_for("a node that is ready", || {

@@ -11,12 +11,10 @@ const CUT_OFF: &str = r#"{"close":{"code":4006,"#;
 /// A connection stays open without a request for as long as a busy machine may need until the next one.
 const PATIENT: [&str; 2] = ["--set", "limits.keep-alive-timeout=1h"];
 
-/// Returns the target of a poll.
 fn poll(target: &str, wait: &str) -> String {
     format!("/v1/topics{target}&wait={wait}")
 }
 
-/// Sends a poll on an existing connection.
 fn send_poll(socket: &mut Socket, target: &str, wait: &str) {
     socket.send(request("GET", &poll(target, wait), &[], b""));
 }
@@ -35,7 +33,6 @@ fn expect_cut_off(answer: &Response, socket: &mut Socket) {
     assert!(socket.response_if_open().is_none());
 }
 
-/// Waits until the server has closed the connections of this topic.
 fn await_cut_off(node: &Server) {
     let mut subscriber = node.subscribe(Transport::Sse, "/live/other");
     subscriber.confirmed();

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-/// Something that must happen repeatedly.
 #[derive(Debug)]
 pub(super) struct Pulse {
     last: Instant,
@@ -14,13 +13,11 @@ impl Pulse {
         Self { last: now, silence_max: Duration::ZERO }
     }
 
-    /// Records that it has happened.
     pub(super) fn beat(&mut self, now: Instant) {
         self.silence_max = self.silence_max.max(now - self.last);
         self.last = now;
     }
 
-    /// Forgets earlier pauses.
     pub(super) fn restart(&mut self) {
         self.silence_max = Duration::ZERO;
     }

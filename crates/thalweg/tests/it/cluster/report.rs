@@ -15,7 +15,6 @@ use super::{
     load::{Answers, Seen},
 };
 
-/// The ledger of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     fault: &'static str,

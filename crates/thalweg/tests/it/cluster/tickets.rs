@@ -18,12 +18,10 @@ fn asked_for_a_ticket(node: &Server) -> Response {
     node.ask("POST", "/v1/tickets", &[TOKEN], "")
 }
 
-/// Returns the ticket in a response.
 fn ticket_of(answer: &Response) -> Option<String> {
     (answer.status == 200).then(|| answer.json()["ticket"].as_str().expect("a ticket").to_owned())
 }
 
-/// Whether a ticket opens a WebSocket.
 fn is_good(node: &Server, ticket: &str) -> bool {
     let mut socket = node.connect();
     let target = format!("/v1/topics/t?ticket={ticket}");

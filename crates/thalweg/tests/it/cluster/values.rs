@@ -105,12 +105,10 @@ fn publish(servers: &Servers, subject: &str, body: &str) {
     assert!(lines.any(|line| line.contains("\"seq\"")));
 }
 
-/// Returns the sequence of the record in a position.
 fn sequence(position: &str) -> u64 {
     position.split_once('.').expect("two").1.parse::<u64>().expect("a number") / 256
 }
 
-/// Returns the sequence of a topic's newest record.
 fn last_sequence(node: &Server, topic: &str) -> u64 {
     let text = node.get(&format!("/v1/topics/{topic}?limit=1")).text();
     let page: Value = serde_json::from_str(&text).expect("JSON");

@@ -11,8 +11,7 @@ use crate::harness::{Raw, Server, TlsClient, request, wait_for};
 
 const ROWS: &str = "{\"n\":1,\"car\":\"c1\"}\n{\"n\":2,\"car\":\"c2\"}\n";
 
-/// Over every version of HTTP, with curl, in cleartext and over TLS, the response ends when its topic is
-/// deleted, and it is a complete stream.
+/// Over every version of HTTP, in cleartext and over TLS, the response ends with its topic, and it is a complete stream.
 #[test]
 fn every_protocol_carries_the_same_stream() {
     for (tls, versions) in [
@@ -68,7 +67,6 @@ fn every_protocol_carries_the_same_stream() {
     }
 }
 
-/// `Accept`, the query, and the type of the response.
 #[test]
 fn accept_decides_the_transport() {
     let server = Server::start(&[]);

@@ -23,7 +23,6 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 /// The maximum size of a frame of undeclared columns: 8 bytes per cell, and the rest of the frame.
 const FRAME_BYTES_MAX: usize = 10 << 20;
 
-/// Returns an object with this many members.
 fn wide(members: usize, value: &str) -> String {
     let member = |number| format!("\"member{number}\":{value}");
     format!("{{{}}}\n", (0..members).map(member).collect::<Vec<_>>().join(","))
@@ -62,7 +61,6 @@ fn a_publisher_cannot_have_readers_come_again_for_ever() {
     assert_eq!(stream.rows_next(), vec![((POSTS + 2) as u64, json!({"value": [[7]]}))]);
 }
 
-/// Every event reaches its reader, and all other subscribers.
 #[test]
 fn malicious_events_reach_their_readers() {
     let server = ticking(&["--topic", "**,history-bytes=32MiB"]);

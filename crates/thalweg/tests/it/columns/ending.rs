@@ -10,7 +10,6 @@ fn close(code: u64, reason: &str, reconnect: bool) -> StreamItem {
     StreamItem::Close(code, reason.into(), reconnect)
 }
 
-/// Opens a stream over HTTP/1.1, and one over HTTP/2.
 fn both(server: &Server, http2: &Http2, target: &str) -> [Columns; 2] {
     let accept = [("Accept", super::stream::MEDIA_TYPE)];
     let path = format!("/v1/topics/{target}");
@@ -79,7 +78,6 @@ fn an_interval_brings_several_batches_at_once() {
     assert_eq!(rows[19], (21, json!({"n": 20})));
 }
 
-/// Subscribers on both shards receive the same bytes.
 #[test]
 fn streams_on_all_shards_are_the_same_bytes() {
     let server = Server::start(&["--shards", "2", "--heartbeat", "1h"]);

@@ -145,8 +145,7 @@ fn another_schema_ends_the_stream_and_the_next_one_says_so() {
     }
 }
 
-/// Members appear and change their types at random. Two streams, one of which starts late, receive all of it
-/// once.
+/// Members appear and change their types at random. Two streams, one of which starts late, receive all of it once.
 #[test]
 fn schema_changes_lose_and_repeat_no_row() {
     for (seed, shards) in [(1, "1"), (2, "2"), (3, "2")] {

@@ -188,7 +188,6 @@ fn sources_have_columns_of_their_own() {
     server.has_counted("thalweg_columns_unreadable_total", 0);
 }
 
-/// Columns that are declared for the topic of a source have precedence.
 #[test]
 fn declared_columns_have_precedence_over_those_of_a_source() {
     let server = Server::start(&[

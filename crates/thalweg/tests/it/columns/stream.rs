@@ -1,5 +1,4 @@
-//! A stream that is read frame by frame. Each frame is decoded with the schema only, because every frame is
-//! complete.
+//! A stream that is read frame by frame. Each frame is decoded with the schema only, because every frame is complete.
 
 use std::time::Duration;
 
@@ -42,7 +41,6 @@ pub(super) enum StreamItem {
     Cut,
 }
 
-/// One encapsulated message.
 struct Message {
     bytes: Vec<u8>,
     header: MessageHeader,
@@ -56,14 +54,12 @@ impl Columns {
         Self::open_on(server.connect(), target)
     }
 
-    /// Does the same on this connection.
     pub(super) fn open_on(mut socket: Socket, target: &str) -> Self {
         let accept = [("Accept", MEDIA_TYPE)];
         socket.send(request("GET", &format!("/v1/topics/{target}"), &accept, b""));
         Self::answered(socket)
     }
 
-    /// Reads the head of a stream that was requested.
     pub(super) fn answered(mut socket: Socket) -> Self {
         let mut head = socket.response_head();
         if head.status != 200 {
@@ -73,7 +69,6 @@ impl Columns {
         Self::taken(socket, head)
     }
 
-    /// Wraps a stream whose head was read.
     pub(super) fn taken(socket: Socket, head: Response) -> Self {
         assert_eq!(head.header("content-type"), Some(MEDIA_TYPE), "{head:?}");
         let cursor = head.header("thalweg-position").expect("where it begins").to_owned();
@@ -85,7 +80,6 @@ impl Columns {
         self.head.header("thalweg-resume")
     }
 
-    /// Returns the next item.
     pub(super) fn next(&mut self) -> StreamItem {
         let mut frame = Vec::new();
         let mut dictionaries = 0;
@@ -135,7 +129,6 @@ impl Columns {
         }
     }
 
-    /// Returns the next `count` rows.
     pub(super) fn take(&mut self, count: usize) -> Vec<Row> {
         let mut rows = Vec::new();
         while rows.len() < count {
@@ -161,7 +154,6 @@ impl Columns {
         }
     }
 
-    /// Whether no byte arrives for `time`.
     pub(super) fn is_silent(&mut self, time: Duration) -> bool {
         self.socket.is_silent(time)
     }
@@ -235,7 +227,6 @@ impl Columns {
     }
 }
 
-/// Returns the rows of a stream, without nulls.
 pub(super) fn as_objects(stream: &Stream) -> Vec<Row> {
     let names: Vec<&str> =
         stream.schema.fields().iter().skip(1).map(|field| field.name().as_str()).collect();

@@ -57,8 +57,6 @@ fn parallel_fetches_are_limited_per_host_and_in_total() {
     assert_eq!(server.metric("thalweg_upstream_fetches_total"), 4.0);
 }
 
-/// Slow keys of one client, which take as long as a fetch may, delay neither documents nor keys of other
-/// clients.
 #[test]
 fn many_slow_keys_of_a_client_do_not_delay_others() {
     let upstream = Upstream::start(|asked| match asked.path.starts_with("/f/slow/") {
@@ -128,7 +126,6 @@ fn a_topic_without_subscribers_is_fetched_for_a_while() {
     assert_eq!(server.metric("thalweg_upstream_topics"), 1.0);
 }
 
-/// Each upstream has its own metrics.
 #[test]
 fn metrics_of_upstreams_are_separate() {
     let document = format!("\"{}\"", "x".repeat(998));

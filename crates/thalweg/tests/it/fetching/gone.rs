@@ -37,8 +37,7 @@ fn a_removed_document_ends_its_topic_after_the_last_version() {
     });
     for shards in ["1", "2"] {
         let server = serve(&upstream, SOON, &["--shards", shards]);
-        // A polling client may be disconnected when the topic ends. Its next poll is for a new topic of the
-        // same name.
+        // A polling client may be disconnected when the topic ends. Its next poll is for a new topic of the same name.
         for transport in
             Transport::ALL.into_iter().filter(|transport| *transport != Transport::LongPolling)
         {

@@ -88,7 +88,6 @@ fn every_wrong_response_is_followed_by_a_retry() {
     assert_eq!(metric("fetches"), 2.0 * WRONG.len() as f64);
 }
 
-/// A document is an event, with the same maximum size.
 #[test]
 fn a_document_over_the_limit_of_events_is_not_taken() {
     let upstream = Upstream::start(|_| Reply::json("", &format!("{:?}", "x".repeat(2_000))));

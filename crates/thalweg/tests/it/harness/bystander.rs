@@ -20,7 +20,6 @@ use super::{Raw, Server, receive};
 /// The source of the bystander's topic, 100 events per second.
 pub(crate) const TICKING: [&str; 2] = ["--source", "tick=dummy,interval=10ms"];
 
-/// The time between two events.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// The number of events that show the latency without an attack.
@@ -32,7 +31,6 @@ const WORSE_AT_MOST: u32 = 10;
 /// A smaller latency than this always passes.
 const LATENESS_FLOOR: Duration = Duration::from_millis(20);
 
-/// An event that the bystander has received.
 struct Arrival {
     at: Instant,
     offset: u64,
@@ -40,7 +38,6 @@ struct Arrival {
     waited: Duration,
 }
 
-/// Starts a server with a ticking topic.
 pub(crate) fn ticking(arguments: &[&str]) -> Server {
     Server::start(&[&TICKING, arguments].concat())
 }

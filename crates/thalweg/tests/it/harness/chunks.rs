@@ -1,11 +1,9 @@
 //! A chunked body (RFC 9112 §7.1), read incrementally.
 
-/// The state of reading a body.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     /// An incomplete chunk, or data after the body.
     pub(super) unread: Vec<u8>,
-    /// The last chunk has been read.
     pub(super) has_ended: bool,
 }
 

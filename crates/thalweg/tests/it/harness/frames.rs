@@ -19,7 +19,6 @@ pub(crate) mod kind {
     pub(crate) const CONTINUATION: u8 = 9;
 }
 
-/// Frame flags.
 pub(crate) mod flag {
     pub(crate) const NONE: u8 = 0;
     pub(crate) const ACK: u8 = 1;
@@ -44,7 +43,6 @@ impl H2Frame {
     }
 }
 
-/// Encodes a frame, valid or not.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: impl AsRef<[u8]>) -> Vec<u8> {
     let payload = payload.as_ref();
     let length = (payload.len() as u32).to_be_bytes();
@@ -108,13 +106,11 @@ impl H2 {
         self.raw.send(frame(kind, flags, stream, data))
     }
 
-    /// Sends a request without a body.
     pub(crate) fn get(&mut self, stream: u32, path: &str, headers: &[(&str, &str)]) -> bool {
         let block = [Self::head("GET", path), hpack(headers)].concat();
         self.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, block)
     }
 
-    /// Encodes the head of a request.
     pub(crate) fn head(method: &str, path: &str) -> Vec<u8> {
         hpack(&[
             (":method", method),
@@ -124,7 +120,6 @@ impl H2 {
         ])
     }
 
-    /// Returns the next frame, `None` at the end.
     pub(crate) fn next(&mut self) -> Option<H2Frame> {
         let head = self.raw.exact(9, "the head of a frame")?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
@@ -150,12 +145,10 @@ impl H2 {
         }
     }
 
-    /// Returns the next frame of this kind.
     pub(crate) fn until_kind(&mut self, kind: u8) -> Option<H2Frame> {
         self.until(|frame| frame.kind == kind)
     }
 
-    /// Returns the body of the response on a stream.
     pub(crate) fn body(&mut self, stream: u32) -> String {
         let mut body = Vec::new();
         loop {

@@ -13,7 +13,6 @@ pub(crate) struct Response {
     pub(crate) body: Vec<u8>,
 }
 
-/// The response to a publish request.
 #[derive(Debug, Deserialize, PartialEq)]
 pub(crate) struct Published {
     pub(crate) topic: String,
@@ -22,7 +21,6 @@ pub(crate) struct Published {
     pub(crate) count: u64,
 }
 
-/// Encodes a request with a body of known length.
 pub(crate) fn request(
     method: &str,
     target: &str,
@@ -47,25 +45,21 @@ pub(crate) fn chunk(data: &str) -> String {
     format!("{:x}\r\n{data}\r\n", data.len())
 }
 
-/// Returns the offset in a position.
 pub(crate) fn offset(position: &str) -> u64 {
     let (_, offset) = position.split_once('.').expect("a position is EPOCH.OFFSET");
     offset.parse().expect("an offset is a number")
 }
 
-/// Returns the position with another offset.
 pub(crate) fn at(position: &str, offset: u64) -> String {
     let (epoch, _) = position.split_once('.').expect("a position is EPOCH.OFFSET");
     format!("{epoch}.{offset}")
 }
 
 impl Socket {
-    /// Reads the head of the next response.
     pub(crate) fn response_head(&mut self) -> Response {
         self.response_head_if_open().expect("a response, not the end")
     }
 
-    /// Reads the head of the next response, unless the connection ends.
     pub(crate) fn response_head_if_open(&mut self) -> Option<Response> {
         let head = self.until(b"\r\n\r\n", "a response head")?;
         let head = String::from_utf8(head).expect("a head is text");
@@ -83,7 +77,6 @@ impl Socket {
         Some(head)
     }
 
-    /// Reads the next response with its body.
     pub(crate) fn response(&mut self) -> Response {
         self.response_if_open().expect("a response, not the end")
     }
@@ -125,7 +118,6 @@ impl Response {
         })
     }
 
-    /// Returns the content of a successful publish response.
     pub(crate) fn published(&self) -> Published {
         assert_eq!(self.status, 200, "{}", self.text());
         serde_json::from_slice(&self.body).expect("a publish answer")

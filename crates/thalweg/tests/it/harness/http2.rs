@@ -36,7 +36,6 @@ struct Job {
 
 #[derive(Debug)]
 enum Order {
-    /// Reads one piece.
     Read,
     Write(Vec<u8>),
     Finish,
@@ -62,7 +61,6 @@ impl Http2 {
         Self { requests }
     }
 
-    /// Opens a stream with a request.
     pub(crate) fn start(
         &self,
         method: &str,
@@ -126,7 +124,6 @@ impl Http2 {
     }
 }
 
-/// Opens requested streams, until no test can request one.
 async fn serve(address: SocketAddr, mut jobs: UnboundedReceiver<Job>) {
     let stream = tokio::net::TcpStream::connect(address).await.expect("connect");
     let mut builder = h2::client::Builder::new();
@@ -160,7 +157,6 @@ async fn open(
     Ok((response, sending))
 }
 
-/// Executes the test's commands on one stream.
 async fn carry(
     response: ResponseFuture,
     mut sending: SendStream<Bytes>,

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::Transport;
 
-/// A received message.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Received {
     Envelope(Envelope),
@@ -33,7 +32,6 @@ pub(crate) struct Envelope {
     pub(crate) patch: Option<Value>,
     /// `id:` of Server-Sent Events.
     pub(crate) id: Option<String>,
-    /// The JSON.
     pub(crate) text: String,
 }
 

@@ -22,7 +22,6 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts the binary under test.
     pub(crate) fn thalweg(arguments: &[&str]) -> Self {
         Self::start(Command::new(env!("CARGO_BIN_EXE_thalweg")).args(arguments))
     }
@@ -42,18 +41,15 @@ impl Program {
         Self { child, stdin, lines, said, ended }
     }
 
-    /// Writes lines to its stdin.
     pub(crate) fn give(&mut self, lines: &str) {
         let stdin = self.stdin.as_mut().expect("an open stdin");
         stdin.write_all(lines.as_bytes()).expect("a program that reads");
     }
 
-    /// Returns the next line of its output, or `None` at the end.
     pub(crate) fn line(&mut self) -> Option<String> {
         receive(&self.lines, "a line of the program")
     }
 
-    /// Returns the next lines of its output.
     pub(crate) fn lines(&mut self, count: usize) -> Vec<String> {
         let line = |_| self.line();
         let lines: Vec<String> = (0..count).map_while(line).collect();
@@ -72,12 +68,10 @@ impl Program {
         self.said.lock().expect("what it said").clone()
     }
 
-    /// Whether it has exited.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("its status").is_some()
     }
 
-    /// Stops reading its output.
     pub(crate) fn stop_listening(&mut self) {
         self.lines = channel().1;
     }
@@ -86,7 +80,6 @@ impl Program {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("signal the program");
     }
 
-    /// Kills it with SIGKILL.
     pub(crate) fn kill(&self) {
         kill_process(Pid::from_child(&self.child), Signal::KILL).expect("kill the program");
     }

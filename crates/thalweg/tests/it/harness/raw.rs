@@ -13,7 +13,6 @@ use super::{request, wait_for};
 
 /// Bytes in both directions, over a `TcpStream` or TLS.
 pub(crate) trait Duplex: Read + Write + Send {
-    /// Returns the underlying socket.
     fn tcp(&self) -> &TcpStream;
 }
 
@@ -25,11 +24,9 @@ impl Duplex for TcpStream {
 
 pub(crate) struct Raw {
     stream: Box<dyn Duplex>,
-    /// Received bytes that are not used yet.
     input: Vec<u8>,
 }
 
-/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -84,12 +81,10 @@ impl Raw {
         sent
     }
 
-    /// Ends the sending direction.
     pub(crate) fn finish(&self) {
         let _ = self.stream.tcp().shutdown(Shutdown::Write);
     }
 
-    /// Reads everything up to and including `mark`. Returns `None` if the connection ends before.
     pub(crate) fn until(&mut self, mark: &[u8], what: &str) -> Option<Vec<u8>> {
         let mut patience = Patience::new();
         loop {
@@ -102,8 +97,7 @@ impl Raw {
         }
     }
 
-    /// Returns the next message of HTTP streaming, which is one chunk. Lines that do not begin as a message
-    /// belong to the chunks.
+    /// Returns the next message of HTTP streaming, which is one chunk. Lines that do not begin as a message belong to the chunks.
     pub(crate) fn message(&mut self, what: &str) -> Value {
         loop {
             let line = self.until(b"\n", what).expect("a message");
@@ -113,7 +107,6 @@ impl Raw {
         }
     }
 
-    /// Reads exactly `count` bytes. Returns `None` if the connection ends before.
     pub(crate) fn exact(&mut self, count: usize, what: &str) -> Option<Vec<u8>> {
         let mut patience = Patience::new();
         while self.input.len() < count {
@@ -134,19 +127,16 @@ impl Raw {
         self.stream.tcp().set_nonblocking(false).expect("to wait again");
     }
 
-    /// Reads up to the end of the connection.
     pub(crate) fn rest(&mut self, what: &str) -> Vec<u8> {
         let mut patience = Patience::new();
         while self.fill(&mut patience, what) {}
         std::mem::take(&mut self.input)
     }
 
-    /// Does the same, as text.
     pub(crate) fn rest_text(&mut self, what: &str) -> String {
         String::from_utf8_lossy(&self.rest(what)).into_owned()
     }
 
-    /// Sends an HTTP/1.1 request.
     pub(crate) fn ask(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) {
         self.send(request(method, target, headers, body.as_bytes()));
     }
@@ -168,7 +158,6 @@ impl Raw {
         Some(Answer { status, head, body })
     }
 
-    /// Reads once. Returns whether more may come. A reset counts as an end.
     fn fill(&mut self, patience: &mut Patience, what: &str) -> bool {
         let mut piece = [0; 64 << 10];
         let slice = Some(patience.slice());
@@ -193,7 +182,6 @@ impl Raw {
 }
 
 impl Answer {
-    /// Asserts a refusal with this status and code. Returns its message.
     pub(crate) fn refused(&self, status: u16, code: &str) -> String {
         let text = String::from_utf8_lossy(&self.body);
         let json: Value = serde_json::from_str(&text).unwrap_or_default();

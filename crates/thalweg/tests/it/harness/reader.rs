@@ -22,7 +22,6 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
-    /// Returns the reader for the body after this head.
     pub(crate) fn new(transport: Transport, head: &Response, socket: &mut Socket) -> Self {
         match transport {
             Transport::WebSocket => Self::WebSocket,
@@ -39,7 +38,6 @@ impl Reader {
         }
     }
 
-    /// Whether all lines of a response are read.
     pub(crate) fn is_used_up(&self) -> bool {
         matches!(self, Self::Answer(lines) if lines.is_empty())
     }

@@ -15,7 +15,6 @@ use super::{
     wait_for, wait_for_value,
 };
 
-/// The beginning of the server's first line.
 const LISTENING: &str = "listening on ";
 
 /// Trusts the test as a proxy, and shows its metrics to the harness.
@@ -51,9 +50,7 @@ pub(crate) struct Server {
     /// Locked, so that the threads of a test may share the server.
     exit: Mutex<Receiver<ExitStatus>>,
     has_exited: bool,
-    /// The token for its metrics.
     inspect_token: Option<String>,
-    /// Its output, shown if the test fails.
     pub(super) log: Arc<Mutex<String>>,
 }
 
@@ -92,7 +89,6 @@ impl Server {
         Self { address, pid, exit, has_exited: false, inspect_token, log }
     }
 
-    /// Returns the address of `--admin-listen`.
     pub(crate) fn admin_address(&self) -> SocketAddr {
         wait_for("the admin address", || {
             let log = self.log.lock().expect("the log");
@@ -105,7 +101,6 @@ impl Server {
         Socket::connect(self.address)
     }
 
-    /// Sends a request on a new connection.
     pub(crate) fn ask(
         &self,
         method: &str,
@@ -151,28 +146,23 @@ impl Server {
         Subscriber::open(line, transport, &format!("/v1/topics{target}"), headers)
     }
 
-    /// Opens an HTTP/2 connection.
     pub(crate) fn http2(&self) -> Http2 {
         Http2::connect(self.address)
     }
 
-    /// Returns the headers that the metrics require.
     pub(super) fn inspection(&self) -> Vec<(&str, &str)> {
         self.inspect_token.iter().map(|token| ("Authorization", &**token)).collect()
     }
 
-    /// Returns its output so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().expect("the log").clone()
     }
 
-    /// Returns the sum of a metric's samples.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let text = self.ask("GET", "/metrics", &self.inspection(), "").text();
         metric(&text, name).unwrap_or_else(|| panic!("no {name} in\n{text}"))
     }
 
-    /// Waits until a metric meets the condition, where nothing else shows it.
     pub(crate) fn await_metric(&self, name: &str, mut is_met: impl FnMut(f64) -> bool) {
         wait_for_value(name, || self.metric(name), |value| is_met(*value));
     }
@@ -187,13 +177,11 @@ impl Server {
         kill_process(self.pid, Signal::TERM).expect("signal the server");
     }
 
-    /// Kills it, like a crash.
     pub(crate) fn kill(mut self) {
         kill_process(self.pid, Signal::KILL).expect("signal the server");
         self.exit();
     }
 
-    /// Waits for its exit. Returns the status.
     pub(crate) fn exit(&mut self) -> ExitStatus {
         let exit = self.exit.get_mut().expect("how it ended");
         let status = receive(exit, "the server to end").expect("how it ended");
@@ -215,7 +203,6 @@ pub(crate) fn outside(server: &Server) -> Option<SocketAddr> {
     own.map(|own| SocketAddr::new(own, server.address.port()))
 }
 
-/// Returns the sum of a metric's samples.
 pub(crate) fn metric(text: &str, name: &str) -> Option<f64> {
     let samples: Vec<f64> = text
         .lines()

@@ -12,34 +12,28 @@ impl Server {
         self.count_over(Raw::connect(self.address), name)
     }
 
-    /// Does the same on this connection.
     pub(crate) fn count_over(&self, mut raw: Raw, name: &str) -> u64 {
         raw.ask("GET", "/metrics", &self.inspection(), "");
         let text = String::from_utf8_lossy(&raw.answer().body).into_owned();
         metric(&text, name).unwrap_or_else(|| panic!("no {name} in {text}")) as u64
     }
 
-    /// Waits until this many requests were refused with `code`.
     pub(crate) fn has_refused(&self, code: &str, times: u64) {
         self.has_counted(&format!("thalweg_refused_total{{code=\"{code}\"}}"), times);
     }
 
-    /// Waits until this many connections were closed with `code`.
     pub(crate) fn has_closed(&self, code: u16, times: u64) {
         self.has_counted(&format!("thalweg_closed_total{{code=\"{code}\"}}"), times);
     }
 
-    /// Waits until a metric is `expected`.
     pub(crate) fn has_counted(&self, name: &str, expected: u64) {
         wait_for_value(name, || self.count(name), |last| *last == expected);
     }
 
-    /// Returns its process id.
     pub(crate) fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Runs a closure while all its threads are stopped.
     pub(crate) fn while_stopped(&self, act: impl FnOnce()) {
         kill_process(self.pid, Signal::STOP).expect("stop the server");
         wait_for("the server to stop", || {
@@ -51,7 +45,6 @@ impl Server {
         kill_process(self.pid, Signal::CONT).expect("let it go on");
     }
 
-    /// Returns its resident memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_pid()));
         let status = status.expect("a running server");
@@ -60,12 +53,10 @@ impl Server {
         kib.expect("VmRSS") << 10
     }
 
-    /// Returns its log.
     pub(crate) fn said(&self) -> String {
         self.log.lock().expect("the log").clone()
     }
 
-    /// Waits until its log has `words`.
     pub(crate) fn has_said(&self, words: &str) {
         wait_for(&format!("the server to say {words:?}"), || {
             self.log.lock().expect("the log").contains(words).then_some(())

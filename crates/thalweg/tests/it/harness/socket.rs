@@ -15,7 +15,6 @@ pub(crate) trait Channel: Debug + Send {
     /// Reads once. 0 is the end.
     fn read(&mut self, piece: &mut [u8], wait: Duration) -> io::Result<usize>;
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Ends the sending direction.
     fn finish(&mut self);
 }
 
@@ -70,18 +69,15 @@ impl Socket {
         let _ = self.channel.write(bytes.as_ref());
     }
 
-    /// Ends the sending direction.
     pub(crate) fn finish(&mut self) {
         self.channel.finish();
     }
 
-    /// Returns the number of bytes used so far.
     pub(crate) fn used(&self) -> usize {
         let unread = self.chunks.as_ref().map_or(0, |chunks| chunks.unread.len());
         self.read - unread - self.input.len()
     }
 
-    /// A chunked body begins.
     pub(super) fn begin_chunks(&mut self) {
         let mut chunks = Chunks::default();
         let read = std::mem::take(&mut self.input);
@@ -99,13 +95,11 @@ impl Socket {
         std::mem::replace(&mut self.input, chunks.unread)
     }
 
-    /// Whether the last chunk of a body has been read.
     pub(crate) fn has_ended_well(&self) -> bool {
         self.chunks.as_ref().is_some_and(|chunks| chunks.has_ended)
     }
 
-    /// Reads everything up to and including `mark`. Returns `None` if the connection ends before. `what` is
-    /// for failures.
+    /// Reads everything up to and including `mark`. Returns `None` if the connection ends before. `what` is for failures.
     pub(crate) fn until(&mut self, mark: &[u8], what: &str) -> Option<Vec<u8>> {
         let mut patience = Patience::new();
         let mut searched = 0;
@@ -131,14 +125,12 @@ impl Socket {
         Some(self.input.drain(..count).collect())
     }
 
-    /// Reads up to the end of the connection.
     pub(crate) fn rest(&mut self, what: &str) -> Vec<u8> {
         let mut patience = Patience::new();
         while self.fill(&mut patience, what) {}
         std::mem::take(&mut self.input)
     }
 
-    /// Whether no byte arrives for `time`.
     pub(crate) fn is_silent(&mut self, time: Duration) -> bool {
         let mut piece = [0; 4096];
         if !self.input.is_empty() {

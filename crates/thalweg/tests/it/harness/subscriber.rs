@@ -12,7 +12,6 @@ use super::{Http2, Line, Patience, Response, Socket, Transport, offset};
 /// The wait of polls after the first one.
 const WAIT: &str = "wait=10s";
 
-/// The close code of a forever frame that has become too large.
 const RELOAD: u16 = 4003;
 
 #[derive(Debug)]
@@ -31,16 +30,12 @@ pub(crate) struct Subscriber {
     cursors: Vec<(String, Option<String>)>,
     /// Topics that must be confirmed at their cursors before any other message.
     due: Vec<String>,
-    /// A poll has been sent, and not been answered.
     is_polling: bool,
-    /// No further request follows.
     is_over: bool,
-    /// The name for failures.
     name: String,
 }
 
 impl Http2 {
-    /// Subscribes to `target`, the part of the path after `/v1/topics`.
     pub(crate) fn subscribe(&self, transport: Transport, target: &str) -> Subscriber {
         let line = Line::Http2(self.clone());
         Subscriber::open(line, transport, &format!("/v1/topics{target}"), &[])
@@ -113,7 +108,6 @@ impl Subscriber {
         }
     }
 
-    /// Returns the next message.
     pub(crate) fn next(&mut self) -> Received {
         let mut patience = Patience::new();
         loop {
@@ -159,7 +153,6 @@ impl Subscriber {
         }
     }
 
-    /// Returns the next gap.
     pub(crate) fn gap(&mut self) -> Gap {
         match self.next() {
             Received::Gap(gap) => gap,
@@ -175,8 +168,7 @@ impl Subscriber {
         first.position
     }
 
-    /// Reads the next `count` events of one topic. Returns their numbers and the position after them. Offsets
-    /// must be gapless.
+    /// Reads the next `count` events of one topic. Returns their numbers and the position after them. Offsets must be gapless.
     pub(crate) fn numbers(&mut self, count: usize) -> (Vec<u64>, String) {
         let mut numbers = Vec::new();
         let mut before: Option<u64> = None;
@@ -194,17 +186,14 @@ impl Subscriber {
         }
     }
 
-    /// Sends a frame over the WebSocket.
     pub(crate) fn send(&mut self, frame: &Frame<'_>) {
         self.socket.send_if_open(frame.bytes());
     }
 
-    /// Sends a command over the WebSocket.
     pub(crate) fn say(&mut self, command: &str) {
         self.send(&Frame::new(opcode::TEXT, command));
     }
 
-    /// Sends a command over the WebSocket. Returns its reply.
     pub(crate) fn command(&mut self, command: &str) -> Value {
         self.say(command);
         loop {
@@ -216,8 +205,7 @@ impl Subscriber {
         }
     }
 
-    /// Records the position of a message. Returns whether the message is for the test: a confirmation of a
-    /// poll or a reload is not.
+    /// Records the position of a message. Returns whether it is for the test: a confirmation of a poll or a reload is not.
     fn note(&mut self, received: &Received) -> bool {
         let (topic, position) = match received {
             Received::Envelope(envelope) => (&envelope.topic, &envelope.position),
@@ -298,7 +286,6 @@ impl Subscriber {
         Some(Received::Refused(self.head.status, code))
     }
 
-    /// Returns the target that resumes at the cursors.
     fn resumed_target(&mut self, query: &str) -> String {
         let mut pairs = self.query.clone();
         pairs.push(query.to_owned());

@@ -8,7 +8,6 @@ use std::process::Stdio;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// A terminal for stdout or stderr of a program.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     ours: File,

@@ -14,7 +14,6 @@ use thalweg_testing::is_timeout;
 
 use super::{Duplex, Patience, Raw, connect};
 
-/// TLS on a socket.
 pub(crate) struct TlsClient(StreamOwned<ClientConnection, TcpStream>);
 
 impl TlsClient {
@@ -37,17 +36,14 @@ impl TlsClient {
         Self(stream)
     }
 
-    /// Connects over TLS for HTTP/1.1.
     pub(crate) fn raw(address: SocketAddr) -> Raw {
         Raw::over(Self::connect(address, &["http/1.1"]))
     }
 
-    /// Returns the negotiated protocol.
     pub(crate) fn protocol(&self) -> Option<String> {
         self.0.conn.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned())
     }
 
-    /// Returns the server's certificate.
     pub(crate) fn certificate(&self) -> Vec<u8> {
         let chain = self.0.conn.peer_certificates().expect("a certificate");
         chain[0].as_ref().to_vec()

@@ -25,7 +25,6 @@ impl Transport {
     pub(crate) const ONE_WAY: [Self; 4] =
         [Self::Sse, Self::HttpStreaming, Self::ForeverFrame, Self::LongPolling];
 
-    /// Returns the headers that request the transport.
     pub(crate) fn headers(self) -> Vec<(&'static str, &'static str)> {
         match self {
             Self::WebSocket => vec![
@@ -41,7 +40,6 @@ impl Transport {
         }
     }
 
-    /// Returns the parameter that requests the transport.
     pub(crate) fn query(self) -> Option<&'static str> {
         match self {
             Self::ForeverFrame => Some("transport=forever-frame"),

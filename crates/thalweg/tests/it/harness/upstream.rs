@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use super::wait_for_value;
 
-/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) path: String,
@@ -20,7 +19,6 @@ pub(crate) struct Asked {
     pub(crate) before: usize,
 }
 
-/// A response.
 #[derive(Debug)]
 pub(crate) enum Reply {
     /// Sends these bytes, then reads the next request.
@@ -60,23 +58,19 @@ impl Upstream {
         format!("{pattern}=http://{}/{{topic}}{settings}", self.address)
     }
 
-    /// Returns the URL of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Returns the requests for this path.
     pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
         let all = self.log.lock().expect("the log");
         all.iter().filter(|asked| asked.path == path).cloned().collect()
     }
 
-    /// Returns the number of all requests.
     pub(crate) fn count(&self) -> usize {
         self.log.lock().expect("the log").len()
     }
 
-    /// Waits until this path was requested this many times.
     pub(crate) fn await_asked(&self, path: &str, times: usize) -> Vec<Asked> {
         let what = format!("{times} requests for {path}");
         wait_for_value(&what, || self.asked(path), |asked| asked.len() >= times)
@@ -98,7 +92,6 @@ impl Reply {
         Self::Bytes(response(status, &length, body))
     }
 
-    /// A document.
     pub(crate) fn json(headers: &str, body: &dyn Display) -> Self {
         Self::with(200, headers, body.to_string())
     }

@@ -31,7 +31,6 @@ impl<'a> Frame<'a> {
         Self { opcode, is_final: true, reserved_bits: 0, is_masked: true, payload }
     }
 
-    /// The message continues in another frame.
     pub(crate) fn not_final(self) -> Self {
         Self { is_final: false, ..self }
     }
@@ -71,8 +70,7 @@ impl<'a> Frame<'a> {
 }
 
 impl Socket {
-    /// Returns the server's next frame: opcode and payload. Server frames are whole, unmasked and without
-    /// extensions.
+    /// Returns the server's next frame: opcode and payload. Server frames are whole, unmasked and without extensions.
     pub(crate) fn websocket_frame(&mut self, what: &str) -> Option<(u8, Vec<u8>)> {
         let head = self.exact(2, what)?;
         assert_eq!(head[0] & 0xf0, FIN, "the server's frames are final, reserved bits clear");

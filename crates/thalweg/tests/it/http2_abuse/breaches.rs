@@ -1,7 +1,6 @@
 use super::{MISUSES, connect, error, setting};
 use crate::harness::{H2, Raw, flag, frame, hpack, kind, ticking, unharmed};
 
-/// The server closes the connection for these violations of RFC 9113, with this error.
 #[test]
 fn breaches_end_the_connection_and_are_counted() {
     use error::*;

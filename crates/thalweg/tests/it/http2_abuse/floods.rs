@@ -123,8 +123,7 @@ fn a_header_list_over_the_limit_is_431() {
     });
 }
 
-/// Each frame requires a reply. If the client does not read replies, the server stops reading, or closes the
-/// connection.
+/// Each frame requires a reply. If the client does not read replies, the server stops reading, or closes the connection.
 #[test]
 fn settings_and_pings_without_end_do_not_fill_memory() {
     let server = ticking(&[]);

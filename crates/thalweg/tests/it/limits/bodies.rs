@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use crate::harness::{OPEN, PUBLISHER, Raw, Server, TRUSTED, chunk, ticking, unharmed};
 
-/// Sends the head of a request with a body.
 fn begin(server: &Server, headers: &str) -> Raw {
     let mut raw = Raw::connect(server.address);
     raw.send(format!("POST /v1/topics/t HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"));
@@ -163,8 +162,7 @@ fn publishers_between_lines_hold_no_place() {
         subscriber.numbers(8);
         server.has_counted("thalweg_requests", 0);
         assert_eq!(server.post("t", "application/json", "9").status, 200);
-        // Incomplete lines have taken all places: a new line is refused, and a publisher of earlier lines
-        // waits for a place.
+        // Incomplete lines have taken all places: a new line is refused, and a publisher of earlier lines waits for a place.
         let mut begun: Vec<Raw> = (0..8).map(|_| begin(&server, LINES)).collect();
         for raw in &mut begun {
             raw.send(chunk("1"));

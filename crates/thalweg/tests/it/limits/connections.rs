@@ -15,7 +15,6 @@ const ANYWHERE: [&str; 6] = [
     "127.0.0.1:0",
 ];
 
-/// The limit of connections.
 const PLACES: usize = 20;
 
 /// Connects without a request. Returns the response.

@@ -1,5 +1,4 @@
-//! Compressed messages of clients: their size after decompression, and the time for which others wait
-//! meanwhile.
+//! Compressed messages of clients: their size after decompression, and the time for which others wait meanwhile.
 
 use std::io::Write as _;
 
@@ -32,7 +31,6 @@ fn echo(bytes: usize) -> String {
     format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(bytes - around))
 }
 
-/// Opens a WebSocket with compression that nobody reads.
 fn deflating(server: &Server) -> Raw {
     let mut raw = Raw::connect(server.address);
     let headers = [&Transport::WebSocket.headers()[..], &[DEFLATES]].concat();
@@ -42,7 +40,6 @@ fn deflating(server: &Server) -> Raw {
     raw
 }
 
-/// Opens one that is read.
 fn deflating_subscriber(server: &Server, headers: &[(&str, &str)]) -> Subscriber {
     server.subscribe_with(Transport::WebSocket, "", &[&[DEFLATES], headers].concat())
 }

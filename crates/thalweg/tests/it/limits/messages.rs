@@ -10,7 +10,6 @@ fn connect(server: &Server) -> Subscriber {
     subscriber
 }
 
-/// Returns the code of the next close, after any replies.
 fn closed(subscriber: &mut Subscriber) -> u16 {
     loop {
         match subscriber.next() {
@@ -61,7 +60,6 @@ fn a_message_not_finished_in_time_is_1008() {
     server.has_counted("thalweg_unfinished_bytes", 0);
 }
 
-/// A client that finishes each message in time may send without a pause.
 #[test]
 fn messages_that_overlap_reads_are_not_slow() {
     let server = ticking(&["--body-timeout", "300ms"]);
@@ -81,8 +79,7 @@ fn messages_that_overlap_reads_are_not_slow() {
     server.has_closed(1008, 0);
 }
 
-/// The room for a command around an event (`thalweg-wire/src/limits.rs`) is larger than the largest event of
-/// this test.
+/// The room for a command around an event (`thalweg-wire/src/limits.rs`) is larger than the largest event of this test.
 #[test]
 fn a_message_over_the_limit_is_1009() {
     const EVENT_BYTES: usize = 64 << 10;

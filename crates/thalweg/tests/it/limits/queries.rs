@@ -11,7 +11,6 @@ use crate::harness::{Received, Server, Subscriber, Transport, metric, request, w
 
 const COLUMNS: &str = "cars,columns=speed:double car:string time:time";
 
-/// Returns the URL of a query from the earliest event on.
 fn asked(query: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
@@ -29,7 +28,6 @@ fn publish(server: &Server, rows: &[String]) {
     server.post("cars", "application/x-ndjson", rows.join("\n")).published();
 }
 
-/// Returns the code with which the topic of a query ends.
 fn ending(subscriber: &mut Subscriber) -> String {
     loop {
         match subscriber.next() {
@@ -125,8 +123,7 @@ fn a_query_of_the_configuration_loses_the_event_that_costs_too_much_and_goes_on(
     assert_eq!(server.count("thalweg_queries_failed"), 0);
 }
 
-/// A window with thousands of groups takes many loop iterations to close, and other requests are answered in
-/// between.
+/// A window with thousands of groups takes many loop iterations to close, and other requests are answered in between.
 #[test]
 fn others_are_served_while_a_window_is_closed() {
     const GROUPS: usize = 4_000;

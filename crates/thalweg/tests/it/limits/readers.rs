@@ -106,7 +106,6 @@ fn answers_that_are_not_read_are_given_up_after_the_stall() {
     });
 }
 
-/// Many long polls are sent on one connection, and no response is read.
 #[test]
 fn long_polls_whose_answers_are_not_read_are_given_up_after_the_stall() {
     let server = with_history(&["--write-timeout", "500ms"]);
@@ -224,8 +223,7 @@ fn an_unsubscribe_and_subscribe_inside_of_a_frame_stalls() {
     server.has_counted("thalweg_pinned_bytes", 0);
 }
 
-/// A slow but steady reader receives its whole response: the timeout closes only clients that read less than
-/// their share.
+/// A slow but steady reader receives its whole response: the timeout closes only clients that read less than their share.
 #[test]
 fn an_answer_read_slowly_is_whole() {
     let server = with_history(&["--write-timeout", "2s"]);

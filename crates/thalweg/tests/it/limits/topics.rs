@@ -1,5 +1,4 @@
-//! Topics with subscribers only: they do not limit publishers, each address has a share of them, and one
-//! costs little.
+//! Topics with subscribers only: they do not limit publishers, each address has a share of them, and one costs little.
 
 use std::fs;
 
@@ -12,13 +11,11 @@ use crate::harness::{
 
 const SSE: [(&str, &str); 1] = [("Accept", "text/event-stream")];
 
-/// Returns `topic=` for each number in the range.
 fn query(name: &str, numbers: std::ops::Range<usize>) -> String {
     let topics: Vec<String> = numbers.map(|number| format!("topic={name}{number}")).collect();
     format!("?{}", topics.join("&"))
 }
 
-/// Returns a subscriber to these topics, after all confirmations.
 fn subscribed(server: &Server, name: &str, numbers: std::ops::Range<usize>) -> Subscriber {
     let count = numbers.len();
     let mut subscriber = server.subscribe(Transport::Sse, &query(name, numbers));
@@ -63,7 +60,6 @@ fn subscribers_do_not_prevent_publishing_to_new_topics() {
     server.has_refused("too_many_topics", 7);
 }
 
-/// A subscriber-only topic frees its place when its last subscriber leaves.
 #[test]
 fn unused_topics_make_room() {
     let server = Server::start(&["--set", "limits.subscribed-topics=3"]);
@@ -170,7 +166,6 @@ fn one_address_holds_its_share_of_topics() {
     }
 }
 
-/// Every way to subscribe, to topics of all shards.
 #[test]
 fn subscribing_makes_no_topics_if_the_server_is_told_so() {
     for shards in ["1", "2"] {

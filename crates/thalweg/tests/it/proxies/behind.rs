@@ -15,7 +15,6 @@ pub(super) const PATIENCE_S: u64 = 3;
 /// The server's address in the document.
 const SERVER: &str = "127.0.0.1:8080";
 
-/// A kind of proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxyKind {
     Nginx,
@@ -33,8 +32,7 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
-    /// Starts a proxy in front of the server at `server`. Returns `None`, and notes that, if the program is
-    /// not installed.
+    /// Starts a proxy in front of the server at `server`. Returns `None`, and notes that, if the program is not installed.
     pub(crate) fn start(kind: ProxyKind, server: SocketAddr) -> Option<Self> {
         Self::start_by(kind, |program, address| kind.command(program, address, server))
     }
@@ -94,7 +92,6 @@ impl ProxyKind {
         folders.map(|folder| folder.join(name)).find(|path| path.is_file())
     }
 
-    /// Returns its lines in the document, for these addresses.
     fn lines(self, address: SocketAddr, server: SocketAddr) -> String {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/proxies.md");
         let document = fs::read_to_string(path).expect("docs/how-to/proxies.md");

@@ -23,7 +23,6 @@ measured_ms = 100
 connections = 2
 "#;
 
-/// A separate folder with a scenario and a store.
 pub(super) struct Place {
     pub(super) folder: PathBuf,
 }
@@ -60,7 +59,6 @@ impl Place {
         self.bench(&[&["tiny.toml", "--out", &out], words].concat())
     }
 
-    /// Returns the path of a file of a run.
     pub(super) fn file(&self, run: &str, name: &str) -> PathBuf {
         self.folder.join("store").join(run).join(name)
     }
@@ -82,7 +80,6 @@ impl Place {
         self.text(run, "samples.jsonl").lines().map(slot).collect()
     }
 
-    /// Replaces the run's samples with the result of `change`.
     pub(super) fn change_samples(&self, run: &str, change: impl Fn(&mut Vec<Value>)) {
         let text = self.text(run, "samples.jsonl");
         let parsed = text.lines().map(|line| serde_json::from_str(line).expect("a sample"));
@@ -139,7 +136,6 @@ impl Said {
         }
     }
 
-    /// Asserts this exit status. Returns stdout.
     pub(super) fn ended_with(&self, code: i32) -> &str {
         let Self { stdout, stderr, .. } = self;
         assert_eq!(self.code, Some(code), "it said:\n{stdout}\n{stderr}");

@@ -7,7 +7,6 @@ use std::{fs, thread};
 
 use super::place::Place;
 
-/// Part of every secret.
 const SECRET: &str = "s3cret";
 
 /// Starts an SSE endpoint. Returns its URL and its requests.

@@ -16,7 +16,6 @@ pub(super) struct HubClient {
 }
 
 impl HubClient {
-    /// Returns a client that has not connected.
     pub(super) fn new(address: &str, transport: &str, token: Option<&str>) -> Self {
         let installed = Path::new(EXAMPLES).join("node_modules/@microsoft/signalr");
         assert!(installed.exists(), "the client is not installed: run make setup");
@@ -26,7 +25,6 @@ impl HubClient {
         Self { program: Program::start(&mut command), unread: Vec::new() }
     }
 
-    /// Returns a connected client.
     pub(super) fn start(address: &str, transport: &str, token: Option<&str>) -> Self {
         let mut client = Self::new(address, transport, token);
         client.say(&json!(["start"]));

@@ -80,7 +80,6 @@ fn a_key_set_with_a_private_key_is_refused() {
     server.await_metric("thalweg_jwks_errors_total", |errors| errors > 0.0);
 }
 
-/// The server requests the key set again when it expires, and not before.
 #[test]
 fn an_issuer_that_asks_to_be_left_alone_is() {
     let issuer = Upstream::start(|_| Reply::with(429, "Retry-After: 99999999999\r\n", ""));

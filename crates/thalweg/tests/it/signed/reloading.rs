@@ -11,7 +11,6 @@ use serde_json::json;
 use super::{EC, bearer, disconnecting::publish_without_end, key_set, token};
 use crate::harness::{Received, Reply, Server, Transport, Upstream, close};
 
-/// A settings file that is reloaded on SIGHUP.
 struct Settings(std::path::PathBuf);
 
 impl Settings {

@@ -53,7 +53,6 @@ fn a_client_that_stops_after_the_handshake_is_closed() {
     });
 }
 
-/// With many handshakes at a time each ends within the timeout of one.
 #[test]
 fn a_hundred_incomplete_handshakes_block_no_client() {
     let server = secure(&["--header-timeout", "1s"]);

@@ -22,7 +22,6 @@ impl Files {
         self.0.join(name)
     }
 
-    /// Writes another certificate with another key.
     fn renew(&self) {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
         let made = made.expect("a certificate");

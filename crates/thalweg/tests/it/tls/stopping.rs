@@ -49,7 +49,6 @@ fn a_reader_that_stops_in_a_frame_is_reset_after_the_stall() {
     });
 }
 
-/// A reader that continues after a pause receives its gap, and complete records.
 #[test]
 fn a_reader_that_goes_on_hears_of_its_gap() {
     let server = secure(&HOSE);

@@ -3,8 +3,7 @@
 use super::{COST_MAX, INITIAL_WINDOW_SIZE, await_some, fill, with_history};
 use crate::harness::{H2, OPEN, Raw, TRUSTED, kind, unharmed, wait_for};
 
-/// The history is shared: sixteen clients that do not read it cost almost nothing, and no other client waits
-/// for them.
+/// The history is shared: sixteen clients that do not read it cost almost nothing, and no other client waits for them.
 #[test]
 fn unread_history_delays_no_client() {
     let server = with_history(&[]);
@@ -75,8 +74,7 @@ fn event() -> String {
     "x".repeat(10_000)
 }
 
-/// Batches that have left the history are kept for these clients only: each client has a share, and all have
-/// a bound.
+/// Batches that have left the history are kept for these clients only: each client has a share, and all have a bound.
 #[test]
 fn history_kept_for_clients_that_do_not_read_is_bounded() {
     let server =
@@ -111,7 +109,6 @@ fn history_kept_for_clients_that_do_not_read_is_bounded() {
     });
 }
 
-/// Batches that many clients keep are stored once.
 #[test]
 fn history_that_many_keep_together_counts_once() {
     let server = with_history(&["--topic", "**,history-bytes=4MiB", "--shards", "1"]);

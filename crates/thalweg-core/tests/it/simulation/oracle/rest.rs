@@ -29,7 +29,6 @@ impl Oracle {
         assert!(!self.is_answered() || owes, "a poll that was answered goes on");
     }
 
-    /// Checks that the connection is at rest and that no bytes are due.
     pub(in crate::simulation) fn check_is_content(
         &self,
         shard: &Shard<impl Feeding>,
@@ -60,12 +59,10 @@ impl Oracle {
         assert!(self.has_ended || self.is_answered(), "closed without saying so");
     }
 
-    /// Checks that each subscription that has begun was confirmed.
     pub(in crate::simulation) fn check_has_begun(&self) {
         assert!(self.own.is_empty() && self.has_begun(), "begun, not told");
     }
 
-    /// Whether each subscription's beginning was confirmed.
     pub(in crate::simulation) fn has_begun(&self) -> bool {
         let is_told = |it: &Reading| it.next().is_some() || it.end == TopicEnd::Received;
         self.readings.iter().all(is_told)
@@ -91,7 +88,6 @@ impl Oracle {
             .then(|| self.readings.iter().filter_map(lag_of).max().unwrap_or(0))
     }
 
-    /// Checks that every subscription is at its log's head.
     pub(in crate::simulation) fn check_has_everything(&self, shard: &Shard<impl Feeding>) {
         for reading in self.readings.iter().filter(|it| it.end != TopicEnd::Received) {
             let topic = reading.subscribe.feed as usize;

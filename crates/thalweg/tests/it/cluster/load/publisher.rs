@@ -18,8 +18,7 @@ use crate::{
 /// The pause between two publishes of one publisher: the load leaves the cluster time for other work.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The pause of a racing publisher: JetStream delays the nodes that lose a race, and with them their other
-/// publishes.
+/// The pause of a racing publisher: JetStream delays the nodes that lose a race, and with them their other publishes.
 const RACE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The pause before a publish is repeated.
@@ -28,7 +27,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// After this many events the racing publisher sends another body with a used key.
 const OTHER_BODY_EVERY: u64 = 4;
 
-/// A kind of publisher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Publishes once, whatever the response.
@@ -39,7 +37,6 @@ pub(super) enum Kind {
     Racing,
 }
 
-/// The response of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
     /// Has the body.
@@ -53,7 +50,6 @@ enum Answer {
     Other(String),
 }
 
-/// Publishes until the load ends.
 pub(super) fn run(shared: &Shared, publisher: usize, mut rng: fastrand::Rng) {
     while !shared.is_over.load(Relaxed) {
         let begun = Instant::now();
@@ -136,8 +132,7 @@ impl Shared {
         }
     }
 
-    /// Publishes the same event with the same key to three nodes at once, until each confirms it. All
-    /// responses must be the same.
+    /// Publishes the same event with the same key to three nodes at once, until each confirms it. All responses must be the same.
     fn race(&self, rng: &mut fastrand::Rng, event: &str, key: &str) -> Told {
         let nodes = self.nodes.three(rng);
         let answers = thread::scope(|scope| {
@@ -156,7 +151,6 @@ impl Shared {
         told(&answers[0])
     }
 
-    /// Publishes another body with a used key, which no node may store.
     fn post_other_body(&self, rng: &mut fastrand::Rng, key: &str) {
         let is_enough = |answer: &Answer| matches!(answer, Answer::KeyReused | Answer::Stored(_));
         let answer = self.post_until(rng, "\"other\"", key, is_enough);
@@ -181,7 +175,6 @@ fn position(body: &str) -> Option<Position> {
     answer["position"].as_str()?.parse().ok()
 }
 
-/// Publishes on a new connection.
 fn post(node: SocketAddr, event: &str, key: Option<&str>) -> Answer {
     match try_post(node, event, key) {
         Ok((200, body)) => Answer::Stored(body),

@@ -12,8 +12,7 @@ const RECONNECT_ONE_OF: u32 = 128;
 /// The pause after an error from which the client does not recover.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// Receives everything from the beginning to the last event. It changes to another node after each failure,
-/// and sometimes without a reason.
+/// Receives everything from the beginning to the last event. It changes its node after each failure, and sometimes anyway.
 pub(super) fn run(shared: &Shared, subscriber: usize, mut rng: fastrand::Rng) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -24,8 +23,7 @@ pub(super) fn run(shared: &Shared, subscriber: usize, mut rng: fastrand::Rng) {
     });
 }
 
-/// Receives events on one connection, from a position on. Returns the position for the next connection, if
-/// there is more.
+/// Receives events on one connection, from a position on. Returns the position for the next connection, if there is more.
 async fn connection(
     shared: &Shared,
     subscriber: usize,

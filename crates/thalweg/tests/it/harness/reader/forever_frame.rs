@@ -6,9 +6,7 @@ use super::super::{Response, Socket};
 
 #[derive(Debug)]
 pub(crate) struct Document {
-    /// The nonce of scripts that may run.
     nonce: String,
-    /// The document has defined `receive`.
     has_begun: bool,
 }
 
@@ -37,8 +35,7 @@ impl Document {
             };
             assert!(self.has_begun, "{what}: `receive` is not defined yet: {piece}");
             assert_eq!(markup.trim(), "", "{what}: nothing between scripts but the head");
-            // Inside of a script `<` could end it or begin a comment; the other two end a line of JavaScript
-            // older than ES2019.
+            // Inside of a script `<` could end it or begin a comment; the other two end a line of JavaScript older than ES2019.
             let is_escaped = !text.contains(['<', '\u{2028}', '\u{2029}']);
             assert!(is_escaped, "{what}: {text}");
             return Received::parse(string(text).as_bytes(), None, what);
@@ -46,8 +43,7 @@ impl Document {
     }
 }
 
-/// Decodes a JavaScript string in single quotes. The escapes are those of JSON and `\'`, and every `'` has
-/// one.
+/// Decodes a JavaScript string in single quotes. The escapes are those of JSON and `\'`, and every `'` has one.
 pub(crate) fn string(quoted: &str) -> String {
     let json = quoted.replace(r"\'", "'").replace('"', r#"\""#);
     serde_json::from_str(&format!("\"{json}\"")).expect("a string")
