@@ -56,7 +56,6 @@ fn event(text: &[u8]) -> Option<Vec<u8>> {
     push_json(text, EVENT_BYTES, &mut event).ok().map(|_| event)
 }
 
-/// How many rows a stream has.
 fn count(stream: &[u8]) -> usize {
     let reader = StreamReader::try_new(stream, None).expect("a schema");
     reader.map(|batch| batch.expect("a batch").num_rows()).sum()

@@ -1,4 +1,4 @@
-//! Whatever a client asks for, the answer is JSON and carries the client's id.
+//! The answer to any request of a client is JSON and carries the client's id.
 
 #![no_main]
 

@@ -1,5 +1,4 @@
-//! An answer is one of two, follows an offer, and is the same however the header
-//! is spaced.
+//! An answer is one of two, follows an offer, and is the same however the header is spaced.
 
 #![no_main]
 
@@ -18,7 +17,7 @@ fuzz_target!(|header: &str| {
             "; server_max_window_bits=15" => assert!(header.contains("server_max_window_bits")),
             other => panic!("{other}"),
         }
-        // Whatever is offered after it, and nothing is.
+        // Later offers are ignored.
         assert_eq!(deflate_offer(&format!("{header}, permessage-deflate; x")), Some(answer));
         assert_eq!(deflate_offer(&format!("{header},;")), None);
     }

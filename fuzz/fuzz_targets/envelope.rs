@@ -1,4 +1,4 @@
-//! A subscriber reads from an envelope, in whatever framing, what went in.
+//! A subscriber reads from an envelope, in any framing, what went in.
 
 #![no_main]
 

@@ -24,8 +24,7 @@ fn json(published: &[u8]) {
     }
     let event = &event[b"before".len()..];
     assert!(!event.iter().any(|byte| matches!(byte, b'\n' | b'\r' | b'\t')));
-    // `Value` refuses more than an event need be: numbers that no f64 holds, lone
-    // surrogates, more than 128 levels.
+    // `Value` refuses more than an event need be: numbers that no f64 holds, lone surrogates, more than 128 levels.
     if let Ok(value) = value {
         assert_eq!(serde_json::from_slice::<Value>(event).ok(), Some(value));
     }

@@ -1,4 +1,4 @@
-//! Whatever a server sends, a subscriber does not fall over it.
+//! No message of a server makes a subscriber panic.
 
 #![no_main]
 

@@ -1,5 +1,4 @@
-//! A text is a query or is refused, at a place in it; a query has one form, and makes JSON rows of whatever comes,
-//! twice the same.
+//! A text is a query or is refused, at a place in it; a query has one form, and makes JSON rows of any events, twice the same.
 
 #![no_main]
 

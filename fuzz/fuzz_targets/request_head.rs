@@ -24,7 +24,7 @@ const HEADERS_MAX: usize = 100;
 /// More than the longest that a server of ours answers with.
 const ANSWERS_MAX: usize = 32;
 
-/// For everybody on loopback; for who has a token, and more; for every page.
+/// For everybody on loopback; for holders of a token, and more; for every page.
 static CONFIGS: LazyLock<[Config; 3]> = LazyLock::new(|| {
     let default = Config::default();
     let mut guarded = Config { compression: true, ..default.clone() };
@@ -81,7 +81,7 @@ fn with_ticket(head: &[u8], ticket: Option<&str>) -> Vec<u8> {
     }
 }
 
-/// Reads a head as hyper does: `None` for what does not get past it.
+/// Reads a head as hyper does: `None` where hyper refuses it.
 fn request(head: &[u8], version: Option<Version>) -> Option<Parts> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);
@@ -111,8 +111,7 @@ fn told<T>(outcome: Result<T, Refused>) -> Result<T, ()> {
     })
 }
 
-/// A server on loopback is asked by loopback's names alone, and by its own pages: as
-/// a browser understands names and origins.
+/// A server on loopback is asked by loopback's names alone, and by its own pages: as a browser understands names and origins.
 fn check_is_own(request: &Parts) {
     let text = |name| request.headers.get(name).and_then(|value| value.to_str().ok());
     let own = match request.uri.authority() {
@@ -138,7 +137,7 @@ fn check_is_own(request: &Parts) {
     let (Some(own), Ok(origin)) = (own, Url::parse(origin)) else { return };
     let name = |url: &Url| url.host_str().map(|name| name.trim_end_matches('.').to_owned());
     assert_eq!(name(&origin), name(&own), "{origin} is admitted to {own}");
-    // Only one that is not its scheme's is kept. Without one, it is the scheme's.
+    // Only a port that differs from its scheme's is kept. Without one, it is the scheme's.
     let port = own.port().or(own_of_https.and_then(|own| own.port()));
     assert!(matches!(origin.scheme(), "http" | "https"), "{origin} is a server's");
     let default = if origin.scheme() == "https" { 443 } else { 80 };
@@ -158,7 +157,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Nobody is anybody without a token, or a ticket, which is good once.
+/// Without a token or a ticket, which is good once, nobody is known.
 fn check_who(
     checks: &RequestChecks<'_>,
     request: &Parts,

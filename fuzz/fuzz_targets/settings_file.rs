@@ -1,5 +1,4 @@
-//! A settings file is read or refused: in one sentence, with the line to blame, and
-//! the same however it is written.
+//! A settings file is read or refused: in one sentence, with the line to blame, and the same however it is written.
 
 #![no_main]
 
@@ -64,10 +63,9 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// Two lines further down, a mistake is two lines further down, and all else is the
-/// same.
+/// Two lines further down, a mistake is two lines further down, and all else is the same.
 fn check_moved(text: &str, read: &Result<Settings, String>) {
-    // Only at the beginning it is a byte order mark.
+    // A byte order mark stands only at the beginning.
     if text.starts_with('\u{feff}') {
         return;
     }

@@ -1,5 +1,5 @@
-//! A token that nobody signed grants nothing, whatever it says; one that was signed grants what it says, and no longer than
-//! it says; and no text of a key or of a set of keys makes the reader panic.
+//! A token without a signature grants nothing, whatever it says; a signed one grants what it says, for as long as it says; and no
+//! text of a key or of a set of keys makes the reader panic.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ struct Input<'a> {
     header: &'a str,
     claims: &'a str,
     ends_in_s: i16,
-    /// Where the signed token is changed, and by what.
+    /// Place of a change in the signed token.
     at: u16,
     by: u8,
     /// A token as it comes, and a key.
@@ -37,7 +37,7 @@ static KEYS: LazyLock<Keys> = LazyLock::new(|| {
 fuzz_target!(|input: Input<'_>| {
     let expected = Expectations::default();
     let granted = |token: &str| verify(token, &KEYS, &expected, NOW_S);
-    // Nobody guesses a signature.
+    // A guessed signature is never valid.
     assert!(granted(input.text).is_err(), "{}", input.text);
     let _ = (parts(input.text), Key::public(input.text, None), Keys::of_set(input.text.as_bytes()));
 
@@ -58,7 +58,7 @@ fuzz_target!(|input: Input<'_>| {
     // The decimals of a time are cut off.
     let after_s = granted_now.ends_s.saturating_add(1);
     assert!(verify(&token, &KEYS, &expected, after_s).is_err(), "{granted_now:?}");
-    // Without the signature, and with any byte of it all changed, it is nobody's.
+    // Without the signature, or with any byte of it changed, it is invalid.
     assert!(granted(&format!("{signed}.")).is_err());
     let mut changed = token.clone().into_bytes();
     let at = usize::from(input.at) % changed.len();

@@ -20,7 +20,6 @@ fuzz_target!(|input: Input<'_>| {
     assert_eq!(decode(message_bytes_max, [head, &[], tail]), whole);
 });
 
-/// Returns the decoder's messages, and its error.
 fn decode<'a>(
     message_bytes_max: u16,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -35,7 +34,7 @@ fn decode<'a>(
             }
             said.push(format!("{message:?}"));
         });
-        // After an error, nothing is an error any more.
+        // The first error counts.
         refusal = refusal.or(outcome.err());
     }
     (said, refusal)

@@ -79,7 +79,6 @@ fn deflated(plain: &[u8], level: u8) -> Vec<u8> {
     out.strip_suffix(&[0, 0, 0xff, 0xff]).expect("a flush").to_vec()
 }
 
-/// Returns the decoder's messages, and its error.
 fn decode<'a>(
     message_bytes_max: u16,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -97,7 +96,7 @@ fn decode<'a>(
             }
             said.push(format!("{message:?}"));
         });
-        // After an error, nothing is an error any more.
+        // The first error counts.
         refusal = refusal.or(outcome.err());
     }
     (said, refusal)

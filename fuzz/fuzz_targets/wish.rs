@@ -1,5 +1,4 @@
-//! A command is done or refused; a refusal is JSON and carries its id back, and what
-//! is published are events.
+//! A command is done or refused; a refusal is JSON and carries its id back, and published values are events.
 
 #![no_main]
 

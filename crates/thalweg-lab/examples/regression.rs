@@ -1,13 +1,12 @@
-//! Whether a build is slower than the one before: `lab/regression/README.md` says how it
-//! is run. Arguments are folders of runs, in each scenario of which `after` stands behind
-//! its baseline `before`.
+//! Whether a build is slower than the one before: `lab/regression/README.md` describes its use. Arguments are folders of runs, in
+//! each scenario of which `after` stands behind its baseline `before`.
 
 use std::path::Path;
 
 use thalweg_lab::measure::comparison::{Comparison, Metric, Word};
 use thalweg_lab::run::StoredRun;
 
-/// Pooled over the cells of a scenario, CPU may not be more than this.
+/// Limit of CPU, pooled over the cells of a scenario.
 const POOLED_MAX: f64 = 1.05;
 
 fn main() -> anyhow::Result<()> {

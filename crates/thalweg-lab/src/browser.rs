@@ -5,17 +5,14 @@
 //!                                                                     └─ web/lab/page
 //! ```
 //!
-//! - `program`: where Chromium is; `process`: started with a profile of its own
+//! - `program`: where Chromium is; `process`: started with a profile of its own; `processes`: CPU by process kind
 //! - `cdp`: the Chrome DevTools Protocol over pipes
-//! - `tab`: a page of the subject's origin, with the page's half of the load; `tabs`: all of a
-//!   sample
+//! - `tab`: a page of the subject's origin, with the page's half of the load; `tabs`: all of a sample
 //! - `broadcast`: subscribers of a subject that broadcasts; `round_trips`: a page that acks
-//! - `processes`: CPU by process kind
 //! - `timeline`: what came in a span, as pages tell it afterwards
 //!
-//! A tab of which DevTools' Runtime or Network domain is enabled is slower, for the browser is
-//! told of every message. So no domain is, unless that is what is measured: a page is asked by
-//! `Runtime.evaluate`, which works without.
+//! Without need, no DevTools domain is enabled: Runtime or Network slow a tab down, because the browser gets every message.
+//! `Runtime.evaluate` works without them.
 
 mod broadcast;
 mod cdp;
@@ -42,22 +39,21 @@ use std::fs::File;
 use std::path::PathBuf;
 use tabs::Tabs;
 
-/// Chromium, started anew for every sample.
+/// Chromium, started again for every sample.
 #[derive(Debug)]
 pub struct Chromium {
     program: PathBuf,
     cores: Cores,
-    /// Where it prints to.
     log: File,
 }
 
 impl Chromium {
-    /// The browser at `program`, on those of `cores` that a sample's settings say; what it prints goes to `log`.
+    /// The browser at `program`, on those of `cores` that a sample's settings say; its output goes to `log`.
     pub fn new(program: PathBuf, cores: Cores, log: File) -> Chromium {
         Chromium { program, cores, log }
     }
 
-    /// Its version, which it is started for.
+    /// Starts it, and returns its version.
     pub fn version(&self) -> anyhow::Result<String> {
         let mut process =
             Process::start(&self.program, &self.cores, &Settings::default(), &self.log)?;

@@ -1,7 +1,6 @@
 //! The lab.
 //!
-//! It measures what a push server costs, and knows the server by its command
-//! line and its wire only, as anybody would.
+//! It measures the cost of a push server, and knows the server by its command line and its wire only, as anybody would.
 //!
 //! ```text
 //! scenario ─► subject + load ─► measure ─► report
@@ -17,7 +16,7 @@
 //! - [`sizing`]: what a load takes, by what was found (pure)
 //! - [`mod@run`]: the only wiring
 
-// They panic where nobody reads: `run::say` and `run::print` do not.
+// They panic at a closed pipe: `run::say` and `run::print` do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod browser;

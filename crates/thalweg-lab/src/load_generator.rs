@@ -1,7 +1,6 @@
-//! What makes the load: it opens sessions on a subject, and says what came of each span.
+//! A load generator opens sessions on a subject, and measures spans.
 //!
-//! [`crate::swarm::Swarm`] is the lab's own, on one thread; [`crate::browser::Chromium`] are tabs
-//! of the system's browser.
+//! [`crate::swarm::Swarm`] is the lab's own, on one thread; [`crate::browser::Chromium`] are tabs of the system's browser.
 
 use crate::measure::{
     Beside, BrowserUse, Counts, Held, Latency, Negotiated, Pacing, Pushed, Received, RoundTrips,
@@ -13,10 +12,9 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// What makes the load.
+/// Makes the load.
 pub trait LoadGenerator: Sync {
-    /// Opens all connections and gets the subject warm; its load goes on. The error is
-    /// [`Interrupted`] or says why there is nothing to measure.
+    /// Opens all connections and warms the subject up. The error is [`Interrupted`] or says why there is nothing to measure.
     fn open<'a>(
         &'a self,
         load: &Load<'a>,
@@ -24,8 +22,7 @@ pub trait LoadGenerator: Sync {
     ) -> anyhow::Result<Box<dyn Session + 'a>>;
 }
 
-/// A subject under load, from its first connection to the last figure. Dropped, its connections
-/// are closed.
+/// A subject under load, from its first connection to the last figure. Dropped, its connections are closed.
 pub trait Session {
     /// Measures a span, with the load if it was paused.
     fn span(&mut self, time: Duration) -> anyhow::Result<Outcome>;
@@ -54,8 +51,7 @@ pub fn run(
     Ok(Outcome { ledger, ..outcome })
 }
 
-/// `CLOCK_MONOTONIC` in µs, which every process of the machine shares, and subjects announce
-/// their schedules on.
+/// `CLOCK_MONOTONIC` in µs, which every process of the machine shares, and subjects announce their schedules on.
 #[inline]
 pub fn monotonic_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
@@ -68,16 +64,16 @@ pub fn process_cpu_ns() -> u64 {
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
-/// What to do to a subject.
+/// The load of a subject.
 #[derive(Clone, Debug)]
 pub struct Load<'a> {
     /// Where it listens; an external endpoint says so itself.
     pub address: SocketAddr,
-    /// What it is.
+    /// Its program.
     pub program: &'a Program,
     /// The settings of the sample.
     pub settings: &'a Settings,
-    /// Who makes the subject broadcast.
+    /// The drive, which makes the subject broadcast.
     pub drive: Drive,
     /// When a subject that generates its load begins, on the monotonic clock, µs.
     pub start_us: u64,
@@ -85,11 +81,11 @@ pub struct Load<'a> {
     pub warm_up: Duration,
     /// The measured span.
     pub measured: Duration,
-    /// Who is beside it.
+    /// Servers beside it.
     pub cluster: Cluster,
 }
 
-/// Who is beside a subject, where the lab publishes.
+/// Servers beside a subject, where the lab publishes.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     /// The NATS server that the lab publishes to.
@@ -98,22 +94,18 @@ pub struct Cluster {
     pub nodes: Vec<SocketAddr>,
 }
 
-/// Looks at the subject at the right moments, on the swarm's thread.
-///
-/// While it looks, nothing is read and nothing is published: only around the span is
-/// there time for long looks.
+/// Looks at the subject at the right moments, on the swarm's thread. Meanwhile the swarm neither reads nor publishes, so only
+/// looks around the span may be long.
 pub trait Observer {
     /// It is time for a look.
     fn at(&mut self, moment: Moment<'_>);
     /// Called about ten times a second; may end the sample.
     fn progress(&mut self, figures: Figures) -> ControlFlow<()>;
-    /// Called when the subject is warm, every few ms until it is true: whether the span
-    /// may begin.
+    /// Called when the subject is warm, every few ms until it is true: whether the span may begin.
     fn may_begin(&mut self) -> bool {
         true
     }
-    /// Called behind the span's end, every few ms: whether the load shall go on so
-    /// that more can be counted. `events` have been delivered since the end.
+    /// Called after the span's end, every few ms: whether the load shall go on. `events` have been delivered since the end.
     fn wants_more(&mut self, events: u64) -> bool {
         let _ = events;
         false
@@ -125,15 +117,13 @@ pub trait Observer {
 pub enum Moment<'a> {
     /// All subscriptions stand. A long look.
     Open,
-    /// The subject is warm: the span is about to begin. A long look; what has become
-    /// ready meanwhile is read before the span begins.
+    /// The subject is warm. A long look; what has become ready meanwhile is read before the span begins.
     Warm,
-    /// The span begins: a short look. Of several spans, as in a search for a ceiling,
-    /// the last counts.
+    /// The span begins: a short look. The last of several spans counts, as in a search for a ceiling.
     Begin,
-    /// The span ends: a short look. What was due in it may still be under way.
+    /// The span ends: a short look. Events due in it may still be under way.
     End,
-    /// What was due in the span has come; the connections still stand. A long look.
+    /// Events due in the span have come; the connections still stand. A long look.
     Over {
         /// Where the subscribers that stopped reading come from.
         stopped_ports: &'a [u16],
@@ -155,12 +145,12 @@ pub struct Figures {
     pub round_trip_us: Option<f64>,
 }
 
-/// What came of it.
+/// Outcome of a span.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// In the span.
     pub traffic: Traffic,
-    /// Of what was due in the span; in a closed loop, of what came in it.
+    /// Latency of events due in the span; in a closed loop, of events that came in it.
     pub latency: Latency,
     /// Where the client answers.
     pub round_trips: Option<RoundTrips>,
@@ -170,7 +160,7 @@ pub struct Outcome {
     pub pushed: Option<Pushed>,
     /// Where the load is in a browser.
     pub browser: Option<BrowserUse>,
-    /// Of an external endpoint.
+    /// Received from an external endpoint.
     pub received: Option<Received>,
     /// How the subject got warm.
     pub warm_up: WarmUp,
@@ -184,9 +174,9 @@ pub struct Outcome {
     pub failure: Option<String>,
     /// Rates tried; of a ramp within an objective, its seconds.
     pub steps: Vec<Step>,
-    /// Of a ramp within an objective.
+    /// Result of a ramp within an objective.
     pub held: Option<Held>,
-    /// Of the first connection.
+    /// Agreed and set values of the first connection.
     pub negotiated: Negotiated,
     /// Over everything.
     pub ledger: Counts,
@@ -194,7 +184,7 @@ pub struct Outcome {
     pub open_us: u64,
     /// Length of the span.
     pub span_us: u64,
-    /// CPU time of the swarm in the span, but for looking for work in vain.
+    /// CPU time of the swarm in the span, without polls that found no work.
     pub swarm_cpu_ns: u64,
     /// The longest time between two looks of the swarm at its sockets.
     pub swarm_away_us: u64,

@@ -1,22 +1,13 @@
-//! What was measured, and whether it may be believed.
+//! The measurements, and whether they may be trusted. Pure but for reading `/proc`.
 //!
-//! Pure but for reading `/proc`.
-//!
-//! - `comparison`: what a subject is to its baseline, and when that is known
-//! - `browser`: what a browser used that was the load
-//! - `received`: what came from an endpoint that does not cooperate
-//! - `latency`: intended time → received, as a histogram
-//! - `ledger`: what every subscription got, and what it should have got; `missed`: what
-//!   it has not
-//! - `pacing`: how the swarm kept an open loop's schedule
+//! - `sample`: one measurement; `verdict`: what limited a sample; `steady`: whether a subject is warm
+//! - `ledger`: what every subscription got, and what it should have got; `missed`: what it has not
+//! - `latency`: intended time → received, as a histogram; `pacing`: how the swarm kept an open loop's schedule
 //! - `littles`: Little's law, where it is known what is outstanding
-//! - `process`: CPU and memory of a subject's processes
-//! - `machine`: what it ran on, and what else ran there
-//! - `regression`: what a figure is made of, by least squares
-//! - `sample`: one measurement
-//! - `statistics`: medians and their intervals, Student's t
-//! - `steady`: whether a subject is warm
-//! - `verdict`: what limited a sample
+//! - `process`: CPU and memory of a subject's processes; `machine`: what it ran on, and what else ran there
+//! - `browser`: what a browser used that was the load; `received`: what came from an endpoint that does not cooperate
+//! - `comparison`: what a subject is to its baseline, and when that is known
+//! - `statistics`: medians and their intervals, Student's t; `regression`: what a figure is made of, by least squares
 
 mod browser;
 pub mod comparison;

@@ -1,25 +1,17 @@
-//! What was found, in every form. Pure: samples in, text out.
+//! Results in every form. Pure: samples in, text out.
 //!
-//! - `summary`: what a run found; `part_summary`: what a scenario did; in it a `row` for each subject of a cell
+//! - `summary`: the results of a run; `part_summary`: of a scenario; in it a `row` for each subject of a cell
 //! - `choice`: which samples count
-//! - `comparisons`: every subject beside its baseline, decided once
-//! - `phrases`: a comparison in words
-//! - `connections`: what a reader must know of them
-//! - `received`: what an endpoint said that does not cooperate
+//! - `comparisons`: every subject beside its baseline, decided once; `phrases`: a comparison in words
+//! - `connections`: what a reader must know of them; `received`: what an endpoint said that does not cooperate
 //! - `equality`: what subjects agreed on, and what they differ in
-//! - `curves`: what only a chart shows
-//! - `findings`: what was found and how sure it is, in words
+//! - `findings`: what was found and how sure it is, in words; `curves`: what only a chart shows
 //! - `browser`: what a browser used that was the load; `most`: what it takes at most
 //! - `held`: how many clients a ramp held; `cost`: what connections, messages and bytes cost
-//! - `as_published`: experiment C in the lines of its published program
-//! - `published`: what others have published of the same experiments
+//! - `as_published`: experiment C in the lines of its published program; `published`: published figures of the same experiments
 //! - `workload`: what is shown of each workload; `columns`: what tables may have
-//! - `table`: for a terminal
-//! - `html`: one page for everyone, with charts
-//! - `markdown`: for a repository
-//! - `csv`, `junit`, and JSON through serde
-//! - `condition`: what a figure must not be
-//! - `entry`: a run in a list of runs
+//! - `table`: for a terminal; `html`: one page for everyone, with charts; `markdown`: for a repository; `csv`, `junit`
+//! - `condition`: what a figure must not be; `entry`: a run in a list of runs
 //! - `words`: what a report says besides; `number`: how figures are written
 
 mod as_published;

@@ -6,19 +6,14 @@
 //! continue ─┘
 //! ```
 //!
-//! - `sampling`: the starts of a plan's cells, until they are decided or the budget is over;
-//!   `start`: the subjects of one, in turns; `sample`: what one span shows
-//! - `start_barrier`: those that are taken at the same time begin together
-//! - `ending`: what is saved, printed and judged when no more are taken
-//! - `go_on`: a run that was interrupted; `peers`: installed, and found again
-//! - `machine`: what a run was on; `endpoints`: what is found of endpoints beforehand
-//! - `bundle`: the folder that a run leaves; `stored_run`: the same read back; `archive`: the same,
-//!   as the repository keeps it; `files`: their files
-//! - `lines`: its files of a line for each sample
-//! - `store`: a folder of runs; `query`: what can be asked of them
+//! - `sampling`: the starts of a plan's cells; `start`: the subjects of one, in turns; `sample`: what one span shows
+//! - `start_barrier`: samples that are taken at the same time begin together
+//! - `ending`: what is saved, printed and judged at the end; `go_on`: a run that was interrupted
+//! - `machine`, `endpoints`: what is found of them beforehand; `peers`: installed, and found again
+//! - `bundle`: the folder that a run leaves; `files`: its files; `lines`: those of a line for each sample
+//! - `stored_run`: a bundle that is loaded; `archive`: as the repository keeps it; `store`: a folder of runs; `query`: its use
 //! - `progress` and `eta`: where the run stands, how long it still takes
-//! - `interrupt`: Ctrl-C; `print`: what is printed, and ends nothing
-//! - `arguments`: what was typed, as it is archived; `secrets`: what is not
+//! - `interrupt`: Ctrl-C; `print`: what is printed, and ends nothing; `arguments`: as they are archived; `secrets`: what is not
 
 mod archive;
 mod arguments;
@@ -80,12 +75,12 @@ pub enum PlanSource {
     Endpoints(Vec<Endpoint>),
 }
 
-/// What to run, and where to put what is found.
+/// A run to make, and where its results go.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
-    /// What to measure.
+    /// Source of the plan.
     pub plan: PlanSource,
-    /// What the command line changes about it.
+    /// Changes by the command line.
     pub changes: Changes,
     /// Where the subjects run.
     pub place: Place,
@@ -93,7 +88,7 @@ pub struct RunRequest {
     pub out: Option<PathBuf>,
 }
 
-/// What every run needs, a new one or one taken again.
+/// Settings of every run, a new one or one taken again.
 #[derive(Clone, Debug)]
 pub struct RunContext {
     /// The binary that `serve` and `limit` are run from.
@@ -104,22 +99,22 @@ pub struct RunContext {
     pub system_calls: bool,
     /// Where runs are kept.
     pub store: Store,
-    /// What to print, and what the run is held to.
+    /// Output, and the conditions of the run.
     pub output: OutputOptions,
-    /// What was typed, without the program's name.
+    /// Typed arguments, without the program's name.
     pub arguments: Vec<String>,
     /// The lab's own version.
     pub version: String,
 }
 
-/// What is said of a run, and what it is held to.
+/// Output of a run, and its conditions.
 #[derive(Clone, Debug, Default)]
 pub struct OutputOptions {
-    /// Nothing but errors and the folder.
+    /// Only errors and the folder.
     pub is_quiet: bool,
     /// The summary as JSON on stdout, and nothing else there.
     pub is_json: bool,
-    /// What a figure must not be.
+    /// Conditions that fail the run.
     pub fail_if: Vec<Condition>,
     /// Where to leave JUnit's form of it.
     pub junit: Option<PathBuf>,
@@ -240,8 +235,7 @@ fn now() -> String {
 }
 
 impl OutputOptions {
-    /// Whether the conditions name subjects that there are, which is to be known before
-    /// anything is measured.
+    /// Whether the conditions name subjects that there are, which is to be known before anything is measured.
     fn check(&self, plan: &Plan) -> anyhow::Result<()> {
         self.fail_if.iter().try_for_each(|condition| condition.check(plan)).map_err(misuse)
     }

@@ -1,25 +1,17 @@
-//! What is to be measured: a scenario file becomes a checked plan.
+//! The plan of a run: a scenario file becomes a checked plan.
 //!
 //! Pure: text in, plan or one sentence out.
 //!
-//! - `file`: the file as it is written
-//! - `arrivals`: at which rate connections arrive
+//! - `file`: the file as it is written; `quantity`: durations and sizes with a unit; `arrivals`: the rate of connections
+//! - `read`: a file and the command line become a plan; `settings`: everything that may differ between two samples
 //! - `drive`: what makes the load, one arm for each in every table
-//! - `settings`: everything that may differ between two samples
-//! - `peer`: a subject of somebody else's, as its `subject.toml` describes it
-//! - `process`: what a subject needs beside its own process
-//! - `quantity`: durations and sizes with a unit
+//! - `peer`: a subject of somebody else's, by its `subject.toml`; `process`: what a subject needs beside its own process
 //! - `published_config`: the file of experiment C's published program
-//! - `read`: a file and the command line become a plan
 //! - `against`: another build of Thalweg beside the one that is measured
-//! - `cell_matrix`: who takes part in which cells: every combination of the axes
-//! - `plan`: what is to be measured, in order
-//! - `browser`: what a browser cannot be the load of
-//! - `check`: what cannot be measured; `uses`: which have no effect
-//! - `schema`: what an editor is told of a file; made by the tests from the code
-//! - `library`: the scenarios that come with Thalweg
-//! - `listen`: a plan for endpoints that somebody runs
-//! - `endpoint`: what `--url` names, instead of a subject
+//! - `plan`: what is to be measured, in order; `cell_matrix`: its cells, every combination of the axes
+//! - `check`: what cannot be measured; `browser`: what cannot in a browser; `uses`: which settings have no effect
+//! - `schema`: what an editor is told of a file, made by the tests; `library`: the scenarios that come with Thalweg
+//! - `endpoint`: what `--url` names, instead of a subject; `listen`: a plan for endpoints that somebody runs
 //! - `error`: the line, what is wrong there, and the nearest right name
 
 mod against;
@@ -113,12 +105,12 @@ pub enum Program {
     Limit,
     /// Somebody else's.
     Peer(Box<Peer>),
-    /// Whatever answers at an endpoint; it runs already.
+    /// Any server that answers at an endpoint; it runs already.
     Url(Box<Endpoint>),
 }
 
 impl Program {
-    /// What it says on top of a transport.
+    /// The dialect on top of a transport.
     pub fn dialect(&self) -> Dialect {
         match self {
             Program::Thalweg | Program::Build(_) => Dialect::Thalweg,

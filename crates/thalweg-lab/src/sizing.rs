@@ -1,23 +1,20 @@
-//! What a load takes: nodes, memory, bandwidth, and what binds first, by the cost models of a
-//! run ([`CostModel`]). Pure.
+//! The nodes, memory and bandwidth that a load takes, and what binds first, by the cost models of a run ([`CostModel`]). Pure.
 //!
-//! Costs are linear in connections, messages and bytes, cores are taken to add up, and nodes are
-//! loaded to a share only (`LOADED`). What goes beyond what was measured is said.
+//! Costs are linear in connections, messages and bytes, cores are taken to add up, and nodes are loaded to a share only
+//! (`LOADED`). The text names everything beyond what was measured.
 
 use crate::measure::regression::{Fit, TERMS};
 use crate::report::{CostModel, short};
 use crate::scenario::Transport;
 use serde::{Deserialize, Serialize};
 
-/// The share of a node's CPU, memory and network that is planned with: the rest is for
-/// connections that come again all at once, for the system, and for what is uneven.
+/// Planned share of a node's CPU, memory and network: the rest is for mass reconnects, for the system, and for uneven load.
 const LOADED: f64 = 0.7;
 /// An envelope around a document, and its framing.
 const ENVELOPE_BYTES: f64 = 120.0;
 /// Headers of TCP and IPv4 to a segment's 1,448 bytes of payload, acknowledgements, Ethernet.
 const HEADERS: f64 = 1.08;
-/// Bytes that the server keeps of a subscriber over TCP, at most (ARCHITECTURE.md, Invariants), if
-/// a run has no figure for it.
+/// Bytes that the server keeps of a subscriber over TCP, at most (ARCHITECTURE.md, Invariants), if a run has no figure for it.
 const SUBSCRIBER_BYTES: f64 = 1024.0;
 /// A TCP socket of Linux without anything in its buffers, both structures and the file.
 const SOCKET_BYTES: f64 = 4096.0;
@@ -33,16 +30,16 @@ pub struct Basis {
     pub begun: String,
     /// The version that was measured.
     pub version: String,
-    /// Of its subjects.
+    /// Models of its subjects.
     pub models: Vec<CostModel>,
 }
 
-/// What is asked for.
+/// The load that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     /// Clients, each with one subscription.
     pub subscribers: f64,
-    /// Of a document.
+    /// Bytes of a document.
     pub bytes: f64,
     /// From version to version, s.
     pub every_s: f64,
@@ -63,7 +60,7 @@ pub struct Node {
     pub network_bits_per_s: f64,
 }
 
-/// What it takes.
+/// The required nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizing {
     /// As the model has it.
@@ -72,11 +69,11 @@ pub struct Sizing {
     pub nodes_low: u64,
     /// See above.
     pub nodes_high: u64,
-    /// What a node is out of first: `CPU`, `memory` or `network`.
+    /// The scarce resource of a node: `CPU`, `memory` or `network`.
     pub binds: &'static str,
     /// Subscribers that a node has room for, by CPU, by memory, by network.
     pub rooms: [f64; 3],
-    /// Of each node, with the subscribers shared out.
+    /// Load of each node, with the subscribers shared out.
     pub per_node: PerNode,
     /// How sure it is: what lies beyond what was measured.
     pub beyond: Vec<String>,
@@ -84,7 +81,7 @@ pub struct Sizing {
     pub error: f64,
 }
 
-/// What each node has to do and to hold.
+/// Work and memory of each node.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PerNode {
     /// Connections.
@@ -100,7 +97,7 @@ pub struct PerNode {
 /// Names of [`Sizing::rooms`].
 pub const BOUNDS: [&str; 3] = ["CPU", "memory", "network"];
 
-/// Says what a load takes. The error is that the run has no model of it.
+/// Sizes the nodes of a load. The error is that the run has no model of it.
 pub fn size(basis: &Basis, demand: &Demand, node: &Node) -> Result<Sizing, String> {
     let is_meant =
         |it: &&CostModel| it.subject == "thalweg" && it.transport == demand.transport && !it.tls;
@@ -152,7 +149,6 @@ fn memory_each(model: &CostModel, client: [f64; TERMS]) -> f64 {
     of(&model.resident, SUBSCRIBER_BYTES) + of(&model.kernel, client[2] / client[1]) + SOCKET_BYTES
 }
 
-/// What of it was not measured.
 fn beyond(model: &CostModel, per_core: [f64; TERMS], demand: &Demand, node: &Node) -> Vec<String> {
     let names = ["connections", "messages/s", "bytes/s"];
     let outside = (0..TERMS).filter_map(|term| {
@@ -190,7 +186,7 @@ fn beyond(model: &CostModel, per_core: [f64; TERMS], demand: &Demand, node: &Nod
 }
 
 impl Sizing {
-    /// For a person.
+    /// A text for people.
     pub fn text(&self, basis: &Basis, demand: &Demand, node: &Node) -> String {
         let Sizing { nodes, nodes_low, nodes_high, binds, rooms, per_node, beyond, .. } = self;
         let delta = match demand.delta {
@@ -253,7 +249,6 @@ impl Sizing {
     }
 }
 
-/// Two digits behind the point, as far as they say something.
 fn round(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

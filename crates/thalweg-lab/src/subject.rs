@@ -1,17 +1,10 @@
-//! A server under test: started on its own cores, probed until it is ready,
-//! stopped.
+//! A server under test: started on its own cores, probed until it is ready, stopped.
 //!
-//! - `install`: peers, installed before a run
-//! - `command`: how each program is started
-//! - `child`: a process that ends with its value
-//! - `processes`: what a subject needs beside its own process
-//! - `cores`: who runs where
-//! - `probe`: whether it answers
-//! - `listener`: who listens at an address, if the lab has not started it
-//! - `place`: under which command, at which address
-//! - `sockets`: what the kernel holds for a subject's connections
-//! - `system_calls`: how many a subject makes
-//! - `temporary_folder`: a folder that goes with its value
+//! - `install`: peers, installed before a run; `command`: how each program is started; `probe`: whether it answers
+//! - `child`, `temporary_folder`: a process, and a folder, that end with their values
+//! - `processes`: what a subject needs beside its own process; `cores`: where each runs
+//! - `listener`: the server at an address, if the lab has not started it; `place`: under which command, at which address
+//! - `sockets`: what the kernel holds for a subject's connections; `system_calls`: how many a subject makes
 //! - `tls`: TLS as a client of a subject speaks it
 
 mod child;
@@ -50,8 +43,7 @@ use std::time::{Duration, Instant};
 
 const PROBE_EVERY: Duration = Duration::from_millis(5);
 
-/// Kills every running subject, what it has started and what is beside it, because this process is
-/// about to end without cleaning up.
+/// Kills every running subject, with its children and the processes beside it, because this process is about to end.
 pub fn kill_all() {
     child::kill_all();
     temporary_folder::remove_all();
@@ -69,13 +61,12 @@ fn has_set(binary: &Path) -> anyhow::Result<bool> {
 pub struct Running {
     child: OwnedChild,
     address: SocketAddr,
-    // Behind the child: they outlive it.
+    // After the child: they outlive it.
     beside: Processes,
 }
 
 impl Running {
-    /// Starts the processes beside `program` and then itself on `cores`, and returns once it
-    /// answers. What it prints goes to `log`.
+    /// Starts the processes beside `program`, then `program` on `cores`, and returns once it answers. Output goes to `log`.
     pub fn start(
         program: &Path,
         launch: &Launch<'_>,
@@ -146,20 +137,19 @@ impl Running {
         self.beside.address_of("client")
     }
 
-    /// Asks it to drain, and kills it if it does not, and those beside it. What these have
-    /// printed goes to `log`.
+    /// Asks it to drain, and kills it if it does not, and those beside it. Output of these goes to `log`.
     pub fn stop(mut self, log: &File) {
         self.child.drain();
         self.keep_logs(log);
     }
 
-    /// Logs help who looks for a reason: without them nothing else fails.
+    /// Logs are only for diagnosis: nothing else fails without them.
     fn keep_logs(&self, log: &File) {
         let _ = self.beside.append_logs(log);
     }
 
     fn wait_until_ready(&mut self, ready: &str, is_tls: bool) -> anyhow::Result<()> {
-        // A node answers before it has what the others have.
+        // A node answers before it has the data of the others.
         let path = if self.beside.pids().next().is_some() { "/readyz" } else { ready };
         let deadline = Instant::now() + READY_WITHIN;
         while Instant::now() < deadline {
@@ -176,12 +166,12 @@ impl Running {
     }
 }
 
-/// A program without the folder that it lies in: what is said of it is archived.
+/// A program without its folder, because the name is archived.
 fn name_of(program: &Path) -> String {
     program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// What a binary of Thalweg says of its version and commit.
+/// Version and commit of a binary of Thalweg, as it prints them.
 pub fn version_of(program: &Path) -> anyhow::Result<String> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("{} cannot be started", program.display()))?;

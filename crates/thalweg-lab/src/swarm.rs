@@ -5,26 +5,18 @@
 //!                       └─◄── receiver, ledger ◄──────────────────┘
 //! ```
 //!
-//! - `session`: a subject under load: opened, measured in spans, closed
-//! - `workload`: one way to load a subject, a file each, and the steps of a span
-//! - `dialect`: what is said on top of a carrier, a file each
-//! - `carrier`: one file per transport, bytes only
+//! - `session`: a subject under load: opened, measured in spans, closed; `workload`: one way to load it, a file each
+//! - `dialect`: the protocol on top of a carrier, a file each; `carrier`: one file per transport, bytes only
 //! - `subscribers`: opened a few at a time, then read
-//! - `protocol_session`: what is said on one connection, with `parser`: one answer
-//!   (`body_stream`), answer after answer (`polls`), those that share an HTTP/2 connection
-//!   (`streams`)
-//! - `subscribe_request`, `handshake` and `resume_state`: what is asked, whether the response opens
-//!   the transport, and where those go on whose answers have an end
-//! - `receiver`: what arrives, entered in the ledger; `recorder`: the same of an external
-//!   endpoint, where there is none; `exchange`: what it is sent and what comes back, with
-//!   `template`, what the messages say
+//! - `protocol_session`: one connection, with `parser`: one answer (`body_stream`), answer after answer (`polls`), or several
+//!   on HTTP/2 (`streams`)
+//! - `subscribe_request`, `handshake`, `resume_state`: the request, whether the response opens the transport, and where to go on
+//! - `receiver`: enters arrivals in the ledger; `recorder`: the same of an external endpoint, where there is none;
+//!   `exchange`: messages to it and their answers, with `template`, the messages' text
 //! - `published`, `generated`: what must arrive under either load; `timetable`: when rows must
 //! - `publisher`: a long-lived publish connection; `nats`: one to a NATS server; `pace`: when it publishes
-//! - `conversation`: a subscriber that answers; `http_client` and `http_response`: HTTP's
-//!   requests and responses
-//! - `dialer`: how to get to a server; `link`: a connection's bytes, as they are or encrypted;
-//!   `writer`: what a connection sends and the kernel has not taken; `read_buffer`: what all
-//!   are read through
+//! - `conversation`: a subscriber that answers; `http_client` and `http_response`: HTTP's requests and responses
+//! - `dialer`: how to get to a server; `link`: a connection's bytes, as they are or encrypted; `writer`, `read_buffer`: buffers
 //! - `socket`: sockets, readiness, the clock
 
 mod body_stream;
@@ -79,19 +71,18 @@ use std::time::Duration;
 
 /// Under a published load, silence this long means that an event is lost.
 const SILENCE_US_MAX: u64 = 2_000_000;
-/// So long the swarm looks for work before it sleeps.
+/// The swarm looks for work this long before it sleeps.
 const SPIN_US: u64 = 50;
-/// The same in a conversation: longer than a round trip, so that only the subject
-/// has to be woken.
+/// The same in a conversation: longer than a round trip, so that only the subject has to be woken.
 const SPIN_TALK_US: u64 = 2000;
 /// After a long look, time to read what has come meanwhile.
 const CALM: Duration = Duration::from_millis(20);
 /// How often the observer is asked whether to go on.
 const MOMENT: Duration = Duration::from_millis(5);
-/// How often the observer hears of progress.
+/// The observer gets progress so often.
 const PROGRESS_EVERY_US: u64 = 100_000;
 
-/// Settings of a connection to whom encryption is not meant for.
+/// Settings of a connection that is not to be encrypted.
 fn tls_free(settings: &Settings) -> Settings {
     Settings { tls: false, receive_buffer_bytes: 0, ..settings.clone() }
 }

@@ -1,5 +1,4 @@
-// Bun's own server: topics are what its WebSockets subscribe to; Server-Sent Events are streams
-// that are written directly.
+// Bun's own server: topics are what its WebSockets subscribe to; Server-Sent Events are streams that are written directly.
 import { dlopen, ptr } from "bun:ffi";
 import { Lines, Topics, options, pushDummies, sendRows } from "../node/peer.js";
 
@@ -50,9 +49,9 @@ async function publish(topic, request) {
 const server = Bun.serve({
   hostname,
   port,
-  // Of a request that says nothing for long, such as a stream of events.
+  // For a request that is silent for long, such as a stream of events.
   idleTimeout: 0,
-  // Of one that publishes for as long as it goes on.
+  // For a publish request that goes on and on.
   maxRequestBodySize: Number.MAX_SAFE_INTEGER,
   fetch(request, server) {
     const topic = new URL(request.url).pathname.slice(1);

@@ -31,7 +31,7 @@ func main() {
 	})
 }
 
-// serve returns what the client says until the connection ends, and pushes beside it.
+// serve returns the client's messages until the connection ends, and pushes beside it.
 func serve(ctx context.Context, conn *websocket.Conn, subscriber *peer.Subscriber[[]byte], source peer.Source) {
 	defer conn.CloseNow()
 	topics.CloseSlow(subscriber, func() {

@@ -1,9 +1,7 @@
-//! A bare consumer: the plainest program that reads a JetStream stream with `async-nats`. A node
-//! is compared with it.
+//! A bare consumer: the plainest program that reads a JetStream stream with `async-nats`. A node is compared with it.
 //!
-//! Its stream and its consumer are configured as a node's are. It answers flow control and counts
-//! messages; it checks no sequence, reads no event, and makes nothing anew. With `--times` it notes
-//! when each message was due, by its first event, and when it came.
+//! Its stream and its consumer are configured as a node's are. It answers flow control and counts messages; it checks no
+//! sequence and reads no event. With `--times` it notes when each message was due, by its first event, and when it came.
 //!
 //! Over HTTP it says `/readyz`, `/metrics` and `/times`.
 
@@ -25,18 +23,17 @@ use tokio::{
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The default of a node.
 const AGE: Duration = Duration::from_secs(3600);
-/// JetStream may have to be waited for.
+/// The program may have to wait for JetStream.
 const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 const CONSUMER_STALLED: HeaderName = HeaderName::from_static("Nats-Consumer-Stalled");
 
 type Failure = Box<dyn Error>;
 
-/// What it says of itself.
 #[derive(Debug, Default)]
 struct State {
     messages: u64,
-    /// When messages were due and came, since this was last asked, µs.
+    /// When messages were due and came, since the last request, µs.
     times: Vec<(u64, u64)>,
     notes_times: bool,
 }
@@ -113,7 +110,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     });
     create(&client, &format!("CONSUMER.CREATE.{name}.bare"), &consumer).await?;
     let state = Rc::new(RefCell::new(State { notes_times, ..State::default() }));
-    // Whoever can connect is answered: so it listens only now.
+    // A client that can connect gets an answer: it listens only now.
     tokio::task::spawn_local(answer(TcpListener::bind(listen).await?, Rc::clone(&state)));
     while let Some(message) = messages.next().await {
         match message.status {
@@ -141,20 +138,20 @@ fn take(message: &Message, state: &mut State) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of the first event: `{"seq":1,"due":98273,…`.
+/// Due time of the first event: `{"seq":1,"due":98273,…`.
 fn due_us(events: &[u8]) -> Option<u64> {
     let head = std::str::from_utf8(events.get(..64)?).ok()?;
     let digits = head.split_once("\"due\":")?.1;
     digits.split_once(',')?.0.parse().ok()
 }
 
-/// The clock that is the same for all processes.
+/// The clock that all processes share.
 fn now_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
-/// Asks JetStream until it does.
+/// Repeats until JetStream answers.
 async fn create(client: &Client, what: &str, config: &Value) -> Result<(), Failure> {
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
@@ -173,7 +170,7 @@ async fn create(client: &Client, what: &str, config: &Value) -> Result<(), Failu
 
 async fn answer(listener: TcpListener, state: Rc<RefCell<State>>) {
     while let Ok((socket, _)) = listener.accept().await {
-        // Whoever asks and goes is missed by nobody.
+        // A client may go before its answer.
         let _ = answer_one(socket, &state).await;
     }
 }

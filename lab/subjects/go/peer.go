@@ -1,5 +1,5 @@
-// Package peer is what the Go peers of the lab have in common: options, topics, a way in for
-// events, rows of experiment A, the firehose of experiment C.
+// Package peer has the common parts of the lab's Go peers: options, topics, a way in for events, rows of experiment A, the
+// firehose of experiment C.
 package peer
 
 import (
@@ -34,7 +34,7 @@ type Source struct {
 	of   map[string]string
 }
 
-// Options reads the command line: where to listen, what to send by itself, and whether to compress.
+// Options reads the command line: listen address, source, and whether to compress.
 func Options() (string, Source, bool) {
 	listen := flag.String("listen", "127.0.0.1:8080", "`host:port` to listen on")
 	source := flag.String("source", "none", "what to send by itself: none, constant,topic=…,batch=…,interval_us=…,start_us=… or dummy,size=…,interval_us=…")
@@ -67,7 +67,7 @@ type Topics[M any] struct {
 // Subscriber gets what is published to its topic. Its channel is closed when it is too slow.
 type Subscriber[M any] struct {
 	Messages chan M
-	// What ends its connection, also while a write to it waits.
+	// It ends the connection, also while a write to it waits.
 	close func()
 }
 
@@ -76,7 +76,7 @@ func NewTopics[M any]() *Topics[M] {
 	return &Topics[M]{topics: make(map[string]map[*Subscriber[M]]struct{})}
 }
 
-// Subscribe adds a subscriber for whom so many messages may wait.
+// Subscribe adds a subscriber for which so many messages may wait.
 func (t *Topics[M]) Subscribe(topic string, waiting int) *Subscriber[M] {
 	subscriber := &Subscriber[M]{make(chan M, waiting), func() {}}
 	t.mutex.Lock()
@@ -88,7 +88,7 @@ func (t *Topics[M]) Subscribe(topic string, waiting int) *Subscriber[M] {
 	return subscriber
 }
 
-// CloseSlow names what ends the connection of a subscriber that is too slow.
+// CloseSlow sets the function that ends the connection of a subscriber that is too slow.
 func (t *Topics[M]) CloseSlow(subscriber *Subscriber[M], close func()) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -109,8 +109,7 @@ func (t *Topics[M]) remove(topic string, subscriber *Subscriber[M]) {
 	}
 }
 
-// Publish gives a message to every subscriber of a topic, and says whether the channel of any is more
-// than half full.
+// Publish gives a message to every subscriber of a topic, and returns whether the channel of any is more than half full.
 func (t *Topics[M]) Publish(topic string, message M) bool {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -127,8 +126,7 @@ func (t *Topics[M]) Publish(topic string, message M) bool {
 	return isBehind
 }
 
-// Serve answers /healthz, gives each line that is posted to /TOPIC to publish, and every other
-// request to subscribe.
+// Serve answers /healthz, gives each line that is posted to /TOPIC to publish, and every other request to subscribe.
 func Serve(listen string, publish func(topic string, event []byte) bool, subscribe func(topic string, w http.ResponseWriter, r *http.Request)) {
 	http.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	http.HandleFunc("GET /{topic...}", func(w http.ResponseWriter, r *http.Request) {
@@ -168,8 +166,7 @@ func monotonicUs() int64 {
 	return now.Nano() / 1000
 }
 
-// SendRows publishes batches of rows, if that is the source. What is late is caught up, as fast as the
-// subscribers take it.
+// SendRows publishes batches of rows, if that is the source. Late ones are caught up, as fast as the subscribers take them.
 func SendRows(source Source, publish func(topic string, event []byte) bool) {
 	if source.kind != "constant" {
 		return
@@ -199,9 +196,9 @@ func SendRows(source Source, publish func(topic string, event []byte) bool) {
 	}
 }
 
-// PushDummies gives a dummy to write at each tick, if that is the source, until write fails or done
-// is closed. A timer of Go's rounds up to a millisecond, so the ticks of one turn are caught up; those
-// that pass while a write waits for the client are left out.
+// PushDummies gives a dummy to write at each tick, if that is the source, until write fails or done is closed. A timer of Go's
+// rounds up to a millisecond, so the ticks of one turn are caught up; those that pass while a write waits for the client are left
+// out.
 func PushDummies(source Source, done <-chan struct{}, write func([]byte) error) {
 	if source.kind != "dummy" {
 		return

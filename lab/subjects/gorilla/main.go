@@ -1,6 +1,5 @@
-// Command gorilla broadcasts with messages that are framed once (PreparedMessage), or as the chat
-// example of gorilla/websocket does: what waits for a client goes out as one message, with line feeds
-// between. It answers as the program of experiment C does.
+// Command gorilla broadcasts with messages that are framed once (PreparedMessage), or as the chat example of gorilla/websocket
+// does: messages that wait for a client go out as one, with line feeds between. It answers as the program of experiment C does.
 package main
 
 import (
@@ -71,8 +70,8 @@ func send(conn *websocket.Conn, first message, waiting <-chan message) error {
 	return writer.Close()
 }
 
-// serve returns what the client says until the connection ends, and pushes beside it. gorilla allows
-// one writer at a time: that is a mutex, what one adds first to a loop that reads and writes.
+// serve returns the client's messages until the connection ends, and pushes beside it. gorilla allows one writer at a time: that
+// is a mutex, the first addition to a loop that reads and writes.
 func serve(conn *websocket.Conn, subscriber *peer.Subscriber[message], source peer.Source) {
 	defer conn.Close()
 	topics.CloseSlow(subscriber, func() { conn.Close() })

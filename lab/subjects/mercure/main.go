@@ -1,5 +1,5 @@
-// Command mercure is Caddy with Mercure's module and Caddy's own, as its releases are: its own main package
-// cannot be installed by `go install`, for its go.mod replaces what lies beside it.
+// Command mercure is Caddy with Mercure's module and Caddy's own, as its releases are: its own main package cannot be installed
+// by `go install`, for its go.mod replaces what lies beside it.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Server-Sent Events with nothing but Node: a topic is a path, and each response is written every
-// event.
+// Server-Sent Events with nothing but Node: a topic is a path, and each response is written every event.
 import { Topics, options, sendRows, serve } from "../node/peer.js";
 
 const { hostname, port, source } = options();

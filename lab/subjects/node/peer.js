@@ -1,5 +1,5 @@
-// What the Node and Bun peers of the lab have in common: options, rows of experiment A, the
-// firehose of experiment C, and a way in for events.
+// The common parts of the lab's Node and Bun peers: options, rows of experiment A, the firehose of experiment C, and a way in for
+// events.
 import { createServer } from "node:http";
 import { parseArgs } from "node:util";
 
@@ -25,8 +25,8 @@ export function options() {
  * `broadcast(topic, line)`; all else goes to `others(request, response)`.
  */
 export function serve(broadcast, others) {
-  // A publish request goes on for as long as the lab measures, so whole requests have no
-  // deadline; heads keep theirs, which Node would otherwise give up with it.
+  // A publish request goes on for as long as the lab measures, so whole requests have no deadline; heads keep theirs, which Node
+  // would otherwise give up with it.
   const server = createServer({ requestTimeout: 0, headersTimeout: 60_000 }, (request, response) => {
     if (request.url === "/healthz") {
       response.end("ok\n");

@@ -1,5 +1,4 @@
-// A room for each topic, which a connection names in its query; what is published is emitted to
-// the room.
+// A room for each topic, which a connection names in its query; what is published is emitted to the room.
 import { Server } from "socket.io";
 import { options, pushDummies, rowsOf, sendRows, serve } from "../node/peer.js";
 

@@ -16,7 +16,7 @@ echo.on("connection", (connection) => {
   connection.once("data", (topic) => {
     topics.add(topic, connection);
     connection.write("subscribed");
-    // SockJS says neither what waits nor when it has gone; the socket below does.
+    // SockJS tells neither its waiting bytes nor when they are gone; the socket below does.
     const isFull = () => connection._session?.recv?.connection.writableLength > 0;
     const stop = pushDummies(source, isFull, (dummy) => connection.write(dummy));
     connection.on("data", (text) => connection.write(text));

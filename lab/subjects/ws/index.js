@@ -7,7 +7,7 @@ const topics = new Topics();
 const corked = new Set();
 
 function broadcast(topic, event) {
-  // Bytes, and not a string: it would be encoded for each client anew.
+  // Bytes, and not a string, which would be encoded again for each client.
   const data = typeof event === "string" ? Buffer.from(event) : event;
   for (const client of topics.of(topic)) {
     if (client.readyState === WebSocket.OPEN) {

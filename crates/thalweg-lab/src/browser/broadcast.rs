@@ -9,16 +9,15 @@ use std::time::Duration;
 
 /// After a long look of the observer, µs.
 const CALM_US: u64 = 20_000;
-/// How often it is asked whether the span may begin, µs.
+/// Interval of the question whether the span may begin, µs.
 const MOMENT_US: u64 = 5000;
 
-/// All connections of a sample, in the tabs.
 pub(super) struct Broadcast<'a> {
     load: Load<'a>,
     observer: &'a mut dyn Observer,
     tabs: Tabs,
     open_us: u64,
-    /// What spans before have reported of the ledger.
+    /// Counts of the ledger that earlier spans have reported.
     reported: Reported,
 }
 

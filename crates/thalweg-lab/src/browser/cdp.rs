@@ -1,5 +1,5 @@
-//! The Chrome DevTools Protocol, over a pair of pipes: messages are JSON, each with a NUL
-//! behind it. What is asked is answered; what Chromium tells by itself is read and dropped.
+//! The Chrome DevTools Protocol, over a pair of pipes: messages are JSON, each with a NUL after it. Requests are answered; events
+//! of Chromium are read and dropped.
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -10,15 +10,13 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// A tab that is drowning in messages answers late.
+/// A tab under a flood of messages answers late.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// Longer is nothing that the lab has asked for. An event of a tab that is observed has all of
-/// a message in it.
+/// The lab requests no longer ones. An event of a tab that is observed has all of a message in it.
 const MESSAGE_BYTES_MAX: u64 = 64 << 20;
-/// What answers begin with: Chromium writes `id` first, and `method` first in what it tells.
+/// Beginning of answers: Chromium writes `id` first, and in events `method`.
 const ANSWER: &[u8] = b"{\"id\":";
 
-/// The lab's end of it.
 #[derive(Debug)]
 pub(super) struct Cdp {
     input: ChildStdin,
@@ -28,7 +26,6 @@ pub(super) struct Cdp {
     early: HashMap<u64, Value>,
 }
 
-/// What was asked, and is still to be answered.
 #[derive(Debug)]
 pub(super) struct Asked {
     id: u64,
@@ -45,7 +42,7 @@ impl Cdp {
                 message.clear();
                 let read = output.by_ref().take(MESSAGE_BYTES_MAX).read_until(0, &mut message);
                 let is_whole = matches!(read, Ok(1..)) && message.pop() == Some(0);
-                // Ended, or nobody is there any more who has asked.
+                // Ended, or all receivers are gone.
                 if !is_whole || message.starts_with(ANSWER) && sender.send(message.clone()).is_err()
                 {
                     return;
@@ -72,7 +69,6 @@ impl Cdp {
         Ok(Asked { id: self.last_id, method })
     }
 
-    /// Waits for an answer.
     pub(super) fn answer(&mut self, asked: &Asked) -> anyhow::Result<Value> {
         let Asked { id, method } = asked;
         let answer = loop {
@@ -99,7 +95,6 @@ impl Cdp {
         Ok(answer["result"].clone())
     }
 
-    /// Asks, and waits for the answer.
     pub(super) fn call(
         &mut self,
         session: Option<&str>,

@@ -10,12 +10,10 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-/// Chromium reads commands at descriptor 3 and answers at 4. A shell puts the pipes there,
-/// because to do it here would take unsafe code.
+/// Chromium reads commands at descriptor 3 and answers at 4. A shell puts the pipes there, which would take unsafe code here.
 const WITH_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
-/// What it is started with. Nothing that it would do by itself takes part in a sample, no tab
-/// is slowed down because another is before it, and the certificate that a subject makes at
-/// its start is taken.
+/// Flags. Chromium's background work takes no part in a sample, tabs behind others are not slowed down, and the certificate that
+/// a subject makes at its start is taken.
 pub(super) const FLAGS: [&str; 16] = [
     "--headless=new",
     "--remote-debugging-pipe",
@@ -34,10 +32,10 @@ pub(super) const FLAGS: [&str; 16] = [
     "--ignore-certificate-errors",
     "--window-size=1280,900",
 ];
-/// Chromium runs as root only so.
+/// Chromium needs it to run as root.
 const NO_SANDBOX: &str = "--no-sandbox";
 
-/// What it is started with on this machine.
+/// Flags on this machine.
 pub fn flags() -> Vec<&'static str> {
     let no_sandbox = program::is_root().then_some(NO_SANDBOX);
     FLAGS.into_iter().chain(no_sandbox).collect()
@@ -48,13 +46,12 @@ pub fn flags() -> Vec<&'static str> {
 pub(super) struct Process {
     pub(super) cdp: Cdp,
     child: OwnedChild,
-    // Last: nobody writes to it any more when it is removed.
+    // Last: by then no process writes to it.
     profile: TemporaryFolder,
 }
 
 impl Process {
-    /// Starts it on the cores that are a browser's with these settings; what it prints goes to
-    /// `log`.
+    /// Starts it on the cores of a browser with these settings; its output goes to `log`.
     pub(super) fn start(
         program: &Path,
         cores: &Cores,
@@ -77,30 +74,27 @@ impl Process {
         Ok(process)
     }
 
-    /// Its version; it answers.
     pub(super) fn version(&mut self) -> anyhow::Result<String> {
         let said = self.cdp.call(None, "Browser.getVersion", &json!({}))?;
         Ok(program::version_of(said["product"].as_str().unwrap_or_default()))
     }
 
-    /// Its number: the root of its processes.
+    /// Root of its processes.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where its profile is.
     #[cfg(test)]
     pub(super) fn folder(&self) -> &Path {
         self.profile.path()
     }
 
-    /// Ends it in order.
     pub(super) fn stop(self) {
         let Process { mut cdp, mut child, profile } = self;
-        // It may have ended already, which is what is asked for.
+        // It may have ended already.
         let _ = cdp.call(None, "Browser.close", &json!({}));
         child.wait();
-        // What it has started, and has not ended yet, goes first: it writes to the profile.
+        // Its children end first: they write to the profile.
         drop(child);
         drop(profile);
     }

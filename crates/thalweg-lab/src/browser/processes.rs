@@ -1,4 +1,4 @@
-//! What Chromium's processes use, by their kinds, as the kernel counts it.
+//! CPU of Chromium's processes, by kind, as the kernel counts it.
 
 use crate::measure::{KindUse, ProcessKind, Resources};
 use procfs::process::Process;
@@ -10,7 +10,6 @@ pub(super) struct Snapshot {
     processes: HashMap<u32, One>,
 }
 
-/// One process.
 #[derive(Clone, Debug)]
 struct One {
     kind: ProcessKind,
@@ -21,13 +20,13 @@ struct One {
 }
 
 impl Snapshot {
-    /// Of all processes of the browser with this root.
+    /// All processes of the browser with this root.
     pub(super) fn of(root: u32) -> Snapshot {
         let read = |pid: u32| Some((pid, One::read(pid)?));
         Snapshot { processes: Resources::tree(&[root]).into_iter().filter_map(read).collect() }
     }
 
-    /// CPU time of a process so far, and what it is.
+    /// Kind of a process, and its CPU time so far.
     #[cfg(test)]
     pub(super) fn process(&self, pid: u32) -> Option<(ProcessKind, u64)> {
         self.processes.get(&pid).map(|one| (one.kind, one.cpu_ns))
@@ -38,7 +37,7 @@ impl Snapshot {
         of_kind.map(|one| one.rss_bytes).sum()
     }
 
-    /// What each kind used since then.
+    /// Use of each kind since then.
     pub(super) fn since(&self, before: &Snapshot) -> Vec<KindUse> {
         let mut all = Vec::new();
         for kind in ProcessKind::ALL {
@@ -91,8 +90,7 @@ impl One {
     }
 }
 
-/// By its command line: `--type=`, and of utilities `--utility-sub-type=`. A process that was
-/// forked from a zygote has one word with everything.
+/// By its command line: `--type=`, and for utilities `--utility-sub-type=`. A process forked from a zygote has all in one word.
 fn kind_of(command_line: &[String]) -> ProcessKind {
     let words = || command_line.iter().flat_map(|word| word.split(' '));
     let value = |name: &str| words().find_map(|word| word.strip_prefix(name));

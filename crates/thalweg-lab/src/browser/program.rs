@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Names it, where it is not among the system's programs.
 pub const PROGRAM: &str = "THALWEG_CHROMIUM";
-/// What it is called, by who packages it.
+/// Names in several distributions.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /// Finds it. An error is one sentence with the remedy.
@@ -39,7 +39,6 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// What a program says of its version.
 pub(super) fn version_of(said: &str) -> String {
     said.replacen("Chrome/", "Chromium ", 1)
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
 
-/// Before the span, so that what is hot is compiled.
+/// Before the span, so that hot code is compiled.
 const WARMING: u32 = 100;
 /// After a long look of the observer, µs.
 const CALM_US: u64 = 20_000;
@@ -22,10 +22,9 @@ pub(super) struct Conversation<'a> {
     reported: Reported,
 }
 
-/// What a page says of its trips.
 #[derive(Debug, Deserialize)]
 struct Trips {
-    /// How long each took, ms.
+    /// Time of each, ms.
     each: Vec<f64>,
     counts: super::tabs::PageCounts,
     why: String,
@@ -65,7 +64,6 @@ impl<'a> Conversation<'a> {
 }
 
 impl Session for Conversation<'_> {
-    /// Makes as many round trips as the settings say.
     fn span(&mut self, _: Duration) -> anyhow::Result<Outcome> {
         self.observer.at(Moment::Warm);
         wait_until(monotonic_us() + CALM_US, self.observer, 1)?;

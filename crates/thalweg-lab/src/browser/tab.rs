@@ -19,15 +19,15 @@ const SCRIPTS: [&str; 8] = [
     include_str!("../../../../web/lab/page/round_trips.js"),
     include_str!("../../../../web/lab/page/load.js"),
 ];
-/// A small page that every subject has: scripts in it may ask the subject anything.
+/// A small page of every subject, whose scripts may send requests to it.
 const PAGE: &str = "/healthz";
 const LOADED: &str = "document.readyState == 'complete'";
 const LOADED_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// The quickest of so many answers tells how the clocks differ.
+/// The quickest of so many answers tells the offset of the clocks.
 const CLOCK_LOOKS: usize = 20;
 
-/// All of it as one expression, with something behind it.
+/// All of it as one expression, with `behind` after it.
 fn script(behind: &str) -> anyhow::Result<String> {
     let all = SCRIPTS.concat();
     let text = serde_json::to_string(&all)?;
@@ -38,7 +38,7 @@ fn script(behind: &str) -> anyhow::Result<String> {
 #[derive(Debug)]
 pub(super) struct Tab {
     session: String,
-    /// What the machine's monotonic clock is ahead of the page's, µs.
+    /// Lead of the machine's monotonic clock over the page's, µs.
     pub(super) ahead_us: f64,
 }
 
@@ -58,7 +58,7 @@ impl Tab {
         Ok(tab)
     }
 
-    /// Opens the live page with its table of a topic, or its chart, looked on at.
+    /// Opens the live page of a topic, with its table or chart in view.
     pub(super) fn open_live(
         cdp: &mut Cdp,
         origin: &str,
@@ -100,7 +100,7 @@ impl Tab {
         Ok(())
     }
 
-    /// Asks for what an expression comes to, a promise for what it is fulfilled with.
+    /// Asks for the value of an expression; a promise is awaited.
     pub(super) fn ask(&self, cdp: &mut Cdp, expression: &str) -> anyhow::Result<Asked> {
         let wanted = json!({
             "expression": expression,
@@ -110,15 +110,13 @@ impl Tab {
         cdp.ask(Some(&self.session), "Runtime.evaluate", &wanted)
     }
 
-    /// A press or a release of the mouse, where it does nothing; the answer comes when the page has
-    /// had it.
+    /// A press or a release of the mouse, without effect; the answer comes when the page has had it.
     pub(super) fn input(&self, cdp: &mut Cdp, is_press: bool) -> anyhow::Result<Asked> {
         let kind = if is_press { "mousePressed" } else { "mouseReleased" };
         let wanted = json!({ "type": kind, "x": 1, "y": 1, "button": "left", "clickCount": 1 });
         cdp.ask(Some(&self.session), "Input.dispatchMouseEvent", &wanted)
     }
 
-    /// Waits for it.
     pub(super) fn answer<T: DeserializeOwned>(cdp: &mut Cdp, asked: &Asked) -> anyhow::Result<T> {
         let mut answer = cdp.answer(asked)?;
         let details = &answer["exceptionDetails"];
@@ -130,7 +128,6 @@ impl Tab {
         Ok(serde_json::from_value(answer["result"]["value"].take())?)
     }
 
-    /// Asks, and waits for the answer.
     pub(super) fn evaluate<T: DeserializeOwned>(
         &self,
         cdp: &mut Cdp,
@@ -165,7 +162,7 @@ impl Tab {
         Ok(())
     }
 
-    /// A moment of the machine's clock on the page's, ms.
+    /// Converts a time of the machine's clock into the page's, ms.
     pub(super) fn page_ms(&self, at_us: u64) -> f64 {
         (at_us as f64 - self.ahead_us) / 1000.0
     }

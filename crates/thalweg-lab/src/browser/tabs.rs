@@ -1,4 +1,4 @@
-//! The tabs of a sample, and what all of them say of a span.
+//! The tabs of a sample, and the sum of their reports.
 
 use super::process::Process;
 use super::processes::Snapshot;
@@ -13,28 +13,24 @@ use std::ops::ControlFlow;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often the observer hears of progress.
+/// The observer gets progress so often.
 const PROGRESS_EVERY_US: u64 = 100_000;
 /// How often a live page is given input.
 const INPUT_EVERY_US: u64 = 50_000;
 /// A page's points begin so long before a span, so that one lies before it.
 const BEFORE_MS: f64 = 100.0;
 
-/// A running browser, and its tabs.
 pub(super) struct Tabs {
     process: Process,
     pub(super) all: Vec<Tab>,
-    /// Cores that it may run on.
     cores: Vec<usize>,
     version: String,
 }
 
-/// What was counted at an edge of a span.
 pub(super) struct Edge {
     pub(super) at_us: u64,
     snapshot: Snapshot,
     cores: CoreTimes,
-    /// CPU time of this process so far.
     lab_cpu_ns: u64,
     own: Own,
 }
@@ -48,27 +44,25 @@ struct Own {
     published: Option<u64>,
 }
 
-/// What whoever has the connections says.
+/// Report of the page or worker that has the connections.
 #[derive(Debug, Deserialize)]
 struct Report {
     points: Vec<Point>,
     counts: PageCounts,
     why: String,
-    /// How a live page receives.
     #[serde(default)]
     way: String,
     looks: Vec<Look>,
-    /// Of a live page: when an input was heard, and how late; ms.
+    /// In a live page: when an input came, and how late; ms.
     #[serde(default)]
     inputs: Vec<(f64, f64)>,
 }
 
-/// Of a live page: when a message's newest row was painted, when it was due, on the machine's
-/// clock, when it came and when it was handled; ms.
+/// In a live page: when a message's newest row was painted, when it was due, on the machine's clock, when it came and when it was
+/// handled; ms.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Look(f64, f64, f64, f64);
 
-/// The page's ledger.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct PageCounts {
     delivered: u64,
@@ -79,39 +73,35 @@ pub(super) struct PageCounts {
     cut: u64,
 }
 
-/// What a page says of itself.
 #[derive(Debug, Deserialize)]
 struct Page {
     heap: f64,
-    /// From when to how long, ms.
+    /// Begin and length, ms.
     tasks: Vec<(f64, f64)>,
     protocol: String,
 }
 
-/// What all tabs together say of a span.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) came: Came,
     pub(super) latency: Latency,
     /// Since the connections were opened.
     pub(super) counts: Counts,
-    /// Why a connection ended by itself.
+    /// The reason why a connection ended by itself.
     pub(super) why: Option<String>,
-    /// Of live pages: from due to received, to handled, to painted, and all of it.
+    /// In live pages: from due to received, to handled, to painted, and all of it.
     painted: [Latency; 4],
     /// From an input to its listener.
     input: Latency,
     pub(super) long_tasks: u64,
     pub(super) long_task_us: u64,
     pub(super) heap_bytes: u64,
-    /// What the page itself was loaded by.
+    /// Protocol that loaded the page.
     pub(super) protocol: String,
-    /// How a live page receives.
     way: String,
 }
 
 impl Tabs {
-    /// Opens as many as the settings say.
     pub(super) fn open(
         mut process: Process,
         load: &Load<'_>,
@@ -138,7 +128,7 @@ impl Tabs {
         Ok(Tabs { process, all, cores, version })
     }
 
-    /// Has all tabs do something at the same time, each what is asked of the one with its number.
+    /// Evaluates in all tabs at the same time; `expression` gets the number of the tab.
     pub(super) fn each(&mut self, expression: impl Fn(usize) -> String) -> anyhow::Result<()> {
         let mut asked = Vec::new();
         for (number, tab) in self.all.iter().enumerate() {
@@ -150,7 +140,6 @@ impl Tabs {
         Ok(())
     }
 
-    /// What the only tab makes of an expression.
     pub(super) fn first<T: serde::de::DeserializeOwned>(
         &mut self,
         expression: &str,
@@ -179,7 +168,7 @@ impl Tabs {
         Edge { at_us, snapshot, cores, lab_cpu_ns, own }
     }
 
-    /// What all tabs say of what was between.
+    /// Sum of all tabs' reports of this time.
     pub(super) fn said(&mut self, from_us: u64, to_us: u64) -> anyhow::Result<Said> {
         let mut said = Said::default();
         let cdp = &mut self.process.cdp;
@@ -201,7 +190,6 @@ impl Tabs {
         Ok(said)
     }
 
-    /// What the browser used between two edges.
     pub(super) fn used(&self, begin: &Edge, end: &Edge, said: &Said) -> BrowserUse {
         let span_us = end.at_us - begin.at_us;
         let processes = end.snapshot.since(&begin.snapshot);
@@ -242,7 +230,7 @@ impl Tabs {
         if !load.settings.consumer.is_page() {
             return wait_until(until_us, observer, connections);
         }
-        // What is late to be answered is what is looked for: nobody waits for it before the end.
+        // Late answers are the measurement: nobody waits for them before the end.
         let mut given = Vec::new();
         let mut next_us = monotonic_us();
         while next_us < until_us {
@@ -256,7 +244,7 @@ impl Tabs {
         given.iter().try_for_each(|asked| self.process.cdp.answer(asked).map(drop))
     }
 
-    /// What was agreed on, and with which browser.
+    /// Agreed values, and the browser.
     pub(super) fn facts(&self, said: &Said) -> Vec<(String, String)> {
         let facts = [
             ("browser", &self.version),
@@ -267,7 +255,6 @@ impl Tabs {
         known.map(|(name, value)| (name.to_owned(), value.clone())).collect()
     }
 
-    /// Ends all of it.
     pub(super) fn stop(self) {
         self.process.stop();
     }
@@ -345,7 +332,6 @@ impl Own {
     }
 }
 
-/// The sum of a metric over all shards.
 fn total(metrics: &str, name: &str) -> Option<u64> {
     let lines = metrics.lines().filter(|line| line.starts_with(name));
     let values: Vec<u64> = lines.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
@@ -359,7 +345,7 @@ impl From<PageCounts> for Counts {
     }
 }
 
-/// Lets time pass until then; the observer hears of it, and may end it.
+/// Waits until then; the observer gets progress, and may end the wait.
 pub(super) fn wait_until(
     until_us: u64,
     observer: &mut dyn Observer,

@@ -1,5 +1,4 @@
-//! Chromium itself, where there is one: who has none is told so by the tests of what it is
-//! the load of.
+//! Chromium itself, where there is one: without it, the tests of its load say so.
 
 use super::process::Process;
 use super::processes::Snapshot;
@@ -26,7 +25,7 @@ const BUSY: &str = "(async () => { \
         for (let i = 0; i < 1e6; i++) Math.sqrt(i); \
     } })()";
 
-/// How long the page's thread takes for the same work, ms: the least of some times.
+/// Time of the page's thread for the same work, ms: the least of some times.
 const WORK: &str = "(() => { \
     const once = () => { \
         const begun = performance.now(); \
@@ -34,9 +33,8 @@ const WORK: &str = "(() => { \
         return performance.now() - begun; \
     }; \
     return Math.min(...Array.from({ length: 5 }, once)); })()";
-/// Five minutes of a message each millisecond, by a clock of its own: the first time that is known
-/// from 100 s on, the events at its end, whether all points say what had come by then, and how many
-/// they are.
+/// Five minutes of a message each millisecond, by a clock of its own: the first time that is known from 100 s on, the events at
+/// its end, whether all points are right, and their number.
 const FIVE_MINUTES: &str = "\
     const timeline = new Timeline(); \
     for (; now < 300000; now++) timeline.came({ events: 100, dueUs: now * 1000 }, 10); \
@@ -101,7 +99,7 @@ fn cpu_by_process_kind_agrees_with_what_chromium_says() {
 fn a_tab_that_is_slowed_down_is_slower() {
     let Some(mut process) = start() else { return };
     let tab = Tab::open(&mut process.cdp, &serve(), false).unwrap();
-    // The least of several, by turns: what else runs here slows both.
+    // The least of several, by turns: other load slows both.
     let mut least_ms = [f64::INFINITY; 2];
     for _ in 0..5 {
         for (least_ms, times) in least_ms.iter_mut().zip([1, 6]) {

@@ -1,11 +1,10 @@
-//! What came in a span, by the points that a page has kept: it may have been too busy to be
-//! asked at the span's edges. Pure.
+//! Counts of a span, by the points that a page has kept: it may have been too busy to be asked at the span's edges. Pure.
 
 use crate::measure::Latency;
 use serde::Deserialize;
 
-/// How far a page was at a moment: ms of its clock; events, bytes and messages since it began;
-/// and when the first event of the message was due, µs of the machine's monotonic clock, or 0.
+/// State of a page at a moment: ms of its clock; events, bytes and messages since it began; and the due time of the message's
+/// first event, µs of the machine's monotonic clock, or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub(super) struct Point(
     pub(super) f64,
@@ -15,7 +14,6 @@ pub(super) struct Point(
     pub(super) f64,
 );
 
-/// What came in a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Came {
     pub(super) events: f64,
@@ -33,8 +31,8 @@ pub(super) fn came(points: &[Point], from_ms: f64, to_ms: f64) -> Came {
     }
 }
 
-/// How late the messages were that came then; `ahead_us` is what the machine's clock is ahead
-/// of the page's. Those between two points count as the later one.
+/// Lateness of the messages that came then; `ahead_us` is the lead of the machine's clock. Between two points, the later one
+/// counts.
 pub(super) fn latency(
     points: &[Point],
     from_ms: f64,
@@ -89,7 +87,7 @@ mod tests {
         };
         check(1000.0, 1100.0, 100.0);
         check(1050.0, 1200.0, 100.0);
-        // What is before the first point or behind the last has not changed anything.
+        // Before the first point and after the last the counts are constant.
         check(0.0, 2000.0, 200.0);
         assert_eq!(came(&[], 0.0, 1.0), Came::default());
     }

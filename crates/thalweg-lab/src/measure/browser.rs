@@ -1,4 +1,4 @@
-//! What a browser used in a span that was its load.
+//! The use of a browser in a span that was its load.
 
 use super::latency::Delays;
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ impl ProcessKind {
     }
 }
 
-/// What all processes of a kind used in a span.
+/// Use of all processes of a kind in a span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KindUse {
     /// Which.
@@ -50,7 +50,7 @@ pub struct KindUse {
     pub cpu_ns: u64,
     /// That of the thread that used most.
     pub thread_cpu_ns_max: u64,
-    /// What this thread is called.
+    /// Name of this thread.
     pub thread: String,
     /// Resident memory as the span began, over all of them.
     #[serde(default)]
@@ -60,7 +60,7 @@ pub struct KindUse {
     pub rss_bytes: u64,
 }
 
-/// What a browser used in a span.
+/// Use of a browser in a span.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BrowserUse {
     /// Length of the span in which CPU time was counted.
@@ -80,16 +80,15 @@ pub struct BrowserUse {
     pub long_task_us: u64,
     /// JavaScript's heap in use at the end, over all tabs; without workers.
     pub heap_bytes: u64,
-    /// What the tabs received, as the pages see it: text of messages, or bytes of bodies.
+    /// Bytes that the tabs received, as the pages see them: text of messages, or bytes of bodies.
     pub message_bytes: u64,
-    /// Of live pages: from when a message was due to when its newest row was painted.
+    /// In live pages: from when a message was due to when its newest row was painted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub painted: Option<Painted>,
-    /// Of live pages: from an input to when a listener of the page ran.
+    /// In live pages: from an input to when a listener of the page ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Delays>,
-    /// Bytes per second that the subject sent by its own count, between two answers around
-    /// the span; where it counts.
+    /// Bytes per second that the subject sent by its own count, between two answers around the span; where it counts.
     pub sent_bytes_per_s: Option<f64>,
     /// Events per second that it made by its own count, each for every connection.
     pub published_per_s: Option<f64>,

@@ -1,18 +1,14 @@
-//! What a subject is to its baseline in one metric: one value, from the samples of a cell, or
-//! pooled over the cells of a scenario. Every form of the report shows it and decides nothing.
+//! A subject compared with its baseline in one metric: one value, from the samples of a cell, or pooled over the cells of a
+//! scenario. Every form of the report shows it and decides nothing.
 //!
-//! A round is one span of each subject of a cell, next to each other. Its logarithm of
-//! subject to baseline takes out what drifts with the machine. Where the baseline is there
-//! twice (A/A), it is taken against the mean of both, which has half the noise of one.
-//! Rounds between two starts of the processes share the luck of their memory's layout, so
-//! they are averaged to one value; the starts are what is independent, and Student's t is
-//! made of them.
+//! A round is one span of each subject of a cell, next to each other. Its logarithm of subject to baseline takes out what drifts
+//! with the machine. Where the baseline is there twice (A/A), it is taken against the mean of both, which has half the noise of
+//! one. Rounds between two starts of the processes share the luck of their memory's layout, so they are averaged to one value;
+//! the starts are what is independent, and Student's t is made of them.
 //!
-//! Why Student's t and not the signed rank of Hodges and Lehmann: on the archive's
-//! residuals, heavy tails and all, both cover alike (93 to 95 % with the stop rule in force,
-//! at the nominal 95 %), for a start's value is a mean already. But of six starts a rank can
-//! say no more than 97 %: it could neither stop early at 99.9 % nor be corrected for twenty
-//! comparisons.
+//! Why Student's t and not the signed rank of Hodges and Lehmann: on the archive's residuals, heavy tails and all, both cover
+//! alike (93 to 95 % with the stop rule in force, at the nominal 95 %), for a start's value is a mean already. But of six starts
+//! a rank can say no more than 97 %: it could neither stop early at 99.9 % nor be corrected for twenty comparisons.
 
 mod difference;
 #[cfg(test)]
@@ -23,25 +19,23 @@ pub use difference::{CellSubjects, Difference, Metric};
 use crate::measure::Sample;
 use serde::Serialize;
 
-/// How improbable a difference must be to be called one. A little less than 5 %, because the
-/// stop rule looks at the interval more than once: the intervals that it leaves then cover
-/// 95 % (`tests`).
+/// How improbable a difference must be to be called one. A little less than 5 %, because the stop rule looks at the interval more
+/// than once: the intervals that it leaves then cover 95 % (`tests`).
 const WRONG_MAX: f64 = 0.035;
-/// What lies within is the same for every purpose.
+/// Ratios within are the same for every purpose.
 const EQUIVALENT: (f64, f64) = (0.95, 1.05);
 
 /// A subject beside its baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// In what.
+    /// Its metric.
     pub metric: Metric,
-    /// In which cell; `None` is over all cells of the scenario that have one, each with the
-    /// same weight.
+    /// In which cell; `None` is over all cells of the scenario that have one, each with the same weight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
-    /// Who.
+    /// The subject.
     pub subject: String,
-    /// Beside whom.
+    /// Its baseline.
     pub baseline: String,
     /// Whether it is the baseline once more (A/A), which tells the noise and is no finding.
     pub is_control: bool,
@@ -51,24 +45,21 @@ pub struct Comparison {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
-    /// How often all subjects were started anew: the number of independent values.
+    /// Starts of all subjects: the number of independent values.
     pub starts: usize,
     /// Spans of the subject that have a partner of the baseline's.
     pub rounds: usize,
-    /// How probable so large a difference is where there is none, by itself; none of one
-    /// start.
+    /// How probable so large a difference is where there is none, by itself; none of one start.
     pub p: Option<f64>,
-    /// The same, corrected for the number of comparisons in this metric that the scenario
-    /// has (Holm): that of all cells and subjects, or for what is pooled, of all subjects.
+    /// The same, corrected (Holm) for the comparisons in this metric: of all cells and subjects, or pooled, of all subjects.
     pub p_corrected: Option<f64>,
-    /// What it comes to.
+    /// The result.
     pub word: Word,
-    /// How far from 1 the interval reaches, as a share: so large a difference is not
-    /// excluded. None of one start.
+    /// How far from 1 the interval reaches, as a share: so large a difference is not excluded. None of one start.
     pub not_excluded: Option<f64>,
 }
 
-/// What a comparison comes to.
+/// Result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
@@ -83,7 +74,7 @@ pub enum Word {
 }
 
 impl Comparison {
-    /// Of a difference; corrected by nothing yet.
+    /// From a difference, not yet corrected.
     pub fn new(
         metric: Metric,
         cell: Option<String>,
@@ -130,11 +121,10 @@ impl Comparison {
     }
 }
 
-/// Corrects a family of comparisons for their number, by Holm (Scandinavian Journal of
-/// Statistics 6, 1979): of n the least probable counts n times, the next n − 1 times. It
-/// needs nothing to be independent, which cells that share a machine are not, and finds
-/// more than intervals that are all made wider. Intervals stay those of each by itself.
-/// Controls are questions to the lab and not to a subject, and are left alone.
+/// Corrects a family of comparisons for their number, by Holm (Scandinavian Journal of Statistics 6, 1979): of n the least
+/// probable counts n times, the next n − 1 times. It needs nothing to be independent, which cells that share a machine are not,
+/// and finds more than intervals that are all made wider. Intervals stay those of each by itself. Controls are questions to the
+/// lab and not to a subject, and are left alone.
 pub fn correct(family: &mut [Comparison]) {
     let mut asked: Vec<&mut Comparison> =
         family.iter_mut().filter(|it| !it.is_control && it.p.is_some()).collect();
@@ -147,19 +137,18 @@ pub fn correct(family: &mut [Comparison]) {
     }
 }
 
-/// What a cell needs.
+/// The next step of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Another start of all its subjects.
     Continue,
-    /// Nothing: more would not change what is said of it.
+    /// No more starts: they would not change the result.
     Decided,
 }
 
 /// Fewer starts say nothing of how far starts are apart.
 const STARTS_MIN: usize = 6;
-/// Half the width of an interval that decides, whatever the ratio: if it does not exclude 1
-/// it lies within ± 5 %.
+/// Half the width of an interval that decides, whatever the ratio: if it does not exclude 1 it lies within ± 5 %.
 const HALF_WIDTH: f64 = 1.025;
 /// An early end must be this improbable by chance, so that looking often costs nothing
 /// (Haybittle, British Journal of Radiology 44, 1971; Peto, British Journal of Cancer 34, 1976).
@@ -170,8 +159,7 @@ const FAR: f64 = 1.5;
 /// From this start on that can be known.
 const FAR_STARTS_MIN: usize = 3;
 
-/// The subjects of a cell that need no further start, because they are surely more than 1.5 times
-/// off; to be asked as [`next`] is. They stay in the cell, with the starts that they had.
+/// Subjects of a cell that need no further start, surely more than 1.5 times off; asked as [`next`] is. They stay in the cell.
 pub fn far_off(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Vec<usize> {
     let difference = |subject: &usize| Difference::of(metric, subjects, *subject, samples);
     (0..subjects.connections.len())
@@ -187,14 +175,12 @@ fn is_far(difference: &Difference) -> bool {
         && difference.is_off_by(beyond).is_some_and(|p| p <= EARLY_WRONG_MAX)
 }
 
-/// Whether a cell is decided, to be asked after each start with all of its samples so far,
-/// in any order; `metric` is what its scenario is about.
+/// Whether a cell is decided, asked after each start with all of its samples so far, in any order; `metric` is its scenario's.
 ///
-/// It is, from the sixth start on, once each subject beside the baseline has an interval of
-/// half a width of at most 2.5 % (a look at the width alone, which does not favour a
-/// result), or one of 99.9 % that lies wholly beyond or wholly within ± 5 %; those that are
-/// [`far_off`] need none. Controls and subjects without a sample that counts are not waited
-/// for: the budget should not go into what is broken.
+/// It is, from the sixth start on, once each subject beside the baseline has an interval of half a width of at most 2.5 % (a look
+/// at the width alone, which does not favour a result), or one of 99.9 % that lies wholly beyond or wholly within ± 5 %; those
+/// that are [`far_off`] need none. Controls and subjects without a sample that counts are not waited for: the budget should not
+/// go into what is broken.
 pub fn next(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Next {
     let mut starts: Vec<u32> = samples.iter().map(|sample| sample.start()).collect();
     starts.sort_unstable();

@@ -26,8 +26,7 @@ impl Latency {
         self.0.saturating_record_n(latency_us, count);
     }
 
-    /// The latency that a share (0 to 1) of the events did not exceed; `None`
-    /// without events.
+    /// The latency that a share (0 to 1) of the events did not exceed; `None` without events.
     pub fn quantile_us(&self, share: f64) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(share))
     }
@@ -55,7 +54,7 @@ impl Latency {
         })
     }
 
-    /// Forgets everything.
+    /// Removes all values.
     pub fn clear(&mut self) {
         self.0.reset();
     }
@@ -91,7 +90,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Of these; `None` of none.
+    /// Delays of these latencies; `None` without any.
     pub fn of(latency: &Latency) -> Option<Delays> {
         Some(Delays {
             p50_us: latency.quantile_us(0.5)?,

@@ -1,12 +1,11 @@
-//! The delivery ledger: what every subscription got against what it should
-//! have got. A sample with a hole in its ledger posts no throughput.
+//! The delivery ledger: what every subscription got, and what it should have got. A sample with a hole in it posts no throughput.
 
 use super::missed::Missed;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
 
-/// What became of the events, over all subscriptions.
+/// Fate of the events, over all subscriptions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Arrived in order and intact.
@@ -37,14 +36,13 @@ impl Counts {
         self.is_honest() && self.gaps == 0
     }
 
-    /// Whether every event that a subscription did not get was announced as a
-    /// gap, and the others came once, in order, intact.
+    /// Whether every event that a subscription did not get was announced as a gap, and the others came once, in order, intact.
     pub fn is_honest(&self) -> bool {
         let Counts { missing, duplicated, reordered, corrupt, early, cut, .. } = self;
         [missing, duplicated, reordered, corrupt, early, cut].iter().all(|&&count| count == 0)
     }
 
-    /// Of the events that were to come, the share that did.
+    /// Share of the expected events that arrived.
     pub fn delivered_share(&self) -> f64 {
         self.delivered as f64 / (self.delivered + self.missing).max(1) as f64
     }
@@ -64,8 +62,7 @@ impl Counts {
         }
     }
 
-    /// What has come to these since they were `before`. What was missing then and
-    /// came late, is reordered and no longer missing.
+    /// Changes since they were `before`. An event that was missing then and came late is reordered, and no longer missing.
     pub fn since(&self, before: &Counts) -> Counts {
         Counts {
             delivered: self.delivered - before.delivered,
@@ -85,12 +82,12 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What was reported of counts that go on, so that each is reported once.
+/// Counts that were reported of counts that go on, so that each is reported once.
 #[derive(Clone, Debug, Default)]
 pub struct Reported(Counts);
 
 impl Reported {
-    /// What was added to these since the last call.
+    /// Changes since the last call.
     pub fn new_in(&mut self, counts: Counts) -> Counts {
         let new = counts.since(&self.0);
         self.0 = counts;
@@ -123,16 +120,13 @@ impl fmt::Display for Counts {
     }
 }
 
-/// One line per subscription: the sequence number it must get next.
-///
-/// A subscription costs eight bytes; what it missed is kept only once it has
-/// missed something. All numbers are the subject's, and may be anything.
+/// One line per subscription: the sequence number it must get next. It costs eight bytes; missed events are kept only once there
+/// are some. All numbers are the subject's, and may be anything.
 #[derive(Debug)]
 pub struct Ledger {
     next: Vec<u64>,
     missed: Missed,
-    /// Those that were told of a gap of unknown size: they go on at whichever number
-    /// comes, from `next` on.
+    /// Those that were told of a gap of unknown size: they go on at any number, from `next` on.
     adrift: HashSet<usize>,
     counts: Counts,
 }
@@ -145,8 +139,7 @@ const SEQ_MAX: u64 = ANY - 2;
 const LEAP_MAX: u64 = 1 << 20;
 
 impl Ledger {
-    /// All subscriptions begin with the event numbered `first`, or with
-    /// whichever comes first.
+    /// All subscriptions begin with the event numbered `first`, or with whichever comes first.
     pub fn new(subscriptions: usize, first: Option<u64>) -> Self {
         Ledger {
             next: vec![first.unwrap_or(ANY); subscriptions],
@@ -176,8 +169,7 @@ impl Ledger {
         }
     }
 
-    /// An intact event arrived; whether in order is to be found out. Says
-    /// whether it is new to the subscription.
+    /// An intact event arrived; whether in order is to be found out. Says whether it is new to the subscription.
     pub fn arrived(&mut self, subscription: usize, seq: u64) -> bool {
         if seq > SEQ_MAX {
             self.counts.corrupt += 1;
@@ -201,7 +193,7 @@ impl Ledger {
         true
     }
 
-    /// One with a lower number than was to come: missed until now, or had before.
+    /// A lower number than expected: missed until now, or received before.
     fn came_late(&mut self, subscription: usize, seq: u64) -> bool {
         let is_new = self.missed.take(subscription, seq);
         if is_new {
@@ -218,13 +210,12 @@ impl Ledger {
         self.counts.corrupt += 1;
     }
 
-    /// So many events arrived before they were due or published.
+    /// `events` arrived before they were due or published.
     pub fn early(&mut self, events: u64) {
         self.counts.early += events;
     }
 
-    /// The subject announced that `events` will not come. If it does not say how
-    /// many, the subscription goes on at the next that comes.
+    /// The subject announced that `events` will not come. With `None`, the subscription goes on at the next that comes.
     pub fn gap(&mut self, subscription: usize, events: Option<u64>) {
         self.counts.gaps += 1;
         self.excuse(subscription, events);
@@ -242,7 +233,7 @@ impl Ledger {
         }
     }
 
-    /// So many versions that were to come next were replaced by a newer one.
+    /// `versions` that were to come next were replaced by a newer one.
     pub fn replaced(&mut self, subscription: usize, versions: u64) {
         self.counts.replaced += versions;
         self.excuse(subscription, Some(versions));
@@ -253,8 +244,7 @@ impl Ledger {
         self.counts.cut += 1;
     }
 
-    /// Nothing more will come: everything up to `last` that has not, is
-    /// missing.
+    /// No more will come: everything up to `last` that has not, is missing.
     pub fn close(&mut self, subscription: usize, last: u64) {
         let next = self.next[subscription];
         if next != ANY && next <= last && !self.adrift.contains(&subscription) {
@@ -275,9 +265,8 @@ impl Ledger {
         self.adrift.remove(&subscription);
     }
 
-    /// Nothing more will come from a subject that numbers its events itself: of
-    /// the first `subscriptions` none may be more than `slack` events behind the
-    /// furthest, and none may have got nothing at all.
+    /// No more will come from a subject that numbers its events itself: of the first `subscriptions` none may be more than
+    /// `slack` events behind the furthest, and none may have got nothing at all.
     pub fn close_at_furthest(&mut self, subscriptions: usize, slack: u64) {
         let next = &self.next[..subscriptions];
         let furthest = next.iter().copied().filter(|next| *next != ANY).max();
@@ -292,21 +281,19 @@ impl Ledger {
         }
     }
 
-    /// Whether these subscriptions have got everything up to `last`, or were told
-    /// that they will not.
+    /// Whether these subscriptions have got everything up to `last`, or were told that they will not.
     pub fn have(&self, subscriptions: impl IntoIterator<Item = usize>, last: u64) -> bool {
         subscriptions.into_iter().all(|subscription| {
             self.next[subscription] > last || self.adrift.contains(&subscription)
         })
     }
 
-    /// So far.
+    /// The counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 }
 
-/// So many numbers on, as far as there are numbers.
 #[inline]
 fn ahead(next: u64, count: u64) -> u64 {
     next.saturating_add(count).min(SEQ_MAX + 1)
@@ -395,7 +382,7 @@ mod tests {
         };
         assert_eq!(after(&[]), "1 gap announced");
         assert_eq!(after(&[7, 8, 9]), "1 gap announced");
-        // From there on everything has to come again, and nothing twice.
+        // From there on everything has to come again, and only once.
         assert_eq!(after(&[7, 9]), "1 missing, 1 gap announced");
         assert_eq!(after(&[1, 7, 8, 9]), "1 duplicated, 1 gap announced");
         let mut ledger = Ledger::new(1, Some(1));

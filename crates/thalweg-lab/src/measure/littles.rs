@@ -1,26 +1,21 @@
-//! Little's law, L = λ W: in a closed loop the number outstanding is known, so it
-//! must be what throughput and mean time in the system say. If it is not, a clock,
-//! a count or the ledger is wrong, and so is the sample.
+//! Little's law, L = λ W: in a closed loop the number outstanding is known, so it must equal throughput times mean time in the
+//! system. If it does not, a clock, a count or the ledger is wrong, and so is the sample.
 
-/// How far the two may be apart. Between hearing that an event is complete and
-/// publishing the next the swarm takes what was read apart, in which time nothing
-/// of it is outstanding: seen are ratios of 0.985 and more in the smallest cell (one
-/// connection, one outstanding, a debug build) and of 0.99 to 1.01 in others. A clock or a count
-/// that is wrong is so by far more.
+/// Largest difference of the two. Between the completion of an event and the next publication the swarm parses its input, and
+/// nothing of it is outstanding: seen are ratios of 0.985 and more in the smallest cell (one connection, one outstanding, a debug
+/// build) and of 0.99 to 1.01 in others. A wrong clock or count differs by far more.
 const APART_MAX: f64 = 0.10;
 
-/// What is outstanding by Little's law, to what was: `completed` in `span_us`, each
-/// in the system for `mean_us`, and `outstanding` at any time. `None` if nothing
-/// was completed.
+/// Ratio of what is outstanding by Little's law to what was: `completed` in `span_us`, each in the system for `mean_us`, and
+/// `outstanding` at any time. `None` if `completed` is 0.
 pub fn ratio(outstanding: f64, completed: f64, span_us: u64, mean_us: f64) -> Option<f64> {
     (completed > 0.0 && outstanding > 0.0 && span_us > 0)
         .then(|| completed / span_us as f64 * mean_us / outstanding)
 }
 
-/// Why a sample with this ratio does not count, if it does not. They may be further
-/// apart by a share of the span, `slack`: the longest time in the system, for what the
-/// span's ends cut off, and the longest for which the swarm was kept from its core,
-/// for that may have been just before it published.
+/// Why a sample with this ratio does not count, if it does not. They may be further apart by a share of the span, `slack`: the
+/// longest time in the system, for the span's ends, and the longest for which the swarm was kept from its core, perhaps just
+/// before it published.
 pub(super) fn broken(ratio: f64, slack: f64) -> Option<String> {
     let apart_max = APART_MAX + slack;
     let is_apart = !((1.0 - apart_max)..=(1.0 + apart_max)).contains(&ratio);

@@ -1,20 +1,20 @@
-//! What the samples ran on, and what else ran there meanwhile.
+//! The machine of the samples, and its other load.
 
 use std::time::Duration;
 
 use procfs::{Current, CurrentSI};
 use serde::{Deserialize, Serialize};
 
-/// What some cores have done so far, added up.
+/// Work of some cores so far, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CoreTimes {
     /// Programs and the kernel on their behalf, in seconds.
     pub busy_s: f64,
-    /// What the hypervisor has taken, in seconds; 0 where there is none.
+    /// Time that the hypervisor has taken, in seconds; 0 where there is none.
     pub stolen_s: f64,
 }
 
-/// Of these cores, so far; counted by the kernel in ticks of 10 ms as a rule.
+/// Times of these cores so far; the kernel counts in ticks of 10 ms as a rule.
 pub fn core_times(cores: &[usize]) -> CoreTimes {
     let Ok(stat) = procfs::KernelStats::current() else {
         return CoreTimes::default();
@@ -28,32 +28,30 @@ pub fn core_times(cores: &[usize]) -> CoreTimes {
     total
 }
 
-/// What the hypervisor has taken of all cores so far; 0 where there is none.
+/// Time that the hypervisor has taken of all cores so far; 0 where there is none.
 pub fn stolen() -> Duration {
     let all = procfs::KernelStats::current().map(|stat| stat.total.steal.unwrap_or(0));
     Duration::from_secs_f64(all.unwrap_or(0) as f64 / procfs::ticks_per_second() as f64)
 }
 
-/// Packets that the kernel has dropped so far because a core's queue of
-/// received packets was full. On loopback each costs a retransmission timeout.
+/// Packets that the kernel has dropped so far because a core's queue was full. On loopback each costs a retransmission timeout.
 pub fn dropped_packets() -> u64 {
     dropped(&std::fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default())
 }
 
-/// One line per core, hexadecimal; the second column is what was dropped.
+/// One line per core, hexadecimal; the second column is the number of dropped packets.
 fn dropped(softnet: &str) -> u64 {
     let second = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
     softnet.lines().filter_map(second).sum()
 }
 
-/// What the kernel holds for all TCP sockets of the machine, both ends of loopback with it;
-/// `None` where it does not tell.
+/// Kernel memory of all TCP sockets of the machine, both ends of loopback included; `None` where it does not tell.
 pub fn tcp_bytes() -> Option<u64> {
     tcp_pages(&std::fs::read_to_string("/proc/net/sockstat").ok()?)
         .map(|pages| pages * procfs::page_size())
 }
 
-/// The same to what the kernel takes for it before it begins to be short (`tcp(7)`, tcp_mem).
+/// The same relative to the limit at which the kernel begins to be short (`tcp(7)`, tcp_mem).
 pub fn tcp_share() -> Option<f64> {
     let limits = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").ok()?;
     let pressure: u64 = limits.split_whitespace().nth(1)?.parse().ok()?;
@@ -94,13 +92,12 @@ pub struct MachineNote {
     pub receive_buffer_bytes: Option<String>,
     /// TCP's congestion control; `bbr` paces, `cubic` does not.
     pub congestion_control: Option<String>,
-    /// What else a reader should know.
+    /// Remarks for a reader.
     pub remarks: Vec<String>,
 }
 
 impl MachineNote {
-    /// Reads what `/proc` and `/sys` tell; the cores are for the caller to
-    /// fill in.
+    /// Reads what `/proc` and `/sys` tell; the cores are for the caller to fill in.
     pub fn read() -> MachineNote {
         let cpu = procfs::CpuInfo::current().ok();
         let model = cpu.as_ref().and_then(|cpu| cpu.model_name(0));

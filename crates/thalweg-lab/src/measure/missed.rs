@@ -1,20 +1,17 @@
-//! Numbers that subscriptions have missed, as ranges: a subject that leaps far ahead
-//! again and again must not fill the lab's memory.
+//! Numbers that subscriptions have missed, as ranges: repeated leaps of a subject must not fill the lab's memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// Ranges kept, over all subscriptions. What is missed beyond is counted by the
-/// ledger and not listed: should it come late after all, it counts as repeated, in a
-/// sample that is invalid either way.
+/// Ranges kept, over all subscriptions. The ledger counts numbers beyond without listing them: should one come late after all, it
+/// counts as repeated, in a sample that is invalid either way.
 const RANGES_MAX: usize = 1 << 16;
 
-/// What was missed, and has not come since.
+/// Numbers that were missed, and have not come since.
 #[derive(Debug, Default)]
 pub(super) struct Missed {
-    /// Of a subscription: where each range begins, and the number behind its end.
+    /// For a subscription: the beginning of each range, and the number after its end.
     ranges: HashMap<usize, BTreeMap<u64, u64>>,
-    /// How many ranges there are.
     count: usize,
 }
 

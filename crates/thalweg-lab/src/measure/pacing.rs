@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Less than this of what was due is not the schedule.
+/// A smaller share of the due events is not the schedule.
 const OFFERED: f64 = 0.99;
-/// …but for what is due as the span ends, and published just after.
+/// …without events that are due as the span ends, and published just after.
 const EDGE_EVENTS: u64 = 2;
 /// From this share of the latency on, the swarm's own lateness is too much of it.
 const LATE_SHARE: f64 = 0.10;
@@ -16,8 +16,7 @@ pub struct Pacing {
     pub scheduled: u64,
     /// Events published.
     pub published: u64,
-    /// From due to given to the kernel: half were no later. Runs of former times have none,
-    /// and in theirs published is what was about to be given.
+    /// From due to given to the kernel: half were no later. Older runs have none, and count events just before they were given.
     #[serde(default)]
     pub late_p50_us: u64,
     /// 99 of 100 were no later.
@@ -32,14 +31,12 @@ impl Pacing {
         ((self.published + EDGE_EVENTS) as f64) < OFFERED * self.scheduled as f64
     }
 
-    /// Whether the swarm's own lateness is too large a part of a latency whose 99th
-    /// percentile is `p99_us`: that one says too little of the subject.
+    /// Whether the swarm's own lateness is too large a part of a latency with this p99, which tells little of the subject then.
     pub fn is_late(&self, p99_us: u64) -> bool {
         self.late_p99_us as f64 > LATE_SHARE * p99_us as f64
     }
 
-    /// A sentence, where the swarm's own lateness is part of a latency whose
-    /// 99th percentile is `p99_us`.
+    /// A sentence, where the swarm's own lateness is part of a latency whose 99th percentile is `p99_us`.
     pub fn remark(&self, p99_us: u64) -> Option<String> {
         let Pacing { scheduled, published, late_p99_us, late_max_us, .. } = *self;
         if self.is_short() {

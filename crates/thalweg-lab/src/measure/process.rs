@@ -1,22 +1,19 @@
 //! CPU and memory of a process and all its descendants.
 //!
-//! Descendants come and go while they are looked at; the roots must not. What a child
-//! used that has ended is in its parent's count as soon as the parent has waited for it
-//! (`cutime`, `cstime`: with all of the child's own children that it waited for, in ticks of
-//! 10 ms), and so it is in a span in which the child ended. The kernel gives nothing of a
-//! child whose parent ignores `SIGCHLD`, nor of one that was left by its parent and
-//! belongs to another tree then.
+//! Descendants come and go while they are looked at; the roots must not. The CPU time of an ended child is in its parent's count
+//! as soon as the parent has waited for it (`cutime`, `cstime`, in ticks of 10 ms, with its own children that it waited for), and
+//! so in the span in which the child ended. The kernel gives nothing of a child whose parent ignores `SIGCHLD`, or that moved to
+//! another tree.
 
 use procfs::process::Process;
 use procfs::{ProcError, ProcResult};
 use serde::{Deserialize, Serialize};
 
-/// What a process tree has used so far, and what it holds now.
+/// CPU time that a process tree has used so far, and memory that it holds now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
-    /// CPU time of all living threads, user and system, and of the children that have
-    /// ended and were waited for. What the kernel does
-    /// on a thread's behalf on the receiving side of loopback is in it.
+    /// CPU time of all living threads, user and system, and of the children that have ended and were waited for. It has the
+    /// kernel's work on the receiving side of loopback.
     pub cpu_ns: u64,
     /// Time its threads were ready to run while their core ran somebody else.
     pub waited_ns: u64,
@@ -30,8 +27,7 @@ pub struct Resources {
     pub switches_forced: u64,
 }
 
-/// Of a process with more threads the CPU time is read from one file, in ticks of
-/// 10 ms, while a sample lasts: a file for each thread would take too long.
+/// With more threads, CPU time is read from one file, in ticks of 10 ms, while a sample lasts: a file per thread takes too long.
 const GLANCE_THREADS_MAX: usize = 8;
 
 impl Resources {
@@ -40,8 +36,7 @@ impl Resources {
         Resources::read_all(&[pid])
     }
 
-    /// The same of several trees; of none, nothing. An error if a root has ended, or
-    /// cannot be read.
+    /// The same of several trees. An error if a root has ended, or cannot be read.
     pub fn read_all(roots: &[u32]) -> ProcResult<Resources> {
         let mut reading = walk(roots, read_one)?;
         for _ in 1..READINGS_MAX {
@@ -76,9 +71,8 @@ impl Resources {
         tree
     }
 
-    /// CPU time and resident memory of these processes, as cheaply as can be: for
-    /// a look while a sample lasts. With three threads it takes some 40 µs, on the
-    /// swarm's core, which ten times a second is 0.04 % of it.
+    /// CPU time and resident memory of these processes, as cheaply as can be: for a look while a sample lasts. With three threads
+    /// it takes some 40 µs, on the swarm's core, which ten times a second is 0.04 % of it.
     pub fn glance(processes: &[u32]) -> (u64, u64) {
         let (mut cpu_ns, mut rss_bytes) = (0, 0);
         for &pid in processes {
@@ -112,9 +106,8 @@ impl Resources {
         Some(memory.resident * procfs::page_size())
     }
 
-    /// Proportional set size of these processes: memory that they share with others,
-    /// shared out. Walks the page tables, so never within a measured span. `None`
-    /// where the kernel does not tell of all of them.
+    /// Proportional set size of these processes: memory that they share with others, shared out. Walks the page tables, so never
+    /// within a measured span. `None` where the kernel does not tell of all of them.
     pub fn pss_bytes(processes: &[u32]) -> Option<u64> {
         let of = |pid: u32| {
             let rollup = Process::new(pid as i32).ok()?.smaps_rollup().ok()?;
@@ -125,11 +118,9 @@ impl Resources {
     }
 }
 
-/// A child that ends between two looks, at its parent and at itself, is in neither
-/// count: then the tree is read again, at most so often in all.
+/// A child that ends between the looks at its parent and at itself is in neither count: the tree is read again, at most so often.
 const READINGS_MAX: usize = 4;
 
-/// A tree, read once.
 #[derive(Debug, Default)]
 struct Reading {
     total: Resources,
@@ -137,16 +128,14 @@ struct Reading {
     has_lost: bool,
 }
 
-/// One process.
 #[derive(Debug, Default)]
 struct One {
     own: Resources,
     children: Vec<u32>,
-    /// It only waits to be waited for.
+    /// Ended, and not waited for.
     has_ended: bool,
 }
 
-/// Adds up all of these trees.
 fn walk(roots: &[u32], read: impl Fn(u32) -> ProcResult<One>) -> ProcResult<Reading> {
     let mut reading = Reading::default();
     let mut pending: Vec<(u32, bool)> = roots.iter().map(|&pid| (pid, true)).collect();
@@ -164,7 +153,7 @@ fn walk(roots: &[u32], read: impl Fn(u32) -> ProcResult<One>) -> ProcResult<Read
     Ok(reading)
 }
 
-/// Whatever cannot be read of a process that ends meanwhile, it is not there.
+/// A process that ends while it is read is not there.
 fn read_one(pid: u32) -> ProcResult<One> {
     let is_there = || Process::new(pid as i32).and_then(|process| process.stat()).is_ok();
     read_living(pid).map_err(|error| if is_there() { error } else { ProcError::NotFound(None) })
@@ -190,7 +179,7 @@ fn read_living(pid: u32) -> ProcResult<One> {
         }
         children.extend(task.children().unwrap_or_default());
     }
-    // Behind the threads: what they are found to have used is in it.
+    // After the threads, so that it has all that they were found to have used.
     let stat = process.stat()?;
     // The process's own count is coarse, but does not forget a thread.
     own.cpu_ns = living_ns.max(ticks_ns(stat.utime + stat.stime));
@@ -223,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_glance_sees_what_a_long_look_sees() {
-        // One that waits for input, and so uses nothing meanwhile, unlike this process with its tests.
+        // It waits for input, and uses no CPU meanwhile, unlike this process with its tests.
         let piped = std::process::Stdio::piped;
         let mut child =
             std::process::Command::new("cat").stdin(piped()).stdout(piped()).spawn().unwrap();
@@ -247,7 +236,7 @@ mod tests {
     fn a_process_that_is_not_there_is_an_error() {
         assert!(Resources::read(u32::MAX / 4).is_err());
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        // Ended, and not waited for.
+        // It has ended, and is not waited for.
         while !read_one(child.id()).unwrap().has_ended {
             std::thread::yield_now();
         }

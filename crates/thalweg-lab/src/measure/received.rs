@@ -1,5 +1,4 @@
-//! What was received from an endpoint that does not cooperate: no ledger, for nobody
-//! knows what should have come.
+//! Results of an endpoint that does not cooperate: no ledger, for nobody knows what should have come.
 
 use super::Latency;
 use serde::{Deserialize, Serialize};
@@ -15,14 +14,13 @@ pub struct Received {
     pub connections: u32,
     /// Connections that stood.
     pub stood: u32,
-    /// Connections that the endpoint did not let stand: its limit, if others
-    /// stood.
+    /// Connections that the endpoint did not let stand: its limit, if others stood.
     pub refused: Reasons,
     /// Connections that stood and did not last until the end of the span.
     pub ended_early: Reasons,
     /// From connecting to the last byte of the answer's head, TLS included.
     pub set_up: Option<Spread>,
-    /// What the endpoint answered on its first connection that stood.
+    /// Answer of the endpoint on its first connection that stood.
     pub answer: Answer,
     /// Length of the measured span.
     pub span_us: u64,
@@ -44,8 +42,7 @@ pub struct Received {
     pub events_per_connection_min: u64,
     /// Most of them.
     pub events_per_connection_max: u64,
-    /// Between one event and the next on the same connection; events that one
-    /// read brings have no time between them.
+    /// Between one event and the next on the same connection; events that one read brings have no time between them.
     pub intervals: Option<Spread>,
     /// The longest time in the span that a connection which lasted had no event.
     pub silence_us_max: u64,
@@ -60,7 +57,7 @@ pub struct Received {
     pub exchanged: Option<Exchanged>,
 }
 
-/// What an endpoint answered.
+/// Answer of an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// Where it was reached, e.g. `[::1]:8080`.
@@ -73,22 +70,21 @@ pub struct Answer {
     pub content_type: Option<String>,
     /// The WebSocket's subprotocol.
     pub subprotocol: Option<String>,
-    /// What was agreed on to compress: the WebSocket's extension, or the content coding.
+    /// Agreed compression: the WebSocket's extension, or the content coding.
     #[serde(default)]
     pub compression: Option<String>,
     /// Whether an HTTP answer came in chunks.
     pub is_chunked: bool,
 }
 
-/// What events said of the time they were made.
+/// Timestamps of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timestamps {
     /// From a timestamp to when the event was read, on the machine's clock.
     pub latency: Option<Spread>,
     /// Events that are in `latency`.
     pub read: u64,
-    /// Events with a timestamp after the time at which they were read: another
-    /// clock than this machine's, or a coarse one. They are not in `latency`.
+    /// Events with a timestamp after their reading: of another clock, or of a coarse one. They are not in `latency`.
     pub ahead: u64,
     /// How far the furthest was ahead.
     pub ahead_us_max: u64,
@@ -98,15 +94,14 @@ pub struct Timestamps {
     pub unit: Option<Unit>,
 }
 
-/// What an endpoint was sent in the span, and what of it came back.
+/// Messages that an endpoint was sent in the span, and their answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchanged {
     /// Messages that were sent.
     pub sent: u64,
     /// Those of them whose id came back on the same connection.
     pub answered: u64,
-    /// Those whose id did not, until for long none had. Messages without an id are in
-    /// neither.
+    /// Those whose id did not, until for long none had. Messages without an id are in neither.
     pub unanswered: u64,
     /// From when a message was due to when its id came back; of the answered ones.
     pub latency: Option<Spread>,
@@ -140,20 +135,19 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of what was recorded; `None` of nothing.
+    /// Spread of the recorded values; `None` without any.
     pub fn of(histogram: &Latency) -> Option<Spread> {
         let at = |share| histogram.quantile_us(share);
         Some(Spread { p50_us: at(0.5)?, p99_us: at(0.99)?, max_us: at(1.0)? })
     }
 }
 
-/// What happened to connections, and to how many.
+/// Reasons, and how many connections they happened to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reasons {
     /// Connections it happened to.
     pub count: u64,
-    /// The reasons in the order in which they were first met, with their counts;
-    /// if there are many, the first of them.
+    /// The reasons in the order in which they were first met, with their counts; if there are many, the first of them.
     pub first: Vec<(String, u64)>,
 }
 

@@ -1,11 +1,9 @@
-//! What a figure is made of: y = Σ coefficient × x, by least squares over relative errors
-//! (each point has the weight 1/y², for cells lie orders of magnitude apart), no coefficient
-//! below 0 (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23; of three terms
-//! all subsets can be tried, and the best that is feasible is the solution).
+//! Splits a figure into terms: y = Σ coefficient × x, by least squares over relative errors (each point has the weight 1/y², for
+//! cells lie orders of magnitude apart), no coefficient below 0 (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter
+//! 23; of three terms all subsets can be tried, and the best that is feasible is the solution).
 //!
-//! The interval of a coefficient is that of normal theory: Student's t times the standard error
-//! from the inverse of the normal matrix, around the solution and cut off at 0. It holds as far
-//! as the model is right and points are independent.
+//! The interval of a coefficient is that of normal theory: Student's t times the standard error from the inverse of the normal
+//! matrix, around the solution and cut off at 0. It holds as far as the model is right and points are independent.
 
 use super::statistics::student;
 use serde::{Deserialize, Serialize};
@@ -18,14 +16,14 @@ const POINTS_MIN: usize = TERMS + 2;
 const OUTSIDE: f64 = 0.05;
 /// Below this a pivot is that of a singular matrix; its diagonal is 1.
 const PIVOT_MIN: f64 = 1e-9;
-/// So much larger than of terms that have nothing in common may the variance of a coefficient
-/// be (Marquardt, Technometrics 12, 1970): beyond, the points do not tell the terms apart.
+/// Largest ratio of a coefficient's variance to that of unrelated terms (Marquardt, Technometrics 12, 1970): beyond, the points
+/// do not tell the terms apart.
 const INFLATION_MAX: f64 = 100.0;
 
-/// One term's.
+/// Coefficient of one term.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Coefficient {
-    /// Of x.
+    /// Factor of x.
     pub value: f64,
     /// Lower end of its 95 % interval.
     pub low: f64,
@@ -45,8 +43,7 @@ pub struct Fit {
 type Matrix = [[f64; TERMS]; TERMS];
 
 impl Fit {
-    /// Of points (x, y) with y above 0; `None` if there are too few, or if they do not tell the
-    /// terms apart.
+    /// Fits points (x, y) with y above 0; `None` if there are too few, or if they do not tell the terms apart.
     pub fn of(points: &[([f64; TERMS], f64)]) -> Option<Fit> {
         let degrees = points.len().checked_sub(TERMS)?;
         if points.len() < POINTS_MIN || points.iter().any(|(_, y)| *y <= 0.0) {
@@ -90,7 +87,7 @@ impl Fit {
         Some(Fit { coefficients, error: (squares / points.len() as f64).sqrt() })
     }
 
-    /// What it says of x.
+    /// The model's value at x.
     pub fn at(&self, x: [f64; TERMS]) -> f64 {
         self.terms(x).iter().map(|term| term.value).sum()
     }
@@ -105,14 +102,13 @@ impl Fit {
     }
 }
 
-/// The solution without a term below 0, for a target of 1 in each row: of the subsets of terms
-/// whose own solution is feasible, that with the smallest error.
+/// The solution without a term below 0, for a target of 1 in each row: the feasible subset of terms with the smallest error.
 fn least_squares(matrix: &Matrix, sums: &[f64; TERMS]) -> Option<[f64; TERMS]> {
     let subsets = (1u32..1 << TERMS).map(|set| std::array::from_fn(|term| set >> term & 1 == 1));
     let solutions = subsets.filter_map(|subset| {
         let inverse = inverse(matrix, subset)?;
         let solution = inverse.map(|row| dot(&row, sums));
-        // Of a least-squares solution the squares are those of the target less this.
+        // The residual's squares are those of the target less this.
         let explained = dot(&solution, sums);
         solution.iter().all(|value| *value >= 0.0).then_some((solution, explained))
     });
@@ -123,8 +119,8 @@ fn dot(one: &[f64; TERMS], other: &[f64; TERMS]) -> f64 {
     one.iter().zip(other).map(|(one, other)| one * other).sum()
 }
 
-/// The inverse of the rows and columns of these terms, 0 in the others (Gauss and Jordan; the
-/// matrix is positive definite, so its diagonal has the pivots). `None` if it is singular.
+/// The inverse of the rows and columns of these terms, 0 in the others (Gauss and Jordan; the matrix is positive definite, so its
+/// diagonal has the pivots). `None` if it is singular.
 fn inverse(matrix: &Matrix, terms: [bool; TERMS]) -> Option<Matrix> {
     let mut left = *matrix;
     let mut right: Matrix = std::array::from_fn(|row| {

@@ -17,18 +17,17 @@ pub struct Sample {
     pub subject: usize,
     /// The round of the cell, from 0: one span of each subject.
     pub repeat: u32,
-    /// Which start of the cell's processes the round belongs to, from 0; in older archives
-    /// each round has a start of its own.
+    /// Which start of the cell's processes the round belongs to, from 0; in older archives each round has a start of its own.
     #[serde(default)]
     pub start: Option<u32>,
-    /// What limited it.
+    /// The part that limited it.
     pub verdict: Verdict,
     /// Why, in words with figures.
     #[serde(default)]
     pub why: String,
     /// Length of the measured span.
     pub span_us: u64,
-    /// What came in during the span.
+    /// Everything that came in during the span.
     pub traffic: Traffic,
     /// Over the whole sample.
     pub ledger: Counts,
@@ -38,8 +37,7 @@ pub struct Sample {
     pub subject_busy: f64,
     /// Share of its core the swarm used.
     pub swarm_busy: f64,
-    /// Share of the span that subject or swarm, whichever is worse off, was kept
-    /// from its core by others.
+    /// Share of the span that subject or swarm, whichever is worse off, was kept from its core by others.
     pub disturbed: f64,
     /// Share of the span for which others kept the swarm from its core.
     #[serde(default)]
@@ -53,7 +51,7 @@ pub struct Sample {
     pub open_us: u64,
     /// The subject's memory.
     pub memory: Memory,
-    /// What the processes beside the subject used: none of it is the subject's.
+    /// Use of the processes beside the subject: none of it is the subject's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessUse>,
     /// The subject's resources at the end, among them its context switches.
@@ -75,35 +73,32 @@ pub struct Sample {
     /// How the subject got warm, where that was looked at.
     #[serde(default)]
     pub warm_up: WarmUp,
-    /// What is outstanding by Little's law (throughput × mean time in the system),
-    /// as a ratio to what was. Known in a closed loop alone: posted with a window,
-    /// over all topics, and in round trips over a WebSocket.
+    /// Ratio of what is outstanding by Little's law (throughput × mean time in the system) to what was. Known in a closed loop
+    /// alone: posted with a window, over all topics, and in round trips over a WebSocket.
     #[serde(default)]
     pub littles_ratio: Option<f64>,
     /// In an open loop: how the swarm kept the schedule.
     #[serde(default)]
     pub pacing: Option<Pacing>,
-    /// Of the `ceiling` drive: the rates tried, in order; of a ramp within an objective, its
-    /// seconds.
+    /// Rates tried with the `ceiling` drive, in order; seconds of a ramp within an objective.
     #[serde(default)]
     pub steps: Vec<Step>,
     /// How far a ramp came within its objective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
-    /// What the subject's threads did in the span.
+    /// Activity of the subject's threads in the span.
     #[serde(default)]
     pub activity: Activity,
-    /// Kernel memory of all of the subject's connections, when what was due in the span
-    /// had come.
+    /// Kernel memory of all of the subject's connections, when what was due in the span had come.
     #[serde(default)]
     pub sockets: Option<SocketMemory>,
     /// How things went over the span, a few times a second.
     #[serde(default)]
     pub timeline: Vec<Point>,
-    /// What was really agreed and set, as seen on the first connection.
+    /// Agreed and set values, as seen on the first connection.
     #[serde(default)]
     pub negotiated: Negotiated,
-    /// What was received from an endpoint that does not cooperate.
+    /// Results of an endpoint that does not cooperate.
     #[serde(default)]
     pub received: Option<Received>,
     /// How late events were; `None` where none came.
@@ -111,7 +106,7 @@ pub struct Sample {
     pub latency: Option<Percentiles>,
 }
 
-/// What a process beside the subject used.
+/// Use of a process beside the subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessUse {
     /// As the scenario calls it.
@@ -122,11 +117,10 @@ pub struct ProcessUse {
     pub rss_bytes: u64,
 }
 
-/// What the swarm got in the span.
+/// Traffic of the swarm in the span.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// Events delivered, over all subscribers; with the `publish` drive,
-    /// events taken by the subject.
+    /// Events delivered, over all subscribers; with the `publish` drive, events taken by the subject.
     pub events: u64,
     /// Envelopes they came in.
     pub envelopes: u64,
@@ -138,9 +132,8 @@ pub struct Traffic {
     pub heartbeats: u64,
 }
 
-/// How a subject got warm. It is looked at where a subject broadcasts, posted to or by
-/// itself; under the other drives warm-up lasts as long as the scenario says, whatever
-/// figures do, and both are zero here.
+/// How a subject got warm. It is looked at where a subject broadcasts, posted to or by itself; under the other drives warm-up
+/// lasts as long as the scenario says, whatever figures do, and both are zero here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// From full load to the span's beginning.
@@ -169,8 +162,7 @@ pub struct Step {
     pub missed: Option<String>,
 }
 
-/// How late what was published was, beside connections that come: in a stampede of some keys,
-/// on the others.
+/// How late what was published was, beside connections that come: in a stampede of some keys, on the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beside {
     /// Before the span.
@@ -182,8 +174,7 @@ pub struct Beside {
 /// How many connections a ramp came to before an event was later than its objective.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Held {
-    /// Those that stood when the first event was due that came too late; at the end, if none
-    /// was.
+    /// Those that stood when the first event was due that came too late; at the end, if none was.
     pub connections: u32,
     /// When that was known, since the span began.
     pub at_us: u64,
@@ -198,7 +189,7 @@ pub struct Held {
     pub beyond: Beyond,
 }
 
-/// What came of more connections than were held.
+/// Measurements with more connections than were held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Beyond {
     /// Those that stood at the end.
@@ -213,7 +204,7 @@ pub struct Beyond {
     pub replaced: u64,
 }
 
-/// What a subject's threads did in the span.
+/// Activity of a subject's threads in the span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
     /// Times a thread gave its core up by itself.
@@ -224,8 +215,7 @@ pub struct Activity {
     pub system_calls: Option<SystemCalls>,
 }
 
-/// System calls, counted for a while after the span: to count them costs the subject
-/// time, and so does not belong into it.
+/// System calls, counted for a while after the span: to count them costs the subject time, and so does not belong into it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemCalls {
     /// By all threads of the subject.
@@ -234,7 +224,7 @@ pub struct SystemCalls {
     pub events: u64,
 }
 
-/// What the kernel holds for a subject's connections.
+/// Kernel memory of a subject's connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketMemory {
     /// Connections found.
@@ -273,7 +263,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// What was really agreed and set, as the swarm sees it on its first connection.
+/// Agreed and set values, as the swarm sees them on its first connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Negotiated {
     /// Name and value of each, in a fixed order; e.g. `TLS` is `TLSv1.3
@@ -281,7 +271,7 @@ pub struct Negotiated {
     pub facts: Vec<(String, String)>,
 }
 
-/// What the client said and what came back.
+/// Round trips: from a message of the client to its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundTrips {
     /// How many were made.
@@ -299,7 +289,7 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// Of these, all of them made within `total_us`; `None` of none.
+    /// Statistics of round trips made within `total_us`; `None` without any.
     pub fn of(mut each_us: Vec<u64>, total_us: u64) -> Option<RoundTrips> {
         each_us.sort_unstable();
         let at = |share: f64| {
@@ -317,11 +307,10 @@ impl RoundTrips {
     }
 }
 
-/// What a firehose pushed in the span. Fewer than it was asked for is a figure of the
-/// subject and no fault: its timer or its socket allowed no more.
+/// Events that a firehose pushed in the span. Fewer than asked for is no fault: the subject's timer or socket allowed no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pushed {
-    /// What the schedule asks for.
+    /// Events that the schedule asks for.
     pub wanted: u64,
     /// Those that came, of the right size and each once.
     pub came: u64,
@@ -350,8 +339,7 @@ pub struct Memory {
     pub rss_end_bytes: u64,
     /// Proportional, when what was due in the span had come.
     pub pss_end_bytes: Option<u64>,
-    /// Resident memory of the swarm's own process before it opened a connection; runs
-    /// of former times have none.
+    /// Resident memory of the swarm's own process before it opened a connection; runs of former times have none.
     #[serde(default)]
     pub swarm_rss_before_bytes: Option<u64>,
     /// The same when all connections stood.
@@ -359,7 +347,7 @@ pub struct Memory {
     pub swarm_rss_open_bytes: Option<u64>,
 }
 
-/// What the kernel holds unsent for subscribers that do not read.
+/// Bytes that the kernel holds unsent for subscribers that do not read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelMemory {
     /// Subscribers looked at.
@@ -376,9 +364,7 @@ impl Sample {
         self.start.unwrap_or(self.repeat)
     }
 
-    /// Whether its figures belong beside those of others: nobody disturbed subject
-    /// or swarm, and nothing was left out. One that is valid and disturbed counts
-    /// only if there are no others.
+    /// Whether nobody disturbed subject or swarm, and nothing was left out; disturbed samples count only if there are no others.
     pub fn is_undisturbed(&self) -> bool {
         match self.verdict {
             Verdict::Invalid(_) | Verdict::Machine | Verdict::Gaps | Verdict::Drops => false,
@@ -387,9 +373,8 @@ impl Sample {
         }
     }
 
-    /// Whether its events per second are what the subject can do: it was saturated, and the
-    /// swarm was not. A search for the highest rate ends where the objective is missed,
-    /// unless the swarm could not offer more. In a browser they are what that can take.
+    /// Whether its events per second are the limit of the subject, or of the browser. A search for the highest rate ends where
+    /// the objective is missed, unless the swarm could not offer more.
     pub fn is_ranked(&self) -> bool {
         match self.steps.is_empty() {
             true if self.browser.is_some() => self.verdict == Verdict::Browser,
@@ -400,8 +385,7 @@ impl Sample {
         }
     }
 
-    /// The latency that 99 of 100 events kept; `None` where nothing came, or where the swarm
-    /// itself published so late that it is part of it.
+    /// Latency that 99 of 100 events kept; `None` where nothing came, or where the swarm itself published too late.
     pub fn p99_us(&self) -> Option<f64> {
         let p99_us = self.latency?.p99_us;
         let is_late = self.pacing.is_some_and(|pacing| pacing.is_late(p99_us));
@@ -416,8 +400,7 @@ impl Sample {
             .then(|| self.subject_cpu_ns as f64 / 1000.0 / events as f64)
     }
 
-    /// The browser's CPU time per event, over all of its processes; `None` where the load is in
-    /// none, or nothing came.
+    /// The browser's CPU time per event, over all of its processes; `None` where the load is in none, or nothing came.
     pub fn browser_us_per_event(&self) -> Option<f64> {
         let used = self.browser.as_ref()?;
         // Both are counted over about the same time, and by the second they are the same.
@@ -450,16 +433,15 @@ impl Sample {
         (events > 0).then(|| calls as f64 / events as f64)
     }
 
-    /// What one of `connections` adds to the resident memory of the swarm, all of its
-    /// buffers shared out. Memory that an earlier sample left behind is used again and
-    /// not in it: the first sample of a run, or the largest cell, tells most.
+    /// Resident memory of the swarm that one of `connections` adds, all of its buffers shared out. Memory that an earlier sample
+    /// left behind is used again and not in it: the first sample of a run, or the largest cell, tells most.
     pub fn swarm_rss_bytes_per_connection(&self, connections: u32) -> Option<f64> {
         let Memory { swarm_rss_before_bytes, swarm_rss_open_bytes, .. } = self.memory;
         let grown = swarm_rss_open_bytes?.saturating_sub(swarm_rss_before_bytes?);
         Some(grown as f64 / f64::from(connections.max(1)))
     }
 
-    /// What one of `connections` adds to the resident memory.
+    /// Resident memory that one of `connections` adds.
     pub fn rss_bytes_per_connection(&self, connections: u32) -> f64 {
         let grown = self.memory.rss_end_bytes.saturating_sub(self.memory.rss_ready_bytes);
         grown as f64 / f64::from(connections.max(1))

@@ -1,15 +1,13 @@
-//! Medians, and how far they can be trusted. Repeats are few and now and then one is
-//! disturbed, so they are by order and assume no distribution: a median with the interval
-//! between two order statistics (the inverted sign test). Its cover is that of the binomial
-//! distribution: with n values the whole range covers the median with 1 − 2^(1−n), which is
-//! 93.75 % for five. Ratios are `comparison`'s; it takes them by Student's t (`student`).
+//! Medians, and how far they can be trusted. Repeats are few and now and then one is disturbed, so they are by order and assume
+//! no distribution: a median with the interval between two order statistics (the inverted sign test). Its cover is that of the
+//! binomial distribution: with n values the whole range covers the median with 1 − 2^(1−n), which is 93.75 % for five. Ratios are
+//! `comparison`'s; it takes them by Student's t (`student`).
 
 pub mod student;
 
 use serde::{Deserialize, Serialize};
 
-/// The cover an interval strives for; with fewer than six values it is the
-/// whole range and covers less.
+/// The cover an interval strives for; with fewer than six values it is the whole range and covers less.
 const COVER: f64 = 0.95;
 
 /// A median, or what stands for one, and the interval in which the true one lies.
@@ -23,7 +21,7 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// The median; `None` of no values. Values that are not numbers are left out.
+/// The median; `None` without values. Values that are not numbers are left out.
 pub fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
     let middle = sorted.len() / 2;
@@ -51,8 +49,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// How many of `n` sorted values may be left out at each end so that the rest
-/// still covers the true median often enough.
+/// How many of `n` sorted values may be left out at each end so that the rest still covers the true median often enough.
 fn trimmed_each_side(n: usize) -> usize {
     let outside_max = (1.0 - COVER) / 2.0;
     let mut trimmed = 0;

@@ -1,16 +1,12 @@
 //! When a subject is warm: its figures have stopped drifting.
 //!
-//! Time at full load is cut into slices. The last [`LAST`] of them are steady if
-//! the newer half is not plainly different from the older one: drift is when all
-//! of the newer lie on one side of all of the older *and* the medians of the two
-//! are more than [`DRIFT_MAX`] apart. Of mere noise the first is true once in ten
-//! looks, and a look comes with every slice, so noise alone never keeps a sample
-//! waiting for long. A drift slower than about 1.7 % a slice is not seen, nor a step
-//! within the last two.
+//! Time at full load is cut into slices. The last [`LAST`] of them are steady if the newer half is not plainly different from the
+//! older one: drift is when all of the newer lie on one side of all of the older *and* the medians of the two are more than
+//! [`DRIFT_MAX`] apart. With mere noise the first is true once in ten looks, and a look comes with every slice, so noise alone
+//! never keeps a sample waiting for long. A drift slower than about 1.7 % a slice is not seen, nor a step within the last two.
 //!
-//! In a closed loop both delivered events per second and mean latency must be
-//! steady. On a schedule, set in advance, the mean latency alone is asked: how many
-//! ticks fall into a slice is chance.
+//! In a closed loop both delivered events per second and mean latency must be steady. On a schedule, set in advance, the mean
+//! latency alone is asked: how many ticks fall into a slice is chance.
 
 use super::statistics::median;
 use std::time::Duration;
@@ -21,11 +17,10 @@ const LAST: usize = 6;
 const DRIFT_MAX: f64 = 0.05;
 const SLICE_MS_MIN: u64 = 25;
 const SLICE_MS_MAX: u64 = 100;
-/// Warm-up ends after this many times its least length, steady or not: that much
-/// later at most.
+/// Warm-up ends after this many times its least length, steady or not: that much later at most.
 const LATER_MAX: u32 = 4;
 
-/// What a slice of time showed.
+/// Figures of a slice of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slice {
     /// Events delivered per second.
@@ -59,15 +54,14 @@ impl Steadiness {
         Steadiness { least, is_scheduled, slices: Vec::new() }
     }
 
-    /// How long a slice is: the shortest warm-up has enough of them. On a schedule
-    /// there are two ticks in each.
+    /// How long a slice is: the shortest warm-up has enough of them. On a schedule there are two ticks in each.
     pub fn slice(&self, tick: Duration) -> Duration {
         let share = self.least / LAST as u32;
         let bounds = [SLICE_MS_MIN, SLICE_MS_MAX].map(Duration::from_millis);
         share.clamp(bounds[0], bounds[1]).max(2 * tick)
     }
 
-    /// One slice more. One in which nothing came says nothing.
+    /// Adds a slice, unless nothing came in it.
     pub fn push(&mut self, slice: Slice) {
         if slice.events_per_s > 0.0 {
             self.slices.push(slice);
@@ -116,8 +110,7 @@ mod tests {
 
     const SLICE: Duration = Duration::from_millis(100);
 
-    /// After how many slices of 100 ms a warm-up of at least 600 ms ends, and how,
-    /// if slice n shows this rate and this latency.
+    /// After how many slices of 100 ms a warm-up of at least 600 ms ends, and how, if slice n shows this rate and this latency.
     fn check(is_scheduled: bool, slice: impl Fn(u32) -> (f64, f64), expected: (u32, Warm)) {
         let mut steadiness = Steadiness::new(6 * SLICE, is_scheduled);
         assert_eq!(steadiness.slice(Duration::ZERO), SLICE);
@@ -178,7 +171,7 @@ mod tests {
     fn what_never_settles_is_said_to_drift() {
         check(false, |n| (1000.0, 50.0 * 1.05f64.powi(n as i32)), (30, Warm::Drifting));
         check(true, |n| (1000.0, 50.0 * 1.05f64.powi(n as i32)), (30, Warm::Drifting));
-        // Nothing comes at all.
+        // No events come at all.
         check(true, |_| (0.0, 0.0), (30, Warm::Drifting));
     }
 

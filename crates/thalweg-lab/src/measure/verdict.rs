@@ -1,4 +1,4 @@
-//! What limited a sample, or why it must not be believed.
+//! The limit of a sample, or why it must not be trusted.
 
 use crate::measure::{Counts, littles};
 use serde::{Deserialize, Serialize};
@@ -6,22 +6,19 @@ use std::fmt;
 
 /// From this share on a core counts as saturated.
 const SATURATED: f64 = 0.95;
-/// From this share on, time that subject or swarm had to wait for their core
-/// disturbs the sample. Stolen time is counted in ticks of 10 ms, so half a second
-/// knows 2 % at best.
+/// From this share on, time that subject or swarm had to wait for their core disturbs the sample. Stolen time is counted in ticks
+/// of 10 ms, so half a second knows 2 % at best.
 pub(super) const DISTURBED: f64 = 0.10;
-/// The same of a thread that shares its cores with threads that are busy, too: it waits for them
-/// now and then.
+/// The same of a thread that shares its cores with threads that are busy, too: it waits for them now and then.
 const SATURATED_BESIDE: f64 = 0.90;
-/// A swarm that has not looked at its sockets for this share of the span has made
-/// the p99 itself: what arrives meanwhile is one event of a hundred.
+/// A swarm that has not looked at its sockets for this share of the span has made the p99 itself: one event of a hundred.
 const AWAY: f64 = 0.01;
 /// A browser of which less of the schedule has come has not kept up with it.
 const BROWSER_CAME_MIN: f64 = 0.98;
 /// Shorter absences are a scheduler's slice, as every program has them.
 const AWAY_US_MIN: u64 = 10_000;
 
-/// What limited a sample.
+/// The limit of a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -31,19 +28,15 @@ pub enum Verdict {
     Swarm,
     /// The browser that is the load was: its events per second are what it can take.
     Browser,
-    /// Both were: nobody knows whether the subject could do more, so its throughput is not
-    /// ranked; CPU per event counts.
+    /// Both were: nobody knows whether the subject could do more, so its throughput is not ranked; CPU per event counts.
     Both,
-    /// The subject could not keep up and announced gaps: CPU per event counts,
-    /// throughput does not.
+    /// The subject could not keep up and announced gaps: CPU per event counts, throughput does not.
     Gaps,
-    /// The subject dropped events without a word, as its documentation says: its figures are
-    /// shown with what it delivered, and compared with nobody's.
+    /// The subject dropped events without a word, as documented: its figures are shown, and compared with nobody's.
     Drops,
     /// Somebody else had a share of the cores, or the kernel dropped packets.
     Machine,
-    /// Nobody: the schedule or the window left everyone time. CPU per event
-    /// counts, throughput does not.
+    /// Nobody: the schedule or the window left everyone time. CPU per event counts, throughput does not.
     #[default]
     Schedule,
     /// Why nothing here counts.
@@ -64,7 +57,7 @@ pub enum Room {
     Unseen,
 }
 
-/// What a verdict is found from; shares are of the span.
+/// Evidence for a verdict; shares are of the span.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
     /// Where the subject could run.
@@ -87,10 +80,9 @@ pub struct Evidence {
     pub span_us: u64,
     /// The longest latency.
     pub latency_us_max: u64,
-    /// What is outstanding by Little's law, to what was.
+    /// Ratio of what is outstanding by Little's law to what was.
     pub littles_ratio: Option<f64>,
-    /// Whether the swarm did not offer the schedule, or could not go on to try
-    /// what the subject might have met.
+    /// Whether the swarm did not offer the schedule, or could not go on to try what the subject might have met.
     pub swarm_fell_short: bool,
     /// Why the sample failed, where it did.
     pub failure: Option<String>,
@@ -100,7 +92,7 @@ pub struct Evidence {
     pub browser: Option<BrowserEvidence>,
 }
 
-/// What is known of a browser that is the load.
+/// Evidence about a browser that is the load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BrowserEvidence {
     /// Cores that it may run on.
@@ -111,7 +103,7 @@ pub struct BrowserEvidence {
     pub busiest: Option<(String, f64)>,
     /// The share of its cores that others used, who are not the subject.
     pub others: f64,
-    /// Of the subject's schedule, the share that came.
+    /// Share of the subject's schedule that came.
     pub came: Option<f64>,
 }
 
@@ -121,8 +113,7 @@ impl Evidence {
         self.subject_waited.max(self.swarm_waited) + self.stolen
     }
 
-    /// What limited the sample, and why in words with figures. The first that
-    /// applies: a broken sample, a disturbed one, then whoever was saturated.
+    /// The limit, and why in words with figures. The first applies: a broken sample, a disturbed one, a saturated part.
     pub fn judge(&self, ledger: &Counts) -> (Verdict, String) {
         if let Some(failure) = self.broken(ledger) {
             return (Verdict::Invalid(failure.clone()), failure);
@@ -162,8 +153,7 @@ impl Evidence {
         (Verdict::Schedule, self.idleness())
     }
 
-    /// The same where the load is in a browser. It is meant to be the one that gives out first:
-    /// what it cannot take in time is announced as gaps, or waits in it.
+    /// The same for load in a browser, which is meant to give out first: events that it cannot take are gaps, or wait in it.
     fn judge_browser(&self, browser: &BrowserEvidence, ledger: &Counts) -> (Verdict, String) {
         if let Some(why) = self.disturbance() {
             return (Verdict::Machine, why);
@@ -224,7 +214,6 @@ impl Evidence {
         }
     }
 
-    /// Why nothing counts.
     fn broken(&self, ledger: &Counts) -> Option<String> {
         if self.failure.is_some() {
             return self.failure.clone();
@@ -239,7 +228,6 @@ impl Evidence {
         littles::broken(ratio, slack_us / self.span_us.max(1) as f64)
     }
 
-    /// What others did to the subject, or to both.
     fn disturbance(&self) -> Option<String> {
         if self.dropped_packets > 0 {
             return Some(format!("the kernel dropped {} packets", self.dropped_packets));
@@ -257,9 +245,8 @@ impl Evidence {
         None
     }
 
-    /// Whether the swarm is the one to blame that was kept from its core: it wanted
-    /// all of it, or the subject was hardly disturbed next to it, or what the swarm
-    /// saw was more its own waiting than anything else.
+    /// Whether the swarm is the one to blame that was kept from its core: it wanted all of it, or the subject was hardly
+    /// disturbed next to it, or what the swarm saw was more its own waiting than anything else.
     fn is_starved(&self) -> bool {
         let subject_disturbed = self.subject_waited + self.stolen;
         self.swarm_waited >= DISTURBED
@@ -271,7 +258,7 @@ impl Evidence {
     }
 
     fn swarm_bound(&self) -> Option<String> {
-        // What it used and what it would have used.
+        // Time it used, and time it would have used.
         if self.swarm_busy + self.swarm_waited >= SATURATED {
             let busy = percent(self.swarm_busy);
             return Some(match self.swarm_waited {
@@ -321,8 +308,7 @@ fn percent(share: f64) -> String {
 }
 
 impl Verdict {
-    /// That of an archive, some of which are older than [`Verdict::Both`]: what it is beside a
-    /// swarm that was busy for this share.
+    /// The verdict of an archive from before [`Verdict::Both`], beside a swarm that was busy for this share.
     pub fn beside(self, swarm_busy: f64) -> Verdict {
         match self {
             Verdict::Subject if swarm_busy >= SATURATED => Verdict::Both,
@@ -430,7 +416,7 @@ mod tests {
         check(both, &Verdict::Swarm, "20 %");
         let subject = Evidence { subject_waited: 0.2, swarm_waited: 0.4, ..busy(0.99, 0.5) };
         check(subject, &Verdict::Machine, "others kept the subject from its cores for 20 %");
-        // Of two that were, the one that was far more.
+        // The one that was kept away far more.
         let swarm = Evidence { subject_waited: 0.12, swarm_waited: 0.6, ..busy(0.5, 0.2) };
         check(swarm, &Verdict::Swarm, "60 %");
         let mostly = Evidence { subject_waited: 0.45, swarm_waited: 0.7, ..busy(0.1, 0.1) };
@@ -487,7 +473,7 @@ mod tests {
     #[test]
     fn an_announced_gap_only_costs_the_throughput() {
         let counts = Counts { gaps: 3, ..Counts::default() };
-        // What Little's law says then is not asked.
+        // Little's law is not asked then.
         let evidence = Evidence { littles_ratio: Some(2.0), ..busy(1.0, 0.5) };
         let (verdict, why) = evidence.judge(&counts);
         assert_eq!((verdict.clone(), why.as_str()), (Verdict::Gaps, "3 gaps announced"));

@@ -4,8 +4,8 @@ use super::number::brief_us;
 use crate::measure::Sample;
 use crate::scenario::{Plan, Slot};
 
-/// Returns a line for each subject with a valid sample: requests, mean round trip, bytes of the messages that the
-/// server pushed meanwhile. Repeats of the baseline (A/A controls) have none.
+/// Returns a line for each subject with a valid sample: requests, mean round trip, bytes of the messages that the server pushed
+/// meanwhile. Repeats of the baseline (A/A controls) have none.
 pub fn as_published(plan: &Plan, samples: &[Sample]) -> String {
     let mut text = String::new();
     let is_asked = |slot: &Slot| slot.repeat == 0 && !plan.cell(*slot).is_control(slot.subject);

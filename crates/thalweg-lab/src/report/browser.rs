@@ -1,25 +1,25 @@
-//! What a browser used where it was the load.
+//! The use of a browser that was the load.
 
 use crate::measure::statistics::{Estimate, estimate, median};
 use crate::measure::{Delays, Painted, ProcessKind, Sample};
 use serde::Serialize;
 
-/// What a browser used, medians of samples. CPU is in cores.
+/// Use of a browser, medians of samples. CPU is in cores.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct BrowserFigures {
     /// CPU of all its processes per event.
     pub us_per_event: Option<Estimate>,
     /// CPU of all its processes.
     pub cpu: Option<Estimate>,
-    /// Of the tabs' processes.
+    /// CPU of the tabs' processes.
     pub tab_cpu: Option<f64>,
-    /// Of the network process.
+    /// CPU of the network process.
     pub network_cpu: Option<f64>,
-    /// Of the browser process.
+    /// CPU of the browser process.
     pub browser_cpu: Option<f64>,
-    /// Of the GPU process.
+    /// CPU of the GPU process.
     pub gpu_cpu: Option<f64>,
-    /// Of all others.
+    /// CPU of all others.
     pub other_cpu: Option<f64>,
     /// CPU of the subject.
     pub subject_cpu: Option<Estimate>,
@@ -31,9 +31,9 @@ pub struct BrowserFigures {
     pub heap_bytes: Option<f64>,
     /// Resident memory of the tabs' processes as the span ended.
     pub tab_rss_bytes: Option<f64>,
-    /// What that had grown by since the span began; less than 0 is less.
+    /// Growth of that since the span began; negative if it shrank.
     pub tab_rss_grown_bytes: Option<f64>,
-    /// Of live pages, µs: from due to received, half and 99 of 100 messages.
+    /// In live pages, µs: from due to received, half and 99 of 100 messages.
     pub received_us: Option<(f64, f64)>,
     /// From received to handled.
     pub handled_us: Option<(f64, f64)>,
@@ -41,8 +41,7 @@ pub struct BrowserFigures {
     pub painted_us: Option<(f64, f64)>,
     /// From an input to its listener in live pages, µs: half, 95 and 99 of 100.
     pub input_us: Option<[f64; 3]>,
-    /// Events that the subject made by its own count for each connection, over those that
-    /// the tabs received on each, where it counts.
+    /// Events that the subject made by its own count per connection, over those that the tabs received on each, where it counts.
     pub published_to_received: Option<f64>,
 }
 

@@ -1,6 +1,5 @@
-//! Which samples count. A sample that somebody disturbed, or that has gaps, does
-//! not stand beside good ones: it is left out, and that is said. Where good ones
-//! are too few to go without it, everything valid is taken, and that is said, too.
+//! Samples that count. A disturbed sample, or one with gaps, does not stand beside good ones: it is left out, and the report says
+//! so. With too few good ones, all valid samples are taken, and the report says that, too.
 
 use crate::measure::{Sample, Verdict};
 use std::collections::BTreeMap;
@@ -12,9 +11,7 @@ const UNDISTURBED_MIN: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choice<'a> {
     pub(super) counted: Vec<&'a Sample>,
-    /// Valid, and left out.
     pub(super) left_out: Vec<&'a Sample>,
-    /// Whether disturbed ones had to be taken.
     pub(super) takes_all: bool,
 }
 
@@ -26,8 +23,7 @@ impl<'a> Choice<'a> {
         Choice { counted, left_out, takes_all }
     }
 
-    /// The verdict of most, how many do not count and why, and whether most were
-    /// not warm yet.
+    /// The verdict of most, how many do not count and why, and whether most were not warm yet.
     pub(super) fn verdict(&self, samples: &[&Sample]) -> String {
         let invalid: Vec<_> = samples.iter().filter(|it| !it.verdict.is_valid()).collect();
         let all = samples.len();
@@ -57,12 +53,12 @@ impl<'a> Choice<'a> {
         let count = |sample: &&&Sample| {
             self.counted.iter().filter(|other| other.verdict == sample.verdict).count()
         };
-        // Of equally many the first.
+        // The first of equally many.
         self.counted.iter().rev().max_by_key(count).copied()
     }
 }
 
-/// Why samples do not count, and how many each.
+/// Reasons of samples that do not count, and how many each.
 pub(super) fn reasons(samples: &[&Sample]) -> BTreeMap<String, usize> {
     let mut reasons = BTreeMap::new();
     for sample in samples {

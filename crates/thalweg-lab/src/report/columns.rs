@@ -1,4 +1,4 @@
-//! What tables may have: a column for each figure of a row.
+//! Columns of tables: one for each figure of a row.
 
 use super::browser::BrowserFigures;
 use super::number::{digits, short};
@@ -6,11 +6,10 @@ use super::part_summary::PartSummary;
 use super::row::Row;
 use crate::measure::comparison::Metric;
 
-/// A column: the two lines of its head, and what it shows of a part's row. An empty first
-/// line continues the one before.
+/// A column: the two lines of its head, and its text for a part's row. An empty first line continues the one before.
 pub(super) type Column = (&'static str, &'static str, fn(&PartSummary, &Row) -> String);
 
-/// Columns of this name are there only where somebody is compared.
+/// Columns of this name are there only where subjects are compared.
 pub(super) const TO_BASELINE: &str = "× baseline";
 /// Columns of this name are there only where the swarm had a schedule.
 pub(super) const LATE: &str = "p99 µs";
@@ -38,7 +37,7 @@ pub(super) const LATENCY: &[Column] = &[
     ("published late", LATE, |_, row| whole(row.latency.published_late_p99_us)),
     ("p99", TO_BASELINE, |part, row| compared(part, row, Metric::P99)),
 ];
-/// Of a closed loop the same is the time of service.
+/// In a closed loop the same is the time of service.
 pub(super) const SERVICE: &[Column] =
     &[("service time µs", LATENCY[0].1, LATENCY[0].2), LATENCY[1], LATENCY[2], LATENCY[4]];
 pub(super) const CEILING: &[Column] =
@@ -58,7 +57,7 @@ pub(super) const CONNECTING: &[Column] = &[
 /// From when a connection was due to when its subscriptions stood.
 pub(super) const CONNECTING_LATE: &[Column] =
     &[("due to standing µs", LATENCY[0].1, LATENCY[0].2), LATENCY[1], LATENCY[2], LATENCY[4]];
-/// Of what the lab publishes beside connections that come.
+/// Delays of events that the lab publishes beside connections that come.
 pub(super) const BESIDE: &[Column] = &[
     ("published beside µs", "p50", |_, row| whole(row.beside.and_then(|it| it.p50_us))),
     ("", "p99", |_, row| whole(row.beside.and_then(|it| it.p99_us))),
@@ -73,10 +72,10 @@ pub(super) const TOPICS: &[Column] =
     &[("envelopes", "per read", |_, row| figure(row.wire.envelopes_per_read))];
 pub(super) const MEMORY: &[Column] =
     &[("RSS", "MB", |_, row| figure(row.memory.rss_bytes.map(|it| it / 1e6)))];
-/// What the processes beside a subject take, all of them together.
+/// CPU of the processes beside a subject, all of them together.
 pub(super) const PROCESSES: &[Column] =
     &[("processes beside", "CPU µs per event", |_, row| figure(row.cpu.beside_us_per_event))];
-/// What is watched of a keyed load, besides.
+/// Further memory figures of a keyed load.
 pub(super) const PROPORTIONAL: &[Column] = &[
     ("PSS", "MB", |_, row| figure(row.memory.pss_bytes.map(|it| it / 1e6))),
     ("kernel", "MB", |_, row| figure(row.memory.socket_bytes.map(|it| it / 1e6))),
@@ -125,14 +124,12 @@ pub(super) const FROM_INTENDED: &[Column] = &[
 ];
 pub(super) const RECEIVED: &[Column] =
     &[("received", "MB/s", |_, row| figure(row.throughput.mb_per_s))];
-/// What a browser takes for an event.
 pub(super) const BROWSER_CPU: &[Column] = &[
     ("browser CPU µs", "per event", |_, row| {
         figure(row.browser.as_ref().and_then(|it| it.us_per_event).map(|it| it.median))
     }),
     ("browser CPU", TO_BASELINE, |part, row| compared(part, row, Metric::BrowserCpu)),
 ];
-/// Its CPU by process kind, and the server's beside it.
 pub(super) const BROWSER_KINDS: &[Column] = &[
     ("CPU, % of a core", "tab", |_, row| cores(row, |it| it.tab_cpu)),
     ("", "network", |_, row| cores(row, |it| it.network_cpu)),
@@ -142,7 +139,7 @@ pub(super) const BROWSER_KINDS: &[Column] = &[
     ("", "in all", |_, row| cores(row, |it| it.cpu.map(|it| it.median))),
     ("", "server", |_, row| cores(row, |it| it.subject_cpu.map(|it| it.median))),
 ];
-/// What it does to the page.
+/// Effects on the page.
 pub(super) const BROWSER_PAGE: &[Column] = &[
     ("long tasks", "per s", |_, row| {
         figure(row.browser.as_ref().and_then(|it| it.long_tasks_per_s))
@@ -158,7 +155,7 @@ pub(super) const BROWSER_PAGE: &[Column] = &[
         figure(row.browser.as_ref().and_then(|it| it.tab_rss_grown_bytes).map(|it| it / 1e6))
     }),
 ];
-/// Of a live page: from when a message was due to when its newest row was painted.
+/// In a live page: from when a message was due to when its newest row was painted.
 pub(super) const PAINTED: &[Column] = &[
     ("due to received µs", "p50", |_, row| page(row, |it| it.received_us).0),
     ("", "p99", |_, row| page(row, |it| it.received_us).1),

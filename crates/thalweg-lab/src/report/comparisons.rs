@@ -1,5 +1,4 @@
-//! The comparisons of a scenario: every metric of every subject beside its baseline's, cell by
-//! cell and over all of them, corrected for their number.
+//! The comparisons of a scenario: metrics of every subject beside its baseline's, by cell and pooled, corrected for their number.
 
 use crate::measure::Sample;
 use crate::measure::comparison::{self, CellSubjects, Comparison, Difference, Metric, Next};
@@ -19,23 +18,22 @@ impl From<Figure> for Metric {
     }
 }
 
-/// Whether a cell of a part needs another start, to be asked after each with all of the
-/// cell's samples so far: `measure::comparison::next` for what the part is about, or for CPU
-/// where nothing of that can be compared.
+/// Whether a cell of a part needs another start, asked after each with all of the cell's samples so far:
+/// `measure::comparison::next` for the part's figure, or for CPU where that cannot be compared.
 pub fn next(part: &Part, cell: usize, samples: &[&Sample]) -> Next {
     let Some(cell) = part.cells.get(cell) else { return Next::Decided };
     let subjects = subjects(part, cell);
     comparison::next(known(part, &subjects, samples), &subjects, samples)
 }
 
-/// Those of a cell's subjects that need no further start: `measure::comparison::far_off`.
+/// Subjects of a cell that need no further start: `measure::comparison::far_off`.
 pub fn far_off(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<usize> {
     let Some(cell) = part.cells.get(cell) else { return Vec::new() };
     let subjects = subjects(part, cell);
     comparison::far_off(known(part, &subjects, samples), &subjects, samples)
 }
 
-/// What a part is about; where nothing of that can be compared, as where the p99 is withheld, CPU.
+/// A part's figure; where that cannot be compared, such as a withheld p99, CPU.
 fn known(part: &Part, subjects: &CellSubjects, samples: &[&Sample]) -> Metric {
     let own = Metric::from(part.figure());
     let is_known = (0..subjects.connections.len())
@@ -43,8 +41,7 @@ fn known(part: &Part, subjects: &CellSubjects, samples: &[&Sample]) -> Metric {
     if is_known { own } else { Metric::Cpu }
 }
 
-/// What is known by now of each subject of a cell in what the part is about, from all of the
-/// cell's samples so far; not corrected.
+/// Comparisons of each subject of a cell by now in the part's figure, from all of its samples so far; not corrected.
 pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> {
     let Some(cell) = part.cells.get(cell) else { return Vec::new() };
     let subjects = subjects(part, cell);
@@ -60,8 +57,7 @@ pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> 
         .collect()
 }
 
-/// Of one part, from its samples: those of its cells and those over all cells, metric by
-/// metric. A figure that one subject lacks is compared for the others.
+/// Comparisons of one part, by cell and pooled, metric by metric. A figure that one subject lacks is compared for the others.
 pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> (Vec<Comparison>, Vec<Comparison>) {
     let (mut cells, mut pooled) = (Vec::new(), Vec::new());
     for metric in Metric::ALL {
@@ -72,7 +68,6 @@ pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> (Vec<Comparison>,
     (cells, pooled)
 }
 
-/// One subject's difference in one cell, and who it is.
 struct One<'a> {
     cell: &'a Cell,
     subject: usize,
@@ -80,10 +75,9 @@ struct One<'a> {
     difference: Difference,
 }
 
-/// What is pooled over the cells of one transport.
+/// Pooled over the cells of one transport.
 pub(super) struct OverTransport {
     pub(super) transport: Transport,
-    /// How many cells.
     pub(super) cells: usize,
     /// Not corrected.
     pub(super) comparison: Comparison,
@@ -127,7 +121,7 @@ fn of_metric(
     (cells, pooled)
 }
 
-/// Of every subject in every cell.
+/// The difference of every subject in every cell.
 fn differences<'a>(part: &'a Part, samples: &[&Sample], metric: Metric) -> Vec<One<'a>> {
     let mut found: Vec<One<'_>> = Vec::new();
     for (index, cell) in part.cells.iter().enumerate() {
@@ -177,7 +171,7 @@ impl One<'_> {
     }
 }
 
-/// Whoever runs what the baseline runs, with the same settings and arguments, is a control.
+/// A subject with the program, settings and arguments of the baseline is a control.
 fn subjects(part: &Part, cell: &Cell) -> CellSubjects {
     CellSubjects {
         baseline: cell.baseline,

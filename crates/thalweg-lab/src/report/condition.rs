@@ -1,13 +1,12 @@
-//! `--fail-if`: what a figure must not be.
+//! `--fail-if`: conditions that fail a run.
 //!
 //! ```text
 //! PATH OP NUMBER          e.g. parts.fanout.pooled.thalweg.cpu > 1.05
 //! ```
 //!
-//! PATH goes into `summary.json`, step by step: into an object by a name of it; of an array
-//! to the elements that have the step as their `name`, `cell`, `subject` or `metric`, or else
-//! by a name of theirs, into all of them. A comparison stands for its ratio and an estimate
-//! for its median.
+//! PATH goes into `summary.json`, step by step: into an object by a name of it; of an array to the elements that have the step as
+//! their `name`, `cell`, `subject` or `metric`, or else by a name of theirs, into all of them. A comparison stands for its ratio
+//! and an estimate for its median.
 
 use super::summary::{Manifest, Summary};
 use crate::measure::{MachineNote, Percentiles, RoundTrips, Sample, Traffic, Verdict};
@@ -16,11 +15,11 @@ use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
 
-/// Members that say which element of an array is meant.
+/// Members that identify an element of an array.
 const NAMES: [&str; 4] = ["name", "cell", "subject", "metric"];
 /// Members that a condition stands for if it ends before them.
 const FIGURES: [&str; 2] = ["ratio", "median"];
-/// The baseline once more is held to nothing unless it is asked for by its name.
+/// Conditions hold for the baseline's control only if they name it.
 const CONTROLS: [&str; 2] = ["is_control", "is_noise"];
 
 type Holds = fn(&f64, &f64) -> bool;
@@ -35,7 +34,7 @@ const COMPARATORS: [(&str, Holds); 6] = [
     (">", f64::gt),
 ];
 
-/// What a figure must not be.
+/// A condition that fails a run.
 #[derive(Clone, Debug)]
 pub struct Condition {
     path: String,
@@ -44,12 +43,12 @@ pub struct Condition {
     limit: f64,
 }
 
-/// A condition that was met, or that nothing could be asked about.
+/// A condition that was met, or for which there was no figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
     /// Scenario, cell and subject; `None` if it is of no single row.
     pub row: Option<[String; 3]>,
-    /// What was found and what the condition was.
+    /// The figure and the condition.
     pub reason: String,
     /// Whether it is one for want of a sample that counts.
     pub is_for_want: bool,
@@ -88,17 +87,15 @@ impl FromStr for Condition {
 }
 
 impl Condition {
-    /// Whether a run of this plan has what the path names, if all goes well; if not, what
-    /// there is at that place.
+    /// Whether a run of this plan has what the path names, if all goes well; if not, what there is at that place.
     pub fn check(&self, plan: &Plan) -> Result<(), String> {
         let manifest = Manifest::new("", "", MachineNote::default());
         let whole = serde_json::to_value(Summary::new(plan, &imagined(plan), manifest));
         self.places(&whole.map_err(|error| error.to_string())?).map(|_| ())
     }
 
-    /// Where it is met. A subject of which no sample counts meets every condition about its
-    /// scenario: what is broken passes nothing. What has no figure is passed over; if nothing
-    /// has one, that is met too, for what was asked has not been found out.
+    /// Where it is met. A subject without a sample that counts meets every condition about its scenario: a broken one passes
+    /// none. Places without a figure are passed over; if no place has one, that is a hit, too.
     pub fn hits(&self, summary: &Summary) -> Vec<Hit> {
         let mut hits = self.broken(summary);
         let is_known = !hits.is_empty();
@@ -127,7 +124,7 @@ impl Condition {
         hits
     }
 
-    /// Rows of which no sample counts, where the path is about them.
+    /// Rows without a sample that counts, where the path is about them.
     fn broken(&self, summary: &Summary) -> Vec<Hit> {
         let names = |name: &str| self.path.split('.').any(|step| step == name);
         let mut hits = Vec::new();
@@ -149,7 +146,6 @@ impl Condition {
         hits
     }
 
-    /// Everything that the path leads to.
     fn places<'a>(&self, whole: &'a Value) -> Result<Vec<Place<'a>>, String> {
         let mut places = vec![Place { at: whole, ..Place::default() }];
         let mut trodden = String::new();
@@ -187,7 +183,7 @@ impl fmt::Display for Condition {
     }
 }
 
-/// Somewhere in the summary, and whose it is.
+/// A place in the summary, and its row.
 #[derive(Clone, Copy, Debug)]
 struct Place<'a> {
     at: &'a Value,
@@ -204,7 +200,7 @@ impl Default for Place<'_> {
 }
 
 impl<'a> Place<'a> {
-    /// One step on; of an array into all its elements.
+    /// One step on; from an array into all its elements.
     fn step(&self, step: &str) -> Vec<Place<'a>> {
         let is_named = |name: &&str| self.at.get(name).and_then(Value::as_str) == Some(step);
         match self.at.get(step) {
@@ -215,7 +211,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// An element of an array, with what it says of itself.
+    /// Enters an element of an array, with its names.
     fn enter(&self, at: &'a Value) -> Place<'a> {
         let text = |name: &str| at.get(name).and_then(Value::as_str);
         Place {
@@ -227,7 +223,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What a step may be from here.
+    /// Steps that exist from here.
     fn known(&self) -> impl Iterator<Item = &'a str> {
         let members = self.at.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
         let names = NAMES.into_iter().filter_map(|name| self.at.get(name)?.as_str());
@@ -258,7 +254,6 @@ fn listed(mut known: Vec<&str>) -> String {
     }
 }
 
-/// How to get what a path asks for.
 fn remedy(path: &str) -> &'static str {
     let has = |words: &[&str]| path.split('.').any(|step| words.contains(&step));
     if has(&["low", "high", "p", "p_corrected", "not_excluded"]) {

@@ -1,11 +1,9 @@
-//! How connections are set: what a reader of a figure must know, no setting says and
-//! nobody outside a subject can see. What can be seen is in `equality`.
+//! Notes on connections that a reader must know, and that only the subject sees. Visible values are in `equality`.
 
 use crate::scenario::{Plan, Program, Settings};
 
-/// What is true of the plan's connections.
 pub(super) fn notes(plan: &Plan) -> Vec<String> {
-    // Of an endpoint that runs already, what it answered is told with its figures.
+    // Answers of an endpoint that runs already are told with its figures.
     let started = || plan.subjects().filter(|it| !matches!(it.program, Program::Url(_)));
     let any = |is: fn(&Settings) -> bool| started().any(|subject| is(&subject.settings));
     let ran = |is: fn(&Program) -> bool| started().any(|subject| is(&subject.program));
@@ -41,7 +39,6 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
     notes.chain(peers(plan)).collect()
 }
 
-/// What each peer's `subject.toml` says of its settings.
 fn peers(plan: &Plan) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for subject in plan.subjects() {

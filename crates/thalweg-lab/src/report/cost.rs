@@ -1,8 +1,7 @@
-//! What a subject costs by connections, messages and bytes: CPU = a × connections + b × messages
-//! + c × bytes, and memory likewise, over the cells of a run with a keyed load on a schedule.
+//! The cost of a subject by connections, messages and bytes: CPU = a × connections + b × messages + c × bytes, and memory
+//! likewise, over the cells of a run with a keyed load on a schedule.
 //!
-//! A cell is one point, the median of its samples: how far it lies from the model is the same in
-//! each of its samples, so they do not vouch for each other.
+//! A cell is one point, the median of its samples: their distances from the model are equal, so they are not independent.
 
 use super::number::{digits, short};
 use super::row::Row;
@@ -12,14 +11,12 @@ use crate::measure::statistics::median;
 use crate::scenario::{Drive, Transport};
 use serde::{Deserialize, Serialize};
 
-/// The published shape at which the terms are compared: 4,000 clients, 5 KB each, every second;
-/// with the envelope.
+/// The published shape at which the terms are compared: 4,000 clients, 5 KB each, every second; with the envelope.
 const D1: [f64; TERMS] = [4000.0, 4000.0, 4000.0 * 5120.0];
 /// The terms, in the published order of what they cost.
 const NAMES: [&str; TERMS] = ["connections", "messages", "bytes"];
 /// More models than this are told by [`grid`] alone.
 const TOLD_MAX: usize = 8;
-/// What stands over several models.
 const HEADS: [&str; 10] = [
     "",
     "CPU, µs a second per connection",
@@ -33,16 +30,16 @@ const HEADS: [&str; 10] = [
     "kernel at most, both ends, B per connection",
 ];
 
-/// What a subject costs over a transport.
+/// The cost of a subject over a transport.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CostModel {
-    /// Who.
+    /// The subject.
     pub subject: String,
-    /// How.
+    /// Its transport.
     pub transport: Transport,
     /// Whether encrypted.
     pub tls: bool,
-    /// How many cells it is of.
+    /// Cells that it is made of.
     pub cells: usize,
     /// Least and most of each term in them: connections, messages per second, bytes per second.
     pub ranges: [(f64, f64); TERMS],
@@ -63,12 +60,12 @@ pub enum Order {
     Holds,
     /// At least two of them lie the other way round.
     DoesNotHold,
-    /// Neither.
+    /// Neither of both.
     Undecided,
 }
 
 impl CostModel {
-    /// Of CPU at the published shape, each term's share of what all take.
+    /// Each term's share of the CPU time at the published shape.
     pub fn shares(&self) -> [Coefficient; TERMS] {
         let all = self.cpu.at(D1);
         self.cpu.terms(D1).map(|Coefficient { value, low, high }| {
@@ -119,13 +116,11 @@ impl CostModel {
         })
     }
 
-    /// Whose it is.
     fn name(&self) -> String {
         let tls = if self.tls { " with TLS" } else { "" };
         format!("{} over {}{tls}", self.subject, self.transport)
     }
 
-    /// Its fields under [`HEADS`].
     fn line(&self) -> Vec<String> {
         let [connections, messages, bytes] = self.cpu.coefficients;
         let memory = |fit: &Option<Fit>| {
@@ -146,7 +141,6 @@ impl CostModel {
         ]
     }
 
-    /// For a person.
     fn sentences(&self) -> [String; 2] {
         let CostModel { ranges, cells, .. } = self;
         let name = self.name();
@@ -225,7 +219,7 @@ fn orders(models: &[CostModel]) -> String {
     )
 }
 
-/// What is said of them; nothing of a run without a keyed load.
+/// Sentences about them; none without a keyed load.
 pub(super) fn sentences(summary: &Summary, models: &[CostModel]) -> Vec<String> {
     let groups = groups(summary);
     let mut told: Vec<String> = match models {

@@ -1,5 +1,4 @@
-//! The summary as CSV (RFC 4180): one line per subject and cell, figures
-//! unrounded. A figure that does not exist is an empty field.
+//! The summary as CSV (RFC 4180): one line per subject and cell, figures unrounded. A missing figure is an empty field.
 
 use super::part_summary::PartSummary;
 use super::row::Row;
@@ -7,7 +6,7 @@ use super::summary::Summary;
 use crate::measure::comparison::{Comparison, Metric};
 use crate::measure::statistics::Estimate;
 
-/// A column: its name, and what it says of a row.
+/// A column: its name, and its figure of a row.
 type Column = (&'static str, fn(&Row) -> Option<f64>);
 
 const COLUMNS: &[Column] = &[
@@ -62,7 +61,7 @@ const COLUMNS: &[Column] = &[
     ("browser_tab_rss_grown_bytes", |row| row.browser.as_ref()?.tab_rss_grown_bytes),
 ];
 
-/// What follows them: ratios to the baseline, each with its interval and its word.
+/// After them: ratios to the baseline, each with its interval and its word.
 const RATIOS: [(&str, Metric); 7] = [
     ("cpu", Metric::Cpu),
     ("p99", Metric::P99),

@@ -1,5 +1,4 @@
-//! What a chart shows of a row and a table has no room for: curves, and how far
-//! the figures of single samples lie apart.
+//! Figures of a row for charts only: curves, and the spread of single samples.
 
 use crate::measure::statistics::{Estimate, estimate, median};
 use crate::measure::{Point, Sample, Step, Verdict, shows_p99};
@@ -9,10 +8,10 @@ use serde::Serialize;
 /// Points of a curve over time; more than a small chart can show.
 const MOMENTS_MAX: usize = 60;
 
-/// What only a chart shows of a row.
+/// Figures of a row for charts only.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Curves {
-    /// What limited most of the samples that count; else why the first does not.
+    /// The limit of most samples that count; else why the first does not.
     pub limited_by: Verdict,
     /// Seconds since the span began, and resident bytes then: medians of samples.
     pub rss_bytes: Vec<(f64, f64)>,
@@ -20,9 +19,9 @@ pub struct Curves {
     pub pss_bytes: Vec<(f64, f64)>,
     /// The same of the kernel's memory for TCP.
     pub kernel_bytes: Vec<(f64, f64)>,
-    /// Of the `ceiling` drive: the rates tried, or the seconds of a ramp, sample by sample.
+    /// Rates tried with the `ceiling` drive, or seconds of a ramp, sample by sample.
     pub steps: Vec<Step>,
-    /// Medians with intervals of what the groups of a row have as medians.
+    /// Intervals of the row's medians.
     pub spreads: Spreads,
 }
 
@@ -48,7 +47,7 @@ pub struct Spreads {
 }
 
 impl Curves {
-    /// Of all samples of a row, and of those of them that count.
+    /// From all samples of a row, and those that count.
     pub(super) fn of(all: &[&Sample], valid: &[&Sample], settings: &Settings) -> Curves {
         Curves {
             limited_by: limited_by(all, valid),
@@ -87,8 +86,7 @@ fn limited_by(all: &[&Sample], valid: &[&Sample]) -> Verdict {
     most.or(all.first().map(|it| &it.verdict)).cloned().unwrap_or_default()
 }
 
-/// Samples of a row are looked at at the same times, so the medians are of the
-/// first, second, … look of each.
+/// Samples of a row are looked at at the same times, so the medians are of the first, second, … look of each.
 fn over_time(valid: &[&Sample], of: impl Fn(&Point) -> Option<u64>) -> Vec<(f64, f64)> {
     let known = |sample: &&Sample| -> Vec<(f64, f64)> {
         let at_s = |point: &Point| point.at_us as f64 / 1e6;

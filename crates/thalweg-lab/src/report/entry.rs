@@ -9,13 +9,13 @@ use serde::Serialize;
 /// A run in a list of runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
-    /// Of its folder.
+    /// Name of its folder.
     pub name: String,
     /// UTC.
     pub begun: String,
     /// The scenario or suite.
     pub scenario: String,
-    /// Everyone who took part, in the plan's order.
+    /// Subjects in the plan's order.
     pub subjects: Vec<String>,
     /// Samples taken.
     pub taken: usize,
@@ -23,11 +23,11 @@ pub struct Entry {
     pub planned: Option<usize>,
     /// Whether it is over.
     pub state: State,
-    /// What was found, in one figure.
+    /// Its main result, in one figure.
     pub figure: Option<String>,
 }
 
-/// What a run is found in.
+/// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -40,7 +40,7 @@ pub enum State {
 }
 
 impl Entry {
-    /// A run's; `taken` counts each place in the plan once.
+    /// Entry of a run; `taken` counts each place in the plan once.
     pub fn new(name: &str, plan: &Plan, taken: usize, summary: &Summary, state: State) -> Entry {
         let mut subjects: Vec<String> = Vec::new();
         for subject in plan.subjects() {
@@ -60,7 +60,7 @@ impl Entry {
         }
     }
 
-    /// For a terminal.
+    /// A text for a terminal.
     pub fn text(&self) -> String {
         let Entry { name, scenario, taken, .. } = self;
         let planned = self.planned.map(|it| format!(" of {it}")).unwrap_or_default();
@@ -79,8 +79,7 @@ impl Entry {
     }
 }
 
-/// What a run is remembered by: what its own subject is to its baseline in the first scenario;
-/// where nobody is compared, what the first row has.
+/// Main result: the run's own subject compared with its baseline in the first scenario; without comparison, the first row's.
 fn figure(summary: &Summary) -> Option<String> {
     let all = pooled(summary);
     match of_own_subject(&all).first() {

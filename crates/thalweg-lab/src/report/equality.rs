@@ -1,38 +1,35 @@
-//! The equality manifest: what subjects really agreed on and have set in a cell,
-//! and where they differ. A difference is shown, not hidden.
+//! The equality manifest: settings that subjects agreed on and made in a cell, and their differences, which are never hidden.
 
 use crate::measure::Sample;
 use crate::scenario::Cell;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What a buffer is that nobody has set.
+/// Name of a buffer that no program has set.
 const GROWN: &str = "the kernel's";
 
-/// What was seen on the first connections of a cell's samples.
+/// Observations on the first connections of a cell's samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Equality {
     /// The cell.
     pub cell: String,
-    /// Name and value of what is the same for all subjects.
+    /// Name and value of equal settings.
     pub same: Vec<(String, String)>,
-    /// What is not.
+    /// Other settings.
     pub different: Vec<Difference>,
 }
 
-/// What subjects differ in.
+/// A setting that differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Its name.
     pub name: String,
-    /// Subject and value of each; several values if they changed from sample to
-    /// sample.
+    /// Subject and value of each; several values if they changed from sample to sample.
     pub values: Vec<(String, String)>,
 }
 
 impl Equality {
-    /// Of a cell with these samples. Settings that subjects were given on purpose
-    /// show in what they lead to.
+    /// From the samples of a cell. Settings given on purpose show in their effects.
     pub(super) fn of(cell: &Cell, samples: &[&Sample]) -> Equality {
         let mut names: Vec<String> = Vec::new();
         let seen: Vec<Vec<(usize, String, String)>> = samples.iter().map(|it| facts(it)).collect();
@@ -61,8 +58,7 @@ impl Equality {
         equality
     }
 
-    /// `Server: none (limit), thalweg (thalweg)`; subjects of the same value
-    /// together. Nothing if nothing differs.
+    /// `Server: none (limit), thalweg (thalweg)`; subjects of the same value together. Empty without differences.
     pub fn differences(&self) -> String {
         let told = self.different.iter().map(|difference| {
             let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -79,8 +75,7 @@ impl Equality {
     }
 }
 
-/// Subject, name and value. A buffer that the kernel makes larger as it goes is
-/// never the same twice: what counts is whether it was set.
+/// Subject, name and value. A buffer that the kernel grows is never the same twice: it only counts whether it was set.
 fn facts(sample: &Sample) -> Vec<(usize, String, String)> {
     let agreed = sample.negotiated.facts.iter();
     let agreed = agreed.map(|(name, value)| (sample.subject, name.clone(), value.clone()));
@@ -97,8 +92,7 @@ fn joined(values: &BTreeSet<&str>) -> String {
     values.iter().copied().collect::<Vec<_>>().join(" or ")
 }
 
-/// What a program asks for the kernel doubles, and asked for are powers of two;
-/// what it grows to by itself is a multiple of a segment's.
+/// The kernel doubles a requested size, and programs request powers of two; sizes it grows to are multiples of a segment's.
 fn set_or_grown(bytes: u64) -> String {
     match bytes.is_power_of_two() {
         true => bytes.to_string(),

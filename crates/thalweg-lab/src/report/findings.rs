@@ -1,8 +1,7 @@
-//! What was found, in words: what each subject costs beside its baseline, over all cells of
-//! a scenario, and how sure that is. Nothing is decided here.
+//! The results in words: the cost of each subject beside its baseline, over all cells of a scenario, and how sure that is. No
+//! decision is made here.
 //!
-//! - `browser`: what tabs took
-//! - `trust`: how sure it is
+//! - `browser`: what tabs took; `trust`: how sure it is
 
 pub(super) mod browser;
 mod growth;
@@ -18,21 +17,18 @@ use crate::measure::comparison::{Comparison, Word};
 /// Scenarios that a headline names; the others are told of below it.
 const NAMED_MAX: usize = 4;
 
-/// A run in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Findings {
     /// The sentence to read if only one is read.
     pub(super) headline: String,
-    /// Of each subject, where there are several.
+    /// One for each subject, if there are several.
     pub(super) details: Vec<String>,
-    /// How sure it is.
     pub(super) trust: Vec<String>,
 }
 
-/// What a scenario is about, of one subject over all of its cells.
+/// A scenario's figure of one subject over all of its cells.
 pub(super) type Pooled<'a> = (&'a PartSummary, &'a Comparison);
 
-/// Says what a run found.
 pub(super) fn findings(summary: &Summary) -> Findings {
     let all = pooled(summary);
     let mut details: Vec<String> = match all.as_slice() {
@@ -49,7 +45,7 @@ pub(super) fn findings(summary: &Summary) -> Findings {
     Findings { headline, details, trust: trust::sentences(summary, !all.is_empty()) }
 }
 
-/// Of every scenario what it is about, pooled; without the controls.
+/// Every scenario's figure, pooled, without the controls.
 pub(super) fn pooled(summary: &Summary) -> Vec<Pooled<'_>> {
     let of = |part| {
         let part: &PartSummary = part;
@@ -59,8 +55,7 @@ pub(super) fn pooled(summary: &Summary) -> Vec<Pooled<'_>> {
     summary.parts.iter().flat_map(of).collect()
 }
 
-/// Those of the subject that is compared in most scenarios and cells, of several the last:
-/// files name their own subject last.
+/// Comparisons of the subject that is in most scenarios and cells, of several the last: files name their own subject last.
 pub(super) fn of_own_subject<'a>(all: &[Pooled<'a>]) -> Vec<Pooled<'a>> {
     let like = |one: &Pooled<'a>| -> Vec<Pooled<'a>> {
         all.iter().copied().filter(|other| other.1.subject == one.1.subject).collect()
@@ -74,13 +69,12 @@ fn cells(all: &[Pooled<'_>]) -> usize {
     all.iter().map(of).sum()
 }
 
-/// A sentence, and how its cells came out.
+/// A sentence, and the results of its cells.
 fn detail(one: &Pooled<'_>) -> String {
     let sentence = one.0.sentence(one.1);
     cell_by_cell(one).map_or(sentence.clone(), |cells| format!("{sentence} {cells}"))
 }
 
-/// Of several cells how many came out how.
 fn cell_by_cell(&(part, pooled): &Pooled<'_>) -> Option<String> {
     let cells: Vec<Word> =
         part.asked(pooled.metric).filter(|it| it.is_beside(pooled)).map(|it| it.word).collect();
@@ -91,8 +85,7 @@ fn cell_by_cell(&(part, pooled): &Pooled<'_>) -> Option<String> {
     (cells.len() > 1).then(|| format!("Cell by cell: {}.", counts.join(", ")))
 }
 
-/// The subject in question, scenario by scenario: those about CPU first, for that is what it
-/// costs.
+/// The subject in question, scenario by scenario: CPU first, which is its cost.
 fn headline(all: &[Pooled<'_>]) -> String {
     let mut own = of_own_subject(all);
     own.sort_by_key(|(_, one)| one.metric);

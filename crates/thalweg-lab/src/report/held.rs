@@ -8,24 +8,24 @@ use serde::Serialize;
 
 /// From this share on a core counts as saturated, as in a verdict.
 const SATURATED: f64 = 0.95;
-/// The subject's CPU is that of so long before the objective was missed.
+/// CPU of the subject is taken from so long before the objective was missed.
 const BEFORE_US: u64 = 2_000_000;
 
-/// Of the samples of a row.
+/// From the samples of a row.
 #[derive(Clone, Debug, Serialize)]
 pub struct HeldFigures {
     /// Connections that stood when the first event was due that came too late.
     pub connections: Estimate,
     /// Whether none came too late in most samples: there may be room for more.
     pub is_all: bool,
-    /// What bound the middle sample.
+    /// The bound of the middle sample.
     pub bound_by: &'static str,
-    /// How it was there, and how it went on, in words.
+    /// Its state then, and afterwards, in words.
     pub told: String,
 }
 
 impl HeldFigures {
-    /// Of samples that count; `None` if none of them is of a ramp within an objective.
+    /// From samples that count; `None` if none of them is of a ramp within an objective.
     pub(super) fn of(valid: &[&Sample], settings: &Settings) -> Option<HeldFigures> {
         let mut all: Vec<(&Sample, Held)> =
             valid.iter().filter_map(|it| Some((*it, it.held?))).collect();
@@ -90,7 +90,6 @@ fn told(sample: &Sample, held: &Held, subject_busy: f64) -> String {
     )
 }
 
-/// To whole megabytes.
 fn megabytes(bytes: u64) -> f64 {
     (bytes as f64 / 1e6).round() * 1e6
 }

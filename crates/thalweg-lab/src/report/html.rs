@@ -1,11 +1,9 @@
 //! The report as one HTML file that needs nothing else: no script, no request.
 //!
 //! - `page`: the whole; its first screen, then `part` by part, then the manifest
-//! - `overview`: the first screen's chart; `strips`: what it is made of
+//! - `overview`: the first screen's chart, made of `strips`; `kinds`: where a browser's CPU goes; `table`: every figure
 //! - `against`: figures against the setting that varies, which `facets` finds
 //! - `curve`: latency by percentile, memory over time, the search for a ceiling
-//! - `kinds`: where a browser's CPU goes
-//! - `table`: every figure
 //! - `metric`: what a chart shows of a row; `series`: how subjects and verdicts look
 //! - `plot`, `scale`: axes; `markup`: elements, escaped
 

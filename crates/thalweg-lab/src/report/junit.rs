@@ -1,5 +1,4 @@
-//! The summary as JUnit XML, for what shows tests: a suite for each scenario, a
-//! case for each subject in each cell.
+//! The summary as JUnit XML, for viewers of tests: a suite for each scenario, a case for each subject in each cell.
 
 use super::condition::Hit;
 use super::part_summary::PartSummary;
@@ -7,30 +6,27 @@ use super::row::Row;
 use super::summary::Summary;
 use crate::scenario::{Part, Plan};
 
-/// Kinds of failures.
 const INVALID: &str = "invalid";
 const FAIL_IF: &str = "fail-if";
 
-/// A test case: what became of one subject in one cell.
+/// A test case: one subject in one cell.
 struct Case {
     name: String,
     time_s: f64,
     /// Kind and reason of each failure.
     failures: Vec<(&'static str, String)>,
-    /// What it is to its baseline, in words.
     said: Vec<String>,
     is_skipped: bool,
 }
 
-/// The whole summary. A case fails for samples that do not count, which is said
-/// once, and for each condition that was met; one that was planned and not measured
-/// is skipped.
+/// The whole summary. A case fails once for samples that do not count, and for each condition that was met; a planned one that
+/// was not measured is skipped.
 pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
     let mut suites: Vec<(String, Vec<Case>)> = Vec::new();
     for (part, found) in plan.parts.iter().zip(&summary.parts) {
         suites.push((part.name.clone(), cases(part, found, hits)));
     }
-    // What nothing could be asked about has no row to stand at.
+    // Conditions without a figure have no row to stand at.
     let unasked: Vec<Case> = hits
         .iter()
         .filter(|hit| hit.row.is_none())
@@ -59,7 +55,7 @@ fn cases(part: &Part, found: &PartSummary, hits: &[Hit]) -> Vec<Case> {
     let mut cases = Vec::new();
     for cell in &part.cells {
         for subject in &cell.subjects {
-            // Rows stand in the plan's order, without what was not measured.
+            // Rows stand in the plan's order, without those that were not measured.
             let row = rows.next_if(|row| (&row.cell, &row.subject) == (&cell.label, &subject.name));
             let place = [&part.name, &cell.label, &subject.name];
             cases.push(Case {
@@ -87,7 +83,7 @@ fn said(part: &PartSummary, row: &Row) -> Vec<String> {
 fn failures(row: &Row, place: [&String; 3], hits: &[Hit]) -> Vec<(&'static str, String)> {
     let is_here = |hit: &&Hit| hit.row.as_ref().is_some_and(|row| row.each_ref() == place);
     let invalid = (row.valid < row.samples).then(|| (INVALID, row.verdict.clone()));
-    // That nothing counts is the first reason already, for every condition alike.
+    // "No sample counts" is the first reason already, for every condition alike.
     let met = hits.iter().filter(is_here).filter(|hit| !hit.is_for_want);
     invalid.into_iter().chain(met.map(|hit| (FAIL_IF, hit.reason.clone()))).collect()
 }
@@ -141,7 +137,7 @@ fn counts<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
     )
 }
 
-/// For text and for attributes; what XML 1.0 has no character for is replaced.
+/// For text and for attributes; characters that XML 1.0 does not have are replaced.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
@@ -225,7 +221,7 @@ mod tests {
         .concat();
         let xml = junit(&plan, &summary, &hits);
         let of = |kind: &str| xml.matches(&format!("<failure type=\"{kind}\"")).count();
-        // Of the broken row one for all three conditions; of the other two of them.
+        // The broken row has one for all three conditions; the other has two.
         assert_eq!((of(INVALID), of(FAIL_IF)), (1, 2), "{xml}");
         assert!(xml.contains("tests=\"6\" failures=\"2\""), "{xml}");
     }

@@ -93,7 +93,7 @@ fn table(part: &PartSummary) -> String {
     text
 }
 
-/// Of an endpoint that does not cooperate.
+/// For an endpoint that does not cooperate.
 fn what_was_received(row: &Row) -> String {
     let Some(received) = &row.received else { return String::new() };
     let head = format!("\n### {}, {}\n\n| | |\n|---|---|\n", safe(&row.subject), safe(&row.cell));
@@ -102,7 +102,6 @@ fn what_was_received(row: &Row) -> String {
     head + &lines.collect::<String>()
 }
 
-/// Another machine's figures.
 fn beside(part: &PartSummary) -> String {
     let Some(set) = published(&part.name) else { return String::new() };
     let mut text = format!(

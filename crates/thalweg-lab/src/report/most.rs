@@ -1,9 +1,8 @@
-//! What a browser takes at most, where a scenario offers the same at several rates.
+//! The most that a browser takes, where a scenario offers the same at several rates.
 //!
-//! The rates of a ladder are cells that differ in `interval_us` alone. Of each subject the one
-//! counts that most events came of, by the geometric mean over all starts: to take the best of
-//! every start by itself would favour whoever is noisier. Each start at that rate stands beside
-//! the start of the same number of the baseline at its own, and Student's t is of these.
+//! The rates of a ladder are cells that differ in `interval_us` alone. The rate with the most events of a subject counts, by the
+//! geometric mean over all starts: the best of every start by itself would favour noisy subjects. Each start at that rate stands
+//! beside the start of the same number of the baseline at its own, and Student's t is of these.
 
 use super::choice::Choice;
 use crate::measure::Sample;
@@ -16,22 +15,22 @@ use std::collections::BTreeMap;
 /// The most that came of a subject at any rate of a ladder.
 #[derive(Clone, Debug, Serialize)]
 pub struct Most {
-    /// What the ladder offers, without the rate.
+    /// Settings of the ladder, without the rate.
     pub ladder: String,
-    /// Who.
+    /// The subject.
     pub subject: String,
-    /// In which of its cells.
+    /// Its cell.
     pub cell: String,
-    /// What came of it there.
+    /// Events that came there.
     pub events_per_s: Option<Estimate>,
-    /// What limited it there.
+    /// The limit there.
     pub verdict: String,
-    /// Beside the most of the baseline; of the baseline none.
+    /// Beside the most of the baseline; `None` for the baseline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_baseline: Option<Comparison>,
 }
 
-/// What came of a subject in a cell, start by start.
+/// Events of a subject in a cell, start by start.
 struct Rung<'a> {
     cell: &'a Cell,
     subject: &'a str,
@@ -39,7 +38,7 @@ struct Rung<'a> {
     verdict: String,
 }
 
-/// Of each ladder each subject.
+/// Each subject of each ladder.
 pub(super) fn of_part(part: &Part, samples: &[&Sample]) -> Vec<Most> {
     let mut ladders: Vec<(Settings, Vec<usize>)> = Vec::new();
     for (index, cell) in part.cells.iter().enumerate() {
@@ -53,8 +52,7 @@ pub(super) fn of_part(part: &Part, samples: &[&Sample]) -> Vec<Most> {
     ladders.iter().flat_map(|(_, cells)| of_ladder(part, cells, samples)).collect()
 }
 
-/// Each subject of two cells that differ in whether tabs are observed: what came with DevTools
-/// beside what came without.
+/// Each subject of two cells that differ in whether tabs are observed: with DevTools beside without.
 pub(super) fn observed(part: &Part, samples: &[&Sample]) -> Vec<Comparison> {
     let mut found = Vec::new();
     for (index, cell) in part.cells.iter().enumerate().filter(|(_, it)| it.settings.devtools) {
@@ -99,7 +97,7 @@ fn of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
 }
 
 impl<'a> Rung<'a> {
-    /// `None` if nothing of it counts, or nothing came.
+    /// `None` if no samples count, or no events came.
     fn of(part: &'a Part, cell: usize, subject: &str, samples: &[&'a Sample]) -> Option<Rung<'a>> {
         let of_cell = &part.cells[cell];
         let index = of_cell.subjects.iter().position(|it| it.name == subject)?;
@@ -113,7 +111,6 @@ impl<'a> Rung<'a> {
         (!counted.is_empty()).then_some(Rung { cell: of_cell, subject, counted, verdict })
     }
 
-    /// The logarithm of the mean.
     fn log(&self) -> f64 {
         let logs = self.counted.iter().map(|it| it.events_per_s().ln());
         logs.sum::<f64>() / self.counted.len() as f64

@@ -1,4 +1,4 @@
-//! How figures are written.
+//! Formats of figures.
 
 /// Three significant digits and a thousands' letter: `812 k`, `1.23 M`.
 pub fn short(value: f64) -> String {
@@ -11,7 +11,7 @@ pub fn short(value: f64) -> String {
     format!("{}{letter}", digits(scaled))
 }
 
-/// As on an axis: no zeros that say nothing.
+/// As on an axis, without needless zeros.
 pub(super) fn round(value: f64) -> String {
     let (scaled, letter) = match value.abs() {
         1e9.. => (value / 1e9, " G"),
@@ -43,7 +43,6 @@ pub(super) fn bytes(value: f64) -> String {
     }
 }
 
-/// Three significant digits.
 pub(super) fn digits(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),

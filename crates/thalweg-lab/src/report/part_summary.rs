@@ -1,4 +1,4 @@
-//! What one scenario found: a row for each subject of each cell, and what is compared.
+//! The results of one scenario: a row for each subject of each cell, and comparisons.
 
 use super::choice::{self, Choice};
 use super::comparisons::comparisons;
@@ -11,16 +11,16 @@ use crate::measure::{Sample, Verdict};
 use crate::scenario::{Blank, Cell, Drive, Figure, LoadIn, Part};
 use serde::Serialize;
 
-/// What one scenario found.
+/// The results of one scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct PartSummary {
-    /// Of the scenario.
+    /// Name of the scenario.
     pub name: String,
-    /// Of the scenario.
+    /// Title of the scenario.
     pub title: String,
-    /// Who made the subjects broadcast.
+    /// The drive, which made the subjects broadcast.
     pub drive: Drive,
-    /// What it is about.
+    /// Its figure.
     pub figure: Figure,
     /// Starts of each cell's subjects; with a budget, at most.
     pub repeats: u32,
@@ -34,7 +34,7 @@ pub struct PartSummary {
     /// Whether a browser was the load.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_browser: bool,
-    /// Who could not take part in which cells, and why.
+    /// Subjects that could not take part in a cell, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blanks: Vec<BlankCell>,
     /// A row for each subject of each cell.
@@ -43,13 +43,13 @@ pub struct PartSummary {
     pub comparisons: Vec<Comparison>,
     /// The same over all cells.
     pub pooled: Vec<Comparison>,
-    /// Of a browser that was offered the same at several rates, what it took at most.
+    /// The most that a browser took of the same load at several rates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub most: Vec<Most>,
-    /// What came of a browser that was observed as by DevTools, beside one that was not.
+    /// Figures of a browser that was observed as by DevTools, beside one that was not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observed: Vec<Comparison>,
-    /// What subjects agreed on and have set, and what they differ in, cell by cell.
+    /// Settings that subjects agreed on and made, and their differences, cell by cell.
     pub equality: Vec<Equality>,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn summarise(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartS
     }
 }
 
-/// Whether something was to come and did not, or was not as it was to be.
+/// Whether an event did not come, or came damaged.
 fn is_incomplete(sample: &Sample) -> bool {
     !sample.verdict.is_valid() || !sample.ledger.is_whole()
 }
@@ -118,7 +118,6 @@ fn blanks(cell: &Cell) -> impl Iterator<Item = BlankCell> {
     })
 }
 
-/// A row for each subject that has samples.
 fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
     let of_subject = |subject: usize| -> Vec<&Sample> {
         samples.iter().copied().filter(|it| it.subject == subject).collect()

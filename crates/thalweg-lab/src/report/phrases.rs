@@ -6,15 +6,13 @@ use crate::measure::comparison::{Comparison, Metric, Word};
 use crate::scenario::Drive;
 
 impl PartSummary {
-    /// What it is about; where nothing of that could be compared, as where the p99 is withheld,
-    /// the first metric that could, which is CPU as a rule.
+    /// Its figure; where that could not be compared, such as a withheld p99, the first metric that could, CPU as a rule.
     pub(super) fn metric(&self) -> Metric {
         let own = Metric::from(self.figure);
         let is_known = |metric: &Metric| self.asked(*metric).next().is_some();
         [own].into_iter().chain(Metric::ALL).find(is_known).unwrap_or(own)
     }
 
-    /// What a row is to its baseline.
     pub(super) fn comparison(&self, metric: Metric, row: &Row) -> Option<&Comparison> {
         let is_it = |it: &&Comparison| {
             it.metric == metric && it.subject == row.subject && it.cell.as_ref() == Some(&row.cell)
@@ -22,7 +20,7 @@ impl PartSummary {
         self.comparisons.iter().find(is_it)
     }
 
-    /// Of one metric; without the controls.
+    /// In one metric, without the controls.
     pub(super) fn asked(&self, metric: Metric) -> impl Iterator<Item = &Comparison> {
         self.comparisons.iter().filter(move |it| it.metric == metric && !it.is_control)
     }
@@ -32,8 +30,8 @@ impl PartSummary {
         self.comparisons.iter().filter(move |it| it.metric == metric && it.is_control)
     }
 
-    /// Whether the next event waits for the last: what takes longer is asked less often, so
-    /// that a latency is the time of service without what would have queued.
+    /// Whether the next event waits for the last: slow events are then requested less often, so that a latency is the time of
+    /// service without queueing.
     pub(super) fn is_closed_loop(&self) -> bool {
         match self.drive {
             Drive::PublishedLoad => {
@@ -44,12 +42,10 @@ impl PartSummary {
         }
     }
 
-    /// Whether it is a ramp that is to be held within an objective.
     pub(super) fn has_objective(&self) -> bool {
         self.rows.iter().any(|row| row.settings.late_us_max > 0)
     }
 
-    /// A metric's name in a sentence.
     pub(super) fn name_of(&self, metric: Metric) -> &'static str {
         match metric {
             Metric::Cpu if self.drive.is_connecting() && !self.has_objective() => {
@@ -91,7 +87,7 @@ impl PartSummary {
 }
 
 impl Metric {
-    /// What a subject is that has less of it.
+    /// Word for a subject that has less of it.
     pub(super) fn less(self) -> &'static str {
         match self {
             Metric::Cpu | Metric::BrowserCpu => "cheaper",
@@ -101,7 +97,7 @@ impl Metric {
         }
     }
 
-    /// What a subject is that has more of it.
+    /// Word for a subject that has more of it.
     pub(super) fn more(self) -> &'static str {
         match self {
             Metric::Cpu | Metric::BrowserCpu => "dearer",
@@ -113,13 +109,12 @@ impl Metric {
 }
 
 impl Comparison {
-    /// Whether another is of the same subject in the same metric.
     pub(super) fn is_beside(&self, other: &Comparison) -> bool {
         (self.metric, &self.subject, self.is_control)
             == (other.metric, &other.subject, other.is_control)
     }
 
-    /// ` (1.14–1.18)`; nothing of one start.
+    /// ` (1.14–1.18)`; empty with one start.
     pub(crate) fn interval(&self) -> String {
         let ends = self.low.zip(self.high);
         ends.map_or(String::new(), |(low, high)| format!(" ({low:.2}–{high:.2})"))
@@ -141,8 +136,8 @@ impl Comparison {
         }
     }
 
-    /// For a table: `1.16 (1.14–1.18) worse`, `1.02 (0.93–1.12) 12 % not excluded`. A star
-    /// is for an interval that excludes 1 by itself, and not after correction.
+    /// For a table: `1.16 (1.14–1.18) worse`, `1.02 (0.93–1.12) 12 % not excluded`. A star marks an interval that excludes 1 by
+    /// itself, and not after correction.
     pub(super) fn in_short(&self) -> String {
         let figures = format!("{:.2}{}", self.ratio, self.interval());
         let word = match (self.word, self.not_excluded) {
@@ -162,7 +157,7 @@ impl Comparison {
         self.excludes_one() && !matches!(self.word, Word::Better | Word::Worse)
     }
 
-    /// Which way the interval reaches farther.
+    /// The side to which the interval reaches farther.
     fn side(&self) -> &'static str {
         let far = |end: Option<f64>| end.map_or(0.0, |end| (end - 1.0).abs());
         if far(self.high) >= far(self.low) { "more" } else { "less" }

@@ -1,5 +1,4 @@
-//! What others have published of the same experiments: another machine's, shown
-//! beside what was measured and never compared with it.
+//! Published figures of the same experiments: another machine's, shown beside the measured ones and never compared.
 
 use crate::scenario::Settings;
 use serde::Deserialize;
@@ -7,7 +6,6 @@ use serde_json::{Map, Value};
 
 const TEXT: &str = include_str!("../../../../lab/published.toml");
 
-/// What one source says of one scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Published {
@@ -17,7 +15,6 @@ pub(super) struct Published {
     pub(super) figures: Vec<Figure>,
 }
 
-/// One figure, in the source's words.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Figure {
@@ -26,19 +23,16 @@ pub(super) struct Figure {
     pub(super) mark: Option<Mark>,
 }
 
-/// Where a figure stands in a chart.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mark {
-    /// Of the chart.
     pub(super) metric: String,
-    /// Of the chart: the setting that varies.
+    /// The setting that varies in the chart.
     pub(super) axis: String,
     pub(super) at: f64,
     pub(super) value: f64,
     pub(super) name: String,
-    /// What it was taken with, but for the axis: charts of other settings are not
-    /// its own.
+    /// Its settings, without the axis: charts of other settings do not show it.
     pub(super) with: Map<String, Value>,
 }
 
@@ -55,7 +49,7 @@ struct File {
     sets: Vec<Published>,
 }
 
-/// What has been published of a scenario, by its name.
+/// Published figures of a scenario, by its name.
 pub(super) fn published(scenario: &str) -> Option<Published> {
     let file: File = toml::from_str(TEXT).ok()?;
     file.sets.into_iter().find(|set| set.scenario == scenario)
@@ -78,7 +72,7 @@ mod tests {
         assert!(published("fanout").is_none());
     }
 
-    /// A mark with a setting that there is not would be drawn nowhere.
+    /// A mark with an unknown setting would be drawn nowhere.
     #[test]
     fn every_mark_is_of_some_settings() {
         let Ok(Value::Object(known)) = serde_json::to_value(Settings::default()) else {

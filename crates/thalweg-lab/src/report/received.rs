@@ -1,10 +1,10 @@
-//! What an endpoint said that does not cooperate, in lines for a person.
+//! Results of an endpoint that does not cooperate, in lines for people.
 
 use super::number::{digits, short};
 use super::row::Row;
 use crate::measure::{Exchanged, Reasons, Received, Spread, Timestamps};
 
-/// Everything that was received; nothing where nobody listened so.
+/// All results; empty where no endpoint was listened to.
 pub(super) fn lines(row: &Row) -> String {
     let Some(received) = &row.received else {
         return String::new();
@@ -16,7 +16,7 @@ pub(super) fn lines(row: &Row) -> String {
     text
 }
 
-/// What there is to say, each with its name.
+/// Facts, each with its name.
 pub(super) fn facts(received: &Received) -> Vec<(&'static str, String)> {
     let mut facts = vec![("answer", answer(received)), ("connections", connections(received))];
     facts.extend(received.set_up.map(|it| ("set-up", spread(it))));

@@ -24,11 +24,11 @@ pub struct Row {
     pub is_noise: bool,
     /// Samples taken.
     pub samples: usize,
-    /// Of them, those in which something was to come that did not, or was not as it was to be.
+    /// Samples in which something did not come, or came damaged.
     pub incomplete: usize,
-    /// Of them, those that count.
+    /// Samples that count.
     pub valid: usize,
-    /// Of them, those that are valid and were left out, for somebody disturbed them.
+    /// Valid samples that were left out, because somebody disturbed them.
     pub left_out: usize,
     /// Whether disturbed ones count as well, for there are too few others.
     pub takes_all: bool,
@@ -36,16 +36,15 @@ pub struct Row {
     pub invalid: BTreeMap<String, usize>,
     /// Time measured in all of them.
     pub span_s: f64,
-    /// What limited most of them, or why the first does not count.
+    /// The limit of most samples, or why the first does not count.
     pub verdict: String,
     /// Why, in words with figures, of the first such sample.
     pub why: String,
-    /// Whether the subject was saturated in most and the swarm was not, so that throughput
-    /// counts.
+    /// Whether the subject was saturated in most and the swarm was not, so that throughput counts.
     pub is_ranked: bool,
     /// Whether a highest rate is the swarm's: the subject's own is at least that.
     pub is_at_least: bool,
-    /// What it cost.
+    /// CPU time.
     pub cpu: Cpu,
     /// How much there was.
     pub throughput: Throughput,
@@ -57,27 +56,27 @@ pub struct Row {
     /// Versions of documents that a newer one replaced before they were sent, in all samples.
     #[serde(skip_serializing_if = "is_zero")]
     pub replaced: u64,
-    /// Of the events that were to come, the share that did, where it is not all.
+    /// Share of the events that came, where it is not all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered_share: Option<f64>,
     /// How it came.
     pub wire: Wire,
-    /// What it held.
+    /// Memory.
     pub memory: Held,
-    /// Who was how busy.
+    /// How busy subject and swarm were.
     pub load: Load,
     /// Where the client answers.
     pub round_trip: Trips,
     /// How far a ramp came within its objective.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldFigures>,
-    /// What the browser used, where one was the load.
+    /// Use of the browser, where one was the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub browser: Option<BrowserFigures>,
-    /// Of an endpoint that does not cooperate: the middle sample's.
+    /// The middle sample's, from an endpoint that does not cooperate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received: Option<Received>,
-    /// What only charts show.
+    /// Figures of charts only.
     #[serde(skip)]
     pub curves: Curves,
 }
@@ -86,7 +85,6 @@ pub struct Row {
 const ALL_CAME: f64 = 0.98;
 
 impl Row {
-    /// Whether all that the schedule offered came, where there is one.
     pub(super) fn came_in_full(&self) -> bool {
         self.throughput.share_of_schedule.is_some_and(|it| it >= ALL_CAME)
     }
@@ -96,7 +94,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What a subject cost.
+/// CPU time of a subject.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Cpu {
     /// Subject's CPU per event delivered (published, with that drive).
@@ -109,10 +107,9 @@ pub struct Cpu {
 /// How much there was.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Throughput {
-    /// All subscribers together; with the `ceiling` drive, the highest rate that
-    /// met the objective.
+    /// All subscribers together; with the `ceiling` drive, the highest rate that met the objective.
     pub events_per_s: Option<Estimate>,
-    /// Of the schedule, the share that was delivered.
+    /// Share of the schedule that was delivered.
     pub share_of_schedule: Option<f64>,
     /// With framing, in millions of bytes.
     pub mb_per_s: Option<f64>,
@@ -163,7 +160,7 @@ pub struct Wire {
     pub envelopes_per_read: Option<f64>,
 }
 
-/// What a subject held.
+/// Memory of a subject.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Held {
     /// Resident at the end of the span.
@@ -172,8 +169,7 @@ pub struct Held {
     pub pss_bytes: Option<f64>,
     /// Grown since it was ready, for each connection.
     pub rss_bytes_per_connection: Option<f64>,
-    /// Of the swarm's own process, grown until all connections stood, for each of them;
-    /// the largest of the samples, for later ones use again what earlier ones left.
+    /// Growth of the swarm's own process until all connections stood, for each; the largest of the samples: later ones reuse it.
     pub swarm_rss_bytes_per_connection: Option<f64>,
     /// In the kernel, for all its connections.
     pub socket_bytes: Option<f64>,
@@ -183,7 +179,7 @@ pub struct Held {
     pub stopped_bytes_mean: Option<f64>,
 }
 
-/// Who was how busy.
+/// How busy subject and swarm were.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Load {
     /// Mean share of the subject's cores.
@@ -192,17 +188,17 @@ pub struct Load {
     pub swarm_busy: Option<f64>,
     /// Until all connections stood.
     pub open_ms: Option<f64>,
-    /// Of the subject's threads, by themselves or not.
+    /// Context switches of the subject's threads.
     pub switches_per_s: Option<f64>,
     /// Where the kernel tells.
     pub system_calls_per_event: Option<f64>,
-    /// What is outstanding by Little's law, to what was.
+    /// Ratio of what is outstanding by Little's law to what was.
     pub littles_ratio: Option<f64>,
-    /// Of the samples, the share that had stopped drifting when the span began.
+    /// Share of the samples that had stopped drifting when the span began.
     pub steady: Option<f64>,
 }
 
-/// What it took to be answered; all from sent to come back.
+/// Round trips, from sent to come back.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Trips {
     /// Mean of a sample, of these the median.

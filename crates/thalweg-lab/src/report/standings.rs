@@ -1,6 +1,5 @@
-//! Where each of many subjects stands: what it delivers for its CPU as a share of what the
-//! baseline does, which is the machine's limit, how late, and what an idle connection holds. One
-//! line for each subject and transport.
+//! Where each of many subjects stands: its deliveries per CPU time as a share of the baseline's, which is the machine's limit,
+//! its lateness, and the memory of an idle connection. One line for each subject and transport.
 
 use super::comparisons::{OverTransport, by_transport};
 use super::number::{digits, short};
@@ -23,31 +22,28 @@ const NAMED_MAX: usize = 4;
 pub struct Standing {
     /// How it sends.
     pub transport: Transport,
-    /// Who.
+    /// The subject.
     pub subject: String,
     /// Whether the others are compared with it.
     pub is_baseline: bool,
-    /// What it delivers where several events are outstanding, which can be sent together.
+    /// Deliveries where several events are outstanding, which can be sent together.
     pub together: Share,
     /// The same where only one is; `None` if the run has no such scenario.
     pub alone: Option<Share>,
-    /// Events that it delivers for a second of CPU: the geometric mean over the cells of
-    /// `together`, if it is in all of them.
+    /// Events that it delivers for a second of CPU: the geometric mean over the cells of `together`, if it is in all of them.
     pub events_per_cpu_s: Option<f64>,
-    /// Its p99 at a fixed rate, to the baseline's, over all cells in which that has one; `None` if
-    /// it has none in one of them.
+    /// Its p99 at a fixed rate, to the baseline's, over all cells in which that has one; `None` if it has none in one of them.
     pub p99: Option<f64>,
     /// Resident bytes of an idle connection.
     pub idle_bytes: Option<f64>,
 }
 
-/// Of what the baseline delivers for its CPU, a subject's share.
+/// A subject's share of the baseline's deliveries per CPU time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Share {
-    /// For a person.
+    /// A text for people.
     pub said: String,
-    /// Whether all has come in every cell of the baseline's. Who has not delivered everything is
-    /// ranked with nobody: a mean over easier cells, or of less, is another figure.
+    /// Whether all has come in every cell of the baseline's; else it is not ranked: a mean over easier cells is another figure.
     pub is_ranked: bool,
     /// The geometric mean over its cells. `None` if there is none.
     pub share: Option<f64>,
@@ -58,7 +54,7 @@ pub struct Share {
 }
 
 impl Standing {
-    /// What each form of the report calls its figures; the baseline has this name.
+    /// Names of its figures in each form of the report; the baseline has this name.
     pub(super) fn heads(baseline: &str) -> [String; 5] {
         [
             format!("delivered for the same CPU, {baseline} = 100 %"),
@@ -69,7 +65,6 @@ impl Standing {
         ]
     }
 
-    /// Its figures, under these heads.
     pub(super) fn figures(&self) -> [String; 5] {
         let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
         let alone = self.alone.as_ref().map_or("–", |it| &it.said);
@@ -80,7 +75,7 @@ impl Standing {
 }
 
 impl Share {
-    /// `rows` are the subject's own; `pooled` is what its CPU is to the baseline's.
+    /// `rows` are the subject's own; `pooled` is its CPU relative to the baseline's.
     fn of(rows: &[&Row], pooled: Option<&OverTransport>, cells_of_baseline: usize) -> Share {
         if rows.iter().any(|row| row.is_baseline) {
             let said = "100 %".to_owned();
@@ -129,14 +124,13 @@ pub(super) fn grid(all: &[Standing]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(all.iter().map(line)).collect()
 }
 
-/// What a part tells of every subject.
 struct Told<'a> {
     part: &'a PartSummary,
     over_transports: Vec<OverTransport>,
 }
 
 impl<'a> Told<'a> {
-    /// The first part of this kind; `metric` is what is told of it.
+    /// The first part of this kind; `metric` is its figure.
     fn find(
         plan: &Plan,
         parts: &'a [PartSummary],
@@ -161,7 +155,7 @@ impl<'a> Told<'a> {
         self.over_transports.iter().find(is_own)
     }
 
-    /// Cells of the baseline, of those that have this figure.
+    /// Cells of the baseline that have this figure.
     fn cells_of_baseline(&self, transport: Transport, has: impl Fn(&Row) -> bool) -> usize {
         let is_own = |row: &&Row| row.is_baseline && row.settings.transport == transport;
         self.part.rows.iter().filter(is_own).filter(|row| has(row)).count()
@@ -183,8 +177,7 @@ fn is_closed_loop(part: &PartSummary, is_window: fn(u32) -> bool) -> bool {
         && part.rows.iter().all(|row| is_plain(&row.settings))
 }
 
-/// Of a run that compares several subjects in fan-out: by transport, who delivers most first, and
-/// who is not ranked last.
+/// For a run that compares several subjects in fan-out: by transport, most deliveries first, unranked subjects last.
 pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) -> Vec<Standing> {
     let find = |metric, is_kind: &dyn Fn(&PartSummary) -> bool| {
         Told::find(plan, parts, samples, metric, is_kind)
@@ -241,7 +234,7 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
         })
         .collect();
     all.sort_by(|one, other| {
-        // WebSockets first: who has several transports is asked for these.
+        // WebSockets first: most readers want these.
         let by_transport = other.transport.to_string().cmp(&one.transport.to_string());
         let place = |it: &Standing| (!it.is_baseline, !it.together.is_ranked);
         let share = |it: &Standing| it.together.share.unwrap_or(0.0);
@@ -250,7 +243,6 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
     all
 }
 
-/// The geometric mean.
 fn mean(values: &[f64]) -> Option<f64> {
     let logs: f64 = values.iter().map(|it| it.ln()).sum();
     (!values.is_empty()).then(|| (logs / values.len() as f64).exp())
@@ -273,12 +265,12 @@ pub(super) fn headline(all: &[Standing]) -> Option<String> {
     })
 }
 
-/// The first few who are ranked, who delivers most first; `None` if there are none.
+/// The first few ranked subjects, most deliveries first; `None` if there are none.
 fn named<'a>(all: impl Iterator<Item = (&'a str, &'a Share)>) -> Option<String> {
     let ranked = all.filter(|(_, share)| share.is_ranked);
     let mut ranked: Vec<(&str, &Share)> = ranked.filter(|(_, it)| it.share.is_some()).collect();
     ranked.sort_by(|(_, one), (_, other)| other.share.partial_cmp(&one.share).unwrap_or(Equal));
-    // With their intervals: a headline must not rank who is not told apart.
+    // With their intervals: a headline must not rank subjects that are not told apart.
     let shown = |(who, it): &(&str, &Share)| format!("{who} {}", it.said.replace(' ', "\u{a0}"));
     let first: Vec<String> = ranked.iter().take(NAMED_MAX).map(shown).collect();
     (!first.is_empty()).then(|| first.join(", "))
@@ -292,8 +284,7 @@ mod tests {
     use crate::measure::Verdict;
     use crate::scenario::{Changes, read};
 
-    /// Five subjects beside the limit, which is twice as cheap; `change` makes something of the
-    /// samples of the subject with this number.
+    /// Five subjects beside the limit, which is twice as cheap; `change` changes the samples of the subject with this number.
     fn of(subject: usize, change: impl Fn(&mut Sample)) -> Summary {
         let one = |number: u32| {
             format!(
@@ -338,7 +329,7 @@ mod tests {
     #[test]
     fn who_has_not_delivered_everything_everywhere_stands_last() {
         let last = |summary: Summary| said(&summary).pop().unwrap_or_default();
-        // By its design, as who drops.
+        // By its design.
         let drops = of(1, |sample| {
             (sample.verdict, sample.ledger.missing) = (Verdict::Drops, 1);
         });

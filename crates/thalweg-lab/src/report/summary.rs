@@ -1,4 +1,4 @@
-//! What a run found, and on what it was taken.
+//! The results of a run, and its circumstances.
 
 use super::part_summary::{self, PartSummary};
 use super::standings::{self, Standing};
@@ -7,40 +7,39 @@ use crate::scenario::Plan;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a run found.
+/// The results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// Name of the plan.
     pub name: String,
-    /// On what, with what, when.
+    /// Machine, versions and times.
     pub manifest: Manifest,
     /// One for each scenario.
     pub parts: Vec<PartSummary>,
-    /// Where each of many subjects stands in fan-out; of fewer, nothing.
+    /// Where each of many subjects stands in fan-out; empty for a few.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub standings: Vec<Standing>,
 }
 
-/// On what, with what, when.
+/// Machine, versions and times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Manifest {
     /// The lab's version and commit.
     pub version: String,
-    /// Those of the binary that was measured, which is the lab's own unless
-    /// `--thalweg` named another. Empty in older archives.
+    /// Those of the binary that was measured, which is the lab's own unless `--thalweg` named another. Empty in older archives.
     pub measured: String,
     /// The browser that was the load, if one was: its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub browser: Option<String>,
-    /// What it was started with.
+    /// Its flags.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub browser_flags: Vec<String>,
-    /// What was typed, with names instead of paths of this machine.
+    /// The typed command line, with names instead of paths of this machine.
     pub command_line: String,
     /// The same, word by word, without the program's name.
     pub arguments: Vec<String>,
-    /// What the subjects ran under, if anything.
+    /// The command that the subjects ran under, if any.
     pub under: Vec<String>,
     /// The address they listened at, unless 127.0.0.1.
     pub at: Option<String>,
@@ -52,7 +51,7 @@ pub struct Manifest {
     pub ended: String,
     /// Whether samples are missing because somebody stopped the run.
     pub was_interrupted: bool,
-    /// When samples were added, and with what: a run that was interrupted can be continued.
+    /// When samples were added, and by which version: a run that was interrupted can be continued.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub continued: Vec<Addition>,
     /// The machine.
@@ -64,8 +63,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Times are for the caller to fill in; what is said of connections comes
-    /// from the plan.
+    /// The caller fills in times; the plan determines `connections`.
     pub fn new(version: &str, command_line: &str, machine: MachineNote) -> Manifest {
         Manifest {
             version: version.to_owned(),
@@ -76,7 +74,7 @@ impl Manifest {
     }
 }
 
-/// When samples were added to a run, and with what.
+/// When samples were added to a run, and by which version.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Addition {
@@ -91,7 +89,7 @@ pub struct Addition {
 impl Summary {
     /// Summarises the samples of a plan, which may not be all.
     pub fn new(plan: &Plan, samples: &[Sample], mut manifest: Manifest) -> Summary {
-        // An archived run's are those of its own time.
+        // An archived run has those of its own time.
         if manifest.connections.is_empty() {
             let notes = super::connections::notes(plan);
             manifest.connections = notes;

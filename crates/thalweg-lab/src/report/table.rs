@@ -79,7 +79,7 @@ fn grid(part: &PartSummary) -> Vec<Vec<String>> {
     lines
 }
 
-/// What a table of this part has, in any form.
+/// Columns of this part's table, in any form.
 pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     let has_topics = part.rows.iter().any(|row| row.cell.contains("topics"));
     let has_stopped = part.rows.iter().any(|row| row.memory.stopped_bytes_max.is_some());
@@ -115,8 +115,7 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     columns
 }
 
-/// Columns as wide as they need; the first and the last begin at the left,
-/// figures end at the right.
+/// Columns as wide as they need; the first and the last begin at the left, figures end at the right.
 pub(super) fn draw(lines: &[Vec<String>]) -> String {
     let count = lines.first().map_or(0, Vec::len);
     let full = || lines.iter().filter(|line| line.len() == count);
@@ -139,7 +138,7 @@ pub(super) fn draw(lines: &[Vec<String>]) -> String {
     text
 }
 
-/// What a reader of this part's table must know, what holds over all cells first.
+/// Notes on this part's table; those about all cells first.
 pub(super) fn notes(part: &PartSummary) -> String {
     let told = workload::of(part).compared;
     let mut text = String::new();
@@ -206,7 +205,7 @@ pub(super) fn notes(part: &PartSummary) -> String {
     text
 }
 
-/// Why figures do not count as they might, an example of each.
+/// Reasons why figures do not count as they might, with an example of each.
 fn reasons(part: &PartSummary) -> String {
     let example = |kind: &&str| {
         let row = part.rows.iter().find(|row| row.verdict.starts_with(*kind))?;
@@ -216,7 +215,7 @@ fn reasons(part: &PartSummary) -> String {
     ["both", "swarm", "browser", "machine", "gaps"].iter().filter_map(example).collect()
 }
 
-/// What subjects differ in: once if it is the same in every cell, else by cell.
+/// Differences of subjects: once if they are the same in every cell, else by cell.
 fn differences(part: &PartSummary) -> String {
     let told: Vec<String> = part.equality.iter().map(|cell| cell.differences()).collect();
     match told.first() {
@@ -230,7 +229,7 @@ fn differences(part: &PartSummary) -> String {
         }
     }
 }
-/// Who is blank, for which reason, and where: a line for each reason.
+/// Subjects that could not take part, and where: a line for each reason.
 fn blanks(blanks: &[BlankCell]) -> String {
     let mut told: Vec<(&str, Vec<&str>, Vec<&str>)> = Vec::new();
     for BlankCell { cell, subject, why } in blanks {

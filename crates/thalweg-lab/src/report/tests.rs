@@ -1,4 +1,4 @@
-//! What a reader sees.
+//! Reports as readers see them.
 
 use super::*;
 use crate::measure::comparison::{Comparison, Metric};
@@ -81,12 +81,11 @@ pub(super) fn summary(text: &str, change: impl Fn(&mut Sample)) -> Summary {
     Summary::new(&plan, &samples, manifest())
 }
 
-/// The example with other cells.
 pub(super) fn plan(cells: &str) -> Plan {
     read(&SCENARIO.replace("connections = [100, 1000]", cells), &Changes::default(), &[]).unwrap()
 }
 
-/// The example's plan, and what was found.
+/// The example's plan, and its summary.
 pub(super) fn summary_of_everything() -> (Plan, Summary) {
     let plan: Plan = read(SCENARIO, &Changes::default(), &[]).unwrap();
     (plan, summary(SCENARIO, |_| {}))
@@ -208,7 +207,7 @@ fn a_p99_that_the_swarm_itself_made_is_withheld_everywhere() {
     assert!(text.contains("  –  ") && text.contains("“–”: withheld"), "{text}");
 }
 
-/// What tabs found; the samples of a subject have so many µs of the browser's CPU per event.
+/// Results of tabs; the samples of a subject have so many µs of the browser's CPU per event.
 fn in_tabs(cells: &str, subjects: &str, us_per_event: &[u64]) -> Summary {
     let text = format!(
         "name = \"decode\"\ntitle = \"in tabs\"\ndrive = \"generated-load\"\n[browser]\n\
@@ -278,7 +277,7 @@ fn of_a_ladder_of_rates_the_most_is_told() {
     insta::assert_snapshot!(told.join("\n"));
 }
 
-/// At 400 events in half a second nobody takes more: what was offered grows, and what comes does not.
+/// At 400 events in half a second tabs take no more: the offer grows, and arrivals do not.
 #[test]
 fn how_far_what_comes_grows_is_told() {
     let subject = "[[browser.subjects]]\nname = \"websocket\"\nprogram = \"thalweg\"\n";

@@ -1,4 +1,4 @@
-//! What a report says besides its figures, the same in every form.
+//! Text of a report besides its figures, the same in every form.
 
 use super::part_summary::PartSummary;
 use super::summary::{Addition, Summary};
@@ -27,7 +27,6 @@ pub(super) fn effort(part: &PartSummary) -> String {
     }
 }
 
-/// What a reader must know of verdicts, intervals and comparisons.
 pub(super) const EXPLAINED: [&str; 3] = [
     "A verdict says what limited a sample: the subject (its cores were saturated, so its events per \
      second are a throughput), the swarm, both (which is unranked), the schedule or window (nobody was \
@@ -43,13 +42,13 @@ pub(super) const EXPLAINED: [&str; 3] = [
      measures”, docs/explanation/measuring.md.",
 ];
 
-/// Text for a terminal: what others have said moves no cursor and changes no colour.
+/// Text for a terminal: quoted text moves no cursor and changes no colour.
 pub(super) fn printable(text: &str) -> String {
     let printable = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
     text.chars().map(printable).collect()
 }
 
-/// Name and value of everything that a run was made with.
+/// Name and value of a run's circumstances.
 pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
     let manifest = &summary.manifest;
     let machine = &manifest.machine;
@@ -99,7 +98,7 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
     all.into_iter().filter(|(_, values)| !values.is_empty()).collect()
 }
 
-/// `subject on core 0, swarm on core 1`, or who shares them; of an endpoint that runs already, only what is.
+/// `subject on core 0, swarm on core 1`, or the sharing; for an endpoint that runs already, only known facts.
 pub(super) fn pinned(machine: &MachineNote) -> String {
     let listed =
         |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
@@ -118,8 +117,7 @@ pub(super) fn pinned(machine: &MachineNote) -> String {
     }
 }
 
-/// What the subjects of every cell agreed on and have set alike, in one line; what
-/// is not the same in all cells has several values.
+/// Equal settings of the subjects of every cell, in one line; a setting that differs between cells has several values.
 fn same(part: &PartSummary) -> Option<String> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
     for (name, value) in part.equality.iter().flat_map(|cell| &cell.same) {
@@ -134,7 +132,7 @@ fn same(part: &PartSummary) -> Option<String> {
     (!told.is_empty()).then(|| format!("{}: {told}", part.name))
 }
 
-/// Everything that a run was made with, for a terminal.
+/// A run's circumstances, for a terminal.
 pub fn manifest(summary: &Summary) -> String {
     let mut text = String::new();
     for (name, values) in facts(summary) {

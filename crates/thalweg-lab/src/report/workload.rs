@@ -1,5 +1,4 @@
-//! What a report shows of each workload, one arm for each: how it loads the subjects, what is
-//! in its table, what is compared, what its charts show.
+//! Report of each workload, one arm for each: its load, its table, its comparisons, its charts.
 
 use super::columns::{
     BATCHING, BROWSER_CPU, BROWSER_KINDS, BROWSER_PAGE, CEILING, CONNECTING, CONNECTING_LATE, CPU,
@@ -11,25 +10,19 @@ use super::part_summary::PartSummary;
 use crate::measure::comparison::Metric;
 use crate::scenario::{Drive, Figure};
 
-/// What is shown of a part.
 pub(super) struct Shown {
-    /// How the subjects are loaded.
     pub(super) sentence: &'static str,
-    /// Groups of columns.
     pub(super) columns: Vec<&'static [Column]>,
-    /// What the table compares.
     pub(super) compared: &'static [Metric],
     /// The most telling first.
     pub(super) charts: Vec<chart::Metric>,
     /// Whether events per second are a throughput where the subject is saturated.
     pub(super) has_throughput: bool,
-    /// What a reader must know of the charts.
     pub(super) note: Option<&'static str>,
 }
 
 const CPU_AND_P99: &[Metric] = &[Metric::Cpu, Metric::P99];
 
-/// Of a part.
 pub(super) fn of(part: &PartSummary) -> Shown {
     match part.drive {
         Drive::PublishedLoad if part.is_closed_loop() => Shown {
@@ -49,7 +42,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             columns: vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
             charts: match part.figure {
                 Figure::Cpu => vec![chart::CPU, chart::BUSY, chart::P99],
-                // Where the rate is given, what it takes of the CPU is the next question.
+                // At a given rate, the CPU is the next question.
                 _ => vec![chart::P99, chart::BUSY, chart::EVENTS],
             },
             ..Shown::default()
@@ -189,7 +182,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
     }
 }
 
-/// Of connections that come to stand.
+/// For connections that come to stand.
 fn connecting(sentence: &'static str) -> Shown {
     Shown {
         sentence,

@@ -8,8 +8,7 @@ use anyhow::Context;
 use std::fs;
 use std::path::Path;
 
-/// Writes the run into a folder that holds none yet. The summary is made of the samples, as `show`
-/// makes it.
+/// Writes the run into a folder that holds none yet. The summary is made of the samples, as `show` makes it.
 ///
 /// # Errors
 /// The run is still running, the folder holds a run, or a file cannot be read or written.

@@ -1,8 +1,8 @@
-//! What was typed, as it is archived: names instead of paths of this machine.
+//! Typed arguments, as they are archived: names instead of paths of this machine.
 
 use super::secrets::{NOT_KEPT, hidden_url};
 
-/// An option whose value may be a secret, and what is kept of it.
+/// An option whose value may be a secret, and the kept part of it.
 type Hidden = (&'static str, fn(&str) -> String);
 
 const HIDDEN: [Hidden; 3] = [
@@ -13,8 +13,7 @@ const HIDDEN: [Hidden; 3] = [
     ("--send-on-open", |_| NOT_KEPT.to_owned()),
 ];
 
-/// The words without the folders of absolute paths, also of those behind `=`, in
-/// lists, and within a quoted command.
+/// The words without the folders of absolute paths, also after `=`, in lists, and within a quoted command.
 pub(super) fn without_folders(words: &[String]) -> Vec<String> {
     let separators = [' ', '=', ',', '\'', '"'];
     let shorten = |word: &String| -> String {

@@ -1,5 +1,4 @@
-//! The folder that a run leaves behind: enough to print its report again and to run it
-//! once more.
+//! The folder that a run leaves behind: enough to print its report again and to run it once more.
 
 use super::files::{MANIFEST, PLAN, SAMPLES, SUMMARY, has};
 use super::lines::whole_lines;
@@ -17,14 +16,12 @@ const LOG: &str = "subjects.log";
 #[derive(Debug)]
 pub(super) struct Bundle {
     folder: PathBuf,
-    /// Locked for as long as samples are added; the kernel unlocks it when the process
-    /// ends, however that ends.
+    /// Locked for as long as samples are added; the kernel unlocks it when the process ends, however that ends.
     samples: File,
 }
 
 impl Bundle {
-    /// A folder that holds no run yet. What is known before the first sample is
-    /// written at once: what a run had that was killed can be read all the same.
+    /// A folder that holds no run yet. Known facts are written before the first sample, so that a killed run can be read.
     pub(super) fn create(
         folder: PathBuf,
         plan: &Plan,
@@ -39,7 +36,7 @@ impl Bundle {
                 folder.display()
             )));
         }
-        // Without a plan, what lies there is no run's.
+        // Without a plan, these samples are no run's.
         samples.set_len(0)?;
         let bundle = Bundle { folder, samples };
         bundle.write(PLAN, &serde_json::to_string_pretty(plan)?)?;
@@ -57,15 +54,15 @@ impl Bundle {
 
     /// Whether some process is adding samples to the run in this folder.
     pub(super) fn is_growing(folder: &Path) -> bool {
-        // A file that is not there, as in archives, or cannot be read counts as unlocked.
+        // A file that does not exist, as in archives, or cannot be read counts as unlocked.
         let samples = File::open(folder.join(SAMPLES));
         samples.is_ok_and(|it| matches!(it.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Takes away what this run has left so far, and its folder if nothing else is in it.
+    /// Removes the files of this run, and its folder if that is empty then.
     pub(super) fn discard(&self) {
         for name in [PLAN, MANIFEST, SAMPLES, LOG] {
-            // What is not there need not go, and what cannot go stays and is seen.
+            // A missing file need not go, and one that cannot go stays visible.
             let _ = fs::remove_file(self.folder.join(name));
         }
         let _ = fs::remove_dir(&self.folder);
@@ -75,13 +72,11 @@ impl Bundle {
         &self.folder
     }
 
-    /// Where the subjects print to.
     pub(super) fn log(&self) -> anyhow::Result<File> {
         Ok(append_to(&self.folder, LOG)?)
     }
 
-    /// Appends the sample at once, so that an interrupted run keeps what it has; each line in one
-    /// piece.
+    /// Appends the sample at once, in one piece, so that an interrupted run keeps its samples.
     pub(super) fn append(&mut self, sample: &Sample) -> anyhow::Result<()> {
         let line = serde_json::to_string(sample)? + "\n";
         Ok(self.samples.write_all(line.as_bytes())?)
@@ -102,7 +97,7 @@ impl Bundle {
         self.note(&summary.manifest)
     }
 
-    /// All of it or nothing, whenever the process is killed.
+    /// Writes all or nothing, also if the process is killed.
     fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let (path, new) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
         let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));

@@ -1,4 +1,4 @@
-//! What is saved, printed and judged when no more samples are taken.
+//! Saves, prints and judges a run when no more samples are taken.
 
 use super::bundle::Bundle;
 use super::{Ended, OutputOptions, endpoints, now, print, say};
@@ -8,7 +8,7 @@ use crate::scenario::Plan;
 use anyhow::{Context, bail};
 use std::path::Path;
 
-/// Saves everything, says what was found, and only then what is wrong with it.
+/// Saves everything, prints results, and only then errors.
 pub(super) fn end(
     bundle: &Bundle,
     plan: &Plan,
@@ -65,7 +65,6 @@ pub(super) fn end(
     Ok(Ended::Complete)
 }
 
-/// Every condition that was met.
 pub(super) fn hits(conditions: &[Condition], summary: &Summary) -> Vec<Hit> {
     conditions.iter().flat_map(|condition| condition.hits(summary)).collect()
 }

@@ -1,5 +1,4 @@
-//! What is found of endpoints before they are measured: where they are, which program
-//! serves them, and on which cores it may run.
+//! Facts about endpoints before they are measured: addresses, the program that serves them, and its cores.
 
 use crate::measure::Resources;
 use crate::scenario::{Endpoint, Plan, Program};
@@ -15,8 +14,7 @@ pub(super) fn is_only_endpoints(plan: &Plan) -> bool {
     })
 }
 
-/// A sentence for each endpoint of the plan that can be looked up. Of a program only its
-/// name is given: its arguments may be secrets.
+/// A sentence for each endpoint of the plan that can be looked up. A program is given by name only: its arguments may be secrets.
 pub(super) fn found(plan: &Plan, swarm_core: usize) -> Vec<String> {
     let mut found = Vec::new();
     for subject in plan.subjects() {

@@ -1,16 +1,14 @@
-//! How long a run still takes: a budget takes at most what it says, and anything else
-//! what the plan expects, corrected by what its cells took. Pure.
+//! Remaining time of a run: a budget at most, else the plan's estimate, corrected by the time of past cells. Pure.
 
 use crate::scenario::{Plan, Slot};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What is left to do, and what is known of how long it takes.
 #[derive(Debug)]
 pub(super) struct Eta {
     /// Cells in order, the current one first.
     left: VecDeque<Cell>,
-    /// Of all cells without a budget so far: expected, taken.
+    /// For all cells without a budget so far: expected, taken.
     expected: Duration,
     taken: Duration,
 }
@@ -22,7 +20,7 @@ struct Cell {
 }
 
 impl Eta {
-    /// Of these slots of a plan, which are to be taken.
+    /// For these slots of a plan, which are to be taken.
     pub(super) fn new(plan: &Plan, slots: &[Slot]) -> Eta {
         let cells = slots.chunk_by(|one, next| (one.part, one.cell) == (next.part, next.cell));
         let cells = cells.map(|slots| {
@@ -34,7 +32,6 @@ impl Eta {
         Eta { left: cells.collect(), expected: Duration::ZERO, taken: Duration::ZERO }
     }
 
-    /// How many cells are still to come, the current one with them.
     pub(super) fn cells(&self) -> usize {
         self.left.len()
     }
@@ -47,7 +44,7 @@ impl Eta {
         }
     }
 
-    /// What is left, when the current cell has taken this long so far.
+    /// The remaining time, when the current cell has taken this long so far.
     pub(super) fn left(&self, current: Duration) -> Duration {
         let Some(first) = self.left.front() else { return Duration::ZERO };
         let rest: Duration = self.left.iter().skip(1).map(|it| self.corrected(it)).sum();

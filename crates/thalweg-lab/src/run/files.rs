@@ -1,5 +1,4 @@
-//! The files of a run's folder. Those of an archived run are compressed by gzip, all but the
-//! manifest.
+//! The files of a run's folder. Those of an archived run are compressed by gzip, all but the manifest.
 
 use anyhow::{Context, bail};
 use flate2::Compression;
@@ -16,7 +15,6 @@ pub(super) const PLAN: &str = "plan.json";
 pub(super) const MANIFEST: &str = "manifest.json";
 /// A line for each sample.
 pub(super) const SAMPLES: &str = "samples.jsonl";
-/// What was found.
 pub(super) const SUMMARY: &str = "summary.json";
 
 /// Files that only runs of earlier labs have, which kept latencies apart from the samples.
@@ -56,7 +54,6 @@ pub(super) fn read_json<T: DeserializeOwned>(folder: &Path, name: &str) -> anyho
     serde_json::from_slice(&text).with_context(|| format!("{} is no longer whole", path()))
 }
 
-/// Writes the file compressed.
 pub(super) fn write_compressed(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;

@@ -1,5 +1,4 @@
-//! Ctrl-C: once, the run ends with what it has; twice, at once. Whatever runs for
-//! it is ended either way.
+//! Ctrl-C: once, the run ends with its samples; twice, at once. Its processes end either way.
 
 use super::say;
 use crate::subject;
@@ -11,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// What a shell calls a program that ended by SIGINT.
+/// Exit code of a program that ended by SIGINT, as in a shell.
 pub const INTERRUPTED: u8 = 130;
 
-/// Listens from now on: whether the run shall end.
+/// Listens from now on; returns the flag that the run shall end.
 pub(super) fn listen() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let (mut signals, writer) = UnixStream::pair()?;

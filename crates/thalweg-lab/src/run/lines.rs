@@ -6,10 +6,9 @@ use serde::de::DeserializeOwned;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// A file of one JSON value a line.
 pub(super) struct Lines<T> {
     pub(super) values: Vec<T>,
-    /// That its last line was cut off.
+    /// Set if its last line was cut off.
     pub(super) remark: Option<String>,
 }
 
@@ -48,8 +47,7 @@ impl<T: DeserializeOwned> Lines<T> {
     }
 }
 
-/// Length of what ends with a newline: a line is written in one piece with its
-/// own, so what comes after the last was cut off.
+/// Length of the whole lines: a line is written in one piece with its end, so a rest was cut off.
 pub(super) fn whole_lines(text: &[u8]) -> usize {
     text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
 }

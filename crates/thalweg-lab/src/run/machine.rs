@@ -5,7 +5,6 @@ use crate::measure::MachineNote;
 use crate::scenario::{Plan, Settings};
 use crate::subject::{Cores, Place};
 
-/// What a manifest says of it.
 pub(super) fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {
     let shards_max = plan.subjects().map(|subject| subject.settings.shards).max().unwrap_or(1);
     let mut note = MachineNote::read();
@@ -15,7 +14,7 @@ pub(super) fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> Machine
         note.remarks = endpoints::found(plan, note.swarm_core);
         return note;
     }
-    // Of several ways the first one is told, and that there are others.
+    // The first of several ways is told, and that there are others.
     let mut all = plan.subjects().map(|subject| subject.settings.cores);
     let used = Settings { cores: all.next().unwrap_or_default(), ..Settings::default() };
     note.subject_cores = cores.of_subject(&used).to_vec();

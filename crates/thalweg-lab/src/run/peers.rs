@@ -5,7 +5,7 @@ use crate::scenario::{self, Plan, Program};
 use crate::subject;
 use std::path::PathBuf;
 
-/// Installs peers by name, or all; says of each what is there now, or why it is not.
+/// Installs peers by name, or all; prints the version of each, or why it is missing.
 pub fn install(names: &[String], context: &RunContext) -> anyhow::Result<Ended> {
     let peers = peers_in(&context.peers)?;
     if peers.is_empty() {
@@ -17,7 +17,7 @@ pub fn install(names: &[String], context: &RunContext) -> anyhow::Result<Ended> 
         return Err(misuse(scenario::unknown("peer", name, &known)));
     }
     let mut failed = 0;
-    // Parts of Thalweg itself need nothing.
+    // Parts of Thalweg itself need no installation.
     let of_all = |peer: &scenario::Peer| !peer.install.is_empty() || !peer.needs.is_empty();
     let is_meant = |peer: &&scenario::Peer| is_all && of_all(peer) || names.contains(&peer.name);
     for peer in peers.iter().filter(is_meant) {
@@ -30,14 +30,13 @@ pub fn install(names: &[String], context: &RunContext) -> anyhow::Result<Ended> 
             }
         }
     }
-    // Of all, some may need what no registry has.
+    // Among all, some may need a package that no registry has.
     if failed > 0 && !is_all {
         anyhow::bail!("{failed} of {} peers are not installed", names.len());
     }
     Ok(Ended::Complete)
 }
 
-/// Those of all folders.
 pub(super) fn peers_in(folders: &[PathBuf]) -> anyhow::Result<Vec<scenario::Peer>> {
     let mut peers = Vec::new();
     for folder in folders {
@@ -46,7 +45,7 @@ pub(super) fn peers_in(folders: &[PathBuf]) -> anyhow::Result<Vec<scenario::Peer
     Ok(peers)
 }
 
-/// Finds on this machine what a plan, which may be an archived one, only names.
+/// Finds on this machine the programs that a plan, which may be an archived one, only names.
 pub(super) fn find_programs(plan: &mut Plan, folders: &[PathBuf]) -> anyhow::Result<()> {
     let known = peers_in(folders)?;
     for program in programs(plan) {

@@ -1,17 +1,15 @@
-//! What is printed. A closed pipe or a full disk ends nothing: the
-//! macros of the standard library panic then.
+//! Output to a terminal. A closed pipe or a full disk ends nothing: the macros of the standard library panic then.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{self, ErrorKind, Write as _};
 
-/// Says a line on stderr, where that can be. It may quote a server or a file: control characters are escaped.
+/// Prints a line on stderr, where that can be. It may quote a server or a file: control characters are escaped.
 pub fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
 }
 
-/// A text that does nothing to a terminal but stand there: control characters, line breaks aside, and those that
-/// change the direction of text are written as `\u001b`.
+/// A text without effect on a terminal: control characters, except line breaks, and bidirectional ones are written as `\u001b`.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(acts_on_terminals) {
         return Cow::Borrowed(text);

@@ -1,5 +1,4 @@
-//! Where the run stands: a bar in a terminal, a line per cell elsewhere, nothing
-//! for those who want none.
+//! Progress of the run: a bar in a terminal, a line per cell elsewhere, or quiet.
 
 use super::{eta::Eta, say};
 use crate::load_generator::Figures;
@@ -16,15 +15,14 @@ pub(super) struct Progress {
     is_quiet: bool,
     bar: Option<ProgressBar>,
     eta: Eta,
-    /// When the current cell began.
     begun: Instant,
-    /// The current start, and what is known of its cell so far.
+    /// The current start, and the known figures of its cell so far.
     label: String,
     found: Vec<String>,
 }
 
 impl Progress {
-    /// Of these slots of a plan, which are to be taken.
+    /// For these slots of a plan, which are to be taken.
     pub(super) fn new(plan: &Plan, slots: &[Slot], is_quiet: bool) -> Progress {
         let eta = Eta::new(plan, slots);
         let is_drawn = !is_quiet && std::io::stderr().is_terminal();
@@ -86,7 +84,7 @@ impl Progress {
         }
     }
 
-    /// No more is taken; the last cell may be incomplete.
+    /// The run ends; the last cell may be incomplete.
     pub(super) fn finish(mut self) {
         self.end_cell();
         if let Some(bar) = &self.bar {
@@ -113,7 +111,7 @@ impl Progress {
     }
 }
 
-/// What a subject is to its baseline by now.
+/// A subject compared with its baseline by now.
 fn said_of(found: &Comparison) -> String {
     let Comparison { subject, baseline, ratio, starts, .. } = found;
     let starts = if *starts == 1 { "1 start".to_owned() } else { format!("{starts} starts") };
@@ -121,7 +119,6 @@ fn said_of(found: &Comparison) -> String {
     format!("{subject}: {ratio:.2} × {baseline}{interval} after {starts}, {words}")
 }
 
-/// How it goes, in a few words.
 fn said(figures: Figures) -> String {
     let flow =
         (figures.events_per_s > 0.0).then(|| format!("{} events/s", short(figures.events_per_s)));

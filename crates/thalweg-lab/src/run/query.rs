@@ -1,4 +1,4 @@
-//! What can be asked of runs that are over. Nothing here measures.
+//! Questions to runs that are over, without measuring.
 
 use super::OutputOptions;
 use super::bundle::Bundle;
@@ -7,7 +7,7 @@ use super::store::Store;
 use super::stored_run::StoredRun;
 use crate::report::{Entry, State, Summary};
 
-/// Every run of a store; what cannot be read is said instead, with its reason.
+/// Every run of a store, or the reason why it cannot be read.
 pub fn entries(store: &Store) -> anyhow::Result<Vec<Result<Entry, String>>> {
     let entry = |name: String| {
         let folder = store.folder_of(&name);
@@ -26,8 +26,7 @@ pub fn entries(store: &Store) -> anyhow::Result<Vec<Result<Entry, String>>> {
     Ok(store.names()?.into_iter().map(entry).collect())
 }
 
-/// Holds a run that is over to conditions, as if they had been given when it was
-/// made; the error says which were met.
+/// Judges a run that is over by conditions, as if they had been given when it was made; the error says which were met.
 pub fn judge(run: &StoredRun, summary: &Summary, output: &OutputOptions) -> anyhow::Result<()> {
     output.check(&run.plan)?;
     let hits = hits(&output.fail_if, summary);

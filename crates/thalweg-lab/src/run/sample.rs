@@ -1,4 +1,4 @@
-//! One sample: a fresh subject, the swarm, and what was seen of both.
+//! One sample: a fresh subject, the swarm, and observations of both.
 
 use super::RunContext;
 use super::progress::Progress;
@@ -18,25 +18,22 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A subject that generates its load begins so long after its start: by then it listens.
+/// A subject that generates its load begins this long after its start: by then it listens.
 const START_AFTER_US: u64 = 300_000;
 
-/// What every sample of a run has in common.
+/// Common values of all samples of a run.
 pub(super) struct Bench<'a> {
     pub(super) plan: &'a Plan,
     pub(super) context: &'a RunContext,
     pub(super) place: &'a Place,
     pub(super) cores: &'a Cores,
-    /// What makes the load.
     pub(super) generator: &'a dyn LoadGenerator,
-    /// Where the subjects print to.
     pub(super) log: File,
     pub(super) interrupted: &'a AtomicBool,
-    /// What a reader of the report must know, that a sample has shown.
+    /// A remark for the reader of the report, from a sample.
     pub(super) remark: Mutex<Option<String>>,
 }
 
-/// Which span of which start of a subject a sample is of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) slot: Slot,
@@ -46,19 +43,17 @@ pub(super) struct Span {
     pub(super) round: usize,
 }
 
-/// A subject that runs, and what is to be done to it.
 pub(super) struct Launched<'a> {
     pub(super) slot: Slot,
     pub(super) load: Load<'a>,
     pub(super) watch: Watch<'a>,
-    /// Unless it ran before, and will afterwards.
+    /// `None` if it ran before, and will afterwards.
     running: Option<Running>,
-    /// Where it and those beside it have printed to.
+    /// Output of it and those beside it.
     log: &'a File,
 }
 
 impl Launched<'_> {
-    /// Ends what was started.
     pub(super) fn stop(self) {
         if let Some(running) = self.running {
             running.stop(self.log);
@@ -67,7 +62,6 @@ impl Launched<'_> {
 }
 
 impl Span {
-    /// The only one of its start.
     fn alone(slot: Slot) -> Span {
         Span { slot, rounds: 1, round: 0 }
     }
@@ -90,7 +84,7 @@ impl Span {
 }
 
 impl Bench<'_> {
-    /// How a subject is watched whose figures `progress` shows as they form.
+    /// Options for a subject whose figures `progress` shows as they form.
     pub(super) fn watch_options<'a>(
         &'a self,
         progress: Option<&'a RefCell<Progress>>,
@@ -113,7 +107,7 @@ impl Bench<'_> {
         measure().map_or_else(|error| Span::alone(slot).failed(&error), Some)
     }
 
-    /// Starts a subject, or finds the endpoint; says how it is loaded, and watches it.
+    /// Starts a subject, or finds the endpoint; returns its load, and watches it.
     pub(super) fn launch<'a>(
         &'a self,
         slot: Slot,
@@ -191,14 +185,13 @@ impl Bench<'_> {
         Ok(Watched { pids, beside, address, room, cores, swarm_core })
     }
 
-    /// What a reader of the report must know.
+    /// Keeps a remark for the reader of the report.
     fn remark(&self, remark: Option<String>) {
         if let (Some(_), Ok(mut last)) = (&remark, self.remark.lock()) {
             *last = remark;
         }
     }
 
-    /// Says what a span comes to.
     pub(super) fn judge(
         &self,
         span: Span,
@@ -261,7 +254,6 @@ impl Bench<'_> {
         }
     }
 
-    /// What is known of the browser, if the load is in one.
     fn browser_evidence(&self, slot: Slot, outcome: &Outcome) -> Option<BrowserEvidence> {
         let used = outcome.browser.as_ref()?;
         let settings = &self.plan.subject(slot).settings;
@@ -276,13 +268,11 @@ impl Bench<'_> {
         })
     }
 
-    /// What the verdict is found from.
     fn evidence(&self, outcome: &Outcome, observations: &Observations) -> Evidence {
         let span_ns = observations.between(|it| it.at_us).max(1) as f64 * 1000.0;
         let cpu_ns = observations.between(|it| it.resources.cpu_ns) as f64;
-        // Threads of one subject wait for each other, too: others are to blame for no
-        // more than what its cores did besides. A browser that shares them is the load, and the lab
-        // reads what it tells: both are no others.
+        // Threads of one subject wait for each other, too: others are to blame for no more than the rest of its cores' work. A
+        // browser on these cores is the load, and the lab reads its messages: both are no others.
         let others_s =
             observations.end.subject_cores.busy_s - observations.begin.subject_cores.busy_s;
         let browser_ns = match (observations.room, &outcome.browser) {
@@ -318,7 +308,7 @@ impl Bench<'_> {
     }
 }
 
-/// Where the lab publishes, besides to the subject.
+/// Servers that the lab publishes to, besides the subject.
 fn cluster_of(running: &Running) -> Cluster {
     Cluster {
         nats: running.addresses_beside(Role::Nats).next().or_else(|| running.client_address()),

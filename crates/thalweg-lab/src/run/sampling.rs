@@ -11,15 +11,14 @@ use crate::scenario::{Plan, Slot};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// Takes the samples of a plan into a run's folder, behind those that it has, and says whether it
-/// was interrupted. A start has all of its samples or none.
+/// Adds the samples of a plan to a run's folder, and returns whether it was interrupted. A start has all of its samples or none.
 pub(super) fn take(
     bench: &Bench<'_>,
     bundle: &mut Bundle,
     mut samples: Vec<Sample>,
 ) -> anyhow::Result<(Vec<Sample>, bool)> {
     let plan = bench.plan;
-    // Cells come in order: what lies before the last that has samples is done.
+    // Cells come in order: those before the last that has samples are done.
     let place = |sample: &Sample| (sample.part, sample.cell);
     let reached = samples.iter().map(place).max();
     let slots: Vec<Slot> =
@@ -63,7 +62,7 @@ pub(super) fn take(
     Ok((samples, was_interrupted))
 }
 
-/// What is left of the time that the cells of a part may take.
+/// Rest of the time that the cells of a part may take.
 #[derive(Debug, Default)]
 struct Budget {
     /// The part that is measured, and until when it may be.
@@ -71,8 +70,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// Until when the slot's cell may be measured, if its part has a budget. What a cell
-    /// leaves over is shared out among those that follow.
+    /// End of the slot's cell, if its part has a budget. Time that a cell leaves over is shared out among those that follow.
     fn share_of(&mut self, plan: &Plan, slot: Slot, now: Instant) -> Option<Instant> {
         let part = plan.part(slot);
         let budget = Duration::from_secs(part.budget_s?);
@@ -95,8 +93,7 @@ fn is_over(plan: &Plan, slot: Slot, until: Option<Instant>, samples: &[Sample]) 
     })
 }
 
-/// Of a start's subjects those that another start can say something of. All, where somebody has
-/// said how many starts there are to be.
+/// Subjects of a start that another start can tell more about; all, where the number of starts is given.
 fn in_question(
     plan: &Plan,
     start: &[Slot],

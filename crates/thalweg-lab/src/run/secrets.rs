@@ -1,15 +1,14 @@
-//! What may be a secret is kept nowhere: values of headers and of a URL's query, and
-//! what is sent when a WebSocket opens. So such a run cannot be taken up again.
+//! Possible secrets are kept nowhere: values of headers and of a URL's query, and messages sent when a WebSocket opens. A run
+//! with some cannot be taken up again.
 
 use super::{misuse, programs};
 use crate::scenario::{Endpoint, Plan, Program, Url};
 
-/// Stands for what may be a secret.
+/// Stands for a possible secret.
 pub(super) const NOT_KEPT: &str = "(not kept)";
 /// The same in a URL, where no space can stand.
 const NOT_KEPT_IN_URL: &str = "(not-kept)";
 
-/// Takes out of a plan what is not archived.
 pub(super) fn hide(plan: &mut Plan) {
     let mut known: Vec<(Url, Url)> = Vec::new();
     for program in programs(plan) {
@@ -27,7 +26,7 @@ pub(super) fn hide(plan: &mut Plan) {
     }
 }
 
-/// Refuses an archived plan that lacks something: the error says what to do instead.
+/// Refuses an archived plan that lacks something; the error has the remedy.
 pub(super) fn expect_all_kept(plan: &Plan) -> anyhow::Result<()> {
     let lacks = |endpoint: &Endpoint| {
         String::from(endpoint.url.clone()).contains("(not-kept")
@@ -45,8 +44,7 @@ pub(super) fn expect_all_kept(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A URL as it was typed, without what may be secret. What cannot be read as one
-/// ends where its query begins.
+/// A URL as it was typed, without possible secrets. A text that is no URL ends where its query begins.
 pub(super) fn hidden_url(typed: &str) -> String {
     match typed.parse::<Url>() {
         Ok(url) => String::from(url.with_query_values(NOT_KEPT_IN_URL)),
@@ -54,8 +52,7 @@ pub(super) fn hidden_url(typed: &str) -> String {
     }
 }
 
-/// A URL without the values of its query. Two that differ in nothing else are
-/// numbered: a run of both is no run of one twice.
+/// A URL without the values of its query. Two that differ in nothing else are numbered: a run of both is no run of one twice.
 fn hide_url(url: &Url, known: &mut Vec<(Url, Url)>) -> Url {
     if let Some((_, hidden)) = known.iter().find(|(whole, _)| whole == url) {
         return hidden.clone();

@@ -1,14 +1,11 @@
-//! One start of a cell: all of its subjects, started anew, each measured in its turn.
+//! One start of a cell: all of its subjects, started again, each measured in its turn.
 //!
-//! Where the load can pause, the subjects live side by side on the subject's cores and
-//! take turns, a short span each, in an order drawn anew for every round: whatever
-//! drifts with the machine hits all of them alike. Elsewhere each lives alone for one
-//! span. Which processes are started, and when, is drawn, too: a process's luck with its
-//! memory is one of the things that the next start averages out.
+//! Where the load can pause, the subjects live side by side on the subject's cores and take turns, a short span each, in an order
+//! drawn for every round: drift of the machine hits all of them alike. Elsewhere each lives alone for one span. The order of the
+//! starts of processes is drawn, too: a process's luck with its memory averages out over starts.
 //!
-//! Those that are loaded at the same time are started in order, another one first in each start. Who is
-//! started first is woken first in every millisecond, finds the caches cold, and takes a fifth more
-//! CPU, and less latency, than who comes after it.
+//! Subjects with load at the same time are started in order, another one first in each start. The first is woken first in every
+//! millisecond, finds the caches cold, and takes a fifth more CPU, and less latency, than later ones.
 
 use super::progress::Progress;
 use super::sample::{Bench, Launched, Span};
@@ -25,8 +22,7 @@ use std::thread;
 const OTHER_FILES: u64 = 256;
 
 impl Bench<'_> {
-    /// Takes the samples of one start, valid or not; `None` if interrupted. `turn` has a
-    /// slot for each subject of the cell.
+    /// Takes the samples of one start, valid or not; `None` if interrupted. `turn` has a slot for each subject of the cell.
     pub(super) fn start(&self, turn: &[Slot], progress: &RefCell<Progress>) -> Option<Vec<Sample>> {
         let part = self.plan.part(*turn.first()?);
         let mut turn = turn.to_vec();
@@ -116,7 +112,6 @@ impl Bench<'_> {
         Some(samples.collect::<Option<Vec<_>>>()?.concat())
     }
 
-    /// Ends a subject's load; `None` if interrupted.
     fn samples_of(&self, subject: Subject<'_, '_>, rounds: u32) -> Option<Vec<Sample>> {
         let Subject { launched: &Launched { slot, .. }, mut taken, session } = subject;
         let closed = session.and_then(|session| session.close());
@@ -145,7 +140,7 @@ struct Subject<'a, 'b> {
 }
 
 impl Subject<'_, '_> {
-    /// Answers what it asks while others are measured.
+    /// Answers its requests while others are measured.
     fn attend(&mut self) {
         if let Ok(session) = &mut self.session
             && let Err(error) = session.attend()

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One participant's side of a barrier. One that is dropped before it has arrived is not
-/// waited for.
+/// One participant's side of a barrier. One that is dropped before it has arrived is not waited for.
 #[derive(Debug)]
 pub(super) struct StartBarrier {
-    /// Participants that have not arrived.
     missing: Arc<AtomicUsize>,
     has_arrived: bool,
 }
@@ -20,12 +18,11 @@ impl StartBarrier {
         (0..participants).map(one).collect()
     }
 
-    /// Of one participant.
     pub(super) fn alone() -> StartBarrier {
         StartBarrier { missing: Arc::new(AtomicUsize::new(1)), has_arrived: false }
     }
 
-    /// Arrives, if this has not happened yet; whether everybody has.
+    /// Arrives, if this has not happened yet; returns whether all have.
     pub(super) fn arrive(&mut self) -> bool {
         if !std::mem::replace(&mut self.has_arrived, true) {
             self.missing.fetch_sub(1, Ordering::AcqRel);

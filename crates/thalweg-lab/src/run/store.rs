@@ -1,4 +1,4 @@
-//! A store: a folder of runs, and how one is named.
+//! A store: a folder of runs, and their names.
 
 use super::files::{PLAN, has, path};
 use super::misuse;
@@ -10,7 +10,6 @@ use std::{fs, io};
 
 /// Where runs are kept unless `--store` says otherwise.
 pub const STORE: &str = "thalweg-runs";
-/// Stands for the newest run.
 const LAST: &str = "last";
 
 /// A folder of runs, each a folder with a `plan.json`.
@@ -48,8 +47,7 @@ impl Store {
         self.folder.join(name)
     }
 
-    /// The folder of the run that is meant: by `last`, by its name, by a path, or
-    /// by a part of its name that no other has.
+    /// The folder of the wanted run: named by `last`, by its name, by a path, or by a part of its name that no other has.
     pub fn find(&self, wanted: &str) -> anyhow::Result<PathBuf> {
         let names = self.names()?;
         if wanted == LAST {
@@ -86,8 +84,7 @@ impl Store {
         ))
     }
 
-    /// The newest run; of those begun in one second the one whose plan was
-    /// written last.
+    /// The newest run; of those begun in one second the one whose plan was written last.
     fn newest(&self, names: &[String]) -> anyhow::Result<PathBuf> {
         let age = |name: &&String| {
             let folder = self.folder_of(name);

@@ -1,4 +1,4 @@
-//! A run read back from its folder.
+//! A run loaded from its folder.
 
 use super::files::{MANIFEST, PLAN, SAMPLES, expect_percentiles, read_json};
 use super::lines::Lines;
@@ -9,18 +9,18 @@ use crate::sizing::Basis;
 use anyhow::bail;
 use std::path::{Path, PathBuf};
 
-/// A run read back from its folder.
+/// A run loaded from its folder.
 #[derive(Clone, Debug)]
 pub struct StoredRun {
-    /// Of its folder.
+    /// Name of its folder.
     pub name: String,
     /// Where it lies.
     pub folder: PathBuf,
     /// The plan of the run.
     pub plan: Plan,
-    /// On what, with what, when.
+    /// Machine, versions and times.
     pub manifest: Manifest,
-    /// What was measured.
+    /// Its samples.
     pub samples: Vec<Sample>,
     /// Remarks on the files for the reader.
     pub remarks: Vec<String>,
@@ -57,7 +57,7 @@ impl StoredRun {
         })
     }
 
-    /// Whose table follows: name, times, versions, what was typed.
+    /// Heading of its table: name, times, versions, typed arguments.
     pub fn head(&self) -> String {
         let Manifest { version, measured, command_line, begun, .. } = &self.manifest;
         let taken = self.samples.len();
@@ -70,8 +70,7 @@ impl StoredRun {
         text
     }
 
-    /// Compares the others with this subject, in every cell that has it. There the baseline before
-    /// stands once, without its control.
+    /// Compares the others with this subject, in every cell that has it. The old baseline stands there once, without its control.
     ///
     /// # Errors
     /// No cell has it.
@@ -88,7 +87,7 @@ impl StoredRun {
         Ok(())
     }
 
-    /// What was found.
+    /// Its results.
     pub fn summary(&self) -> Summary {
         Summary::new(&self.plan, &self.samples, self.manifest.clone())
     }
@@ -112,7 +111,7 @@ impl StoredRun {
     }
 }
 
-/// What the folder's manifest says; nothing where there is none.
+/// The folder's manifest; empty where there is none.
 pub(super) fn manifest(folder: &Path) -> Manifest {
     read_json(folder, MANIFEST).unwrap_or_default()
 }
@@ -139,11 +138,9 @@ mod tests {
     use serde_json::{Value, json};
     use std::fs;
 
-    /// Some that every kind of run has one of.
     const FIGURES: [&str; 4] =
         ["/latency/p99_us", "/cpu/us_per_event/median", "/memory/rss_bytes", "/round_trip/mean_us"];
 
-    /// Reads every archived run, draws its reports, and compares figures with those of its summary.
     #[test]
     fn archived_runs_are_read_back() {
         let days = fs::read_dir(Path::new(ARCHIVE).join("..")).unwrap();
@@ -196,8 +193,7 @@ mod tests {
             .count()
     }
 
-    /// As runs that are measured leave it: the archived `idle`, unpacked, with these bytes in place
-    /// of the last `cut` of its samples.
+    /// The archived `idle` as a measured run leaves it: unpacked, with these bytes in place of the last `cut` of its samples.
     fn unpacked_copy(name: &str, cut: usize, instead: &str) -> PathBuf {
         let (from, to) = (Path::new(ARCHIVE).join("idle"), scratch(name));
         for file in [PLAN, MANIFEST, SAMPLES] {

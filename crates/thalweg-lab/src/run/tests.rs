@@ -1,4 +1,4 @@
-//! What the tests of this module share.
+//! Common parts of this module's tests.
 
 use std::path::PathBuf;
 

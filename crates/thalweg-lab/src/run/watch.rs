@@ -1,4 +1,4 @@
-//! What is seen of a subject besides its events, at the right moments.
+//! Observes a subject besides its events, at the right moments.
 
 use super::progress::Progress;
 use super::start_barrier::StartBarrier;
@@ -15,20 +15,17 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Points of a sample's timeline: ten a second, and of a longer span than two minutes only
-/// the first.
+/// Points of a sample's timeline: ten a second, and of a longer span than two minutes only the first.
 const POINTS_MAX: usize = 1200;
-/// At every tenth of them proportional memory is looked at, where it is at all.
+/// Proportional memory is looked at so rarely, if at all.
 const POINTS_PER_PSS: usize = 10;
 /// How long system calls are counted, and how long that may take to begin.
 const COUNT_US: u64 = 300_000;
 const COUNT_WITHIN_US: u64 = 3_000_000;
 
-/// What was observed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Observations {
-    /// Where the subject could run, and on how many cores; beside a browser, of how many of them
-    /// its threads could make use.
+    /// Where the subject could run, and on how many cores; beside a browser, of how many of them its threads could make use.
     pub(super) room: Room,
     pub(super) cores: usize,
     pub(super) begin: CounterSnapshot,
@@ -40,9 +37,8 @@ pub(super) struct Observations {
     pub(super) negotiated: Vec<(String, String)>,
     pub(super) timeline: Vec<Point>,
     pub(super) system_calls: Option<SystemCalls>,
-    /// What the processes beside the subject used in the span.
     pub(super) processes: Vec<ProcessUse>,
-    /// Why something could not be observed.
+    /// The reason why something could not be observed.
     pub(super) remark: Option<String>,
     /// Why the sample does not count, whatever the ledger says.
     pub(super) failure: Option<String>,
@@ -54,7 +50,7 @@ pub(super) struct CounterSnapshot {
     pub(super) at_us: u64,
     pub(super) resources: Resources,
     pub(super) swarm_waited_ns: u64,
-    /// Of the cores that the subject runs on.
+    /// Times of the cores that the subject runs on.
     pub(super) subject_cores: CoreTimes,
     /// From all cores in use.
     pub(super) stolen_s: f64,
@@ -62,51 +58,42 @@ pub(super) struct CounterSnapshot {
 }
 
 impl Observations {
-    /// The first reason counts.
     fn fail(&mut self, reason: String) {
         self.failure.get_or_insert(reason);
     }
 
-    /// What something that counts up counted in the span.
+    /// Count of the span.
     pub(super) fn between(&self, of: impl Fn(&CounterSnapshot) -> u64) -> u64 {
         of(&self.end).saturating_sub(of(&self.begin))
     }
 }
 
-/// Whom to observe.
 #[derive(Debug)]
 pub(super) struct Watched {
     /// Roots of its process trees; none where they are not seen.
     pub(super) pids: Vec<u32>,
     /// Processes beside it, which are none of its tree: names and roots.
     pub(super) beside: Vec<(String, u32)>,
-    /// Where it listens.
     pub(super) address: SocketAddr,
-    /// Whose cores they are.
+    /// Owner of the cores.
     pub(super) room: Room,
-    /// That it may run on.
+    /// Cores that it may run on.
     pub(super) cores: Vec<usize>,
-    /// Where the swarm runs.
     pub(super) swarm_core: usize,
 }
 
-/// How it is observed.
 pub(super) struct WatchOptions<'a> {
     pub(super) place: &'a Place,
     pub(super) interrupted: &'a AtomicBool,
-    /// Whether to count system calls behind the first span.
     pub(super) system_calls: bool,
-    /// Where its figures are shown as they form.
     pub(super) progress: Option<&'a RefCell<Progress>>,
-    /// Of those whose spans begin together.
+    /// Shared with samples whose spans begin together.
     pub(super) barrier: StartBarrier,
-    /// Whether the load is keyed: then proportional memory and the kernel's are looked at within
-    /// the span, too.
+    /// Whether the load is keyed: then proportional memory and the kernel's are looked at within the span, too.
     pub(super) is_keyed: bool,
 }
 
-/// Observes the subject while the swarm loads it. A clone shares what it observes: one is
-/// the swarm's, the other's owner takes the observations.
+/// Observes the subject while the swarm loads it. Clones share observations: one is the swarm's, another one's owner takes them.
 #[derive(Clone)]
 pub(super) struct Watch<'a>(Rc<RefCell<Inspector<'a>>>);
 
@@ -115,14 +102,12 @@ struct Inspector<'a> {
     options: WatchOptions<'a>,
     /// The subject's and the swarm's.
     all_cores: Vec<usize>,
-    /// The subject's, just before the span.
     processes: Vec<u32>,
     is_in_span: bool,
     counting: Counting,
     observations: Observations,
 }
 
-/// How far the count of system calls is.
 enum Counting {
     /// Not asked for, or over.
     Nothing,
@@ -134,7 +119,6 @@ enum Counting {
 }
 
 impl<'a> Watch<'a> {
-    /// From now on: without a connection yet.
     pub(super) fn new(subject: Watched, options: WatchOptions<'a>) -> anyhow::Result<Watch<'a>> {
         let mut all_cores = subject.cores.clone();
         if !all_cores.contains(&subject.swarm_core) {
@@ -167,14 +151,13 @@ impl<'a> Watch<'a> {
         self.0.borrow_mut().observations.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
     }
 
-    /// What was observed of the last span, and before the first.
     pub(super) fn observations(&self) -> Observations {
         self.0.borrow().observations.clone()
     }
 }
 
 impl Inspector<'_> {
-    /// What the subject's processes use; without them no figure of this sample counts.
+    /// Use of the subject's processes; without it no figure of this sample counts.
     fn resources(&mut self) -> Resources {
         Resources::read_all(&self.subject.pids).unwrap_or_else(|error| {
             self.observations.fail(match error {
@@ -196,12 +179,12 @@ impl Inspector<'_> {
         }
     }
 
-    /// What those beside the subject have used so far; one that has ended spoils the sample.
+    /// Use of those beside the subject so far; one that has ended spoils the sample.
     fn processes_beside(&mut self) -> Vec<ProcessUse> {
         let mut all = Vec::new();
         for (name, pid) in &self.subject.beside {
             match Resources::read(*pid) {
-                // One that has ended and is not waited for has no memory.
+                // A process that has ended and is not waited for has no memory.
                 Ok(Resources { cpu_ns, rss_bytes: rss_bytes @ 1.., .. }) => {
                     all.push(ProcessUse { name: name.clone(), cpu_ns, rss_bytes });
                 }
@@ -211,7 +194,6 @@ impl Inspector<'_> {
         all
     }
 
-    /// The subject's side of its connections.
     fn inspect_sockets(&mut self, stopped_ports: &[u16]) {
         let found = match sockets(self.options.place, self.subject.address) {
             Ok(found) => found,
@@ -237,8 +219,7 @@ impl Inspector<'_> {
         }
     }
 
-    /// The next step of counting system calls; `events` have come since the span's
-    /// end. What cannot be counted is remarked, once.
+    /// The next step of counting system calls; `events` have come since the span's end. A failure to count is remarked, once.
     fn count(&mut self, events: u64) -> anyhow::Result<Counting> {
         let now_us = monotonic_us();
         Ok(match std::mem::replace(&mut self.counting, Counting::Nothing) {
@@ -338,7 +319,7 @@ impl Observer for Watch<'_> {
     }
 }
 
-/// All of them together; `None` of none.
+/// All of them together; `None` without any.
 fn memory(sockets: &[Socket]) -> Option<SocketMemory> {
     let first = sockets.first()?;
     Some(SocketMemory {
@@ -349,7 +330,7 @@ fn memory(sockets: &[Socket]) -> Option<SocketMemory> {
     })
 }
 
-/// What the subject has set, or left to the kernel, of its first connection.
+/// Options of its first connection that the subject has set, or left to the kernel.
 fn negotiated(sockets: &[Socket]) -> Vec<(String, String)> {
     let Some(first) = sockets.first() else { return Vec::new() };
     let segment = first.segment_bytes.map(|bytes| bytes.to_string());
@@ -360,8 +341,7 @@ fn negotiated(sockets: &[Socket]) -> Vec<(String, String)> {
     options.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// What the kernel holds for the subscribers at `ports`, all of which must still be
-/// connected: to drop them is not to hold little.
+/// Kernel memory for the subscribers at `ports`, all of which must still be connected: to drop them is not to hold little.
 fn kernel_memory(sockets: &[Socket], ports: &[u16]) -> Result<Option<KernelMemory>, String> {
     if ports.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! At which rate connections arrive: in stages, each so many a second for so long.
+//! Arrival rate of connections: in stages, each so many a second for so long.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct Arrivals {
 struct Stage {
     /// Connections a second.
     rate: u32,
-    /// None: until all have arrived.
+    /// `None`: until all have arrived.
     time_us: Option<u64>,
 }
 
@@ -35,8 +35,7 @@ impl Arrivals {
         self.stages.is_empty()
     }
 
-    /// When each of so many connections is due, µs from the beginning, and when the last
-    /// stage ends. Fewer may arrive than there are.
+    /// Due times of so many connections, µs from the beginning, and the end of the last stage. Fewer may arrive than there are.
     pub fn schedule(&self, connections: usize) -> (Vec<u64>, u64) {
         let (mut due_us, mut begun_us) = (Vec::new(), 0);
         for stage in &self.stages {

@@ -1,21 +1,19 @@
-//! What a browser cannot be the load of, and what to do about it.
+//! Settings for which a browser cannot be the load, and remedies.
 
 use super::{Consumer, Dialect, Drive, Program, Settings, Transport};
 
-/// Connections of HTTP/1.1 that a browser opens to an origin, over all of its tabs. WebSockets
-/// are not counted in.
+/// Connections of HTTP/1.1 that a browser opens to an origin, over all of its tabs. WebSockets are not counted in.
 const HTTP_1_CONNECTIONS_MAX: u32 = 6;
 /// Settings that only a browser has.
 const OF_BROWSERS: [&str; 6] = ["tabs", "devtools", "throttle", "consumer", "worker", "cores"];
-/// A tab that is slower than this is no use for anything.
+/// A slower tab is of no use.
 const THROTTLE_MAX: u32 = 100;
 
-/// Whether a setting has no effect but in a browser.
 pub(super) fn is_of_browsers(key: &str) -> bool {
     OF_BROWSERS.contains(&key)
 }
 
-/// Whether `program` can be measured so; if not, why.
+/// Whether `program` can be measured with these; if not, why.
 pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { transport, connections, tabs, consumer, throttle, .. } = *settings;
     let is_conversation = match drive {
@@ -56,7 +54,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     }
     let can_consume = match (program.dialect(), consumer) {
         (Dialect::Thalweg, _) | (_, Consumer::Rows | Consumer::RowsEveryValue) => true,
-        // Of rows without an envelope all are read before it is known which they are.
+        // Rows without an envelope must all be read before it is known which they are.
         (dialect, Consumer::Raw) => dialect == Dialect::Limit,
         _ => false,
     };

@@ -1,4 +1,4 @@
-//! Who takes part in which cells: every combination of the axes, checked.
+//! The subjects of each cell: every combination of the axes, checked.
 
 use super::browser;
 use super::check::check;
@@ -10,7 +10,6 @@ use super::uses::expect_used;
 use super::{Drive, Peer, Process, Program, PublishTo, Role, ScenarioError, Settings, Transport};
 use toml::Spanned;
 
-/// A subject as a file declares it.
 pub(super) struct Declared {
     name: String,
     program: Program,
@@ -26,8 +25,7 @@ impl Declared {
     }
 }
 
-/// The subjects of a file with this text; Thalweg, and the limit where it can take part, if it
-/// has none.
+/// The subjects of a file with this text; Thalweg, and the limit where it can take part, if it has none.
 pub(super) fn declared(
     text: &str,
     blocks: Option<&[Spanned<SubjectBlock>]>,
@@ -79,7 +77,7 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
     if let Some(ours) = ours {
         return match block.arguments.as_slice() {
             [] => Ok(ours),
-            // What a node has to know of the others is no setting, nor is what else it serves.
+            // A node's knowledge of the others is no setting, nor is what else it serves.
             _ if ours == Program::Thalweg && !block.processes.is_empty() => Ok(ours),
             arguments if ours == Program::Thalweg && serves_more(arguments) => Ok(ours),
             _ => {
@@ -102,7 +100,7 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
     Ok(Program::Peer(Box::new(peer)))
 }
 
-/// Whether arguments only say what a server serves beside what is measured.
+/// Whether arguments only name what a server serves beside the load.
 fn serves_more(arguments: &[String]) -> bool {
     let is_more = |pair: &[String]| match pair {
         [flag, _] => ["--source", "--query", "--topic"].contains(&flag.as_str()),
@@ -111,7 +109,7 @@ fn serves_more(arguments: &[String]) -> bool {
     arguments.chunks(2).all(is_more)
 }
 
-/// Who may take part in the cells of a file.
+/// Subjects for the cells of a file.
 pub(super) struct CellMatrix<'a> {
     pub(super) subjects: &'a [Declared],
     pub(super) drive: Drive,
@@ -122,7 +120,7 @@ pub(super) struct CellMatrix<'a> {
 }
 
 impl CellMatrix<'_> {
-    /// The cells that a block stands for; `forced` is what the command line says.
+    /// The cells that a block stands for; `forced` is from the command line.
     pub(super) fn expand(&self, block: &Block, forced: &Block) -> Result<Vec<Cell>, String> {
         let names: Vec<&str> = self.subjects.iter().map(|it| it.name.as_str()).collect();
         let known = |name: &str| match names.iter().position(|known| *known == name) {
@@ -155,7 +153,7 @@ impl CellMatrix<'_> {
                     blanks.extend(why.map(|why| Blank { subject: subject.name.clone(), why }));
                     can
                 });
-                // Of a few that are asked for, what they can do is measured.
+                // With a few subjects named, the cells that they can do are measured.
                 if let ([], [blank, ..], []) = (&*subjects, &*blanks, self.only) {
                     return Err(blank.to_string());
                 }
@@ -174,8 +172,7 @@ impl CellMatrix<'_> {
         peer.or_else(|| browser::blank(settings, program).filter(|_| self.in_browser))
     }
 
-    /// What a cell is called: without a transport where its subjects have one each, or are pages that
-    /// choose it themselves.
+    /// Name of a cell: without a transport where its subjects have one each, or are pages that choose it themselves.
     fn label(&self, settings: &Settings, subjects: &[Subject]) -> String {
         let label = settings.label(self.drive);
         let Settings { transport, connections, .. } = settings;
@@ -195,8 +192,7 @@ impl CellMatrix<'_> {
         }
     }
 
-    /// A subject in a cell, with its own settings on top, and on top of these the
-    /// command line's.
+    /// A subject in a cell, with its own settings on top, and on top of these the command line's.
     fn place(
         &self,
         subject: &Declared,

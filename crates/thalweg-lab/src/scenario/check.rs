@@ -1,4 +1,4 @@
-//! What cannot be measured, and what to do about it.
+//! Settings that cannot be measured, and remedies.
 
 use super::{
     Answers, Dialect, Drive, Payload, Program, PublishTo, Request, Settings, TopicKind, Transport,
@@ -14,15 +14,15 @@ const SLOW_BYTES_MAX: u32 = 1_000_000;
 /// The least a dummy event needs.
 const DUMMY_BYTES_MIN: u32 = 64;
 
-/// Events that a message of a stream may have; what positions are made of.
+/// Positions depend on this limit of events in a message of a stream.
 const MESSAGE_EVENTS_MAX: u32 = 256;
-/// What a message may have: a NATS server takes 1 MiB, some of it headers.
+/// A NATS server takes 1 MiB, some of it headers.
 const MESSAGE_BYTES_MAX: u32 = 1_000_000;
 
 /// Events per second and topic: as fast as one thread could write them.
 pub(super) const RATE_MAX: u32 = 10_000_000;
 
-/// Whether `program` can be measured so; if not, why.
+/// Whether `program` can be measured with these; if not, why.
 pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     counts(settings)?;
     published(settings, drive, program)?;
@@ -64,7 +64,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     Ok(())
 }
 
-/// Whether so much can be published, and as this.
+/// Whether these events can be published to this program.
 fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { keys, topics, streams, connections, rate, every_ms, .. } = *settings;
     if keys == 0 || keys > connections || keys > 1 && (topics > 1 || streams > 0) {
@@ -101,7 +101,7 @@ fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
     Ok(())
 }
 
-/// Whether so much can be published to NATS.
+/// Whether these events can be published to NATS.
 fn stored(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { publish_to, message_events, event_bytes, window, .. } = *settings;
     let is_consumer = program.dialect() == Dialect::Consumer;
@@ -149,7 +149,7 @@ fn stored(settings: &Settings, drive: Drive, program: &Program) -> Result<(), St
     Ok(())
 }
 
-/// Whether connections can come so.
+/// Whether connections can arrive like this.
 pub(super) fn connecting(settings: &Settings, drive: Drive) -> Result<(), String> {
     let due = || settings.arrivals.schedule(settings.connections as usize).0;
     if drive == Drive::Ramp && settings.arrivals.are_at_once() {
@@ -198,7 +198,7 @@ fn sizes(settings: &Settings, drive: Drive) -> Result<(), String> {
     Ok(())
 }
 
-/// Whom subscribers speak to in their transport's way.
+/// Whether subscribers can use their transport.
 fn transport(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { transport, stopped, slow, .. } = *settings;
     let comes_again = matches!(transport, Transport::ForeverFrame | Transport::LongPolling);
@@ -238,7 +238,6 @@ fn http2(settings: &Settings, program: &Program) -> Result<(), String> {
     Ok(())
 }
 
-/// The drives in which the client answers.
 fn conversation(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { transport, connections, requests, .. } = *settings;
     if !matches!(drive, Drive::Echo | Drive::RoundTrip) {

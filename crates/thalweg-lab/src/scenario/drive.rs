@@ -1,25 +1,20 @@
-//! What makes the load: everything about it that is known before a run, one arm for each.
+//! Drives: everything about them that is known before a run, one arm for each.
 //!
-//! A new workload is an arm here, one in `report/workload.rs`, and a file under
-//! `swarm/workload/`.
+//! A new workload is an arm here, one in `report/workload.rs`, and a file under `swarm/workload/`.
 
 use super::{Answers, Consumer, CoreUse, Figure, PublishTo, Request, Settings, TopicKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a round trip takes, about.
+/// Estimates: a round trip, a connection that opens again, and the spans of a search for the highest rate.
 const ROUND_TRIP_US: u64 = 100;
-/// What a connection takes to open again, about.
 const OPENING_US: u64 = 150;
-/// Spans of a search for the highest rate, about.
 const CEILING_STEPS: u64 = 15;
-/// Settings of every subscriber.
 const SUBSCRIBER: [&str; 2] = ["transport", "receive_buffer_bytes"];
 /// Settings that every drive uses.
 const OF_ALL: [&str; 4] = ["connections", "round", "subjects", "baseline"];
 /// Settings of every subject that the lab starts.
 const OF_SUBJECTS: [&str; 5] = ["shards", "mode", "tls", "send_buffer_bytes", "unsent_bytes"];
-/// Settings of what the lab publishes.
 const PUBLISHED: [&str; 7] =
     ["keys", "payload", "event_bytes", "rate", "every_ms", "kind", "deltas"];
 
@@ -65,14 +60,13 @@ pub enum Drive {
     Send,
 }
 
-/// As a file names it.
 impl fmt::Display for Drive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(serde_json::to_string(self).unwrap_or_default().trim_matches('"'))
     }
 }
 
-/// What a subject sends by itself.
+/// A load that the subject sends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Batches of rows at an interval.
@@ -83,19 +77,14 @@ pub enum Source {
     Runners,
 }
 
-/// What is particular about a drive under some settings.
+/// Properties of a drive under some settings.
 struct Kind {
     /// Settings that have an effect, beside those of all.
     keys: Vec<&'static str>,
-    /// What a cell is called: the settings that matter.
     label: String,
-    /// What it is about, if the file does not say.
     figure: Figure,
-    /// Whether the load can be stopped, and go on later on the same connections.
     can_pause: bool,
-    /// Events per second that its schedule asks for over all subscribers, if it has one.
     scheduled_per_s: Option<f64>,
-    /// What the subject sends by itself.
     source: Option<Source>,
     /// How long a span takes that does not last as long as it is told.
     span_us: Option<u64>,
@@ -107,8 +96,7 @@ impl Drive {
         matches!(self, Drive::PublishedLoad | Drive::Ceiling)
     }
 
-    /// Whether it is about connections that come to stand: each counts as an event, late
-    /// from when it was due.
+    /// Whether it is about connections that come to stand: each counts as an event, late from when it was due.
     pub fn is_connecting(self) -> bool {
         matches!(self, Drive::Ramp | Drive::Churn | Drive::Stampede)
     }
@@ -118,7 +106,6 @@ impl Drive {
         matches!(self, Drive::Listen | Drive::Send)
     }
 
-    /// Whether samples differ by the setting of that name.
     pub(super) fn uses(self, key: &str) -> bool {
         let of_subjects = !self.is_of_endpoints() && OF_SUBJECTS.contains(&key);
         OF_ALL.contains(&key) || of_subjects || self.kind(&Settings::default()).keys.contains(&key)
@@ -135,12 +122,11 @@ impl Drive {
         self.kind(settings).span_us.unwrap_or(spans * measured_ms * 1000)
     }
 
-    /// What it is about, if the file does not say.
     pub(super) fn figure(self, settings: &Settings) -> Figure {
         self.kind(settings).figure
     }
 
-    /// What the subject sends by itself.
+    /// The load that the subject sends by itself.
     pub fn source(self, settings: &Settings) -> Option<Source> {
         self.kind(settings).source
     }
@@ -273,7 +259,7 @@ impl Drive {
                     label: echo_label(settings),
                     figure: Figure::RoundTrip,
                     can_pause: !has_firehose,
-                    // What the firehose is to push.
+                    // The schedule of the firehose.
                     scheduled_per_s: has_firehose.then(|| 1e6 / interval_us.max(1) as f64),
                     source: has_firehose.then_some(Source::Dummies),
                     span_us: (requests > 0).then_some(requests * settings.request_us),
@@ -340,19 +326,17 @@ impl Drive {
 }
 
 impl Settings {
-    /// Whether the load can be stopped, and go on later on the same connections: not where
-    /// the subject sends by itself, or where some have stopped reading for good.
+    /// Whether the load can pause: not where the subject sends by itself, or where some have stopped reading for good.
     pub fn can_pause(&self, drive: Drive) -> bool {
         drive.kind(self).can_pause
     }
 
-    /// Events per second, over all subscribers, that the schedule offers, where
-    /// there is one; of the `echo` drive, what the firehose is to push.
+    /// Events per second over all subscribers that the schedule offers, if any; with `echo`, those of the firehose.
     pub fn scheduled_events_per_s(&self, drive: Drive) -> Option<f64> {
         drive.kind(self).scheduled_per_s
     }
 
-    /// What a cell is called: the settings that matter under its drive.
+    /// Name of a cell: the settings that matter under its drive.
     pub fn label(&self, drive: Drive) -> String {
         let mut label = drive.kind(self).label;
         if self.streams > 0 {

@@ -1,8 +1,6 @@
-//! An endpoint that somebody runs, Thalweg or not: what `--url` and the options
-//! beside it name.
+//! An endpoint that somebody runs, Thalweg or not: what `--url` and the options beside it name.
 //!
-//! - `url`: where it is
-//! - `json_path`: where in an event a timestamp sits
+//! - `url`: where it is; `json_path`: where in an event a timestamp sits
 
 mod json_path;
 mod url;
@@ -15,7 +13,6 @@ use super::{ScenarioError, Transport};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What an external endpoint can be measured over.
 const TRANSPORTS: [(&str, Transport); 3] = [
     ("websocket", Transport::Websocket),
     ("sse", Transport::Sse),
@@ -36,7 +33,7 @@ const OWN_HEADERS: [(&str, &str); 10] = [
     ("expect", "leave it out: the request has no body"),
 ];
 
-/// What was typed.
+/// Options as typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Typed {
     /// `--url`.
@@ -90,11 +87,10 @@ pub struct Endpoint {
     /// Whether any certificate is taken.
     #[serde(default)]
     pub insecure: bool,
-    /// What messages say, in turn: `{id}`, `{connection}` and `{token}` are filled in. Empty:
-    /// the lab's own messages, of a given size.
+    /// Texts of messages, in turn: `{id}`, `{connection}` and `{token}` are filled in. Empty: the lab's own, of a given size.
     #[serde(default)]
     pub data: Vec<String>,
-    /// What stands for `{token}` in URL, headers and messages, of one connection each.
+    /// Values of `{token}` in URL, headers and messages, of one connection each.
     #[serde(default)]
     pub tokens: Vec<String>,
     /// Whether messages are sent as binary ones.
@@ -105,18 +101,18 @@ pub struct Endpoint {
     pub compress: bool,
 }
 
-/// Where a connection's own token is to stand.
+/// Place of a connection's own token.
 pub(crate) const TOKEN: &str = "{token}";
-/// Where the id of a message is to stand.
+/// Place of a message's id.
 const ID: &str = "{id}";
 
 impl Endpoint {
-    /// Whether what it is sent is to come back: each message holds an id.
+    /// Whether its messages are to come back: each has an id.
     pub(super) fn is_to_answer(&self) -> bool {
         self.data.is_empty() || self.data.iter().any(|line| line.contains(ID))
     }
 
-    /// Reads what was typed. The error is one sentence with the remedy.
+    /// Reads typed options. The error is one sentence with the remedy.
     pub fn read(typed: &Typed) -> Result<Endpoint, ScenarioError> {
         let url = typed.url.parse::<Url>()?;
         let transport = transport(&url, typed.transport.as_deref())?;

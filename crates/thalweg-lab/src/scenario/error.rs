@@ -1,4 +1,4 @@
-//! What is wrong with a scenario, in one sentence with its line.
+//! Errors in a scenario, in one sentence with its line.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use std::ops::Range;
 pub struct ScenarioError {
     /// Line of the file, from 1, where one is to blame.
     pub line: Option<usize>,
-    /// What is wrong and what would be right.
+    /// The problem and the remedy.
     pub message: String,
 }
 

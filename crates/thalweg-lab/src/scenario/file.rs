@@ -118,13 +118,13 @@ impl ScenarioFile {
     pub(super) fn in_browser(self) -> ScenarioFile {
         let Browser { defaults, cells, subjects, quick, .. } = self.browser.clone();
         let own = self.browser.clone();
-        // What both say would be said twice: repeats in one, a budget in the other.
+        // Both must not apply: repeats of one, a budget of the other.
         let says_effort = own.repeats.is_some() || own.budget_s.is_some();
         ScenarioFile {
             figure: own.figure.or(self.figure),
             repeats: if says_effort { own.repeats } else { self.repeats },
             budget_s: if says_effort { own.budget_s } else { self.budget_s },
-            // A browser is started anew for every span.
+            // A browser is started again for every span.
             rounds: 1,
             warm_up_ms: own.warm_up_ms.unwrap_or(self.warm_up_ms),
             measured_ms: own.measured_ms.unwrap_or(self.measured_ms),
@@ -188,7 +188,6 @@ pub(super) struct Quick {
     pub(super) cells: Option<Vec<Spanned<Block>>>,
 }
 
-/// What a file need not say.
 fn rounds() -> u32 {
     3
 }
@@ -368,14 +367,13 @@ pub(super) struct Block {
     pub(super) baseline: Option<String>,
 }
 
-/// What is done with every key of a [`Block`], field by field.
+/// Does the same for every key of a [`Block`], field by field.
 macro_rules! of_every_key {
     ($($key:ident),* $(,)?) => {
         impl Block {
-            /// Their names.
             pub(super) const KEYS: &'static [&'static str] = &[$(stringify!($key)),*];
 
-            /// Names of what is set here.
+            /// Names of the settings made here.
             pub(super) fn keys(&self) -> impl Iterator<Item = &'static str> + use<> {
                 let set = [$(self.$key.is_some()),*];
                 Block::KEYS.iter().zip(set).filter(|(_, is_set)| *is_set).map(|(key, _)| *key)

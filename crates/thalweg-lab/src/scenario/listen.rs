@@ -12,14 +12,13 @@ use super::{Drive, Endpoint, LoadIn, Program, ScenarioError, Settings, Transport
 const REPEATS: u32 = 3;
 const WARM_UP_MS: u64 = 500;
 const MEASURED_MS: u64 = 5000;
-/// Somebody else's server is not to be surprised by many.
+/// A foreign server is not to be surprised by many.
 const CONNECTIONS: u32 = 10;
 
 /// The lab's own messages are JSON with an id.
 const MESSAGE_BYTES_MIN: u32 = 33;
 
-/// Listens to each endpoint in turn, and sends to it if there is a `--rate`; what they are
-/// compared with is the first.
+/// Listens to each endpoint in turn, and sends to it if there is a `--rate`; the first is the baseline.
 pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, ScenarioError> {
     let mut base = Settings { connections: CONNECTIONS, ..Settings::default() };
     if endpoints.iter().any(|endpoint| !endpoint.data.is_empty()) {
@@ -93,7 +92,7 @@ fn shape(forced: &Block, changes: &Changes) -> Result<Drive, ScenarioError> {
     }
 }
 
-/// Refuses what says something of messages, where none are sent, or where they are others.
+/// Refuses settings of messages, where none are sent, or where they are others.
 fn sendable(forced: &Block, drive: Drive, endpoint: &Endpoint) -> Result<(), String> {
     if drive != Drive::Send {
         let of_messages = [
@@ -158,8 +157,7 @@ fn expect_possible(
     Ok(())
 }
 
-/// Each by its URL without the query, which may hold secrets; what is called the
-/// same then is numbered.
+/// Each by its URL without the query, which may hold secrets; equal names are numbered.
 fn names(endpoints: &[Endpoint]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for endpoint in endpoints {

@@ -1,34 +1,32 @@
-//! What is to be measured, in order: parts, cells, subjects, samples.
+//! The plan of a run, in order: parts, cells, subjects, samples.
 
 use super::{Drive, Figure, Process, Program, ScenarioError, Settings, unknown};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What a subject takes to start and to stop, about.
+/// Estimates: a subject's start and stop, and a connection's opening and closing.
 const STARTING_MS: u64 = 60;
-/// What a connection takes to open and to close, about.
 const OPENING_US: u64 = 150;
 
-/// A longer span is nobody's turn: who waits for it must answer pings within a few seconds.
+/// A subject that waits for another one's turn must answer pings within a few seconds.
 const TURN_MAX: Duration = Duration::from_millis(2500);
 
-/// What to measure, in order.
+/// Parts to measure, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Of the scenario or suite.
+    /// Name of the scenario or suite.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub title: String,
-    /// What makes the load.
+    /// The load generator.
     #[serde(default, skip_serializing_if = "LoadIn::is_swarm")]
     pub load: LoadIn,
     /// The scenarios, one after the other.
     pub parts: Vec<Part>,
 }
 
-/// What makes the load of a plan: one for all of it, for figures of one are never compared
-/// with figures of the other.
+/// The load generator of a plan: one for all of it, because figures of different ones are never compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadIn {
@@ -53,23 +51,21 @@ impl LoadIn {
 /// One scenario of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Of the scenario.
+    /// Name of the scenario.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub title: String,
-    /// Who makes the subjects broadcast.
+    /// The drive, which makes the subjects broadcast.
     pub drive: Drive,
-    /// What it is about, if the file says so.
+    /// Its figure, if the file names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
-    /// How often the subjects of a cell are started anew: so often, or with a budget at
-    /// most so often.
+    /// Starts of a cell's subjects; with a budget, at most so many.
     pub repeats: u32,
     /// Spans of each subject from one start to the next, where the load can pause.
     #[serde(default = "one")]
     pub rounds: u32,
-    /// Time for all cells together, s: a cell is measured until it is decided, or its
-    /// share of this is over. None: as often as `repeats` says.
+    /// Time for all cells, s: each is measured until it is decided or its share is over; `None` takes `repeats` starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_s: Option<u64>,
     /// Time at full load before measuring.
@@ -79,7 +75,7 @@ pub struct Part {
     /// Whether the subjects of a cell are measured at the same time.
     #[serde(alias = "together", default, skip_serializing_if = "std::ops::Not::not")]
     pub concurrent: bool,
-    /// What to compare the subjects in.
+    /// Cells in which the subjects are compared.
     pub cells: Vec<Cell>,
 }
 
@@ -91,7 +87,7 @@ fn one() -> u32 {
 /// One combination of settings and the subjects to compare in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
-    /// What the settings say.
+    /// Label that tells its settings.
     pub label: String,
     /// The subjects' common settings.
     pub settings: Settings,
@@ -99,7 +95,7 @@ pub struct Cell {
     pub subjects: Vec<Subject>,
     /// Index of the subject the others are compared with.
     pub baseline: usize,
-    /// Who would take part, and cannot.
+    /// Subjects that cannot take part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blanks: Vec<Blank>,
 }
@@ -124,14 +120,14 @@ impl std::fmt::Display for Blank {
 pub struct Subject {
     /// As the report calls it.
     pub name: String,
-    /// What is started.
+    /// Program that is started.
     pub program: Program,
     /// The cell's settings with this subject's own on top.
     pub settings: Settings,
     /// Added to Thalweg's command; a peer has its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
-    /// What is started before it and ended with it, in order.
+    /// Processes that are started before it and ended with it, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,
 }
@@ -185,7 +181,6 @@ impl Plan {
         Duration::from_secs(budgets.sum()) + self.slots().map(of_slot).sum::<Duration>()
     }
 
-    /// Spans of a subject in one start.
     fn rounds(&self, slot: Slot) -> u32 {
         let part = self.part(slot);
         if part.can_take_turns(&self.subject(slot).settings) { part.rounds } else { 1 }
@@ -249,25 +244,23 @@ impl Plan {
 }
 
 impl Part {
-    /// Whether a subject with these settings can be loaded in turns with others that wait for it
-    /// meanwhile: they are looked after only between two spans, and have timers of their own.
+    /// Whether subjects with these settings can be loaded in turns: a waiting one is looked after only between two spans.
     pub fn can_take_turns(&self, settings: &Settings) -> bool {
         let span = Duration::from_millis(self.measured_ms).max(settings.slow_span());
         settings.can_pause(self.drive) && !self.concurrent && span <= TURN_MAX
     }
 
-    /// What it is about.
+    /// Its figure.
     pub fn figure(&self) -> Figure {
         let subjects = self.cells.iter().flat_map(|cell| &cell.subjects);
         let mut figures = subjects.map(|subject| self.drive.figure(&subject.settings));
         let first = figures.next().unwrap_or(Figure::Cpu);
-        // What is about different things is about what all of it costs.
+        // Scenarios about different figures have their cost in common.
         let common = if figures.all(|figure| figure == first) { first } else { Figure::Cpu };
         self.figure.unwrap_or(common)
     }
 
-    /// Cells whose labels are equal get a label each: what differs in them stands
-    /// behind it.
+    /// Cells whose labels are equal get a label each: what differs in them stands behind it.
     pub(super) fn tell_cells_apart(&mut self) {
         let fields: Vec<_> = self.cells.iter().map(|cell| fields(&cell.settings)).collect();
         let labels: Vec<String> = self.cells.iter().map(|cell| cell.label.clone()).collect();
@@ -285,7 +278,6 @@ impl Part {
     }
 }
 
-/// Settings by name.
 fn fields(settings: &Settings) -> serde_json::Map<String, serde_json::Value> {
     match serde_json::to_value(settings) {
         Ok(serde_json::Value::Object(fields)) => fields,
@@ -316,8 +308,7 @@ impl Cell {
         self.baseline = kept.unwrap_or(0);
     }
 
-    /// The baseline once more, next to itself, unless it is there already: two
-    /// samples of the same thing tell the noise.
+    /// The baseline once more, next to itself, unless it is there already: two samples of the same thing tell the noise.
     pub(super) fn repeat_baseline(&mut self) {
         let baseline = &self.subjects[self.baseline];
         let is_same = |other: &&Subject| {

@@ -1,5 +1,4 @@
-//! Durations and sizes with a unit: `500us`, `1h`, `10KB`, `64KiB`. A number without a unit has the unit that its key
-//! ends with.
+//! Durations and sizes with a unit: `500us`, `1h`, `10KB`, `64KiB`. A number without a unit has the unit of its key's end.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};

@@ -9,7 +9,7 @@ use super::{Control, Drive, LoadIn, Peer, ScenarioError, Subject, find, unknown}
 use std::path::PathBuf;
 use toml::Spanned;
 
-/// What the command line changes about a file.
+/// Changes of a file by the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Take the file's `[quick]` instead.
@@ -22,7 +22,7 @@ pub struct Changes {
     pub measured_ms: Option<u64>,
     /// Only these subjects, by name.
     pub subjects: Vec<String>,
-    /// `key=value`, in place of what the file says.
+    /// `key=value`, in place of the file's.
     pub set: Vec<String>,
     /// These transports instead of the file's.
     pub transports: Vec<String>,
@@ -30,14 +30,13 @@ pub struct Changes {
     pub control: Option<Control>,
     /// All connections to an endpoint are lost at once, and come again.
     pub stampede: bool,
-    /// What makes the load.
+    /// The load generator.
     pub load: LoadIn,
     /// The binary of another build of Thalweg, to be measured beside this one.
     pub against: Option<PathBuf>,
 }
 
-/// Reads a scenario or a suite; `peers` are the subjects of others that it may
-/// name.
+/// Reads a scenario or a suite; `peers` are the subjects of others that it may name.
 pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, ScenarioError> {
     let table: toml::Table =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
@@ -70,8 +69,7 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
         let drive = table.get("drive").and_then(|drive| drive.clone().try_into::<Drive>().ok());
         let is_used = |key: &str| drive.is_some_and(|drive| drive.uses(key));
         idle.retain(|key| !is_used(key));
-        // A suite keeps what is left of it when `--subject` empties a part, and changes
-        // those parts that a setting is one of.
+        // A suite keeps the rest when `--subject` empties a part, and changes those parts that use a setting.
         let read = read_part(found, &changes, &forced.only(is_used), peers)
             .map_err(|error| blame(format!("`{}`: {error}", name.get_ref())))?;
         parts.extend(read.part);
@@ -91,22 +89,20 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
     Ok(Plan { name: suite.name, title: suite.title, load: changes.load, parts })
 }
 
-/// Starts of a cell within its budget, at most.
+/// At most so many starts of a cell within its budget.
 const REPEATS_MAX: u32 = 100;
-/// A cell's budget where nobody says one, s.
+/// Default of a cell's budget, s.
 const BUDGET_CELL_S: u64 = 60;
 
-/// One scenario, as the command line changes it.
 struct Read {
-    /// `None`: nobody that is asked for takes part.
+    /// `None`: no subject that is asked for takes part.
     part: Option<Part>,
-    /// All its subjects, by name.
     declared: Vec<String>,
     /// Why one that is asked for takes no part, where that leaves a cell without subjects.
     blank: Option<Blank>,
 }
 
-/// Refuses a name that no scenario has: what is measured would be without it.
+/// Refuses a name that no scenario has: the run would be without it.
 fn expect_declared(asked: &[String], declared: &[String]) -> Result<(), ScenarioError> {
     let Some(wrong) = asked.iter().find(|name| !declared.contains(name)) else { return Ok(()) };
     let mut known: Vec<&str> = Vec::new();
@@ -224,7 +220,6 @@ fn read_part(
     Ok(Read { part: Some(part), declared, blank })
 }
 
-/// Those of a suite.
 fn subjects_of(
     suite: &str,
     file: &ScenarioFile,
@@ -237,7 +232,7 @@ fn subjects_of(
     declared(text, suite.subjects.as_deref(), file.drive, peers, in_browser)
 }
 
-/// Refuses what other settings leave without an effect.
+/// Refuses changes that other settings leave without an effect.
 fn expect_effect(part: &Part, changes: &Changes, forced: &Block) -> Result<(), ScenarioError> {
     let settings = || part.cells.iter().map(|cell| &cell.settings);
     let name = &part.name;
@@ -263,7 +258,7 @@ fn share_out(budget_s: u64, parts: &mut [Part]) {
     }
 }
 
-/// How much is measured: what is said first counts.
+/// Repeats and budget: the first that says something counts.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
     repeats: Option<u32>,
@@ -278,7 +273,6 @@ impl Effort {
         }
     }
 
-    /// Repeats, and for so many cells the budget.
     fn of(self, cells: usize) -> (u32, Option<u64>) {
         match self {
             Effort { repeats: Some(repeats), .. } => (repeats, None),
@@ -296,7 +290,7 @@ pub(super) fn forced_block(changes: &Changes) -> Result<Block, ScenarioError> {
         let (key, value) = pair
             .split_once('=')
             .ok_or_else(|| ScenarioError::new(format!("`{pair}` is not key=value")))?;
-        // A bare word is a string: nobody wants to quote quotes in a shell.
+        // A bare word is a string, for convenience in a shell.
         let block: Block = toml::from_str(&format!("{key} = {value}"))
             .or_else(|error| match value.starts_with('"') {
                 true => Err(error),

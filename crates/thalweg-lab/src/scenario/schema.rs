@@ -1,5 +1,4 @@
-//! `docs/scenario.schema.json` is made from what a file is read into, by the tests
-//! that hold it to it:
+//! `docs/scenario.schema.json` is made from the structures of a file, by the tests that compare both:
 //!
 //! ```sh
 //! THALWEG_WRITE_DOCS=1 cargo test -p thalweg-lab --lib schema
@@ -46,7 +45,7 @@ fn schema() -> Value {
     schema
 }
 
-/// What is left out is left out: TOML has no null.
+/// TOML has no null: keys are left out instead.
 fn without_nulls(schema: &mut Value) {
     let is_null = |value: &Value| value.is_null() || *value == json!({ "type": "null" });
     match schema {

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Events of a topic in a span, at least.
 const SLOW_SPAN_EVENTS: u32 = 5;
 
 /// Everything that may differ between two samples of a scenario.
@@ -16,8 +15,7 @@ const SLOW_SPAN_EVENTS: u32 = 5;
 pub struct Settings {
     /// How subscribers are connected.
     pub transport: Transport,
-    /// Subscribers, each with a connection of its own unless `streams` says
-    /// otherwise; with the `publish` drive, publishers.
+    /// Subscribers, each with a connection of its own unless `streams` says otherwise; with the `publish` drive, publishers.
     pub connections: u32,
     /// Subscribers that share an HTTP/2 connection; 0 is HTTP/1.1.
     pub streams: u32,
@@ -29,14 +27,13 @@ pub struct Settings {
     pub topics: u32,
     /// Topics that connections are spread over in turn, each on one of them.
     pub keys: u32,
-    /// What a published event is.
+    /// Content of a published event.
     pub payload: Payload,
     /// Exact size of a published event; of a document, about.
     pub event_bytes: u32,
     /// Published events outstanding per topic.
     pub window: u32,
-    /// Published events per second and topic, on a schedule set in advance; 0 posts
-    /// as fast as the window allows. With the `ceiling` drive the first rate tried.
+    /// Published events per second and topic, on a schedule; 0 posts as fast as the window allows. First rate of `ceiling`.
     pub rate: u32,
     /// Time between two events of a topic on such a schedule, instead of a rate; 0 is none.
     pub every_ms: u64,
@@ -62,7 +59,7 @@ pub struct Settings {
     pub stay_ms: u64,
     /// Threads of `thalweg serve`.
     pub shards: u32,
-    /// What topics of `thalweg serve` are.
+    /// Kind of the topics of `thalweg serve`.
     pub kind: TopicKind,
     /// Whether subscribers take patches of value topics.
     pub deltas: bool,
@@ -92,20 +89,19 @@ pub struct Settings {
     pub send_buffer_bytes: u32,
     /// `tuning.unsent-bytes` of `thalweg serve`; 0 is its default.
     pub unsent_bytes: u32,
-    /// Of a browser: tabs that the connections are spread over.
+    /// In a browser: tabs that the connections are spread over.
     pub tabs: u32,
-    /// Of a browser: whether each tab is observed as DevTools does it.
+    /// In a browser: whether each tab is observed as DevTools does it.
     pub devtools: bool,
-    /// Of a browser: how many times its tabs' main threads are slowed down; 1 is not at all.
+    /// In a browser: how many times its tabs' main threads are slowed down; 1 is not at all.
     pub throttle: u32,
-    /// Of a browser: what a page makes of what comes.
+    /// In a browser: the page's consumer.
     pub consumer: Consumer,
-    /// Of a browser: whether that happens in a worker.
+    /// In a browser: whether that happens in a worker.
     pub worker: bool,
-    /// Of a browser: whether it has cores of its own, or shares all of them with the subject.
+    /// In a browser: whether it has cores of its own, or shares all of them with the subject.
     pub cores: CoreUse,
-    /// Changes nothing: cells that differ in it are measured one by one, where equal
-    /// ones would be one.
+    /// Changes nothing: cells that differ in it are measured one by one, where equal ones would be one.
     pub round: u32,
 }
 
@@ -167,8 +163,7 @@ impl Settings {
         self.connections - self.stopped - self.slow
     }
 
-    /// The shortest span at a slow rate: one of fewer events would measure little else than
-    /// when it began.
+    /// The shortest span at a slow rate: one of fewer events would measure little else than when it began.
     pub fn slow_span(&self) -> Duration {
         self.period().map_or(Duration::ZERO, |period| SLOW_SPAN_EVENTS * period)
     }
@@ -208,7 +203,7 @@ impl Settings {
         self.lost_keys == 0 || topic < self.lost_keys
     }
 
-    /// Of the first so many connections, those that subscribe to a topic.
+    /// How many of the first `connections` subscribe to a topic.
     pub fn subscribers_of(&self, topic: u32, connections: u32) -> u32 {
         match self.keys {
             ..=1 => connections,

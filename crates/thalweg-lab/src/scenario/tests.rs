@@ -1,4 +1,4 @@
-//! What a scenario's writer sees.
+//! Messages for a scenario's writer.
 
 use super::*;
 
@@ -202,7 +202,7 @@ fn what_a_peer_cannot_do_is_blank_with_the_reason() {
     // A form of a peer that differs over one transport only.
     assert_eq!(blank("sse 100", "axum feed"), Some("not over sse".to_owned()));
     assert_eq!(blank("websocket 100", "axum feed"), None);
-    // One who is there alone is measured where that can be, or refused.
+    // A subject alone is measured where that can be, or refused.
     let mut only = Changes { subjects: vec!["ws".to_owned()], ..changes(true) };
     for name in ["peers-fanout", "peers-all"] {
         let plan = read(find(name).unwrap(), &only, &peers()).unwrap();
@@ -219,7 +219,7 @@ fn what_a_peer_cannot_do_is_blank_with_the_reason() {
 #[test]
 fn who_is_not_there_is_refused_with_who_is_and_a_suite_names_the_scenario() {
     let refused = |text: &str, subject: &str| {
-        // Also beside one who is there.
+        // Also beside another one.
         let subjects = vec!["thalweg".to_owned(), subject.to_owned()];
         read(text, &Changes { subjects, ..changes(true) }, &peers()).unwrap_err().to_string()
     };
@@ -274,7 +274,7 @@ fn the_library_reads_in_full_and_quick() {
     }
 }
 
-/// Those that are measured in a browser alone are read as for one.
+/// Scenarios that are measured in a browser alone are read as for one.
 fn of(text: &str, changes: Changes) -> Changes {
     let load = if text.contains("\nonly = true") { LoadIn::Chromium } else { LoadIn::Swarm };
     Changes { load, ..changes }

@@ -1,12 +1,10 @@
-//! Which settings take effect under which drive. One that takes none is refused: whoever
-//! sets it believes that something else is measured than is.
+//! Which settings take effect under which drive. One without effect is refused, because the user expects another measurement.
 
 use super::Drive;
 use super::browser::is_of_browsers;
 use super::file::Block;
 
-/// Refuses settings that this drive does not use; the error names those that it does.
-/// Those of browsers are used with the load in one.
+/// Refuses settings that this drive, or the browser as load, does not use; the error names those that it does.
 pub(super) fn expect_used(block: &Block, drive: Drive, in_browser: bool) -> Result<(), String> {
     if let Some(key) = block.keys().find(|key| !drive.uses(key)) {
         return Err(unused(key, drive));
@@ -29,7 +27,7 @@ fn unused(key: &str, drive: Drive) -> String {
     format!("{} has no effect with {drive}, which uses {}", named(key), used.join(", "))
 }
 
-/// As it is called in a file, and by an option where that is called otherwise.
+/// As it is called in a file, and by an option with another name.
 fn named(key: &str) -> String {
     match key {
         "event_bytes" => "event_bytes (--size)".to_owned(),

@@ -10,15 +10,13 @@ use std::time::{Duration, Instant};
 /// How long a process may take to drain before it is killed.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
-/// Subjects and the processes beside them: what must end with this one, however that
-/// ends.
+/// Subjects and the processes beside them, which must end with this process, however that ends.
 static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 fn running() -> MutexGuard<'static, Vec<u32>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills all of them.
 pub(super) fn kill_all() {
     for pid in running().drain(..).filter_map(|pid| Pid::from_raw(pid as i32)) {
         // Each leads a group of its own. Fails only if it has ended already.
@@ -46,24 +44,22 @@ impl OwnedChild {
     }
 
     fn spawn_in_group(command: &mut Command) -> io::Result<OwnedChild> {
-        // A Ctrl-C in the terminal is the lab's to handle: it stops the subject itself, after it
-        // has saved what it has.
+        // A Ctrl-C in the terminal is the lab's to handle: it stops the subject itself, after it has saved what it has.
         let child = command.process_group(0).spawn()?;
         running().push(child.id());
         Ok(OwnedChild(child))
     }
 
-    /// Its number.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.0.try_wait()
     }
 
-    /// Asks it to drain, and waits for that.
     pub(super) fn drain(&mut self) {
         if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
             // Fails only if it has ended already.
@@ -84,8 +80,7 @@ impl OwnedChild {
 impl Drop for OwnedChild {
     fn drop(&mut self) {
         if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
-            // Its number stands for its group as long as one of the group lives, or it is not
-            // waited for. Fails only if nobody is left.
+            // Its number is that of its group until the last member has ended and is waited for. Fails only if no member is left.
             let _ = kill_process_group(pid, Signal::KILL);
         }
         let _ = self.0.wait();

@@ -1,31 +1,30 @@
-//! How each program is started: its command line is all the lab knows of it
-//! besides the wire.
+//! The command line of each program: the lab knows nothing else of it besides the wire.
 
 use crate::scenario::{Consumer, Drive, Mode, Peer, Process, Program, Settings, Source, TopicKind};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
-/// What to start, and for what.
+/// A program to start, and its load.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
     /// Which program.
     pub program: &'a Program,
     /// Settings of the sample.
     pub settings: &'a Settings,
-    /// Who makes it broadcast.
+    /// The drive, which makes it broadcast.
     pub drive: Drive,
     /// When a subject that generates its load begins, µs of `CLOCK_MONOTONIC`.
     pub start_us: u64,
     /// Added to Thalweg's command.
     pub arguments: &'a [String],
-    /// What is started before it.
+    /// Processes that are started before it.
     pub processes: &'a [Process],
 }
 
 /// The token that lets every client subscribe and publish.
 const OPEN: &str = "everybody,subscribe=**,publish=**";
 
-/// Writes the flags of [`arguments`] as builds before `--set` know them.
+/// Writes the flags of [`arguments`] for builds before `--set`.
 pub(super) fn in_old_words(arguments: Vec<String>) -> Vec<String> {
     let mut old = Vec::new();
     let mut words = arguments.into_iter();
@@ -171,7 +170,7 @@ fn limit(launch: &Launch<'_>) -> Vec<String> {
     arguments
 }
 
-/// What a subject is to send by itself, as all but Thalweg are told.
+/// The source of a subject, as all but Thalweg are told.
 fn source(launch: &Launch<'_>) -> Option<String> {
     let Settings { batch, interval_us, dummy_bytes, .. } = *launch.settings;
     let topic = topic_name(0);
@@ -183,7 +182,7 @@ fn source(launch: &Launch<'_>) -> Option<String> {
         Source::Dummies => {
             Some(format!("dummy,topic={topic},size={dummy_bytes},interval_us={interval_us}"))
         }
-        // What the client says comes back.
+        // The client's messages come back.
         Source::Runners => None,
     })
 }

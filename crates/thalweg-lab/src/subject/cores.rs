@@ -1,5 +1,4 @@
-//! Who runs where. The subject has the first cores, the swarm the one after
-//! them, so that neither takes time from the other.
+//! Cores of each program. The subject has the first, the swarm the one after them, so that neither takes time from the other.
 
 use crate::scenario::{CoreUse, Settings};
 use rustix::process::Pid;
@@ -17,7 +16,7 @@ impl Cores {
         Ok(Cores((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()))
     }
 
-    /// Those that one of these processes may use; of one that has ended, none.
+    /// Cores that one of these processes may use; none of one that has ended.
     pub fn of_processes(pids: &[u32]) -> Vec<usize> {
         let pids = pids.iter().filter_map(|&pid| Pid::from_raw(i32::try_from(pid).ok()?));
         let sets: Vec<CpuSet> = pids.filter_map(|pid| sched_getaffinity(Some(pid)).ok()).collect();
@@ -34,7 +33,7 @@ impl Cores {
         self.0.len() > shards as usize
     }
 
-    /// Where a subject runs.
+    /// Cores of a subject.
     pub fn of_subject(&self, settings: &Settings) -> &[usize] {
         match settings.cores {
             CoreUse::Apart => &self.0[..self.0.len().min(settings.shards as usize)],
@@ -42,14 +41,13 @@ impl Cores {
         }
     }
 
-    /// Where the swarm runs: after the subject, else on the last core.
+    /// Core of the swarm: after the subject, else the last core.
     pub fn of_swarm(&self, shards: u32) -> usize {
         let after = self.0.get(shards as usize).or(self.0.last());
         after.copied().unwrap_or(0)
     }
 
-    /// Where a browser runs: on all cores that the subject leaves, else where it does; or with
-    /// it, on all there are.
+    /// Cores of a browser: all that the subject leaves, else the subject's; or, shared, all there are.
     pub fn of_browser(&self, settings: &Settings) -> &[usize] {
         if settings.cores == CoreUse::Shared {
             return &self.0;
@@ -63,15 +61,13 @@ impl Cores {
         pin(&[self.of_swarm(shards)])
     }
 
-    /// Where the processes beside a subject run: after the swarm, else where it does. Not on the
-    /// subject's, so that they take no time from it.
+    /// Cores of the processes beside a subject: after the swarm, else the swarm's, so that they take no time from the subject.
     pub fn of_processes_beside(&self, shards: u32) -> &[usize] {
         let after = self.0.get(shards as usize + 1..).unwrap_or_default();
         if after.is_empty() { &self.0[self.0.len() - 1..] } else { after }
     }
 
-    /// Runs `spawn` on the subject's cores, which the child inherits, and then
-    /// takes the calling thread back to the swarm's.
+    /// Runs `spawn` on the subject's cores, which the child inherits, and then takes the calling thread back to the swarm's.
     pub fn spawn_pinned<T>(&self, settings: &Settings, spawn: impl FnOnce() -> T) -> io::Result<T> {
         self.spawn_on(self.of_subject(settings), settings.shards, spawn)
     }

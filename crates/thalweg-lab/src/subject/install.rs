@@ -10,11 +10,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime};
 
-/// Folders of what was installed, which are no sources.
+/// Installed folders, which are no sources.
 const INSTALLED: [&str; 2] = ["build", "node_modules"];
 
-/// Every peer in a folder of folders, each with its `subject.toml`. None where
-/// there is no such folder.
+/// Every peer in a folder of folders, each with its `subject.toml`. None where there is no such folder.
 pub fn peers(folder: &Path) -> anyhow::Result<Vec<Peer>> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Ok(Vec::new());
@@ -34,8 +33,7 @@ pub fn peers(folder: &Path) -> anyhow::Result<Vec<Peer>> {
     Ok(peers)
 }
 
-/// Installs the plan's peers where their sources are newer than what is there, and says each
-/// one's version, by name. One that cannot be installed is left out of its cells, which say why.
+/// Installs the plan's peers where their sources are newer, and returns versions by name. Cells show why one is missing.
 pub fn install_peers(plan: &mut Plan, is_quiet: bool) -> anyhow::Result<BTreeMap<String, String>> {
     let (mut versions, mut missing) = (BTreeMap::new(), BTreeMap::new());
     let mut seen = BTreeSet::new();
@@ -55,7 +53,7 @@ pub fn install_peers(plan: &mut Plan, is_quiet: bool) -> anyhow::Result<BTreeMap
     }
     for (name, why) in &missing {
         if !is_quiet {
-            // Nobody may be there to read it.
+            // Stderr may be closed.
             let _ = writeln!(stderr(), "{name} is left out: {why}");
         }
         plan.leave_out(name, why);
@@ -67,8 +65,8 @@ pub fn install_peers(plan: &mut Plan, is_quiet: bool) -> anyhow::Result<BTreeMap
     Ok(versions)
 }
 
-/// Installs a peer, unless what is there is newer than its sources; says its version. What is
-/// done is said on stderr, unless it is to be quiet there; then an error has what the tool said.
+/// Installs a peer, unless it is newer than its sources; returns its version. Progress goes to stderr, unless it is to be quiet
+/// there; then an error has the tool's output.
 pub fn install(peer: &Peer, is_quiet: bool) -> anyhow::Result<String> {
     let is_missing = |program: &&String| find_program(program).is_none();
     if let Some(missing) = peer.needs.iter().find(is_missing) {
@@ -77,7 +75,7 @@ pub fn install(peer: &Peer, is_quiet: bool) -> anyhow::Result<String> {
     let installed = peer.fill(peer.installed.as_deref().unwrap_or("{out}"));
     if !peer.install.is_empty() && !is_newer(Path::new(&installed), Path::new(&peer.folder)) {
         run_install(peer, is_quiet)?;
-        // A tool that finds nothing to do leaves what is there as old as it was.
+        // A tool that finds nothing to do leaves old times.
         let touched = fs::File::options().append(true).open(&installed);
         touched
             .and_then(|file| file.set_modified(SystemTime::now()))
@@ -90,13 +88,13 @@ fn run_install(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
     let Some((tool, words)) = peer.install.split_first() else { return Ok(()) };
     let say = |text: &str| {
         if !is_quiet {
-            // Nobody may be there to read it.
+            // Stderr may be closed.
             let _ = writeln!(stderr(), "{text}");
         }
     };
     say(&format!("installing {}: {}", peer.name, peer.install.join(" ")));
     let begun = Instant::now();
-    // It runs in the peer's folder, so what it leaves has to be named from the root.
+    // It runs in the peer's folder, so its program has to be named from the root.
     let (program, folder) =
         (std::path::absolute(peer.program())?, std::path::absolute(&peer.folder)?);
     let fill = |word: &String| {
@@ -120,7 +118,7 @@ fn run_install(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where a program lies that is named alone.
+/// Path of a program that is named alone.
 fn find_program(name: &str) -> Option<std::path::PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
@@ -146,7 +144,6 @@ fn is_newer(built: &Path, folder: &Path) -> bool {
     true
 }
 
-/// What it says of its version, on one line.
 fn version(peer: &Peer) -> String {
     let words: Vec<String> = peer.version.iter().map(|word| peer.fill(word)).collect();
     let Some((tool, words)) = words.split_first() else {

@@ -1,20 +1,19 @@
-//! Which process listens at an address of this machine: a server that the lab did
-//! not start can be looked at then as if it had.
+//! Finds the process that listens at an address of this machine, so that a server that the lab did not start can be observed.
 
 use procfs::net::TcpState;
 use procfs::process::{FDTarget, Process, all_processes};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-/// Whoever hands sockets to services: it holds all of them and serves none.
+/// A process that hands sockets to services holds all of them and serves none.
 const INIT: u32 = 1;
 
-/// Who listens.
+/// The processes that listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     /// Its processes, without those that descend from another of them.
     pub pids: Vec<u32>,
-    /// What the first was started with.
+    /// Command line of the first.
     pub command: String,
 }
 
@@ -50,8 +49,7 @@ pub enum NotSeen {
 }
 
 impl Listener {
-    /// Looks for whoever listens at one of these addresses, the first of them that
-    /// somebody listens at.
+    /// Finds the listener of the first of these addresses that has one.
     pub fn find(addresses: &[SocketAddr]) -> Result<Listener, NotSeen> {
         let mut reason = NotSeen::Nobody(addresses.first().map_or(0, SocketAddr::port));
         for &address in addresses {
@@ -122,8 +120,7 @@ fn holds(process: &Process, inodes: &HashSet<u64>) -> bool {
     targets.any(|target| matches!(target, FDTarget::Socket(inode) if inodes.contains(&inode)))
 }
 
-/// The holders that do not descend from another holder; init only if it is the
-/// only one.
+/// The holders that do not descend from another holder; init only if it is the only one.
 fn roots(holders: &[u32], parents: &HashMap<u32, u32>) -> Vec<u32> {
     let serving: Vec<u32> = match holders {
         [INIT] => vec![INIT],
@@ -151,8 +148,7 @@ mod tests {
             assert!(!found.command.is_empty());
             assert_eq!(found.pids, [std::process::id()], "{bound}");
             drop(listener);
-            // A process that another test is just starting has a copy until it runs
-            // its program.
+            // A process that another test is just starting has a copy until it runs its program.
             let nobody = Err(NotSeen::Nobody(port));
             while Listener::find(&[([127, 0, 0, 1], port).into()]) != nobody {
                 std::thread::yield_now();

@@ -1,6 +1,5 @@
-//! Where a subject runs: under which command, at which address. As a rule on
-//! loopback; in a network namespace with a slow link, e.g.
-//! `ip netns exec NAME` at that namespace's address.
+//! Command and address of a subject. As a rule on loopback; in a network namespace with a slow link, e.g. `ip netns exec NAME` at
+//! that namespace's address.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,13 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
 use std::process::Command;
 
-/// Where a subject runs.
+/// Command and address of a subject.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// What is put in front of the subject's command line; it must become the
-    /// subject (`exec`), so that its process is the subject's.
+    /// Command in front of the subject's; it must become the subject (`exec`), so that its process is the subject's.
     pub under: Vec<String>,
-    /// Where it listens.
+    /// Address at which it listens.
     pub address: IpAddr,
 }
 
@@ -40,16 +38,15 @@ impl Place {
         self.address.is_loopback()
     }
 
-    /// A port that was free here a moment ago: the subject is told which to
-    /// take. Another namespace has its own ports, nearly all of them free.
+    /// A port that was free here a moment ago, for the subject's command. Another namespace has its own ports, nearly all free.
     pub(super) fn free_address(&self) -> io::Result<SocketAddr> {
         let here = if self.under.is_empty() { self.address } else { Ipv4Addr::LOCALHOST.into() };
         Ok(SocketAddr::new(self.address, free_port(here)?))
     }
 }
 
-/// Ports for programs that are told which to take. They are below those that Linux gives to sockets
-/// that name none (`net.ipv4.ip_local_port_range`), so that no such socket takes one before its program does.
+/// Ports below those that Linux gives to sockets that name none (`net.ipv4.ip_local_port_range`), so that no such socket takes
+/// one before its program does.
 const PORTS: Range<u16> = 20_000..32_000;
 
 /// A port of `PORTS` that was free at this address a moment ago.

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 const CONNECT_WITHIN: Duration = Duration::from_millis(200);
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
-/// More is no answer to anything that is asked here.
+/// Limit of an answer: the lab requests no longer ones.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 const OK: [u8; 12] = *b"HTTP/1.1 200";
 
-/// Whether `GET` of this path is answered with 200; of no path, whether anything is answered.
+/// Whether `GET` of this path is answered with 200; without a path, whether anything is answered.
 pub(super) fn answers(address: SocketAddr, path: &str, is_tls: bool) -> bool {
     let is_ready = |connection: &mut dyn Connection| {
         let mut status = [0; OK.len()];
@@ -23,11 +23,11 @@ pub(super) fn answers(address: SocketAddr, path: &str, is_tls: bool) -> bool {
     ask(address, path, is_tls, is_ready).unwrap_or(false)
 }
 
-/// What a server answers to `GET` of a path, without the head; an error of anything but 200.
+/// Body of a server's answer to `GET` of a path; an error unless its status is 200.
 pub fn get(address: SocketAddr, path: &str, is_tls: bool) -> io::Result<String> {
     let answer = ask(address, path, is_tls, |connection| {
         let mut answer = Vec::new();
-        // One that closes its connection without TLS's own end has said all, too.
+        // A close without TLS's own end is an end, too.
         match connection.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
             _ => Ok(answer),
@@ -40,7 +40,7 @@ pub fn get(address: SocketAddr, path: &str, is_tls: bool) -> io::Result<String> 
     }
 }
 
-/// Whether whoever listens there begins as a NATS server does.
+/// Whether the server there begins as a NATS server does.
 pub(super) fn greets_as_nats(address: SocketAddr) -> bool {
     let probe = || -> io::Result<bool> {
         let mut socket = TcpStream::connect_timeout(&address, CONNECT_WITHIN)?;
@@ -56,7 +56,7 @@ trait Connection: Read + Write {}
 
 impl<T: Read + Write> Connection for T {}
 
-/// Asks on a connection of its own, and has what comes read.
+/// Asks on a connection of its own, and lets `read` take the answer.
 fn ask<T>(
     address: SocketAddr,
     path: &str,

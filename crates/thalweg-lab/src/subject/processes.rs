@@ -1,5 +1,5 @@
-//! Processes that a subject needs beside its own: NATS servers, further nodes. They are started
-//! before it, in order, each when the one before is ready, and end with it.
+//! Processes that a subject needs beside its own: NATS servers, further nodes. They are started before it, in order, each when
+//! the one before is ready, and end with it.
 
 use super::child::OwnedChild;
 use super::temporary_folder::TemporaryFolder;
@@ -20,14 +20,14 @@ const PROBE_EVERY: Duration = Duration::from_millis(10);
 /// Names the NATS server, where it is not where `make nats` leaves it.
 const NATS_SERVER: &str = "THALWEG_NATS_SERVER";
 const NATS_INSTALLED: &str = "target/nats/nats-server";
-/// So much of a log is said with an error.
+/// An error has so much of a log.
 const TAIL_LINES: usize = 5;
 const TAIL_BYTES: usize = 2000;
 
 /// Running processes, in the order of the scenario.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
-    // First, so that nobody writes to the folder any more when it is removed.
+    // First, so that no process writes to the folder when it is removed.
     running: Vec<RunningProcess>,
     places: Option<Places>,
 }
@@ -42,9 +42,8 @@ struct RunningProcess {
 }
 
 impl Processes {
-    /// Starts them on the cores beside the subject's, each of which is to be ready `within` that
-    /// time. `program` is the binary that is measured.
-    /// An error names the process, and ends those that were started.
+    /// Starts them on the cores beside the subject's; each must be ready `within` that time. `program` is the binary that is
+    /// measured. An error names the process, and ends those that were started.
     pub(super) fn start(
         processes: &[Process],
         program: &Path,
@@ -92,17 +91,14 @@ impl Processes {
         Some(SocketAddr::from((Ipv4Addr::LOCALHOST, *port)))
     }
 
-    /// Names and numbers of the processes.
     pub(super) fn pids(&self) -> impl Iterator<Item = (&str, u32)> {
         self.running.iter().map(|it| (it.name.as_str(), it.child.id()))
     }
 
-    /// Where those of this role listen.
     pub(super) fn addresses(&self, role: Role) -> impl Iterator<Item = SocketAddr> {
         self.running.iter().filter(move |it| it.role == role).map(|it| it.address)
     }
 
-    /// Appends what they have printed.
     pub(super) fn append_logs(&self, mut out: &File) -> io::Result<()> {
         for RunningProcess { name, log, .. } in &self.running {
             writeln!(out, "-- {name}")?;
@@ -167,7 +163,7 @@ impl RunningProcess {
         }
     }
 
-    /// `: ` and the end of what it has printed; nothing, if that is nothing.
+    /// `: ` and the end of its output; empty, if that is empty.
     fn tail(&self) -> String {
         tail_of(&String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()))
     }
@@ -324,7 +320,7 @@ mod tests {
         assert_eq!(error, said);
         assert!(folders().is_empty());
 
-        // What a command starts besides itself ends, too.
+        // Children of a command end, too.
         let nested = "sleep 1000 & echo $! > {dir}/../pid; exec python3 -c \"$0\" \"$@\"";
         let port = "{port.nested}";
         let nested = process("nested", Role::Nats, &["sh", "-c", nested, GREETS, port, "{dir}"]);
@@ -332,7 +328,7 @@ mod tests {
         let pid = fs::read_to_string(folders()[0].join("pid")).unwrap().trim().parse().unwrap();
         assert!(is_alive(pid));
         drop(running);
-        // It is not ours to wait for: who inherits it does.
+        // Its new parent waits for it, not this test.
         let deadline = Instant::now() + Duration::from_secs(10);
         while is_alive(pid) && !is_zombie(pid) {
             assert!(Instant::now() < deadline, "{pid} lives on");

@@ -1,4 +1,4 @@
-//! What the kernel holds for a subject's connections, and how they are set.
+//! Kernel memory of a subject's connections, and their options.
 
 use super::Place;
 use anyhow::{Context, bail};
@@ -6,7 +6,7 @@ use rustix::net::{getpeername, getsockname, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd};
 use std::net::SocketAddr;
 
-/// Of a subject so many sockets are looked at to find a connection: a listener or two come first.
+/// Sockets of a subject that are tried to find a connection: a listener or two come first.
 const SOCKETS_TRIED_MAX: usize = 64;
 
 /// One of a subject's connections, on its side.
@@ -14,13 +14,13 @@ const SOCKETS_TRIED_MAX: usize = 64;
 pub struct Socket {
     /// The port of the other end.
     pub peer_port: u16,
-    /// Kernel memory of what was received and not read, with bookkeeping.
+    /// Kernel memory of received, unread bytes, with bookkeeping.
     pub received_bytes: u64,
-    /// Of what was sent and is not acknowledged, or not sent yet (`wmem_queued`).
+    /// Kernel memory of bytes that are not acknowledged, or not sent yet (`wmem_queued`).
     pub unsent_bytes: u64,
-    /// `SO_RCVBUF`, or what the kernel has made of it.
+    /// `SO_RCVBUF`, set or grown.
     pub receive_buffer_bytes: u64,
-    /// `SO_SNDBUF`, or what the kernel has made of it.
+    /// `SO_SNDBUF`, set or grown.
     pub send_buffer_bytes: u64,
     /// The largest segment that it has offered to take.
     pub segment_bytes: Option<u64>,
@@ -28,8 +28,7 @@ pub struct Socket {
     pub congestion_control: Option<String>,
 }
 
-/// The subject's connections. Asks `ss`, of iproute2, which takes some ms and more
-/// with many connections: never within a measured span.
+/// The subject's connections. Runs `ss` of iproute2, which takes some ms and more: never within a measured span.
 pub fn sockets(place: &Place, subject: SocketAddr) -> anyhow::Result<Vec<Socket>> {
     let output = place
         .command("ss")
@@ -42,9 +41,8 @@ pub fn sockets(place: &Place, subject: SocketAddr) -> anyhow::Result<Vec<Socket>
     Ok(parse(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Whether the subject sends at once what it has (`TCP_NODELAY`), as its first connection is set;
-/// `None` if it has none, or does not let itself be seen. The socket is looked at by a duplicate of
-/// its descriptor (`pidfd_getfd(2)`), which is closed at once.
+/// Whether the subject sends at once (`TCP_NODELAY`), by its first connection; `None` if it has none, or cannot be seen. The
+/// option is read from a duplicate of the socket's descriptor (`pidfd_getfd(2)`), which is closed at once.
 pub fn sends_at_once(processes: &[u32], subject: SocketAddr) -> Option<bool> {
     processes.iter().find_map(|&process| {
         let pid = Pid::from_raw(i32::try_from(process).ok()?)?;
@@ -65,9 +63,8 @@ pub fn sends_at_once(processes: &[u32], subject: SocketAddr) -> Option<bool> {
     })
 }
 
-/// Each connection is a line with both addresses, then one with its
-/// `skmem:(r0,rb131072,t0,tb46080,f1280,w2816,o0,bl0,d0)` and what TCP says
-/// (`cubic wscale:7,7 … advmss:65483 …`); some versions put both on one line.
+/// Each connection is a line with both addresses, then one with its `skmem:(r0,rb131072,t0,tb46080,f1280,w2816,o0,bl0,d0)` and
+/// TCP's state (`cubic wscale:7,7 … advmss:65483 …`); some versions put both on one line.
 fn parse(text: &str) -> Vec<Socket> {
     let mut found: Vec<Socket> = Vec::new();
     let mut peer_port: Option<u16> = None;

@@ -1,29 +1,25 @@
-//! System calls of a subject, counted by the kernel itself: `perf` with the
-//! tracepoint that every system call passes.
+//! System calls of a subject, counted by the kernel itself: `perf` with the tracepoint that every system call passes.
 //!
-//! Nothing else counts them all: `/proc/PID/io` knows reads and writes of files
-//! alone and not `send` or `epoll_wait`, and `strace` stops the subject at each.
-//! A tracepoint costs the subject some hundred ns a call, so it is set behind the
-//! measured span, for a while of its own.
+//! `/proc/PID/io` counts reads and writes of files only, not `send` or `epoll_wait`, and `strace` stops the subject at each call.
+//! A tracepoint costs the subject some hundred ns a call, so it is set after the measured span, for a while of its own.
 
 use anyhow::{Context, anyhow};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-/// A count under way. `perf` counts as long as the program runs that it was given,
-/// and that is `cat`: it answers the first line when counting has begun, and ends
-/// when nothing more can come.
+/// A count under way. `perf` counts as long as its program runs, and that is `cat`: it answers the first line when counting has
+/// begun, and ends when its input does.
 #[derive(Debug)]
 pub struct SystemCallCount {
     perf: Child,
-    /// Of `cat`; closed, it ends.
+    /// Input of `cat`; closed, it ends.
     input: Option<ChildStdin>,
     has_begun: Receiver<()>,
 }
 
 impl SystemCallCount {
-    /// Begins to count what these processes do.
+    /// Begins to count the calls of these processes.
     pub fn start(processes: &[u32]) -> anyhow::Result<SystemCallCount> {
         let processes: Vec<String> = processes.iter().map(u32::to_string).collect();
         let mut perf = Command::new("perf")
@@ -36,7 +32,7 @@ impl SystemCallCount {
             .context("`perf` is not to be had")?;
         let (mut input, output) = (perf.stdin.take(), perf.stdout.take());
         if let Some(input) = &mut input {
-            // Refused only if `perf` has ended, which shows when it is asked.
+            // Refused only if `perf` has ended, which shows later.
             let _ = input.write_all(b"begin\n");
         }
         let (began, has_begun) = channel();
@@ -45,15 +41,14 @@ impl SystemCallCount {
             if output.is_some_and(|output| BufReader::new(output).read_line(&mut line).is_ok())
                 && !line.is_empty()
             {
-                // Nobody listens any more if it was given up.
+                // The receiver is gone if the count was given up.
                 let _ = began.send(());
             }
         });
         Ok(SystemCallCount { perf, input, has_begun })
     }
 
-    /// Whether counting has begun since this was last asked; an error if it never
-    /// will.
+    /// Whether counting has begun since the last call; an error if it never will.
     pub fn has_begun(&mut self) -> anyhow::Result<bool> {
         match self.has_begun.try_recv() {
             Ok(()) => Ok(true),
@@ -76,7 +71,7 @@ impl SystemCallCount {
     fn complaint(&mut self) -> anyhow::Error {
         let mut said = String::new();
         if let Some(mut output) = self.perf.stderr.take() {
-            // What it cannot say it cannot say.
+            // An unreadable rest is left out of the error.
             let _ = output.read_to_string(&mut said);
         }
         let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");

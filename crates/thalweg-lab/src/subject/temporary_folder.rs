@@ -1,4 +1,4 @@
-//! A folder that is removed with the value that stands for it.
+//! A folder that ends with its value.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -6,26 +6,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, io};
 
-/// How often it is tried to remove a folder, and how long after each other: a second in all.
+/// Attempts to remove a folder, and the time between them: a second in all.
 const REMOVALS_MAX: u32 = 50;
 const REMOVE_EVERY: Duration = Duration::from_millis(20);
 
-/// Those that are in use: what must go with this process, however that ends.
+/// Folders in use, which must go with this process, however that ends.
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn in_use() -> MutexGuard<'static, Vec<PathBuf>> {
     FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes all of them.
 pub(super) fn remove_all() {
     for folder in in_use().drain(..) {
-        // What cannot be removed is in the system's folder for such files.
+        // A folder that stays is in the system's folder for such files.
         let _ = fs::remove_dir_all(&folder);
     }
 }
 
-/// A new folder among the system's temporary ones. Dropped, it is removed with what is in it.
+/// A new folder among the system's temporary ones. Dropped, it is removed with its content.
 #[derive(Debug)]
 pub struct TemporaryFolder(PathBuf);
 
@@ -41,7 +40,7 @@ impl TemporaryFolder {
         Ok(TemporaryFolder(folder))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -49,8 +48,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // Who was killed a moment ago may still write to it. What cannot be removed is in the
-        // system's folder for such files.
+        // A process that was just killed may still write to it. A folder that stays is in the system's folder for such files.
         for _ in 0..REMOVALS_MAX {
             if fs::remove_dir_all(&self.0).is_ok() || !self.0.exists() {
                 break;

@@ -1,6 +1,5 @@
-//! TLS as a client of a subject speaks it: 1.3 only, and whatever certificate
-//! the subject shows. It is loopback, the certificate is made at the start, and
-//! what is measured is encryption, not trust.
+//! TLS of a client of a subject: 1.3 only, and any certificate of the subject. It is loopback, the certificate is made at the
+//! start, and the lab measures encryption, not trust.
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -9,13 +8,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, version};
 use std::sync::Arc;
 
-/// What a connection speaks, as TLS names it (RFC 7301).
+/// Protocol of a connection, as TLS names it (RFC 7301).
 pub const HTTP_1: &str = "http/1.1";
-/// The same, of HTTP/2 (RFC 9113 §3.2).
+/// The same for HTTP/2 (RFC 9113 §3.2).
 pub const HTTP_2: &str = "h2";
 
-/// What all connections to a subject share. `protocol` is what they say they
-/// speak inside (ALPN): `http/1.1` or `h2`.
+/// Configuration of all connections to a subject. `protocol` is the one inside (ALPN): `http/1.1` or `h2`.
 pub fn client_config(protocol: &str) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -29,12 +27,12 @@ pub fn client_config(protocol: &str) -> Result<Arc<ClientConfig>, Error> {
     Ok(Arc::new(config))
 }
 
-/// The name that the subject is asked for.
+/// Name of the subject.
 pub fn server_name() -> ServerName<'static> {
     ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]))
 }
 
-/// Takes any certificate, but the handshake must be signed with its key.
+/// Accepts any certificate, but the handshake must be signed with its key.
 #[derive(Debug)]
 pub(crate) struct AnyCertificate(Arc<CryptoProvider>);
 

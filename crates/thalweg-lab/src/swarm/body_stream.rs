@@ -1,5 +1,5 @@
-//! A stream over HTTP/1.1 whose body says where it ends (RFC 9112 §6.3): chunks, or so many
-//! bytes. It may be cut anywhere in a frame of the transport, and compressed.
+//! A stream over HTTP/1.1 whose body says where it ends (RFC 9112 §6.3): chunks, or so many bytes. It may be cut anywhere in a
+//! frame of the transport, and compressed.
 
 use super::carrier::deflate::Gunzip;
 use super::carrier::{PieceDecoder, lines};
@@ -8,10 +8,9 @@ use super::parser::{Over, Parser, Stage};
 use super::resume_state::ResumeState;
 use crate::scenario::Transport;
 
-/// How a stream ends that has ended as it should.
+/// End of a stream that has ended as it should.
 pub(super) const IS_OVER: &str = "the answer was over";
 
-/// The body of one stream.
 #[derive(Debug)]
 pub(super) struct BodyStream {
     body: Body,
@@ -20,25 +19,22 @@ pub(super) struct BodyStream {
 }
 
 impl BodyStream {
-    /// The body behind a head; `None` of one that ends with its connection and is not
-    /// compressed: its bytes are the transport's.
+    /// The body after a head; `None` for one that ends with its connection and is not compressed: its bytes are the transport's.
     pub(super) fn new(body: Body, is_gzip: bool) -> Option<BodyStream> {
         let gunzip = is_gzip.then(|| Box::new(Gunzip::new()));
         let is_plain = body == Body::UntilEnd && !is_gzip;
         (!is_plain).then(|| BodyStream { body, gunzip, decoder: PieceDecoder::default() })
     }
 
-    /// Whether it ends with its connection.
     pub(super) fn ends_with_connection(&self) -> bool {
         self.body == Body::UntilEnd
     }
 
-    /// What is incomplete.
     pub(super) fn rest(&self) -> &[u8] {
         self.decoder.rest()
     }
 
-    /// Takes the connection's bytes apart; says how many are done with.
+    /// Takes the connection's bytes apart; returns how many are done with.
     #[inline]
     pub(super) fn parse(
         &mut self,

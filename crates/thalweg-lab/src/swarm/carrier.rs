@@ -1,9 +1,7 @@
-//! Transports as the swarm speaks them: bytes in, messages out. All of each standard,
-//! for the subjects and for endpoints that somebody else runs.
+//! Transports as the swarm speaks them: bytes in, messages out. All of each standard, for subjects and external endpoints.
 //!
-//! A connection that waits costs nothing but its socket: what is incomplete stays with
-//! whoever read it, and only a message that comes in several frames or lines, and has
-//! begun, is kept here.
+//! A waiting connection costs its socket only: incomplete bytes stay with the reader, and only the begun parts of a message in
+//! several frames or lines are kept here.
 
 pub(super) mod deflate;
 mod forever_frame;
@@ -15,27 +13,23 @@ pub(super) mod websocket;
 use crate::scenario::Transport;
 use std::borrow::Cow;
 
-/// A longer message or answer is refused, by whoever makes it: a subject that never
-/// ends a line, or announces more than any memory holds, must not take the lab's. The
-/// longest that a scenario can ask for is an event of a MiB in an envelope of many.
+/// A longer message or answer is refused: a subject that never ends a line, or announces more than any memory holds, must not
+/// take the lab's memory. The longest that a scenario can ask for is an event of a MiB in an envelope of many.
 pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// The reason that is told.
 pub(super) const TOO_LONG: &str = "a message of over 64 MiB, or one without an end";
 
-/// What comes on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Incoming<'a> {
-    /// A WebSocket message, what an SSE event's data says, a line.
+    /// A WebSocket message, the data of an SSE event, or a line.
     Message(Kind, &'a [u8]),
     /// A WebSocket ping with this payload, to be answered with a pong.
     Ping(&'a [u8]),
     /// A pong, a comment or an empty line.
     SignOfLife,
-    /// A close frame with this payload. Nothing comes after it.
+    /// A close frame with this payload, the last frame.
     Close(&'a [u8]),
 }
 
-/// What a message is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -47,15 +41,13 @@ pub(super) enum Kind {
 #[error("{0}")]
 pub(super) struct CarrierError(pub(super) Cow<'static, str>);
 
-/// What the bytes begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step<'a> {
     /// Something whole, and how many bytes are done with.
     Incoming(Incoming<'a>, usize),
-    /// So many bytes say nothing by themselves.
+    /// Bytes without content, this many.
     Skip(usize),
-    /// Part of a frame. With more bytes, the search for its end may leave out
-    /// the first `searched`.
+    /// Part of a frame. With more bytes, the search for its end may leave out the first `searched`.
     Incomplete { searched: usize },
 }
 
@@ -72,19 +64,17 @@ struct Partial {
     is_behind_cr: bool,
 }
 
-/// Takes one connection's bytes apart.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// How messages of a WebSocket are inflated, if they may come compressed.
+    /// Inflates messages of a WebSocket, if they may come compressed.
     pub(super) inflate: Option<Box<deflate::Inflate>>,
-    /// What the bytes that were incomplete need not be searched for again.
+    /// Incomplete bytes that need not be searched again.
     searched: u32,
     has_begun: bool,
     partial: Option<Box<Partial>>,
 }
 
-/// The same for bytes in pieces that are cut anywhere, such as chunks, or frames of
-/// HTTP/2.
+/// The same for pieces that are cut anywhere, such as chunks, or frames of HTTP/2.
 #[derive(Debug, Default)]
 pub(super) struct PieceDecoder {
     decoder: Decoder,
@@ -93,8 +83,7 @@ pub(super) struct PieceDecoder {
 }
 
 impl Decoder {
-    /// Takes the bytes from a frame's beginning on, and says how many are done with: the
-    /// others are to be shown again, with more behind them.
+    /// Takes the bytes from a frame's beginning on, and returns how many are done with: the caller shows the others again.
     #[inline]
     pub(super) fn decode<E: From<CarrierError>>(
         &mut self,
@@ -126,8 +115,7 @@ impl Decoder {
         Ok(used)
     }
 
-    /// Step by step; says how many bytes are done with, and how many of the others need not
-    /// be searched again.
+    /// Step by step; returns how many bytes are done with, and how many of the others need not be searched again.
     #[inline]
     fn each<E: From<CarrierError>>(
         &mut self,
@@ -158,7 +146,6 @@ impl Decoder {
 }
 
 impl PieceDecoder {
-    /// Takes the next piece.
     #[inline]
     pub(super) fn decode<E: From<CarrierError>>(
         &mut self,
@@ -178,20 +165,17 @@ impl PieceDecoder {
         Ok(())
     }
 
-    /// What is incomplete.
     pub(super) fn rest(&self) -> &[u8] {
         &self.carry
     }
 }
 
 impl Partial {
-    /// A message that has begun.
     fn begin(kind: Kind) -> Box<Partial> {
         let (is_whole, is_deflated, is_behind_cr) = (false, false, false);
         Box::new(Partial { kind, bytes: Vec::new(), is_whole, is_deflated, is_behind_cr })
     }
 
-    /// More of it.
     fn push(&mut self, bytes: &[u8]) -> Result<(), CarrierError> {
         if self.bytes.len() + bytes.len() > MESSAGE_BYTES_MAX {
             return Err(too_long());
@@ -200,14 +184,13 @@ impl Partial {
         Ok(())
     }
 
-    /// All of it.
     fn finish(&mut self) -> Incoming<'_> {
         self.is_whole = true;
         Incoming::Message(self.kind, &self.bytes)
     }
 }
 
-/// The beginning of a message, for a person.
+/// The beginning of a message, for people.
 pub(super) fn shown(message: &[u8]) -> String {
     String::from_utf8_lossy(&message[..message.len().min(120)]).into_owned()
 }

@@ -1,5 +1,4 @@
-//! A subscriber that answers: one connection, opened and received message by
-//! message. What it hears is for `echo` and `round_trip` to judge.
+//! A subscriber that answers: one connection, opened and received message by message. `echo` and `round_trip` judge the messages.
 
 use super::carrier::{Decoder, Incoming, PieceDecoder, shown, websocket};
 use super::dialect::{Dialect, Message, Wanted};
@@ -18,21 +17,17 @@ use crate::measure::Negotiated;
 use crate::scenario::Transport;
 use anyhow::{anyhow, bail};
 
-/// One connection of a conversation.
 #[derive(Debug)]
 pub(super) struct Conversation {
     writer: Writer,
     request: SubscribeRequest,
     transport: Transport,
-    /// Of the answer that opened it; empty before.
+    /// Head of the answer that opened it; empty before.
     head: Vec<u8>,
-    /// The body, if that is in chunks.
     chunks: Option<(Body, PieceDecoder)>,
     decoder: Decoder,
-    /// Part of a frame.
     carry: Vec<u8>,
     buffer: ReadBuffer,
-    /// Bytes that came, with framing.
     pub(super) wire_bytes: u64,
     pub(super) reads: u64,
 }
@@ -63,28 +58,24 @@ impl Conversation {
         })
     }
 
-    /// Whether the handshake is done.
     pub(super) fn is_open(&self) -> bool {
         !self.head.is_empty()
     }
 
-    /// What was agreed on.
     pub(super) fn negotiated(&self) -> Negotiated {
         negotiated::of(&self.writer.link, Some(&self.head))
     }
 
-    /// Says a WebSocket message.
     pub(super) fn send(&mut self, message: &[u8], poller: &Poller) -> anyhow::Result<()> {
         self.writer.send(poller, |out| websocket::text(message, out))
     }
 
-    /// The connection is ready: sends on what it could not.
+    /// The connection is ready: sends the rest.
     pub(super) fn on_ready(&mut self, ready: Ready, poller: &Poller) -> anyhow::Result<()> {
         if ready.writable { self.writer.flush(poller) } else { Ok(()) }
     }
 
-    /// Reads once and hands every message to `take`, with the time at which it was
-    /// read; whether there may be more to read.
+    /// Reads once and hands every message to `take`, with the time of the read; returns whether there may be more to read.
     pub(super) fn receive(
         &mut self,
         dialect: &dyn Dialect,
@@ -111,7 +102,7 @@ impl Conversation {
                         Ok(Opening::Stream(body)) => {
                             *chunks = Some((body, PieceDecoder::default()));
                         }
-                        // Nobody has offered to read what is compressed.
+                        // Compression was not offered.
                         Ok(
                             Opening::Refused(_)
                             | Opening::DeflatedWebsocket(_)
@@ -171,7 +162,7 @@ impl Conversation {
     }
 }
 
-/// A conversation's clock: who is told, and when silence is too long.
+/// A conversation's clock: reports progress, and limits silence.
 pub(super) struct Attention<'a> {
     pub(super) observer: &'a mut dyn Observer,
     pub(super) received_us: u64,
@@ -183,8 +174,7 @@ impl<'a> Attention<'a> {
         Attention { observer, received_us: now_us(), progress: Progress::default() }
     }
 
-    /// Tells of progress now and then; an error if the observer ends it, or if
-    /// nothing was received for long.
+    /// Reports progress now and then; an error if the observer ends it, or if no bytes were received for long.
     pub(super) fn tell(&mut self, figures: impl FnOnce() -> Figures) -> anyhow::Result<()> {
         if now_us().saturating_sub(self.received_us) > SILENCE_US_MAX {
             bail!("the subject has been silent for 2 s, and it was its turn");
@@ -193,13 +183,12 @@ impl<'a> Attention<'a> {
     }
 }
 
-/// Mean of the round trips so far.
 pub(super) fn mean_us(each_us: &[u64]) -> Option<f64> {
     let count = each_us.len();
     (count > 0).then(|| each_us.iter().sum::<u64>() as f64 / count as f64)
 }
 
-/// What was said is no answer to anything.
+/// The message is no answer to anything.
 pub(super) fn unknown(message: &[u8]) -> anyhow::Error {
     anyhow!("neither an answer nor an envelope of the wire: {}", shown(message))
 }

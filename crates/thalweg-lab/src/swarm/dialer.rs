@@ -1,4 +1,4 @@
-//! How to get to a server: its addresses, and whom to trust there.
+//! The way to a server: its addresses, and trust in it.
 
 use super::link::Link;
 use super::socket;
@@ -14,18 +14,15 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Handshakes under way at once: below any queue of connections that the lab's own subjects
-/// have.
+/// Handshakes under way at once: below any queue of connections that the lab's own subjects have.
 const OPENING_MAX: usize = 256;
-/// The same of a server that somebody else runs: below the queue that most listeners have
-/// (100 with asyncio, 128 with much else). Beyond it the kernel drops connections,
-/// and asks again after a second, which would pass for the endpoint's set-up time.
+/// The same of a server that somebody else runs: below the queue that most listeners have (100 with asyncio, 128 with much else).
+/// Beyond it the kernel drops connections, and asks again after a second, which would pass for the endpoint's set-up time.
 const OPENING_EXTERNAL_MAX: usize = 64;
 /// A TLS handshake is work for both sides: so many do not wait for each other.
 const OPENING_TLS_MAX: usize = 32;
 
-/// The addresses of an endpoint's host, in the order in which they are tried. The error says
-/// that none is known.
+/// The addresses of an endpoint's host, in the order in which they are tried. The error says that none is known.
 pub fn addresses(endpoint: &Endpoint) -> anyhow::Result<Vec<SocketAddr>> {
     let (host, port) = (endpoint.url.host(), endpoint.url.port());
     let found = (host, port).to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
@@ -35,13 +32,12 @@ pub fn addresses(endpoint: &Endpoint) -> anyhow::Result<Vec<SocketAddr>> {
     Ok(found)
 }
 
-/// The way to a server.
 #[derive(Clone, Debug)]
 pub(super) struct Dialer {
     addresses: Vec<SocketAddr>,
     /// The one that is tried, or was found to answer.
     current: usize,
-    /// Whether it is the current one is known.
+    /// Whether the current one is known to answer.
     is_reached: bool,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     receive_buffer_bytes: u32,
@@ -67,7 +63,6 @@ impl Dialer {
         })
     }
 
-    /// To an endpoint that somebody else runs.
     pub(super) fn to_endpoint(endpoint: &Endpoint) -> anyhow::Result<Dialer> {
         let host = endpoint.url.host();
         let tls = if endpoint.url.is_tls() {
@@ -87,45 +82,40 @@ impl Dialer {
         })
     }
 
-    /// Where it leads.
     pub(super) fn address(&self) -> SocketAddr {
         self.addresses[self.current]
     }
 
-    /// Whether a connection begins with a TLS handshake.
     pub(super) fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Connections that may be opened at once; only one before it is known which address
-    /// answers.
+    /// Connections that may be opened at once; only one before it is known which address answers.
     pub(super) fn opening_max(&self) -> usize {
         if self.is_reached { self.opening_max } else { 1 }
     }
 
-    /// From now on as many are opened at once as are due.
+    /// From now on all due connections are opened at once.
     pub(super) fn open_all_at_once(&mut self) {
         self.opening_max = usize::MAX;
     }
 
-    /// Somebody has connected; whether nobody had before.
+    /// Somebody has connected; returns whether nobody had before.
     pub(super) fn reach(&mut self) -> bool {
         !std::mem::replace(&mut self.is_reached, true)
     }
 
-    /// Whether an address is known that answers.
     pub(super) fn is_reached(&self) -> bool {
         self.is_reached
     }
 
-    /// Nobody is at the current address: whether there is another to be tried.
+    /// No server is at the current address: returns whether there is another to be tried.
     pub(super) fn turn_to_next(&mut self) -> bool {
         let has_next = self.current + 1 < self.addresses.len();
         self.current += usize::from(has_next);
         has_next
     }
 
-    /// Begins a connection. The `index` picks the source address.
     pub(super) fn dial(&self, index: usize) -> io::Result<Link> {
         let socket = socket::dial(self.address(), index, self.receive_buffer_bytes)?;
         let session = match &self.tls {
@@ -138,14 +128,13 @@ impl Dialer {
         Ok(Link::over(socket, session))
     }
 
-    /// To these addresses instead.
     #[cfg(test)]
     pub(super) fn redirect(&mut self, addresses: Vec<SocketAddr>) {
         self.addresses = addresses;
     }
 }
 
-/// What went wrong inside TLS, with the remedy; `None` of another error.
+/// Cause of an error inside TLS, with the remedy; `None` for another error.
 pub(super) fn tls_error(error: &io::Error) -> Option<String> {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())?;
     Some(match cause {

@@ -1,6 +1,5 @@
-//! Published events: `{"seq":1,"due":98273,"crc":"0a1b2c3d","pad":"xxx…"}`, filled
-//! up to an exact size. `due` is the intended time in µs of `CLOCK_MONOTONIC`,
-//! `crc` the CRC-32 of `seq`, `due` and `pad` as they are written.
+//! Published events: `{"seq":1,"due":98273,"crc":"0a1b2c3d","pad":"xxx…"}`, filled up to an exact size. `due` is the intended
+//! time in µs of `CLOCK_MONOTONIC`, `crc` the CRC-32 of `seq`, `due` and `pad` as they are written.
 
 const SEQ: &[u8] = b"{\"seq\":";
 const DUE: &[u8] = b",\"due\":";
@@ -9,7 +8,7 @@ const CRC_DIGITS: usize = 8;
 const PAD: &[u8] = b"\",\"pad\":\"";
 const END: &[u8] = b"\"}";
 
-/// What an intact event says.
+/// The content of an intact event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) seq: u64,
@@ -34,7 +33,7 @@ pub(super) fn write(out: &mut Vec<u8>, stamp: Stamp, bytes: usize) {
     out[crc_at..crc_at + CRC_DIGITS].copy_from_slice(&hexadecimal(sum));
 }
 
-/// What the event says, if it is intact.
+/// The content of the event, if it is intact.
 pub(super) fn read(event: &[u8]) -> Option<Stamp> {
     let (seq, rest) = digits(event.strip_prefix(SEQ)?);
     let (due, rest) = digits(rest.strip_prefix(DUE)?);
@@ -44,8 +43,7 @@ pub(super) fn read(event: &[u8]) -> Option<Stamp> {
         .then_some(Stamp { seq: number(seq)?, due_us: number(due)? })
 }
 
-/// The number of an event that begins as these do, and what follows number and time;
-/// of any other, none and all of it.
+/// The number of an event that begins as these do, and the text after number and time; of any other, none and all of it.
 pub(super) fn number_of(event: &[u8]) -> (Option<u64>, &[u8]) {
     let numbered = || {
         let (seq, rest) = digits(event.strip_prefix(SEQ)?);

@@ -1,30 +1,27 @@
-//! What is sent to an external endpoint, and what of it comes back: every message carries an
-//! id of its own, and what comes on the same connection and holds that id anywhere is its
-//! answer. So a round trip needs no timestamp and no clock but this one. Pure.
+//! Messages to an external endpoint, and their answers: every message carries an id of its own, and a message on the same
+//! connection that holds that id anywhere is its answer. A round trip needs no timestamp and no other clock. Pure.
 
 use super::event::number;
 use crate::measure::{Exchanged, Latency, RoundTrips, Spread};
 use memchr::memmem::Finder;
 use std::ops::Range;
 
-/// Digits of an id. A JSON number of so many is exact, whoever reads it (2^53).
+/// Digits of an id. A JSON number of so many is exact in any parser (2^53).
 pub(super) const ID_DIGITS: usize = 15;
 /// Digits that the ids of a sample begin with, and others do not.
 const OWN: Range<u64> = 100_000..1_000_000;
 /// The others count, from 0.
 const COUNTED: u64 = 1_000_000_000;
 
-/// Messages and their answers.
 #[derive(Debug)]
 pub(super) struct Exchange {
-    /// What ids begin with.
+    /// Beginning of the ids.
     own: u64,
     finder: Finder<'static>,
     /// Number of the next message that wants an answer.
     next: u64,
-    /// Those of the span that want one; the last has the number before `next`.
+    /// Messages of the span that want an answer; the last has the number before `next`.
     asked: Vec<Asked>,
-    /// Messages of the span.
     sent: u64,
     answered: u64,
     /// From sent to come back, of each that was answered.
@@ -33,7 +30,6 @@ pub(super) struct Exchange {
     latency: Latency,
 }
 
-/// A message that wants an answer.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     connection: u32,
@@ -57,7 +53,7 @@ impl Exchange {
         }
     }
 
-    /// The span begins: what was sent before does not count, and neither do its answers.
+    /// The span begins: earlier messages do not count, and neither do their answers.
     pub(super) fn begin_span(&mut self) {
         self.asked.clear();
         self.round_trips_us.clear();
@@ -65,7 +61,6 @@ impl Exchange {
         (self.sent, self.answered) = (0, 0);
     }
 
-    /// The id of the next message.
     pub(super) fn next_id(&self) -> u64 {
         self.own * COUNTED + self.next % COUNTED
     }
@@ -80,7 +75,7 @@ impl Exchange {
         }
     }
 
-    /// A message came on a connection: which of those that were sent there it answers.
+    /// A message came on a connection: finds the sent message that it answers.
     #[inline]
     pub(super) fn came(&mut self, connection: usize, message: &[u8], now_us: u64) {
         let Exchange { finder, next, asked, .. } = self;
@@ -101,18 +96,16 @@ impl Exchange {
         }
     }
 
-    /// Messages that want an answer and have none.
     pub(super) fn unanswered(&self) -> u64 {
         self.asked.len() as u64 - self.answered
     }
 
-    /// Mean of the round trips so far.
     pub(super) fn mean_us(&self) -> Option<f64> {
         let count = self.round_trips_us.len();
         (count > 0).then(|| self.round_trips_us.iter().sum::<u64>() as f64 / count as f64)
     }
 
-    /// What the span came to, which was so long.
+    /// Results of the span of this length.
     pub(super) fn end_span(&mut self, span_us: u64) -> (Exchanged, Option<RoundTrips>, Latency) {
         let exchanged = Exchanged {
             sent: self.sent,
@@ -163,7 +156,7 @@ mod tests {
         let own = &a[..6];
         let before = format!("{own}{:09}", 0);
         let never = format!("{own}{:09}", 4);
-        // Of another connection, cut off, of before the span, and never sent.
+        // From another connection, cut off, from before the span, and never sent.
         for message in [&*b, &a[..14], own, &before, &never, "", "x"] {
             exchange.came(0, message.as_bytes(), 2000);
         }

@@ -12,7 +12,7 @@ pub(super) struct Fed {
     dialect: Box<dyn Dialect>,
     pub(super) request: SubscribeRequest,
     pub(super) receiver: Receiver,
-    /// What it has said since it asked.
+    /// Its messages since its request.
     pub(super) replies: Vec<u8>,
     pub(super) session: ProtocolSession,
     pub(super) over: Option<Over>,
@@ -20,7 +20,7 @@ pub(super) struct Fed {
 }
 
 impl Fed {
-    /// One that has asked a subject.
+    /// A connection that has asked a subject.
     pub(super) fn new(program: &Program, settings: &Settings) -> Fed {
         Fed::speaking(dialect::of(program, settings), settings)
     }
@@ -42,7 +42,7 @@ impl Fed {
         }
     }
 
-    /// These bytes have come; nothing more does once it is over.
+    /// These bytes have come; no more do once it is over.
     pub(super) fn feed(&mut self, piece: &[u8]) -> anyhow::Result<()> {
         if self.over.is_some() {
             return Ok(());
@@ -66,7 +66,6 @@ impl Fed {
         self.feed(rest)
     }
 
-    /// The socket has ended.
     pub(super) fn end(&mut self, end: End) {
         if self.over.is_none() {
             let carried = std::mem::take(&mut self.carried);
@@ -75,7 +74,6 @@ impl Fed {
         }
     }
 
-    /// What is not taken apart yet.
     pub(super) fn carried_bytes(&self) -> usize {
         self.carried.len()
     }

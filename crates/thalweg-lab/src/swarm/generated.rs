@@ -1,22 +1,19 @@
-//! The generated load: rows of experiment A, `[SEQ,DUE,…]`. Column 0 counts
-//! up, column 1 is the intended time in µs of `CLOCK_MONOTONIC`, the rest is
-//! the same in every row.
+//! The generated load: rows of experiment A, `[SEQ,DUE,…]`. Column 0 counts up, column 1 is the intended time in µs of
+//! `CLOCK_MONOTONIC`, the rest is the same in every row.
 //!
-//! Within a batch only column 0 differs, so each row is compared, whole, with
-//! the one before and its number plus one: every byte of every row is checked
-//! at the speed of memory, and numbers are parsed once per batch.
+//! Within a batch only column 0 differs, so each row is compared, whole, with the one before and its number plus one: every byte
+//! of every row is checked at the speed of memory, and numbers are parsed once per batch.
 
 use super::event::number;
 use super::span_statistics::{EARLY_US, SpanStatistics};
 use super::timetable::Timetable;
 use crate::measure::Ledger;
 
-/// What the rows look like at the moment.
 #[derive(Debug)]
 pub(super) struct Rows {
     /// The next row, if it belongs to the same batch.
     expected: Vec<u8>,
-    /// Where `expected` has its comma after column 0.
+    /// Place of the comma after column 0 in `expected`.
     seq_end: usize,
     /// Intended time of the batch, as it says.
     stamp_us: u64,
@@ -68,7 +65,6 @@ impl Rows {
         ledger.in_order(subscription, in_order);
     }
 
-    /// So many rows of this batch came.
     fn enter(&self, now_us: u64, rows: u64, ledger: &mut Ledger, statistics: &mut SpanStatistics) {
         statistics.came(self.due_us, now_us, rows);
         if self.stamp_us > now_us + EARLY_US {
@@ -123,8 +119,7 @@ impl Rows {
         self.constant == constant
     }
 
-    /// The next row shall be number `seq`, or any: of a subscription without a number
-    /// the last row of another says nothing.
+    /// The next row shall be number `seq`, or any: without a number, another subscription's last row says nothing about it.
     fn expect(&mut self, seq: Option<u64>) {
         let Some(seq) = seq.filter(|_| !self.expected.is_empty()) else {
             self.expected.clear();
@@ -216,7 +211,7 @@ mod tests {
             rows.receive(subscription, said.join(",").as_bytes(), 2000, ledger, &mut statistics);
         };
         receive(0, &[7, 8], &mut ledger);
-        // Just the row that would be the other's next.
+        // The row that would be the other's next.
         receive(1, &[9, 10], &mut ledger);
         receive(0, &[9, 10], &mut ledger);
         assert_eq!((ledger.next(0), ledger.next(1)), (Some(11), Some(11)));

@@ -1,8 +1,7 @@
-//! Golden byte streams, `tests/golden/*/*.golden`: what comes in, and what it comes to,
-//! however it is cut.
+//! Golden byte streams, `tests/golden/*/*.golden`: input, and its results, however it is cut.
 //!
-//! A line `# …` begins a case, `< …` is bytes that come in, `> …` is what they come to.
-//! Bytes are written as they are, but for `\r`, `\n`, `\\` and `\xHH`.
+//! A line `# …` begins a case, `< …` is input, `> …` is a result. Bytes are written as they are, but for `\r`, `\n`, `\\`,
+//! `\xHH`.
 
 use std::path::Path;
 
@@ -28,7 +27,6 @@ pub(super) fn cut<'a>(bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
     pieces
 }
 
-/// Runs every case of the folder's streams, cut everywhere.
 pub(super) fn check(folder: &str, mut run: impl FnMut(&[&[u8]]) -> Vec<String>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder);
     let mut cases = 0;

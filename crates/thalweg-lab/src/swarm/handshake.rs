@@ -1,5 +1,5 @@
-//! How a transport is opened: the fields of a request over HTTP/1.1, and whether the
-//! response opens it (RFC 6455 §4, RFC 9112, WHATWG HTML §9.2). The same for every dialect.
+//! Opens a transport: the fields of a request over HTTP/1.1, and whether the response opens it (RFC 6455 §4, RFC 9112, WHATWG
+//! HTML §9.2). The same for every dialect.
 
 use super::carrier::deflate::{self, Inflate, Offer};
 use super::dialect::{Dialect, Field};
@@ -13,26 +13,23 @@ use std::collections::HashMap;
 /// RFC 6455 §1.3.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// What a key has to be answered with (§4.2.2).
+/// The answer to a key (§4.2.2).
 pub(super) fn accept(key: &str) -> String {
     STANDARD.encode(Sha1::new().chain_update(key).chain_update(GUID).finalize())
 }
 
-/// How the connections of a sample open their transport.
 #[derive(Clone, Debug)]
 pub(super) struct Handshake {
     transport: Transport,
     subprotocol: Option<String>,
-    /// What is offered as compression of a WebSocket, or instead of which a response may be gzip.
+    /// Offered compression of a WebSocket; other responses may be gzip instead.
     compression: Option<Offer>,
-    /// From it and the number of a connection comes the connection's key: so it need not
-    /// be kept for each.
+    /// A connection's key is made from it and the connection's number, and need not be kept.
     seed: u64,
-    /// How often connections came again, of those that did: their key is another each time.
+    /// Reconnects of connections: their key is another each time.
     reconnects: HashMap<usize, u64>,
 }
 
-/// What a head comes to.
 #[derive(Debug)]
 pub(super) enum Opening {
     Websocket,
@@ -47,8 +44,7 @@ pub(super) enum Opening {
 }
 
 impl Handshake {
-    /// With `compresses` compression is offered as browsers do; else, if the dialect does so,
-    /// without a context.
+    /// With `compresses` compression is offered as browsers do; else, if the dialect does so, without a context.
     pub(super) fn new(transport: Transport, dialect: &dyn Dialect, compresses: bool) -> Handshake {
         let subprotocol = dialect.subprotocol().map(str::to_owned);
         let compression = match compresses {
@@ -59,7 +55,7 @@ impl Handshake {
         Handshake { transport, subprotocol, compression, seed, reconnects }
     }
 
-    /// What an `Accept` header asks for.
+    /// The value of the `Accept` header.
     pub(super) fn accepted_type(&self) -> &'static str {
         match self.transport {
             Transport::Sse => "text/event-stream",
@@ -68,7 +64,6 @@ impl Handshake {
         }
     }
 
-    /// A connection is lost, and opens again.
     pub(super) fn reconnect(&mut self, index: usize) {
         *self.reconnects.entry(index).or_default() += 1;
     }
@@ -81,8 +76,7 @@ impl Handshake {
         STANDARD.encode(random.u128(..).to_ne_bytes())
     }
 
-    /// The fields of a request to this host. What the dialect has of the same name is sent
-    /// instead.
+    /// The fields of a request to this host. Fields of the dialect replace those of the same name.
     pub(super) fn fields<'a>(&'a self, host: &'a str, dialect: &'a dyn Dialect) -> Vec<Field<'a>> {
         let mut fields = vec![("Host", host)];
         match self.transport {
@@ -106,7 +100,7 @@ impl Handshake {
         fields
     }
 
-    /// Appends the end of a connection's request: what no other has, and the empty line.
+    /// Appends the end of a connection's request: its own fields, and the empty line.
     pub(super) fn end_request(&self, index: usize, out: &mut Vec<u8>) {
         if self.transport == Transport::Websocket {
             out.extend_from_slice(b"Sec-WebSocket-Key: ");
@@ -116,14 +110,13 @@ impl Handshake {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Judges the response on the connection with this number. The error says, in one
-    /// sentence, why it cannot be used.
+    /// Judges the response on the connection with this number. The error says, in one sentence, why it cannot be used.
     pub(super) fn judge(&self, index: usize, head: &Head<'_>) -> Result<Opening, String> {
         let is_websocket = self.transport == Transport::Websocket;
         if (300..400).contains(&head.status)
             && let Some(target) = head.field("location")
         {
-            // A query may hold what the endpoint was told in confidence.
+            // A query may hold secrets of the endpoint.
             let target = target.split(['?', '#']).next().unwrap_or_default();
             return Err(format!(
                 "{}: it redirects to {}; measure that URL",
@@ -225,8 +218,7 @@ mod tests {
         assert_ne!(handshake.key(3), first, "nor that of the same one, when it comes again");
     }
 
-    /// The answer to the key of connection 3 is written as A; `compresses` stands in the head
-    /// if that was offered.
+    /// The answer to the key of connection 3 is written as A; `compresses` stands in the head if that was offered.
     fn judge(transport: Transport, head: &str) -> Result<Opening, String> {
         let mut handshake = handshake(transport, head.contains("offered").then_some("p"));
         handshake.compression = head.contains("compresses").then_some(Offer::Alone);

@@ -28,10 +28,10 @@ pub(super) struct HttpClient {
     writer: Writer,
     is_waiting: bool,
     answer: Vec<u8>,
-    /// Of the first answer.
+    /// Head of the first answer.
     head: Vec<u8>,
     room: Vec<u8>,
-    /// Scratch for what is to be decrypted.
+    /// Scratch for encrypted bytes.
     encrypted: Vec<u8>,
     /// Bytes that came, with their heads.
     pub(super) wire_bytes: u64,
@@ -53,28 +53,25 @@ impl HttpClient {
         })
     }
 
-    /// Whether an answer is outstanding.
     pub(super) fn is_waiting(&self) -> bool {
         self.is_waiting
     }
 
-    /// What was agreed on, as the first answer says.
+    /// Agreed values, as the first answer says.
     pub(super) fn negotiated(&self) -> Negotiated {
         negotiated::of(&self.writer.link, Some(&self.head))
     }
 
-    /// Sends a request.
     pub(super) fn send(&mut self, request: &[u8], poller: &Poller) -> anyhow::Result<()> {
         self.is_waiting = true;
         self.writer.send(poller, |out| out.extend_from_slice(request))
     }
 
-    /// Sends on what it could not.
     pub(super) fn flush(&mut self, poller: &Poller) -> anyhow::Result<()> {
         self.writer.flush(poller)
     }
 
-    /// Reads until there is nothing left; the answer, if it is complete.
+    /// Reads until there is nothing left; returns the answer, if it is complete.
     pub(super) fn receive(&mut self) -> anyhow::Result<Option<HttpResponse>> {
         loop {
             let received =
@@ -86,7 +83,7 @@ impl HttpClient {
                     self.answer.extend_from_slice(&self.room[..length]);
                     self.wire_bytes += wire_bytes as u64;
                     self.reads += 1;
-                    // Longer is no answer, whatever else is there.
+                    // A longer one is no answer.
                     if is_all || self.answer.len() > MESSAGE_BYTES_MAX {
                         break;
                     }

@@ -1,5 +1,4 @@
-//! HTTP/1.1 responses (RFC 9112): heads, and bodies as they come. Nothing here keeps
-//! bytes: what is not used is to be shown again, with more behind it.
+//! HTTP/1.1 responses (RFC 9112): heads, and bodies as they come. The parser keeps no bytes: the caller shows unused ones again.
 
 use super::carrier::{self, CarrierError, MESSAGE_BYTES_MAX, TOO_LONG};
 use anyhow::bail;
@@ -14,7 +13,6 @@ const FIELDS_MAX: usize = 128;
 /// A chunk's size with its extensions, or a line of the trailer, is no longer than this.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// A response's head.
 #[derive(Debug)]
 pub(super) struct Head<'a> {
     pub(super) status: u16,
@@ -24,8 +22,7 @@ pub(super) struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Reads the head that the bytes begin with; gives what `read` makes of it, and its
-    /// length. `None` while it is incomplete.
+    /// Reads the head that the bytes begin with; returns `read`'s result and its length. `None` while it is incomplete.
     pub(super) fn read<T>(
         bytes: &[u8],
         read: impl FnOnce(&Head<'_>) -> T,
@@ -66,7 +63,6 @@ impl Head<'_> {
         (100..200).contains(&self.status) && self.status != 101
     }
 
-    /// The first value of a field.
     pub(super) fn field<'a>(&'a self, name: &'a str) -> Option<Cow<'a, str>> {
         self.values(name).next()
     }
@@ -91,7 +87,6 @@ impl Head<'_> {
 /// How a body is delimited (RFC 9112 §6.3), and how far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
-    /// So far from its end.
     Length(u64),
     Chunked(Chunk),
     UntilEnd,
@@ -100,9 +95,8 @@ pub(super) enum Body {
 /// Where in a chunked body the next byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chunk {
-    /// Before the size of a chunk.
     Size,
-    /// In a chunk, so far from its end.
+    /// Bytes that are left of a chunk.
     Data(u64),
     /// Behind a chunk, before the end of its line.
     End,
@@ -110,21 +104,17 @@ pub(super) enum Chunk {
     Trailer,
 }
 
-/// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
     /// A response begins, with this status.
     Head(u16),
-    /// More of its body.
     Body(&'a [u8]),
-    /// It is whole. The next byte is the next response's.
+    /// The next byte is the next response's.
     End,
-    /// More bytes are needed.
     Incomplete,
 }
 
 impl Body {
-    /// The body behind a head.
     pub(super) fn of(head: &Head<'_>) -> Result<Body, CarrierError> {
         if head.status < 200 || matches!(head.status, 204 | 304) {
             return Ok(Body::Length(0));
@@ -154,7 +144,7 @@ impl Body {
         }
     }
 
-    /// The next part, and how many bytes it takes.
+    /// The next part, and its length.
     #[inline]
     pub(super) fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<(Part<'a>, usize), CarrierError> {
         let mut used = 0;
@@ -181,7 +171,7 @@ impl Body {
         }
     }
 
-    /// How much is announced and still to come.
+    /// Announced bytes that are still to come.
     fn announced_bytes(&self) -> u64 {
         match self {
             Body::Length(left) | Body::Chunked(Chunk::Data(left)) => *left,
@@ -234,7 +224,6 @@ fn no_size(bytes: &[u8]) -> CarrierError {
 pub(super) struct Reader(Option<Body>);
 
 impl Reader {
-    /// The next part, and how many bytes it takes.
     #[inline]
     pub(super) fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<(Part<'a>, usize), CarrierError> {
         let Some(body) = &mut self.0 else {
@@ -260,13 +249,12 @@ impl Reader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Opening {
     pub(super) status: u16,
-    /// Where it is.
     pub(super) head: Range<usize>,
     pub(super) body: Body,
 }
 
 impl Opening {
-    /// What the bytes begin with; `None` while it is incomplete.
+    /// The opening that the bytes begin with; `None` while it is incomplete.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Opening>, CarrierError> {
         let mut start = 0;
         loop {
@@ -284,19 +272,17 @@ impl Opening {
     }
 }
 
-/// A whole response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
-    /// Of its head.
+    /// Length of its head.
     pub(super) head_length: usize,
-    /// Of head and body, as they came.
+    /// Length of head and body.
     pub(super) length: usize,
 }
 
-/// The response that the bytes begin with; `None` while it is incomplete. One longer
-/// than any message is refused as soon as it says so.
+/// The response that the bytes begin with; `None` while it is incomplete. One longer than any message is refused at once.
 pub(super) fn take(bytes: &[u8]) -> anyhow::Result<Option<HttpResponse>> {
     let (mut reader, mut response) = (Reader::default(), HttpResponse::default());
     loop {
@@ -318,7 +304,7 @@ pub(super) fn take(bytes: &[u8]) -> anyhow::Result<Option<HttpResponse>> {
     Ok(None)
 }
 
-/// For a person: short, and on one line.
+/// A text for people: short, and on one line.
 pub(super) fn shown(text: &str) -> String {
     text.trim().chars().take(200).flat_map(char::escape_debug).collect()
 }

@@ -1,5 +1,4 @@
-//! What is within a JSON string (RFC 8259 §7), as far as the lab needs it: quotes and backslashes
-//! are all that has to be escaped in what it publishes.
+//! Content of a JSON string (RFC 8259 §7), as far as the lab needs it: its events need only quotes and backslashes escaped.
 
 /// Appends the text as it is within a JSON string.
 pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) {
@@ -12,7 +11,7 @@ pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The text that this is within a JSON string.
+/// The text of this content.
 pub(super) fn unescaped(escaped: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(escaped.len());
     let mut bytes = escaped.iter();

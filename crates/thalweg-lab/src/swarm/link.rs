@@ -1,5 +1,4 @@
-//! A connection's bytes, as they are or encrypted: one socket either way, in
-//! the same epoll.
+//! A connection's bytes, as they are or encrypted: one socket either way, in the same epoll.
 
 use super::socket::{local_port, read, write};
 use rustix::fd::OwnedFd;
@@ -10,25 +9,22 @@ use std::io::{self, Read, Write};
 /// More than any TLS record has (RFC 8446 §5.2).
 pub(super) const RECORD_BYTES_MAX: usize = 18 * 1024;
 
-/// A connection.
 #[derive(Debug)]
 pub(super) enum Link {
     Plain(OwnedFd),
     Tls(Box<Tls>),
 }
 
-/// A socket and its TLS session.
 #[derive(Debug)]
 pub(super) struct Tls {
     socket: OwnedFd,
     session: ClientConnection,
 }
 
-/// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
     Bytes {
-        /// None at all while TLS shakes hands.
+        /// 0 while TLS shakes hands.
         length: usize,
         /// As they came over the wire.
         wire_bytes: usize,
@@ -55,8 +51,7 @@ impl Link {
         }
     }
 
-    /// Protocol version and cipher suite of TLS, and what was agreed to be spoken
-    /// inside; `None` of each without.
+    /// Protocol version and cipher suite of TLS, and the protocol inside; `None` of each without.
     pub(super) fn tls(&self) -> (Option<String>, Option<String>) {
         let Link::Tls(tls) = self else {
             return (None, None);
@@ -76,13 +71,11 @@ impl Link {
         }
     }
 
-    /// The port it comes from.
     pub(super) fn local_port(&self) -> io::Result<u16> {
         local_port(self.socket())
     }
 
-    /// Takes bytes to be sent; `None` if there is no room yet. During a TLS
-    /// handshake they go out at its end.
+    /// Takes bytes to be sent; `None` if there is no room yet. During a TLS handshake they go out at its end.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match self {
             Link::Plain(socket) => write(socket, bytes),
@@ -94,7 +87,6 @@ impl Link {
         }
     }
 
-    /// Sends what was taken and is not sent.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match self {
             Link::Plain(_) => Ok(()),
@@ -102,12 +94,11 @@ impl Link {
         }
     }
 
-    /// Ends it both ways. Fails only if it has ended already.
+    /// Ends both directions. Fails only if the connection has ended already.
     pub(super) fn shut_down(&self) {
         let _ = shutdown(self.socket(), Shutdown::Both);
     }
 
-    /// Whether something was taken and is not sent.
     pub(super) fn has_unsent(&self) -> bool {
         match self {
             Link::Plain(_) => false,
@@ -115,8 +106,7 @@ impl Link {
         }
     }
 
-    /// Reads once, at most `room` bytes off the wire: `into` has room for these
-    /// and a TLS record. `encrypted` is scratch.
+    /// Reads once, at most `room` bytes off the wire: `into` has room for these and a TLS record. `encrypted` is scratch.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -140,7 +130,7 @@ impl Link {
 }
 
 impl Tls {
-    /// Decrypts into `into`; says how much there was.
+    /// Decrypts into `into`; returns the length.
     fn decrypt(&mut self, mut encrypted: &[u8], into: &mut [u8]) -> io::Result<usize> {
         let mut length = 0;
         while !encrypted.is_empty() {
@@ -148,7 +138,7 @@ impl Tls {
             self.session.process_new_packets().map_err(io::Error::other)?;
             loop {
                 match self.session.reader().read(&mut into[length..]) {
-                    // It has said that nothing more comes.
+                    // The peer sends no more.
                     Ok(0) => return Ok(length),
                     Ok(read) => length += read,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -172,7 +162,7 @@ impl Tls {
     }
 }
 
-/// `None` is nothing yet; no bytes at all are the end.
+/// `None` means nothing yet; no bytes mean the end.
 pub(super) fn received(length: Option<usize>, room: usize) -> Received {
     match length {
         None => Received::Nothing,
@@ -181,7 +171,6 @@ pub(super) fn received(length: Option<usize>, room: usize) -> Received {
     }
 }
 
-/// The socket under the session.
 struct Raw<'a>(&'a OwnedFd);
 
 impl Write for Raw<'_> {

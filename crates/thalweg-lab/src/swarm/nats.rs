@@ -1,5 +1,5 @@
-//! Publishing to NATS, by as much of its text protocol as that needs: messages as nodes of
-//! Thalweg store them (docs/how-to/cluster.md), and what JetStream acknowledges.
+//! Publishing to NATS, by the needed part of its text protocol: messages as nodes of Thalweg store them (docs/how-to/cluster.md),
+//! and JetStream's acknowledgements.
 
 use super::dialer::Dialer;
 use super::link::Received;
@@ -7,12 +7,11 @@ use super::socket::Poller;
 use super::writer::Writer;
 use anyhow::{Context, bail};
 
-/// Headers, and an answer at once where nobody stores it.
+/// Headers, and an answer at once where no stream stores a message.
 const CONNECT: &str = "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\
                        \"no_responders\":true,\"lang\":\"rust\",\"version\":\"0\",\"protocol\":1}\r\n";
-/// Marks what a node has checked, so that others take it as it is.
+/// Marks messages that a node has checked, so that others take them as they are.
 const HEADERS: &str = "NATS/1.0\r\nThalweg: 1\r\n\r\n";
-/// Where acknowledgements go to.
 const ACKS: &str = "_INBOX.thalweg-lab";
 const READ_BYTES: usize = 64 * 1024;
 
@@ -26,7 +25,6 @@ fn subject_of(topic: &str) -> String {
     format!("thalweg.{}", topic.chars().map(swap).collect::<String>())
 }
 
-/// A connection that publishes to one topic.
 #[derive(Debug)]
 pub(super) struct NatsPublisher {
     writer: Writer,
@@ -37,15 +35,13 @@ pub(super) struct NatsPublisher {
     /// Events of the next message, a line each.
     lines: Vec<u8>,
     count: u32,
-    /// Messages sent.
     sent: u64,
     incoming: Incoming,
     room: Vec<u8>,
 }
 
 impl NatsPublisher {
-    /// Connects, to publish what is stored. A message is sent once it has `events_max` events. The
-    /// poller will report `key`.
+    /// Connects for messages that are stored. A message is sent once it has `events_max` events. The poller will report `key`.
     pub(super) fn stored(
         dialer: &Dialer,
         topic: &str,
@@ -58,8 +54,7 @@ impl NatsPublisher {
         Ok(NatsPublisher { is_stored: true, events_max, ..plain })
     }
 
-    /// Connects, to publish events, a message each, which nobody stores or acknowledges. The poller
-    /// will report `key`.
+    /// Connects for a message per event, which is neither stored nor acknowledged. The poller will report `key`.
     pub(super) fn plain(
         dialer: &Dialer,
         subject: String,
@@ -89,7 +84,7 @@ impl NatsPublisher {
         })
     }
 
-    /// Publishes these lines, each with its end. What fills no message waits for more.
+    /// Publishes these lines, each with its end. Lines that fill no message wait for more.
     pub(super) fn post(&mut self, lines: &[u8], poller: &Poller) -> anyhow::Result<()> {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             self.lines.extend_from_slice(line);
@@ -101,7 +96,7 @@ impl NatsPublisher {
         Ok(())
     }
 
-    /// Sends what waits for more.
+    /// Sends the lines that wait for more.
     pub(super) fn send_rest(&mut self, poller: &Poller) -> anyhow::Result<()> {
         if self.count == 0 {
             return Ok(());
@@ -128,17 +123,15 @@ impl NatsPublisher {
         Ok(())
     }
 
-    /// Messages that were sent, and those that were acknowledged.
     pub(super) fn sent_and_acked(&self) -> (u64, u64) {
         (self.sent, self.incoming.acked)
     }
 
-    /// Bytes the kernel has not taken.
     pub(super) fn pending_bytes(&self) -> usize {
         self.writer.pending_bytes()
     }
 
-    /// Reads what there is, and writes what the kernel takes. An error if NATS refuses something.
+    /// Reads available bytes, and writes as many as the kernel takes. An error if NATS refuses something.
     pub(super) fn go_on(&mut self, poller: &Poller) -> anyhow::Result<()> {
         loop {
             match self.writer.link.receive(&mut self.room, READ_BYTES, &mut Vec::new())? {
@@ -159,7 +152,7 @@ impl NatsPublisher {
     }
 }
 
-/// What a server says. Pure.
+/// Parses the server's bytes. Pure.
 #[derive(Debug, Default)]
 struct Incoming {
     /// The beginning of a command that is not all there.
@@ -179,7 +172,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes the command that begins there; says how long it was, `None` while it is incomplete.
+    /// Takes the command that begins there; returns its length, `None` while it is incomplete.
     fn take_one(&mut self, from: usize) -> anyhow::Result<Option<usize>> {
         let rest = &self.bytes[from..];
         let Some(end) = memchr::memmem::find(rest, b"\r\n") else { return Ok(None) };

@@ -1,24 +1,21 @@
-//! What a connection really agreed on and has set, as seen from this end.
+//! Agreed and set values of a connection, as seen from this end.
 
 use super::http_response::Head;
 use super::link::Link;
 use crate::measure::Negotiated;
 use rustix::net::sockopt;
 
-/// Fields of an answer's head that say how bytes come, or who sends them. `Date`
-/// and the like differ every time and say nothing.
+/// Fields of an answer's head about its form or its sender. `Date` and the like differ every time.
 const FIELDS: [&str; 4] =
     ["Sec-WebSocket-Extensions", "Content-Encoding", "Transfer-Encoding", "Server"];
 const NONE: &str = "none";
 
-/// Of a connection whose answer has this head; `None` over HTTP/2, where fields are
-/// compressed and are not looked at.
+/// From a connection whose answer has this head; `None` over HTTP/2, where fields are compressed and are not looked at.
 pub(super) fn of(link: &Link, head: Option<&[u8]>) -> Negotiated {
     joined(head, of_link(link))
 }
 
-/// The same, if what is said of the connection was asked before: the kernel makes
-/// buffers larger as they are used.
+/// The same, with values of the connection from before: the kernel makes buffers larger as they are used.
 pub(super) fn joined(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Negotiated {
     let mut facts = match head {
         Some(head) => in_head(head),
@@ -28,7 +25,7 @@ pub(super) fn joined(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Neg
     Negotiated { facts }
 }
 
-/// Of the connection itself.
+/// Values of the connection itself.
 pub(super) fn of_link(link: &Link) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
@@ -53,7 +50,7 @@ fn in_head(head: &[u8]) -> Vec<(String, String)> {
         let line = [fact("HTTP", &head.version()), fact("status", &head.status.to_string())];
         line.into_iter().chain(FIELDS.map(field)).collect()
     };
-    // Whoever opened the connection has read it.
+    // Its head was read before.
     Head::read(head, facts).ok().flatten().map(|(facts, _)| facts).unwrap_or_default()
 }
 

@@ -1,8 +1,6 @@
-//! An open loop's schedule: when each event is due, whatever became of the ones
-//! before. Pure: the time is a parameter.
+//! An open loop's schedule: when each event is due, independent of the ones before. Pure: the time is a parameter.
 //!
-//! Latency counts from the due time, so an event that the swarm itself publishes
-//! late is late; how late it was is told beside ([`Pacing`]).
+//! Latency counts from the due time, so an event that the swarm publishes late is late; its lateness is in [`Pacing`].
 
 use crate::measure::{Latency, Pacing};
 
@@ -10,8 +8,7 @@ use crate::measure::{Latency, Pacing};
 const MILLI: f64 = 1000.0;
 const US_PER_MILLI: u128 = 1_000_000_000;
 
-/// When the events of one topic are due: number n, from 0, at start + n / rate,
-/// and a share of the first interval later, so that topics take turns.
+/// Due times of one topic: number n, from 0, at start + n / rate, and a share of the first interval later, to take turns.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     start_us: u64,
@@ -19,7 +16,6 @@ struct Pace {
     rate_milli: u64,
     topic: u64,
     topics: u64,
-    /// Number of the next event.
     next: u64,
 }
 
@@ -31,7 +27,6 @@ impl Pace {
         self.start_us + (turn * US_PER_MILLI).div_ceil(per_second) as u64
     }
 
-    /// How many events are due by then.
     fn due_by(&self, now_us: u64) -> u64 {
         let Some(passed_us) = now_us.checked_sub(self.start_us) else { return 0 };
         let per_second = u128::from(self.rate_milli) * u128::from(self.topics);
@@ -49,12 +44,11 @@ pub(super) struct Schedule {
     paces: Vec<Pace>,
     /// When the next event of any topic is due; never, without topics.
     next_due_us: Option<u64>,
-    /// When those were due that are taken and not yet published.
+    /// Due times of events that are taken and not yet published.
     taken_us: Vec<u64>,
     /// From due to published, since the span began.
     late: Latency,
     published: u64,
-    /// When the span began.
     begun_us: u64,
     /// Events due by then.
     due_before: u64,
@@ -73,14 +67,12 @@ impl Schedule {
         }
     }
 
-    /// Whether something is to be published.
     #[inline]
     pub(super) fn is_due(&self, now_us: u64) -> bool {
         self.next_due_us.is_some_and(|due_us| due_us <= now_us)
     }
 
-    /// When the topic's next event is due, if it is already; the one after it is
-    /// then the next.
+    /// Due time of the topic's next event, if it is due; the one after it is then the next.
     pub(super) fn take(&mut self, topic: usize, now_us: u64) -> Option<u64> {
         let pace = self.paces.get_mut(topic)?;
         let due_us = pace.due_us(pace.next);
@@ -92,8 +84,7 @@ impl Schedule {
         Some(due_us)
     }
 
-    /// What was taken is given to the kernel now. If its buffer is full, the subject is late and
-    /// not the swarm.
+    /// Taken events go to the kernel now. If its buffer is full, the subject is late and not the swarm.
     pub(super) fn publish(&mut self, now_us: u64) {
         let begun_us = self.begun_us;
         for due_us in self.taken_us.drain(..).filter(|due_us| *due_us > begun_us) {
@@ -107,7 +98,7 @@ impl Schedule {
         self.next_due_us = self.paces.iter().map(|pace| pace.due_us(pace.next)).min();
     }
 
-    /// Nothing more is due. How it was kept so far is still known.
+    /// Ends the schedule. Its figures stay known.
     pub(super) fn stop(&mut self) {
         self.next_due_us = None;
     }
@@ -118,8 +109,7 @@ impl Schedule {
         until_us.map_or(timeout_us, |us| us.min(timeout_us))
     }
 
-    /// A new span begins. What was due before is not its: the observer has just looked at the
-    /// subject on this thread.
+    /// A new span begins, without events due before: the observer has just looked at the subject on this thread.
     pub(super) fn begin_span(&mut self, now_us: u64) {
         self.begun_us = now_us;
         self.late.clear();
@@ -203,10 +193,10 @@ mod tests {
     #[test]
     fn a_swarm_that_was_late_says_so() {
         let mut schedule = Schedule::new(1000.0, 1, 0);
-        // Of what was due before the span, it says nothing.
+        // Events due before the span do not count.
         schedule.begin_span(10_000);
         while schedule.take(0, 90_000).is_some() {}
-        // Late is what the kernel is given late, and not what is taken late.
+        // An event is late if the kernel gets it late, not if it is taken late.
         schedule.publish(92_000);
         let pacing = schedule.pacing(100_000).unwrap();
         assert_eq!((pacing.scheduled, pacing.published), (90, 80));

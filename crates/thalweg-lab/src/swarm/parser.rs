@@ -1,5 +1,4 @@
-//! What a connection's bytes come to: messages of the carrier, which the dialect reads, and
-//! the receiver is told of.
+//! Parses a connection's bytes: into messages of the carrier, which the dialect reads, and which go to the receiver.
 
 use super::carrier::deflate::Inflate;
 use super::carrier::{Decoder, Incoming, PieceDecoder, websocket};
@@ -15,7 +14,6 @@ use anyhow::bail;
 /// A TLS alert (RFC 8446 §5.1).
 const TLS_ALERT: &[u8] = &[0x15, 0x03];
 
-/// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Connecting,
@@ -35,57 +33,46 @@ impl Stage {
         matches!(self, Stage::Connecting | Stage::Asked | Stage::Subscribing(_) | Stage::Returning)
     }
 
-    /// Whether nothing more is to be read from this connection.
     pub(super) fn is_over(self) -> bool {
         matches!(self, Stage::Connecting | Stage::Ended)
     }
 }
 
-/// How a connection has come to its end by what was said on it.
+/// How messages or answers on a connection ended it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Over {
-    /// It never stood, for this reason.
     Refused(String),
-    /// Its WebSocket was closed.
     Closed(String),
-    /// Its answer has ended.
     Ended(String),
 }
 
-/// Takes one connection's bytes apart.
 pub(super) struct Parser<'a> {
     pub(super) receiver: &'a mut Receiver,
     pub(super) dialect: &'a dyn Dialect,
     pub(super) transport: Transport,
     pub(super) request: &'a SubscribeRequest,
-    /// What is to be said now: answers to pings, for instance, and requests that follow an
-    /// answer.
+    /// Bytes to send now: answers to pings, for instance, and requests that follow an answer.
     pub(super) replies: &'a mut Vec<u8>,
-    /// Number of the connection.
     pub(super) index: usize,
     /// Whether it reads to the end.
     pub(super) is_reader: bool,
-    /// Whether it has come to its end, and how.
     pub(super) over: Option<Over>,
 }
 
-/// A response's head that has come.
 pub(super) struct Opened {
     /// With the heads of interim responses before it.
     pub(super) length: usize,
-    /// How the body comes; `None` of a WebSocket, and of what was refused for its head.
+    /// `None` for a WebSocket, and for what was refused for its head.
     pub(super) body: Option<Body>,
-    /// Whether this is compressed.
     pub(super) is_compressed: bool,
-    /// Of a WebSocket: how messages are inflated, if they may be compressed.
+    /// For a WebSocket: inflates messages, if they may be compressed.
     pub(super) inflate: Option<Inflate>,
     /// The first line of a refusal's head, if its body says why.
     pub(super) refusal: Option<String>,
 }
 
 impl Parser<'_> {
-    /// Opens a transport, or says that it was refused. While the head is incomplete, says how
-    /// many bytes are done with.
+    /// Opens a transport, or records the refusal. While the head is incomplete, the error is how many bytes are done with.
     pub(super) fn open(&mut self, bytes: &[u8], stage: &mut Stage) -> Result<Opened, usize> {
         let (length, is_compressed) = (bytes.len(), false);
         let mut opened = Opened { length, body: None, is_compressed, inflate: None, refusal: None };
@@ -125,8 +112,7 @@ impl Parser<'_> {
         Ok(opened)
     }
 
-    /// What a transport is at that has just opened. One that stood before is not
-    /// told again what it subscribes to: a gap now is one.
+    /// The stage after opening. A connection that stood before gets no new confirmations: a gap now is one.
     pub(super) fn opened(&self, stage: Stage) -> Stage {
         match stage {
             Stage::Asked if self.dialect.confirms() => {
@@ -137,8 +123,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes the bytes of an open transport apart, from a frame's beginning on; says how
-    /// many are done with.
+    /// Takes the bytes of an open transport apart, from a frame's beginning on; returns how many are done with.
     #[inline]
     pub(super) fn frames(
         &mut self,
@@ -151,8 +136,7 @@ impl Parser<'_> {
             .decode(self.transport, bytes, |incoming| self.incoming(incoming, stage, resume_state))
     }
 
-    /// The same, of what comes in pieces that are cut anywhere, such as chunks, or
-    /// frames of HTTP/2.
+    /// The same for pieces that are cut anywhere, such as chunks, or frames of HTTP/2.
     #[inline]
     pub(super) fn piece(
         &mut self,
@@ -212,7 +196,7 @@ impl Parser<'_> {
                     confirm(stage, 1);
                     return Ok(());
                 }
-                // With those that only confirm, polls would have twice as many.
+                // With envelopes that only confirm, polls would have twice as many.
                 self.receiver.statistics.traffic.envelopes += 1;
                 self.receiver.receive(self.index, topic, self.is_reader, (first, events));
             }
@@ -234,7 +218,7 @@ impl Parser<'_> {
             Message::Opening => {}
             Message::Heartbeat => self.receiver.statistics.traffic.heartbeats += 1,
             Message::Reload if resume_state.reload() => {}
-            // Who reads too slowly may be told to go.
+            // Slow readers may be told to go.
             Message::Close if !self.is_reader => {
                 self.over = Some(Over::Closed("closed".to_owned()));
             }
@@ -246,7 +230,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Everything of this topic up to the position has come; which topic that is.
+    /// Everything of this topic up to the position has come; returns the topic.
     #[inline]
     fn reached(
         &self,
@@ -260,7 +244,7 @@ impl Parser<'_> {
     }
 }
 
-/// So many more topics stand; `false` if all did already.
+/// Confirms so many topics; `false` if all stood already.
 fn confirm(stage: &mut Stage, topics: u32) -> bool {
     let Stage::Subscribing(left) = stage else {
         return false;

@@ -1,5 +1,4 @@
-//! Long polling over HTTP/1.1: answers one after the other on a connection that
-//! is kept open, each followed at once by the next poll.
+//! Long polling over HTTP/1.1: answers in turn on a connection that is kept open, each followed at once by the next poll.
 
 use super::carrier::PieceDecoder;
 use super::http_response::{Part, Reader};
@@ -7,7 +6,6 @@ use super::parser::{Parser, Stage};
 use super::resume_state::Positions;
 use anyhow::bail;
 
-/// The polls of one subscriber.
 #[derive(Debug)]
 pub(super) struct Polls {
     cursors: Positions,
@@ -21,8 +19,7 @@ impl Polls {
         Polls { cursors, reader: Reader::default(), decoder: PieceDecoder::default() }
     }
 
-    /// Takes the connection's bytes apart and polls again behind each answer; says
-    /// how many are done with.
+    /// Takes the connection's bytes apart and polls again after each answer; returns how many are done with.
     pub(super) fn parse(
         &mut self,
         parser: &mut Parser<'_>,
@@ -51,8 +48,7 @@ impl Polls {
     }
 }
 
-/// The answer to a poll is whole: so are its lines, and they have said where every
-/// topic is.
+/// The answer to a poll is whole: so are its lines, and every topic's position is known.
 pub(super) fn check_end(rest: &[u8], stage: Stage) -> anyhow::Result<()> {
     if !rest.is_empty() {
         bail!("the answer to a poll ended in the middle of a line");
@@ -75,8 +71,7 @@ mod tests {
         )
     }
 
-    /// What a subject of two topics answers: to each poll some events of the first,
-    /// perhaps none, in chunks of that size unless it is 0.
+    /// Answers of a subject of two topics: to each poll some events of the first, perhaps none, in chunks of that size unless 0.
     fn answers(polls: &[(usize, usize)]) -> Vec<u8> {
         let (mut bytes, mut position) = (Vec::new(), 0);
         for (events, chunk) in polls {
@@ -100,7 +95,7 @@ mod tests {
         bytes
     }
 
-    /// The polls that follow these bytes, cut so, and how many envelopes came.
+    /// The polls that follow these bytes, cut like this, and the number of envelopes.
     fn polled(bytes: &[u8], cuts: &[usize]) -> anyhow::Result<(String, u64)> {
         let settings =
             Settings { transport: Transport::LongPolling, topics: 2, ..Settings::default() };

@@ -1,11 +1,11 @@
-//! The observer hears how it goes, about ten times a second.
+//! Reports progress to the observer, about ten times a second.
 
 use super::socket::now_us;
 use super::span_statistics::SpanStatistics;
 use super::{Figures, Interrupted, Observer, PROGRESS_EVERY_US};
 use std::ops::ControlFlow;
 
-/// When the observer was told last.
+/// Time of the last report.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     told_us: u64,
@@ -17,8 +17,7 @@ impl Progress {
         now_us - self.told_us < 2 * PROGRESS_EVERY_US
     }
 
-    /// Tells it, if it is time to; an error if it ends the sample. `figures` is
-    /// given the time.
+    /// Reports, if it is time to; an error if the observer ends the sample. `figures` gets the time.
     #[inline]
     pub(super) fn tell(
         &mut self,
@@ -38,7 +37,7 @@ impl Progress {
 }
 
 impl Figures {
-    /// Of a span that began at `begun_us`, or did not yet (0).
+    /// Figures of a span that began at `begun_us`, or did not yet (0).
     pub(super) fn of_span(
         connections: usize,
         statistics: &SpanStatistics,

@@ -1,5 +1,4 @@
-//! What is said on one connection, from its response's head to its end. Pure: bytes in,
-//! however they are cut; what they come to goes to the receiver.
+//! One connection, from its response's head to its end. Pure: bytes in, however they are cut; messages go to the receiver.
 
 use super::body_stream::{self, BodyStream, IS_OVER};
 use super::carrier::{CarrierError, Decoder};
@@ -11,10 +10,10 @@ use super::streams::Streams;
 use crate::scenario::{Settings, Transport};
 use anyhow::anyhow;
 
-/// Of a refusal's body so much is read to find its first line.
+/// Limit of a refusal's body, which is read to find its first line.
 const REASON_BYTES_MAX: usize = 4096;
 
-/// How far a connection is; small, for there are many.
+/// Small, for there are many.
 #[derive(Debug)]
 pub(super) struct ProtocolSession {
     pub(super) stage: Stage,
@@ -23,23 +22,20 @@ pub(super) struct ProtocolSession {
     decoder: Decoder,
 }
 
-/// What comes on a connection.
 #[derive(Debug)]
 pub(super) enum Shape {
-    /// HTTP/2, with several subscribers.
     Streams(Streams),
     /// Answer after answer.
     Polls(Polls),
     /// One answer that says where it ends.
     Body(BodyStream),
-    /// An answer that goes on where it was on another connection, such as a document that has
-    /// to be loaded again; and its body, if that says where it ends.
+    /// An answer that goes on where it was on another connection, such as a document that has to be loaded again; and its body,
+    /// if that says where it ends.
     Resumable(Positions, Option<BodyStream>),
     /// The answer says why not.
     Refusal(Refusal),
 }
 
-/// How a socket came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Orderly,
@@ -47,7 +43,7 @@ pub(super) enum End {
 }
 
 impl ProtocolSession {
-    /// Of the connection with this number. If it `resumes`, it keeps where it is.
+    /// If it `resumes`, it keeps where it is.
     pub(super) fn new(index: usize, settings: &Settings, resumes: bool) -> ProtocolSession {
         let Settings { transport, streams, topics, .. } = *settings;
         let shape = match transport {
@@ -64,19 +60,19 @@ impl ProtocolSession {
         ProtocolSession { stage, shape: shape.map(Box::new), decoder }
     }
 
-    /// Begins again on another connection; where it goes on it knows.
+    /// Begins again on another connection, from the known position.
     pub(super) fn reconnect(&mut self) {
         self.stage = Stage::Connecting;
         self.decoder = Decoder::default();
         match self.shape.as_deref_mut() {
             Some(Shape::Resumable(_, body)) => *body = None,
-            // Of what the connection before has begun, nothing goes on.
+            // Messages that the connection before has begun do not go on.
             _ => self.shape = None,
         }
     }
 
-    /// Takes bytes apart, and says how many are done with: the others are to be shown again,
-    /// with more behind them. The error is that they are nothing of what is spoken.
+    /// Takes bytes apart, and returns how many are done with: the caller shows the others again. The error is that they are not
+    /// of this protocol.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -131,7 +127,7 @@ impl ProtocolSession {
             })
     }
 
-    /// The socket has ended, with this rest of its bytes: how that ends what was said.
+    /// The socket has ended, with this rest of its bytes.
     pub(super) fn end(
         &mut self,
         end: End,
@@ -163,12 +159,11 @@ impl ProtocolSession {
         })
     }
 
-    /// Whether messages may be compressed.
     pub(super) fn deflates(&self) -> bool {
         self.decoder.inflate.is_some()
     }
 
-    /// Why it will not stand, when nobody waits any longer; `reason` if it has said nothing.
+    /// Why it does not stand, when nobody waits any longer; `reason` if it has said nothing.
     pub(super) fn give_up(&self, reason: String) -> Over {
         match (self.shape.as_deref(), self.stage) {
             (Some(Shape::Refusal(refusal)), _) => Over::Refused(refusal.reason()),
@@ -193,7 +188,6 @@ fn is_refusal(shape: &Option<Box<Shape>>) -> bool {
     matches!(shape.as_deref(), Some(Shape::Refusal(_)))
 }
 
-/// A response that says why there is no transport.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status_line: String,
@@ -202,7 +196,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Takes bytes until the first line is there; says how many are done with.
+    /// Takes bytes until the first line is there; returns how many are done with.
     fn receive(&mut self, bytes: &[u8], parser: &mut Parser<'_>) -> usize {
         let mut used = 0;
         loop {

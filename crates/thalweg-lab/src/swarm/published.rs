@@ -1,9 +1,7 @@
 //! The published load: what was published, who has it, what is due next.
 //!
-//! In a closed loop event n + window is due at the moment the last reading
-//! subscriber has event n; each topic has a window of its own. In an open loop
-//! events are due on a schedule (`pace`), and what is outstanding grows as far as
-//! it must.
+//! In a closed loop event n + window is due at the moment the last reading subscriber has event n; each topic has a window of its
+//! own. In an open loop events are due on a schedule (`pace`), and what is outstanding grows as far as it must.
 //!
 //! - `documents`: events that are versions of a document, told apart by their offsets
 
@@ -17,8 +15,7 @@ use crate::scenario::{Payload, Settings};
 use documents::{Documents, Patches};
 use std::collections::HashMap;
 
-/// Versions of a document that are kept, at least: patches of a subscriber that resumes begin
-/// at one of the last.
+/// Versions of a document that are kept, at least: patches of a subscriber that resumes begin at one of the last.
 const VERSIONS_MIN: u32 = 16;
 
 /// One topic and its outstanding events.
@@ -28,7 +25,6 @@ pub(super) struct Topic {
     content: Content,
     /// Whether events come as JSON strings, without the quotes around them.
     is_escaped: bool,
-    /// Patches that have come of a value topic.
     patches: Patches,
     /// Subscriptions that must have an event published now before the window moves on.
     readers: u32,
@@ -36,16 +32,13 @@ pub(super) struct Topic {
     is_joined: bool,
     /// The outstanding events, by number modulo its length (a power of two).
     ring: Vec<Slot>,
-    /// Number of the last event published.
     published: u64,
     /// Number of the last event that all readers have.
     complete: u64,
-    /// Readers that were told of a gap, or came later than others, and up to which number the
-    /// window takes it that they have everything.
+    /// Readers that had a gap or came late, and up to which number the window takes it that they have everything.
     excused: HashMap<usize, u64>,
-    /// Whether it is known that something is to be published.
     is_known_due: bool,
-    /// Of the span, for Little's law.
+    /// For Little's law over the span.
     completed: Completed,
 }
 
@@ -57,10 +50,9 @@ struct Completed {
     total_us: u64,
 }
 
-/// What events are made of.
 #[derive(Debug)]
 enum Content {
-    /// They say their numbers themselves, and are so long.
+    /// Events with a number, of this length.
     Padded(usize),
     Documents(Box<Documents>),
 }
@@ -71,12 +63,10 @@ struct Slot {
     due_us: u64,
     /// Readers that are to have it.
     readers: u32,
-    /// Readers that have it.
     have: u32,
     bytes: Vec<u8>,
 }
 
-/// Events that reached a subscription.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) subscription: usize,
@@ -89,10 +79,8 @@ pub(super) struct Arrival<'a> {
     pub(super) now_us: u64,
 }
 
-/// Little's law over the span, in which so many events of all topics together were
-/// delivered to their readers: what must have been outstanding, to the windows. One
-/// sum, for a fast topic makes more of the deliveries than a slow one. Deliveries and
-/// completions are counted in different places, so neither vouches for itself.
+/// Little's law over the span: events outstanding by the deliveries, to the windows. One sum, for a fast topic makes more of the
+/// deliveries than a slow one. Deliveries and completions are counted in different places, so neither vouches for itself.
 pub(super) fn littles_ratio(topics: &[Topic], delivered: f64, span_us: u64) -> Option<f64> {
     let windows: u64 = topics.iter().map(|topic| topic.window).sum();
     let events: u64 = topics.iter().map(|topic| topic.completed.events).sum();
@@ -103,8 +91,7 @@ pub(super) fn littles_ratio(topics: &[Topic], delivered: f64, span_us: u64) -> O
 }
 
 impl Topic {
-    /// Of the topic with this number, which so many read from the beginning; without a number
-    /// they join.
+    /// `readers` read from the beginning; with `None`, they join.
     pub(super) fn new(number: u32, readers: Option<u32>, settings: &Settings) -> Topic {
         let Settings { window, event_bytes, .. } = *settings;
         let slots = match settings.payload {
@@ -130,17 +117,14 @@ impl Topic {
         }
     }
 
-    /// The same of events that come as JSON strings.
     pub(super) fn escaped(self) -> Topic {
         Topic { is_escaped: true, ..self }
     }
 
-    /// The span begins.
     pub(super) fn begin_span(&mut self) {
         self.completed = Completed::default();
     }
 
-    /// Whether something is to be published.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.published < self.complete + self.window
@@ -152,7 +136,6 @@ impl Topic {
         self.is_due() && !std::mem::replace(&mut self.is_known_due, true)
     }
 
-    /// Whether all readers have everything.
     pub(super) fn is_settled(&self) -> bool {
         self.published == self.complete
     }
@@ -167,7 +150,6 @@ impl Topic {
         (!self.is_settled()).then(|| self.ring[self.index(self.complete + 1)].due_us)
     }
 
-    /// Number of the last event published.
     pub(super) fn published(&self) -> u64 {
         self.published
     }
@@ -202,7 +184,7 @@ impl Topic {
         lines.extend_from_slice(&slot.bytes);
         lines.push(b'\n');
         if self.is_escaped {
-            // So what comes is compared as it comes.
+            // Events are compared as they come.
             let plain = std::mem::take(&mut slot.bytes);
             json_string::escape(&plain, &mut slot.bytes);
         }
@@ -233,8 +215,7 @@ impl Topic {
         self.readers -= 1;
     }
 
-    /// Number of the last event that was due before then, and was published after the reader
-    /// had come; `None` if there is none.
+    /// Number of the last event that was due before then, and was published after the reader had come; `None` if there is none.
     pub(super) fn last_due_to(&self, subscription: usize, time_us: u64) -> Option<u64> {
         let is_due = |seq: &u64| {
             let slot = &self.ring[self.index(*seq)];
@@ -243,7 +224,6 @@ impl Topic {
         (self.excused_until(subscription).saturating_add(1)..=self.published).rev().find(is_due)
     }
 
-    /// Room for twice as many outstanding events.
     #[cold]
     fn grow(&mut self) {
         let wider = vec![Slot::default(); self.ring.len() * 2];
@@ -253,8 +233,7 @@ impl Topic {
         }
     }
 
-    /// Compares what arrived with what was published, byte for byte, and
-    /// enters it in ledger and statistics.
+    /// Compares what arrived with what was published, byte for byte, and enters it in ledger and statistics.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -292,7 +271,6 @@ impl Topic {
         ledger.in_order(arrival.subscription, in_order);
     }
 
-    /// Not the event that was to come: lost, repeated, overtaken or damaged?
     #[cold]
     fn receive_unexpected<'a>(
         &mut self,
@@ -318,7 +296,6 @@ impl Topic {
         after.strip_prefix(b",").unwrap_or(after)
     }
 
-    /// An intact event arrived, in its turn or not.
     fn enter(
         &mut self,
         arrival: Arrival<'_>,
@@ -329,7 +306,7 @@ impl Topic {
         let is_counted = seq <= self.excused_until(arrival.subscription);
         match arrival.is_reader {
             true if !is_counted => statistics.came(due_us, arrival.now_us, 1),
-            // What was published before a reader had come is new to it, and not late.
+            // Events from before a reader came are new to it, and not late.
             true => statistics.traffic.events += 1,
             false => {}
         }
@@ -339,21 +316,19 @@ impl Topic {
         }
     }
 
-    /// Whether this is what was published under the number: as far as that is still there, for
-    /// a checksum can be forged.
+    /// Whether this is what was published under the number: as far as that is still there, for a checksum can be forged.
     fn is_published(&self, seq: u64, event: &[u8]) -> bool {
         let slot = &self.ring[self.index(seq)];
         slot.seq != seq || slot.bytes == event
     }
 
-    /// The subject announced that a subscription will not get so many events, or
-    /// does not know how many: the window does not wait for them, nor, where it is
-    /// not known, for anything published so far.
+    /// The subject announced that a subscription will not get so many events, or does not know how many: the window does not wait
+    /// for them, nor, where it is not known, for anything published so far.
     #[cold]
     pub(super) fn gap(&mut self, arrival: Arrival<'_>, missed: Option<u64>, ledger: &mut Ledger) {
         let subscription = arrival.subscription;
         let next = ledger.next(subscription).unwrap_or(1);
-        // What was not published cannot be missed.
+        // Unpublished events cannot be missed.
         let until = missed.map_or(self.published, |missed| {
             next.saturating_add(missed).saturating_sub(1).min(self.published)
         });
@@ -368,8 +343,7 @@ impl Topic {
         self.excused.insert(subscription, until.max(excused));
     }
 
-    /// The last number that need not come from the subscription for the window to
-    /// move; 0 where there was no gap, and any for one that has not joined.
+    /// The last number for which the window does not wait; 0 without a gap, and any for a subscription that has not joined.
     #[inline]
     fn excused_until(&self, subscription: usize) -> u64 {
         let other = if self.is_joined { u64::MAX } else { 0 };
@@ -405,8 +379,7 @@ impl Topic {
 }
 
 impl Slot {
-    /// If `rest` begins with this event and it is number `seq`: what follows,
-    /// and when it was due.
+    /// If `rest` begins with this event and it is number `seq`: what follows, and when it was due.
     #[inline]
     fn matches<'a>(&self, seq: u64, rest: &'a [u8]) -> Option<(&'a [u8], u64)> {
         if self.seq != seq {

@@ -1,4 +1,4 @@
-//! One long-lived publish connection, in whichever way its subject takes events.
+//! One long-lived publish connection, in the way in which its subject takes events.
 
 use super::dialer::Dialer;
 use super::http_response;
@@ -13,7 +13,6 @@ use anyhow::bail;
 /// Bytes of answers that are read at once: each is short.
 const ANSWER_BYTES_MAX: usize = 4096;
 
-/// A publish connection of one topic.
 #[derive(Debug)]
 pub(super) enum Publisher {
     /// An NDJSON request that goes on and on.
@@ -26,20 +25,19 @@ pub(super) enum Publisher {
     Nats(Box<NatsPublisher>),
 }
 
-/// A request for each event.
 #[derive(Debug)]
 pub(super) struct RequestPublisher {
     writer: Writer,
     requests: Requests,
-    /// What each begins with.
+    /// The beginning of each.
     head: Vec<u8>,
-    /// Of answers that are not all there.
+    /// The beginning of an incomplete answer.
     answers: Vec<u8>,
 }
 
 impl Publisher {
-    /// Connects and sends the head of an NDJSON request that posts to this target, in chunks of
-    /// `chunk_events`; 0 puts all that are published together into one. The poller will report `key`.
+    /// Connects and sends the head of an NDJSON request to this target, in chunks of `chunk_events`; 0 puts all that are
+    /// published together into one. The poller will report `key`.
     pub(super) fn ndjson(
         dialer: &Dialer,
         target: &str,
@@ -71,7 +69,6 @@ impl Publisher {
         })))
     }
 
-    /// Publishes these lines.
     pub(super) fn post(&mut self, lines: &[u8], poller: &Poller) -> anyhow::Result<()> {
         match self {
             Publisher::Ndjson { writer, chunk_events } => {
@@ -89,7 +86,7 @@ impl Publisher {
         }
     }
 
-    /// Says nothing, but says it: an empty line is no event.
+    /// Sends an empty line, which is no event.
     pub(super) fn keep_alive(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
             Publisher::Ndjson { .. } => self.post(b"\n", poller),
@@ -97,7 +94,7 @@ impl Publisher {
         }
     }
 
-    /// Sends what waits for more, because nothing more comes.
+    /// Sends what waits for more, because no more comes.
     pub(super) fn send_rest(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
             Publisher::Nats(nats) => nats.send_rest(poller),
@@ -105,7 +102,7 @@ impl Publisher {
         }
     }
 
-    /// What the connection is like, once that is agreed on.
+    /// Facts of the connection, once they are agreed on.
     pub(super) fn facts(&self) -> Option<Vec<(String, String)>> {
         match self {
             Publisher::Ndjson { writer, .. } if writer.link.is_agreed() => {
@@ -115,7 +112,6 @@ impl Publisher {
         }
     }
 
-    /// Ends the request.
     pub(super) fn finish(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
             Publisher::Ndjson { writer, .. } => {
@@ -126,7 +122,6 @@ impl Publisher {
         }
     }
 
-    /// Bytes the kernel has not taken.
     pub(super) fn pending_bytes(&self) -> usize {
         match self {
             Publisher::Ndjson { writer, .. } => writer.pending_bytes(),
@@ -135,7 +130,6 @@ impl Publisher {
         }
     }
 
-    /// Writes what the kernel takes.
     pub(super) fn flush(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
             Publisher::Ndjson { writer, .. } => writer.flush(poller),
@@ -144,20 +138,18 @@ impl Publisher {
         }
     }
 
-    /// Reads what the subject answers to a request as a whole; nothing yet is nothing. An error
-    /// if it has not taken an event.
+    /// Reads the answer to a request; an error if the subject has not taken an event.
     pub(super) fn answer(&mut self) -> anyhow::Result<Vec<u8>> {
         match self {
             Publisher::Ndjson { writer, .. } => Ok(read(writer)?.0),
             Publisher::Requests(publisher) => publisher.hear().map(|()| Vec::new()),
-            // What NATS says is read when the rest is written.
+            // Answers of NATS are read when the rest is written.
             Publisher::Nats(_) => Ok(Vec::new()),
         }
     }
 }
 
 impl RequestPublisher {
-    /// Reads the answers that have come.
     fn hear(&mut self) -> anyhow::Result<()> {
         loop {
             let (bytes, is_all) = read(&mut self.writer)?;
@@ -178,7 +170,7 @@ impl RequestPublisher {
     }
 }
 
-/// Reads once; whether that was all there is.
+/// Reads once; returns whether that was all there is.
 fn read(writer: &mut Writer) -> anyhow::Result<(Vec<u8>, bool)> {
     let mut bytes = vec![0; ANSWER_BYTES_MAX + RECORD_BYTES_MAX];
     match writer.link.receive(&mut bytes, ANSWER_BYTES_MAX, &mut Vec::new())? {

@@ -1,9 +1,8 @@
-//! How events are handed in: what a publish connection says, in each way that there is. Pure.
+//! Requests that publish, in each way that there is. Pure.
 
 use memchr::memchr_iter;
 use std::net::SocketAddr;
 
-/// How the events of a topic are handed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Publishing {
     /// A request with a line for each event, which goes on and on, in chunks.
@@ -23,13 +22,12 @@ pub(super) enum Publishing {
 /// Requests that are alike but for the event in their body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Requests {
-    /// Where they are posted to.
     pub(super) target: String,
     /// `Name: value` of fields beside `Host` and those that describe the body.
     pub(super) fields: Vec<String>,
-    /// What the body has before the event.
+    /// The body before the event.
     pub(super) before: String,
-    /// What it has behind it.
+    /// The body after it.
     pub(super) behind: String,
     /// Whether the body is a form, in which the event is percent-encoded
     /// (<https://url.spec.whatwg.org/#application/x-www-form-urlencoded>), or JSON.
@@ -37,7 +35,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// The head of each, but for the length of its body.
+    /// The head of each, without the length of its body.
     pub(super) fn head(&self, host: SocketAddr) -> Vec<u8> {
         let media_type =
             if self.is_form { "application/x-www-form-urlencoded" } else { "application/json" };

@@ -6,14 +6,13 @@ use std::io;
 
 /// Bytes asked for in one read. Larger reads leave the second-level cache.
 pub(super) const READ_BYTES: usize = 256 * 1024;
-/// A longer part of a frame stays where it is and grows there; a shorter one
-/// is copied in front of the next read.
+/// A longer part of a frame stays where it is and grows there; a shorter one is copied in front of the next read.
 const CARRY_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(super) struct ReadBuffer {
     bytes: Vec<u8>,
-    /// What came, before it is decrypted; empty without TLS.
+    /// Bytes before they are decrypted; empty without TLS.
     encrypted: Vec<u8>,
 }
 
@@ -23,8 +22,8 @@ impl ReadBuffer {
         ReadBuffer { bytes, encrypted: Vec::new() }
     }
 
-    /// Reads once, at most `room` bytes, which is up to [`READ_BYTES`]. `parse` is given what `carry` held and what came, and says
-    /// how much of it is done with; the rest is carried over.
+    /// Reads once, at most `room` bytes, up to [`READ_BYTES`]. `parse` gets the bytes of `carry` and new ones, and returns how
+    /// many are done with; the rest is carried over.
     pub(super) fn read<E: From<io::Error>>(
         &mut self,
         link: &mut Link,
@@ -49,7 +48,7 @@ impl ReadBuffer {
         Ok(received)
     }
 
-    /// Reads behind a long part of a frame, in place.
+    /// Reads after a long part of a frame, in place.
     fn read_long<E: From<io::Error>>(
         &mut self,
         link: &mut Link,

@@ -1,5 +1,4 @@
-//! What arrives: checked against what had to come and entered in the ledger, or, where
-//! nobody knows what had to come, recorded.
+//! Checks arrivals against what had to come and enters them in the ledger; where nobody knows what had to come, records them.
 
 mod due;
 
@@ -17,11 +16,9 @@ use crate::scenario::{Drive, JsonPath, Settings};
 use crate::subject::topic_name;
 use anyhow::anyhow;
 
-/// How late a subscription's rows may be, next to the others', before they count
-/// as missing.
+/// How late a subscription's rows may be, next to the others', before they count as missing.
 const ROWS_LATE_US_MAX: u64 = 1_000_000;
 
-/// What arrives, checked and counted.
 #[derive(Debug)]
 pub(super) struct Receiver {
     topic_names: Vec<String>,
@@ -31,16 +28,14 @@ pub(super) struct Receiver {
     /// Topics whose window has moved since something was published to them.
     moved: Vec<usize>,
     pub(super) ledger: Ledger,
-    /// What came in since the span began.
+    /// Arrivals since the span began.
     pub(super) statistics: SpanStatistics,
     /// The same of topics whose connections are not lost in a stampede of the others.
     pub(super) undisturbed: SpanStatistics,
     /// Topics with a lower number are not among these.
     disturbed_max: usize,
-    /// When something last arrived.
     pub(super) received_us: u64,
-    /// How many rows a subscription may be behind the furthest at the end: a
-    /// second's.
+    /// How many rows a subscription may be behind the furthest at the end: a second's.
     rows_slack: u64,
     /// Gaps that were announced to those that read at a trickle.
     pub(super) slow_gaps: u64,
@@ -48,26 +43,23 @@ pub(super) struct Receiver {
     pub(super) first_head: Option<(usize, Vec<u8>)>,
 }
 
-/// What the events are compared with.
 #[derive(Debug)]
 enum Expected {
     Published(Vec<Topic>),
     Rows(Rows),
-    /// Of an external endpoint.
+    /// From an external endpoint.
     Anything(Box<Recorder>),
     Nothing,
 }
 
 impl Receiver {
-    /// A subject that generates its load begins at `start_us`; in a dialect that `escapes`, events
-    /// come as JSON strings.
+    /// A subject that generates its load begins at `start_us`; in a dialect that `escapes`, events come as JSON strings.
     pub(super) fn new(settings: &Settings, drive: Drive, start_us: u64, escapes: bool) -> Receiver {
         let is_published =
             drive.is_published_load() || drive.is_connecting() && settings.events_per_s().is_some();
         let (expected, first) = match drive {
             _ if is_published => {
-                // Connections that come later join when they stand, and begin with whichever
-                // event comes first.
+                // Later connections join when they stand, and begin with any event.
                 let readers = drive.is_published_load().then(|| settings.readers());
                 let topic = |number| {
                     let readers = readers.map(|it| settings.subscribers_of(number, it));
@@ -89,7 +81,7 @@ impl Receiver {
         Receiver::of(expected, first, settings)
     }
 
-    /// Of an external endpoint, whose events have a timestamp at this path.
+    /// For an external endpoint, whose events have a timestamp at this path.
     pub(super) fn recording(timestamp: Option<JsonPath>, settings: &Settings) -> Receiver {
         let recorder = Recorder::new(timestamp, settings.connections);
         Receiver::of(Expected::Anything(Box::new(recorder)), None, settings)
@@ -118,35 +110,30 @@ impl Receiver {
         }
     }
 
-    /// How many topics each connection subscribes to.
     pub(super) fn topic_count(&self) -> u32 {
         self.each as u32
     }
 
-    /// Which of a connection's topics it is.
     #[inline]
     pub(super) fn place(&self, topic: usize) -> usize {
         if self.is_keyed() { 0 } else { topic }
     }
 
-    /// Whether each connection has one of several topics.
     #[inline]
     fn is_keyed(&self) -> bool {
         self.topic_names.len() > self.each
     }
 
-    /// The subscriptions of so many connections. That with number n is to topic n modulo the
-    /// number of topics, also where each connection has one of several.
+    /// The subscriptions of so many connections. Number n is to topic n modulo the number of topics, also with keys.
     fn subscriptions(&self, connections: usize) -> std::ops::Range<usize> {
         0..connections * self.each
     }
 
-    /// Those of a connection.
     fn subscriptions_of(&self, connection: usize) -> std::ops::Range<usize> {
         connection * self.each..(connection + 1) * self.each
     }
 
-    /// The transport of a connection stands, with this head of a response, which says so.
+    /// The transport of a connection stands, as this head of a response says.
     pub(super) fn opened(&mut self, connection: usize, head: &[u8], answer: Answer) {
         self.keep_first_head(connection, head);
         if let Some(recorder) = self.recorder() {
@@ -154,12 +141,10 @@ impl Receiver {
         }
     }
 
-    /// Keeps the head of a response, if it is the first.
     pub(super) fn keep_first_head(&mut self, connection: usize, head: &[u8]) {
         self.first_head.get_or_insert_with(|| (connection, head.to_vec()));
     }
 
-    /// Something was read from a connection now.
     #[inline]
     pub(super) fn begin_read(&mut self, now_us: u64) {
         self.received_us = now_us;
@@ -168,7 +153,6 @@ impl Receiver {
         }
     }
 
-    /// Everything in it has been received.
     #[inline]
     pub(super) fn end_read(&mut self, connection: usize) {
         if let Expected::Anything(recorder) = &mut self.expected {
@@ -183,7 +167,7 @@ impl Receiver {
         }
     }
 
-    /// A connection has come to stand: what is published from now on is for it, too.
+    /// A connection has come to stand: it gets what is published from now on.
     pub(super) fn join(&mut self, connection: usize) {
         for subscription in self.subscriptions_of(connection) {
             let topics = self.topics();
@@ -192,7 +176,6 @@ impl Receiver {
         }
     }
 
-    /// It leaves.
     pub(super) fn leave(&mut self, connection: usize, now_us: u64) {
         for subscription in self.subscriptions_of(connection) {
             let next = self.ledger.next(subscription);
@@ -202,8 +185,7 @@ impl Receiver {
         }
     }
 
-    /// Whether something has come on every subscription of a connection to whose topic
-    /// something was published.
+    /// Whether something has come on every subscription of a connection to whose topic something was published.
     pub(super) fn has_all(&self, connection: usize) -> bool {
         let is_empty = |subscription: usize| match &self.expected {
             Expected::Published(topics) => topics[subscription % topics.len()].published() == 0,
@@ -217,7 +199,7 @@ impl Receiver {
         self.topics().iter().filter_map(Topic::waits_since_us).min()
     }
 
-    /// What an external endpoint has sent and done, if that is what is measured.
+    /// Events and ends of an external endpoint, if one is measured.
     #[inline]
     pub(super) fn recorder(&mut self) -> Option<&mut Recorder> {
         match &mut self.expected {
@@ -226,14 +208,12 @@ impl Receiver {
         }
     }
 
-    /// The span begins: what came before does not count, and no latency of what was
-    /// due before `due_us`.
+    /// The span begins: earlier arrivals do not count, nor do latencies of events due before `due_us`.
     pub(super) fn begin_span(&mut self, due_us: u64) {
         self.statistics.begin(due_us);
         self.topics().iter_mut().for_each(Topic::begin_span);
     }
 
-    /// The span of an external endpoint begins.
     pub(super) fn begin_recording(&mut self, now_us: u64) {
         self.statistics.reset();
         if let Some(recorder) = self.recorder() {
@@ -241,8 +221,7 @@ impl Receiver {
         }
     }
 
-    /// The span of an external endpoint is over: what was received in it. The error is that no
-    /// event has a time where it should be.
+    /// The span of an external endpoint is over. The error is that no event has a time where it should be.
     pub(super) fn end_recording(&mut self, begun_us: u64, end_us: u64) -> anyhow::Result<Received> {
         let Receiver { expected: Expected::Anything(recorder), statistics, .. } = self else {
             return Ok(Received::default());
@@ -251,8 +230,7 @@ impl Receiver {
         Ok(recorder.end_span(statistics, begun_us, end_us - begun_us))
     }
 
-    /// How late what was published has been since this was last asked: on topics that are not
-    /// disturbed, if any are.
+    /// How late what was published has been since this was last asked: on topics that are not disturbed, if any are.
     pub(super) fn take_delays(&mut self) -> Option<Delays> {
         let statistics = match self.disturbed_max {
             usize::MAX => &mut self.statistics,
@@ -261,7 +239,6 @@ impl Receiver {
         Delays::of(&std::mem::take(&mut statistics.latency))
     }
 
-    /// The topics that the lab publishes to.
     #[inline]
     pub(super) fn topics(&mut self) -> &mut [Topic] {
         match &mut self.expected {
@@ -270,15 +247,13 @@ impl Receiver {
         }
     }
 
-    /// A topic to which something is to be published.
     #[inline]
     pub(super) fn next_moved(&mut self) -> Option<(usize, &mut Topic)> {
         let index = self.moved.pop()?;
         self.topics().get_mut(index).map(|topic| (index, topic))
     }
 
-    /// Nothing more will come: what the first `readers` connections should have
-    /// and do not, is missing.
+    /// No more will come: what the first `readers` connections should have and do not, is missing.
     pub(super) fn close_ledger(&mut self, readers: usize) -> Counts {
         match &self.expected {
             Expected::Published(topics) => {
@@ -337,7 +312,6 @@ impl Receiver {
         }
     }
 
-    /// A version of a value topic came.
     #[inline]
     pub(super) fn receive_version(
         &mut self,
@@ -358,7 +332,6 @@ impl Receiver {
         }
     }
 
-    /// A message came that is an event by itself.
     #[inline]
     pub(super) fn event(&mut self, connection: usize, is_reader: bool, kind: Kind, event: &[u8]) {
         if let Expected::Anything(recorder) = &mut self.expected {
@@ -382,7 +355,7 @@ impl Receiver {
         let subscription = connection * self.each + self.place(topic);
         let Receiver { expected, moved, ledger, slow_gaps, received_us, .. } = self;
         match expected {
-            // Who reads too slowly is told so.
+            // Slow readers are told so.
             _ if !is_reader => {
                 *slow_gaps += 1;
                 ledger.excuse(subscription, missed);

@@ -1,6 +1,5 @@
-//! What an external endpoint sends and does, counted: by all connections together, and for
-//! each how many events and when the last. Nobody knows what should have come, so there is
-//! no ledger, and latency only where events say when they were made.
+//! Counts what an external endpoint sends and does: over all connections, and for each its events and the time of the last.
+//! Nobody knows what should have come, so there is no ledger, and latency only where events have a timestamp.
 //!
 //! - `json`, `timestamp`: when an event was made
 
@@ -15,32 +14,28 @@ use crate::scenario::{JsonPath, places};
 use anyhow::anyhow;
 use serde::de::IgnoredAny;
 
-/// So often an event is parsed to see whether it is JSON: to parse all of them
-/// would be most of the swarm's work.
+/// An event is parsed so often to see whether it is JSON: to parse all of them would be most of the swarm's work.
 const JSON_EVERY_US: u64 = 10_000;
 
-/// What was recorded: connections since the first was dialed, the rest since the span began.
+/// Records of connections since the first was dialed, other records since the span began.
 #[derive(Debug)]
 pub(super) struct Recorder {
     timestamp: Option<JsonPath>,
     /// From dialing a connection to when its transport stood.
     set_up: Latency,
-    /// How connections fared.
     received: Received,
     connections: Vec<Connection>,
     span: Span,
     read: Read,
-    /// Of one that is sent to.
+    /// Where messages are sent, too.
     pub(super) exchange: Option<Box<Exchange>>,
 }
 
-/// What came in the span.
 #[derive(Debug, Default)]
 struct Span {
     /// Between the events of a connection, both of them in the span.
     intervals: Latency,
-    /// Until an event, from the one before on the same connection, or from the span's
-    /// beginning: the longest.
+    /// Until an event, from the one before on the same connection, or from the span's beginning: the longest.
     silence_us_max: u64,
     stamps: Timestamps,
     /// The first event without a timestamp.
@@ -54,21 +49,19 @@ struct Span {
     json_tried_us: u64,
 }
 
-/// One connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Connection {
     dialed_us: u64,
-    /// In the span.
+    /// Events in the span.
     events: u64,
     /// When the last came; before the first, when the span began.
     last_us: u64,
-    /// Whether it stands.
     is_standing: bool,
     /// Whether it stood, and does not any more.
     is_over: bool,
 }
 
-/// What is read at once.
+/// One read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Read {
     /// On the monotonic clock.
@@ -79,7 +72,7 @@ struct Read {
 }
 
 impl Recorder {
-    /// Of so many connections, whose events have a timestamp at this path.
+    /// For so many connections, whose events have a timestamp at this path.
     pub(super) fn new(timestamp: Option<JsonPath>, connections: u32) -> Recorder {
         Recorder {
             timestamp,
@@ -109,12 +102,10 @@ impl Recorder {
         }
     }
 
-    /// When a connection was begun.
     pub(super) fn dialed_us(&self, index: usize) -> Option<u64> {
         self.connections.get(index).map(|connection| connection.dialed_us)
     }
 
-    /// A transport stands.
     pub(super) fn opened(&mut self, answer: Answer) {
         if self.received.stood == 0 {
             self.received.answer = answer;
@@ -122,7 +113,6 @@ impl Recorder {
         self.received.stood += 1;
     }
 
-    /// It was reached here.
     pub(super) fn reached(&mut self, index: usize, address: String, now_us: u64) {
         if self.received.answer.address.is_empty() {
             self.received.answer.address = address;
@@ -132,12 +122,11 @@ impl Recorder {
         self.set_up.record(now_us - connection.dialed_us, 1);
     }
 
-    /// A connection was not let stand.
+    /// A connection was refused.
     pub(super) fn refused(&mut self, reason: &str) {
         self.received.refused.add(reason);
     }
 
-    /// A connection that stood has ended.
     pub(super) fn ended(&mut self, index: usize, how: &str) {
         self.received.ended_early.add(how);
         if let Some(connection) = self.connections.get_mut(index) {
@@ -145,7 +134,6 @@ impl Recorder {
         }
     }
 
-    /// Why no connection stands.
     pub(super) fn why_nobody(&self) -> String {
         let Received { refused, ended_early, .. } = &self.received;
         match self.received.stood {
@@ -154,7 +142,6 @@ impl Recorder {
         }
     }
 
-    /// A span begins.
     pub(super) fn begin_span(&mut self, now_us: u64) {
         self.span = Span::default();
         if let Some(exchange) = &mut self.exchange {
@@ -165,15 +152,14 @@ impl Recorder {
         }
     }
 
-    /// Something was read at `now_us`. `real_ns` tells the time since 1970 and is
-    /// asked only if somebody wants to know.
+    /// A read begins. `real_ns` returns the time since 1970, and is called only if needed.
     #[inline]
     pub(super) fn begin_read(&mut self, now_us: u64, real_ns: impl FnOnce() -> u64) {
         let real_ns = if self.timestamp.is_some() { real_ns() } else { 0 };
         self.read = Read { now_us, real_ns, events: 0 };
     }
 
-    /// Everything in it has come: how its connection is doing.
+    /// The read is over: updates its connection.
     #[inline]
     pub(super) fn end_read(&mut self, index: usize, statistics: &mut SpanStatistics) {
         let (Read { now_us, events, .. }, Some(connection)) =
@@ -197,7 +183,6 @@ impl Recorder {
         statistics.traffic.events += events;
     }
 
-    /// An event came.
     #[inline]
     pub(super) fn event(
         &mut self,

@@ -1,20 +1,19 @@
-//! Where a subscriber goes on whose answer has an end: a poll's each time, a
-//! forever frame's when its document has grown large.
+//! Where a subscriber goes on whose answer has an end: a poll's each time, a forever frame's when its document has grown large.
 
 use anyhow::bail;
 
 /// Sixteen digits of epoch, a dot, sixteen of offset (docs/reference/topics.md).
 const POSITION_BYTES_MAX: usize = 33;
 
-/// What a subscriber keeps of what it hears.
+/// State that a subscriber keeps of its messages.
 pub(super) trait ResumeState {
     /// Everything of this topic up to the position has come.
     fn reached(&mut self, topic: usize, position: &[u8]) -> anyhow::Result<()>;
-    /// The document is to be loaded again. Says whether that can be done.
+    /// The document is to be loaded again. Returns whether that can be done.
     fn reload(&mut self) -> bool;
 }
 
-/// Nothing is kept where one answer is to last.
+/// No state is needed where one answer is to last.
 pub(super) struct Nothing;
 
 impl ResumeState for Nothing {
@@ -35,7 +34,6 @@ pub(super) struct Positions {
     must_reload: bool,
 }
 
-/// Empty until it is known.
 #[derive(Clone, Copy, Debug)]
 struct Position {
     length: u8,
@@ -48,7 +46,7 @@ impl Positions {
         Positions { positions: vec![unknown; topics as usize].into(), must_reload: false }
     }
 
-    /// Whether it has been told where all its topics are.
+    /// Whether the positions of all topics are known.
     pub(super) fn are_known(&self) -> bool {
         self.positions.iter().all(|position| position.length > 0)
     }

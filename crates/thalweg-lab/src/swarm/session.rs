@@ -6,7 +6,7 @@ use crate::load_generator::{LoadGenerator, Session};
 use crate::measure::{Counts, WarmUp};
 use std::time::Duration;
 
-/// The load flows for so long after a pause before a span begins.
+/// After a pause, the load flows for so long before a span begins.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// The lab's own subscribers and publishers, on the calling thread.
@@ -28,12 +28,10 @@ impl LoadGenerator for Swarm {
     }
 }
 
-/// A subject's connections, which last for several spans.
 struct SwarmSession<'a> {
     workload: Box<dyn Workload + 'a>,
     open_us: u64,
     warm_up: WarmUp,
-    /// Whether the load flows.
     is_loaded: bool,
 }
 

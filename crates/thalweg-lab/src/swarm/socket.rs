@@ -13,16 +13,14 @@ use rustix::time::{
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Sockets told of in one wait.
+/// Sockets reported by one wait.
 const READY_MAX: usize = 256;
 /// Ports of one source address that connections may take, with room to spare.
 const CONNECTIONS_PER_ADDRESS: usize = 20_000;
 /// Files the lab needs besides its connections.
 const OTHER_FILES: u64 = 64;
-/// Key of the timer among the sockets' keys.
 const TIMER: u64 = u64::MAX;
-/// A sleeping thread wakes as late as this, so long before a wait ends it is awake again: on a
-/// virtual machine half of the wakes are 0.1 ms late, and one of a hundred 0.4 ms.
+/// A wait ends so early, as a sleeping thread wakes late: on a virtual machine 0.1 ms at the median, and 0.4 ms at the p99.
 const AWAKE_BEFORE_US: u64 = 500;
 
 pub(super) use crate::load_generator::monotonic_us as now_us;
@@ -34,7 +32,6 @@ pub(super) fn now_real_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// CPU time of the calling thread.
 pub(super) fn thread_cpu_ns() -> u64 {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
@@ -62,8 +59,7 @@ pub(super) fn allow_open_files(connections: u32) -> anyhow::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
 }
 
-/// Begins a connection. The `index` picks the source address, so that no
-/// address runs out of ports; a receive buffer of no bytes is the kernel's own.
+/// Begins a connection. `index` picks the source address, so that no address runs out of ports; 0 keeps the kernel's buffer.
 pub(super) fn dial(
     address: SocketAddr,
     index: usize,
@@ -100,7 +96,6 @@ pub(super) fn dial(
     }
 }
 
-/// The port a connection comes from.
 pub(super) fn local_port(socket: &OwnedFd) -> io::Result<u16> {
     let address = SocketAddr::try_from(rustix::net::getsockname(socket)?)?;
     Ok(address.port())
@@ -111,8 +106,7 @@ pub(super) fn read(socket: &OwnedFd, into: &mut [u8]) -> io::Result<Option<usize
     would_block(rustix::net::recv(socket, into, RecvFlags::empty()).map(|(length, _)| length))
 }
 
-/// Reads behind what `into` holds, into the room it has; `None` if there is
-/// nothing yet.
+/// Reads behind what `into` holds, into the room it has; `None` if there is nothing yet.
 pub(super) fn read_behind(socket: &OwnedFd, into: &mut Vec<u8>) -> io::Result<Option<usize>> {
     let spare = rustix::buffer::spare_capacity(into);
     would_block(rustix::net::recv(socket, spare, RecvFlags::empty()).map(|(_, length)| length))
@@ -131,38 +125,33 @@ fn would_block<T>(result: rustix::io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Who is ready.
+/// Waits for ready sockets.
 pub(super) struct Poller {
     epoll: OwnedFd,
     /// Ends a wait: epoll's own timeout is in milliseconds (`epoll_pwait2` needs Linux 5.11).
     timer: OwnedFd,
-    /// Whether the timer may still report.
     is_armed: bool,
     ready: Vec<epoll::Event>,
     /// CPU time spent on looking for work, which is none of the swarm's load.
     spun_ns: u64,
-    /// When it last looked.
     looked_us: u64,
-    /// The longest time between two looks.
     away_us_max: u64,
 }
 
-/// What a socket waits for. Readiness is told once (edge-triggered), which
-/// saves the kernel a second look at every socket: so read until nothing is
-/// left, write until the kernel takes no more.
+/// Conditions that a socket waits for. Readiness is told once (edge-triggered), which saves the kernel a second look at every
+/// socket: read until nothing is left, write until the kernel takes no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interest {
     Read,
     ReadAndWrite,
 }
 
-/// A socket that is ready.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ready {
     pub(super) key: u64,
     pub(super) writable: bool,
     pub(super) readable: bool,
-    /// Nothing will come after what there is to read.
+    /// No more will come after what there is to read.
     pub(super) has_ended: bool,
 }
 
@@ -195,8 +184,7 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
 
-    /// Waits until a socket is ready or the time has passed, and as long as the thread then
-    /// takes to wake; says how many are.
+    /// Waits until a socket is ready or the time has passed, and as long as the thread then takes to wake; says how many are.
     pub(super) fn wait(&mut self, timeout_us: u64) -> io::Result<usize> {
         self.ready.clear();
         let looks_us = now_us();
@@ -211,7 +199,7 @@ impl Poller {
         };
         let buffer = rustix::buffer::spare_capacity(&mut self.ready);
         let waited = epoll::wait(&self.epoll, buffer, timeout);
-        // Asleep it is not away: it is woken.
+        // A sleeping thread is not away: it is woken.
         self.looked_us = if timeout_us == 0 { looks_us } else { now_us() };
         if self.is_armed
             && let Some(timer) = self.ready.iter().position(|event| event.data.u64() == TIMER)
@@ -225,7 +213,7 @@ impl Poller {
         }
     }
 
-    /// Has the timer report in `timeout_us`, and not when it was to before.
+    /// Makes the timer report in `timeout_us` instead.
     fn arm(&mut self, timeout_us: u64) -> io::Result<()> {
         let it_value = Timespec {
             tv_sec: (timeout_us / 1_000_000) as i64,
@@ -239,15 +227,14 @@ impl Poller {
 
     /// The longest time between two looks at the sockets since this was last asked.
     pub(super) fn take_away_us_max(&mut self) -> u64 {
-        // What has passed since the last look is part of what is asked for now.
+        // Time since the last look counts, too.
         let now_us = now_us();
         let away_us = now_us.saturating_sub(std::mem::replace(&mut self.looked_us, now_us));
         std::mem::take(&mut self.away_us_max).max(away_us)
     }
 
-    /// The same to the µs: awake for `spin_us`, then asleep, then awake until the time has
-    /// passed. Whoever wakes a sleeping thread pays for it, here the subject, and on a
-    /// virtual machine an interrupt to an idle core costs as much as a send.
+    /// The same to the µs: awake for `spin_us`, then asleep, then awake until the end. To wake a sleeping thread costs the
+    /// subject time; on a virtual machine an interrupt to an idle core costs as much as a send.
     pub(super) fn wait_awake(&mut self, timeout_us: u64, spin_us: u64) -> io::Result<usize> {
         let count = self.wait(0)?;
         if count > 0 || timeout_us == 0 {
@@ -264,7 +251,6 @@ impl Poller {
         if count > 0 { Ok(count) } else { self.spin(until_us) }
     }
 
-    /// Looks until a socket is ready or the time has come.
     fn spin(&mut self, until_us: u64) -> io::Result<usize> {
         let cpu_ns = thread_cpu_ns();
         let mut count = 0;
@@ -275,12 +261,11 @@ impl Poller {
         Ok(count)
     }
 
-    /// CPU time of this thread so far, but for looking for work in vain.
+    /// CPU time of this thread so far, without polls that found no work.
     pub(super) fn busy_ns(&self) -> u64 {
         thread_cpu_ns() - self.spun_ns
     }
 
-    /// One of those that the last wait found.
     pub(super) fn ready(&self, index: usize) -> Ready {
         let event = self.ready[index];
         let (flags, failed) = (event.flags, EventFlags::ERR | EventFlags::HUP);
@@ -308,7 +293,7 @@ mod tests {
     use super::*;
     use rustix::pipe::pipe;
 
-    /// Of many waits the best: a whole machine that stands still is nobody's lateness.
+    /// The best of many waits counts: a machine that stands still is no thread's lateness.
     #[test]
     fn a_wait_ends_on_time_and_not_a_millisecond_later() {
         let mut poller = Poller::new().unwrap();

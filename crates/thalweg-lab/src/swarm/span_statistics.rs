@@ -1,23 +1,20 @@
-//! What came in since the span began.
+//! Arrivals since the span began.
 
 use crate::measure::{Latency, Traffic};
 use std::ops::Range;
 
-/// What arrives so long before its intended time is early; less, and a timer or a
-/// clock was read in between.
+/// An event this long before its intended time is early; less, and a timer or a clock was read in between.
 pub(super) const EARLY_US: u64 = 50;
-/// Whenever an event was due, its latency counts.
+/// Latencies of all events count.
 const ALWAYS: Range<u64> = 0..u64::MAX;
 
-/// Counts and latencies of one span.
-///
-/// Traffic is what came in the span. Latencies are those of the events that were due
-/// in it: on a schedule some of them come later, and some that come were due before.
+/// Counts of the events that came in one span, and latencies of the events that were due in it: on a schedule some of them come
+/// later, and some that come were due before.
 #[derive(Debug)]
 pub(super) struct SpanStatistics {
     pub(super) traffic: Traffic,
     pub(super) latency: Latency,
-    /// When an event was due whose latency counts.
+    /// Due times of events whose latency counts.
     due_us: Range<u64>,
 }
 
@@ -50,19 +47,18 @@ impl SpanStatistics {
         self.due_us = ALWAYS;
     }
 
-    /// A new span begins: of latencies only those of events due from then on count.
+    /// A new span begins: only latencies of events due from then on count.
     pub(super) fn begin(&mut self, due_us: u64) {
         self.reset();
         self.due_us.start = due_us;
     }
 
-    /// From when on events were due whose latency counts.
+    /// First due time of events whose latency counts.
     pub(super) fn begun_us(&self) -> u64 {
         self.due_us.start
     }
 
-    /// The span is over: latencies of events due from then on do not count. Says what
-    /// came in it.
+    /// The span is over: latencies of events due from then on do not count. Returns its traffic.
     pub(super) fn end(&mut self, due_us: u64) -> Traffic {
         self.due_us.end = due_us;
         std::mem::take(&mut self.traffic)

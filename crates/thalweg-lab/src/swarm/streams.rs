@@ -1,5 +1,4 @@
-//! The streams of one HTTP/2 connection, each a subscriber. One whose answers
-//! have an end goes on on another stream.
+//! The streams of one HTTP/2 connection, each a subscriber. A subscriber whose answers have an end goes on on another stream.
 
 use super::carrier::PieceDecoder;
 use super::carrier::http2::{self, CONNECTION_WINDOW_BYTES, Frame, STREAM_WINDOW_BYTES};
@@ -14,11 +13,9 @@ use std::collections::HashMap;
 /// A connection has no more streams than this (RFC 9113 §5.1.1).
 const STREAM_MAX: u32 = 0x7FFF_FFFF;
 
-/// What an HTTP/2 connection carries.
 #[derive(Debug)]
 pub(super) struct Streams {
     streams: Vec<Stream>,
-    /// Number of the first stream's subscriber.
     first: usize,
     standing: usize,
     /// Bytes of the connection's window used and not given back.
@@ -35,17 +32,15 @@ struct Stream {
     used_bytes: u32,
 }
 
-/// Which stream a subscriber is on, and where it goes on.
+/// The stream of each subscriber, and its position there.
 #[derive(Debug)]
 struct Returns {
     cursors: Vec<Positions>,
-    /// Subscribers by the streams that they are on.
     indices: HashMap<u32, usize>,
     next: u32,
 }
 
 impl Streams {
-    /// Its subscribers are numbered from `first` on.
     pub(super) fn new(first: usize, settings: &Settings) -> Streams {
         let count = settings.streams as usize;
         let returns = match settings.transport {
@@ -60,7 +55,7 @@ impl Streams {
         Streams { streams, first, standing: 0, used_bytes: 0, returns }
     }
 
-    /// Appends what opens a connection of `count` subscribers.
+    /// Appends the opening bytes of a connection of `count` subscribers.
     pub(super) fn requests(
         request: &SubscribeRequest,
         count: usize,
@@ -70,13 +65,12 @@ impl Streams {
         (0..count).try_for_each(|index| request.first_on(id(index), out))
     }
 
-    /// How many subscribers it has.
     pub(super) fn count(&self) -> usize {
         self.streams.len()
     }
 
-    /// Takes the connection's bytes apart; says how many are done with. `stage`
-    /// is the connection's: it stands when all its streams do.
+    /// Takes the connection's bytes apart; returns how many are done with. `stage` is the connection's: it stands when all
+    /// streams do.
     pub(super) fn parse(
         &mut self,
         parser: &mut Parser<'_>,
@@ -129,7 +123,6 @@ impl Streams {
         Ok(used)
     }
 
-    /// A stream's bytes go to its transport.
     #[inline]
     fn data(
         &mut self,
@@ -170,8 +163,7 @@ impl Streams {
         }
     }
 
-    /// An answer has ended: its subscriber goes on on the next stream, if it was
-    /// to end.
+    /// An answer has ended: its subscriber goes on on the next stream, if it was to end.
     fn end(&mut self, parser: &mut Parser<'_>, id: u32, index: usize) -> anyhow::Result<()> {
         let stream = &mut self.streams[index];
         let is_poll = parser.transport == Transport::LongPolling;
@@ -207,7 +199,6 @@ impl Streams {
         Ok(())
     }
 
-    /// The subscriber that a stream belongs to.
     #[inline]
     fn index(&self, id: u32) -> anyhow::Result<usize> {
         let index = match &self.returns {
@@ -228,7 +219,7 @@ impl Stream {
 }
 
 impl Returns {
-    /// The subscriber leaves a stream for the next one.
+    /// Moves the subscriber from a stream to the next one.
     fn go_on(&mut self, from: u32, index: usize) -> anyhow::Result<u32> {
         let next = self.next;
         if next > STREAM_MAX {

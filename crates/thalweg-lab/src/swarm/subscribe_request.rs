@@ -1,5 +1,4 @@
-//! What subscribers ask with: the first time, and, where an answer has an end or a
-//! connection had one, again at their cursors.
+//! Requests of subscribers: the first, and later ones at their cursors, where an answer has an end or a connection had one.
 
 use super::carrier::{CarrierError, http2};
 use super::dialect::{Dialect, Wanted};
@@ -10,32 +9,28 @@ use crate::measure::Answer;
 use crate::scenario::{Settings, Transport};
 use std::ops::Range;
 
-/// The first poll is answered at once: it says where the topics are, and from
-/// there on nothing is lost.
+/// The first poll is answered at once, with the positions of the topics; from there on no event is lost.
 const FIRST_POLL: &str = "wait=0";
-/// The others wait for something to say.
+/// The others wait for events.
 const POLL: &str = "wait=25s";
-/// Versions may come as patches.
 const DELTAS: &str = "deltas=patch";
 
-/// The head of a response to it.
 #[derive(Debug)]
 pub(super) struct Response {
-    /// Where it is.
     pub(super) head: Range<usize>,
     /// Or why the response cannot be used.
     pub(super) opening: Result<Opening, String>,
     pub(super) answer: Answer,
 }
 
-/// What all subscribers of a sample ask with.
+/// The request that all subscribers of a sample make.
 #[derive(Debug)]
 pub(super) struct SubscribeRequest {
     /// Path and query, key by key.
     first: Vec<String>,
-    /// The same of the requests that follow, but for the cursors.
+    /// The same for the requests that follow, without the cursors.
     again: Vec<String>,
-    /// What follows them over HTTP/1.1, but for what each connection has of its own.
+    /// The end of requests over HTTP/1.1, without each connection's own fields.
     behind_target: String,
     handshake: Handshake,
     host: String,
@@ -43,7 +38,7 @@ pub(super) struct SubscribeRequest {
 }
 
 impl SubscribeRequest {
-    /// Of the subscribers to a server at `host`, which is address and port.
+    /// For the subscribers to a server at `host`, which is address and port.
     pub(super) fn new(dialect: &dyn Dialect, settings: &Settings, host: String) -> Self {
         let Settings { transport, tls, keys, .. } = *settings;
         let (first, again) = match transport {
@@ -69,7 +64,7 @@ impl SubscribeRequest {
         }
     }
 
-    /// Of one who asks once, and reads nothing compressed unless the dialect says so.
+    /// For one request, with compression only if the dialect asks for it.
     pub(super) fn once(dialect: &dyn Dialect, wanted: &Wanted<'_>, host: String) -> Self {
         SubscribeRequest::of(dialect, wanted, host, false)
     }
@@ -114,9 +109,8 @@ impl SubscribeRequest {
         self.on_stream(stream, &target, out)
     }
 
-    /// Judges the response that the bytes of a connection begin with, behind any that are
-    /// interim (RFC 9110 §15.2). While its head is incomplete, says how many bytes of these
-    /// are done with.
+    /// Judges the response that the bytes of a connection begin with, after interim ones (RFC 9110 §15.2). While its head is
+    /// incomplete, the error is how many bytes are done with.
     pub(super) fn judge(
         &self,
         index: usize,
@@ -170,12 +164,11 @@ impl SubscribeRequest {
     }
 }
 
-/// That of a connection's key.
+/// The target of a connection's key.
 fn of_key(targets: &[String], index: usize) -> &str {
     &targets[index % targets.len()]
 }
 
-/// What a response says, but for where it came from.
 fn answer(head: &Head<'_>) -> Answer {
     let field = |name| head.field(name).map(|value| shown(&value));
     Answer {

@@ -1,11 +1,8 @@
-//! The swarm's subscribers: opened a few at a time, then read as they get
-//! ready. Those of an external endpoint may be refused and may end: that is recorded. A
-//! subject that does so to one of its own cannot be measured.
+//! The swarm's subscribers: opened a few at a time, then read as they get ready. Those of an external endpoint may be refused and
+//! may end: that is recorded. A subject that does so to one of its own cannot be measured.
 //!
-//! - `connection`: one of them
-//! - `ending`: how they come to stand, and how they end
-//! - `coming`: who comes when, leaves, and comes again
-//! - `slow`: who reads at a trickle, or not at all
+//! - `connection`: one of them; `ending`: how they come to stand, and how they end
+//! - `coming`: when each comes, leaves, and comes again; `slow`: those that read at a trickle, or not at all
 
 mod coming;
 mod connection;
@@ -36,49 +33,42 @@ use std::io;
 
 /// Reads of one connection before the others get their turn.
 const READS_MAX: usize = 4;
-/// Connections that are begun before those that stand are read: some milliseconds of work, or those
-/// that are there would be told to be late when it is the swarm that is.
+/// Connections that are begun before those that stand are read. It takes some milliseconds; longer work would make events late.
 const OPENED_IN_A_TURN_MAX: usize = 32;
 /// Answers to pings that may wait for a socket that takes nothing.
 const REPLIES_BYTES_MAX: usize = 64 * 1024;
 /// How long a connection to an external endpoint may take to stand.
 const OPEN_WITHIN_US: u64 = 10_000_000;
 
-/// All subscribers of a sample. Connections are numbered from 0; the last
-/// `stopped` of them are those that will stop reading.
+/// All subscribers of a sample. Connections are numbered from 0; the last `stopped` of them are those that will stop reading.
 #[derive(Debug)]
 pub(super) struct Subscribers {
     settings: Settings,
     dialer: Dialer,
     dialect: Box<dyn Dialect>,
     subscribe_request: SubscribeRequest,
-    /// What the lab calls an external endpoint.
+    /// The lab's name of an external endpoint.
     url: Option<String>,
     connections: Vec<Connection>,
     wanted: usize,
-    /// How many may have been begun by now.
     allowed: usize,
     /// Whether a connection keeps where it is, to go on there on another.
     resumes: bool,
-    /// Those to be opened again.
+    /// Connections to be opened again.
     returning: VecDeque<usize>,
-    /// Those that have come to stand since somebody asked, if anybody does.
+    /// Connections that have come to stand since the last question, if anybody asks.
     stood: Option<Vec<usize>>,
-    /// How many of them read to the end.
     readers: usize,
-    /// Handshakes under way.
     opening: usize,
     /// Connections begun in this turn.
     opened: usize,
-    /// None before this one is opening.
+    /// No connection before this one is opening.
     oldest: usize,
-    /// Connections whose subscriptions all stand.
     standing: usize,
     slow: Slow,
-    /// Those with more to read, and whether their end has been told.
+    /// Connections with more to read, and whether their end has been told.
     busy: Vec<(usize, bool)>,
     buffer: ReadBuffer,
-    /// Scratch for what is to be said.
     replies: Vec<u8>,
     receiver: Receiver,
 }
@@ -126,34 +116,29 @@ impl Subscribers {
         })
     }
 
-    /// Whether every subscription stands.
     pub(super) fn all_stand(&self) -> bool {
         self.standing == self.wanted
     }
 
-    /// Connections that stand.
     pub(super) fn standing(&self) -> usize {
         self.standing
     }
 
-    /// Connections that shall stand.
     pub(super) fn wanted(&self) -> usize {
         self.wanted
     }
 
-    /// Whether there is something to read, or a connection to begin, already.
     pub(super) fn is_busy(&self) -> bool {
         !self.busy.is_empty() || self.may_open()
     }
 
-    /// Whether one more may be under way than is, and is due.
+    /// Whether another one may be begun now, and is due.
     fn may_open(&self) -> bool {
         let is_due = !self.returning.is_empty() || self.connections.len() < self.allowed;
         is_due && self.opening < self.dialer.opening_max()
     }
 
-    /// Begins as many connections as may be under way, but a few at a time: meanwhile those that
-    /// stand are read.
+    /// Begins as many connections as may be under way, but a few at a time: meanwhile those that stand are read.
     pub(super) fn open_more(&mut self, poller: &Poller) -> anyhow::Result<()> {
         while self.opening < self.dialer.opening_max() && self.opened < OPENED_IN_A_TURN_MAX {
             let index = match self.returning.pop_front() {
@@ -274,8 +259,7 @@ impl Subscribers {
         Ok(())
     }
 
-    /// Reads a few times. The end is told once, and a read may stop just before it: then it
-    /// reads until it is there.
+    /// Reads a few times. The end is told once, and a read may stop just before it: then it reads until it is there.
     #[inline]
     fn read(&mut self, index: usize, has_ended: bool, poller: &Poller) -> anyhow::Result<()> {
         for _ in 0..READS_MAX {
@@ -293,8 +277,7 @@ impl Subscribers {
         Ok(())
     }
 
-    /// Reads at most so much; whether there may be more, and whether the connection has come
-    /// to its end, and how.
+    /// Reads at most so much; says whether there may be more, and whether and how the connection has ended.
     #[inline]
     fn read_once(
         &mut self,
@@ -346,8 +329,7 @@ impl Subscribers {
         }
         if !self.replies.is_empty() {
             let connection = &mut self.connections[index];
-            // Of pings that came while the socket was full, none need an answer. One that
-            // cannot be written to is found out by reading.
+            // Pings that came while the socket was full need no answer. Reading finds a socket that cannot be written to.
             let has_room = connection.unsent_bytes() < REPLIES_BYTES_MAX;
             let sent = match has_room {
                 true => connection.send(index, &self.replies, poller),
@@ -361,8 +343,7 @@ impl Subscribers {
         Ok((may_be_more, over))
     }
 
-    /// Sends a message on a WebSocket, compressed if that was agreed on; `false` if it does not
-    /// stand, any more perhaps.
+    /// Sends a message on a WebSocket, compressed if that was agreed on; `false` if the WebSocket does not stand.
     pub(super) fn send(
         &mut self,
         index: usize,
@@ -384,7 +365,7 @@ impl Subscribers {
         }
     }
 
-    /// What the first connection that stood agreed on.
+    /// Agreed values of the first connection that stood.
     pub(super) fn negotiated(&self) -> Negotiated {
         let (index, head) = match &self.receiver.first_head {
             Some((index, head)) => (*index, head.as_slice()),
@@ -402,24 +383,22 @@ impl Subscribers {
         self.receiver.have(self.readers, last)
     }
 
-    /// What arrived.
     #[inline]
     pub(super) fn receiver(&mut self) -> &mut Receiver {
         &mut self.receiver
     }
 
-    /// Of rows up to these, those that readers do not have are late so far.
+    /// Rows up to these that readers do not have are late so far.
     pub(super) fn count_late(&mut self, last: &[u64]) {
         self.receiver.count_late(self.readers, last, now_us());
     }
 
-    /// Of rows up to these, those that readers do not have are missing.
+    /// Rows up to these that readers do not have are missing.
     pub(super) fn count_missing(&mut self, last: &[u64]) {
         self.receiver.count_missing(self.readers, last);
     }
 
-    /// Nothing more will come: what the readers should have and do not, is
-    /// missing.
+    /// No more will come: what the readers should have and do not, is missing.
     pub(super) fn close_ledger(&mut self) -> Counts {
         self.receiver.close_ledger(self.readers)
     }

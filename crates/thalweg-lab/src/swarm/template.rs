@@ -12,7 +12,6 @@ enum Piece {
     Token,
 }
 
-/// What is filled in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filling<'a> {
     /// For `{id}`.

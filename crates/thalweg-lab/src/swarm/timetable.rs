@@ -1,17 +1,15 @@
-//! When the rows of a subject that generates its load are due, by the schedule it was told: a batch
-//! at start + n × interval. Pure.
+//! Due times of the rows of a subject that generates its load, by the schedule it was given: a batch at start + n × interval.
+//! Pure.
 //!
-//! A row's own stamp says when it was due, and whoever is late can stamp late. Rows are
-//! numbered, so the schedule is known without it: from the first row on, every batch of
-//! numbers is one interval later than the one before.
+//! A row's own stamp has its due time, but a late subject can stamp late. Rows are numbered, so the schedule is known without it:
+//! from the first row on, every batch of numbers is one interval later than the one before.
 
 use crate::scenario::Settings;
 
-/// So much later than an interval after the schedule may a stamp be: a timer's slip. Up
-/// to one interval the first row's place in its batch is not known.
+/// A stamp may be this much later than an interval after the schedule: a timer's slip. The first row's place in its batch is not
+/// known to within one interval.
 const SLIP_US: u64 = 1000;
 
-/// The schedule, from the first row on.
 #[derive(Clone, Debug)]
 pub(super) struct Timetable {
     start_us: u64,
@@ -24,7 +22,6 @@ pub(super) struct Timetable {
     behind: Option<Stamped>,
 }
 
-/// The first row that came to anybody.
 #[derive(Clone, Copy, Debug)]
 struct First {
     seq: u64,
@@ -32,7 +29,6 @@ struct First {
     due_us: u64,
 }
 
-/// A row whose stamp is later than the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamped {
     late_us: u64,
@@ -51,13 +47,11 @@ impl Timetable {
         }
     }
 
-    /// All subscriptions stand at this time.
     pub(super) fn stand(&mut self, now_us: u64) {
         self.is_seen_from_start = now_us < self.start_us;
     }
 
-    /// When row `seq`, which is stamped so, was due: by the schedule, or before it if
-    /// that is what it says.
+    /// Due time of row `seq` with this stamp: by the schedule, or by the stamp if that is earlier.
     pub(super) fn due_us(&mut self, seq: u64, stamp_us: u64) -> u64 {
         let first = self.first_or(seq, stamp_us);
         let scheduled_us = self.scheduled_us(first, seq);
@@ -134,7 +128,7 @@ mod tests {
         timetable
     }
 
-    /// What a subject is told whose rows, from number 1 on, are stamped so.
+    /// The finding about a subject with these stamps, from row 1 on.
     fn told(timetable: &mut Timetable, stamps_us: impl IntoIterator<Item = u64>) -> Option<String> {
         for (index, stamp_us) in stamps_us.into_iter().enumerate() {
             timetable.due_us(index as u64 + 1, stamp_us);

@@ -1,14 +1,10 @@
 //! A workload: one way to load a subject.
 //!
-//! Whatever loads it, a span is measured in the same steps ([`span`]); a workload says
-//! what happens in each.
+//! Every span is measured in the same steps ([`span`]); a workload implements each step.
 //!
-//! - `broadcast`: subjects that send to many, and the highest rate that they meet an
-//!   objective at
-//! - `published_load`: what the lab publishes to subscribers, and when, with the echo `probe`
-//!   beside it
-//! - `posting`: publishers without subscribers; `stored`: the same to NATS, of which the subject
-//!   reads a stream
+//! - `broadcast`: subjects that send to many, and the highest rate that they meet an objective at
+//! - `published_load`: what the lab publishes to subscribers, and when, with the echo `probe` beside it
+//! - `posting`: publishers without subscribers; `stored`: the same to NATS, of which the subject reads a stream
 //! - `round_trip`: experiment B
 //! - `echo`: experiment C, and its `firehose`
 //! - `listen`: an external endpoint; `send`: one that is sent to
@@ -37,17 +33,15 @@ use std::time::Duration;
 
 /// One way to load a subject, on connections of its own.
 ///
-/// `connect` and `warm_up` come first, `collect` last. Between them any number of spans
-/// are measured; between two spans the load pauses. An error ends it, and says in one
-/// sentence why no figure counts.
+/// `connect` and `warm_up` come first, `collect` last. Between them any number of spans are measured; between two spans the load
+/// pauses. An error ends it, and says in one sentence why no figure counts.
 pub(super) trait Workload {
-    /// Opens all connections; says how long that took, µs.
+    /// Opens all connections; returns how long that took, µs.
     fn connect(&mut self) -> anyhow::Result<u64>;
 
     /// Loads the subject until its figures have stopped drifting. The load goes on.
     fn warm_up(&mut self) -> anyhow::Result<WarmUp>;
 
-    /// Loads the subject again after a pause.
     fn resume(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
@@ -63,20 +57,19 @@ pub(super) trait Workload {
     /// Loads the subject for so long, or for as long as the requests take that it makes.
     fn run(&mut self, time: Duration) -> anyhow::Result<()>;
 
-    /// The span is over: what was found in it, when what was due in it has come.
+    /// The span is over: its outcome, when what was due in it has come.
     fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome>;
 
-    /// The ports of the subscribers that have stopped reading.
     fn stopped_ports(&self) -> &[u16] {
         &[]
     }
 
-    /// The same load behind the span, for as long as the observer wants it.
+    /// The same load after the span, for as long as the observer wants it.
     fn go_on(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// Loads the subject no more, until `resume`; what is under way comes first.
+    /// Loads the subject no more, until `resume`; ends what is under way first.
     fn pause(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
@@ -86,29 +79,25 @@ pub(super) trait Workload {
         Ok(())
     }
 
-    /// Ends everything; says what the ledger has found since the last span.
+    /// Ends everything; returns what the ledger has found since the last span.
     fn collect(&mut self) -> anyhow::Result<Counts>;
 
-    /// Measures a span.
     fn span(&mut self, time: Duration) -> anyhow::Result<Outcome> {
         span(self, time)
     }
 
-    /// The sockets that are ready.
     fn poller(&mut self) -> &mut Poller;
 
-    /// Who watches.
     fn observer(&mut self) -> &mut dyn Observer;
 }
 
-/// The workload that a scenario asks for.
 pub(super) fn of<'a>(
     load: &Load<'a>,
     observer: &'a mut dyn Observer,
 ) -> anyhow::Result<Box<dyn Workload + 'a>> {
     Ok(match load.drive {
         Drive::Stored => Box::new(stored::Stored::new(load, observer)?),
-        // It has no subscribers: it says itself what came, and when.
+        // It has no subscribers, and says itself what came, and when.
         Drive::PublishedLoad if load.program.dialect() == Dialect::Consumer => {
             Box::new(stored::Stored::new(load, observer)?)
         }
@@ -127,9 +116,8 @@ pub(super) fn of<'a>(
     })
 }
 
-/// The steps of a span, with the observer's long looks around it. These take tens of
-/// milliseconds on the swarm's thread: they lie before the span, and what has become
-/// ready meanwhile is read first; and behind it, when what was due in it has come.
+/// The steps of a span, with the observer's long looks around it. They take tens of milliseconds on the swarm's thread: one is
+/// before the span, and what has become ready meanwhile is read first; one is after it, when what was due has come.
 fn span<W: Workload + ?Sized>(workload: &mut W, time: Duration) -> anyhow::Result<Outcome> {
     workload.observer().at(Moment::Warm);
     workload.catch_up()?;
@@ -140,7 +128,6 @@ fn span<W: Workload + ?Sized>(workload: &mut W, time: Duration) -> anyhow::Resul
     Ok(outcome)
 }
 
-/// The span itself.
 pub(super) fn measure<W: Workload + ?Sized>(
     workload: &mut W,
     time: Duration,

@@ -1,32 +1,28 @@
-//! A connection's way out: what the kernel has not taken yet waits here.
+//! Output of a connection: bytes that the kernel has not taken yet wait here.
 
 use super::dialer::Dialer;
 use super::link::Link;
 use super::socket::{Interest, Poller};
 use anyhow::bail;
 
-/// What was sent is forgotten once it is this long, should there never be a
-/// moment at which everything is.
+/// Sent bytes are forgotten once they are this many, in case there is never a moment at which all are sent.
 const SENT_BYTES_MAX: usize = 1 << 20;
 
-/// No more waits to be sent, pongs and acks included.
+/// Limit of waiting bytes, pongs and acks included.
 const PENDING_BYTES_MAX: usize = 64 << 20;
 
-/// A connection, and what it has still to send.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) link: Link,
     key: u64,
-    /// What the kernel has not taken yet, from `sent` on.
+    /// Bytes that the kernel has not taken yet, from `sent` on.
     pending: Vec<u8>,
     sent: usize,
-    /// Whether it waits to write.
     waits: bool,
 }
 
 impl Writer {
-    /// Connects, and sends `first` as soon as it can. The poller will report
-    /// `key`.
+    /// Connects, and sends `first` as soon as it can. The poller will report `key`.
     pub(super) fn open(
         dialer: &Dialer,
         key: u64,
@@ -47,8 +43,7 @@ impl Writer {
         Ok(Writer { link, key, pending: first, sent: 0, waits: true })
     }
 
-    /// Lets `append` add to what is to be sent, and sends what it can. An error of a
-    /// subject that does not read.
+    /// Lets `append` add bytes, and sends as many as it can. An error if the subject does not read.
     pub(super) fn send(
         &mut self,
         poller: &Poller,
@@ -61,12 +56,10 @@ impl Writer {
         if self.waits { Ok(()) } else { self.flush(poller) }
     }
 
-    /// Bytes the kernel has not taken.
     pub(super) fn pending_bytes(&self) -> usize {
         self.pending.len() - self.sent
     }
 
-    /// Writes what the kernel takes.
     pub(super) fn flush(&mut self, poller: &Poller) -> anyhow::Result<()> {
         self.link.flush()?;
         while self.sent < self.pending.len() {

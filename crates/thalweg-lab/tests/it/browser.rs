@@ -1,4 +1,4 @@
-//! A subject that broadcasts to a tab of Chromium: what the page's ledger says of it.
+//! A subject that broadcasts to a tab of Chromium: the findings of the page's ledger.
 
 use crate::listen::{listen, read_head, text_frame, upgraded};
 use std::fs::OpenOptions;
@@ -15,7 +15,7 @@ use thalweg_lab::subject::Cores;
 const BATCH: u64 = 10;
 const INTERVAL: Duration = Duration::from_millis(5);
 const MEASURED: Duration = Duration::from_millis(400);
-/// The batch that is cheated with: nobody takes it for the first.
+/// The batch that is changed: it cannot pass for the first.
 const CHEATED: u64 = 30;
 
 struct Blind;
@@ -28,7 +28,6 @@ impl Observer for Blind {
     }
 }
 
-/// Batches of rows, each made something else of.
 type Cheat = fn(u64, Vec<String>) -> Vec<Vec<String>>;
 
 fn serve(cheat: Cheat) -> std::io::Result<SocketAddr> {
@@ -93,7 +92,7 @@ fn measure(cheat: Cheat, consumer: Consumer, measured: Duration) -> Option<Outco
     Some(run(&chromium, &load, &mut Blind).expect("a sample"))
 }
 
-/// A busy machine may not reach the batch that is cheated with within a short span.
+/// A busy machine may not reach the changed batch within a short span.
 fn check(cheat: Cheat, consumer: Consumer, expected: &str) {
     for (measured, is_last) in [(MEASURED, false), (4 * MEASURED, false), (16 * MEASURED, true)] {
         let Some(outcome) = measure(cheat, consumer, measured) else { return };

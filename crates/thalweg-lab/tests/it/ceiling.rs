@@ -9,10 +9,9 @@ use thalweg_lab::scenario::{Drive, Program, Settings};
 use thalweg_lab::swarm::Swarm;
 use thalweg_testing::undisturbed;
 
-/// A subject takes so long for an event: it can do 500 a second.
+/// Time of a subject for an event: it can do 500 a second.
 const EACH: Duration = Duration::from_millis(2);
-/// A busy machine may keep the swarm from its core, or let the subject do ever less
-/// while it is searched.
+/// A busy machine may keep the swarm from its core, or let the subject do ever less while it is searched.
 const ATTEMPTS: usize = 4;
 /// Large, so that few of them are more than may be outstanding.
 const EVENT_BYTES: u32 = 60_000;
@@ -99,7 +98,7 @@ fn a_rate_is_not_tried_again_for_ever() {
         let outcome = find(64, 50, &mut Sleepy { spans: u32::MAX, is_tired: false });
         let rates: Vec<f64> = outcome.steps.iter().map(|step| step.rate).take(6).collect();
         assert_eq!(rates, [64.0, 64.0, 64.0, 32.0, 32.0, 32.0], "{:?}", outcome.steps);
-        // It is none of the subject's.
+        // The subject is not the cause.
         assert!(outcome.swarm_fell_short, "{:?}", outcome.steps);
     });
 }
@@ -126,13 +125,12 @@ impl Observer for Greedy {
 #[test]
 fn a_swarm_without_time_is_no_limit_of_the_subject() {
     undisturbed(|| {
-        // Long enough that with what was due then more is outstanding than may be, and that
-        // the time before the span hardly counts.
+        // Long enough that more is outstanding than may be, and that the time before the span hardly counts.
         let outcome = find(500, 50, &mut Greedy(Some(Duration::from_millis(3500))));
         let steps = &outcome.steps;
         let missed = steps[0].missed.as_deref().unwrap_or_default();
         assert_eq!(steps[0].span_us, 0, "it was broken off: {steps:?}");
-        // Where others run on its core, too, it is known only that it was late.
+        // On a shared core, only the delay is known.
         let is_again = steps[1].rate == steps[0].rate;
         assert!(missed.contains("the swarm is saturated") || is_again, "{steps:?}");
     });

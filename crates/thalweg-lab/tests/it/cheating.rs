@@ -5,7 +5,7 @@ use crate::swarm::{ALL, measure_at};
 use thalweg_lab::scenario::{Peer, Program, Transport};
 use thalweg_testing::undisturbed;
 
-/// What speaks the wire, and the transports it has.
+/// Programs that speak the wire, and their transports.
 fn cheaters() -> [(Program, &'static [Transport]); 2] {
     [
         (Program::Thalweg, &ALL),
@@ -13,7 +13,7 @@ fn cheaters() -> [(Program, &'static [Transport]); 2] {
     ]
 }
 
-/// What speaks each of the other dialects, and over what.
+/// Peers of the other dialects, and their transports.
 fn peers() -> Vec<(Program, Transport)> {
     let of = |dialect: &str, transport| {
         let text = format!("name='x'\ntitle='x'\ndialect='{dialect}'\ndrives=[]\ncommand=['x']\n");
@@ -26,11 +26,10 @@ fn peers() -> Vec<(Program, Transport)> {
     websocket.into_iter().chain(over_sse.map(|dialect| of(dialect, Transport::Sse))).collect()
 }
 
-/// From this event on nobody can take what is cheated for the first event, and its number has
-/// as many digits as those near it.
+/// From this event on a changed event cannot pass for the first one, and its number has as many digits as those near it.
 const CHEATED: u64 = 20;
 
-/// Every ledger of a subject that makes this of `CHEATED` and sends all else as it is.
+/// Every ledger of a subject that changes `CHEATED` like this and sends all else as it is.
 fn check(cheat: impl Fn(&str) -> Vec<String> + Clone + Send + 'static, expected: &str) {
     let fault = move || {
         let cheat = cheat.clone();

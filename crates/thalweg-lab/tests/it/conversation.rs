@@ -1,5 +1,4 @@
-//! Conversations: echo and round trips with a subject that takes a known time
-//! to answer.
+//! Conversations: echo and round trips with a subject that takes a known time to answer.
 
 use crate::fake::{RELOAD, cursor, envelope};
 use crate::listen::{listen, read_head, read_message, text_frame, upgraded};
@@ -16,7 +15,7 @@ use thalweg_testing::undisturbed;
 const DELAY: Duration = Duration::from_millis(3);
 const DELAY_US: f64 = 3000.0;
 
-/// What a message is answered with, by its number; nothing to some, perhaps.
+/// Answers to a message, by its number; perhaps none.
 type Answer = fn(u64, &str) -> Vec<String>;
 
 /// A WebSocket server that answers each message after `DELAY`.
@@ -75,13 +74,13 @@ fn same(_: u64, message: &str) -> Vec<String> {
     vec![message.to_owned()]
 }
 
-/// What Thalweg answers to an echo command.
+/// Thalweg's answer to an echo command.
 fn thalweg_echo(_: u64, message: &str) -> Vec<String> {
     let inner = message.replacen(r#"{"command":"echo","#, r#"{"answer":{"#, 1);
     vec![inner + "}"]
 }
 
-/// What Thalweg sends when a Runner is acked.
+/// Thalweg's answer to the ack of a Runner.
 fn thalweg_runner(number: u64, message: &str) -> Vec<String> {
     assert_eq!(
         message,
@@ -113,7 +112,7 @@ fn a_known_delay_is_measured() {
                 Drive::RoundTrip => {
                     assert!(20.0 * trips.mean_us <= trips.total_us as f64, "{trips:?}");
                 }
-                // Whoever is sent late is late.
+                // A message that is sent late is late.
                 _ => assert!(outcome.latency.quantile_us(1.0) >= Some(trips.max_us), "{trips:?}"),
             }
             let in_histogram: u64 = outcome.latency.buckets().map(|(_, count)| count).sum();
@@ -126,7 +125,6 @@ fn a_known_delay_is_measured() {
 #[derive(Default)]
 struct Documents {
     open: Option<TcpStream>,
-    /// The last Runner's number.
     number: usize,
 }
 
@@ -158,8 +156,7 @@ impl Documents {
         }
     }
 
-    /// The next Runner, if there is a document to write it in; the fourth is its
-    /// last.
+    /// The next Runner, if there is a document to write it in; the fourth is its last.
     fn runner(&mut self) -> std::io::Result<()> {
         let number = self.number as u64;
         self.say(&envelope(number, &format!(r#"{{"id":{number},"name":"x"}}"#)))?;

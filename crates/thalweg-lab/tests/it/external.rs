@@ -1,4 +1,4 @@
-//! Endpoints that know nothing of the lab: servers that live in the test.
+//! Endpoints that are not made for the lab: servers that live in the test.
 
 mod compressed;
 mod misbehaving;
@@ -52,7 +52,7 @@ fn run(
     run_with(typed, settings, warm_up_ms, measured_ms, observer)
 }
 
-/// The same with other settings: with a rate it is sent to.
+/// The same with other settings: with a rate, messages are sent to it.
 fn run_with(
     typed: &Typed,
     settings: Settings,
@@ -80,12 +80,11 @@ fn received(typed: &Typed, connections: u32) -> Received {
     received_in(visit(typed, connections))
 }
 
-/// What was received of an endpoint that was.
 fn received_in(outcome: anyhow::Result<Outcome>) -> Received {
     outcome.expect("an endpoint that is received").received.expect("what was received")
 }
 
-/// Says something again and again, until the client is gone.
+/// Calls `say` again and again, until the client is gone.
 fn forever(mut say: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     loop {
         say()?;
@@ -198,8 +197,7 @@ fn every_transport_is_received() {
     });
 }
 
-/// What takes time takes at least so long, and what the client needs for it besides is
-/// less than the test's whole visit.
+/// Delays last at least as long as they should, and the client's own time is less than the test's whole visit.
 #[test]
 fn set_up_intervals_and_silences_are_as_long_as_they_are() {
     undisturbed(|| {
@@ -285,7 +283,7 @@ fn what_was_typed_is_said() {
                 peer.frame(0x81, b"event")?;
                 thalweg_testing::let_pass(PACE);
             }
-            // At the end the client takes leave.
+            // At the end the client says goodbye.
             let (first, _, code) = peer.read_frame()?;
             let _ = told.lock().map(|told| told.send(vec![format!("{first:x} {code:?}")]));
             Ok(())
@@ -321,7 +319,6 @@ fn what_was_typed_is_said() {
     });
 }
 
-/// Notes what it is told.
 #[derive(Default)]
 struct Notes {
     moments: Vec<String>,

@@ -1,5 +1,4 @@
-//! A server of Thalweg's wire and of every other dialect, small and slow: a thread per connection,
-//! one message per event, and a fault of one's choice.
+//! A server of every dialect, small and slow: a thread per connection, one message per event, and a fault of one's choice.
 
 use crate::listen::{
     header, lines_in_chunks, listen, read_head, read_message, text_frame, upgraded,
@@ -9,13 +8,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Makes of one subscriber's next event, by its number, what it really gets:
-/// events, whole envelopes, or `END`, which ends its connection.
+/// Turns one subscriber's next event, by its number, into events, whole envelopes, or `END`, which ends its connection.
 pub(crate) type Fault = Box<dyn FnMut(u64, &str) -> Vec<String> + Send>;
 
 /// A document is to be loaded again after so many envelopes.
 pub(crate) const DOCUMENT_ENVELOPES: usize = 10;
-/// So long a poll waits: short, so that some have nothing to say.
+/// A poll waits this long: short, so that some have no events.
 const WAIT: Duration = Duration::from_millis(1);
 
 pub(crate) const RELOAD: &str = r#"{"close":{"code":4003,"reason":"reload","reconnect":true}}"#;
@@ -23,7 +21,6 @@ pub(crate) const RELOAD: &str = r#"{"close":{"code":4003,"reason":"reload","reco
 const ENGINE_IO_OPEN: &str =
     r#"0{"sid":"e","upgrades":[],"pingInterval":25000,"pingTimeout":20000}"#;
 
-/// Serves until the process ends.
 pub(crate) fn serve(
     fault: impl FnMut(u64, &str) -> Vec<String> + Send + 'static,
 ) -> std::io::Result<SocketAddr> {
@@ -46,7 +43,6 @@ struct State {
     subscribers: Vec<Subscriber>,
     /// The events so far; the first has number 1.
     history: Vec<String>,
-    /// Connections that poll.
     polling: usize,
 }
 
@@ -62,7 +58,7 @@ enum Framing {
     SocketIo,
     EngineIo,
     SockJs,
-    /// Also what Primus sends of an object.
+    /// Also the form of Primus for an object.
     Raw,
     RawSse,
     Nats,
@@ -131,7 +127,7 @@ impl Topic {
             }
             _ => "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
         };
-        // Where nothing else confirms the subscription, the answer does: it begins before that.
+        // Where only the answer confirms the subscription, it begins before that.
         let head_before = locked(&self.state).history.len();
         socket.write_all(answer.as_bytes())?;
         open(framing, reader, &mut socket)?;
@@ -151,7 +147,6 @@ impl Topic {
         Ok(())
     }
 
-    /// Takes an event from each request, and answers it.
     fn requests(
         &self,
         mut head: String,
@@ -174,7 +169,6 @@ impl Topic {
         }
     }
 
-    /// Takes an event from each message to a NATS server.
     fn nats_messages(&self, reader: &mut impl BufRead) -> std::io::Result<()> {
         loop {
             let mut line = String::new();
@@ -222,7 +216,7 @@ impl Topic {
         Ok(())
     }
 
-    /// What a poll is told: from where on, and the events, perhaps none.
+    /// Answer to a poll: from where on, and the events, perhaps none.
     fn wait(&self, head: &str) -> (usize, Vec<String>) {
         let mut state = locked(&self.state);
         let from = cursor(head).unwrap_or(state.history.len());
@@ -233,7 +227,6 @@ impl Topic {
         (from, state.history[from..].to_vec())
     }
 
-    /// The first subscriber gets what the fault makes of the event.
     fn fan_out(&self, event: &str) {
         let mut state = locked(&self.state);
         state.history.push(event.to_owned());
@@ -254,12 +247,11 @@ impl Topic {
 }
 
 impl Subscriber {
-    /// Whether it is to be sent more.
     fn send(&mut self, number: u64, events: &[String]) -> bool {
         for event in events {
             self.sent += 1;
             let message = message(self.framing, number, event);
-            // Whoever has gone, has gone.
+            // A peer may be gone.
             let _ = self.socket.write_all(&frame(self.framing, &message));
         }
         let is_full = self.framing == Framing::Script && self.sent >= DOCUMENT_ENVELOPES;
@@ -271,7 +263,6 @@ impl Subscriber {
     }
 }
 
-/// The offset that a request names.
 pub(crate) fn cursor(request: &str) -> Option<usize> {
     let (_, rest) = request.split_once("cursor=1.")?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -291,7 +282,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What opens a connection before its subscription stands.
+/// Opening bytes, before the subscription stands.
 fn open(
     framing: Framing,
     reader: &mut impl BufRead,
@@ -314,7 +305,7 @@ fn open(
     }
 }
 
-/// What says that a subscription stands, where something does.
+/// Confirmation of a subscription, where there is one.
 fn confirmation(framing: Framing, number: u64) -> Option<String> {
     let said = match framing {
         Framing::SocketIo => r#"40{"sid":"s"}"#,
@@ -328,7 +319,6 @@ fn confirmation(framing: Framing, number: u64) -> Option<String> {
     Some(said.to_owned())
 }
 
-/// What says an event.
 fn message(framing: Framing, number: u64, event: &str) -> String {
     match framing {
         Framing::SocketIo => format!(r#"42["event","bench/0",{event}]"#),

@@ -14,9 +14,8 @@ const BATCH: u64 = 2;
 const INTERVAL_US: u64 = 5000;
 const CONNECTIONS: u64 = 3;
 
-/// What a subject makes of a tick.
 struct Tick {
-    /// So long after it was due it is sent…
+    /// It is sent so long after it was due…
     late_us: u64,
     /// …and it says that it was due so long after it was.
     stamped_late_us: u64,
@@ -27,7 +26,7 @@ const IN_TIME: Tick = Tick { late_us: 0, stamped_late_us: 0 };
 /// Not while a test lasts.
 const NEVER: Tick = Tick { late_us: 3_600_000_000, stamped_late_us: 0 };
 
-/// Serves until the process ends; `tick` says what becomes of each, if anything.
+/// Serves until the process ends; `tick` returns the fate of each.
 fn serve(start_us: u64, tick: fn(u64) -> Option<Tick>) -> std::io::Result<SocketAddr> {
     listen(move |connection| broadcast(connection, start_us, tick))
 }
@@ -111,7 +110,7 @@ fn who_keeps_its_schedule_is_whole() {
 #[test]
 fn who_is_late_and_says_so_is_only_late() {
     undisturbed(|| {
-        // What comes in the span was due before it, and what is due in it comes later.
+        // Events that come in the span were due before it, and those due in it come later.
         let late = |_| Some(Tick { late_us: 450_000, stamped_late_us: 0 });
         let outcome = measure(late).unwrap();
         assert_eq!(
@@ -127,7 +126,7 @@ fn who_is_late_and_says_so_is_only_late() {
 #[test]
 fn who_is_further_and_further_behind_is_at_least_so_late() {
     undisturbed(|| {
-        // For a second's worth of ticks it takes twenty.
+        // A second's worth of ticks takes twenty.
         let slow = |number| Some(Tick { late_us: 19 * number * INTERVAL_US, stamped_late_us: 0 });
         let outcome = measure(slow).unwrap();
         assert_eq!(outcome.failure, None);
@@ -176,7 +175,7 @@ fn who_stops_owes_what_is_due() {
 #[test]
 fn who_begins_anew_where_a_client_resumes_is_caught() {
     undisturbed(|| {
-        // This server has no history: whoever comes again is told everything again.
+        // This server has no history: a client that comes again gets everything again.
         let outcome = measure_as(Drive::Stampede, |_| Some(IN_TIME)).unwrap();
         assert_eq!(outcome.traffic.events, CONNECTIONS);
         let ledger = outcome.ledger;

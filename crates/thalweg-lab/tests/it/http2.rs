@@ -14,7 +14,7 @@ use thalweg_testing::undisturbed;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Makes of the first subscriber's next event, by its number, what it gets.
+/// Turns the first subscriber's next event, by its number, into other ones.
 type Fault = fn(u64, String) -> Vec<String>;
 
 struct Topic {
@@ -49,7 +49,7 @@ fn serve(transport: Transport, fault: Fault) -> std::io::Result<SocketAddr> {
             loop {
                 let (socket, _) = listener.accept().await?;
                 let topic = Arc::clone(&topic);
-                // Whoever leaves is the end of its task, not of the test.
+                // A client that leaves ends its task, not the test.
                 tokio::task::spawn_local(async move {
                     let _ = topic.attend(socket).await;
                 });
@@ -91,7 +91,7 @@ impl Topic {
         let mut subscriber = Subscriber { stream, sent: 0 };
         let missed: Vec<String> = state.history[from..].to_vec();
         for (number, event) in (from as u64 + 1..).zip(missed) {
-            // A poll is told one at a time here.
+            // A poll gets one event at a time here.
             if is_all || !self.send(&mut subscriber, &[envelope(number, &event)]) {
                 return Ok(());
             }
@@ -102,11 +102,11 @@ impl Topic {
         Ok(())
     }
 
-    /// Whether it is to be sent more.
+    /// Returns whether it is to be sent more.
     fn send(&self, subscriber: &mut Subscriber, envelopes: &[String]) -> bool {
         for envelope in envelopes {
             subscriber.sent += 1;
-            // Whoever has gone, has gone.
+            // The client may be gone.
             let _ = subscriber.stream.send_data(self.framed(envelope), false);
         }
         let is_over = match self.transport {
@@ -223,8 +223,7 @@ fn the_ledger_of_every_stream_is_whole() {
 #[test]
 fn windows_are_given_back() {
     undisturbed(|| {
-        // What is under way is more than a stream's window, and all together more
-        // than the connection's.
+        // More is under way than a stream's window, and all together more than the connection's.
         let settings =
             Settings { connections: 2, streams: 2, window: 8, ..settings(Transport::Sse, 1 << 20) };
         let outcome = measure(&settings, intact).unwrap();
@@ -247,7 +246,7 @@ fn check(transports: &[Transport], fault: Fault, expected: &str) {
 #[test]
 fn faults_on_one_stream_are_seen() {
     undisturbed(|| {
-        // Of polls there may be none waiting when the ninth event comes.
+        // Perhaps no poll waits when the ninth event comes.
         let endless = [Transport::Sse, Transport::ForeverFrame];
         let skipped: Fault = |number, event| if number == 9 { vec![] } else { vec![event] };
         check(&endless, skipped, "1 missing");

@@ -1,5 +1,4 @@
-//! What subjects in a test have in common: a thread for each connection, and bodies
-//! chunk by chunk.
+//! Common parts of subjects in tests: a thread for each connection, and bodies chunk by chunk.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,8 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// Attends to every connection until the process ends. One that ends is the end of its
-/// thread, not of the test.
+/// Attends to every connection until the process ends. An error on one ends its thread, not the test.
 pub(crate) fn listen(
     attend: impl Fn(TcpStream) -> Result<()> + Send + Sync + 'static,
 ) -> Result<SocketAddr> {
@@ -53,7 +51,7 @@ pub(crate) fn read_head(reader: &mut impl BufRead) -> Result<String> {
     Ok(head)
 }
 
-/// A client's frame: its first byte, its mask and what it says.
+/// A client's frame: its first byte, its mask and its payload.
 pub(crate) fn read_frame(reader: &mut impl Read) -> Result<(u8, [u8; 4], Vec<u8>)> {
     let mut head = [0; 2];
     reader.read_exact(&mut head)?;
@@ -77,7 +75,6 @@ pub(crate) fn read_frame(reader: &mut impl Read) -> Result<(u8, [u8; 4], Vec<u8>
     Ok((head[0], mask, payload))
 }
 
-/// What a client says in a frame.
 pub(crate) fn read_message(reader: &mut impl Read) -> Result<String> {
     let (_, _, message) = read_frame(reader)?;
     Ok(String::from_utf8_lossy(&message).into_owned())

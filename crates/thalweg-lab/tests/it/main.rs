@@ -1,5 +1,4 @@
-//! The lab against subjects that live in the test: a small server of the wire
-//! that can be told to misbehave.
+//! The lab against subjects that live in the test: a small server of the wire that can be told to misbehave.
 
 mod browser;
 mod ceiling;

@@ -12,14 +12,13 @@ use thalweg_testing::undisturbed;
 
 const CONNECTIONS: u32 = 2;
 
-/// Makes of the events that a request had what the subject says it has.
+/// Returns the events that the subject claims to have, for those in a request.
 type Count = fn(u64) -> u64;
 
 fn serve(count: Count) -> std::io::Result<SocketAddr> {
     listen(move |connection| attend(connection, count))
 }
 
-/// Answers request after request.
 fn attend(mut connection: TcpStream, count: Count) -> std::io::Result<()> {
     connection.set_nodelay(true)?;
     let mut reader = BufReader::new(connection.try_clone()?);
@@ -76,10 +75,10 @@ fn what_the_subject_says_it_has_is_held_against_what_was_sent() {
             let boast = measure(request, |events| events + 1).unwrap_err().to_string();
             assert!(boast.contains("the subject acknowledged"), "{request:?}: {boast}");
         }
-        // Of each connection's long request one, as the span is warmed up and as it lasts.
+        // One per connection's long request, at warm-up and in the span.
         let lossy = measure(Request::Ndjson, |events| events - 1).unwrap();
         assert_eq!(lossy.ledger.missing, 2 * u64::from(CONNECTIONS));
-        // Of every request the one.
+        // One per request.
         let deaf = measure(Request::Single, |events| events - 1).unwrap();
         assert!(deaf.traffic.events == 0 && deaf.ledger.missing > 0, "{:?}", deaf.ledger);
     });

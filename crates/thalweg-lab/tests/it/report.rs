@@ -27,7 +27,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is the system's to clean.
+        // The system cleans up the rest.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -78,7 +78,7 @@ fn summary(drive: &str, cells: &str) -> anyhow::Result<Summary> {
     Ok(Summary::new(&plan, &samples, manifest))
 }
 
-/// What the browser makes of the page, and what it has to say about it.
+/// The browser's page, and its complaints.
 fn open(folder: &Path, page: &str) -> anyhow::Result<(String, String)> {
     let file = folder.join("report.html");
     std::fs::write(&file, page)?;

@@ -1,4 +1,4 @@
-//! CPU and memory of a subject, next to what others say of it.
+//! CPU and memory of a subject, compared with other measurements.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
@@ -6,8 +6,7 @@ use thalweg_lab::measure::Resources;
 
 const TIME: &str = "/usr/bin/time";
 
-/// Two processes that burn 1.2 s of CPU each, the second with 80 MB; both then wait
-/// until their input ends.
+/// Two processes that burn 1.2 s of CPU each, the second with 80 MB; both then wait until their input ends.
 const BURN: &str = r#"
 import os, sys, time
 def burn():
@@ -59,12 +58,11 @@ fn cpu_and_memory_agree_with_time_and_proc() {
     assert_close(cpu_s, timed_s, "CPU and time's");
     assert_close(cpu_s, in_proc, "CPU and /proc's");
     assert_close(largest as f64, number(&said, "Maximum resident") * 1024.0, "memory and time's");
-    // What processes share is in each one's resident memory, and once in this.
+    // Shared memory is in each one's resident memory, and once in this.
     assert!(pss_bytes > 80_000_000 && pss_bytes < all.rss_bytes, "{pss_bytes} {all:?}");
 }
 
-/// Children that burn 50 ms of CPU each and end, one after the other, twenty in all;
-/// meanwhile others that end at once.
+/// Children that burn 50 ms of CPU each and end, one after the other, twenty in all; meanwhile others that end at once.
 const SPAWN: &str = r#"
 import os, sys, time
 for number in range(20):
@@ -94,7 +92,7 @@ fn children_that_come_and_go_are_counted_and_never_an_error() {
     let (mut most_ns, mut looks) = (0, 0);
     while !done.is_finished() {
         let found = Resources::read(child.id()).unwrap();
-        // Nothing that was used is forgotten, but for the ticks that it is counted in.
+        // No CPU time is forgotten, but for the ticks that it is counted in.
         assert!(found.cpu_ns + 40_000_000 > most_ns, "{found:?} after {most_ns}");
         most_ns = most_ns.max(found.cpu_ns);
         looks += 1;
@@ -107,8 +105,7 @@ fn children_that_come_and_go_are_counted_and_never_an_error() {
     assert!(Resources::read(child.id()).is_err());
 }
 
-/// User and system time of a process and of its children that have ended, by its own
-/// count in ticks of 10 ms.
+/// User and system time of a process and of its children that have ended, by its own count in ticks of 10 ms.
 fn stat_cpu_s(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
     let (_, fields) = stat.rsplit_once(')').expect("a name");
@@ -116,7 +113,7 @@ fn stat_cpu_s(pid: u32) -> f64 {
     (14..=17).map(|field| ticks(field).expect("ticks")).sum::<f64>() / 100.0
 }
 
-/// What `time -v` says of `what`, e.g. `User time (seconds): 1.48`.
+/// The value of `what` by `time -v`, e.g. `User time (seconds): 1.48`.
 fn number(said: &str, what: &str) -> f64 {
     let line = said.lines().find(|line| line.trim().starts_with(what)).expect(said);
     line.rsplit(' ').next().and_then(|number| number.parse().ok()).expect(line)

@@ -11,10 +11,10 @@ use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, PublishTo, Settings};
 use thalweg_lab::swarm::Swarm;
 
-/// Makes of the messages that were stored what the subject says it has read.
+/// Returns the messages that the subject claims to have read, for those that were stored.
 type Count = fn(u64) -> u64;
 
-/// A server of NATS that stores nothing, and acknowledges everything.
+/// A NATS server that stores nothing, and acknowledges everything.
 fn nats(stored: Arc<AtomicU64>) -> std::io::Result<SocketAddr> {
     listen(move |mut connection: TcpStream| {
         connection.set_nodelay(true)?;
@@ -40,7 +40,7 @@ fn nats(stored: Arc<AtomicU64>) -> std::io::Result<SocketAddr> {
     })
 }
 
-/// A subject that says that it has read so much.
+/// A subject that claims to have read so much.
 fn subject(stored: Arc<AtomicU64>, count: Count) -> std::io::Result<SocketAddr> {
     listen(move |mut connection: TcpStream| {
         let head = read_head(&mut BufReader::new(connection.try_clone()?))?;

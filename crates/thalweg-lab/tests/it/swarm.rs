@@ -69,7 +69,7 @@ fn a_sound_subject_has_a_whole_ledger_over_every_transport() {
                 outcome.latency.buckets().map(|(_, count)| count).sum::<u64>(),
                 outcome.traffic.events
             );
-            // What the window says was outstanding, was, but for what a verdict allows, too.
+            // As many were outstanding as the window says, within a verdict's tolerance.
             let littles_ratio = outcome.littles_ratio.unwrap();
             let slack_us = outcome.swarm_away_us + outcome.latency.quantile_us(1.0).unwrap();
             let apart_max = 0.1 + slack_us as f64 / outcome.span_us as f64;
@@ -81,7 +81,6 @@ fn a_sound_subject_has_a_whole_ledger_over_every_transport() {
     });
 }
 
-/// Whatever was connected, what it agreed on is known.
 pub(crate) fn knows_what_was_agreed(outcome: &Outcome) {
     let facts = &outcome.negotiated.facts;
     let fact = |name| facts.iter().find(|(of, _)| of == name).map(|(_, value)| &**value);
@@ -136,8 +135,7 @@ fn an_announced_gap_is_a_hole() {
     });
 }
 
-/// With one event outstanding nobody would publish the next if the window waited for
-/// one that was announced as dropped.
+/// With one event outstanding no next one would be published if the window waited for one that was announced as dropped.
 #[test]
 fn a_gap_of_any_size_does_not_stop_the_window() {
     undisturbed(|| {
@@ -199,7 +197,7 @@ fn an_observer_can_end_it() {
     });
 }
 
-/// Looks for so long whenever there is time for it.
+/// Looks for this long whenever there is time for it.
 struct Thorough(Duration);
 
 impl Observer for Thorough {
@@ -217,7 +215,7 @@ impl Observer for Thorough {
 fn long_looks_are_in_no_latency() {
     undisturbed(|| {
         let look = Duration::from_millis(400);
-        // Something is always under way.
+        // Events are always under way.
         let settings =
             Settings { connections: 2, rate: 2000, event_bytes: 128, ..Settings::default() };
         let load = Load {

@@ -1,6 +1,6 @@
-//! axum with its WebSockets (tokio-tungstenite) and its Server-Sent Events, in the common form: a
-//! `tokio::sync::broadcast` channel for each topic, a task for each subscriber. `--feed true` flushes
-//! a WebSocket once its channel is empty, not after each message.
+//! axum with its WebSockets (tokio-tungstenite) and its Server-Sent Events, in the common form: a `tokio::sync::broadcast`
+//! channel for each topic, a task for each subscriber. `--feed true` flushes a WebSocket once its channel is empty, not after
+//! each message.
 
 use axum::Router;
 use axum::body::Body;
@@ -35,7 +35,6 @@ struct App {
     feeds: bool,
 }
 
-/// What it sends by itself.
 struct Source {
     kind: String,
     of: HashMap<String, String>,
@@ -63,7 +62,7 @@ async fn main() {
         .route("/{*topic}", get(subscribe).post(publish))
         .with_state(app);
     let listener = TcpListener::bind(&listen).await.expect("an address to listen at");
-    // What answers has to leave at once, whatever is not acknowledged: as its documentation shows.
+    // Answers leave at once, before acknowledgements: as its documentation shows.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     axum::serve(listener, router).await.expect("a server");
 }

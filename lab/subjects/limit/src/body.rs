@@ -30,7 +30,6 @@ enum State {
     End,
 }
 
-/// What comes next out of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     Data(&'a [u8]),
@@ -39,7 +38,6 @@ pub(crate) enum Piece<'a> {
     End,
 }
 
-/// The chunked coding is broken.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadChunk;
 
@@ -52,8 +50,7 @@ impl Body {
         Self { state: State::Length(bytes) }
     }
 
-    /// Takes the next piece off the front of `input`. What follows the body
-    /// stays there.
+    /// Takes the next piece off the front of `input`. Bytes after the body stay there.
     pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Piece<'a>, BadChunk> {
         loop {
             match &mut self.state {
@@ -105,14 +102,12 @@ fn between_chunks(state: &State, byte: u8) -> Result<State, BadChunk> {
     })
 }
 
-/// Cuts a body into its lines.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     /// The start of a line whose end has not come yet.
     partial: Vec<u8>,
 }
 
-/// A line is longer than an event may be.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LineTooLong;
 

@@ -19,7 +19,6 @@ pub(crate) struct Connection<L> {
     pub(crate) role: Role,
 }
 
-/// What a connection is doing.
 #[derive(Debug)]
 pub(crate) enum Role {
     /// Sending a request head; this much has come.
@@ -28,50 +27,41 @@ pub(crate) enum Role {
     Subscriber(Subscriber),
 }
 
-/// Where a connection is in the log of its group.
+/// Position of a connection in the log of its group.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     pub(crate) group: usize,
-    /// What lies before it has been sent.
+    /// Bytes before it have been sent.
     pub(crate) cursor: u64,
     /// Its socket is full: it is sent the rest when that can take more.
     pub(crate) is_blocked: bool,
     pub(crate) is_websocket: bool,
 }
 
-/// A request body on its way into a topic.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     pub(crate) topic: usize,
     pub(crate) body: Body,
     pub(crate) lines: Lines,
-    /// Offset of the first event it appended.
     pub(crate) first: u64,
-    /// Offset of the last event it appended.
     pub(crate) position: u64,
-    /// Events appended so far.
     pub(crate) count: u64,
 }
 
-/// The connection is over, whatever it was.
 #[derive(Debug)]
 pub(crate) struct Lost;
 
-/// What became of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// How many of the bytes need not be sent again.
     pub(crate) taken: usize,
     /// The socket tells when it can take more.
     pub(crate) is_full: bool,
 }
 
-/// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     Bytes {
         length: usize,
-        /// Whether nothing is left.
         is_all: bool,
     },
     Nothing,
@@ -79,8 +69,7 @@ pub(crate) enum Received {
     End,
 }
 
-/// How bytes get in and out of a socket: as they are, or encrypted. The server
-/// is compiled once for each, so that the one costs the other nothing.
+/// Moves bytes into and out of a socket: as they are, or encrypted. The server is compiled once for each, for speed.
 pub(crate) trait Link: Debug {
     fn socket(&self) -> &OwnedFd;
     /// Sends from the front of `bytes` as much as the socket takes.
@@ -88,7 +77,6 @@ pub(crate) trait Link: Debug {
     fn receive(&mut self, input: &mut [u8]) -> Received;
 }
 
-/// A socket as it is.
 #[derive(Debug)]
 pub(crate) struct Plain(pub(crate) OwnedFd);
 
@@ -97,8 +85,8 @@ impl<L: Link> Connection<L> {
         Self { link, role: Role::Request(Vec::new()) }
     }
 
-    /// Sends a subscriber what it has not been sent of the log, up to `end`, and what its link
-    /// holds back; whether it is blocked now. A send takes `busy_wait` longer than it would.
+    /// Sends a subscriber the unsent log up to `end`, and bytes that its link holds back; returns whether it is blocked. A send
+    /// takes `busy_wait` longer than it would.
     pub(crate) fn send(&mut self, log: &Log, end: u64, busy_wait: Duration) -> Result<bool, Lost> {
         let Role::Subscriber(subscriber) = &mut self.role else {
             return Ok(false);
@@ -113,7 +101,7 @@ impl<L: Link> Connection<L> {
         Ok(is_full)
     }
 
-    /// Whether a subscriber can be sent what the log has before `end`.
+    /// Whether unsent bytes of the log before `end` can be sent.
     pub(crate) fn is_due(&self, end: u64) -> bool {
         matches!(&self.role, Role::Subscriber(it) if !it.is_blocked && it.cursor < end)
     }
@@ -137,7 +125,6 @@ impl Link for Plain {
     }
 }
 
-/// One send of all slices.
 pub(crate) fn send_slices(socket: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
     match slices {
         [one] => send(socket, one, SEND_FLAGS),
@@ -145,7 +132,6 @@ pub(crate) fn send_slices(socket: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<us
     }
 }
 
-/// One read of what the socket has.
 pub(crate) fn receive_plain(socket: &OwnedFd, input: &mut [u8]) -> Received {
     let room = input.len();
     match recv(socket, input, RecvFlags::empty()) {

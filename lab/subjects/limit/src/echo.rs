@@ -1,9 +1,7 @@
-//! `--echo`, experiments B and C: what a WebSocket says is said back, ahead of
-//! the firehose at the next frame boundary. A server of its own, so that the
-//! fan-out knows nothing of it.
+//! `--echo`, experiments B and C: WebSocket messages come back ahead of the firehose at the next frame boundary. A server of its
+//! own, so that the fan-out does not depend on it.
 //!
-//! A tick of the firehose that finds the frame before still on its way is left
-//! out, as from a timer in front of a blocking write: nothing piles up.
+//! A tick of the firehose during an unfinished frame is left out, as from a timer in front of a blocking write: none pile up.
 
 use std::io::IoSlice;
 use std::net::TcpListener;
@@ -21,10 +19,9 @@ use crate::server::{Hangup, accept, listen, system, take_head, watch};
 use crate::source::ticker;
 use crate::talk::say_back;
 
-/// Sockets looked at in one turn.
+/// Sockets handled in one turn.
 const READY_MAX: usize = 256;
 
-/// One read.
 const READ_BYTES_MAX: usize = 64 << 10;
 
 const EVENT_HEAD: &[u8] = b"{\"pad\":\"";
@@ -33,7 +30,6 @@ const EVENT_END: &[u8] = b"\"}";
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
-/// Runs the echo until the process is ended.
 pub(crate) fn run(options: &Options) -> Result<(), LimitError> {
     let plan = match &options.source {
         _ if options.is_tls => return Err(LimitError::EchoAlone),
@@ -78,26 +74,23 @@ struct Firehose {
     tail: Vec<u8>,
 }
 
-/// One connection.
 #[derive(Debug)]
 struct Peer {
     socket: OwnedFd,
     /// The request's head, then the part of a message that has come.
     heard: Vec<u8>,
     is_open: bool,
-    /// Whether it subscribed to the firehose's topic.
     wants_firehose: bool,
     /// Whole frames that wait for the next boundary.
     answers: Vec<u8>,
     /// A tick has come and its frame is not begun.
     is_due: bool,
-    /// Number of the last frame begun.
     number: u64,
     now: Sending,
     is_blocked: bool,
 }
 
-/// What is on its way to the socket, and how much of it is gone.
+/// Bytes on their way to the socket, and how many of them are gone.
 #[derive(Debug)]
 enum Sending {
     Nothing,
@@ -134,7 +127,7 @@ impl Echo {
 
     fn tick(&mut self) {
         if let Some(timer) = &self.timer {
-            // How many ticks have passed is of no use: those in between are left out.
+            // The number of passed ticks is not needed: those in between are left out.
             let _ = rustix::io::read(timer, &mut [0; 8]);
         }
         let keys: Vec<usize> = self.peers.iter().map(|(key, _)| key).collect();
@@ -236,7 +229,7 @@ impl Peer {
         }
     }
 
-    /// Sends answers first, at each boundary; whether everything is gone.
+    /// Sends answers first, at each boundary; returns whether everything is gone.
     fn pump(&mut self, firehose: Option<&Firehose>) -> Result<bool, Errno> {
         loop {
             let (head, tail, gone): (&[u8], &[u8], &mut usize) = match &mut self.now {

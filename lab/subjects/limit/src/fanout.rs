@@ -1,5 +1,4 @@
-//! Who gets what: every frame is built once, in the log of its group, and every
-//! connection of the group is sent all that it has not been sent of it.
+//! Builds every frame once, in the log of its group, and sends every connection of the group the unsent rest of it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,18 +11,16 @@ use crate::log::Log;
 use crate::options::Mode;
 use crate::topic::Topic;
 
-/// A subscriber that leaves more unread is let go of: the limit has no history to
-/// fall back on.
+/// A subscriber that leaves more unread is dropped: the limit has no history to fall back on.
 const UNREAD_BYTES_MAX: u64 = 64 << 20;
 
-/// Below this a log is not searched for what nobody needs any more.
+/// Below this a log is not searched for bytes that no subscriber needs.
 const LOG_BYTES: usize = 1 << 20;
 
-/// All topics and who subscribes to them.
 #[derive(Debug)]
 pub(crate) struct Fanout {
     mode: Mode,
-    /// A send takes so much longer than it would.
+    /// A send takes this much longer.
     busy_wait: Duration,
     topics: Vec<Topic>,
     topic_keys: HashMap<String, usize>,
@@ -31,13 +28,12 @@ pub(crate) struct Fanout {
     group_keys: HashMap<(Vec<usize>, Framing), usize>,
 }
 
-/// Connections with the same topics in the same framing: the same bytes are
-/// due to all of them.
+/// Connections with the same topics in the same framing: the same bytes are due to all of them.
 #[derive(Debug)]
 struct Group {
     log: Log,
     connections: Vec<usize>,
-    /// How many of them have a full socket.
+    /// Members with a full socket.
     blocked: usize,
 }
 
@@ -53,7 +49,7 @@ impl Fanout {
         }
     }
 
-    /// The key of a topic; whoever names it first makes it.
+    /// The key of a topic, which this may create.
     pub(crate) fn topic_key(&mut self, name: &str) -> usize {
         if let Some(&key) = self.topic_keys.get(name) {
             return key;
@@ -80,15 +76,14 @@ impl Fanout {
         }
     }
 
-    /// What is appended next begins a frame.
+    /// The next event begins a frame.
     pub(crate) fn end_batch(&mut self, key: usize) {
         for &group in &self.topics[key].groups {
             self.groups[group].log.close();
         }
     }
 
-    /// Appends one posted event; returns its offset. In mode `Coalesced` it shares a frame
-    /// with what comes in the same turn.
+    /// Appends one posted event; returns its offset. In mode `Coalesced` it shares a frame with others of the same turn.
     pub(crate) fn post(&mut self, key: usize, event: &[u8]) -> u64 {
         self.append(key, event);
         if self.mode == Mode::Frame {
@@ -97,7 +92,7 @@ impl Fanout {
         self.topics[key].head
     }
 
-    /// Subscribes a connection; returns what it is now, and the frames that confirm.
+    /// Subscribes a connection; returns its new role, and the frames that confirm.
     pub(crate) fn subscribe(
         &mut self,
         connection: usize,
@@ -113,7 +108,7 @@ impl Fanout {
         }
         let key = self.group_key(topics, framing);
         let group = &mut self.groups[key];
-        // What the open frame has is before the position that was confirmed.
+        // Events in the open frame are before the confirmed position.
         group.log.close();
         group.connections.push(connection);
         let is_websocket = framing == Framing::WebSocket;
@@ -143,8 +138,7 @@ impl Fanout {
         }
     }
 
-    /// Sends the turn's frames, and names the connections that are lost. `watch_output` is
-    /// told of every socket that is full.
+    /// Sends the turn's frames, and names the connections that are lost. `watch_output` gets every socket that is full.
     pub(crate) fn deliver<L: Link>(
         &mut self,
         connections: &mut Slab<Connection<L>>,
@@ -179,15 +173,14 @@ impl Fanout {
         lost
     }
 
-    /// Sends a connection what it has missed while its socket was full; whether it is full
-    /// again.
+    /// Sends a connection the frames that it missed while its socket was full; returns whether it is full again.
     pub(crate) fn resume<L: Link>(&mut self, connection: &mut Connection<L>) -> Result<bool, Lost> {
         let Role::Subscriber(subscriber) = &mut connection.role else {
             return Ok(false);
         };
         let group = &mut self.groups[subscriber.group];
         group.blocked -= usize::from(subscriber.is_blocked);
-        // Should it be lost now, nobody counts it as blocked any more.
+        // If it is lost now, it must not count as blocked.
         subscriber.is_blocked = false;
         let is_full = connection.send(&group.log, group.log.end(), self.busy_wait)?;
         group.blocked += usize::from(is_full);
@@ -196,7 +189,7 @@ impl Fanout {
 }
 
 impl Group {
-    /// Forgets what everybody has been sent, and names who is too far behind.
+    /// Forgets bytes that all have been sent, and names subscribers that are too far behind.
     fn trim<L: Link>(&mut self, connections: &Slab<Connection<L>>, lost: &mut Vec<usize>) {
         let end = self.log.end();
         let mut oldest = end;

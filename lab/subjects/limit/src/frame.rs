@@ -1,33 +1,28 @@
 //! A batch becomes a frame: the bytes of `docs/reference/messages.md`.
 
-/// One epoch for ever: the limit never restarts a stream. As long as Thalweg's
-/// random ones, so that the wire is as long.
+/// A constant epoch: the limit never restarts a stream. As long as Thalweg's random ones, so that the wire is as long.
 const EPOCH: &str = "9f3c21d04b7e";
 
 /// A WebSocket text frame in one piece (RFC 6455 §5.2): FIN and opcode 1.
 const TEXT_FRAME: u8 = 0x81;
 
-/// What ends an envelope, behind its events.
 pub(crate) const ENVELOPE_END: &str = "]}";
 
-/// How an envelope is put on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Framing {
     WebSocket,
     /// Server-Sent Events of one topic: the position is the event's id.
     Sse,
-    /// Server-Sent Events of several topics: no position speaks for all.
+    /// Server-Sent Events of several topics, without an id.
     SseSeveral,
     Ndjson,
 }
 
-/// Consecutive events of one topic: what stands around them.
+/// The text around consecutive events of one topic.
 #[derive(Clone, Copy)]
 pub(crate) struct Envelope<'a> {
     pub(crate) topic: &'a str,
-    /// Offset of the first event.
     pub(crate) first: u64,
-    /// Number of events.
     pub(crate) count: u64,
 }
 
@@ -37,8 +32,7 @@ macro_rules! push {
 }
 
 impl Envelope<'_> {
-    /// Appends what stands in front of events of so many bytes, commas included, in a frame
-    /// of `framing`.
+    /// Appends the text before events of so many bytes, commas included, in a frame of `framing`.
     pub(crate) fn push_head(&self, framing: Framing, events_bytes: usize, out: &mut Vec<u8>) {
         match framing {
             Framing::WebSocket => push_websocket_header(out, self.length(events_bytes)),
@@ -48,7 +42,6 @@ impl Envelope<'_> {
         self.push_start(out);
     }
 
-    /// Appends what stands behind the events.
     pub(crate) fn push_tail(&self, framing: Framing, out: &mut Vec<u8>) {
         push!(out, ENVELOPE_END);
         match framing {
@@ -59,7 +52,6 @@ impl Envelope<'_> {
         }
     }
 
-    /// Appends the envelope up to its events.
     pub(crate) fn push_start(&self, out: &mut Vec<u8>) {
         push!(out, "{\"topic\":\"", self.topic);
         push!(out, "\",\"position\":\"", EPOCH, ".", self.position());
@@ -93,7 +85,6 @@ pub(crate) fn answer(topic: &str, position: u64, first: u64, count: u64) -> Vec<
     out
 }
 
-/// Begins a WebSocket text frame.
 pub(crate) fn push_websocket_header(out: &mut Vec<u8>, payload_bytes: usize) {
     out.push(TEXT_FRAME);
     if payload_bytes < 126 {
@@ -107,7 +98,6 @@ pub(crate) fn push_websocket_header(out: &mut Vec<u8>, payload_bytes: usize) {
     }
 }
 
-/// Something a frame is put together from.
 trait Part {
     fn push_to(&self, out: &mut Vec<u8>);
 }
@@ -124,7 +114,6 @@ impl Part for u64 {
     }
 }
 
-/// Appends `number` in decimal digits.
 pub(crate) fn push_decimal(mut number: u64, out: &mut Vec<u8>) {
     let start = out.len();
     loop {

@@ -11,10 +11,9 @@ use crate::topic::is_topic;
 /// A longer request head is refused.
 pub(crate) const HEAD_BYTES_MAX: usize = 8 << 10;
 
-/// What RFC 6455 §1.3 appends to the client's key.
+/// RFC 6455 §1.3 appends it to the client's key.
 const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// What a client asks for.
 #[derive(Debug)]
 pub(crate) enum Request {
     Health,
@@ -32,14 +31,13 @@ pub(crate) enum Request {
     },
 }
 
-/// Why a request is refused: a status line's end and a sentence.
+/// Reason of a refusal: a status line's end and a sentence.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refusal(pub(crate) &'static str, pub(crate) &'static str);
 
 const BAD_TOPIC: Refusal = Refusal("400 Bad Request", "not in the topic grammar");
 const NOT_HTTP: Refusal = Refusal("400 Bad Request", "not an HTTP/1.1 request head");
 
-/// Reads a whole request head.
 pub(crate) fn parse(head: &[u8]) -> Result<Request, Refusal> {
     let head = Head::parse(head).ok_or(NOT_HTTP)?;
     let topic = head.path.strip_prefix("/v1/topics/");
@@ -129,7 +127,6 @@ struct Head<'a> {
     method: &'a str,
     path: &'a str,
     query: &'a str,
-    /// The header lines.
     fields: &'a str,
 }
 
@@ -152,8 +149,7 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// The topics of the query. `/` is the one character of a topic that
-    /// clients like to percent-encode.
+    /// The topics of the query. `/` is the one character of a topic that clients like to percent-encode.
     fn topics(&self) -> Vec<String> {
         self.query
             .split('&')

@@ -1,13 +1,11 @@
-//! The finished frames of a group, one after the other: an event is copied in
-//! once, and every connection of the group is sent the same bytes, from its own
-//! cursor on. A cursor counts bytes from the first frame there ever was.
+//! The finished frames of a group, one after the other: an event is copied in once, and every connection of the group is sent the
+//! same bytes, from its own cursor on. A cursor counts bytes from the first frame there ever was.
 
 use std::rc::Rc;
 
 use crate::frame::{Envelope, Framing};
 
-/// A log that became longer than this while somebody did not read gives its memory
-/// back.
+/// A log that became longer than this while somebody did not read gives its memory back.
 const CAPACITY_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug)]
@@ -17,11 +15,10 @@ pub(crate) struct Log {
     /// The cursor at which `bytes` begins.
     begin: u64,
     open: Option<OpenFrame>,
-    /// Where the frames end that were closed since the last `take_ends`.
+    /// Ends of the frames that were closed since the last `take_ends`.
     ends: Vec<u64>,
     /// Bytes of events in the last frame: the next one is likely to be as long.
     events_bytes: usize,
-    /// A frame's head is put together here.
     head: Vec<u8>,
 }
 
@@ -29,9 +26,7 @@ pub(crate) struct Log {
 #[derive(Debug)]
 struct OpenFrame {
     topic: Rc<str>,
-    /// Offset of its first event.
     first: u64,
-    /// Offset of its last event.
     last: u64,
     /// Where it begins in the log's bytes.
     start: usize,
@@ -64,8 +59,7 @@ impl Log {
         self.bytes.extend_from_slice(event);
     }
 
-    /// Leaves room for a head. Its length is a guess: a frame says in front how long it
-    /// is, and where it ends.
+    /// Leaves room for a head. Its length is a guess: a frame says in front how long it is, and where it ends.
     fn open(&mut self, topic: &Rc<str>, first: u64) {
         self.close();
         let start = self.bytes.len();
@@ -76,7 +70,6 @@ impl Log {
         self.open = Some(OpenFrame { topic, first, last: first, start, events_at });
     }
 
-    /// Ends the open frame, if there is one.
     pub(crate) fn close(&mut self) {
         let Some(frame) = self.open.take() else {
             return;
@@ -89,37 +82,33 @@ impl Log {
         if self.head.len() == events_at - start {
             self.bytes[start..events_at].copy_from_slice(&self.head);
         } else {
-            // The events move: rare, as lengths and offsets seldom gain a digit.
+            // The events move: rare, as lengths and offsets rarely gain a digit.
             self.bytes.splice(start..events_at, self.head.iter().copied());
         }
         envelope.push_tail(self.framing, &mut self.bytes);
         self.ends.push(self.end());
     }
 
-    /// Where its last closed frame ends.
     pub(crate) fn end(&self) -> u64 {
         let closed = self.open.as_ref().map_or(self.bytes.len(), |open| open.start);
         self.begin + closed as u64
     }
 
-    /// Where each frame ends that was closed since this was asked last.
     pub(crate) fn take_ends(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.ends)
     }
 
-    /// What lies between two cursors; nothing, if the first is not before the second.
+    /// Bytes between two cursors; empty, if the first is not before the second.
     pub(crate) fn between(&self, from: u64, to: u64) -> &[u8] {
         let at = |cursor: u64| (cursor - self.begin) as usize;
         if from < to { &self.bytes[at(from)..at(to)] } else { &[] }
     }
 
-    /// How many bytes it holds.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets what lies before a cursor. Of a long rest it does so late, so that bytes
-    /// are not moved for nothing. No frame is open.
+    /// Forgets the bytes before a cursor; a long rest late, so that bytes do not move too often. No frame is open.
     pub(crate) fn forget(&mut self, before: u64) {
         let forgotten = (before - self.begin) as usize;
         if forgotten == self.bytes.len() {
@@ -138,7 +127,7 @@ impl Log {
 mod tests {
     use super::*;
 
-    /// What a log holds after these events, each a topic, an offset and itself.
+    /// The log after these events, each a topic, an offset and itself.
     fn written(framing: Framing, events: &[(&Rc<str>, u64, &str)]) -> Log {
         let mut log = Log::new(framing);
         for (topic, offset, event) in events {

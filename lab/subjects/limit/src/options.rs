@@ -1,4 +1,4 @@
-//! What the limit can be told, and what can go wrong with it.
+//! Options of the limit, and its errors.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::topic::is_topic;
 
-/// What an event of the dummy source needs at least, as on Thalweg itself.
+/// The least size of an event of the dummy source, as on Thalweg itself.
 const DUMMY_BYTES_MIN: usize = 64;
 
 /// The wire's own limit.
@@ -25,14 +25,13 @@ pub struct Options {
     pub source: Option<SourcePlan>,
     /// Whether to speak TLS, with a certificate of its own making.
     pub is_tls: bool,
-    /// Whether to say back what WebSockets say, and nothing else but dummies.
+    /// Whether to echo WebSocket messages, and send only dummies otherwise.
     pub is_echo: bool,
-    /// How much longer than it would a send to a subscriber takes, without the echo: for a
-    /// subject that is slower by a known amount.
+    /// Delay of a send to a subscriber, without the echo: it makes a subject slower by a known amount.
     pub busy_wait: Duration,
 }
 
-/// What the limit publishes by itself.
+/// A load that the limit publishes by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourcePlan {
     /// Rows of experiment A.
@@ -57,8 +56,7 @@ impl FromStr for SourcePlan {
 pub enum Mode {
     /// Once a turn: everything due to a socket in one send, all events of a topic in one frame.
     Coalesced,
-    /// Once for each frame, a posted event being a frame: what a server does
-    /// that writes as it is published to.
+    /// Once for each frame, a posted event being a frame: what a server does that writes as it is published to.
     Frame,
 }
 
@@ -74,8 +72,7 @@ impl FromStr for Mode {
     }
 }
 
-/// The load it generates: rows of experiment A, written
-/// `constant,topic=NAME,batch=N,interval_us=N,start_us=N`.
+/// The load it generates: rows of experiment A, written `constant,topic=NAME,batch=N,interval_us=N,start_us=N`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConstantPlan {
     /// Where it publishes; `constant` if not said.
@@ -84,8 +81,7 @@ pub struct ConstantPlan {
     pub batch: u64,
     /// From tick to tick, µs.
     pub interval_us: u64,
-    /// The first tick in `CLOCK_MONOTONIC` µs; without it, or where it lies in
-    /// the past, the first tick of the schedule that is still to come.
+    /// The first tick in `CLOCK_MONOTONIC` µs; without it, or in the past, the next tick of the schedule.
     pub start_us: Option<u64>,
 }
 
@@ -118,9 +114,8 @@ impl FromStr for ConstantPlan {
     }
 }
 
-/// The firehose of experiment C: one event of `size` bytes to every connection
-/// at every tick that finds the one before sent, written
-/// `dummy,topic=NAME,size=N,interval_us=N`.
+/// The firehose of experiment C: one event of `size` bytes to every connection at every tick that finds the one before sent,
+/// written `dummy,topic=NAME,size=N,interval_us=N`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DummyPlan {
     /// Where it publishes; `dummy` if not said.

@@ -1,12 +1,11 @@
-//! Which of the two servers runs.
+//! Runs one of the two servers.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::options::{LimitError, Options};
 use crate::{echo, server};
 
-/// Runs the limit until the process is ended. Prints
-/// `listening on http://ADDRESS` once it can be connected to.
+/// Runs the limit until the process is ended. Prints `listening on http://ADDRESS` once it can be connected to.
 ///
 /// # Errors
 /// If it cannot listen, or the kernel refuses the epoll or the timer.
@@ -15,8 +14,7 @@ pub fn run(options: Options) -> Result<(), LimitError> {
     if options.is_echo { echo::run(&options) } else { server::run(options) }
 }
 
-/// 10,000 connections need as many open files. Where the kernel does not allow
-/// it, the limit accepts as many as it can.
+/// 10,000 connections need as many open files. Where the kernel does not allow it, the limit accepts as many as it can.
 fn raise_open_files_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };

@@ -24,22 +24,20 @@ use crate::tls::{self, Tls};
 /// Ten thousand connections may come at once.
 const LISTEN_BACKLOG: i32 = 4096;
 
-/// Sockets looked at in one turn.
+/// Sockets handled in one turn.
 const READY_MAX: usize = 1024;
 
 /// One read; a publisher may keep it full.
 const READ_BYTES_MAX: usize = 256 << 10;
 
-/// Reads from one connection in one turn: a flood must not keep the others'
-/// events from being sent.
+/// Reads from one connection in one turn: a flood must not keep the others' events from being sent.
 const READS_PER_TURN_MAX: usize = 4;
 
-/// The kernel takes no more than this ahead of what it can send. What waits for that
-/// waits in the log and is sent at once with what has come since; an echo's answer
-/// overtakes it. Thalweg's own default.
+/// The kernel takes no more than this ahead of what it can send. Waiting events stay in the log and are sent at once with newer
+/// ones; an echo's answer overtakes them. Thalweg's own default.
 const UNSENT_BYTES: u32 = 16 << 10;
 
-/// What is not a connection, among the keys of the epoll.
+/// Keys of the epoll that are no connection's.
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
@@ -47,7 +45,6 @@ const TIMER: u64 = u64::MAX - 1;
 const OPCODE_MASK: u8 = 0x0f;
 const OPCODE_CLOSE: u8 = 0x8;
 
-/// Serves subscribers and publishers until the process is ended.
 pub(crate) fn run(options: Options) -> Result<(), LimitError> {
     if !options.is_tls {
         return Server::start(options, |socket| Ok(Plain(socket)))?.run();
@@ -59,16 +56,13 @@ pub(crate) fn run(options: Options) -> Result<(), LimitError> {
 struct Server<L, M> {
     epoll: OwnedFd,
     listener: TcpListener,
-    /// Makes a link of an accepted socket.
     make_link: M,
     connections: Slab<Connection<L>>,
     fanout: Fanout,
     source: Option<(usize, Source)>,
     /// The source has more ticks due than the last turn could take.
     is_behind: bool,
-    /// What is read lands here.
     input: Vec<u8>,
-    /// What a turn is told of.
     ready: Vec<Event>,
 }
 
@@ -146,7 +140,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
 
     fn clear_timer(&mut self) {
         if let Some((_, source)) = &self.source {
-            // Which ticks are due is asked of the clock; the count is of no use.
+            // The clock decides which ticks are due, so the count is not needed.
             let _ = rustix::io::read(&source.timer, &mut [0; 8]);
         }
     }
@@ -175,7 +169,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
     }
 
     fn read(&mut self, key: usize) -> Result<(), Hangup> {
-        // Taken out, so that what is read can be worked on with all of `self`.
+        // Taken out, so that all of `self` can be borrowed.
         let mut input = std::mem::take(&mut self.input);
         let outcome = self.read_into(key, &mut input);
         self.input = input;
@@ -198,7 +192,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
         Ok(())
     }
 
-    /// Does with what was read what the connection is there for.
+    /// Handles input by the role of the connection.
     fn consume(&mut self, key: usize, mut input: &[u8]) -> Result<(), Hangup> {
         while !input.is_empty() {
             match &mut self.connections[key].role {
@@ -257,8 +251,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
         Ok(())
     }
 
-    /// Answers, at once or never: whoever leaves so much unread that an answer does not fit
-    /// into the socket waits for none.
+    /// Answers, at once or never: a peer with so much unread that an answer does not fit into the socket gets none.
     fn reply(&mut self, key: usize, bytes: &[u8]) -> Result<(), Hangup> {
         match self.connections[key].link.send(bytes) {
             Ok(Sent { is_full: false, .. }) => Ok(()),
@@ -282,7 +275,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
     }
 }
 
-/// Moves input into `head` until it is whole; then reads it.
+/// Moves input into `head` until it is whole; then parses it.
 pub(crate) fn take_head(head: &mut Vec<u8>, input: &mut &[u8]) -> Result<Option<Request>, Hangup> {
     let before = head.len();
     let room = input.len().min(HEAD_BYTES_MAX - before);
@@ -301,7 +294,7 @@ pub(crate) fn take_head(head: &mut Vec<u8>, input: &mut &[u8]) -> Result<Option<
     http::parse(head).map(Some).map_err(|refusal| Hangup(Some(refusal)))
 }
 
-/// Appends what `input` holds of the body; the reply when it has ended.
+/// Appends the events of `input`; returns the reply at the end of the body.
 fn publish(
     fanout: &mut Fanout,
     publisher: &mut Publisher,
@@ -341,12 +334,11 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, LimitError> {
     // Again, because the standard library's backlog is 128.
     rustix::net::listen(&listener, LISTEN_BACKLOG).map_err(system("a longer backlog"))?;
     let address = listener.local_addr().map_err(refused)?;
-    // Who started it may not listen.
+    // The parent may not read.
     let _ = writeln!(std::io::stdout(), "listening on http://{address}");
     Ok(listener)
 }
 
-/// The next connection, if there is one, with Thalweg's socket options.
 pub(crate) fn accept(listener: &TcpListener) -> Option<OwnedFd> {
     loop {
         let socket = accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC).ok()?;
@@ -363,7 +355,7 @@ pub(crate) fn watch(epoll: &OwnedFd, file: impl AsFd, key: u64) -> Result<(), Er
     epoll::add(epoll, file, EventData::new_u64(key), EventFlags::IN)
 }
 
-/// Asks, or no longer asks, to be told when the socket can take more.
+/// Turns notifications of room in the socket on or off.
 fn watch_output(epoll: &OwnedFd, key: usize, link: &impl Link, wanted: bool) {
     let mut flags = EventFlags::IN;
     flags.set(EventFlags::OUT, wanted);

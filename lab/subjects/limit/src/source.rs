@@ -18,8 +18,7 @@ const ROW_TAIL: &str = concat!(
     r#""1970-01-01T00:00:00Z","column 1","another field"]"#
 );
 
-/// Late ticks are caught up, but so many a turn that memory stays bounded and
-/// sockets get their turn.
+/// Late ticks are caught up, but so many a turn that memory stays bounded and sockets get their turn.
 const TICKS_PER_TURN_MAX: u32 = 16;
 
 /// Publishes `batch` rows every `interval_us`, next at `due_us`.
@@ -47,8 +46,7 @@ impl Source {
         Ok(Self { batch, interval_us, due_us, row: Row::new(), timer })
     }
 
-    /// Appends the rows of every tick that is due to a topic, a batch each. Returns
-    /// whether more are due than fit into one turn.
+    /// Appends the rows of every tick that is due to a topic, a batch each. Returns whether more are due than fit into one turn.
     pub(crate) fn append_due(&mut self, fanout: &mut Fanout, topic: usize) -> bool {
         let now_us = now_us();
         for _ in 0..TICKS_PER_TURN_MAX {
@@ -76,7 +74,6 @@ pub(crate) fn ticker(interval_us: u64) -> Result<OwnedFd, Errno> {
     Ok(timer)
 }
 
-/// `CLOCK_MONOTONIC`, µs.
 fn now_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
@@ -93,13 +90,12 @@ fn first_tick_us(plan: &ConstantPlan, now_us: u64) -> u64 {
     start_us.saturating_add(passed.saturating_mul(plan.interval_us))
 }
 
-/// The next row, kept as text: to stamp it is to count up in decimal, to write
-/// it is one copy.
+/// The next row as text: its numbers count up in decimal, and writing it is one copy.
 #[derive(Debug)]
 struct Row {
     text: Vec<u8>,
     sequence: u64,
-    /// Where the sequence number ends in `text`.
+    /// End of the sequence number in `text`.
     sequence_end: usize,
     due_us: u64,
 }

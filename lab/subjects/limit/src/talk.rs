@@ -1,8 +1,8 @@
-//! What a WebSocket client says (RFC 6455 §5.2), and how it is said back.
+//! Messages of a WebSocket client (RFC 6455 §5.2), and their echo.
 
 use crate::frame::push_websocket_header;
 
-/// A longer message is not an echo's business.
+/// An echo needs no longer messages.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 const FINAL: u8 = 0x80;
@@ -12,12 +12,11 @@ const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xA;
 
-/// The client has closed, or does not speak as a client must.
+/// The client has closed, or has broken the protocol.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Over;
 
-/// Says back every whole message in `heard`, into `answers`; what is left of
-/// `heard` is part of a message.
+/// Echoes every whole message in `heard` into `answers`; the rest of `heard` is part of a message.
 pub(crate) fn say_back(heard: &mut Vec<u8>, answers: &mut Vec<u8>) -> Result<(), Over> {
     let mut used = 0;
     while let Some((opcode, payload, mask, length)) = message(&heard[used..])? {
@@ -38,8 +37,7 @@ pub(crate) fn say_back(heard: &mut Vec<u8>, answers: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Opcode of the message in front, where its payload begins, its mask, and where
-/// it ends; `None` while it is incomplete.
+/// Opcode of the message in front, begin of its payload, its mask, and its end; `None` while it is incomplete.
 #[allow(clippy::type_complexity, reason = "four parts of one header")]
 fn message(bytes: &[u8]) -> Result<Option<(u8, usize, [u8; 4], usize)>, Over> {
     let &[first, second, ref rest @ ..] = bytes else {

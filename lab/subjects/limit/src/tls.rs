@@ -1,6 +1,5 @@
-//! TLS 1.3 on every socket: the same frames, encrypted for each connection.
-//! rustls with ring, driven by hand: a send is one pass of encryption and one
-//! system call.
+//! TLS 1.3 on every socket: the same frames, encrypted for each connection. rustls with ring, driven by hand: a send is one pass
+//! of encryption and one system call.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::OwnedFd;
@@ -13,15 +12,13 @@ use rustls::{ServerConfig, ServerConnection, version};
 use crate::connection::{Link, Lost, Received, Sent, receive_plain, send_slices};
 use crate::options::LimitError;
 
-/// So much is encrypted ahead of a socket that is full. As a rule more than is due to one,
-/// so that it is one pass and one call.
+/// Bytes encrypted ahead of a full socket, at most: as a rule more than is due to one, so that it is one pass and one call.
 const ENCRYPTED_BYTES_MAX: usize = 256 << 10;
 
 /// More than any TLS record has (RFC 8446 §5.2).
 const RECORD_BYTES_MAX: usize = 18 << 10;
 
-/// What all connections share: a certificate that nobody has reason to trust,
-/// made afresh, and no session tickets, which nobody here comes back with.
+/// Common to all connections: a fresh certificate that nobody has reason to trust, and no session tickets: no client resumes.
 pub(crate) fn self_signed() -> Result<Arc<ServerConfig>, LimitError> {
     let failed = |error: &dyn ToString| LimitError::Tls(error.to_string());
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
@@ -38,7 +35,6 @@ pub(crate) fn self_signed() -> Result<Arc<ServerConfig>, LimitError> {
     Ok(Arc::new(config))
 }
 
-/// A socket and its TLS session.
 #[derive(Debug)]
 pub(crate) struct Tls {
     socket: OwnedFd,
@@ -53,7 +49,7 @@ impl Tls {
         Ok(Self { socket, session: Box::new(session) })
     }
 
-    /// Writes what is encrypted; whether the socket is full before all is.
+    /// Writes encrypted bytes; returns whether the socket is full before the end.
     fn flush(&mut self) -> Result<bool, Lost> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut Raw(&self.socket)) {
@@ -65,7 +61,7 @@ impl Tls {
         Ok(false)
     }
 
-    /// Decrypts into `input`; says how much there was.
+    /// Decrypts into `input`; returns the length.
     fn decrypt(&mut self, mut encrypted: &[u8], input: &mut [u8]) -> io::Result<usize> {
         let mut length = 0;
         while !encrypted.is_empty() {
@@ -103,8 +99,7 @@ impl Link for Tls {
         }
     }
 
-    /// The back of `input` takes what is still encrypted, so much that it fits,
-    /// decrypted, into the front: with the record that was begun before.
+    /// The back of `input` takes as many encrypted bytes as fit, decrypted, into the front: with the record begun before.
     fn receive(&mut self, input: &mut [u8]) -> Received {
         let (input, encrypted) = input.split_at_mut(input.len() / 2 + RECORD_BYTES_MAX);
         let (length, is_all) = match receive_plain(&self.socket, encrypted) {
@@ -114,8 +109,7 @@ impl Link for Tls {
         let Ok(decrypted) = self.decrypt(&encrypted[..length], input) else {
             return Received::End;
         };
-        // The handshake's answers are short: what does not fit into the socket
-        // goes out with the next send.
+        // The handshake's answers are short: the rest goes out with the next send.
         if self.flush().is_err() {
             return Received::End;
         }
@@ -123,7 +117,6 @@ impl Link for Tls {
     }
 }
 
-/// The socket under the session.
 struct Raw<'a>(&'a OwnedFd);
 
 impl Write for Raw<'_> {

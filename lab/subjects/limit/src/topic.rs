@@ -1,4 +1,4 @@
-//! One topic: its number of events so far, and who is to have them.
+//! One topic: its number of events so far, and its subscribers.
 
 use std::rc::Rc;
 
@@ -10,7 +10,6 @@ pub(crate) struct Topic {
     pub(crate) name: Rc<str>,
     /// Offset of the newest event.
     pub(crate) head: u64,
-    /// Groups of connections that subscribe.
     pub(crate) groups: Vec<usize>,
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Fewer undisturbed starts than this are too few to go without the others.
 const UNDISTURBED_MIN: usize = 3;
 
-/// What subjects are compared in.
+/// A figure in which subjects are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -18,8 +18,7 @@ pub enum Metric {
     P99,
     /// The mean round trip.
     RoundTrip,
-    /// Events per second of a saturated subject; of the `ceiling` drive the highest rate that
-    /// met the objective.
+    /// Events per second of a saturated subject; of the `ceiling` drive the highest rate that met the objective.
     Throughput,
     /// Resident memory of a connection.
     Memory,
@@ -46,8 +45,7 @@ impl Metric {
         matches!(self, Metric::Throughput | Metric::Held)
     }
 
-    /// What a sample with so many connections says of it; nothing where it does not count
-    /// for that.
+    /// The value of a sample with so many connections; `None` where it does not count for that.
     fn of(self, sample: &Sample, connections: u32) -> Option<f64> {
         match self {
             Metric::Cpu => {
@@ -65,14 +63,14 @@ impl Metric {
     }
 }
 
-/// Who stands beside whom in a cell; subjects are indices of the cell's.
+/// Baseline and controls of a cell; subjects are indices of the cell's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CellSubjects {
-    /// Whom the others are compared with.
+    /// The subject that the others are compared with.
     pub baseline: usize,
     /// The baseline once more (A/A).
     pub controls: Vec<usize>,
-    /// Of every subject, how many connections it has.
+    /// Connections of every subject.
     pub connections: Vec<u32>,
     /// Whether all are loaded at the same time, so that a disturbance hits them alike.
     pub concurrent: bool,
@@ -84,7 +82,6 @@ impl CellSubjects {
         subject == self.baseline || self.controls.contains(&subject)
     }
 
-    /// Whether figures of a sample belong beside those of others.
     fn is_undisturbed(&self, sample: &Sample) -> bool {
         match self.concurrent {
             true => sample.verdict != Verdict::Gaps,
@@ -99,9 +96,7 @@ pub struct Difference {
     mean: f64,
     /// The standard error of the mean and its degrees of freedom; none of one start.
     error: Option<(f64, f64)>,
-    /// How many starts it is of.
     pub(super) starts: usize,
-    /// How many rounds.
     pub(super) rounds: usize,
 }
 
@@ -113,9 +108,8 @@ struct Round {
 }
 
 impl Difference {
-    /// What the samples of a cell say of a subject; `None` if it has none with a partner, or
-    /// is the baseline. Rounds that somebody disturbed are left out, unless fewer than three
-    /// starts would be left: then all valid ones count, and the interval has their noise.
+    /// Compares a subject in the samples of a cell; `None` if it has none with a partner, or is the baseline. Disturbed rounds
+    /// are left out, unless fewer than three starts would be left: then all valid ones count, and the interval has their noise.
     pub fn of(
         metric: Metric,
         subjects: &CellSubjects,
@@ -138,7 +132,7 @@ impl Difference {
         (!means.is_empty()).then(|| Difference::of_starts(&means, rounds.len()))
     }
 
-    /// Of one value for each start, at least one.
+    /// From one value for each start, at least one.
     pub(crate) fn of_starts(means: &[f64], rounds: usize) -> Difference {
         let (mean, starts) = (mean(means), means.len());
         let squares: f64 = means.iter().map(|it| (it - mean).powi(2)).sum();
@@ -147,10 +141,9 @@ impl Difference {
         Difference { mean, error, starts, rounds }
     }
 
-    /// Stratified, over the cells of a scenario: each has the same weight, and the error comes
-    /// from within the cells, so that cells may differ as they like. Degrees of freedom
-    /// are those of Welch and Satterthwaite (Biometrics Bulletin 2, 1946). Cells of one start
-    /// know no error and are left out, unless all are.
+    /// Stratified, over the cells of a scenario: each has the same weight, and the error comes from within the cells, so that
+    /// cells may differ as they like. Degrees of freedom are those of Welch and Satterthwaite (Biometrics Bulletin 2, 1946).
+    /// Cells of one start know no error and are left out, unless all are.
     pub fn pooled(cells: &[Difference]) -> Option<Difference> {
         let sure: Vec<&Difference> = cells.iter().filter(|cell| cell.error.is_some()).collect();
         let used = if sure.is_empty() { cells.iter().collect() } else { sure };
@@ -171,18 +164,15 @@ impl Difference {
         })
     }
 
-    /// The logarithm.
     pub(super) fn log(&self) -> f64 {
         self.mean
     }
 
-    /// The ratio itself.
     pub(super) fn ratio(&self) -> f64 {
         self.mean.exp()
     }
 
-    /// The ratios that would not be found improbable beside it, if no more than `wrong` may
-    /// be; none of one start.
+    /// The ratios that would not be improbable, if no more than `wrong` may be; none of one start.
     pub(super) fn interval(&self, wrong: f64) -> Option<(f64, f64)> {
         let (error, degrees) = self.error?;
         let half = student::critical(wrong, degrees) * error;
@@ -201,8 +191,7 @@ impl Difference {
     }
 }
 
-/// The rounds in which subject and baseline count. A control stands beside the baseline
-/// alone, everyone else beside the mean of both.
+/// The rounds in which both count. A control is compared with the baseline alone, every other subject with the mean of both.
 fn rounds(
     metric: Metric,
     subjects: &CellSubjects,
@@ -213,8 +202,7 @@ fn rounds(
         true => other == subjects.baseline,
         false => subjects.is_control(other),
     };
-    // All of them or none: to leave out those of which the swarm is too large a part would
-    // leave out the low ones.
+    // All or none: leaving out the samples with a large share of the swarm would leave out the low ones.
     let is_withheld = |who: usize| {
         let own: Vec<&Sample> = samples.iter().copied().filter(|it| it.subject == who).collect();
         metric == Metric::P99 && !shows_p99(&own)
@@ -237,7 +225,7 @@ fn rounds(
     }
     let pair = |(repeat, (start, log, is_undisturbed)): (u32, (u32, f64, bool))| {
         let all = bases.get(&repeat)?;
-        // One of both is better than one that somebody disturbed.
+        // One undisturbed sample is better than a disturbed one.
         let undisturbed: Vec<f64> = all.iter().filter(|it| it.1).map(|it| it.0).collect();
         let is_undisturbed = is_undisturbed && !undisturbed.is_empty();
         let used = match is_undisturbed {

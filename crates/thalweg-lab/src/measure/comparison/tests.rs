@@ -1,14 +1,12 @@
-//! By simulation on what is left of the archive's figures when the true ratio, 1, is taken
-//! out (`residuals.txt`, absolute values; signs are drawn):
+//! By simulation on the residuals of the archive's figures at the true ratio, 1 (`residuals.txt`, absolute values; signs are
+//! drawn):
 //!
-//! - `starts`: 160 A/A ratios of `a-a`, both of a pair at the same time in fresh processes.
-//!   Assumed: what is left when time is the same for both is the luck of a start.
-//! - `saturated`, `conversation`, `fixed-rate`: CPU per event of one 0.5 s to the next in one
-//!   process, from the timelines of `a-a`; of `c-gorilla` and `interference`; of the three
-//!   `latency`. Assumed: alternating spans of two subjects differ as two spans of one do.
-//!   These have heavy tails (of `fixed-rate` the largest is 14 times the median).
-//! - `apart`: A/A ratios of samples that were taken one after the other (`fanout`, `a1`,
-//!   `tls`, `transports`), as in all older archives.
+//! - `starts`: 160 A/A ratios of `a-a`, both of a pair at the same time in fresh processes. Assumed: the residual at equal times
+//!   is the luck of a start.
+//! - `saturated`, `conversation`, `fixed-rate`: CPU per event of one 0.5 s to the next in one process, from the timelines of
+//!   `a-a`; of `c-gorilla` and `interference`; of the three `latency`. Assumed: alternating spans of two subjects differ as two
+//!   spans of one do. These have heavy tails (of `fixed-rate` the largest is 14 times the median).
+//! - `apart`: A/A ratios of samples that were taken one after the other (`fanout`, `a1`, `tls`, `transports`), as before.
 //!
 //! A ratio has two such values in it, so each is drawn divided by √2.
 
@@ -18,7 +16,7 @@ use crate::measure::{Sample, Traffic, Verdict};
 
 /// Spans of each subject between two starts.
 const ROUNDS: usize = 6;
-/// As many simulated cells as the cover is told from.
+/// Simulated cells for one estimate of the cover.
 const CELLS: usize = 2000;
 
 /// A linear congruential generator: the tests must be the same every time.
@@ -43,8 +41,7 @@ fn residuals(name: &str) -> Vec<f64> {
     line.expect("residuals of this name").map(|word| word.parse().unwrap()).collect()
 }
 
-/// A cell whose subject stands beside two baselines, taken until it is decided or known to be far
-/// off, or has so many starts.
+/// A cell whose subject stands beside two baselines, taken until it is decided or known to be far off, or has so many starts.
 fn taken(
     dice: &mut Dice,
     rounds: &[f64],
@@ -89,7 +86,7 @@ fn intervals_cover_95_in_100_with_the_stop_rule_in_force() {
     }
 }
 
-/// Who takes part in no further start has as few as three: how sure that is.
+/// A subject that takes part in no further start has as few as three: how sure that is.
 #[test]
 fn intervals_of_who_is_far_off_cover_as_much() {
     let starts = residuals("starts");
@@ -122,7 +119,7 @@ fn intervals_of_old_archives_cover_as_much_or_more() {
 #[test]
 fn five_percent_is_found() {
     let starts = residuals("starts");
-    // How many starts it takes depends on the noise: at a fixed rate most.
+    // The number of starts depends on the noise: at a fixed rate it is the largest.
     for (name, starts_max) in [("saturated", 12), ("conversation", 12), ("fixed-rate", 20)] {
         let rounds = residuals(name);
         for ratio in [1.05, 1.0 / 1.05] {
@@ -186,8 +183,7 @@ fn sample(subject: usize, start: u32, round: u32, cpu_us: f64) -> Sample {
     }
 }
 
-/// A baseline of 1 µs, the same once more of 1.02, and a subject of so much, in two rounds
-/// of each start.
+/// A baseline of 1 µs, the same once more of 1.02, and a subject of so much, in two rounds of each start.
 fn cell(cpu_us: impl Fn(u32) -> f64, starts: u32) -> Vec<Sample> {
     (0..starts)
         .flat_map(|start| (0..2).map(move |round| (start, round)))
@@ -247,7 +243,7 @@ fn disturbed_rounds_are_left_out_where_others_are_enough() {
     assert_eq!(difference(&samples, 2).unwrap().starts, 3);
     disturb(&mut samples, 1);
     assert_eq!(difference(&samples, 2).unwrap().starts, 4, "two are too few");
-    // One of both baselines that was disturbed leaves the other.
+    // If one of both baselines was disturbed, the other remains.
     let mut samples = cell(|_| 1.0, 3);
     for sample in samples.iter_mut().filter(|it| it.subject == 1) {
         sample.verdict = Verdict::Machine;
@@ -297,12 +293,12 @@ fn a_cell_ends_when_it_is_known() {
     assert_eq!(next(&wild, 12), Next::Continue);
     let far = |start: u32| if start.is_multiple_of(2) { 2.0 } else { 2.3 };
     assert_eq!(next(&far, 6), Next::Decided, "early, for it is clear");
-    // Who was left out after three starts is not waited for.
+    // A subject that was left out after three starts is not waited for.
     let mut samples = cell(|_| 4.0, 6);
     samples.retain(|sample| sample.subject != 2 || sample.start() < 3);
     let all: Vec<&Sample> = samples.iter().collect();
     assert_eq!(super::next(Metric::Cpu, &subjects(), &all), Next::Decided);
-    // Nothing to wait for.
+    // No subject to wait for.
     let samples = cell(even, 6);
     let own: Vec<&Sample> = samples.iter().filter(|it| it.subject == 0).collect();
     assert_eq!(super::next(Metric::Cpu, &subjects(), &own), Next::Decided);
@@ -325,7 +321,7 @@ fn words() {
     check(Metric::Cpu, -0.16, Some(0.01), Word::Better);
     check(Metric::Throughput, 0.16, Some(0.01), Word::Better);
     check(Metric::Cpu, 0.01, Some(0.01), Word::Equivalent);
-    // Small and sure is still a difference.
+    // A small difference is still one, if it is sure.
     check(Metric::Cpu, 0.02, Some(0.002), Word::Worse);
     let undecided = check(Metric::Cpu, 0.01, Some(0.05), Word::Undecided);
     assert!(undecided.not_excluded.is_some_and(|it| (0.10..0.20).contains(&it)));

@@ -1,7 +1,6 @@
 //! Student's t distribution: how far a mean of few values may be trusted.
 
-/// The probability that |t| is at least so large if the true mean is 0. `degrees` need not
-/// be whole.
+/// The probability that |t| is at least so large if the true mean is 0. `degrees` need not be whole.
 pub fn two_sided(t: f64, degrees: f64) -> f64 {
     if t.is_nan() {
         return 1.0;
@@ -16,7 +15,7 @@ pub fn critical(probability: f64, degrees: f64) -> f64 {
     while two_sided(high, degrees) > probability && high < 1e12 {
         high *= 2.0;
     }
-    // To one part in 2^40 of where it began.
+    // To one part in 2^40 of the first interval.
     for _ in 0..40 {
         let middle = f64::midpoint(low, high);
         match two_sided(middle, degrees) > probability {
@@ -27,8 +26,7 @@ pub fn critical(probability: f64, degrees: f64) -> f64 {
     high
 }
 
-/// The regularised incomplete beta function by its continued fraction (Press et al.,
-/// Numerical Recipes, 6.4).
+/// The regularised incomplete beta function by its continued fraction (Press et al., Numerical Recipes, 6.4).
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);

@@ -1,4 +1,4 @@
-//! What tabs took, and of how much CPU, where a browser was the load.
+//! Events that tabs took, and CPU, where a browser was the load.
 
 use super::growth;
 use crate::measure::comparison::Comparison;
@@ -9,7 +9,6 @@ use crate::report::row::Row;
 use crate::report::summary::Summary;
 use crate::scenario::{Consumer, Drive, Settings, Transport};
 
-/// What browsers did, scenario by scenario.
 pub(in crate::report) fn sentences(summary: &Summary) -> Vec<String> {
     let parts = summary.parts.iter().filter(|part| part.in_browser);
     parts.flat_map(of_part).collect()
@@ -56,7 +55,7 @@ fn at_equal_rate(part: &PartSummary) -> Vec<String> {
             each.join("; ")
         ))
     };
-    // Of several cells the one with most events says most.
+    // The cell with most events says most.
     let cells = part.cells();
     let said = cells.iter().filter_map(|cell| Some((rate(cell), of_cell(cell)?)));
     said.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, said)| said).into_iter().collect()
@@ -66,7 +65,7 @@ fn rate(cell: &[Row]) -> f64 {
     cell.first().and_then(|row| row.throughput.events_per_s).map_or(0.0, |it| it.median)
 }
 
-/// What the browser takes at most by each subject.
+/// The most that the browser takes by each subject.
 fn at_most(part: &PartSummary) -> Option<String> {
     let mut names: Vec<&str> = Vec::new();
     for row in part.rows.iter().filter(|row| !row.is_noise) {
@@ -86,7 +85,7 @@ fn at_most(part: &PartSummary) -> Option<String> {
     })
 }
 
-/// The same where it was offered at several rates: how many times as much as of the baseline.
+/// The same at several rates: how many times as much as of the baseline.
 fn ladders(part: &PartSummary) -> Vec<String> {
     let of_ladder = |ladder: &[Most]| {
         let each = ladder.iter().filter_map(|it| {
@@ -110,7 +109,6 @@ fn ladders(part: &PartSummary) -> Vec<String> {
     told
 }
 
-/// What an observer costs.
 fn observed(part: &PartSummary) -> Option<String> {
     let each = part.observed.iter().map(|it| {
         let cell = it.cell.as_deref().unwrap_or_default();
@@ -121,9 +119,8 @@ fn observed(part: &PartSummary) -> Option<String> {
     (!each.is_empty()).then(|| format!("{told}: {}.", each.join("; ")))
 }
 
-/// What each encoding, each transport and a worker buy, where subjects differ in what a page
-/// makes of the messages: events for the same CPU of the browser, where most subjects stand side
-/// by side, and of such cells at the largest batches.
+/// Gain of each encoding, each transport and a worker, where subjects differ in their page's consumer: events for the same CPU of
+/// the browser, where most subjects stand side by side, and of such cells at the largest batches.
 fn decoding(part: &PartSummary) -> Vec<String> {
     let cells = part.cells();
     let fullest = cells
@@ -174,8 +171,7 @@ const CONSUMERS: [Consumer; 7] = [
     Consumer::Sdk,
 ];
 
-/// Of the rows that take part, which `of` says with whether it is the one that the others stand
-/// beside, and what a row is called there.
+/// Rows that take part, with their names; `of` returns whether a row is the one that the others stand beside.
 fn bought(
     rows: &[&Row],
     what: &str,

@@ -1,20 +1,19 @@
-//! How what comes to tabs grows with the batch, with connections and with tabs: as far as all of
-//! the schedule comes it grows as the schedule does; behind that is the knee.
+//! Growth of tabs' events with the batch, with connections and with tabs: as far as all of the schedule comes it grows as the
+//! schedule does; after that is the knee.
 
 use crate::report::number::short;
 use crate::report::part_summary::PartSummary;
 use crate::report::row::Row;
 use crate::scenario::Settings;
 
-/// Of an axis this many values say how something grows.
+/// At least so many values of an axis show a growth.
 const VALUES_MIN: usize = 3;
 
-/// A setting that a scenario varies.
 struct Axis {
     value: fn(&Settings) -> u32,
-    /// What one of it is called, and several.
+    /// Names of one of it, and of several.
     unit: [&'static str; 2],
-    /// The same settings without it: rows that are equal so differ in it alone.
+    /// The same settings without it: equal rows differ in it alone.
     without: fn(&Settings) -> Settings,
 }
 
@@ -43,7 +42,7 @@ impl Axis {
         format!("{value} {}", self.unit[usize::from(value != 1)])
     }
 
-    /// Rows that differ in this alone, of one subject each, in the order of its values.
+    /// Rows of one subject each that differ in this alone, in the order of its values.
     fn curves<'a>(&self, part: &'a PartSummary) -> Vec<Vec<&'a Row>> {
         let mut curves: Vec<Vec<&Row>> = Vec::new();
         for row in part.rows.iter().filter(|row| !row.is_noise && row.valid > 0) {
@@ -66,7 +65,7 @@ impl Axis {
         curves
     }
 
-    /// Of one subject: how far all came, where most came, and how much at the end.
+    /// A sentence about one subject: how far all came, where most came, and how much at the end.
     fn told(&self, curve: &[&Row]) -> Option<String> {
         let per_s = |row: &Row| row.throughput.events_per_s.map_or(0.0, |it| it.median);
         // Where more came in full, less could have.
@@ -95,7 +94,7 @@ impl Axis {
     }
 }
 
-/// For each axis that a part varies: what came, as the value grows.
+/// For each axis that a part varies: events, as the value grows.
 pub(super) fn sentences(part: &PartSummary) -> Vec<String> {
     AXES.iter().flat_map(|axis| of_axis(axis, part)).collect()
 }

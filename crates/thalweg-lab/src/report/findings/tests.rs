@@ -85,7 +85,7 @@ fn the_headline_is_what_it_costs() {
         "thalweg takes 1.00\u{a0}× the CPU per event of limit (0.99–1.01) over 3 cells: \
          equivalent.",
     );
-    // What is not known is said, and how little of it.
+    // Unknown results are told, with their uncertainty.
     check(
         |subject, _, repeat| match subject {
             "thalweg" => 1_000_000 + 300_000 * u64::from(repeat % 2),

@@ -23,8 +23,7 @@ pub(super) fn sentences(summary: &Summary, is_compared: bool) -> Vec<String> {
     said
 }
 
-/// `19 of 20 intervals contain 1, half their width is 2.1 % at the median`: of the baseline
-/// beside itself.
+/// `19 of 20 intervals contain 1, half their width is 2.1 % at the median`: of the baseline beside itself.
 pub(super) fn controls(part: &PartSummary) -> Option<String> {
     let sure = part.controls(part.metric()).filter_map(|it| it.low.zip(it.high));
     let sure: Vec<(f64, f64)> = sure.collect();
@@ -86,7 +85,6 @@ fn disturbed(summary: &Summary, taken: usize) -> String {
     text
 }
 
-/// What stands behind an interval.
 fn intervals(summary: &Summary) -> Option<String> {
     let all = || summary.parts.iter().flat_map(|part| part.asked(part.metric()));
     let (least, most) = (all().map(|it| it.starts).min()?, all().map(|it| it.starts).max()?);

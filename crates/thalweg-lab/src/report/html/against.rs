@@ -11,10 +11,9 @@ use crate::measure::statistics::Estimate;
 use crate::report::published::{Mark, Published};
 use crate::report::row::Row;
 
-/// Subjects of a value stand beside each other, this far.
+/// Distance of subjects that stand side by side at a value.
 const ASIDE: f64 = 5.0;
 
-/// What all charts of a part have in common.
 pub(super) struct Against<'a> {
     pub(super) axis: &'static Axis,
     pub(super) lines: &'a [Facet<'a>],
@@ -23,7 +22,6 @@ pub(super) struct Against<'a> {
 }
 
 impl Against<'_> {
-    /// A row of charts for each facet.
     pub(super) fn draw(&self, markup: &mut Markup, metrics: &[Metric]) {
         let scales: Vec<Scale> = metrics.iter().map(|metric| self.y_scale(metric)).collect();
         for facet in self.lines {
@@ -129,7 +127,7 @@ impl Against<'_> {
                     });
                     mark_at(markup, x, plot.y_at(it.median), series, &row.curves.limited_by);
                 }
-                // What does not count has no height: it is crossed out at the foot.
+                // A row that does not count has no height: it is crossed out at the foot.
                 None if matches!(row.curves.limited_by, Verdict::Invalid(_)) => {
                     mark_at(markup, x, plot.y_at(0.0) - 6.0, series, &row.curves.limited_by);
                 }

@@ -1,5 +1,4 @@
-//! Curves of single cells: latency by percentile, memory over time, and the rates
-//! that a search for the ceiling tried.
+//! Curves of single cells: latency by percentile, memory over time, and the rates that a search for the ceiling tried.
 
 use super::markup::{Markup, px};
 use super::plot::Plot;
@@ -17,7 +16,6 @@ const SHOWN_MAX: usize = 4;
 /// Shares of the events whose latency a row has.
 const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-/// A kind of curve.
 pub(super) struct Kind {
     title: &'static str,
     has: fn(&Row) -> bool,
@@ -93,7 +91,6 @@ pub(super) fn draw(markup: &mut Markup, part: &PartSummary, series: &[Series]) {
     }
 }
 
-/// The series of each row of a cell.
 fn with_series<'a>(
     cell: &'a [Row],
     series: &'a [Series],
@@ -231,13 +228,12 @@ fn steps(markup: &mut Markup, cell: &[Row], series: &[Series]) {
     });
 }
 
-/// A figure of each subject, in words.
 fn middle(cell: &[Row], of: impl Fn(&Row) -> Option<f64>) -> String {
     let each = cell.iter().filter_map(|row| Some(format!("{} {}", row.subject, round(of(row)?))));
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// `99.9` of 0.999.
+/// `99.9` for 0.999.
 fn round_share(share: f64) -> String {
     let text = format!("{:.4}", share * 100.0);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,11 +1,10 @@
-//! Which settings a part varies, and so what its charts are of.
+//! The settings that a part varies, and so the axes of its charts.
 
 use crate::report::number::{bytes, round};
 use crate::report::part_summary::PartSummary;
 use crate::report::row::Row;
 use crate::scenario::{Answers, Mode, Request, Settings};
 
-/// A setting that can be an axis.
 pub(super) struct Axis {
     /// As in a scenario file.
     pub(super) key: &'static str,
@@ -14,11 +13,10 @@ pub(super) struct Axis {
     pub(super) of: fn(&Settings) -> f64,
     /// At a tick.
     pub(super) show: fn(f64) -> String,
-    /// In the name of a group.
     named: fn(f64) -> String,
 }
 
-/// In the order in which they are preferred.
+/// The preferred first.
 const AXES: [Axis; 17] = [
     axis(
         "rate",
@@ -145,16 +143,15 @@ fn every(us: f64) -> String {
 
 /// Cells that differ in one setting only.
 pub(super) struct Facet<'a> {
-    /// What else they are, as far as it differs from other facets.
+    /// Other settings, as far as they differ from other facets.
     pub(super) label: String,
     pub(super) cells: Vec<&'a [Row]>,
 }
 
-/// A part's cells by what its charts show.
+/// A part's cells by chart.
 pub(super) struct Facets<'a> {
-    /// The setting along the x axis, if any varies enough.
     pub(super) axis: Option<&'static Axis>,
-    /// Of two cells or more.
+    /// With two cells or more.
     pub(super) lines: Vec<Facet<'a>>,
     /// Cells that stand alone.
     pub(super) rest: Vec<&'a [Row]>,
@@ -204,19 +201,18 @@ fn groups<'a>(cells: &[&'a [Row]], axis: Option<&'static Axis>) -> Vec<Facet<'a>
     groups
 }
 
-/// What a cell's subjects have in common, as its baseline has it.
+/// Common settings of a cell, which are its baseline's.
 pub(super) fn settings(cell: &[Row]) -> Option<&Settings> {
     cell.iter().find(|row| row.is_baseline).or(cell.first()).map(|row| &row.settings)
 }
 
-/// Of each trait, whether cells differ in it.
 fn varying(cells: &[&[Row]]) -> Vec<bool> {
     let all: Vec<_> = cells.iter().filter_map(|cell| settings(cell)).map(traits).collect();
     let Some(first) = all.first() else { return Vec::new() };
     (0..first.len()).map(|index| all.iter().any(|it| it[index] != first[index])).collect()
 }
 
-/// Everything that can differ, by its key and in words.
+/// All settings that can differ, by key and in words.
 fn traits(settings: &Settings) -> Vec<(&'static str, String)> {
     let words = [
         ("transport", settings.transport.to_string()),

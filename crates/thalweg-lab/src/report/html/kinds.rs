@@ -1,5 +1,4 @@
-//! Where a browser's CPU goes: a bar for each subject of each cell, of its kinds of processes one
-//! behind the other, and the server's beside it.
+//! CPU of a browser: a bar for each subject of each cell, with its kinds of processes in a row, and the server's beside it.
 
 use super::markup::{Attribute, Markup, px};
 use super::series::swatch;
@@ -9,10 +8,10 @@ use crate::report::part_summary::PartSummary;
 use crate::report::row::Row;
 
 const BAR: f64 = 14.0;
-/// More cells are shown when somebody asks for them.
+/// More cells are folded away.
 const CELLS_MAX: usize = 3;
 
-/// What a part of a bar stands for: its colour, its name, and how long it is, in cores.
+/// A part of a bar: its colour, its name, and its length in cores.
 type Kind = (&'static str, &'static str, fn(&BrowserFigures) -> Option<f64>);
 
 const KINDS: [Kind; 5] = [
@@ -23,7 +22,7 @@ const KINDS: [Kind; 5] = [
     ("again", "server", |it| it.subject_cpu.map(|it| it.median)),
 ];
 
-/// Of a part whose load was a browser.
+/// For a part whose load was a browser.
 pub(super) fn draw(markup: &mut Markup, part: &PartSummary) {
     let cells = part.cells();
     let cells: Vec<&&[Row]> = cells.iter().filter(|cell| all(cell).next().is_some()).collect();

@@ -1,22 +1,17 @@
-//! Elements as text. What is not markup is escaped here and nowhere else, for
-//! names and reasons come from outside.
+//! Elements as text. All other text is escaped here and nowhere else, because names and reasons come from outside.
 
 use std::fmt::Display;
 
-/// A name and what it is set to.
 pub(super) type Attribute<'a> = (&'a str, &'a dyn Display);
 
-/// A document as it grows.
 #[derive(Debug, Default)]
 pub(super) struct Markup(String);
 
 impl Markup {
-    /// The document.
     pub(super) fn finish(self) -> String {
         self.0
     }
 
-    /// An element and what is in it.
     pub(super) fn element(
         &mut self,
         tag: &str,
@@ -37,13 +32,11 @@ impl Markup {
         self.element(tag, attributes, |markup| markup.text(text));
     }
 
-    /// An element with nothing in it.
     pub(super) fn empty(&mut self, tag: &str, attributes: &[Attribute<'_>]) {
         self.begin(tag, attributes);
         self.0 += "/>";
     }
 
-    /// Text, escaped.
     pub(super) fn text(&mut self, text: &str) {
         self.0 += &escaped(text);
     }

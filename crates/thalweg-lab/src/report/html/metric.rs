@@ -1,10 +1,9 @@
-//! What a chart shows of a row.
+//! Figures of a row for charts.
 
 use crate::measure::statistics::Estimate;
 use crate::report::number::{brief_us, digits, round, short};
 use crate::report::row::Row;
 
-/// A figure with its interval.
 pub(in crate::report) struct Metric {
     /// As in published figures.
     pub(in crate::report) key: &'static str,

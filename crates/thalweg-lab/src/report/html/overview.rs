@@ -1,6 +1,5 @@
-//! The first screen's charts: every cell's ratio to its baseline around 1, one chart for each
-//! metric, for what is cheap of one is no size of another; or, where nothing is compared, what
-//! was measured.
+//! The first screen's charts: every cell's ratio to its baseline around 1, one chart for each metric, because a cheap unit of one
+//! is no size of another; or, without comparisons, the measurements.
 
 use super::markup::Markup;
 use super::metric::Metric;
@@ -19,7 +18,7 @@ use crate::report::workload;
 /// Cells that have a strip each; more share one for each subject.
 const STRIPS_MAX: usize = 34;
 
-/// The charts, each with what it shows above and how to read it below.
+/// The charts, each with a title above and an explanation below.
 pub(super) fn draw(markup: &mut Markup, summary: &Summary) {
     let mut metrics: Vec<comparison::Metric> =
         summary.parts.iter().map(PartSummary::metric).collect();
@@ -45,7 +44,7 @@ pub(super) fn draw(markup: &mut Markup, summary: &Summary) {
 /// A part, and its comparisons that are shown.
 type Shown<'a> = (&'a PartSummary, Vec<&'a Comparison>);
 
-/// Of a part in what it is about: its cells; in a run of A/A pairs alone, those.
+/// A part's cells in its figure; in a run of A/A pairs alone, those.
 fn shown(part: &PartSummary) -> Vec<&Comparison> {
     let asked: Vec<&Comparison> = part.asked(part.metric()).collect();
     if asked.is_empty() { part.controls(part.metric()).collect() } else { asked }
@@ -86,7 +85,6 @@ fn chart(markup: &mut Markup, metric: comparison::Metric, parts: &[Shown<'_>]) {
     });
 }
 
-/// The interval of the cell's A/A pair.
 fn noise(part: &PartSummary, one: &Comparison) -> Option<(f64, f64)> {
     if one.is_control {
         return None;
@@ -131,7 +129,7 @@ fn by_subject(lines: &mut Vec<Line>, part: &PartSummary, all: &[&Comparison]) {
     }
 }
 
-/// What is pooled, under the cells that it is of.
+/// The pooled comparison, under the cells that it is of.
 fn over_all_cells(lines: &mut Vec<Line>, part: &PartSummary, all: &[&Comparison]) {
     let pooled = part.pooled.iter().filter(|it| all.iter().any(|one| one.is_beside(it)));
     let pooled: Vec<&Comparison> = pooled.collect();
@@ -149,7 +147,7 @@ fn over_all_cells(lines: &mut Vec<Line>, part: &PartSummary, all: &[&Comparison]
     lines.extend(pooled.iter().map(strip));
 }
 
-/// A mark; of one start it has no interval.
+/// A mark; with one start it has no interval.
 fn point(one: &Comparison) -> Point {
     let (shape, limited_by) = look(one.word);
     let [low, high] = [one.low, one.high].map(|end| end.unwrap_or(one.ratio));
@@ -167,7 +165,6 @@ fn look(word: Word) -> (&'static str, Verdict) {
     }
 }
 
-/// What the marks are, as far as they occur.
 fn key(markup: &mut Markup, words: &[Word], has_noise: bool) {
     let said = [
         (Word::Better, "better"),
@@ -201,7 +198,7 @@ fn key(markup: &mut Markup, words: &[Word], has_noise: bool) {
     });
 }
 
-/// What was measured: the first figure of each part.
+/// The first figure of each part, without a comparison.
 fn without_comparison(markup: &mut Markup, summary: &Summary) {
     let Some((part, metric)) = summary.parts.iter().find_map(|part| {
         let has = |metric: &Metric| part.rows.iter().any(|row| (metric.of)(row).is_some());

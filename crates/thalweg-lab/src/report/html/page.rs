@@ -1,4 +1,4 @@
-//! The page: what was found, then each part, then how it was measured.
+//! The page: results, then each part, then circumstances.
 
 use super::markup::{Attribute, Markup};
 use super::{overview, part, standings, table};
@@ -70,7 +70,6 @@ fn first_screen(markup: &mut Markup, summary: &Summary) {
     });
 }
 
-/// What connections, messages and bytes cost, where a run tells.
 fn cost(markup: &mut Markup, summary: &Summary) {
     let models = cost::models(summary);
     let told = cost::sentences(summary, &models);

@@ -13,11 +13,9 @@ const BOTTOM: f64 = 40.0;
 /// About the width of a digit of a tick.
 const DIGIT: f64 = 7.0;
 
-/// A chart's axes and what it is called.
 pub(super) struct Plot<'a> {
-    /// Above the chart.
     pub(super) heading: &'a str,
-    /// For those who do not see it.
+    /// For people who do not see it.
     pub(super) description: String,
     pub(super) x: Scale,
     pub(super) x_title: &'a str,
@@ -41,17 +39,14 @@ impl Plot<'_> {
         });
     }
 
-    /// Where a value of the x axis stands.
     pub(super) fn x_at(&self, value: f64) -> f64 {
         LEFT + self.x.place(value) * (WIDTH - LEFT - RIGHT)
     }
 
-    /// Where a value of the y axis stands.
     pub(super) fn y_at(&self, value: f64) -> f64 {
         HEIGHT - BOTTOM - self.y.place(value) * (HEIGHT - TOP - BOTTOM)
     }
 
-    /// A line through points.
     pub(super) fn line(&self, markup: &mut Markup, dash: &str, points: &[(f64, f64)]) {
         let mut path = String::new();
         for (index, (x, y)) in points.iter().enumerate() {
@@ -88,8 +83,7 @@ impl Plot<'_> {
         markup.leaf("text", &[("class", &"mid"), ("x", &x), ("y", &y)], self.x_title);
     }
 
-    /// Those that do not touch their neighbour; the last always, and none beyond
-    /// the chart.
+    /// Labels that do not touch their neighbour; the last always, and none beyond the chart.
     fn x_labels(&self) -> Vec<(f64, String)> {
         let mut kept: Vec<(f64, f64, String)> = Vec::new();
         for &tick in self.x.ticks.iter().rev() {

@@ -1,4 +1,4 @@
-//! From values to places along an axis, and which values are written there.
+//! Maps values to places along an axis, and picks its ticks.
 
 /// Ticks that an axis has at least and at most.
 const TICKS_MIN: usize = 3;
@@ -6,7 +6,6 @@ const TICKS_MAX: usize = 8;
 /// From this ratio of the largest to the smallest on, an axis is logarithmic.
 const LOG_FROM: f64 = 10.0;
 
-/// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scale {
     is_log: bool,
@@ -121,14 +120,13 @@ impl Scale {
         if along.is_finite() { along.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Whether a value lies on the axis.
     #[cfg(test)]
     fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value) || (value == 0.0 && self.zero.is_some())
     }
 }
 
-/// Least and most; 0 and 1 of nothing.
+/// Least and most; 0 and 1 without values.
 fn range(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     let finite = values.into_iter().filter(|value| value.is_finite());
     finite
@@ -137,8 +135,7 @@ fn range(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
         .unwrap_or((0.0, 1.0))
 }
 
-/// Multiples of 1, 2, 2.5 or 5 times a power of ten: the smallest such step that
-/// does not need too many.
+/// Multiples of 1, 2, 2.5 or 5 times a power of ten: the smallest such step that does not need too many.
 fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     let magnitude = 10f64.powf(((high - low) / TICKS_MAX as f64).log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0, 20.0, 25.0, 50.0].map(|step| step * magnitude);
@@ -155,8 +152,7 @@ fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
         .unwrap_or_else(|| vec![low, (low + high) / 2.0, high])
 }
 
-/// Every `decades`th power of ten times each of the mantissas, from the last that
-/// is not above `low` to the first not below `high`.
+/// Every `decades`th power of ten times each of the mantissas, from the last not above `low` to the first not below `high`.
 fn log_ticks(low: f64, high: f64, mantissas: &[f64], decades: i32) -> Vec<f64> {
     let exponent = |value: f64| (value.log10().floor() as i32).div_euclid(decades) * decades;
     let (first, last) = (exponent(low) - decades, exponent(high) + decades);

@@ -1,5 +1,5 @@
-//! How subjects and verdicts look: colour, shape and dash for who, how a mark is
-//! filled for what limited it. Nothing is told by colour alone.
+//! Looks of subjects and verdicts: colour, shape and dash of a subject, filling of a mark by its limit. Colour alone tells no
+//! fact.
 
 use super::markup::{Markup, px};
 use crate::measure::Verdict;
@@ -19,7 +19,6 @@ const STAR: &str = "M-2-5H2V-2H5V2H2V5H-2V2H-5V-2H-2z";
 /// Another machine's.
 const PUBLISHED: &str = "M0-6.5 1.6-2 6.2-2 2.5 .8 3.9 5.3 0 2.6-3.9 5.3-2.5 .8-6.2-2-1.6-2z";
 
-/// A subject throughout a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Series {
     pub(super) name: String,
@@ -29,8 +28,7 @@ pub(super) struct Series {
     pub(super) dash: &'static str,
 }
 
-/// The subjects of a part, in the order of its rows. A baseline is the colour of
-/// text, and the same again is grey.
+/// The subjects of a part, in the order of its rows. A baseline is the colour of text, and the same again is grey.
 pub(super) fn series(part: &PartSummary) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     let (mut baselines, mut others) = (0, 0);
@@ -55,7 +53,7 @@ pub(super) fn series(part: &PartSummary) -> Vec<Series> {
     all
 }
 
-/// A mark at the origin, filled by what limited it.
+/// A mark at the origin, filled by its limit.
 pub(super) fn mark(markup: &mut Markup, shape: &str, limited_by: &Verdict) {
     let (class, over) = match limited_by {
         Verdict::Subject => ("full", None),
@@ -82,7 +80,6 @@ pub(super) fn published_mark(markup: &mut Markup) {
     markup.empty("path", &[("class", &"hollow"), ("d", &PUBLISHED)]);
 }
 
-/// A mark at a place of a chart.
 pub(super) fn mark_at(markup: &mut Markup, x: f64, y: f64, series: &Series, verdict: &Verdict) {
     let place = format!("translate({} {})", px(x), px(y));
     markup.element("g", &[("class", &series.class), ("transform", &place)], |markup| {
@@ -90,7 +87,7 @@ pub(super) fn mark_at(markup: &mut Markup, x: f64, y: f64, series: &Series, verd
     });
 }
 
-/// Who is who, and what the marks of this part mean.
+/// Names of the subjects, and the meaning of this part's marks.
 pub(super) fn legend(
     markup: &mut Markup,
     part: &PartSummary,
@@ -129,7 +126,6 @@ pub(super) fn legend(
     });
 }
 
-/// Every verdict in a few words.
 fn meanings() -> [(Verdict, &'static str); 9] {
     [
         (Verdict::Subject, "limited by the subject"),

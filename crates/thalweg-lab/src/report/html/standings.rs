@@ -1,5 +1,4 @@
-//! Where each of many subjects stands: a table by transport, with a bar as long as its share of
-//! what the machine can do.
+//! Where each of many subjects stands: a table by transport, with a bar as long as its share of the machine's limit.
 
 use super::markup::Markup;
 use crate::report::standings::Standing;

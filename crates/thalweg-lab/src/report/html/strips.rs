@@ -1,6 +1,5 @@
-//! Rows of a mark with its interval on one common axis, as wide as the page: a
-//! label, a strip, and the figure in words. Places are in percent, so that the
-//! strips grow with the page and the marks in them do not.
+//! Rows of a mark with its interval on one common axis, as wide as the page: a label, a strip, and the figure in words. Places
+//! are in percent, so that the strips grow with the page and the marks in them do not.
 
 use super::markup::{Attribute, Markup, px};
 use super::scale::Scale;
@@ -14,44 +13,38 @@ const LANE: f64 = 9.0;
 /// Lanes that the marks of a strip are spread over.
 const LANES_MAX: usize = 5;
 
-/// One line of the chart.
 pub(super) enum Line {
-    /// Over what follows.
+    /// Over the next lines.
     Heading(String),
     /// Marks on the axis.
     Strip(Strip),
 }
 
-/// Marks with a label and a figure in words.
 pub(super) struct Strip {
     pub(super) label: String,
-    /// At the right, and for those who do not see the strip.
+    /// At the right, and for people who do not see the strip.
     pub(super) figure: String,
     /// Behind the marks, from and to.
     pub(super) band: Option<(f64, f64)>,
     pub(super) points: Vec<Point>,
 }
 
-/// A mark with its interval.
 pub(super) struct Point {
     pub(super) at: Estimate,
-    /// Sets the colour.
     pub(super) class: String,
     pub(super) shape: &'static str,
     pub(super) limited_by: Verdict,
 }
 
-/// The strips of one axis.
 pub(super) struct Strips<'a> {
     pub(super) scale: &'a Scale,
     pub(super) show: &'a dyn Fn(f64) -> String,
-    /// What lies to the left and to the right of the middle, if that is 1.
+    /// Words to the left and to the right of the middle, if that is 1.
     pub(super) sides: Option<(&'a str, &'a str)>,
     pub(super) lines: &'a [Line],
 }
 
 impl Strips<'_> {
-    /// Headings, strips, and the axis at the foot.
     pub(super) fn draw(&self, markup: &mut Markup) {
         markup.element("div", &[("class", &"strips")], |markup| {
             if let Some((left, right)) = self.sides {

@@ -38,7 +38,7 @@ pub(super) fn draw(markup: &mut Markup, part: &PartSummary) {
     }
 }
 
-/// Lines of fields, the first with the heads; nothing of none.
+/// Lines of fields, the first with the heads; empty without lines.
 pub(super) fn grid(markup: &mut Markup, label: &str, lines: &[Vec<String>]) {
     let Some((heads, lines)) = lines.split_first() else { return };
     markup.element(

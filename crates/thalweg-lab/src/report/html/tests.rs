@@ -1,4 +1,4 @@
-//! The structure of the page, and that nothing from outside is markup in it.
+//! The structure of the page, and escaping of outside text.
 
 use super::html;
 use crate::measure::{RoundTrips, Sample, Traffic, Verdict};
@@ -6,7 +6,7 @@ use crate::report::tests::{SCENARIO, summary};
 use crate::report::{Manifest, Summary, markdown};
 use crate::scenario::{Changes, find, read};
 
-/// What happens to be there, and text that tries to be more than that.
+/// Outside text that tries to be markup.
 const HOSTILE: &str =
     "</title></svg></style><script>alert(1)</script><img src=x onerror=\"y\">'`|**";
 
@@ -89,7 +89,7 @@ fn published_figures_are_marked_where_they_belong() {
     check("a1", "sse", &[&format!("SSE: 3.05 M/s, {THERE}")]);
     check("a2", "sse", &[&format!("SSE: 2.70 M/s, {THERE}")]);
     check("a1", "http-streaming", &[]);
-    // What is the worst of five is no mean of all.
+    // The worst of five is no mean of all.
     let worst = |figure: &str| format!("Go, worst of five runs: {figure}, {THERE}");
     let figures = ["161 µs", "83.5 µs", "5364 µs", "301 µs", "111 µs", "5675 µs"].map(worst);
     check("c", "websocket", &figures.each_ref().map(String::as_str));

@@ -1,5 +1,4 @@
-//! Where in an event something sits: `a.b[0].c`, `$.a.b`, or a JSON pointer
-//! (RFC 6901) such as `/a/b/0`.
+//! A place in an event: `a.b[0].c`, `$.a.b`, or a JSON pointer (RFC 6901) such as `/a/b/0`.
 
 use crate::scenario::ScenarioError;
 use serde::{Deserialize, Serialize};
@@ -7,9 +6,9 @@ use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
 
-/// A path of more steps is nobody's.
+/// No real path has more steps.
 const STEPS_MAX: usize = 32;
-/// A sentence names no more places than that.
+/// A sentence names no more places.
 const PLACES_MAX: usize = 20;
 
 /// One place in a JSON text.
@@ -20,26 +19,25 @@ pub struct JsonPath {
     steps: Vec<Step>,
 }
 
-/// One step of the way there.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A member of an object.
     Key(String),
     /// An element of an array, from 0.
     Index(usize),
-    /// A pointer's digits: whichever there is.
+    /// Digits of a pointer: a member or an element.
     Either(String, usize),
 }
 
 impl JsonPath {
-    /// The way there; no steps are the whole text.
+    /// Steps of the path; none for the whole text.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 }
 
-/// The places of an event that hold a value, as paths; of an array, those in its first
-/// element. Nothing of what is no JSON.
+/// Paths of the values in an event; in an array, of its first element. Empty if the event is no JSON.
 pub fn places(event: &[u8]) -> Vec<String> {
     let mut places = Vec::new();
     if let Ok(event) = serde_json::from_slice(event) {

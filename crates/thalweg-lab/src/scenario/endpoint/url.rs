@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a URL should be.
+/// An example of a URL.
 const AS: &str = "write it as ws://127.0.0.1:8080/live or https://localhost/events";
 
-/// What is spoken there.
+/// A protocol of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// WebSocket.
@@ -55,12 +55,12 @@ impl fmt::Display for Scheme {
 }
 
 impl Url {
-    /// What is spoken there.
+    /// Its protocol.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Whether it is spoken inside TLS.
+    /// Whether TLS protects it.
     pub fn is_tls(&self) -> bool {
         self.scheme.is_tls()
     }
@@ -75,7 +75,7 @@ impl Url {
         self.port
     }
 
-    /// What the `Host` header says: host and port as they were typed.
+    /// Value of the `Host` header: host and port as they were typed.
     pub fn authority(&self) -> &str {
         &self.authority
     }
@@ -85,8 +85,7 @@ impl Url {
         &self.target
     }
 
-    /// The same with this in place of every value of the query, and of every piece
-    /// of it that has no name.
+    /// The same with `value` in place of every value of the query, and of every piece of it that has no name.
     pub fn with_query_values(&self, value: &str) -> Url {
         let mut url = self.clone();
         if let Some((path, query)) = self.target.split_once('?') {
@@ -140,7 +139,7 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']')?;
-            // Whether it is one is found out when it is looked up.
+            // The lookup finds out whether it is one.
             let is_address_byte = |byte: u8| byte.is_ascii_hexdigit() || b":.".contains(&byte);
             if !host.contains(':') || !host.bytes().all(is_address_byte) {
                 return None;
@@ -166,7 +165,7 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
     Some((host, port))
 }
 
-/// Without its query, which may hold secrets: what is shown is kept and passed on.
+/// Without its query, which may hold secrets: displayed URLs are kept and passed on.
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.target.split('?').next().unwrap_or_default();
@@ -182,7 +181,6 @@ impl TryFrom<String> for Url {
     }
 }
 
-/// The whole of it, as it is asked for.
 impl From<Url> for String {
     fn from(url: Url) -> String {
         format!("{}://{}{}", url.scheme, url.authority, url.target)

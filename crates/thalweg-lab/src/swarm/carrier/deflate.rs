@@ -1,13 +1,11 @@
-//! Compressed bytes. Messages of a WebSocket (permessage-deflate, RFC 7692) come without a context
-//! from one to the next, so that a connection keeps nothing for it, or, where that is offered as
-//! browsers do, with one. What is sent has none, and one compressor serves all. The body of a response
-//! (gzip, RFC 1952) is one stream and has a context of its own.
+//! Compressed bytes. Messages of a WebSocket (permessage-deflate, RFC 7692) come without a context from one to the next, so that
+//! a connection keeps no state, or, where that is offered as browsers do, with one. Sent messages have none, and one compressor
+//! serves all. The body of a response (gzip, RFC 1952) is one stream and has a context of its own.
 
 use super::{CarrierError, MESSAGE_BYTES_MAX, too_long, wrong};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::cell::RefCell;
 
-/// What is offered for a WebSocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::swarm) enum Offer {
     /// Each message is compressed by itself, both ways.
@@ -26,8 +24,7 @@ impl Offer {
         }
     }
 
-    /// How messages come, by the extension that a server has chosen. The error says what is wrong
-    /// with it.
+    /// Form of the messages, by the extension that a server has chosen. The error says what is wrong with it.
     pub(in crate::swarm) fn judge(self, chosen: &str) -> Result<Inflate, String> {
         let mut words = chosen.split(';').map(str::trim);
         if words.next() != Some("permessage-deflate") {
@@ -57,21 +54,20 @@ impl Offer {
     }
 }
 
-/// How messages of a connection are inflated.
 #[derive(Debug)]
 pub(in crate::swarm) enum Inflate {
     /// Each by itself.
     Alone,
-    /// With what came before, which this keeps.
+    /// With earlier messages as context.
     InContext(Decompress),
 }
-/// What is offered for a response.
+/// The coding that is offered for a response.
 pub(in crate::swarm) const GZIP: &str = "gzip";
 /// Every message ends with it, and is sent without (RFC 7692 §7.2.1).
 const TAIL: &[u8] = &[0x00, 0x00, 0xFF, 0xFF];
 /// 2^15 bytes, the largest window that there is.
 const WINDOW_BITS: u8 = 15;
-/// Of a body so much is inflated at once.
+/// A body is inflated in pieces of this size.
 const PIECE_BYTES: usize = 64 << 10;
 
 const BROKEN: CarrierError = wrong("compressed bytes that cannot be inflated");
@@ -86,7 +82,6 @@ impl Inflate {
         Inflate::InContext(Decompress::new(false))
     }
 
-    /// What a message says.
     pub(super) fn message(&mut self, message: &[u8]) -> Result<Vec<u8>, CarrierError> {
         match self {
             Inflate::Alone => INFLATE.with_borrow_mut(|inflate| {
@@ -106,7 +101,7 @@ fn inflated(inflate: &mut Decompress, message: &[u8]) -> Result<Vec<u8>, Carrier
             _ => Err(too_long()),
         })?;
         if left.is_some() {
-            // Its last block says that it is the last (§7.2.3.4): the next begins anew.
+            // Its last block says that it is the last (§7.2.3.4): the next begins again.
             inflate.reset(false);
             break;
         }
@@ -114,7 +109,6 @@ fn inflated(inflate: &mut Decompress, message: &[u8]) -> Result<Vec<u8>, Carrier
     Ok(out)
 }
 
-/// Appends a message as it is sent.
 pub(in crate::swarm) fn deflate(message: &[u8], out: &mut Vec<u8>) {
     DEFLATE.with_borrow_mut(|deflate| {
         deflate.reset();
@@ -122,7 +116,7 @@ pub(in crate::swarm) fn deflate(message: &[u8], out: &mut Vec<u8>) {
         loop {
             out.reserve(message.len() / 2 + 64);
             let before = deflate.total_in();
-            // Nothing but a full buffer keeps it from going on.
+            // Only a full buffer stops it.
             let _ = deflate.compress_vec(rest, out, FlushCompress::Sync);
             rest = &rest[(deflate.total_in() - before) as usize..];
             if rest.is_empty() && out.len() < out.capacity() {
@@ -144,7 +138,7 @@ impl Gunzip {
         Gunzip(Decompress::new_gzip(WINDOW_BITS))
     }
 
-    /// Hands on what these bytes say, in pieces that are bounded.
+    /// Hands on the inflated bytes, in bounded pieces.
     pub(in crate::swarm) fn inflate<E: From<CarrierError>>(
         &mut self,
         mut bytes: &[u8],
@@ -168,8 +162,7 @@ impl Gunzip {
     }
 }
 
-/// Inflates all of the input, or up to its end: then it says how many bytes are left. Of an
-/// output that is full `make_room` is told first, and it grows if it still is then.
+/// Inflates the input, or up to its end; returns how many bytes are left. `make_room` may empty a full output, which grows else.
 fn inflate_into<E: From<CarrierError>>(
     inflate: &mut Decompress,
     mut input: &[u8],
@@ -215,7 +208,7 @@ mod tests {
             deflate(&message, &mut sent);
             prop_assert!(sent.starts_with(b"before") && !sent.ends_with(TAIL));
             for mut inflate in [Inflate::Alone, Inflate::in_context()] {
-                // What has no context is the same with one.
+                // Messages without a context are the same with one.
                 for _ in 0..2 {
                     prop_assert_eq!(inflate.message(&sent[6..]).unwrap(), message.clone());
                 }

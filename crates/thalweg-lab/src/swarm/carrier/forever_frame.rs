@@ -1,5 +1,5 @@
-//! A forever frame: a document that never ends, each message a script that
-//! hands it to the page as a string. What stands between two scripts is not looked at.
+//! A forever frame: a document that never ends, each message a script that hands it to the page as a string. Text between two
+//! scripts is not looked at.
 
 use super::{CarrierError, Incoming, Kind, Step, wrong};
 use memchr::{memchr, memmem::find};
@@ -7,14 +7,13 @@ use memchr::{memchr, memmem::find};
 const CALL: &[u8] = b">receive('";
 const END: &[u8] = b"')</script>";
 
-/// No event that the lab publishes, or has published, is changed by this framing: so a
-/// message stands in its string as it is.
+/// This framing changes no event that the lab publishes, so a message stands in its string as it is.
 const ESCAPED: CarrierError = wrong("a message with an escape, which no event of a scenario has");
 
 pub(super) fn step(bytes: &[u8], searched: usize) -> Result<Step<'_>, CarrierError> {
     // A marker may have been cut where the last search ended.
     let from = searched.saturating_sub(CALL.len().max(END.len())).min(bytes.len());
-    // What was searched held no whole message: its call may stand in it.
+    // The searched bytes held no whole message, but perhaps its call.
     let Some(call) = find(bytes, CALL) else {
         return Ok(Step::Incomplete { searched: 0 });
     };

@@ -1,19 +1,16 @@
-//! HTTP/2 (RFC 9113) as far as a subscriber needs it: frames in, requests and
-//! control frames out. Header compression (RFC 7541) has no dynamic table in
-//! either direction.
+//! HTTP/2 (RFC 9113) as far as a subscriber needs it: frames in, requests and control frames out. Header compression (RFC 7541)
+//! has no dynamic table in either direction.
 
 use super::{CarrierError, wrong};
 
 const FRAME_HEAD_BYTES: usize = 9;
-/// The longest frame that a peer may send which was not told otherwise
-/// (SETTINGS_MAX_FRAME_SIZE, §6.5.2).
+/// The longest frame that a peer may send which was not told otherwise (SETTINGS_MAX_FRAME_SIZE, §6.5.2).
 const FRAME_BYTES_MAX: usize = 16 * 1024;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// What every flow-control window begins with (§6.9.2).
+/// First size of every flow-control window (§6.9.2).
 const WINDOW_BYTES_AT_FIRST: u32 = 65_535;
-/// How much a subject may have under way on a stream, and on all of a
-/// connection. Large windows, as browsers have them: what is measured is the
-/// subject, not its wait for a window.
+/// Bytes that a subject may have under way on a stream, and on all of a connection. Large windows, as browsers have them: the lab
+/// measures the subject, not its wait for a window.
 pub(in crate::swarm) const STREAM_WINDOW_BYTES: u32 = 6 << 20;
 pub(in crate::swarm) const CONNECTION_WINDOW_BYTES: u32 = 15 << 20;
 
@@ -37,7 +34,6 @@ const ENABLE_PUSH: u16 = 0x2;
 const MAX_CONCURRENT_STREAMS: u16 = 0x3;
 const INITIAL_WINDOW_SIZE: u16 = 0x4;
 
-/// A frame that a subscriber has to do something about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::swarm) enum Frame<'a> {
     /// The answer's status.
@@ -46,18 +42,17 @@ pub(in crate::swarm) enum Frame<'a> {
     Data { stream: u32, bytes: &'a [u8], window_bytes: u32, is_end: bool },
     /// The stream is over, with this error (§7).
     Reset { stream: u32, error: u32 },
-    /// How many streams may be open at once, if it says so; to be acked.
+    /// Streams that may be open at once, if it says so; to be acked.
     Settings { streams_max: Option<u32> },
     /// To be answered with the same eight bytes.
     Ping([u8; 8]),
     /// The connection will end, with this error.
     GoAway { error: u32 },
-    /// Nothing to be done.
+    /// Needs no action.
     Nothing,
 }
 
-/// The frame that the bytes begin with, and its length; `None` while it is
-/// incomplete.
+/// The frame that the bytes begin with, and its length; `None` while it is incomplete.
 #[inline]
 pub(in crate::swarm) fn frame(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, CarrierError> {
     let Some((head, rest)) = bytes.split_first_chunk::<FRAME_HEAD_BYTES>() else {
@@ -125,9 +120,8 @@ fn streams_max(payload: &[u8]) -> Option<u32> {
     })
 }
 
-/// The status in a header block: it is the first field (§8.3), of name 8 in the
-/// static table (RFC 7541 §6, appendix A), if need be after an update of the
-/// dynamic table's size.
+/// The status in a header block: the first field (§8.3), of name 8 in the static table (RFC 7541 §6, appendix A), perhaps after
+/// an update of the dynamic table's size.
 fn status(mut block: &[u8]) -> Option<u16> {
     const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
     while let [first @ 0x20..=0x3F, rest @ ..] = block {
@@ -173,7 +167,7 @@ fn huffman_digits(bytes: &[u8]) -> Option<u16> {
     Some(number)
 }
 
-/// What a client says first: large windows, no push, no dynamic table.
+/// The client's first bytes: large windows, no push, no dynamic table.
 pub(in crate::swarm) fn preface(out: &mut Vec<u8>) {
     out.extend_from_slice(PREFACE);
     let settings =
@@ -208,8 +202,7 @@ pub(in crate::swarm) fn request(
     Ok(())
 }
 
-/// The length of a text that is not Huffman-coded: a number that begins with
-/// seven bits (RFC 7541 §5.1).
+/// The length of a text that is not Huffman-coded: a number that begins with seven bits (RFC 7541 §5.1).
 fn text_length(block: &mut Vec<u8>, length: usize) {
     const PREFIX: usize = 127;
     let Some(mut rest) = length.checked_sub(PREFIX) else {

@@ -3,8 +3,8 @@
 use super::{Incoming, Kind};
 use memchr::memchr_iter;
 
-/// Takes every whole line; the search for their ends leaves out the first `searched` bytes.
-/// Says how many bytes are done with, and how many of the others need not be searched again.
+/// Takes every whole line; the search leaves out the first `searched` bytes. Returns how many bytes are done with, and how many
+/// of the others need not be searched again.
 #[inline]
 pub(super) fn decode<E>(
     bytes: &[u8],

@@ -1,6 +1,5 @@
-//! Server-Sent Events (WHATWG HTML §9.2.6), all of it: lines that end in CR, LF or both,
-//! a byte order mark, several data lines, comments, fields of any name. What an event's
-//! name and id say is nobody's concern here.
+//! Server-Sent Events (WHATWG HTML §9.2.6), all of it: lines that end in CR, LF or both, a byte order mark, several data lines,
+//! comments, fields of any name. The name and id of an event are not used.
 
 use super::{CarrierError, Incoming, Kind, Partial, Step};
 use memchr::memchr2;
@@ -8,8 +7,7 @@ use memchr::memchr2;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 const DATA: &[u8] = b"data";
 
-/// `partial` is the event that is taken line by line. A stream that `has_begun` is past
-/// its byte order mark.
+/// `partial` is the event that is taken line by line. A stream that `has_begun` is past its byte order mark.
 #[inline]
 pub(super) fn step<'a>(
     bytes: &'a [u8],
@@ -34,8 +32,7 @@ pub(super) fn step<'a>(
     line(bytes, searched, partial)
 }
 
-/// An event as almost everybody writes it: one data line, then perhaps lines that say
-/// nothing here, all of them ended by LF. `None` if it is another.
+/// An event in the common form: one data line, then perhaps lines that are not used, all of them ended by LF; else `None`.
 #[inline]
 fn whole(bytes: &[u8], searched: usize) -> Option<Step<'_>> {
     if !bytes.starts_with(b"data:") {
@@ -80,7 +77,7 @@ fn line<'a>(
     };
     let (line, end) = bytes.split_at(searched + length);
     let used = line.len() + if end.starts_with(b"\r\n") { 2 } else { 1 };
-    // Where no event is under way, an LF of its own is an empty line that says nothing.
+    // Without a begun event, an LF of its own is an empty line without effect.
     let is_behind_cr = end == b"\r";
     if line.is_empty() {
         return Ok(match partial {
@@ -103,7 +100,7 @@ fn line<'a>(
     Ok(if line[0] == b':' { Step::Incoming(Incoming::SignOfLife, used) } else { Step::Skip(used) })
 }
 
-/// What a data line says.
+/// The value of a data line.
 fn value(line: &[u8]) -> Option<&[u8]> {
     match line.strip_prefix(DATA)? {
         [] => Some(&[]),

@@ -19,8 +19,7 @@ fn said(incoming: Incoming<'_>) -> Result<String, CarrierError> {
     Ok(text.trim_end().to_owned())
 }
 
-/// What a connection hands on, which carries over what is incomplete; and what was wrong.
-/// The same must come of pieces.
+/// Messages of a connection, which carries over incomplete bytes, and errors. Pieces must give the same.
 pub(super) fn received(transport: Transport, pieces: &[&[u8]]) -> Vec<String> {
     received_by(false, transport, pieces)
 }
@@ -101,7 +100,7 @@ fn what_has_no_end_is_refused() {
     assert_eq!(announced(b"", 0x81, most + 1), Err(too_long()));
     assert_eq!(announced(b"", 0x81, most), Ok(0));
     assert_eq!(announced(b"\x01\x01a", 0x80, most), Err(too_long()));
-    // Of many lines, too.
+    // In many lines, too.
     let line = [b"data:", &endless[..MESSAGE_BYTES_MAX / 2], b"\n"].concat();
     let mut decoder = PieceDecoder::default();
     let mut more = || decoder.decode(Transport::Sse, &line, |_| Ok(()));
@@ -133,7 +132,7 @@ fn naive(bytes: &[u8]) -> Vec<String> {
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut lines: Vec<&str> = text.split('\n').collect();
-    // What follows the last line's end is not a line.
+    // Text after the last line's end is not a line.
     lines.pop();
     let (mut events, mut data) = (Vec::new(), String::new());
     for line in lines {

@@ -1,6 +1,5 @@
-//! WebSocket frames from a server (RFC 6455 §5): text and binary messages, whole or in
-//! fragments, with control frames between them, compressed (RFC 7692) if that was agreed on;
-//! and a client's frames.
+//! WebSocket frames from a server (RFC 6455 §5): text and binary messages, whole or in fragments, with control frames between
+//! them, compressed (RFC 7692) if that was agreed on; and a client's frames.
 
 use super::{
     CarrierError, Incoming, Kind, MESSAGE_BYTES_MAX, Partial, Step, deflate, too_long, wrong,
@@ -16,7 +15,7 @@ const FINAL: u8 = 0x80;
 const WHOLE_TEXT: u8 = FINAL | TEXT;
 const WHOLE_BINARY: u8 = FINAL | BINARY;
 const RESERVED: u8 = 0x70;
-/// Of the first frame of a message: it is compressed (RFC 7692 §6).
+/// In the first frame of a message: it is compressed (RFC 7692 §6).
 const DEFLATED: u8 = 0x40;
 const MASKED: u8 = 0x80;
 /// Control frames are no longer than this (§5.5).
@@ -79,12 +78,10 @@ pub(super) fn step<'a>(
     })
 }
 
-/// The bit that says that a message is compressed, where it may.
 fn deflated(first: u8, inflates: bool) -> u8 {
     if inflates && matches!(first & 0x0F, TEXT | BINARY) { DEFLATED } else { 0 }
 }
 
-/// Whether such a frame may come now, as its head says.
 fn check(
     first: u8,
     second: u8,
@@ -116,7 +113,7 @@ fn check(
     }
 }
 
-/// What a close frame says, for a person.
+/// The reason in a close frame, for people.
 pub(in crate::swarm) fn close_reason(payload: &[u8]) -> Result<String, CarrierError> {
     let (code, reason) = match payload {
         [] => return Ok("closed without a code (1005)".to_owned()),
@@ -138,12 +135,10 @@ pub(in crate::swarm) fn close_reason(payload: &[u8]) -> Result<String, CarrierEr
     })
 }
 
-/// Appends a text message.
 pub(in crate::swarm) fn text(payload: &[u8], out: &mut Vec<u8>) {
     frame(TEXT, payload, out);
 }
 
-/// Appends a message, compressed if `deflates`.
 pub(in crate::swarm) fn message(kind: Kind, deflates: bool, payload: &[u8], out: &mut Vec<u8>) {
     let opcode = match kind {
         Kind::Text => TEXT,
@@ -158,7 +153,6 @@ pub(in crate::swarm) fn message(kind: Kind, deflates: bool, payload: &[u8], out:
     }
 }
 
-/// Appends the answer to a ping.
 pub(in crate::swarm) fn pong(payload: &[u8], out: &mut Vec<u8>) {
     frame(PONG, payload, out);
 }
@@ -185,8 +179,7 @@ fn frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the head of a frame (§5.2) up to its mask. `masked` is the bit that says
-/// whether there is one.
+/// Appends the head of a frame (§5.2) up to its mask. `masked` is the bit that says whether there is one.
 fn head(first: u8, masked: u8, length: usize, out: &mut Vec<u8>) {
     out.push(first);
     match length {

@@ -1,6 +1,5 @@
-//! Centrifugo's JSON protocol (<https://centrifugal.dev/docs/transports/client_protocol>):
-//! replies and pushes, several in a frame with line feeds between them. A topic is a channel.
-//! Over Server-Sent Events it is unidirectional: the query says what is subscribed to, and
+//! Centrifugo's JSON protocol (<https://centrifugal.dev/docs/transports/client_protocol>): replies and pushes, several in a frame
+//! with line feeds between them. A topic is a channel. Over Server-Sent Events it is unidirectional: the query subscribes, and
 //! each message is a push without its envelope.
 
 use super::{Dialect, Message, Wanted, unknown};
@@ -10,7 +9,7 @@ use crate::swarm::carrier::{Kind, websocket};
 use crate::swarm::publishing::{Publishing, Requests};
 use memchr::memchr;
 
-/// What its configuration lets publish.
+/// Its configuration permits publishing with it.
 const API_KEY: &str = "lab";
 
 #[derive(Debug)]
@@ -79,7 +78,7 @@ impl Dialect for Centrifugo {
             }
             _ if line.starts_with(b"{\"id\":1,\"connect\":") => Message::Opening,
             _ if line.starts_with(b"{\"id\":2,\"subscribe\":") => Message::Confirmed,
-            // Unidirectional: subscribed to what the query says.
+            // Unidirectional: the query has subscribed.
             _ if line.starts_with(b"{\"connect\":") => Message::Confirmed,
             _ if line.starts_with(b"{\"disconnect\":") => Message::Close,
             _ => return Err(unknown("not a reply or push of Centrifugo", line)),

@@ -1,5 +1,4 @@
-//! An endpoint that somebody else runs: whatever it sends is an event, and nobody knows
-//! what should have come.
+//! An endpoint that somebody else runs: any message is an event, and nobody knows what should have come.
 
 use super::{Dialect, Field, Message, Wanted, alone};
 use crate::scenario::{Endpoint, TOKEN, Transport};
@@ -26,7 +25,7 @@ impl Dialect for External {
         Some(self.endpoint.url.authority())
     }
 
-    /// What was typed is sent instead of what has the same name.
+    /// Typed fields replace those of the same name.
     fn fields(&self) -> Vec<Field<'_>> {
         let mut fields = vec![("User-Agent", concat!("thalweg-bench/", env!("CARGO_PKG_VERSION")))];
         match self.endpoint.transport {
@@ -54,7 +53,7 @@ impl Dialect for External {
 
     fn personalise(&self, connection: usize, request: &mut Vec<u8>) {
         if let Some(token) = self.endpoint.tokens.get(connection) {
-            // What was typed is checked to be text.
+            // Typed values were checked to be text.
             let text = String::from_utf8_lossy(request);
             *request = text.replace(TOKEN, token).into_bytes();
         }

@@ -1,5 +1,4 @@
-//! The limit's: Thalweg's envelopes towards subscribers; what a WebSocket says comes back
-//! as it is.
+//! The limit's: Thalweg's envelopes towards subscribers; WebSocket messages come back as they are.
 
 use super::{Dialect, Message, alone, thalweg};
 use crate::swarm::carrier::Kind;

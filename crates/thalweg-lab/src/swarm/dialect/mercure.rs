@@ -1,5 +1,4 @@
-//! Mercure (<https://mercure.rocks/spec>): Server-Sent Events of a hub, updates are forms that are
-//! posted to it with a token.
+//! Mercure (<https://mercure.rocks/spec>): Server-Sent Events of a hub, updates are forms that are posted to it with a token.
 
 use super::{Dialect, Wanted};
 use crate::subject::topic_name;

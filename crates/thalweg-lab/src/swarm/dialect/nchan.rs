@@ -1,5 +1,4 @@
-//! nchan, nginx's module for push (<https://nchan.io>): messages as they are, below `/sub/`; what
-//! is posted below `/pub/` is one.
+//! nchan, nginx's module for push (<https://nchan.io>): messages as they are, below `/sub/`; a POST below `/pub/` is one.
 
 use super::{Dialect, Wanted};
 use crate::subject::topic_name;

@@ -1,6 +1,5 @@
-//! Primus with its JSON parser (<https://github.com/primus/primus>): a message is any JSON value;
-//! a string `primus::ping::…` is to be answered with `primus::pong::…`. A connection names its
-//! topic in its query.
+//! Primus with its JSON parser (<https://github.com/primus/primus>): a message is any JSON value; a string `primus::ping::…` is
+//! to be answered with `primus::pong::…`. A connection names its topic in its query.
 
 use super::{Dialect, Message, Wanted, alone, echo};
 use crate::subject::topic_name;

@@ -1,7 +1,6 @@
-//! Messages as they are, without an envelope: an event each, or several with line feeds between
-//! them. What a WebSocket says comes back as it is. A topic is a path: who gets it over a WebSocket
-//! or Server-Sent Events subscribes, who posts to it publishes. A subscription stands as soon as the
-//! response's head is there.
+//! Messages as they are, without an envelope: an event each, or several with line feeds between them. WebSocket messages come
+//! back as they are. A topic is a path: a WebSocket or Server-Sent Events subscribe to it, a POST publishes. A subscription
+//! stands as soon as the response's head is there.
 
 use super::{Dialect, Message, Wanted};
 use crate::subject::topic_name;

@@ -1,7 +1,6 @@
 //! Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them over a WebSocket
-//! (<https://github.com/socketio/socket.io-protocol>), and Engine.IO 4 alone
-//! (<https://github.com/socketio/engine.io-protocol>). Every packet is text; what its digits
-//! mean stands in `lab/subjects/socketio/README.md`. A connection names its topic in its query.
+//! (<https://github.com/socketio/socket.io-protocol>), and Engine.IO 4 alone (<https://github.com/socketio/engine.io-protocol>).
+//! Every packet is text; `lab/subjects/socketio/README.md` explains its digits. A connection names its topic in its query.
 
 use super::{Dialect, Message, Wanted, alone, echo, unknown};
 use crate::subject::topic_name;
@@ -139,7 +138,7 @@ fn transport_packet<'a>(
     }
 }
 
-/// What an acknowledgement says, behind its number.
+/// The content of an acknowledgement, after its number.
 fn arguments(message: &[u8]) -> Option<&[u8]> {
     let (digits, rest) = message[ACKNOWLEDGEMENT.len()..]
         .split_at_checked(memchr(b'[', message)?.checked_sub(ACKNOWLEDGEMENT.len())?)?;

@@ -1,6 +1,5 @@
-//! SockJS over a WebSocket (<https://github.com/sockjs/sockjs-protocol>): `o` opens, `h` is a
-//! heartbeat, `c[…]` closes, and `a["…"]` holds messages as JSON strings. The first message of a
-//! client names its topic, and is answered `subscribed`.
+//! SockJS over a WebSocket (<https://github.com/sockjs/sockjs-protocol>): `o` opens, `h` is a heartbeat, `c[…]` closes, and
+//! `a["…"]` holds messages as JSON strings. The first message of a client names its topic, and is answered `subscribed`.
 
 use super::{Dialect, Message, Wanted, alone, echo, unknown};
 use crate::scenario::Settings;
@@ -25,7 +24,7 @@ impl SockJs {
 
 impl Dialect for SockJs {
     fn target(&self, _wanted: &Wanted<'_>) -> String {
-        // Server and session: over a WebSocket no two requests are of one session.
+        // Server and session: over a WebSocket no two requests share a session.
         "/sockjs/000/lab/websocket".to_owned()
     }
 
@@ -41,7 +40,7 @@ impl Dialect for SockJs {
         message: &'a [u8],
         _replies: &mut Vec<u8>,
     ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
-        // Behind the first message of a frame the others begin with their comma.
+        // In a frame, all messages after the first begin with their comma.
         let texts = message.strip_prefix(b"a[\"").or_else(|| message.strip_prefix(b",\""));
         if let Some(texts) = texts.and_then(|texts| texts.strip_suffix(b"\"]"))
             && kind == Kind::Text
@@ -83,7 +82,7 @@ impl Dialect for SockJs {
     }
 }
 
-/// A message as a client says it.
+/// A message as a client sends it.
 fn said(text: &[u8]) -> Vec<u8> {
     let mut frame = b"[\"".to_vec();
     escape(text, &mut frame);

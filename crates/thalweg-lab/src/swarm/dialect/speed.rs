@@ -1,5 +1,5 @@
-//! What the swarm takes to read and to check an event in each dialect: its ceiling, but for the
-//! sockets, which cost all of them the same. It looks at times, so it is run by itself:
+//! Time of the swarm to read and to check an event in each dialect: its ceiling without the sockets, which cost all of them the
+//! same. It measures time, so it is run by itself:
 //!
 //! ```sh
 //! cargo test --release -p thalweg-lab --lib dialect::speed -- --ignored --nocapture
@@ -21,7 +21,7 @@ const ROUNDS: usize = 60;
 const READ_BYTES: usize = 64 << 10;
 const EVENT_BYTES: u32 = 128;
 
-/// How a server of a dialect writes some events, which come next behind a number of others.
+/// Writes events, which come after a number of others, as a server of a dialect.
 type Write = fn(behind: u64, events: &[&[u8]], out: &mut Vec<u8>);
 
 fn frame(first: u8, payload: &[u8], out: &mut Vec<u8>) {
@@ -50,7 +50,7 @@ fn envelope(behind: u64, events: &[&[u8]]) -> Vec<u8> {
     [head.as_bytes(), &events.join(&b',')[..], b"]}"].concat()
 }
 
-/// Name, transport, events of a message, and how they are written.
+/// Name, transport, events of a message, and their writer.
 type Spoken = (&'static str, Transport, usize, Box<dyn Dialect>, Write);
 
 fn spoken(settings: &Settings) -> Vec<Spoken> {

@@ -62,7 +62,6 @@ impl Dialect for Thalweg {
 
 const ANSWER: &[u8] = b"{\"answer\":{";
 
-/// Path and query of a subscription.
 pub(super) fn target(wanted: &Wanted<'_>) -> String {
     let mut query: Vec<String> = Vec::new();
     let path = if wanted.topics.len() == 1 {
@@ -80,21 +79,18 @@ pub(super) fn target(wanted: &Wanted<'_>) -> String {
     if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
 }
 
-/// Where events of a topic are posted to.
+/// Target of a post to a topic.
 pub(super) fn publish_target(topic: u32) -> String {
     format!("/v1/topics/{}", topic_name(topic))
 }
 
-/// Where Runners are acked that come on a transport without a way back: the same object is
-/// published there.
+/// Target of acks of Runners that come on a transport without a way back: the same object is published there.
 pub(in crate::swarm) fn acks_target() -> String {
     format!("/v1/topics/{}/acks", topic_name(0))
 }
 
-/// Reads one message; `None` if it is nothing the wire knows.
-///
-/// Keys have a fixed order and there is no whitespace, so a few comparisons
-/// find the events without parsing them.
+/// Reads one message; `None` if the wire has no such message. Keys have a fixed order and there is no whitespace, so a few
+/// comparisons find the events without parsing them.
 #[inline]
 pub(super) fn unwrap(kind: Kind, message: &[u8]) -> Option<Message<'_>> {
     if kind != Kind::Text {

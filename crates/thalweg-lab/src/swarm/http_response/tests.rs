@@ -2,8 +2,7 @@ use super::*;
 use crate::swarm::golden;
 use proptest::prelude::*;
 
-/// What a connection reads, which shows again what was not used: each response's status
-/// and body, and what was wrong.
+/// Results of a connection that shows unused bytes again: each response's status and body, and errors.
 fn received(pieces: &[&[u8]]) -> Vec<String> {
     let (mut responses, mut carried, mut reader) = (Vec::new(), Vec::new(), Reader::default());
     let (mut status, mut body) = (0, Vec::new());
@@ -100,8 +99,7 @@ fn a_whole_response_is_taken_or_refused() {
     check(&format!("{chunked}{}", endless.repeat(65)));
 }
 
-/// Responses as a subject writes them, one behind the other; those with a size are in
-/// chunks of it.
+/// Responses as a subject writes them, one after the other; those with a size are in chunks of it.
 fn written(bodies: &[(String, usize)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (body, size) in bodies {
@@ -145,7 +143,7 @@ proptest! {
     ) {
         let bytes = [head.as_bytes(), &rest].concat();
         let _ = take(&bytes);
-        // What is quoted of a head is what was there of it.
+        // Errors quote the available bytes.
         let unquoted = |pieces: &[&[u8]]| -> Vec<String> {
             let found = received(pieces);
             found.iter().map(|it| it.split('"').next().unwrap_or_default().to_owned()).collect()

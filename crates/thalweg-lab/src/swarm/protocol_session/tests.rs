@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
 
-/// An endpoint's dialect that says what it was told.
+/// An endpoint's dialect that keeps its messages.
 #[derive(Debug)]
 struct Told(Box<dyn Dialect>, Rc<RefCell<Vec<String>>>);
 
@@ -38,8 +38,8 @@ impl Dialect for Told {
     }
 }
 
-/// Compression is offered where it is accepted. What was received, and how it ended: `+` is open, `-` was refused, `.` is over,
-/// `!` is malformed, `?` waits for the head.
+/// Offers compression where it is accepted. Returns messages, and the end: `+` is open, `-` was refused, `.` is over, `!` is
+/// malformed, `?` waits for the head.
 fn received(transport: Transport, bytes: &[u8], cuts: &[usize], end: Option<End>) -> Vec<String> {
     let url = if transport == Transport::Websocket { "ws://h/" } else { "http://h/" };
     let transport_name = Some(transport.to_string());
@@ -84,7 +84,7 @@ fn with_key(bytes: &[u8], fed: &Fed) -> Vec<u8> {
     }
 }
 
-/// What is quoted of something malformed is what was there of it.
+/// Errors quote the available bytes.
 fn unquoted(found: Vec<String>) -> Vec<String> {
     let is_quote = |text: &String| text.starts_with(['!', '-']);
     let cut = |text: String| text.split('"').next().unwrap_or_default().to_owned();
@@ -180,7 +180,7 @@ proptest! {
     }
 }
 
-/// What is said so far can be read so far, and all of it whichever way the body ends.
+/// All bytes so far can be read, and all of the body whichever way it ends.
 #[test]
 fn a_compressed_body_is_the_same_however_it_is_cut_and_delimited() {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
@@ -215,7 +215,7 @@ fn a_compressed_body_is_the_same_however_it_is_cut_and_delimited() {
     assert_eq!(received(Transport::Sse, &begun, &[], None), ["one", "+"]);
 }
 
-/// RFC 7692 §7.2.3.1, behind a handshake that agrees on it.
+/// RFC 7692 §7.2.3.1, after a handshake that agrees on it.
 #[test]
 fn messages_of_a_websocket_are_inflated_if_that_was_agreed_on() {
     let head = b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\

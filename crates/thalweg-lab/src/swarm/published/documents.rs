@@ -1,11 +1,9 @@
-//! Events that are versions of a document, such as a football match. They do not say their
-//! numbers: the envelopes do, by their offsets, for in a server that has just been started the
-//! first event of a topic has offset 1. Where there is no envelope, it is the one that was to come,
-//! or else the newest that is equal to it.
+//! Events that are versions of a document, such as a football match. They have no numbers: the envelopes' offsets number them,
+//! for in a server that has just been started the first event of a topic has offset 1. An event without an envelope is the
+//! expected one, or else the newest that is equal to it.
 //!
-//! A patch is applied once, by the first subscriber that gets it, and what comes of it compared
-//! with what was published as JSON values (RFC 6902: the order of members may differ). All
-//! others get the same patch or another one: that is compared byte for byte.
+//! A patch is applied once, by the first subscriber that gets it, and its result compared with the published version as JSON
+//! values (RFC 6902: the order of members may differ). Later copies are compared byte for byte.
 
 use super::{Arrival, Topic};
 use crate::measure::Ledger;
@@ -17,23 +15,21 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use thalweg_match_feed::{Match, Size};
 
-/// Patches that are remembered: of one topic so many are under way at a time, at most.
+/// Patches that are remembered: a topic has at most so many under way at a time.
 const PATCHES_MAX: usize = 64;
 /// The same matches in every sample.
 const SEED: u64 = 1;
 
-/// The versions of one document, one after the other.
 #[derive(Debug)]
 pub(super) struct Documents {
     game: Match,
-    /// Of match time, from one version to the next.
+    /// Match time from one version to the next.
     seconds: u32,
     /// The next version, if it is made already.
     next: Vec<u8>,
 }
 
 impl Documents {
-    /// Of the topic with this number.
     pub(super) fn new(topic: u32, settings: &Settings) -> Documents {
         let size = Size::ALL.into_iter().find(|it| it.bytes() == settings.event_bytes as usize);
         let game = Match::new(SEED, &topic.to_string(), size.unwrap_or(Size::Small));
@@ -43,7 +39,6 @@ impl Documents {
         documents
     }
 
-    /// Makes the next version, if it is not there.
     pub(super) fn prepare(&mut self) {
         if self.next.is_empty() {
             self.game.advance_by(self.seconds);
@@ -51,7 +46,7 @@ impl Documents {
         }
     }
 
-    /// The next version, in place of what is there.
+    /// Replaces `version` by the next one.
     pub(super) fn take(&mut self, version: &mut Vec<u8>) {
         self.prepare();
         std::mem::swap(version, &mut self.next);
@@ -60,7 +55,7 @@ impl Documents {
 }
 
 impl Topic {
-    /// Documents of a log, in envelopes that say the number of the first, or one by itself.
+    /// Documents of a log, in envelopes with the number of the first, or one by itself.
     pub(super) fn receive_documents(
         &mut self,
         arrival: Arrival<'_>,
@@ -86,7 +81,7 @@ impl Topic {
         ledger.early(1);
     }
 
-    /// The number of the version that this is, by its bytes.
+    /// The number of the version with these bytes.
     fn number_of(&self, document: &[u8], next: Option<u64>) -> Option<u64> {
         let oldest = self.published.saturating_sub(self.ring.len() as u64) + 1;
         let kept = (oldest..=self.published).rev();
@@ -96,8 +91,7 @@ impl Topic {
         })
     }
 
-    /// A version of a value topic. Those between it and the one before were replaced, which is
-    /// no loss: a subscriber has the data of their time as soon as it has any newer.
+    /// A version of a value topic. Versions between it and the one before were replaced, which is no loss: newer data count.
     pub(in crate::swarm) fn receive_version(
         &mut self,
         arrival: Arrival<'_>,
@@ -114,7 +108,7 @@ impl Topic {
         }
         let Arrival { subscription, is_reader, now_us, .. } = arrival;
         let excused = self.excused_until(subscription);
-        // Whoever was sent another version before has missed a message.
+        // A subscriber that was sent another version before has missed a message.
         if ledger.next(subscription) == Some(previous + 1) && seq > previous {
             for replaced in (previous + 1..seq).filter(|_| is_reader) {
                 let slot = &self.ring[self.index(replaced)];
@@ -130,7 +124,7 @@ impl Topic {
         self.enter(arrival, Stamp { seq, due_us }, ledger, statistics);
     }
 
-    /// Whether it is what was published: as far as that is still there.
+    /// Whether it equals the published version, as far as that is still there.
     fn is_intact(&mut self, version: Version<'_>) -> bool {
         let Version { number: seq, previous, body } = version;
         let (before, after) = (&self.ring[self.index(previous)], &self.ring[self.index(seq)]);
@@ -147,17 +141,17 @@ impl Topic {
     }
 }
 
-/// The patches of a topic that have come, and what they come to.
+/// Patches of a topic, and their results.
 #[derive(Debug, Default)]
 pub(super) struct Patches {
-    /// Those that were applied and found to be right: from which version to which.
+    /// Patches that were applied and found to be right: from which version to which.
     right: VecDeque<([u64; 2], Vec<u8>)>,
     /// The newest version that one led to, with its number.
     newest: Option<(u64, Value)>,
 }
 
 impl Patches {
-    /// Whether a patch makes one version of another: as far as that is still there.
+    /// Whether a patch makes one version of another, as far as that is still there.
     fn make(
         &mut self,
         patch: &[u8],
@@ -226,7 +220,7 @@ mod tests {
             self.versions[number as usize - 1].clone()
         }
 
-        /// Whatever member is another is replaced whole.
+        /// Replaces every differing member as a whole.
         fn patch(&self, previous: u64, number: u64) -> Vec<u8> {
             let value =
                 |number| -> Value { serde_json::from_slice(&self.document(number)).unwrap() };
@@ -247,7 +241,7 @@ mod tests {
             self.topic.receive_version(arrival, version, &mut self.ledger, &mut self.statistics);
         }
 
-        /// What the ledger says, with how many were replaced, and whether nothing is waited for.
+        /// The ledger's text, the number of replaced versions, and whether all is settled.
         fn end(mut self) -> (String, u64, bool) {
             self.ledger.close(0, self.topic.published());
             let counts = self.ledger.counts();
@@ -286,7 +280,7 @@ mod tests {
         assert_eq!(latency.iter().map(|(_, count)| count).sum::<u64>(), 4);
         assert_eq!(feed.statistics.traffic.events, 2);
         assert_eq!(feed.end(), ("whole".to_owned(), 2, true));
-        // Said to follow another than this subscriber was sent: that is missing.
+        // It claims to follow a version that this subscriber was not sent: that one is missing.
         let mut feed = Feed::new(4);
         feed.version(0, 1, VersionBody::Document(&first));
         feed.version(2, 4, VersionBody::Document(&fourth));
@@ -305,10 +299,9 @@ mod tests {
             let first = feed.document(1);
             feed.version(0, 1, VersionBody::Document(&first));
             feed.version(1, 2, VersionBody::Patch(&patches[0]));
-            // Another subscriber gets the same.
             assert!(feed.topic.patches.make(&patches[0], [1, 2], None, &first));
             assert!(!feed.topic.patches.make(&patches[1], [1, 2], None, &first));
-            // From a version that is gone nothing can be made.
+            // A patch of a version that is gone cannot be applied.
             assert!(feed.topic.patches.make(&patches[1], [0, 2], None, &first));
             second(&mut patches[1]);
             feed.version(2, 3, VersionBody::Patch(&patches[1]));

@@ -1,7 +1,6 @@
 use super::*;
 
-/// Two subscribers, five events outstanding; `deliver` makes of the events
-/// what the first subscriber gets, the second gets them as published.
+/// Two subscribers, five events outstanding; `deliver` changes the events of the first, the second gets them as published.
 fn check(deliver: impl FnOnce(&mut Vec<String>), expected: &str) {
     let mut topic = topic(5, 2);
     let (mut ledger, mut statistics) = (Ledger::new(2, Some(1)), SpanStatistics::default());
@@ -28,7 +27,7 @@ fn topic(window: u32, readers: u32) -> Topic {
     Topic::new(0, Some(readers), &Settings { window, ..Settings::default() })
 }
 
-/// What the lab would have published.
+/// An event that the lab could have published.
 fn forged(seq: u64, due_us: u64) -> String {
     let mut event = Vec::new();
     event::write(&mut event, Stamp { seq, due_us }, 128);
@@ -47,7 +46,7 @@ fn a_subject_that_misbehaves_is_caught() {
     check(|events| events[3] = events[3].replacen("xx", "xy", 1), "1 missing, 1 corrupt");
     check(|events| events[0] = events[0].replacen("1000", "1001", 1), "1 missing, 1 corrupt");
     check(|events| events.push("{}".to_owned()), "1 corrupt");
-    // Checksums hold: what is told of another time, and what nobody has published yet.
+    // Checksums hold: an event of another time, and one that is not published yet.
     check(|events| events[3] = forged(4, 1001), "1 missing, 1 corrupt");
     check(|events| events.push(forged(6, 1000)), "1 early");
 }
@@ -101,9 +100,8 @@ fn the_window_moves_when_the_last_reader_has_an_event() {
     assert!(!topic.has_moved(), "the window is full");
 }
 
-/// Two outstanding, each for 1 ms, on one reader, for 100 ms: what Little's law
-/// says if the clock runs `fast` times too fast, and each delivery counts as
-/// `counted`.
+/// Two outstanding, each for 1 ms, on one reader, for 100 ms: Little's law if the clock runs `fast` times too fast, and each
+/// delivery counts as `counted`.
 fn littles(fast: u64, counted: f64) -> f64 {
     let mut topic = topic(2, 1);
     let (mut ledger, mut statistics) = (Ledger::new(1, Some(1)), SpanStatistics::default());
@@ -122,8 +120,7 @@ fn littles(fast: u64, counted: f64) -> f64 {
     littles_ratio(&[topic], statistics.traffic.events as f64 * counted, 100_000).unwrap()
 }
 
-/// 100 ms with one outstanding in each of two topics: of the first for 1 ms, of the
-/// second for 10 ms.
+/// 100 ms with one outstanding in each of two topics: of the first for 1 ms, of the second for 10 ms.
 #[test]
 fn littles_law_is_one_sum_over_unequal_topics() {
     let mut topics = [topic(1, 1), topic(1, 1)];
@@ -150,9 +147,8 @@ fn littles_law_is_one_sum_over_unequal_topics() {
     assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
 }
 
-/// Two readers, three outstanding: the second reader has all of them, the first is
-/// told of a gap behind its first and then gets what `then` says. How far the window is,
-/// and what the ledger says at the end.
+/// Two readers, three outstanding: the second reader has all of them, the first is told of a gap after its first and then gets
+/// `then`. Returns the window's position and the ledger's text.
 fn gap(missed: Option<u64>, then: &[u64]) -> (u64, String) {
     let mut topic = topic(3, 2);
     let (mut ledger, mut statistics) = (Ledger::new(2, Some(1)), SpanStatistics::default());

@@ -1,18 +1,16 @@
-//! What has to come, and has not.
+//! Events that have to come, and have not.
 
 use super::{Expected, Receiver};
 use crate::swarm::published::Topic;
 
 impl Receiver {
-    /// All subscriptions stand.
     pub(in crate::swarm) fn stand(&mut self, now_us: u64) {
         if let Expected::Rows(rows) = &mut self.expected {
             rows.timetable.stand(now_us);
         }
     }
 
-    /// Number of the last event of each topic that has to come: everything published,
-    /// and of a subject's own schedule what was due before `time_us`.
+    /// Number of the last due event of each topic: everything published; in a subject's schedule, events due before `time_us`.
     pub(in crate::swarm) fn last_due(&self, time_us: u64) -> Vec<u64> {
         match &self.expected {
             Expected::Published(topics) => topics.iter().map(Topic::published).collect(),
@@ -24,8 +22,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the first `readers` connections have everything up to these, or were
-    /// told of a gap.
+    /// Whether the first `readers` connections have everything up to these, or were told of a gap.
     pub(in crate::swarm) fn have(&self, readers: usize, last_due: &[u64]) -> bool {
         last_due.iter().enumerate().all(|(topic, &last)| {
             let count = self.topic_names.len();
@@ -34,8 +31,7 @@ impl Receiver {
         })
     }
 
-    /// Rows of the span up to these that the first `readers` connections do not have:
-    /// they are at least so late as they are now.
+    /// Rows of the span up to these that the first `readers` connections do not have: they are at least as late as now.
     pub(in crate::swarm) fn count_late(&mut self, readers: usize, last: &[u64], now_us: u64) {
         let Receiver { expected: Expected::Rows(rows), ledger, statistics, .. } = self else {
             return;
@@ -66,8 +62,8 @@ impl Receiver {
         }
     }
 
-    /// A connection that has stood since `stood_us` leaves, or all end: what was due to it by
-    /// `time_us` and has not come, is missing.
+    /// A connection that has stood since `stood_us` leaves, or all end: events due to it by `time_us` are missing, if they are
+    /// not there.
     pub(in crate::swarm) fn close(&mut self, connection: usize, stood_us: u64, time_us: u64) {
         for subscription in self.subscriptions_of(connection) {
             let Receiver { expected, ledger, .. } = self;

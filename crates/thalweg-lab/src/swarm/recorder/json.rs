@@ -1,7 +1,5 @@
-//! Finds one value in a JSON text without building the rest.
-//!
-//! What is behind it is not read, and what is before it hardly checked: in a text that is
-//! not JSON it may find something or nothing.
+//! Finds one value in a JSON text without building the rest. Text after it is not read, and text before it hardly checked: in a
+//! text that is not JSON it may find something or nothing.
 
 use crate::scenario::Step;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -18,7 +16,7 @@ pub(super) enum Scalar {
 /// The value at the end of the path; `None` also if it is none that could be a time.
 pub(super) fn find(json: &[u8], path: &[Step]) -> Option<Scalar> {
     let mut found = None;
-    // Whoever has found it reads no further, which is an error to the parser.
+    // A walk that has found the value reads no further, which is an error to the parser.
     let _ = Walk { path, found: &mut found }
         .deserialize(&mut serde_json::Deserializer::from_slice(json));
     found
@@ -54,7 +52,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         f.write_str("a value")
     }
 
-    /// Of several members of one name, the first is taken.
+    /// The first of several members of one name is taken.
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let Some((Step::Key(key) | Step::Either(key, _), path)) = self.path.split_first() else {
             return Ok(());

@@ -1,11 +1,9 @@
-//! When an event was made, from what it says: seconds, ms, µs or ns since 1970,
-//! told apart by their magnitude, or RFC 3339.
+//! Time of an event, by its text: seconds, ms, µs or ns since 1970, told apart by their magnitude, or RFC 3339.
 
 use super::json::Scalar;
 use crate::measure::Unit;
 use crate::swarm::event::number;
 
-/// Units, and how many ns each has.
 const UNITS: [(Unit, u64); 4] = [
     (Unit::Seconds, 1_000_000_000),
     (Unit::Milliseconds, 1_000_000),
@@ -13,8 +11,7 @@ const UNITS: [(Unit, u64); 4] = [
     (Unit::Nanoseconds, 1),
 ];
 
-/// A time between the years 2001 and 2286 has so many ns, and its seconds ten
-/// digits, so that no number is a time in two units.
+/// A time between the years 2001 and 2286 has so many ns, and its seconds ten digits, so that no number is a time in two units.
 const NS: std::ops::Range<u64> = 1_000_000_000_000_000_000..10_000_000_000_000_000_000;
 
 /// Nanoseconds since 1970; `None` if the value is no time.
@@ -102,7 +99,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The time that a JSON text is.
+    /// The time of a JSON text.
     fn at(json: &str) -> Option<(u64, Unit)> {
         read(&super::super::json::find(json.as_bytes(), &[])?)
     }
@@ -111,7 +108,7 @@ mod tests {
     fn a_time_is_known_by_its_magnitude() {
         let check = |text: &str, ns: u64, unit| {
             let (found_ns, found_unit) = at(text).expect(text);
-            // A number with a fraction is one of JavaScript.
+            // A number with a fraction is a double.
             assert!(found_ns.abs_diff(ns) <= 256, "{text}: {found_ns}");
             assert_eq!(found_unit, unit, "{text}");
         };

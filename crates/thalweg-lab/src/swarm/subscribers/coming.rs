@@ -1,4 +1,4 @@
-//! Who comes when, leaves, and comes again.
+//! When connections come, leave, and come again.
 
 use super::Subscribers;
 use crate::scenario::Transport;
@@ -8,23 +8,22 @@ use crate::swarm::protocol_session::ProtocolSession;
 use crate::swarm::socket::Poller;
 
 impl Subscribers {
-    /// Nobody has come yet, and whoever is due comes at once, whatever is under way.
+    /// No connection has come yet, and due ones come at once.
     pub(in crate::swarm) fn come_when_due(&mut self) {
         self.allowed = 0;
         self.come_all_at_once();
     }
 
-    /// Whoever is due comes at once, whatever is under way.
     pub(in crate::swarm) fn come_all_at_once(&mut self) {
         self.dialer.open_all_at_once();
     }
 
-    /// Whether nobody who is due is under way.
+    /// Whether no due connection is under way.
     pub(in crate::swarm) fn is_settled(&self) -> bool {
         self.opening == 0 && self.returning.is_empty() && self.connections.len() >= self.allowed
     }
 
-    /// So many are due by now.
+    /// This many are due by now.
     pub(in crate::swarm) fn allow(
         &mut self,
         connections: usize,
@@ -34,17 +33,16 @@ impl Subscribers {
         self.open_more(poller)
     }
 
-    /// Those that have come to stand since this was last asked.
+    /// Connections that have come to stand since the last call.
     pub(in crate::swarm) fn take_stood(&mut self) -> Vec<usize> {
         self.stood.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether a connection stands.
     pub(in crate::swarm) fn stands(&self, index: usize) -> bool {
         self.connections.get(index).is_some_and(|it| it.session.stage == Stage::Standing)
     }
 
-    /// A connection that stands takes leave, and another takes its place.
+    /// A connection that stands leaves, and another takes its place.
     pub(in crate::swarm) fn replace(
         &mut self,
         index: usize,
@@ -54,7 +52,7 @@ impl Subscribers {
         if self.settings.transport == Transport::Websocket {
             let mut close = Vec::new();
             websocket::close(&mut close);
-            // What the kernel does not take is lost.
+            // The rest may be lost.
             let _ = connection.send(index, &close, poller);
         }
         connection.session = ProtocolSession::new(index, &self.settings, self.resumes);
@@ -76,11 +74,10 @@ impl Subscribers {
         self.open_more(poller)
     }
 
-    /// A connection is gone, and comes again.
     fn lose(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         self.subscribe_request.reconnect(index);
         let connection = &mut self.connections[index];
-        // Its end is not to be told under the key of the connection that follows.
+        // The key belongs to the connection that follows.
         poller.remove(connection.link.socket())?;
         connection.link.shut_down();
         connection.carry = Vec::new();

@@ -1,35 +1,31 @@
-//! One connection: its bytes, and what they have come to so far.
+//! One connection: its bytes, and its state.
 
 use crate::swarm::link::Link;
 use crate::swarm::protocol_session::ProtocolSession;
 use crate::swarm::socket::{Interest, Poller};
 use anyhow::bail;
 
-/// What may wait for a socket that takes nothing.
+/// Limit of bytes for a socket that takes none.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 
-/// One connection; small, for there are many.
+/// Small, for there are many.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) link: Link,
     pub(super) session: ProtocolSession,
-    /// Part of a frame.
     pub(super) carry: Vec<u8>,
     pub(super) unsent: Option<Box<Unsent>>,
 }
 
-/// What the kernel has not taken yet.
 #[derive(Debug)]
 pub(super) struct Unsent(Vec<u8>);
 
 impl Connection {
-    /// Bytes that the kernel has not taken yet.
     pub(super) fn unsent_bytes(&self) -> usize {
         self.unsent.as_ref().map_or(0, |unsent| unsent.0.len())
     }
 
-    /// Sends what waits, and these bytes behind it; what the kernel does not take waits. The
-    /// poller reports when it takes more.
+    /// Sends waiting bytes, then these; the rest waits. The poller reports when the kernel takes more.
     pub(super) fn send(
         &mut self,
         index: usize,

@@ -1,5 +1,4 @@
-//! How connections come to stand, and how they end: those of an external endpoint are
-//! recorded, and one of a subject that should have lasted is an error or a line in the ledger.
+//! Connections come to stand, and end: an external endpoint's ends are recorded, a subject's early ones are errors or cuts.
 
 use super::{Connection, Subscribers};
 use crate::scenario::Transport;
@@ -43,7 +42,6 @@ impl Subscribers {
         }
     }
 
-    /// A connection to an external endpoint is over.
     fn record(&mut self, index: usize, over: &Over, poller: &Poller) -> anyhow::Result<()> {
         let connection = &mut self.connections[index];
         let stage = std::mem::replace(&mut connection.session.stage, Stage::Ended);
@@ -62,8 +60,7 @@ impl Subscribers {
         self.open_more(poller)
     }
 
-    /// A connection cannot be made or written to. If it is the first to an external
-    /// endpoint, another address may be better.
+    /// A connection cannot be made or written to. If it is the first to an external endpoint, another address may be better.
     pub(super) fn fail(
         &mut self,
         index: usize,
@@ -89,7 +86,7 @@ impl Subscribers {
         self.record(index, &over, poller)
     }
 
-    /// A server that cannot be reached, for a person.
+    /// A server that cannot be reached, for people.
     pub(super) fn unreachable(&self, error: &io::Error) -> anyhow::Error {
         let name = self.name();
         match error.kind() {
@@ -108,7 +105,7 @@ impl Subscribers {
         self.url.as_deref().unwrap_or("the subject")
     }
 
-    /// An error on a connection, for a person.
+    /// An error on a connection, for people.
     pub(super) fn told_of(&self, index: usize, error: anyhow::Error) -> anyhow::Error {
         match &self.url {
             Some(url) => error.context(format!("{url}, connection {index}")),
@@ -116,7 +113,7 @@ impl Subscribers {
         }
     }
 
-    /// The subject ended a connection: to be opened again if that was said.
+    /// The subject ended a connection: it is opened again if that was said.
     fn end(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let Connection { session, link, carry, .. } = &mut self.connections[index];
         let is_reload = match session.shape.as_deref_mut() {
@@ -157,7 +154,7 @@ impl Subscribers {
         why.flatten().map(|why| format!("{} {why}", self.name()))
     }
 
-    /// Takes leave of an external endpoint: a WebSocket is closed as it should be.
+    /// Says goodbye to an external endpoint: a WebSocket is closed as it should be.
     pub(in crate::swarm) fn leave(&mut self, poller: &Poller) {
         if self.settings.transport != Transport::Websocket {
             return;
@@ -166,7 +163,7 @@ impl Subscribers {
         websocket::close(&mut close);
         for (index, connection) in self.connections.iter_mut().enumerate() {
             if connection.session.stage == Stage::Standing {
-                // What the kernel does not take is lost.
+                // The rest may be lost.
                 let _ = connection.send(index, &close, poller);
             }
         }

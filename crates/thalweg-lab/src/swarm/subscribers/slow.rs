@@ -1,5 +1,4 @@
-//! Subscribers that read at a trickle, or not at all. A subject may tell them of gaps and may
-//! cut them off; the others must not notice.
+//! Subscribers that read at a trickle, or not at all. A subject may tell them of gaps and end them; others must not notice.
 
 use super::{Stage, Subscribers};
 use crate::swarm::read_buffer::READ_BYTES;
@@ -8,19 +7,16 @@ use crate::swarm::socket::Poller;
 /// A trickle comes in so many pieces a second.
 const PIECES_PER_S: u64 = 10;
 
-/// Those that read at a trickle, and how they fared.
 #[derive(Debug, Default)]
 pub(super) struct Slow {
     connections: Vec<usize>,
-    /// When they read next.
     next_us: u64,
-    /// Those that the subject has cut off.
+    /// Connections that the subject has ended.
     cut: u64,
 }
 
 impl Subscribers {
-    /// Makes the last connections stop reading, and those before them read at a trickle; says
-    /// which ports the stopped ones come from.
+    /// Makes the last connections stop reading, and those before them read at a trickle; returns the ports of the stopped ones.
     pub(in crate::swarm) fn stop_readers(&mut self, poller: &Poller) -> anyhow::Result<Vec<u16>> {
         let mut ports = Vec::new();
         let first = self.readers / self.settings.streams.max(1) as usize;
@@ -45,7 +41,7 @@ impl Subscribers {
         if self.slow.connections.is_empty() || now_us < self.slow.next_us {
             return Ok(());
         }
-        // What was missed is not made up for at once.
+        // Missed time is not made up for at once.
         let every_us = 1_000_000 / PIECES_PER_S;
         self.slow.next_us = (self.slow.next_us + every_us).max(now_us.saturating_sub(every_us));
         let piece = u64::from(self.settings.slow_bytes_per_s).div_ceil(PIECES_PER_S).max(1);
@@ -63,7 +59,7 @@ impl Subscribers {
         Ok(())
     }
 
-    /// What became of those that read at a trickle, if there are any.
+    /// The fate of subscribers that read at a trickle, if there are any.
     pub(in crate::swarm) fn slow_fact(&mut self) -> Option<(String, String)> {
         let (gaps, cut) = (self.receiver.slow_gaps, self.slow.cut);
         let fact = format!("{gaps} gaps announced, {cut} of {} cut off", self.settings.slow);

@@ -1,10 +1,7 @@
-//! Subjects that send to many: what is published to them, or what they make by
-//! themselves, must reach every subscriber.
+//! Subjects that send to many: all events that are published, or that they make by themselves, must reach every subscriber.
 //!
-//! - `opening`: until all connections stand
-//! - `warm_up`: until figures have stopped drifting
-//! - `offer`: publishing, and waiting for what was published
-//! - `due`: what was due in the span and comes later
+//! - `opening`: until all connections stand; `warm_up`: until figures have stopped drifting
+//! - `offer`: publishing, and waiting for what was published; `due`: what was due in the span and comes later
 //! - `ceiling`: the highest rate within an objective; `search` says which to try
 
 pub(super) mod ceiling;
@@ -30,7 +27,6 @@ use std::time::Duration;
 /// The observer's look at a subject's CPU and memory takes less, on the swarm's thread.
 const PROGRESS_TAKES_US: u64 = 400;
 
-/// Subscribers of a subject, and where the lab publishes, its publishers.
 pub(super) struct Broadcast<'a> {
     load: Load<'a>,
     observer: &'a mut dyn Observer,
@@ -40,11 +36,10 @@ pub(super) struct Broadcast<'a> {
     /// When the span began; 0 before.
     begun_us: u64,
     progress: Progress,
-    /// Of the first connection, before the kernel makes its buffers larger.
+    /// Agreed values of the first connection, before the kernel makes its buffers larger.
     negotiated: Negotiated,
-    /// Of subscribers that have stopped reading.
     stopped_ports: Vec<u16>,
-    /// What spans before have reported of the ledger.
+    /// Counts of the ledger that earlier spans have reported.
     reported: Reported,
 }
 
@@ -83,7 +78,7 @@ impl Workload for Broadcast<'_> {
 
     fn begin(&mut self, now_us: u64) {
         self.begun_us = now_us;
-        // In a closed loop what was published before has waited for this span, too.
+        // In a closed loop, events published before the span have waited for it, too.
         let due_us = if self.published.posting == Posting::Window { 0 } else { now_us };
         self.subscribers.receiver().begin_span(due_us);
         self.published.begin_span(now_us);
@@ -178,13 +173,12 @@ impl<'a> Broadcast<'a> {
         })
     }
 
-    /// What the ledger has counted since this was last asked.
     fn new_counts(&mut self) -> Counts {
         let counts = self.subscribers.receiver().ledger.counts().clone();
         self.reported.new_in(counts)
     }
 
-    /// Waits once and handles everyone who is ready.
+    /// Waits once and handles all ready sockets.
     fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
         let timeout_us = self.post_on_schedule(timeout_us)?;
         let count = match self.subscribers.is_busy() {

@@ -1,6 +1,5 @@
-//! Connections come and go: as many as stand stay, but one after the other leaves, on a
-//! schedule set in advance, and another takes its place at once. Whose turn it is to leave is
-//! drawn.
+//! Connections come and go: as many as stand stay, but one after the other leaves, on a schedule set in advance, and another
+//! takes its place at once. The one that leaves is drawn.
 
 use super::Workload;
 use super::connecting::{Connecting, as_connecting};
@@ -9,7 +8,6 @@ use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::{Load, Observer, Outcome, PROGRESS_EVERY_US};
 use std::time::Duration;
 
-/// Comings and goings.
 pub(super) struct Churn<'a>(Connecting<'a>);
 
 impl<'a> Churn<'a> {
@@ -17,8 +15,8 @@ impl<'a> Churn<'a> {
         Ok(Churn(Connecting::new(load, observer)?))
     }
 
-    /// Lets connections come and go until then. A going that is due waits for a connection that
-    /// stands, and no other waits for it; what was due and never began is as late as it is.
+    /// Lets connections come and go until then. A due departure waits for a connection that stands, and no other waits for it;
+    /// due ones that never began are late so far.
     fn go_on_until(&mut self, until_us: u64) -> anyhow::Result<()> {
         let connections = self.0.load.settings.connections as usize;
         let stay_us = u128::from(self.0.load.settings.stay_ms) * 1000;

@@ -1,6 +1,5 @@
-//! Connections that come to stand, in `ramp`, `churn` and `stampede`. Each is
-//! due at a time set in advance, and late from then on until its subscriptions stand.
-//! Meanwhile the subject sends what it makes or what the lab publishes, and the ledger checks it.
+//! Connections that come to stand, in `ramp`, `churn` and `stampede`. Each is due at a time set in advance, and late from then on
+//! until its subscriptions stand. Meanwhile the subject sends what it makes or what the lab publishes, and the ledger checks it.
 
 use super::published_load::{Posting, PublishedLoad};
 use crate::measure::{Beside, Counts, Delays, Negotiated, Reported};
@@ -19,7 +18,6 @@ const CATCH_UP_WITHIN_US: u64 = 3_000_000;
 /// How late a row may be to a connection that leaves, before it counts as missing.
 const ROWS_LATE_US_MAX: u64 = 1_000_000;
 
-/// Connections, and when each was due.
 pub(super) struct Connecting<'a> {
     pub(super) load: Load<'a>,
     pub(super) observer: &'a mut dyn Observer,
@@ -30,11 +28,9 @@ pub(super) struct Connecting<'a> {
     has_joined: Vec<bool>,
     /// Those whose subscriptions stand, and to which no version has come yet.
     without_version: Vec<usize>,
-    /// How late what was published was before the span.
     before: Option<Delays>,
     /// When each was due that does not stand yet.
     due_us: Vec<Option<u64>>,
-    /// When each came to stand.
     stood_us: Vec<u64>,
     /// Those that have come to stand in the span, and how late.
     stood: SpanStatistics,
@@ -69,7 +65,6 @@ impl<'a> Connecting<'a> {
         })
     }
 
-    /// Opens all connections; says how long that took, µs.
     pub(super) fn open_all(&mut self) -> anyhow::Result<u64> {
         let begun_us = now_us();
         self.subscribers.open_more(&self.poller)?;
@@ -77,7 +72,7 @@ impl<'a> Connecting<'a> {
         Ok(now_us() - begun_us)
     }
 
-    /// From now on the lab publishes, if there is a rate.
+    /// The lab begins to publish, if there is a rate.
     pub(super) fn start_publishing(&mut self) -> anyhow::Result<()> {
         if let Some(rate) = self.load.settings.events_per_s() {
             self.published.open(&self.load, &self.poller)?;
@@ -86,7 +81,7 @@ impl<'a> Connecting<'a> {
         Ok(())
     }
 
-    /// Until every connection stands that is due, or is known not to.
+    /// Waits until every connection stands that is due, or is known not to.
     pub(super) fn stand(&mut self, since_us: u64) -> anyhow::Result<()> {
         while !self.subscribers.is_settled() || !self.without_version.is_empty() {
             self.turn(PROGRESS_EVERY_US)?;
@@ -101,8 +96,7 @@ impl<'a> Connecting<'a> {
         Ok(())
     }
 
-    /// Until everybody has what was due by now. What has not come when this takes too long, is
-    /// missing. The error is that nothing has come to anybody.
+    /// Waits until everybody has what was due by now; late events are missing. The error is that no events have come to anybody.
     pub(super) fn catch_up(&mut self) -> anyhow::Result<()> {
         let begun_us = now_us();
         loop {
@@ -137,12 +131,10 @@ impl<'a> Connecting<'a> {
         self.subscribers.replace(index, &self.poller)
     }
 
-    /// How many stood by then.
     pub(super) fn stood_by(&self, time_us: u64) -> u32 {
         self.stood_us.iter().filter(|us| (1..=time_us).contains(*us)).count() as u32
     }
 
-    /// Whether a connection stands and has what it came for.
     pub(super) fn is_served(&self, index: usize) -> bool {
         self.subscribers.stands(index) && !self.without_version.contains(&index)
     }
@@ -152,19 +144,17 @@ impl<'a> Connecting<'a> {
         self.stood.late(due_us, now_us(), 1);
     }
 
-    /// When the warm-up is over: it begins when the subject has begun to send.
+    /// End of the warm-up, which begins when the subject has begun to send.
     pub(super) fn warm_at_us(&mut self) -> u64 {
         let is_sending = self.subscribers.receiver().recorder().is_none();
         let begins_us = if is_sending { self.load.start_us } else { 0 };
         now_us().max(begins_us) + self.load.warm_up.as_micros() as u64
     }
 
-    /// A connection is due then.
     pub(super) fn is_due(&mut self, index: usize, due_us: u64) {
         self.due_us[index] = Some(due_us);
     }
 
-    /// The span begins.
     pub(super) fn begin(&mut self, now_us: u64) {
         self.begun_us = now_us;
         self.published.begin_span(now_us);
@@ -175,7 +165,7 @@ impl<'a> Connecting<'a> {
 
     /// The span is over: each connection that has come to stand in it counts as an event.
     pub(super) fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
-        // Who was refused, or does not stand yet, is late so far.
+        // Refused connections, and those that do not stand yet, are late so far.
         for due_us in self.due_us.iter_mut().filter_map(Option::take) {
             self.stood.late(due_us, end_us, 1);
         }
@@ -211,13 +201,12 @@ impl<'a> Connecting<'a> {
         Ok(self.new_counts())
     }
 
-    /// What the ledger has counted since this was last asked.
     fn new_counts(&mut self) -> Counts {
         let counts = self.subscribers.receiver().ledger.counts().clone();
         self.reported.new_in(counts)
     }
 
-    /// Waits once and handles everyone who is ready.
+    /// Waits once and handles all ready sockets.
     pub(super) fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
         let Connecting { published, subscribers, poller, .. } = self;
         let timeout_us = published.post_on_schedule(subscribers.receiver(), timeout_us, poller)?;
@@ -257,7 +246,7 @@ impl<'a> Connecting<'a> {
         })
     }
 
-    /// Whoever waited for its subscriptions alone, or has its first version now, is served.
+    /// Connections that waited for subscriptions only, or for a first version that came, are served.
     fn settle(&mut self, now_us: u64) {
         let waits = self.load.settings.kind == TopicKind::Value;
         let Connecting { without_version, subscribers, due_us, stood, .. } = self;
@@ -274,7 +263,6 @@ impl<'a> Connecting<'a> {
         });
     }
 
-    /// Until then, whatever comes.
     pub(super) fn run_until(&mut self, until_us: u64) -> anyhow::Result<()> {
         loop {
             let now_us = now_us();
@@ -286,7 +274,6 @@ impl<'a> Connecting<'a> {
     }
 }
 
-/// Passes on what all of them have in common.
 macro_rules! as_connecting {
     () => {
         fn begin(&mut self, now_us: u64) {

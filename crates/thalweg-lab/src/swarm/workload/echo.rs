@@ -1,9 +1,7 @@
-//! Experiment C: requests on a schedule set in advance, each to come back beside
-//! a firehose, on the same WebSocket or on one of their own. What the firehose pushes
-//! is checked (`firehose`), and told next to what its schedule asks for.
+//! Experiment C: requests on a schedule set in advance, each to come back beside a firehose, on the same WebSocket or on one of
+//! their own. `firehose` checks what is pushed, and compares it with its schedule.
 //!
-//! The firehose is read continuously; between any two reads it is looked up
-//! whether a request is due.
+//! The firehose is read continuously; between any two reads due requests are sent.
 
 use super::Workload;
 use super::firehose::Firehose;
@@ -23,49 +21,41 @@ use anyhow::bail;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-/// Requests beside a firehose.
 pub(super) struct Echo<'a> {
     load: Load<'a>,
     poller: Poller,
-    /// The first carries the firehose, the last the requests; the poller knows them
-    /// by their index.
+    /// The first carries the firehose, the last the requests; the poller knows them by their index.
     lines: Vec<Line>,
     dialect: Box<dyn Dialect>,
     attention: Attention<'a>,
     received: Received,
     negotiated: Negotiated,
-    /// What spans before have reported of the ledger.
+    /// Counts of the ledger that earlier spans have reported.
     reported: Reported,
     /// When the span began; 0 before.
     begun_us: u64,
 }
 
-/// One connection.
 struct Line {
     conversation: Conversation,
     may_be_more: bool,
 }
 
-/// What came, and what is still to come.
 #[derive(Debug)]
 struct Received {
-    /// Subscriptions that stand.
     confirmed: usize,
-    /// Whether the subject waits for acks.
     acks: bool,
-    /// Of what was processed last, and is not acked.
+    /// Position of the last message that was processed, and is not acked.
     position: Vec<u8>,
     firehose: Firehose,
     /// Requests that will be made; they are numbered from 1.
     wanted: u64,
-    /// Those that were.
     asked: u64,
-    /// Those of spans before.
     asked_before: u64,
     outstanding: VecDeque<Request>,
-    /// Of those that will be made, the ones that were answered before.
+    /// Future requests that were answered already.
     early: HashSet<u64>,
-    /// From sent to come back, of each.
+    /// From sent to come back.
     round_trips_us: Vec<u64>,
     ledger: Counts,
     statistics: SpanStatistics,
@@ -121,8 +111,7 @@ impl Workload for Echo<'_> {
         self.begun_us = now_us;
     }
 
-    /// Asks on schedule until everything is answered; if there is nothing to ask,
-    /// listens for so long.
+    /// Asks on schedule until everything is answered; without requests, listens for this time.
     fn run(&mut self, time: Duration) -> anyhow::Result<()> {
         let wanted = self.received.wanted - self.received.asked;
         if wanted == 0 || self.begun_us == 0 {
@@ -190,7 +179,6 @@ impl<'a> Echo<'a> {
 }
 
 impl Echo<'_> {
-    /// A connection that subscribes to the topic with this number.
     fn open_line(&mut self, topic: u32, query: &str) -> anyhow::Result<()> {
         let Load { address: host, settings, .. } = self.load;
         let dialer = Dialer::to_subject(host, settings, tls::HTTP_1)?;
@@ -202,10 +190,9 @@ impl Echo<'_> {
         Ok(())
     }
 
-    /// Whether every subscription stands.
     fn is_confirmed(&self) -> bool {
         match self.dialect.confirms() {
-            // Nothing confirms a subscription but the handshake.
+            // The handshake alone confirms the subscription.
             false => self.lines.iter().all(|line| line.conversation.is_open()),
             true => self.received.confirmed >= self.lines.len(),
         }
@@ -239,8 +226,7 @@ impl Echo<'_> {
             let Echo { attention, begun_us, received, .. } = self;
             let all_asked = received.asked == received.wanted;
             if is_confirmed && (all_asked || received.outstanding.is_empty()) {
-                // Between two requests nobody has to say anything, and behind the
-                // last there is the deadline.
+                // Between two requests no message is due, and after the last there is the deadline.
                 attention.received_us = now_us;
             }
             let events = received.statistics.traffic.events;
@@ -254,7 +240,7 @@ impl Echo<'_> {
         }
     }
 
-    /// Sends the requests that are due; says when the next one is.
+    /// Sends the requests that are due; returns when the next one is.
     fn send_due(&mut self, now_us: u64) -> anyhow::Result<u64> {
         let settings = self.load.settings;
         if self.begun_us == 0 {
@@ -294,8 +280,7 @@ impl Echo<'_> {
         Ok(())
     }
 
-    /// What the ledger has counted since this was last asked; what is outstanding now, is
-    /// missing.
+    /// Counts of the ledger since the last call; outstanding events are missing.
     fn new_counts(&mut self) -> Counts {
         let Received { ledger, firehose, outstanding, .. } = &mut self.received;
         ledger.missing += outstanding.len() as u64;
@@ -331,7 +316,7 @@ impl Received {
         received_us: u64,
     ) -> anyhow::Result<()> {
         match message {
-            // Without envelopes an answer is told from a push by what it says.
+            // Without envelopes an answer is told from a push by its content.
             Message::Answer(message) | Message::Event(Kind::Text, message)
                 if self.is_answered(message, received_us) => {}
             Message::Answer(message) | Message::Event(Kind::Text, message)
@@ -366,7 +351,7 @@ impl Received {
         Ok(())
     }
 
-    /// Whether the message answers a request that is outstanding; if so, it is counted.
+    /// Counts the message if it answers an outstanding request; returns whether it does.
     fn is_answered(&mut self, message: &[u8], received_us: u64) -> bool {
         let Some(at) = self.outstanding.iter().position(|request| request.answer == message) else {
             return false;
@@ -380,8 +365,7 @@ impl Received {
         true
     }
 
-    /// An answer to nothing that is outstanding: made before it was asked for, or once
-    /// more. One that will never be asked for is not remembered.
+    /// An answer to no outstanding request: made before the request, or repeated. Only future requests are remembered.
     fn answered_unasked(&mut self, number: u64) {
         let is_early = number > self.asked && (number > self.wanted || self.early.insert(number));
         *if is_early { &mut self.ledger.early } else { &mut self.ledger.duplicated } += 1;

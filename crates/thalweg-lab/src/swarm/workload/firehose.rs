@@ -1,19 +1,17 @@
-//! What experiment C's firehose pushes, checked: every push has the size that was
-//! asked for, says the same as the first, and comes in its turn if it is numbered. Pure.
+//! Checks the pushes of experiment C's firehose: each has the requested size, equals the first, and comes in its turn if it is
+//! numbered. Pure.
 //!
-//! Thalweg's are `{"seq":1,"due":98273,"pad":"…"}`, the limit's `{"pad":"…"}`, and a
-//! peer's any text that is always the same. Of a push only the ends are compared: to
-//! compare a megabyte every 500 µs would be a fifth of the swarm's core, which is to
+//! Thalweg's are `{"seq":1,"due":98273,"pad":"…"}`, the limit's `{"pad":"…"}`, and a peer's any text that is always the same.
+//! Only the ends of a push are compared: to compare a megabyte every 500 µs would be a fifth of the swarm's core, which is to
 //! look out for answers.
 
 use crate::measure::{Counts, Ledger};
 use crate::swarm::event;
 
-/// So much is compared at either end; of a push that is no longer, everything.
+/// Bytes compared at either end; a shorter push is compared as a whole.
 const COMPARED_BYTES: usize = 4096;
 const END: &[u8] = b"\"}";
 
-/// What came of a firehose so far.
 #[derive(Debug)]
 pub(super) struct Firehose {
     /// Size of a push; 0 if there is to be none.
@@ -39,7 +37,7 @@ impl Firehose {
         Firehose { push_bytes, first: None, ledger, unnumbered: 0 }
     }
 
-    /// Pushes of an envelope, separated by commas. Says how many are intact and new.
+    /// Pushes of an envelope, separated by commas. Returns how many are intact and new.
     pub(super) fn pushes(&mut self, events: &[u8]) -> u64 {
         let (mut count, mut rest) = (0, Some(events));
         while let Some(events) = rest {
@@ -57,7 +55,7 @@ impl Firehose {
         count
     }
 
-    /// One push. Says how many are intact and new: this one or none.
+    /// One push. Returns how many are intact and new: this one or none.
     pub(super) fn push(&mut self, push: &[u8]) -> u64 {
         let (seq, rest) = event::number_of(push);
         let has_end = rest.ends_with(END);
@@ -84,12 +82,11 @@ impl Firehose {
         }
     }
 
-    /// So many were announced as dropped.
+    /// This many were announced as dropped.
     pub(super) fn gap(&mut self, missed: Option<u64>) {
         self.ledger.gap(0, missed);
     }
 
-    /// What was not a push of this firehose.
     pub(super) fn corrupt(&mut self) {
         self.ledger.corrupt();
     }
@@ -124,13 +121,13 @@ mod tests {
         "x".repeat(BYTES as usize)
     }
 
-    /// How many are intact and new of these envelopes, and what the ledger says.
+    /// Checks how many of these envelopes are intact and new, and the ledger's text.
     fn check(envelopes: &[String], expected: (u64, &str)) {
         let mut firehose = Firehose::new(BYTES);
         let came = envelopes.iter().map(|events| firehose.pushes(events.as_bytes())).sum::<u64>();
         let counts = firehose.counts();
         assert_eq!((came, &*counts.to_string()), expected);
-        // Whatever came late counts as that.
+        // Late events count as reordered.
         assert_eq!(counts.delivered + counts.reordered, came);
     }
 

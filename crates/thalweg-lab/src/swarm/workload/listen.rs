@@ -1,5 +1,5 @@
-//! An external endpoint: connections that are opened and listened to. It may refuse some and
-//! end others: that is recorded, and as long as one stands there is something to measure.
+//! An external endpoint: connections that are opened and listened to. It may refuse some and end others: that is recorded, and
+//! measuring goes on as long as one stands.
 
 use super::Workload;
 use crate::measure::{Counts, Negotiated, WarmUp};
@@ -12,7 +12,6 @@ use crate::swarm::{CALM, Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SP
 use anyhow::bail;
 use std::time::Duration;
 
-/// The connections to an endpoint.
 pub(super) struct Listen<'a> {
     load: Load<'a>,
     observer: &'a mut dyn Observer,
@@ -21,7 +20,7 @@ pub(super) struct Listen<'a> {
     /// When the span began; 0 before.
     begun_us: u64,
     progress: Progress,
-    /// Of the first connection, before the kernel makes its buffers larger.
+    /// Agreed values of the first connection, before the kernel makes its buffers larger.
     negotiated: Negotiated,
 }
 
@@ -109,14 +108,13 @@ impl<'a> Listen<'a> {
         })
     }
 
-    /// From now on what is sent is to come back.
+    /// From now on messages are expected to come back.
     pub(super) fn expect_answers(&mut self, exchange: Exchange) {
         if let Some(recorder) = self.subscribers.receiver().recorder() {
             recorder.exchange = Some(Box::new(exchange));
         }
     }
 
-    /// What is sent, and what comes back.
     pub(super) fn exchange(&mut self) -> Option<&mut Exchange> {
         self.subscribers.receiver().recorder()?.exchange.as_deref_mut()
     }
@@ -131,7 +129,6 @@ impl<'a> Listen<'a> {
         self.subscribers.send(connection, kind, message, &self.poller)
     }
 
-    /// Whether a connection stands.
     pub(super) fn has_somebody(&self) -> bool {
         self.subscribers.standing() > 0
     }
@@ -143,7 +140,7 @@ impl<'a> Listen<'a> {
         }
     }
 
-    /// Waits once and handles everyone who is ready.
+    /// Waits once and handles all ready sockets.
     pub(super) fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
         let count = match self.subscribers.is_busy() {
             true => self.poller.wait(0)?,

@@ -1,5 +1,4 @@
-//! Publishing for its own sake: how fast the subject takes events. Nobody
-//! subscribes. What the subject says it has taken is held against what was sent.
+//! Publishing without subscribers: how fast the subject takes events. Its acknowledgements are compared with what was sent.
 
 use super::Workload;
 use crate::measure::{Counts, Negotiated, Traffic, WarmUp};
@@ -25,17 +24,15 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// How long the subject may take to answer once a request has ended.
 const ANSWER_WITHIN_US: u64 = 10_000_000;
 
-/// Publishers, and what the subject says it has of theirs.
 pub(super) struct Publishing<'a> {
     load: Load<'a>,
     observer: &'a mut dyn Observer,
     poller: Poller,
     progress: Progress,
-    /// Of the first connection that was answered.
+    /// Agreed values of the first connection that was answered.
     negotiated: Negotiated,
-    /// Since the span began.
     taken: Taken,
-    /// Of the time before the span.
+    /// Before the span.
     before: Taken,
 }
 
@@ -88,20 +85,18 @@ impl Workload for Publishing<'_> {
     }
 }
 
-/// What became of the requests that were answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Taken {
-    /// Events that the subject says it has.
+    /// Acknowledged events.
     events: u64,
-    /// Events that were sent and that it does not say it has.
+    /// Events that were sent and not acknowledged.
     missing: u64,
     /// In all requests.
     sent_bytes: u64,
 }
 
 impl Taken {
-    /// A request in which so many events were sent has this answer; an error if it is
-    /// none, or acknowledges what was never sent.
+    /// Enters the answer to a request of so many events; an error if it acknowledges none, or events that were never sent.
     fn enter(&mut self, answer: &HttpResponse, sent: u64) -> anyhow::Result<()> {
         let events = acknowledged(answer)?;
         let Some(missing) = sent.checked_sub(events) else {
@@ -123,14 +118,11 @@ impl Taken {
     }
 }
 
-/// One long NDJSON request.
 struct Stream {
     publisher: Publisher,
-    /// Events sent.
     sent: u64,
-    /// What came of the answer.
     answer: Vec<u8>,
-    /// What the connection was like before much was sent.
+    /// Facts of the connection before much was sent.
     facts: Option<Vec<(String, String)>>,
     negotiated: Option<Negotiated>,
 }
@@ -148,7 +140,6 @@ impl<'a> Publishing<'a> {
         })
     }
 
-    /// Publishes for so long on fresh connections.
     fn take(&mut self, time: Duration) -> anyhow::Result<Taken> {
         let until_us = now_us() + time.as_micros() as u64;
         match self.load.settings.request {
@@ -157,8 +148,7 @@ impl<'a> Publishing<'a> {
         }
     }
 
-    /// Long NDJSON requests: written as fast as the kernel takes them, counted
-    /// by the answer at their end.
+    /// Long NDJSON requests: written as fast as the kernel takes them, counted by the answer at their end.
     fn stream(&mut self, until_us: u64) -> anyhow::Result<Taken> {
         let settings = self.load.settings;
         let target = self.publish_target()?;
@@ -197,8 +187,7 @@ impl<'a> Publishing<'a> {
                 if ready.readable {
                     stream.hear(has_ended, &mut taken)?;
                 }
-                // Behind the read: with it a TLS handshake may have ended, and then
-                // the socket had room all the time and will not say so again.
+                // After the read, which may end a TLS handshake: the socket had room all the time and will not report it again.
                 stream.publisher.flush(&self.poller)?;
                 if stream.facts.is_none() {
                     stream.facts = stream.publisher.facts();
@@ -210,8 +199,7 @@ impl<'a> Publishing<'a> {
         Ok(taken)
     }
 
-    /// One event per request; each connection sends the next when it has the
-    /// answer.
+    /// One event per request; each connection sends the next when it has the answer.
     fn single(&mut self, until_us: u64) -> anyhow::Result<Taken> {
         let settings = self.load.settings;
         let event_bytes = settings.event_bytes as usize;
@@ -270,7 +258,7 @@ impl<'a> Publishing<'a> {
         }
     }
 
-    /// What the first connection agreed on, if that is not known from one before.
+    /// Keeps the agreed values of the first connection.
     fn know(&mut self, negotiated: Option<Negotiated>) {
         if self.negotiated.facts.is_empty() {
             self.negotiated = negotiated.unwrap_or_default();
@@ -289,7 +277,7 @@ impl<'a> Publishing<'a> {
 }
 
 impl Stream {
-    /// Reads of the answer what there is; it may come only once the request `has_ended`.
+    /// Reads available bytes of the answer; it may come only once the request `has_ended`.
     fn hear(&mut self, has_ended: bool, taken: &mut Taken) -> anyhow::Result<()> {
         self.answer.extend(self.publisher.answer()?);
         let Some(answer) = http_response::take(&self.answer)? else { return Ok(()) };
@@ -307,7 +295,7 @@ impl Stream {
     }
 }
 
-/// A chunk's worth of events, one a line; says how many.
+/// Appends a chunk's worth of events, one a line; returns how many.
 fn fill(lines: &mut Vec<u8>, seq: &mut u64, event_bytes: usize) -> u64 {
     let (due_us, before) = (now_us(), *seq);
     while lines.len() < CHUNK_BYTES {
@@ -318,7 +306,6 @@ fn fill(lines: &mut Vec<u8>, seq: &mut u64, event_bytes: usize) -> u64 {
     *seq - before
 }
 
-/// The number of events that an answer acknowledges.
 fn acknowledged(answer: &HttpResponse) -> anyhow::Result<u64> {
     let body = String::from_utf8_lossy(&answer.body);
     if answer.status != 200 {

@@ -1,6 +1,5 @@
-//! An echo probe: a small request on a connection of its own, on a schedule set in advance,
-//! beside the load. How long its answer takes from when it was due, is how long the subject's
-//! event loop lets anybody wait; the swarm's own reading is in it.
+//! An echo probe: a small request on a connection of its own, on a schedule set in advance, beside the load. The time from its
+//! due time to the answer is the delay of the subject's event loop; the swarm's own reading is in it.
 
 use crate::measure::RoundTrips;
 use crate::subject::tls;
@@ -9,21 +8,19 @@ use crate::swarm::dialer::Dialer;
 use crate::swarm::http_client::HttpClient;
 use crate::swarm::socket::{Poller, Ready, now_us};
 
-/// From request to request. An answer costs a subject some 50 µs: this is a thousandth of its
-/// core at most, where a keyed load takes a few hundredths.
+/// Interval of requests. An answer costs a subject some 50 µs: at most 0.1 % of its core, where a keyed load takes a few percent.
 const EVERY_US: u64 = 100_000;
-/// What every subject answers without doing anything for it.
+/// Every subject answers it without work.
 const TARGET: &str = "/healthz";
 
-/// The probe of a subject.
 #[derive(Debug)]
 pub(super) struct Probe {
     dialer: Dialer,
-    /// `None` once the subject has ended it: it does so while the load pauses.
+    /// `None` once the subject has ended it, as it may while the load pauses.
     client: Option<HttpClient>,
     request: Vec<u8>,
     key: u64,
-    /// When the request is or was due that is answered next.
+    /// Due time of the request that is answered next.
     due_us: u64,
     /// From due to answered, since the span began.
     each_us: Vec<u64>,
@@ -44,7 +41,7 @@ impl Probe {
         })
     }
 
-    /// Asks if it is time to; says how long to wait then, at most `timeout_us`.
+    /// Sends a due request; returns how long to wait then, at most `timeout_us`.
     #[inline]
     pub(super) fn ask(&mut self, timeout_us: u64, poller: &Poller) -> anyhow::Result<u64> {
         let is_waiting = self.client.as_ref().is_some_and(HttpClient::is_waiting);
@@ -76,24 +73,22 @@ impl Probe {
         match client.receive() {
             Ok(Some(_)) => {
                 self.each_us.push(now_us().saturating_sub(self.due_us));
-                // Those that fell due meanwhile are asked now, and late from then on.
+                // Requests that fell due meanwhile are sent now, and late from then on.
                 self.due_us += EVERY_US;
             }
             Ok(None) => {}
-            // It is asked again on another connection; how long that takes is the answer's.
+            // It is asked again on another connection; the answer has the time that this takes.
             Err(_) => self.client = None,
         }
         Ok(true)
     }
 
-    /// The span begins.
     pub(super) fn begin(&mut self, now_us: u64) {
         self.each_us.clear();
-        // What the observer's look delayed is not the subject's.
+        // Delay by the observer's look is not the subject's.
         self.due_us = self.due_us.max(now_us);
     }
 
-    /// What came of it since.
     pub(super) fn end(&mut self, span_us: u64) -> Option<RoundTrips> {
         RoundTrips::of(std::mem::take(&mut self.each_us), span_us)
     }

@@ -1,5 +1,4 @@
-//! Publishing what subscribers are to get: in a closed loop as the window moves, in
-//! an open one on a schedule, whatever becomes of the events before.
+//! Publishes to subscribers: in a closed loop as the window moves, in an open one on a schedule, independent of earlier events.
 
 use super::probe::Probe;
 use crate::measure::RoundTrips;
@@ -17,17 +16,15 @@ use crate::swarm::socket::{self, Poller, Ready, now_us};
 use crate::swarm::{Load, tls_free};
 use anyhow::{Context, anyhow};
 
-/// What may be outstanding over all topics: more, and the subject is not slow, it
-/// does not keep up.
+/// Limit of outstanding bytes over all topics: beyond it the subject is not slow, it does not keep up.
 const OUTSTANDING_BYTES_MAX: u64 = 64 << 20;
 const OUTSTANDING_EVENTS_MAX: u64 = 1_000_000;
-/// Publishers' keys for the poller begin here; connections' are their numbers.
+/// First key of publishers for the poller; connections' keys are their numbers.
 const PUBLISHER_KEYS: u64 = 1 << 32;
 const PROBE_KEY: u64 = 1 << 33;
-/// A request that says nothing for longer is ended by some: uWebSockets waits for ten seconds.
+/// Some servers end a request that is silent for longer: uWebSockets waits for ten seconds.
 const KEEP_ALIVE_US: u64 = 3_000_000;
 
-/// When events are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Posting {
     Nothing,
@@ -37,7 +34,6 @@ pub(super) enum Posting {
     Schedule,
 }
 
-/// A schedule that was given up.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the subject was {} s behind: {events} events were outstanding", seconds(*.behind_us))]
 pub(super) struct Behind {
@@ -56,7 +52,6 @@ impl Behind {
     }
 }
 
-/// Publishers, one for each topic, and when they publish.
 pub(super) struct PublishedLoad {
     settings: Settings,
     dialer: Dialer,
@@ -65,11 +60,10 @@ pub(super) struct PublishedLoad {
     /// Beside a keyed load.
     probe: Option<Probe>,
     pub(super) posting: Posting,
-    /// Of an open loop.
+    /// In an open loop.
     pub(super) schedule: Schedule,
     /// Why the schedule was given up.
     pub(super) behind: Option<Behind>,
-    /// Whether publish requests are being ended.
     is_finishing: bool,
     /// Scratch for the events that are due.
     lines: Vec<u8>,
@@ -78,7 +72,6 @@ pub(super) struct PublishedLoad {
 }
 
 impl PublishedLoad {
-    /// Nothing is published yet.
     pub(super) fn new(load: &Load<'_>) -> anyhow::Result<PublishedLoad> {
         Ok(PublishedLoad {
             settings: load.settings.clone(),
@@ -95,12 +88,10 @@ impl PublishedLoad {
         })
     }
 
-    /// Whether what is published is encrypted.
     pub(super) fn is_tls(&self) -> bool {
         self.dialer.is_tls()
     }
 
-    /// Opens a connection for each topic.
     pub(super) fn open(&mut self, load: &Load<'_>, poller: &Poller) -> anyhow::Result<()> {
         if self.settings.keys > 1 {
             self.probe = Some(Probe::open(load, PROBE_KEY, poller)?);
@@ -108,8 +99,7 @@ impl PublishedLoad {
         for topic in 0..self.settings.topics_in_all() {
             let key = PUBLISHER_KEYS + u64::from(topic);
             let publishing = match self.settings.publish_to {
-                // Acknowledged as where nobody subscribes, so that NATS has the same to do for a
-                // consumer.
+                // Acknowledged as where nobody subscribes, so that NATS has the same to do for a consumer.
                 PublishTo::Nats => None,
                 PublishTo::Subject => Some(self.dialect.publishing(topic)),
             };
@@ -141,12 +131,12 @@ impl PublishedLoad {
         Dialer::to_subject(nats, &tls_free(&self.settings), "")
     }
 
-    /// Nothing more is published for a while: sends what waits for more.
+    /// In a pause: sends what waits for more.
     pub(super) fn send_rest(&mut self, poller: &Poller) -> anyhow::Result<()> {
         self.publishers.iter_mut().try_for_each(|publisher| publisher.send_rest(poller))
     }
 
-    /// Nothing is published for a while: shows that more will come.
+    /// In a pause: shows that more will come.
     pub(super) fn keep_alive(&mut self, now_us: u64, poller: &Poller) -> anyhow::Result<()> {
         if now_us.saturating_sub(self.kept_us) < KEEP_ALIVE_US {
             return Ok(());
@@ -155,7 +145,6 @@ impl PublishedLoad {
         self.publishers.iter_mut().try_for_each(|publisher| publisher.keep_alive(poller))
     }
 
-    /// From now on as the window moves.
     pub(super) fn follow_window(
         &mut self,
         receiver: &mut Receiver,
@@ -165,7 +154,6 @@ impl PublishedLoad {
         self.post_what_is_due(receiver, poller)
     }
 
-    /// Publishes what the window allows.
     #[inline]
     pub(super) fn post_what_is_due(
         &mut self,
@@ -230,8 +218,7 @@ impl PublishedLoad {
                 }
             }
             if !self.lines.is_empty() {
-                // Before the call: what it takes, on loopback all of the subject's wake-up, is
-                // not the swarm's lateness.
+                // Before the call: on loopback it includes the subject's wake-up, which is not the swarm's lateness.
                 self.schedule.publish(socket::now_us());
                 publisher.post(&self.lines, poller)?;
                 topic.prepare();
@@ -265,18 +252,16 @@ impl PublishedLoad {
         Ok(true)
     }
 
-    /// The span begins: what came before does not count.
     pub(super) fn begin_span(&mut self, now_us: u64) {
         self.schedule.begin_span(now_us);
         self.probe.iter_mut().for_each(|probe| probe.begin(now_us));
     }
 
-    /// What the echo probe has found since, if there is one.
+    /// Result of the echo probe since, if there is one.
     pub(super) fn probed(&mut self, span_us: u64) -> Option<RoundTrips> {
         self.probe.as_mut()?.end(span_us)
     }
 
-    /// Ends the publish requests.
     pub(super) fn finish(&mut self, poller: &Poller) -> anyhow::Result<()> {
         self.is_finishing = true;
         self.publishers.iter_mut().try_for_each(|publisher| publisher.finish(poller))

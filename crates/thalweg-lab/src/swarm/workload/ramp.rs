@@ -1,9 +1,8 @@
-//! Connections arrive at a stated rate, in stages, whatever becomes of those before. The span
-//! is the whole ramp: from the first that is due to the last that stands.
+//! Connections arrive at a stated rate, in stages, independent of those before. The span is the whole ramp: from the first that
+//! is due to the last that stands.
 //!
-//! Where there is an objective for what is published beside them, the ramp ends a few seconds
-//! after an event was later than that: what counts then is how many connections were held, and
-//! the events are those published.
+//! With an objective for events published beside them, the ramp ends a few seconds after an event was later than that: the result
+//! is how many connections were held, and the events are those published.
 
 use super::Workload;
 use super::connecting::Connecting;
@@ -12,14 +11,12 @@ use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::{Load, Observer, Outcome};
 use std::time::Duration;
 
-/// How long connections still arrive when the objective was missed: to see how it fails.
+/// Connections still arrive this long after the objective was missed, to see how it fails.
 const BEYOND_US: u64 = 5_000_000;
-/// A step of the ramp.
 const STEP_US: u64 = 1_000_000;
-/// How often it is looked whether what was published has come in time.
+/// Interval of the looks at published events.
 const LOOK_EVERY_US: u64 = 10_000;
 
-/// A ramp.
 pub(super) struct Ramp<'a> {
     connecting: Connecting<'a>,
     objective: Option<Objective>,
@@ -33,12 +30,9 @@ struct Objective {
     step_us: u64,
     busy_ns: u64,
     events: u64,
-    /// Share of the swarm's core in the last step.
     swarm_busy: f64,
     steps: Vec<Step>,
-    /// Latencies of the steps before.
     latency: Latency,
-    /// Since the objective was missed.
     missed: Option<Missed>,
 }
 
@@ -46,7 +40,6 @@ struct Objective {
 struct Missed {
     at_us: u64,
     held: Held,
-    /// What the ledger said then.
     counts: Counts,
 }
 
@@ -59,14 +52,13 @@ impl<'a> Ramp<'a> {
         Ok(Ramp { connecting, objective })
     }
 
-    /// Whether the ramp is over before its time.
     fn is_over(&mut self) -> bool {
         let Ramp { connecting, objective: Some(objective) } = self else { return false };
         objective.look(connecting);
         objective.missed.as_ref().is_some_and(|it| now_us() - it.at_us > BEYOND_US)
     }
 
-    /// Until then, or until the ramp is over; whether it is.
+    /// Runs until then, or until the ramp is over; returns whether it is.
     fn run_until(&mut self, until_us: u64) -> anyhow::Result<bool> {
         loop {
             let now_us = now_us();
@@ -92,7 +84,6 @@ impl Objective {
         }
     }
 
-    /// The span begins.
     fn begin(&mut self, connecting: &mut Connecting<'_>, now_us: u64) {
         let late_us_max = self.late_us_max;
         let busy_ns = connecting.poller.busy_ns();
@@ -100,7 +91,7 @@ impl Objective {
         *self = Objective { step_us: now_us, busy_ns, ..Objective::new(late_us_max) };
     }
 
-    /// Looks whether what was published has come in time.
+    /// Looks whether published events have come in time.
     fn look(&mut self, connecting: &mut Connecting<'_>) {
         let now_us = now_us();
         let since_us = connecting.subscribers.receiver().waits_since_us();
@@ -129,7 +120,6 @@ impl Objective {
         }
     }
 
-    /// A second of the ramp is over.
     fn step(&mut self, connecting: &mut Connecting<'_>, now_us: u64) {
         let busy_ns = connecting.poller.busy_ns();
         let span_us = now_us - self.step_us;
@@ -151,8 +141,7 @@ impl Objective {
         (self.step_us, self.busy_ns, self.events) = (now_us, busy_ns, events);
     }
 
-    /// What the span comes to. What was lost beyond the objective is told, and is no fault of
-    /// the figures.
+    /// Outcome of the span. Losses beyond the objective are told, and are no fault of the figures.
     fn end(&mut self, connecting: &mut Connecting<'_>, outcome: Outcome, events: u64) -> Outcome {
         let now = connecting.subscribers.receiver().ledger.counts().clone();
         let connections = connecting.subscribers.standing() as u32;
@@ -195,7 +184,7 @@ impl Objective {
 }
 
 impl Workload for Ramp<'_> {
-    /// Nobody is there before the ramp.
+    /// No connection is there before the ramp.
     fn connect(&mut self) -> anyhow::Result<u64> {
         Ok(0)
     }
@@ -253,7 +242,7 @@ impl Workload for Ramp<'_> {
 
     fn collect(&mut self) -> anyhow::Result<Counts> {
         match &self.objective {
-            // What is still under way beyond the objective is nobody's figure.
+            // Events under way beyond the objective do not count.
             Some(_) => Ok(Counts::default()),
             None => self.connecting.collect(),
         }

@@ -1,9 +1,8 @@
-//! Experiment B: the subject sends a Runner, the client acks it, and only then
-//! comes the next. So many strictly sequential round trips, from ack to Runner.
+//! Experiment B: the subject sends a Runner, the client acks it, and only then comes the next: sequential round trips, from ack
+//! to Runner.
 //!
-//! A WebSocket carries both directions. On the other transports the ack is a
-//! request on a second connection that is kept open; with long polling the next
-//! poll goes out behind the ack.
+//! A WebSocket carries both directions. On the other transports the ack is a request on a second connection that is kept open;
+//! with long polling the next poll follows the ack.
 
 use super::Workload;
 use crate::measure::{
@@ -27,7 +26,6 @@ use std::time::Duration;
 const LISTENER: u64 = 0;
 const ACKS: u64 = 1;
 
-/// One client, and the subject that waits for its acks.
 pub(super) struct RoundTrip<'a> {
     load: Load<'a>,
     dialer: Dialer,
@@ -35,11 +33,11 @@ pub(super) struct RoundTrip<'a> {
     dialect: Box<dyn Dialect>,
     attention: Attention<'a>,
     listener: Listener,
-    /// Where acks go, unless they go the way the Runners come.
+    /// For acks, unless they go the way the Runners come.
     acks: Option<HttpClient>,
     state: State,
     negotiated: Negotiated,
-    /// What spans before have reported of the ledger.
+    /// Counts of the ledger that earlier spans have reported.
     reported: Reported,
     /// Bytes and reads before the span.
     received_before: (u64, u64),
@@ -47,23 +45,19 @@ pub(super) struct RoundTrip<'a> {
     begun_us: u64,
 }
 
-/// How Runners come.
 enum Listener {
     Conversation(Box<Conversation>),
     Polls(HttpClient),
 }
 
-/// How far it is.
 struct State {
     is_confirmed: bool,
-    /// Of what was received last.
     position: Vec<u8>,
-    /// Where the last Runner is, and what it says: not acked yet.
+    /// Position and content of the last Runner, which is not acked yet.
     runner: Option<(Vec<u8>, Vec<u8>)>,
     /// When the last ack was sent, until the next Runner comes.
     sent_us: Option<u64>,
     each_us: Vec<u64>,
-    /// The document is to be loaded again.
     must_reload: bool,
     ledger: Ledger,
 }
@@ -71,7 +65,7 @@ struct State {
 impl Workload for RoundTrip<'_> {
     fn connect(&mut self) -> anyhow::Result<u64> {
         let begun_us = now_us();
-        // Nothing is lost to a client that begins at the beginning.
+        // A client that begins at the beginning loses nothing.
         self.poll(&format!("{}&wait=0", self.dialect.earliest_query()))?;
         self.run_until(|trips| trips.state.is_confirmed)?;
         self.negotiated = match &self.listener {
@@ -92,7 +86,7 @@ impl Workload for RoundTrip<'_> {
         Ok(())
     }
 
-    /// Nothing is under way: whatever a look took, it is part of no trip.
+    /// No request is under way: the time of a look is part of no trip.
     fn begin(&mut self, now_us: u64) {
         self.state.each_us.clear();
         self.received_before = self.received();
@@ -112,8 +106,7 @@ impl Workload for RoundTrip<'_> {
         let mut latency = Latency::default();
         each_us.iter().for_each(|&us| latency.record(us, 1));
         let count = each_us.len() as u64;
-        // One is under way; where acks have a connection of their own, the wait for the
-        // answer to the one before is not part of a trip.
+        // One is under way; on a connection of their own, the wait for the answer to the ack before is not part of a trip.
         let littles_ratio = latency
             .mean_us()
             .filter(|_| self.load.settings.transport == Transport::Websocket)
@@ -196,14 +189,12 @@ impl<'a> RoundTrip<'a> {
         })
     }
 
-    /// What the ledger has counted since this was last asked.
     fn new_counts(&mut self) -> Counts {
         let counts = self.state.ledger.counts().clone();
         self.reported.new_in(counts)
     }
 
-    /// Goes on until `is_done`, which is asked before the next ack goes out: so
-    /// a span begins with an ack and ends with a Runner.
+    /// Goes on until `is_done`, asked before the next ack goes out: a span begins with an ack and ends with a Runner.
     fn run_until(&mut self, is_done: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
         let mut may_be_more = false;
         loop {
@@ -238,8 +229,7 @@ impl<'a> RoundTrip<'a> {
         }
     }
 
-    /// Acks the Runner that has come. With a connection of their own, acks wait
-    /// for the answer to the one before, as a browser's do.
+    /// Acks the Runner that has come. On a connection of their own, acks wait for the answer before, as a browser's do.
     fn answer_runner(&mut self) -> anyhow::Result<()> {
         let state = &mut self.state;
         if self.acks.as_ref().is_some_and(HttpClient::is_waiting) {
@@ -268,7 +258,7 @@ impl<'a> RoundTrip<'a> {
         self.poll(&format!("cursor={}&wait=25s", String::from_utf8_lossy(position)))
     }
 
-    /// Asks for what is to come, where one has to ask.
+    /// Polls, over transports that need it.
     fn poll(&mut self, query: &str) -> anyhow::Result<()> {
         let Listener::Polls(polls) = &mut self.listener else {
             return Ok(());
@@ -289,7 +279,7 @@ impl<'a> RoundTrip<'a> {
                         attention.received_us = received_us;
                         state.on_message(&**dialect, message, received_us)
                     })?;
-                // Where nothing confirms it, the handshake does.
+                // Without a confirmation, the handshake confirms it.
                 if !dialect.confirms() && conversation.is_open() {
                     state.confirm();
                 }
@@ -320,7 +310,7 @@ impl<'a> RoundTrip<'a> {
                     }
                 })?;
                 if state.runner.is_none() {
-                    // Waited in vain: from the same place again.
+                    // The wait found nothing: again from the same place.
                     let position = state.position.clone();
                     self.poll_from(&position)?;
                 }
@@ -355,7 +345,6 @@ impl<'a> RoundTrip<'a> {
         }
     }
 
-    /// Bytes and reads so far.
     fn received(&self) -> (u64, u64) {
         match &self.listener {
             Listener::Conversation(conversation) => (conversation.wire_bytes, conversation.reads),
@@ -380,7 +369,7 @@ impl State {
                 self.position = position.to_vec();
                 self.runner(dialect, events, received_us);
             }
-            // What was said has come back: the next Runner.
+            // The message came back: the next Runner.
             Message::Answer(runner) | Message::Event(_, runner) if !dialect.makes_runners() => {
                 self.runner(dialect, runner, received_us);
             }
@@ -402,7 +391,7 @@ impl State {
         }
     }
 
-    /// A Runner, or what should be one: its number is one more than the last's.
+    /// A Runner: its number must be one more than the last's.
     fn runner(&mut self, dialect: &dyn Dialect, event: &[u8], received_us: u64) {
         let plain = dialect.escapes().then(|| json_string::unescaped(event));
         let event = plain.as_deref().unwrap_or(event);
@@ -415,7 +404,7 @@ impl State {
         }
         match self.sent_us.take() {
             Some(sent_us) => self.each_us.push(received_us.saturating_sub(sent_us)),
-            // Before the one before it was acked.
+            // It came before the one before it was acked.
             None => self.ledger.early(1),
         }
         let next = if dialect.makes_runners() { event.to_vec() } else { dialect::runner(id + 1) };

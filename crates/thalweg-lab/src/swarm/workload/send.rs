@@ -1,6 +1,5 @@
-//! An external endpoint that is sent to: messages on each of its WebSockets, on a schedule
-//! set in advance, whatever becomes of those before. All else is as where it is only
-//! listened to.
+//! An external endpoint that is sent to: messages on each of its WebSockets, on a schedule set in advance, independent of those
+//! before. All else is as with `listen`.
 
 use super::Workload;
 use super::listen::Listen;
@@ -15,19 +14,17 @@ use crate::swarm::{CALM, Load, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_
 use anyhow::bail;
 use std::time::Duration;
 
-/// Of a message that `--size` gives: what stands before and behind its padding.
+/// The text before and after the padding of a message that `--size` gives.
 const BEFORE_PAD: &str = r#"{"id":"{id}","pad":""#;
 const BEHIND_PAD: &str = "\"}";
 
-/// Connections that are sent to, and listened to.
 pub(super) struct Send<'a> {
     listen: Listen<'a>,
     load: Load<'a>,
     endpoint: &'a Endpoint,
     lines: Vec<Template>,
-    /// Of all connections together, which take turns.
+    /// For all connections together, which take turns.
     schedule: Schedule,
-    /// Messages that were due.
     turns: u64,
     payload: Vec<u8>,
 }
@@ -73,7 +70,7 @@ impl Workload for Send<'_> {
         }
     }
 
-    /// Waits for the answers to what was sent in the span, which count; nothing else does.
+    /// Waits for the answers to messages of the span; only these count.
     fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         let pacing = self.schedule.pacing(end_us);
         let mut outcome = self.listen.end(end_us)?;
@@ -83,7 +80,7 @@ impl Workload for Send<'_> {
         {
             let (exchanged, round_trips, latency) = exchange.end_span(received.span_us);
             outcome.round_trips = round_trips;
-            // Without answers there is only what events say themselves.
+            // Without answers, only timestamps of events give latencies.
             if round_trips.is_some() {
                 outcome.latency = latency;
             }
@@ -128,7 +125,7 @@ impl<'a> Send<'a> {
         })
     }
 
-    /// Connections take turns. The turn of one that does not stand is nobody's.
+    /// Connections take turns. The turn of one that does not stand is skipped.
     fn send_what_is_due(&mut self, now_us: u64) -> anyhow::Result<()> {
         let connections = u64::from(self.load.settings.connections);
         let kind = if self.endpoint.binary { Kind::Binary } else { Kind::Text };
@@ -142,7 +139,7 @@ impl<'a> Send<'a> {
             let token = self.endpoint.tokens.get(connection).map(String::as_str);
             self.payload.clear();
             line.write(Filling { id: exchange.next_id(), connection, token }, &mut self.payload);
-            // Before the call, as it takes all of a wake-up on loopback.
+            // Before the call, which on loopback includes a wake-up.
             let sent_us = socket::now_us();
             self.schedule.publish(sent_us);
             if self.listen.send(connection, kind, &self.payload)?
@@ -155,7 +152,7 @@ impl<'a> Send<'a> {
         Ok(())
     }
 
-    /// Until every message is answered, or for so long none was.
+    /// Waits until every message is answered, or no answer came for long.
     fn await_answers(&mut self) -> anyhow::Result<()> {
         let mut left = self.unanswered();
         let mut until_us = now_us() + SILENCE_US_MAX;
@@ -178,7 +175,6 @@ impl<'a> Send<'a> {
     }
 }
 
-/// A message of so many bytes.
 fn padded(bytes: usize) -> Template {
     let own = BEFORE_PAD.len() + BEHIND_PAD.len() - "{id}".len() + ID_DIGITS;
     Template::new(&format!("{BEFORE_PAD}{}{BEHIND_PAD}", "x".repeat(bytes.saturating_sub(own))))

@@ -1,6 +1,5 @@
-//! All connections are lost at once, or those of some keys, reconnect and resume where they were: what a restart, a
-//! proxy or a network does to a server. The span goes on until all stand again and have what
-//! was due; nothing may be missing.
+//! All connections are lost at once, or those of some keys, reconnect and resume where they were: the effect of a restart, a
+//! proxy or a network. The span goes on until all stand again and have what was due; nothing may be missing.
 
 use super::Workload;
 use super::connecting::{Connecting, as_connecting};
@@ -9,7 +8,6 @@ use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::{Load, Observer, Outcome};
 use std::time::Duration;
 
-/// A stampede.
 pub(super) struct Stampede<'a>(Connecting<'a>);
 
 impl<'a> Stampede<'a> {

@@ -1,6 +1,5 @@
-//! Publishing to NATS for those that read a stream, where nobody subscribes: what it costs to
-//! read it. The subject says how many messages it has read, and a consumer also when each of them
-//! was due and came.
+//! Publishing to NATS for readers of a stream, without subscribers: the cost of reading it. The subject says how many messages it
+//! has read, and a consumer also when each of them was due and came.
 
 use super::Workload;
 use crate::measure::{Counts, Latency, Pacing, Reported, Traffic, WarmUp};
@@ -20,31 +19,30 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long what was published may take until it is acknowledged, and read.
+/// Limit of the time until published events are acknowledged, and read.
 const SETTLE_WITHIN_US: u64 = 5_000_000;
-/// Between two questions how much was read.
+/// Interval of the questions how much was read.
 const ASK_EVERY: Duration = Duration::from_millis(5);
-/// How long the subject may take to answer.
+/// Limit of the time to an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// What a node calls the messages that it has read; a consumer does, too.
+/// Metric of the messages that a node, or a consumer, has read.
 const MESSAGES_READ: &str = "thalweg_nats_messages_total ";
 
-/// A publisher, and what the subject says.
+/// A publisher, and the counts of the subject.
 pub(super) struct Stored<'a> {
     load: Load<'a>,
     observer: &'a mut dyn Observer,
     poller: Poller,
     progress: Progress,
     publisher: NatsPublisher,
-    /// Of messages; without a rate there is none.
+    /// Due times of messages; without a rate there are none.
     schedule: Schedule,
     is_publishing: bool,
-    /// Events given to the publisher.
     published: u64,
     wire_bytes: u64,
-    /// Messages that the subject had read when nothing was published.
+    /// Messages that the subject had read before the load.
     read_before: u64,
-    /// When the span began, and what was published by then.
+    /// When the span began, and the numbers published by then.
     begun: (u64, u64, u64),
     counts: Counts,
     reported: Reported,
@@ -109,7 +107,7 @@ impl Workload for Stored<'_> {
         let latency = self.latency(begun_us, end_us)?;
         let ledger = self.reported.new_in(self.counts.clone());
         let swarm_fell_short = pacing.as_ref().is_some_and(Pacing::is_short);
-        // It says how far a latency can be believed, and a node has none here.
+        // It tells how far a latency can be trusted, and a node has none here.
         let pacing = pacing.filter(|_| latency.quantile_us(0.5).is_some());
         Ok(Outcome { traffic, pacing, latency, ledger, swarm_fell_short, ..Outcome::default() })
     }
@@ -153,7 +151,7 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// Publishes what is due, on the schedule or by the window; says how long to wait then.
+    /// Publishes what is due, on the schedule or by the window; returns how long to wait then.
     fn publish_what_is_due(&mut self) -> anyhow::Result<u64> {
         if !self.is_publishing {
             return Ok(PROGRESS_EVERY_US);
@@ -188,7 +186,6 @@ impl<'a> Stored<'a> {
         self.publisher.post(&self.lines, &self.poller)
     }
 
-    /// Waits once, and takes what is ready.
     fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
         if self.poller.wait_awake(timeout_us, SPIN_US)? > 0 {
             self.publisher.go_on(&self.poller)?;
@@ -205,8 +202,7 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// Publishes no more, and waits until all of it was stored and read. What is not counts as
-    /// missing.
+    /// Publishes no more, and waits until all of it was stored and read. The rest counts as missing.
     fn settle(&mut self) -> anyhow::Result<()> {
         if !std::mem::replace(&mut self.is_publishing, false) {
             return Ok(());
@@ -262,7 +258,7 @@ impl<'a> Stored<'a> {
         Ok(latency)
     }
 
-    /// Asks the subject when nothing is measured: so it may block.
+    /// Asks the subject outside of a span: it may block.
     fn get(&self, path: &str) -> anyhow::Result<String> {
         let ask = || -> std::io::Result<String> {
             let address = self.load.address;

@@ -1,4 +1,4 @@
-//! Endpoints that compress what they send, and what they are sent.
+//! Endpoints that compress their messages, and messages to them.
 
 use super::server::{Peer, Script, script, serve};
 use super::{SSE, forever, run_with, typed};

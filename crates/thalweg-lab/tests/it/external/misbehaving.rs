@@ -1,4 +1,4 @@
-//! Endpoints that refuse, leave early, or do not keep to what they speak.
+//! Endpoints that refuse, leave early, or break their protocol.
 
 use super::server::{Peer, Script, script, serve};
 use thalweg_testing::RefusingAddress;
@@ -87,7 +87,7 @@ fn the_span_is_over_when_all_have_left() {
             }
             peer.say("0\r\n\r\n")
         }));
-        // An hour, if nobody left.
+        // It would last an hour, if no connection ended.
         let received =
             received_in(visit_for(&typed(format!("http://{address}/")), 2, 0, 3_600_000));
         assert_eq!(received.ended_early.first, [("the answer was over".to_owned(), 2)]);
@@ -95,7 +95,7 @@ fn the_span_is_over_when_all_have_left() {
     });
 }
 
-/// Why there is nothing to tell.
+/// Checks the reason why there is no result.
 fn check(url: &str, script: Script, expected: &str) {
     let url = url.replace("HERE", &serve(script).to_string());
     let error = visit(&typed(url), 2).expect_err(expected);

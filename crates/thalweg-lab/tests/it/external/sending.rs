@@ -1,4 +1,4 @@
-//! Messages that are sent to endpoints, and what comes back.
+//! Messages that are sent to endpoints, and their answers.
 
 use super::server::{Peer, script, serve};
 use super::{run_with, typed};
@@ -38,7 +38,7 @@ fn exchanged(outcome: &Outcome) -> Exchanged {
     outcome.received.as_ref().and_then(|received| received.exchanged).expect("what was sent")
 }
 
-/// So many messages as the schedule has in the span, but for those that are due at its edges.
+/// As many messages as the schedule has in the span, but for those that are due at its edges.
 fn assert_on_schedule(outcome: &Outcome) {
     let sent = exchanged(outcome).sent as f64;
     let due = f64::from(RATE * CONNECTIONS) * outcome.span_us as f64 / 1e6;
@@ -64,7 +64,7 @@ fn what_holds_the_id_of_a_message_is_its_answer() {
     });
 }
 
-/// Who waits for an answer before it says more would never have one.
+/// A client that waits for an answer before its next message would never have one.
 #[test]
 fn messages_are_sent_whether_or_not_there_are_answers() {
     undisturbed(|| {
@@ -73,7 +73,7 @@ fn messages_are_sent_whether_or_not_there_are_answers() {
             let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
             held.extend(message);
             match number % 4 {
-                // Four of them in one message, on whichever connection: a third are the own.
+                // Four of them in one message, on any connection: a third are its own.
                 3 => peer.frame(0x81, &std::mem::take(&mut *held)),
                 _ => Ok(()),
             }
@@ -117,7 +117,7 @@ fn lines_are_sent_in_turn_and_filled_in() {
                 (peer.head.split(' ').nth(1).unwrap_or_default(), peer.header("X-Token"));
             let said = format!("{number} {path} {header} {message}");
             received.lock().unwrap_or_else(PoisonError::into_inner).push(said);
-            // Nobody asked for what the others have.
+            // The others' events were not requested.
             peer.frame(0x81, message.as_bytes())
         });
         let Exchanged { sent, answered, unanswered, .. } = exchanged(&outcome);

@@ -8,18 +8,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// What is said on one connection.
+/// The server's side of one connection.
 pub(crate) type Script = Arc<dyn Fn(Peer) -> io::Result<()> + Send + Sync>;
 
 pub(crate) trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
-/// A connection whose request has been read.
 pub(crate) struct Peer {
     pub(crate) socket: Box<dyn Stream>,
-    /// The request's head.
     pub(crate) head: String,
-    /// Number of the connection, from 0.
     pub(crate) number: usize,
 }
 
@@ -27,7 +24,6 @@ pub(crate) fn script(script: impl Fn(Peer) -> io::Result<()> + Send + Sync + 'st
     Arc::new(script)
 }
 
-/// Serves until the process ends.
 pub(crate) fn serve(script: Script) -> SocketAddr {
     serve_at("127.0.0.1:0", None, script).expect("a free port")
 }
@@ -59,7 +55,7 @@ pub(crate) fn serve_at(
     thread::spawn(move || {
         for (number, connection) in listener.incoming().enumerate() {
             let (tls, script) = (tls.clone(), Arc::clone(&script));
-            // A client that leaves is the end of its thread, not of the test.
+            // A client that leaves ends its thread, not the test.
             thread::spawn(move || attend(connection?, tls, number, &script));
         }
         io::Result::Ok(())
@@ -117,7 +113,7 @@ impl Peer {
         self.socket.flush()
     }
 
-    /// A client's frame: its first byte, its mask and what it says.
+    /// A client's frame: its first byte, its mask and its payload.
     pub(crate) fn read_frame(&mut self) -> io::Result<(u8, [u8; 4], Vec<u8>)> {
         listen::read_frame(&mut self.socket)
     }

@@ -10,14 +10,14 @@ use thalweg_testing::undisturbed;
 /// Events are as old as this when they are sent.
 const AGE: Duration = Duration::from_millis(1500);
 const AGE_US: u64 = 1_500_000;
-/// Less than any mistake about a unit would make of it.
+/// Less than an error by a unit.
 const LATE_US: u64 = 60_000_000;
 
 fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970")
 }
 
-/// Sends what `event` makes of the time.
+/// Sends the result of `event` for the time.
 fn stamped(event: impl Fn(Duration) -> String + Copy + Send + Sync + 'static) -> Script {
     script(move |mut peer: Peer| {
         peer.upgrade("")?;
@@ -99,7 +99,7 @@ fn a_clock_that_runs_ahead_is_told() {
         let ahead = move |now: Duration| format!(r#"{{"t":{}}}"#, (now + hour).as_millis());
         let stamps = stamps(stamped(ahead), "t");
         assert_eq!((stamps.read, stamps.missing, stamps.latency), (0, 0, None));
-        // It is as late as it is, and an hour ahead.
+        // Its real lateness, and an hour ahead.
         assert!(stamps.ahead_us_max <= 3_600_000_000, "{stamps:?}");
         assert!(stamps.ahead_us_max > 3_600_000_000 - LATE_US, "{stamps:?}");
     });

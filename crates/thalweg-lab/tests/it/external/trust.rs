@@ -1,4 +1,4 @@
-//! TLS: whom the lab trusts, and whom not.
+//! TLS: certificates that the lab trusts, and others.
 
 use super::server::{script, serve, serve_tls};
 use super::{SSE, forever, received, typed, visit};
@@ -48,7 +48,7 @@ fn no_tls_where_there_should_be_and_a_wrong_file_are_told() {
         let error = visit(&Typed { cacert, ..typed(url) }, 1).unwrap_err();
         assert!(format!("{error:#}").contains("name a PEM file"), "{error:#}");
 
-        // What is said to a TLS server in plain, it answers with an alert.
+        // A TLS server answers plain text with an alert.
         let (address, _) = serve_tls(script(|_| Ok(())));
         let error = visit(&typed(format!("ws://{address}/")), 1).unwrap_err().to_string();
         assert!(error.contains("wss://"), "{error}");

@@ -1,5 +1,4 @@
-//! The highest rate that meets an objective, on one running subject: `search` says
-//! which rates to try, here they are tried.
+//! The highest rate that meets an objective, on one running subject: `search` chooses the rates, this module tries them.
 
 use super::super::published_load::Behind;
 use super::Broadcast;
@@ -16,29 +15,26 @@ const RATE_FIRST: f64 = 100.0;
 const SETTLE: Duration = Duration::from_millis(200);
 /// A confirmation lasts so many spans.
 const CONFIRMATION_SPANS: u32 = 3;
-/// Of the schedule, what must be delivered in the span…
+/// Share of the schedule that must be delivered in the span…
 const DELIVERED: f64 = 0.99;
-/// …but for what was due at its very end.
+/// …without events that were due at its very end.
 const EDGE_EVENTS: f64 = 1.0;
 /// From this share on the swarm's core counts as saturated.
 const SATURATED: f64 = 0.95;
-/// A swarm that did not look at its sockets for this share of the time has made the
-/// p99 itself.
+/// A swarm that did not look at its sockets for this share of the time has made the p99 itself.
 const AWAY: f64 = 0.01;
 
-/// What came of offering a rate.
 struct Offered {
-    /// Of the span; hardly anything, if it did not come to its end.
+    /// Outcome of the span; almost empty, if it did not come to its end.
     outcome: Outcome,
-    /// Why it did not come to its end, or not everything came.
+    /// Why it did not end, or not everything came.
     failure: Option<String>,
-    /// For how long it was offered, the time before the span with it.
+    /// Time of the offer, with the time before the span.
     took_us: u64,
-    /// The swarm's thread meanwhile.
+    /// Share of its core that the swarm used.
     swarm_busy: f64,
 }
 
-/// A search on one running subject.
 pub(in crate::swarm) struct Ceiling<'a> {
     swarm: Broadcast<'a>,
     tried: Vec<Tried>,
@@ -58,7 +54,7 @@ impl Workload for Ceiling<'_> {
             Ok(Outcome::default())
         })?;
         if let Some(failure) = warm.failure.clone() {
-            // It was asked too much: the search goes down from there.
+            // The rate was too high: the search goes down from there.
             let (end, step) = self.judge(&warm, first, false, Some(failure));
             self.steps.push(step);
             self.tried.push(Tried { rate: first, is_confirmation: false, end });
@@ -74,7 +70,7 @@ impl Workload for Ceiling<'_> {
         self.swarm.run(time)
     }
 
-    /// What was due and comes later is read when the rate is no longer offered.
+    /// Events that were due and come later are read when the rate is no longer offered.
     fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         self.swarm.came_by(end_us)
     }
@@ -83,7 +79,7 @@ impl Workload for Ceiling<'_> {
     fn span(&mut self, time: Duration) -> anyhow::Result<Outcome> {
         self.swarm.observer.at(Moment::Warm);
         let first = self.first();
-        // Of the last confirmation: only then anything is found.
+        // From the last confirmation: only it finds a rate.
         let mut outcome = Outcome::default();
         let failure = loop {
             let (rate, is_confirmation) = match next(first, &self.tried) {
@@ -91,7 +87,7 @@ impl Workload for Ceiling<'_> {
                 Next::Confirm(rate) => (rate, true),
                 Next::Found(_) => break None,
                 Next::NothingMet => break Some("no rate met the objective"),
-                // What came at the lowest rate counts: to leave it out would leave out the low.
+                // Results at the lowest rate count: without them the low ones were left out.
                 Next::NothingConfirmed => break None,
             };
             let (end, step);
@@ -99,7 +95,7 @@ impl Workload for Ceiling<'_> {
             self.steps.push(step);
             self.tried.push(Tried { rate, is_confirmation, end });
             if !self.swarm.subscribers.receiver().ledger.counts().is_honest() {
-                // The ledger says it all, and nothing will make it whole.
+                // The ledger says it all, and cannot become whole.
                 break None;
             }
         };
@@ -139,7 +135,6 @@ impl<'a> Ceiling<'a> {
         Ok(Ceiling { swarm, tried: Vec::new(), steps: Vec::new() })
     }
 
-    /// The first rate that is tried.
     fn first(&self) -> f64 {
         match self.swarm.load.settings.rate {
             0 => RATE_FIRST,
@@ -147,7 +142,6 @@ impl<'a> Ceiling<'a> {
         }
     }
 
-    /// Offers a rate for a span, or longer.
     fn step(
         &mut self,
         rate: f64,
@@ -186,8 +180,7 @@ impl<'a> Ceiling<'a> {
                 let outcome = Outcome { pacing, swarm_away_us, ..Outcome::default() };
                 (outcome, Some(error.to_string()))
             }
-            // The observer ends it, the connection that publishes is no longer one, or
-            // the subject is gone.
+            // The observer ends it, the connection that publishes is no longer one, or the subject is gone.
             Err(error) => return Err(error),
         };
         let late = self.let_come()?;
@@ -197,8 +190,8 @@ impl<'a> Ceiling<'a> {
         Ok(Offered { outcome, failure: behind.or(late), took_us, swarm_busy })
     }
 
-    /// Lets what is left come, so that it is not in the way of the next rate; says what
-    /// was wrong with it. The error is that it takes all too long.
+    /// Awaits what is left, so that it does not disturb the next rate; returns what was wrong. The error is that it takes too
+    /// long.
     fn let_come(&mut self) -> anyhow::Result<Option<String>> {
         let (is_all, behind) = match self.swarm.drain() {
             Err(error) if error.is::<Behind>() => (self.swarm.drain()?, Some(error.to_string())),
@@ -207,7 +200,7 @@ impl<'a> Ceiling<'a> {
         Ok(behind.or_else(|| (!is_all).then(|| "not everything came".to_owned())))
     }
 
-    /// Whose doing it was that the objective was `missed`, if it was.
+    /// Judges whether subject or swarm `missed` the objective, if it was.
     fn judge(
         &self,
         offered: &Offered,
@@ -216,8 +209,7 @@ impl<'a> Ceiling<'a> {
         missed: Option<String>,
     ) -> (End, Step) {
         let Offered { outcome, swarm_busy, .. } = offered;
-        // A rate that was met is met, also by a swarm that is busy all the time: one that
-        // reads little at a time when little comes is so at every rate.
+        // A rate that was met is met, also by a busy swarm: one that reads little at a time is busy at every rate.
         let end = match missed {
             None => End::Met,
             Some(_) if *swarm_busy >= SATURATED => End::SwarmBound,
@@ -240,21 +232,19 @@ impl<'a> Ceiling<'a> {
         (end, step)
     }
 
-    /// Whether the swarm itself was so late, or away for so long, that the objective
-    /// could not be met, whatever the subject did.
+    /// Whether the swarm itself was so late, or away for so long, that no subject could meet the objective.
     fn is_swarms_own(&self, offered: &Offered) -> bool {
         let p99_us_max = self.swarm.load.settings.p99_us_max;
         let Offered { outcome, took_us, .. } = offered;
         let is_away = outcome.swarm_away_us > p99_us_max
             && outcome.swarm_away_us as f64 > AWAY * *took_us as f64;
         let is_late = outcome.pacing.is_some_and(|pacing| {
-            // Of a span that was broken off the end was not to be published.
+            // The end of an aborted span was not to be published.
             pacing.late_p99_us > p99_us_max || outcome.span_us > 0 && pacing.is_short()
         });
         is_away || is_late
     }
 
-    /// Why the objective was missed, if it was.
     fn missed(&self, outcome: &Outcome, rate: f64) -> Option<String> {
         let settings = self.swarm.load.settings;
         if let Some(pacing) = outcome.pacing.filter(Pacing::is_short) {

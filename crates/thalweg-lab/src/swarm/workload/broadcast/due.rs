@@ -1,4 +1,4 @@
-//! What came in a span, and what was due in it and comes later.
+//! Events that came in a span, and events that were due in it and come later.
 
 use super::super::published_load::Posting;
 use super::Broadcast;
@@ -7,14 +7,13 @@ use crate::measure::Latency;
 use crate::swarm::Outcome;
 use crate::swarm::socket::now_us;
 
-/// How long it may take to read what has come during a long look.
+/// Limit of the time to read bytes that came during a long look.
 const CATCH_UP_US_MAX: u64 = 500_000;
-/// How long rows may still come that were due in the span. Longer than a silence, so
-/// that a subject which has stopped is told from one that is behind.
+/// Limit of the time for rows due in the span: longer than a silence, to tell a stopped subject from one that is behind.
 const ROWS_WITHIN_US: u64 = 3_000_000;
 
 impl Broadcast<'_> {
-    /// After a long look: until everything that was due by now has come.
+    /// After a long look: reads until everything that was due by now has come.
     pub(super) fn read_what_is_due(&mut self) -> anyhow::Result<()> {
         if self.published.posting == Posting::Schedule {
             self.post_on_schedule(0)?;
@@ -26,13 +25,12 @@ impl Broadcast<'_> {
         Ok(())
     }
 
-    /// What came in the span that ends now. Its latencies are to be had when what was due
-    /// in it has come.
+    /// Outcome of the span that ends now. Its latencies are known when everything due in it has come.
     pub(super) fn came_by(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         let littles_ratio = self.littles_ratio(end_us - self.begun_us);
         let pacing = self.published.schedule.pacing(end_us);
         if self.published.posting == Posting::Schedule {
-            // What was due just before the end is the span's.
+            // Events due just before the end are the span's.
             self.post_on_schedule(0)?;
         }
         let is_closed = self.published.posting == Posting::Window;
@@ -41,9 +39,8 @@ impl Broadcast<'_> {
         Ok(Outcome { traffic, pacing, littles_ratio, ..Outcome::default() })
     }
 
-    /// Latencies of the span that has ended at `end_us`, when everything that was due
-    /// in it has come. Rows that a subject is too far behind with are as late as they
-    /// are by then; those of one that has stopped are missing.
+    /// Latencies of the span that has ended at `end_us`, when everything that was due in it has come. Rows that a subject is too
+    /// far behind with are as late as they are by then; those of one that has stopped are missing.
     pub(super) fn latency_of_span(&mut self, end_us: u64) -> anyhow::Result<Latency> {
         match self.published.posting {
             Posting::Window => {}

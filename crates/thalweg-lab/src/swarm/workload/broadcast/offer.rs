@@ -8,24 +8,22 @@ use crate::swarm::socket::now_us;
 use crate::swarm::{Load, PROGRESS_EVERY_US, SILENCE_US_MAX};
 use anyhow::bail;
 
-/// How long the last events of a closed loop may take.
+/// Limit of the time of a closed loop's last events.
 const SETTLE_US_MAX: u64 = 1_000_000;
-/// How long what is outstanding in an open loop may take.
+/// Limit of the time of an open loop's outstanding events.
 const DRAIN_US_MAX: u64 = 10_000_000;
 
-/// How waiting for events ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// All readers have them.
     Come,
-    /// For long nothing came: the rest is lost.
+    /// No events came for long: the rest is lost.
     Silent,
     /// They still come, and it takes too long.
     StillComing,
 }
 
 impl Broadcast<'_> {
-    /// On a schedule, if there is a rate.
+    /// Publishes on a schedule, if there is a rate.
     pub(super) fn start_posting(&mut self, rate: Option<f64>) -> anyhow::Result<()> {
         if !self.load.drive.is_published_load() {
             return Ok(());
@@ -43,7 +41,7 @@ impl Broadcast<'_> {
         Ok(())
     }
 
-    /// Publishes what is due; says how long to wait then, at most `timeout_us`.
+    /// Publishes what is due; returns how long to wait then, at most `timeout_us`.
     pub(super) fn post_on_schedule(&mut self, timeout_us: u64) -> anyhow::Result<u64> {
         self.published.post_on_schedule(self.subscribers.receiver(), timeout_us, &self.poller)
     }
@@ -69,8 +67,7 @@ impl Broadcast<'_> {
             && now_us > start_us + SILENCE_US_MAX
     }
 
-    /// Publishes nothing more and waits until everything has come; `false` if for
-    /// long nothing came, and so the rest is lost.
+    /// Publishes no more and waits until everything has come; `false` if no events came for long, and the rest is lost.
     pub(super) fn drain(&mut self) -> anyhow::Result<bool> {
         self.published.schedule.stop();
         self.published.behind = None;
@@ -90,8 +87,7 @@ impl Broadcast<'_> {
         }
     }
 
-    /// Waits for so long at most until all readers have everything up to these, or
-    /// were told of a gap.
+    /// Waits until all readers have everything up to these, or were told of a gap, at most for this long.
     pub(super) fn wait_for(&mut self, last: &[u64], within_us: u64) -> anyhow::Result<Wait> {
         let begun_us = now_us();
         while !self.subscribers.have(last) {
@@ -108,7 +104,7 @@ impl Broadcast<'_> {
         Ok(Wait::Come)
     }
 
-    /// Publishes nothing more, and waits for what was published last.
+    /// Publishes no more, and waits for the last events.
     pub(super) fn stop_posting(&mut self) -> anyhow::Result<()> {
         if self.published.posting == Posting::Schedule {
             self.drain()?;

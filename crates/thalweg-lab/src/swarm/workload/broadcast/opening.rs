@@ -1,17 +1,16 @@
-//! Until all connections stand.
+//! Opens connections until all stand.
 
 use super::Broadcast;
 use crate::swarm::PROGRESS_EVERY_US;
 use crate::swarm::socket::now_us;
 use anyhow::bail;
 
-/// How long all connections together may take to stand: this, and a
-/// millisecond each, or several with TLS.
+/// Limit of the time until all connections stand: this, and a millisecond each, or several with TLS.
 const OPEN_WITHIN_US: u64 = 10_000_000;
 const OPEN_EACH_US: u64 = 1000;
 const OPEN_TLS_EACH_US: u64 = 5000;
 impl Broadcast<'_> {
-    /// Opens all connections; says how long it took, µs.
+    /// Opens all connections; returns how long it took, µs.
     pub(super) fn open(&mut self) -> anyhow::Result<u64> {
         let start_us = now_us();
         let wanted = self.subscribers.wanted();

@@ -1,8 +1,7 @@
-//! The highest rate that meets an objective: doubled until it is missed, bisected
-//! between the last met and the first missed, then confirmed for longer. Pure: the
-//! rates tried so far say which is next.
+//! The highest rate that meets an objective: doubled until it is missed, bisected between the last met and the first missed, then
+//! confirmed for longer. Pure: the rates tried so far determine the next.
 
-/// Met and missed this near to each other are near enough.
+/// A met and a missed rate this near to each other end the search.
 const NEAR: f64 = 1.05;
 /// A rate that is not confirmed is lowered by so much…
 const LOWERED: f64 = 0.95;
@@ -15,7 +14,6 @@ const RATE_MIN: f64 = 1.0;
 /// No faster.
 const RATE_MAX: f64 = 10_000_000.0;
 
-/// A rate that was tried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tried {
     pub(super) rate: f64,
@@ -23,19 +21,16 @@ pub(super) struct Tried {
     pub(super) end: End,
 }
 
-/// How it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Met,
     Missed,
-    /// Missed, and the swarm was saturated: whose doing it was is not known.
+    /// Missed, and the swarm was saturated: the cause is not known.
     SwarmBound,
-    /// The swarm was kept from its core: nothing is known. Of the last time that a
-    /// rate is tried, the swarm cannot offer it.
+    /// The swarm was kept from its core: the result is not known. At the last try of a rate, the swarm cannot offer it.
     Disturbed,
 }
 
-/// What to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Next {
     Try(f64),
@@ -48,7 +43,7 @@ pub(super) enum Next {
     NothingConfirmed,
 }
 
-/// What comes after `tried`, when the search began at `first`.
+/// The step after `tried`, in a search from `first`.
 pub(super) fn next(first: f64, tried: &[Tried]) -> Next {
     let Some(last) = tried.last() else {
         return Next::Try(first.clamp(RATE_MIN, RATE_MAX));
@@ -97,7 +92,6 @@ fn is_to_be_repeated(tried: &[Tried], last: &Tried) -> bool {
     last.end == End::Disturbed && times <= AGAIN_TIMES_MAX
 }
 
-/// Without those that were tried again.
 fn settled(tried: &[Tried]) -> impl Iterator<Item = &Tried> {
     let after = tried.iter().skip(1).map(Some).chain([None]);
     tried.iter().zip(after).filter_map(|(tried, after)| {
@@ -113,8 +107,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Down or up to the ends of what is allowed, five halvings between two rates
-    /// that are a factor of two apart, the confirmations.
+    /// Down or up to the allowed ends, five halvings between two rates that are a factor of two apart, the confirmations.
     const STEPS_MAX: usize = (24 + 1 + 5 + 1 + LOWERED_TIMES_MAX) * (1 + AGAIN_TIMES_MAX);
 
     fn search(first: f64, mut end: impl FnMut(f64, bool) -> End) -> (Next, Vec<Tried>) {
@@ -219,7 +212,7 @@ mod tests {
         let (found, tried) = search(100.0, always);
         assert!(matches!(found, Next::Found(rate) if rate > 142.0), "{found:?}");
         assert!(is_swarms(&tried));
-        // A confirmation, too; the next one is of a lower rate.
+        // A confirmation, too; the next one has a lower rate.
         let longer = |rate: f64, is_confirmation: bool| match is_confirmation && rate > 97.0 {
             true => End::Disturbed,
             false if rate > 101.0 => End::Missed,
@@ -234,7 +227,7 @@ mod tests {
     fn whose_limit_it_is() {
         let whose = |ends: fn(f64, bool) -> End| is_swarms(&search(400.0, ends).1);
         assert!(whose(|rate, _| if rate > 300.0 { End::SwarmBound } else { End::Met }));
-        // What it could not offer is not what ended the search.
+        // A rate that it could not offer did not end the search.
         assert!(!whose(|rate, _| match rate {
             300.0.. => End::SwarmBound,
             150.0.. => End::Missed,

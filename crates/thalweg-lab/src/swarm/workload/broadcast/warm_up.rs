@@ -1,5 +1,4 @@
-//! Around the span: until figures have stopped drifting before it; behind it, what
-//! Little's law says, and the same load for whoever has more to count.
+//! Around the span: before it, until figures have stopped drifting; after it, Little's law, and the same load for further counts.
 
 use super::super::published_load::Posting;
 use super::Broadcast;
@@ -11,7 +10,7 @@ use crate::swarm::{MOMENT, published};
 use std::time::Duration;
 
 impl Broadcast<'_> {
-    /// Warms up for as long as the workload says, and on while figures drift.
+    /// Warms up for as long as the workload says, and longer while figures drift.
     pub(super) fn get_warm(&mut self) -> anyhow::Result<WarmUp> {
         let least = self.load.warm_up;
         let Some(tick) = self.tick().filter(|_| !least.is_zero()) else {
@@ -42,7 +41,6 @@ impl Broadcast<'_> {
         }
     }
 
-    /// Little's law over the span that has just ended, in a closed loop.
     pub(super) fn littles_ratio(&mut self, span_us: u64) -> Option<f64> {
         if !self.is_closed_loop() {
             return None;
@@ -52,7 +50,7 @@ impl Broadcast<'_> {
         published::littles_ratio(receiver.topics(), delivered, span_us)
     }
 
-    /// The same load behind the span, for as long as the observer wants it.
+    /// The same load after the span, for as long as the observer wants it.
     pub(super) fn go_on_while_wanted(&mut self) -> anyhow::Result<()> {
         self.subscribers.receiver().statistics.reset();
         if let Some(rate) = self.load.settings.events_per_s()
@@ -67,13 +65,12 @@ impl Broadcast<'_> {
         Ok(())
     }
 
-    /// Whether what is published waits for what arrives.
+    /// Whether publishing waits for arrivals.
     fn is_closed_loop(&self) -> bool {
         self.load.drive == Drive::PublishedLoad && self.load.settings.events_per_s().is_none()
     }
 
-    /// Time between two events of the schedule, none in a closed loop; `None` if
-    /// nothing comes at all.
+    /// Time between two events of the schedule, none in a closed loop; `None` if no events come at all.
     fn tick(&self) -> Option<Duration> {
         let settings = self.load.settings;
         match self.load.drive {
