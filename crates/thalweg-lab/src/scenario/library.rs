@@ -28,6 +28,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("live", include_str!("../../../../lab/scenarios/live.toml")),
     ("tab-minutes", include_str!("../../../../lab/scenarios/tab-minutes.toml")),
     ("sdk", include_str!("../../../../lab/scenarios/sdk.toml")),
+    ("signalr", include_str!("../../../../lab/scenarios/signalr.toml")),
     ("b", include_str!("../../../../lab/scenarios/b.toml")),
     ("c", include_str!("../../../../lab/scenarios/c.toml")),
     ("c-gorilla", include_str!("../../../../lab/scenarios/c-gorilla.toml")),

@@ -1,11 +1,10 @@
-//! A subject of somebody else's, as its `subject.toml` describes it: how it is
-//! built and started, and what it speaks.
+//! A subject of somebody else's, as its `subject.toml` describes it: how it is built and started, and what it speaks.
 
 use super::{Drive, ScenarioError, Settings, Transport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a subject says on top of a transport.
+/// The protocol of a subject on top of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
@@ -13,12 +12,11 @@ pub enum Dialect {
     Thalweg,
     /// The same towards subscribers; what a WebSocket says comes back as it is.
     Limit,
-    /// Messages as they are, without an envelope; what a WebSocket says comes
-    /// back as it is.
+    /// Messages as they are, without an envelope; what a WebSocket says comes back as it is.
     #[serde(alias = "bare")]
     Raw,
-    /// None: it has no subscribers. It reads a stream of NATS, and says at `/metrics` how many
-    /// messages it has read, as a node does, and at `/times` when each was due and came.
+    /// None: it has no subscribers. It reads a NATS stream, and says at `/metrics` how many messages it has read, as a node does,
+    /// and at `/times` when each was due and came.
     Consumer,
     /// Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them.
     Socketio,
@@ -36,25 +34,26 @@ pub enum Dialect {
     Centrifugo,
     /// A Mercure hub.
     Mercure,
+    /// A hub of SignalR, over a WebSocket.
+    Signalr,
 }
 
 /// A program that is none of Thalweg's.
 ///
-/// In `install`, `command` and `version`, `{listen}` stands for address and port,
-/// `{source}` for what it is to send by itself, `{folder}` for where the `subject.toml` lies,
-/// `{out}` for where installing is to leave its program, and the name of a setting, e.g.
-/// `{mode}`, for its value. A `command` may begin with `{thalweg}`: the binary that is measured.
+/// In `install`, `command` and `version`, `{listen}` stands for address and port, `{source}` for what it is to send by itself,
+/// `{folder}` for where the `subject.toml` lies, `{out}` for where installing is to leave its program, and the name of a setting,
+/// e.g. `{mode}`, for its value. A `command` may begin with `{thalweg}`: the binary that is measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// What scenarios call it.
+    /// Its name in scenarios.
     pub name: String,
-    /// What it is, in a line.
+    /// A description in a line.
     pub title: String,
     /// Under which licence it comes (an SPDX expression).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub licence: String,
-    /// What it speaks.
+    /// Its protocol.
     pub dialect: Dialect,
     /// Archived plans of old have where its WebSocket was.
     #[serde(default, rename = "path", skip_serializing)]
@@ -67,11 +66,10 @@ pub struct Peer {
     /// Why it has no such transport or drive, where one would expect it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cannot: BTreeMap<String, String>,
-    /// How it comes that events never reach a subscriber who reads, where that is its design: then
-    /// they are counted, and its figures stand unranked beside those of who delivers all.
+    /// Why its design drops events of subscribers that read: they are counted, and its figures stand unranked beside others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<String>,
-    /// Its settings that matter to who compares it: name and value.
+    /// Settings that matter for a comparison: name and value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
     /// Programs that must be on the PATH to install and to start it.
@@ -80,7 +78,7 @@ pub struct Peer {
     /// Installs it, in its folder. Empty: nothing to install.
     #[serde(default, alias = "build")]
     pub install: Vec<String>,
-    /// What that leaves behind, if not `{out}`: it is installed again once a source is newer.
+    /// File that installing leaves, if not `{out}`: it is installed again once a source is newer.
     #[serde(default, alias = "built")]
     pub installed: Option<String>,
     /// Starts it.
@@ -94,7 +92,7 @@ pub struct Peer {
     /// Where its `subject.toml` lies.
     #[serde(default)]
     pub folder: String,
-    /// What a scenario adds to its command.
+    /// Arguments that a scenario adds to its command.
     #[serde(default)]
     pub arguments: Vec<String>,
 }
@@ -118,7 +116,7 @@ impl Peer {
         Ok(Peer { folder: folder.to_owned(), ..peer })
     }
 
-    /// Why it cannot be measured so, if it cannot.
+    /// Why it cannot be measured with these, if it cannot.
     pub fn blank(&self, settings: &Settings, drive: Drive) -> Option<String> {
         let Settings { transport, topics, tls, streams, .. } = *settings;
         let said = |name: String| self.cannot.get(&name).cloned();

@@ -1,15 +1,14 @@
 //! A dialect: what is said on top of a carrier, a file each.
 //!
-//! Carriers take bytes apart into messages. A dialect says what opens a connection, what
-//! a message means, and how to publish. It keeps nothing of any connection: what a message
-//! is answered with follows from the message.
+//! Carriers take bytes apart into messages. A dialect says what opens a connection, what a message means, and how to publish. It
+//! keeps nothing of any connection: what a message is answered with follows from the message.
 //!
 //! - `thalweg`: `docs/reference/messages.md`
 //! - `limit`: the same towards subscribers; what a WebSocket says comes back as it is
 //! - `raw`: messages without an envelope; what a WebSocket says comes back as it is
 //! - `external`: an endpoint that somebody else runs
 //! - `socketio`: Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them; Engine.IO alone
-//! - `sockjs`, `primus`, `nats`, `nchan`, `centrifugo`, `mercure`: the protocols of these servers
+//! - `sockjs`, `primus`, `nats`, `nchan`, `centrifugo`, `mercure`, `signalr`: the protocols of these servers
 //! - `echo`: what comes back as it is; `runner`: what round trips are made of
 
 mod centrifugo;
@@ -22,6 +21,7 @@ mod nchan;
 mod primus;
 mod raw;
 mod runner;
+mod signalr;
 mod socketio;
 mod sockjs;
 mod thalweg;
@@ -36,12 +36,10 @@ use anyhow::anyhow;
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// What a connection asks for.
+/// Request of a new connection.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted<'a> {
-    /// How it wants to be sent to.
     pub(super) transport: Transport,
-    /// Numbers of the topics that it subscribes to.
     pub(super) topics: Range<u32>,
     /// More of the query, e.g. `cursor=earliest`.
     pub(super) query: &'a str,
@@ -50,14 +48,14 @@ pub(super) struct Wanted<'a> {
 /// A field of a request's head.
 pub(super) type Field<'a> = (&'a str, &'a str);
 
-/// One way to speak. What is not said otherwise is as Thalweg has it, which peers offer.
+/// One way to speak. The defaults are those of Thalweg, which peers offer.
 pub(super) trait Dialect: Debug {
     /// Path and query of the request that a connection begins with.
     fn target(&self, wanted: &Wanted<'_>) -> String {
         thalweg::target(wanted)
     }
 
-    /// Whom a request names as its host, if not the address.
+    /// Host of a request, if not the address.
     fn authority(&self) -> Option<&str> {
         None
     }
@@ -77,13 +75,11 @@ pub(super) trait Dialect: Debug {
         false
     }
 
-    /// Whether the subject confirms what was asked for. If not, a subscription stands as
-    /// soon as its transport does.
+    /// Whether the subject confirms what was asked for. If not, a subscription stands as soon as its transport does.
     fn confirms(&self) -> bool {
         true
     }
 
-    /// Whether a subscription can go on at a position.
     fn resumes(&self) -> bool {
         false
     }
@@ -94,9 +90,8 @@ pub(super) trait Dialect: Debug {
     /// Appends what a connection says as soon as its transport stands.
     fn greet(&self, _connection: usize, _out: &mut Vec<u8>) {}
 
-    /// What a message says first, and its bytes behind that, which say something, too, unless
-    /// there are none. Appends to `replies` what it must be answered with. The error is that it
-    /// is nothing of this dialect. What has no envelope is an event by itself.
+    /// Returns the first content of a message and the bytes behind it, and appends answers to `replies`. The error is that it is
+    /// not of this dialect. A message without an envelope is an event by itself.
     #[inline]
     fn on_message<'a>(
         &self,
@@ -112,7 +107,6 @@ pub(super) trait Dialect: Debug {
         false
     }
 
-    /// How events of a topic are handed in.
     fn publishing(&self, topic: u32) -> Publishing {
         Publishing::Ndjson { target: thalweg::publish_target(topic) }
     }
@@ -123,20 +117,17 @@ pub(super) trait Dialect: Debug {
         (data.clone(), data)
     }
 
-    /// The number of what is to come back, whether or not it was asked for; `None` of
-    /// anything else.
+    /// The number of what is to come back, whether or not it was asked for; `None` of anything else.
     fn echo_number(&self, answer: &[u8]) -> Option<u64> {
         let number = echo::number(answer)?;
         (self.echo(number).1 == answer).then_some(number)
     }
 
-    /// What a query says so that a subject stops sending at so many bytes that are not
-    /// acked; `None` if there is no such window.
+    /// Query that makes a subject stop sending at so many unacked bytes; `None` without such a window.
     fn window(&self, _bytes: u32) -> Option<String> {
         None
     }
 
-    /// The query of a subscriber that begins at the beginning.
     fn earliest_query(&self) -> &'static str {
         ""
     }
@@ -146,19 +137,16 @@ pub(super) trait Dialect: Debug {
         event.to_vec()
     }
 
-    /// Whether the subject makes the Runners of a round trip by itself. If not, the client
-    /// does, and what it says comes back.
+    /// Whether the subject makes the Runners of a round trip by itself. If not, the client does, and what it says comes back.
     fn makes_runners(&self) -> bool {
         false
     }
 }
 
-/// What a message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message<'a> {
     /// Events of a topic; without any, the subscription to it is confirmed.
     Events {
-        /// Name of the topic.
         topic: &'a [u8],
         /// That of the last event; empty if there are none.
         position: &'a [u8],
@@ -169,39 +157,31 @@ pub(super) enum Message<'a> {
     },
     /// The newest version of a value topic.
     Version {
-        /// Name of the topic.
         topic: &'a [u8],
-        /// Of this version.
+        /// Position of this version.
         position: &'a [u8],
-        /// What it is.
         version: Version<'a>,
     },
     /// Events that will not come.
     Gap {
-        /// Name of the topic.
         topic: &'a [u8],
         /// The next event is the one after it.
         position: &'a [u8],
         /// How many; `None` if unknown.
         missed: Option<u64>,
     },
-    /// All subscriptions are confirmed.
     Confirmed,
     /// A message that is an event by itself, of the connection's only topic.
     Event(Kind, &'a [u8]),
-    /// What came back to something that was said.
     Answer(&'a [u8]),
     /// Part of how a connection opens.
     Opening,
-    /// Nothing, but still there.
     Heartbeat,
-    /// The last words of a document that has grown large: to be loaded again.
+    /// The end of a document that has grown large: it must be loaded again.
     Reload,
-    /// The last words.
     Close,
 }
 
-/// A version of a value topic, as it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version<'a> {
     /// Its offset.
@@ -211,16 +191,13 @@ pub(super) struct Version<'a> {
     pub(super) body: VersionBody<'a>,
 }
 
-/// How a version comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VersionBody<'a> {
-    /// Whole.
     Document(&'a [u8]),
-    /// As what makes it of the one before (RFC 6902).
+    /// A patch of the version before (RFC 6902).
     Patch(&'a [u8]),
 }
 
-/// What a program speaks.
 pub(super) fn of(program: &Program, settings: &Settings) -> Box<dyn Dialect> {
     if let Program::Url(endpoint) = program {
         return Box::new(external::External::new(endpoint));
@@ -238,15 +215,14 @@ pub(super) fn of(program: &Program, settings: &Settings) -> Box<dyn Dialect> {
         scenario::Dialect::Nchan => Box::new(nchan::Nchan),
         scenario::Dialect::Centrifugo => Box::new(centrifugo::Centrifugo::new(settings)),
         scenario::Dialect::Mercure => Box::new(mercure::Mercure),
+        scenario::Dialect::Signalr => Box::new(signalr::SignalR::new(settings)),
     }
 }
 
-/// A message that says one thing.
 fn alone(message: Message<'_>) -> (Message<'_>, &[u8]) {
     (message, b"")
 }
 
-/// A message that says nothing in this dialect.
 fn unknown(what: &str, message: &[u8]) -> anyhow::Error {
     anyhow!("{what}: {}", shown(message))
 }

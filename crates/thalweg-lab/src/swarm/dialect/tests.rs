@@ -33,8 +33,7 @@ fn what_comes_back_is_told_by_its_number() {
     }
 }
 
-/// What the client says, and what it makes of what it hears, on a recorded connection
-/// whose bytes come in these pieces.
+/// The client's messages, and its results, on a recorded connection whose bytes come in these pieces.
 fn conversation(pieces: &[&[u8]]) -> (Vec<u8>, Vec<String>) {
     let dialect = socketio::SocketIo;
     let (mut said, mut found, mut carried) = (Vec::new(), Vec::new(), Vec::new());
@@ -77,12 +76,12 @@ fn socket_io_as_it_was_recorded() {
             _ => text.clone(),
         };
         assert_eq!(found.iter().map(short).collect::<Vec<_>>().join(", "), expected);
-        // The masks are random: what is behind them is what the recorded client said.
+        // The masks are random: without them, the frames are the recorded client's.
         assert_eq!(unmasked(&said), ["40", "3"]);
     });
 }
 
-/// What a client's short frames say.
+/// Payloads of a client's short frames.
 fn unmasked(mut frames: &[u8]) -> Vec<String> {
     let mut texts = Vec::new();
     while let [0x81, length, a, b, c, d, rest @ ..] = frames {
@@ -110,7 +109,7 @@ fn what_is_no_packet_of_socket_io_is_refused() {
     assert!(replies.is_empty());
 }
 
-/// All that a message says, and what it is answered with.
+/// All contents of a message, and the replies to it.
 fn heard(dialect: &dyn Dialect, message: &str) -> (Vec<String>, Vec<String>) {
     let (mut rest, mut said, mut replies) = (message.as_bytes(), Vec::new(), Vec::new());
     loop {
@@ -169,6 +168,16 @@ fn a_message_says_several_things() {
         &["{}"],
     );
     check(&centrifugo, "{\"channel\":\"bench/0\",\"pub\":{\"data\":[1]}}", &["bench/0 [1]"], &[]);
+    let hub = signalr::SignalR::new(&settings);
+    check(
+        &hub,
+        "{}\u{1e}{\"type\":1,\"target\":\"Events\",\"arguments\":[{\"topic\":\"bench/0\",\"position\":\"1.2\",\"first\":1,\"events\":[1,2]}]}\u{1e}{\"type\":3,\"invocationId\":\"1\",\"result\":null}\u{1e}{\"type\":6}\u{1e}",
+        &["Opening", "bench/0 1,2", "Opening", "Heartbeat"],
+        &["{\"type\":6}\u{1e}"],
+    );
+    let (found, _) =
+        heard(&hub, "{\"type\":3,\"invocationId\":\"1\",\"error\":\"forbidden\"}\u{1e}");
+    assert!(found[0].contains("not a message of a hub"), "{found:?}");
     let sockjs = sockjs::SockJs::new(&settings);
     check(
         &sockjs,
@@ -192,7 +201,8 @@ fn owned(texts: &[&str]) -> Vec<String> {
 
 #[test]
 fn every_name_in_a_subject_toml_has_its_dialect() {
-    let names = "thalweg limit raw socketio engineio sockjs primus nats nchan centrifugo mercure";
+    let names =
+        "thalweg limit raw socketio engineio sockjs primus nats nchan centrifugo mercure signalr";
     for name in names.split(' ') {
         let text = format!("name='x'\ntitle='x'\ndialect='{name}'\ndrives=[]\ncommand=['x']\n");
         let program = Program::Peer(Box::new(Peer::read(&text, "").expect(name)));
