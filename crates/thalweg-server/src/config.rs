@@ -46,6 +46,7 @@ pub use query::QueryConfig;
 pub use rate::{Rate, Rates};
 pub use stream::StreamConfig;
 pub use units::{parse_bytes, parse_duration};
+pub(crate) use upstream::port;
 pub use upstream::{Pace, UpstreamConfig, UpstreamUrl};
 
 /// All settings of `thalweg serve`.

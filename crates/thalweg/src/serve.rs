@@ -138,6 +138,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let mut config = config::config(settings).map_err(|error| anyhow!(error))?;
     if let Some(cluster) = &cluster {
         cluster.settle(&mut config).map_err(|error| anyhow!(error))?;
+        cluster.check(&config).map_err(|error| anyhow!(error))?;
     }
     config.pages = pages::pages();
     config.version = env!("THALWEG_VERSION");

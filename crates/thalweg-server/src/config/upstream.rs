@@ -113,9 +113,11 @@ impl UpstreamUrl {
             );
         }
         let host = uri.host().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
-        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        if authority.ends_with(':') || text.contains('#') {
-            return Err("remove the empty port, or the part from # on".to_owned());
+        let port = port(&uri, is_tls).ok_or(
+            "the port of the URL is not a number from 1 to 65535: write it as http://host:8080/path",
+        )?;
+        if text.contains('#') {
+            return Err("remove the part of the URL from # on: servers never see it".to_owned());
         }
         let path = uri.path();
         let is_dots = |segment: &str| {
@@ -186,6 +188,19 @@ impl UpstreamUrl {
     }
 }
 
+/// Returns the port of a URL, or the default of its scheme; `None` if the port is not a number from 1 to 65535.
+pub(crate) fn port(uri: &Uri, is_tls: bool) -> Option<u16> {
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    // The colons of an IPv6 address are within its brackets.
+    match authority.rsplit_once(':').filter(|_| !authority.ends_with(']')) {
+        None => Some(if is_tls { 443 } else { 80 }),
+        Some((_, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            port.parse().ok().filter(|port| *port != 0)
+        }
+        Some(_) => None,
+    }
+}
+
 impl fmt::Display for UpstreamUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "https" } else { "http" };
@@ -238,6 +253,10 @@ mod tests {
         check("http://h/x/../{topic}", "segment");
         check("http://h/x/%2E%2e/{topic}", "segment");
         check("http://h/{topic}#x", "#");
+        for port in ["", "0", "65536", "99999999999", "80x", "-1", "+80"] {
+            check(&format!("http://h:{port}/{{topic}}"), "a number from 1 to 65535");
+            check(&format!("https://[::1]:{port}?key={{topic}}"), "a number from 1 to 65535");
+        }
         check("http://{topic}/", "path");
     }
 }

@@ -88,12 +88,26 @@ impl Cluster {
         }
     }
 
+    /// Checks the settings of NATS without a server.
+    ///
+    /// # Errors
+    /// One sentence with the remedy.
+    #[cfg(feature = "nats")]
+    pub(super) fn check(&self, config: &Config) -> Result<(), String> {
+        self.nats_settings(config).check()
+    }
+
     /// Connects, and creates or checks the streams.
     ///
     /// # Errors
     /// One sentence with the remedy.
     #[cfg(feature = "nats")]
     pub(super) fn open(self, config: &Config) -> Result<BrokerService, String> {
+        BrokerService::open(thalweg_nats::open(&self.nats_settings(config)))
+    }
+
+    #[cfg(feature = "nats")]
+    fn nats_settings(&self, config: &Config) -> thalweg_nats::Settings {
         let warm = std::time::Duration::from_micros(config.topic_defaults.history.age_us_max);
         let stream = |stream: &StreamConfig| thalweg_nats::StreamSettings {
             name: stream.name.clone(),
@@ -110,14 +124,13 @@ impl Cluster {
             replicas,
             life: thalweg_server::broker::TICKET_LIFE,
         });
-        let settings = thalweg_nats::Settings {
-            servers: self.servers,
-            credentials: self.credentials,
-            ca_file: self.ca_file,
+        thalweg_nats::Settings {
+            servers: self.servers.clone(),
+            credentials: self.credentials.clone(),
+            ca_file: self.ca_file.clone(),
             streams: config.streams.iter().map(stream).collect(),
             tickets,
-        };
-        BrokerService::open(thalweg_nats::open(&settings))
+        }
     }
 
     /// Fails, because this build has no NATS.
@@ -125,7 +138,16 @@ impl Cluster {
     /// # Errors
     /// Always.
     #[cfg(not(feature = "nats"))]
-    pub(super) fn open(self, _: &Config) -> Result<BrokerService, String> {
+    pub(super) fn check(&self, _: &Config) -> Result<(), String> {
         Err("this build has no NATS: build it with --features nats".into())
+    }
+
+    /// Fails as [`Self::check`].
+    ///
+    /// # Errors
+    /// Always.
+    #[cfg(not(feature = "nats"))]
+    pub(super) fn open(self, config: &Config) -> Result<BrokerService, String> {
+        self.check(config).and(Err(String::new()))
     }
 }

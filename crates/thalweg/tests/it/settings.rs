@@ -79,6 +79,54 @@ fn an_address_may_be_written_short() {
     assert!(refused(&["--listen", ":8081"], None).contains("--token"));
 }
 
+/// A wrong port would otherwise be noticed when the server is needed, or never.
+#[test]
+fn ports_of_all_addresses_are_checked() {
+    for port in ["65536", "http", "-1"] {
+        let cluster = format!("nats://u:s3cret@h:{port}");
+        for (arguments, remedy) in [
+            (vec!["--nats", &cluster, "--stream", "live=**"], "write it as nats://host:4222"),
+            (vec!["--upstream", &format!("a=http://h:{port}/")], "write it as http://host:8080/path"),
+            (vec!["--jwks-url", &format!("https://h:{port}/keys")], "write it as http://host:8080/path"),
+            (vec!["--listen", &format!("127.0.0.1:{port}")], "write it as 127.0.0.1:8080"),
+            (vec!["--admin-listen", &format!("localhost:{port}")], "write it as 127.0.0.1:8080"),
+            (vec!["--allow-origin", &format!("https://h:{port}")], "write it as https://app.example"),
+            (vec!["--allow-host", &format!("h:{port}")], "write only its name"),
+            (vec!["--trusted-proxy", &format!("10.0.0.1:{port}")], "write it as 10.0.0.1"),
+        ] {
+            // The start refuses the same.
+            for check in [&["serve", "--check"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+                if check.contains(&"--listen") && arguments[0] == "--listen" {
+                    continue;
+                }
+                let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+                let output = command.args(check).args(&arguments).output().expect("run the binary");
+                let complained = text(output.stderr);
+                assert!(!output.status.success() && output.stdout.is_empty(), "{arguments:?}");
+                assert!(complained.contains(remedy), "{arguments:?}: {complained}");
+                assert!(!complained.contains("s3cret"), "{complained}");
+            }
+        }
+    }
+}
+
+/// The settings of NATS are checked without a NATS server.
+#[test]
+fn settings_of_nats_are_checked_without_a_server() {
+    for (arguments, words) in [
+        (&["--nats", "nats://h", "--stream", "live=**,age=1m"][..], "set at least 5m"),
+        (&["--nats", "nats://h", "--stream", "a.b=**"], "letters, digits"),
+        (
+            &["--nats", "nats://h", "--stream", "a=**", "--set", "nats-credentials=/no/file"],
+            "cannot read the NATS credentials /no/file",
+        ),
+        (&["--nats", "nats://h", "--stream", "a=**", "--set", "nats-ca=/no/file"], "/no/file"),
+    ] {
+        assert!(refused(arguments, None).contains(words), "{arguments:?}");
+    }
+    served(&["--nats", "nats://a:4222,tls://b", "--stream", "live=**"], None);
+}
+
 #[test]
 fn a_folder_of_runs_may_come_later() {
     let folder = std::env::temp_dir().join(format!("thalweg-later-{}", std::process::id()));
