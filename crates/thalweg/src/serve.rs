@@ -72,7 +72,8 @@ use values::{Level, LogFormat};
 #[derive(Args, Debug)]
 #[command(mut_args = settings::with_variable, after_help = "\
 A flag is also a key of the file (--tls-cert is tls-cert) and an environment
-variable (THALWEG_TLS_CERT; a list has one value per line). Flags win over
+variable (THALWEG_TLS_CERT; a list has one value per line). The variable of
+--token is THALWEG_TOKENS, because clients send THALWEG_TOKEN. Flags win over
 variables, and variables over the file. docs/thalweg.toml lists all keys.
 
 Units: us, ms, s, m, h for TIME; KiB, MiB, GiB for SIZE.
@@ -122,7 +123,7 @@ pub(crate) fn explain(error: clap::Error) -> clap::Error {
 /// Serves until a signal asks for the end.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let ServeArgs { config: path, check, settings: flags, .. } = args;
-    renamed::check_variables(|name| env::var_os(name).is_some()).map_err(|error| anyhow!(error))?;
+    renamed::check_variables(|name| env::var_os(name)).map_err(|error| anyhow!(error))?;
     // SIGHUP reads the settings again, because files of tokens may have changed.
     let read = || -> anyhow::Result<Settings> {
         let set = file::parse_set(&flags.set).map_err(|error| anyhow!(error))?;

@@ -128,11 +128,26 @@ fn old_names_are_refused_with_the_new_one() {
     }
     refusals.push(clash_of_variables("THALWEG_PUBLISH_TOKEN"));
     insta::assert_snapshot!(refusals.join("\n"));
-    assert!(renamed::check_variables(|_| false).is_ok());
+    assert!(renamed::check_variables(|_| None).is_ok());
+}
+
+/// A server and clients may share a shell, whose variable then holds a client's token.
+#[test]
+fn tokens_in_the_variable_of_clients_are_refused() {
+    let check = |value: &'static str| {
+        renamed::check_variables(|name| (name == "THALWEG_TOKEN").then(|| value.into()))
+    };
+    for client in ["", "s3cret", "s3cret=", "a,b=c", "eyJhbGciOiJIUzI1NiJ9.e30.c2ln"] {
+        assert_eq!(check(client), Ok(()), "{client}");
+    }
+    for server in ["app=s3cret,publish=**", "everybody,subscribe=**", "a=b\nc=d,admin=true"] {
+        let refused = check(server).unwrap_err();
+        assert!(refused.contains("THALWEG_TOKENS") && !refused.contains("s3cret"), "{refused}");
+    }
 }
 
 fn clash_of_variables(set: &str) -> String {
-    renamed::check_variables(|name| name == set).unwrap_err()
+    renamed::check_variables(|name| (name == set).then(|| "x".into())).unwrap_err()
 }
 
 #[test]
@@ -373,7 +388,7 @@ fn tokens_have_rights_of_their_own() {
         ("--token t=@/nowhere,subscribe=a", "/nowhere"),
         ("--token everybody=s3cret,subscribe=a", "remove its secret"),
         ("--token everybody,subscribe=//", "everybody"),
-        ("--jwt-key nonsense", "PEM or a JWK"),
+        ("--jwt-key nonsense", "in PEM or as a JWK"),
         ("--jwt-secret s3cret", "32 bytes"),
         ("--jwt-issuer me", "needs a key"),
     ] {
