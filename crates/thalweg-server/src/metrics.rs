@@ -46,6 +46,16 @@ impl ExpositionFormat {
     }
 }
 
+/// One entry for each code. The standard library has no `Default` for arrays of this length.
+#[derive(Debug)]
+struct ByCode<T>([T; ErrorCode::ALL.len()]);
+
+impl<T: Default> Default for ByCode<T> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| T::default()))
+    }
+}
+
 macro_rules! counts {
     (
         $(#[doc = $doc:literal])+ $table:ident {
@@ -225,13 +235,13 @@ counts! {
         source_lateness_seconds_max: Micros,
     }
     /// Refusals by code.
-    refused: [Metric; ErrorCode::ALL.len()],
+    refused: ByCode<Metric>,
     /// Closes by code.
     closed: [Metric; close::ALL.len()],
     /// Queries that exceeded a limit, by end code.
     overruns: [Metric; EndCode::ALL.len()],
     /// Log lines about refusals, by code.
-    lines: [AuditLines; ErrorCode::ALL.len()],
+    lines: ByCode<AuditLines>,
     /// Time from publication to sending of events.
     delivery: Histogram,
     /// Delay of the event loop.
@@ -304,13 +314,13 @@ counts! {
 impl Counts {
     /// Counts a refusal.
     pub(crate) fn count_refused(&self, code: ErrorCode) {
-        self.refused[code as usize].add(1);
+        self.refused.0[code as usize].add(1);
     }
 
     /// Counts a refusal, and logs it.
     pub(crate) fn refuse(&self, refusal: &Refusal, origin: RequestOrigin<'_>) {
         self.count_refused(refusal.code);
-        if is_audited(refusal.code) && !self.lines[refusal.code as usize].write(refusal, origin) {
+        if is_audited(refusal.code) && !self.lines.0[refusal.code as usize].write(refusal, origin) {
             self.audit_left_out.add(1);
         }
     }
@@ -448,7 +458,7 @@ impl Metrics {
     pub(crate) fn text(&self, form: ExpositionFormat) -> String {
         let mut out = String::new();
         let sum = |of: &dyn Fn(&Counts) -> u64| self.shards.iter().map(|counts| of(counts)).sum();
-        let refused = |index: usize| sum(&|counts| counts.refused[index].get());
+        let refused = |index: usize| sum(&|counts| counts.refused.0[index].get());
         let codes = ErrorCode::ALL.iter().map(|code| code.name()).zip((0..).map(refused));
         family(&mut out, form, &REFUSED, "code", codes);
         let closed = |index: usize| sum(&|counts| counts.closed[index].get());

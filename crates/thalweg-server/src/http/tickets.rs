@@ -72,7 +72,9 @@ impl TicketStore {
             Self::Own(tickets) => lock(tickets).keep(ticket, holder, now_us()),
             Self::Shared(shared) => {
                 if !lock(&shared.rates).take(&holder, now_us()) {
-                    return Err(Refusal::busy("tickets for this token"));
+                    let message = "this token has as many unused tickets as it may: use them, or try \
+                                   again in 30 s";
+                    return Err(Refusal::busy(message));
                 }
                 let place = shared.keeps.take().await?;
                 let (reply, answer) = TicketReply::channel(Some(place));
@@ -93,8 +95,8 @@ impl TicketStore {
     /// Redeems a ticket. Returns the holder with its rights.
     ///
     /// # Errors
-    /// `Unauthorized` if it is not valid, `Busy` if too many are redeemed at a time, `Unavailable` if this cannot be
-    /// determined.
+    /// `Unauthorized` if it is not valid, `Busy` if too many are redeemed at a time, `Unavailable` if it was not
+    /// checked, `TicketUnknown` if it may have been redeemed.
     pub(crate) async fn redeem(
         &self,
         access: &AccessPolicy,
@@ -147,7 +149,9 @@ impl Slots {
     /// # Errors
     /// `Busy` if too many wait already, or for too long.
     async fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let busy = || Refusal::busy("requests with tickets");
+        let busy = || {
+            Refusal::busy("too many requests wait for the store of tickets: try again in a second")
+        };
         let _waiting = self.waiting.try_acquire().map_err(|_| busy())?;
         let place = timeout(TICKET_WAIT, Arc::clone(&self.under_way).acquire_owned()).await;
         place.ok().and_then(Result::ok).ok_or_else(busy)
@@ -156,14 +160,15 @@ impl Slots {
 
 /// A ticket whose state is unknown does not count as valid.
 fn not_redeemed(error: TicketError) -> Refusal {
-    unavailable(match error {
-        TicketError::Unavailable => {
-            "the ticket cannot be checked now, because its store does not respond: try again"
-        }
-        TicketError::Unknown => {
-            "it is unknown whether the ticket was used, because its store did not respond: request a new one"
-        }
-    })
+    match error {
+        TicketError::Unavailable => unavailable(
+            "the ticket cannot be checked now, because its store does not respond: try again",
+        ),
+        TicketError::Unknown => Refusal::new(
+            ErrorCode::TicketUnknown,
+            "it is unknown whether the ticket was used, because its store did not respond: request a new one",
+        ),
+    }
 }
 
 fn unavailable(message: &str) -> Refusal {
@@ -294,7 +299,7 @@ mod tests {
             }
             told.push(code(&redeemed.await.unwrap()));
         }
-        use ErrorCode::{Unauthorized, Unavailable};
-        assert_eq!(told, [Unavailable, Unavailable, Unauthorized, Unavailable].map(Some));
+        use ErrorCode::{TicketUnknown, Unauthorized, Unavailable};
+        assert_eq!(told, [Unavailable, TicketUnknown, Unauthorized, TicketUnknown].map(Some));
     }
 }
