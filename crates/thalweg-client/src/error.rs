@@ -58,7 +58,9 @@ pub enum Error {
     InvalidAnswer(String),
     /// The client retried a publish for as long as this is safe (four minutes), and does not know whether the server
     /// appended it. From [`crate::Client::publish`].
-    #[error("no answer in {attempts} attempts: the event may have been published ({last})")]
+    #[error(
+        "no answer in {attempts} attempts ({last}): the event may have been published, so read the topic before you publish it again"
+    )]
     Unanswered {
         /// Number of attempts.
         attempts: u32,

@@ -132,7 +132,7 @@ pub enum DeclarationError {
     Twice(String),
     /// The columns or their names exceed the limits.
     #[error(
-        "a topic has 1 to {COLUMNS_MAX} columns, with names of {NAMES_BYTES_MAX} bytes at most"
+        "there are no columns, too many, or too long names: declare 1 to {COLUMNS_MAX} columns with names of {NAMES_BYTES_MAX} bytes at most"
     )]
     TooMany,
 }

@@ -233,12 +233,15 @@ mod tests {
 
     #[test]
     fn server_addresses_have_a_host_and_a_valid_port() {
-        for url in ["nats://h", "nats://h:4222", "tls://u:p%40@h:1/", "h:65535", "nats://[::1]:4222"] {
+        for url in
+            ["nats://h", "nats://h:4222", "tls://u:p%40@h:1/", "h:65535", "nats://[::1]:4222"]
+        {
             server_address(url).unwrap_or_else(|error| panic!("{url}: {error}"));
         }
         let refused = |url: &str, words: &str| {
             let error = server_address(url).unwrap_err();
-            let is_safe = !error.contains("s3cret") && error.contains("write it as nats://host:4222");
+            let is_safe =
+                !error.contains("s3cret") && error.contains("write it as nats://host:4222");
             assert!(error.contains(words) && is_safe, "{url}: {error}");
         };
         for port in ["", "0", "65536", "http", "-1", "+1", "s3cret/"] {

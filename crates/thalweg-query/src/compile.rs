@@ -167,7 +167,12 @@ impl<'a> Scope<'a> {
     }
 
     fn aggregate(&mut self, function: AggregateFunction, call: &Call, span: Span) -> Compiled {
-        let usage = || QueryError::at(span, format!("call this function as {}", function.usage()));
+        let usage = || {
+            QueryError::at(
+                span,
+                format!("the arguments do not fit: call this function as {}", function.usage()),
+            )
+        };
         let Some(mut grouping) = self.grouping.take() else { return Err(usage()) };
         let argument = match arguments(call, span)? {
             Arguments::All if function == AggregateFunction::Count => Ok(None),
@@ -220,7 +225,7 @@ impl<'a> Scope<'a> {
                     span,
                     format!("{ast} is not a column: write {}", name.value),
                 )),
-                [] => refused("a name is missing"),
+                [] => refused("a name is missing: write that of a column"),
             },
             Ast::Nested(inner) => self.compile(inner, span),
             Ast::Value(value) => literal(&value.value, span),
@@ -436,7 +441,10 @@ impl<'a> Scope<'a> {
         let mut text = |ast: &Ast| match self.compile(ast, span) {
             Ok(Typed { expr: Expr::Constant(Cell::String(text)), .. }) => Ok(Some(text)),
             Ok(Typed { expr: Expr::Constant(Cell::Null), .. }) => Ok(None),
-            _ => Err(QueryError::at(span_of(ast, span), "LIKE needs a text in quotes")),
+            _ => Err(QueryError::at(
+                span_of(ast, span),
+                "LIKE needs a text: write one in single quotes, as in LIKE 'a%'",
+            )),
         };
         let (pattern_at, escape_at) =
             (span_of(pattern, span), escape.map_or(span, |escape| span_of(escape, span)));
@@ -446,7 +454,10 @@ impl<'a> Scope<'a> {
         };
         let mut escapes = escape.chars();
         let (escape, None) = (escapes.next(), escapes.next()) else {
-            return Err(QueryError::at(escape_at, "ESCAPE takes one character, as in ESCAPE '!'"));
+            return Err(QueryError::at(
+                escape_at,
+                "ESCAPE takes one character: write one, as in ESCAPE '!'",
+            ));
         };
         let pattern = LikePattern::new(&pattern, escape, ignores_case).ok_or_else(|| {
             let message =
@@ -632,7 +643,11 @@ fn arguments(call: &Call, span: Span) -> Result<Arguments<'_>, QueryError> {
     let list = match &call.args {
         FunctionArguments::None => return Ok(Arguments::These(Vec::new())),
         FunctionArguments::List(list) => list,
-        FunctionArguments::Subquery(_) => return refused("subqueries are not supported"),
+        FunctionArguments::Subquery(_) => {
+            return refused(
+                "subqueries are not supported: give the inner query a topic of its own in the configuration",
+            );
+        }
     };
     if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
         return refused("DISTINCT is not supported: group by the columns in a window");

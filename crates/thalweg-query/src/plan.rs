@@ -359,9 +359,10 @@ fn keys(statement: &Statement, scope: &mut Scope<'_>) -> Result<Vec<Typed>, Quer
         let span = span_of(ast, Span::empty());
         let found = scope.compile(ast, span)?;
         match found.expr {
-            Expr::Constant(_) | Expr::Now => {
-                Err(QueryError::at(span, "GROUP BY needs a column, or an expression of columns"))
-            }
+            Expr::Constant(_) | Expr::Now => Err(QueryError::at(
+                span,
+                "GROUP BY needs a column: name one, or write an expression of columns",
+            )),
             _ if found.kind == Kind::Json => Err(QueryError::at(
                 span,
                 "JSON cannot be grouped by: cast it, as in CAST(x AS STRING)",

@@ -83,26 +83,26 @@ pub enum KeyError {
     )]
     ShortFor(Algorithm, usize),
     /// The RSA key is too short or too long.
-    #[error("an RSA key has 2048 to 8192 bits (RFC 7518 §3.3)")]
+    #[error("the RSA key does not have 2048 to 8192 bits (RFC 7518 §3.3): create one of this size")]
     RsaSize,
     /// A secret in a public set.
     #[error("the set publishes a secret: remove it from the set")]
     PublishedSecret,
     /// The key is not for signatures.
-    #[error("the key is not for signatures (use, key_ops)")]
+    #[error("the key is not for signatures (use, key_ops): name a key for signatures")]
     OtherUse,
     /// The key is not of the algorithm's kind.
-    #[error("the key is not one of {0}")]
+    #[error("the key does not fit {0}: name a key for this algorithm, or another algorithm")]
     OtherKind(Algorithm),
     /// The text is neither PEM nor a JWK, or its algorithm is unknown.
-    #[error("{0}: a key is in PEM or a JWK, of RSA, EC (P-256, P-384) or Ed25519")]
+    #[error("{0}: write the key in PEM or as a JWK, of RSA, EC (P-256, P-384) or Ed25519")]
     Unknown(String),
     /// The set has too many keys.
-    #[error("at most {KEYS_MAX} keys are allowed")]
+    #[error("there are more than {KEYS_MAX} keys: remove some")]
     TooMany,
     /// Too many keys of one kind have no id: a token could not name one of them.
     #[error(
-        "at most 4 keys of one kind may have no id: give the others an id (ID=@FILE, or kid of a JWK)"
+        "more than 4 keys of one kind have no id: give the others an id (ID=@FILE, or kid of a JWK)"
     )]
     Nameless,
 }

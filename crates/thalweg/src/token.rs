@@ -277,7 +277,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
             Some(name) => {
                 format!("cannot read {}; write the file name without @: {name}", path.display())
             }
-            None => format!("cannot read {}", path.display()),
+            None => format!("cannot read {}; name a file that this user may read", path.display()),
         }
     })
 }

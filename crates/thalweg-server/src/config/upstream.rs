@@ -97,10 +97,9 @@ impl UpstreamUrl {
     /// One sentence saying what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
         // With a topic in its place it is a URL like any other.
-        let uri: Uri = text
-            .replacen(PLACEHOLDER, "topic", 1)
-            .parse()
-            .map_err(|error| format!("not a URL ({error}): write it as http://host/path"))?;
+        let uri: Uri = text.replacen(PLACEHOLDER, "topic", 1).parse().map_err(|error| {
+            format!("this is not a URL ({error}): write it as http://host/path")
+        })?;
         let is_tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -112,7 +111,10 @@ impl UpstreamUrl {
                 "remove the name and the password from the URL: logs would show them".to_owned()
             );
         }
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
+        let host = uri
+            .host()
+            .filter(|host| !host.is_empty())
+            .ok_or("the URL has no host: write it as http://host/path")?;
         let port = port(&uri, is_tls).ok_or(
             "the port of the URL is not a number from 1 to 65535: write it as http://host:8080/path",
         )?;

@@ -132,9 +132,11 @@ mod tests {
     #[test]
     fn a_redirect_to_a_malformed_port_is_not_followed() {
         let url = UpstreamUrl::of_document("http://host/").unwrap();
-        for (location, expected) in
-            [("http://host:80/b", Some("/b")), ("http://host:65616/b", None), ("//host:80x/b", None)]
-        {
+        for (location, expected) in [
+            ("http://host:80/b", Some("/b")),
+            ("http://host:65616/b", None),
+            ("//host:80x/b", None),
+        ] {
             let headers = HeaderMap::from_iter([(header::LOCATION, location.parse().unwrap())]);
             assert_eq!(followed(&url, "/a", &headers).as_deref(), expected, "{location}");
         }

@@ -42,7 +42,7 @@ pub(super) async fn disconnect(
     // A client without the right is refused before the body is read.
     access.allow(holder, Administering)?;
     let bad = |message: String| Refusal::new(ErrorCode::BadCommand, message);
-    let too_large = || bad(format!("the body has at most {ADMIN_BODY_BYTES} bytes"));
+    let too_large = || bad(format!("the body is longer than {ADMIN_BODY_BYTES} bytes: send fewer"));
     let body = http.whole(body, ADMIN_BODY_BYTES, too_large).await?;
     let form = r#"{"subject":"alice"}, {"token":"orders"} or {"topics":"rooms/7/**"}"#;
     let wanted: Wanted = serde_json::from_slice(&body)

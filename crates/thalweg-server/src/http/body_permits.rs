@@ -71,7 +71,11 @@ impl ClientBodyPermits<'_> {
     /// # Errors
     /// When the client has used up its share, or no permit is free.
     pub(crate) fn try_take(&self) -> Result<BodyPermit<'_>, Refusal> {
-        let busy = |_| Refusal::busy("requests with a body");
+        let busy = |_| {
+            let message = "the server reads as many requests with a body as it may, in all or from \
+                           this client: try again when others have ended";
+            Refusal::busy(message)
+        };
         let own = self.own.as_ref().map(|(_, own)| own.try_acquire()).transpose();
         let _of_own = own.map_err(busy)?;
         let _of_all = self.permits.free.try_acquire().map_err(busy)?;
@@ -125,7 +129,9 @@ impl<'a> BodyMemory<'a> {
         self.all.add(bytes as u64);
         self.bytes = bytes;
         if bytes > SMALL_BODY_BYTES && self.all.get() > bytes_max as u64 {
-            return Err(Refusal::busy("large bodies"));
+            let message = "the large bodies that the server reads hold all memory that they may: \
+                           try again, or send a smaller body";
+            return Err(Refusal::busy(message));
         }
         Ok(())
     }

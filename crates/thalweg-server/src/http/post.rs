@@ -268,8 +268,9 @@ pub(super) async fn command(
         Refusal::new(ErrorCode::EventTooLarge, message)
     };
     let body = http.whole(body, bytes_max, too_large).await?;
-    let text = std::str::from_utf8(&body)
-        .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command must be JSON in UTF-8"))?;
+    let text = std::str::from_utf8(&body).map_err(|_| {
+        Refusal::new(ErrorCode::BadCommand, "the command is not UTF-8: send JSON in UTF-8")
+    })?;
     let request = thalweg::read(text, may_publish.then_some(limits.event_bytes));
     let context = Context { client, subscriber: None };
     if let Some(rated) = holder.rated(client.counted()) {

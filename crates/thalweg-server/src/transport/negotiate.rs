@@ -319,16 +319,21 @@ fn websocket(
     let headers = &request.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if request.version < Version::HTTP_11 {
-        return Err(bad("a WebSocket handshake needs HTTP/1.1 (RFC 6455 §4.1)".into()));
+        return Err(bad(
+            "a WebSocket handshake needs HTTP/1.1 (RFC 6455 §4.1): use this version".into()
+        ));
     }
     if text(header::SEC_WEBSOCKET_VERSION) != Some("13") {
         return Err(Refusal::new(
             ErrorCode::UpgradeRequired,
-            "only Sec-WebSocket-Version: 13 is supported (RFC 6455)",
+            "the server does not support this version of WebSocket: send Sec-WebSocket-Version: 13 (RFC 6455)",
         ));
     }
     if !super::has_token(headers, header::CONNECTION, "upgrade") {
-        return Err(bad("a WebSocket handshake needs Connection: Upgrade".into()));
+        return Err(bad(
+            "the WebSocket handshake has no Connection: Upgrade: send it, or let the proxy pass it"
+                .into(),
+        ));
     }
     let accept = accept_key(text(header::SEC_WEBSOCKET_KEY).unwrap_or_default())
         .map_err(|error| bad(error.to_string()))?;

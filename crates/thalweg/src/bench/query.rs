@@ -131,8 +131,9 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
     if args.out.as_os_str() == "-" {
         return print(&text);
     }
-    std::fs::write(&args.out, text)
-        .with_context(|| format!("cannot write {}", args.out.display()))?;
+    std::fs::write(&args.out, text).with_context(|| {
+        format!("cannot write {}; name another file with --out", args.out.display())
+    })?;
     Ok(Ended::Complete)
 }
 

@@ -41,20 +41,23 @@ impl Cluster {
                 ("time-node", time_node.is_some()),
             ];
             return match given.into_iter().find(|(_, is_given)| *is_given) {
-                Some((name, _)) => Err(format!("{name} needs nats, the URLs of the NATS servers")),
+                Some((name, _)) => {
+                    Err(format!("{name} needs nats: set it to the URLs of the NATS servers"))
+                }
                 None => Ok(None),
             };
         }
         if stream.is_empty() {
             return Err(
-                "nats needs a stream: --stream live=**, for instance, stores all topics".into()
+                "nats needs a stream: add --stream live=**, for instance, which stores all topics"
+                    .into(),
             );
         }
         for (name, is_given) in
             [("source-node", source_node.is_some()), ("time-node", time_node.is_some())]
         {
             if is_given && node.is_none() {
-                return Err(format!("{name} needs node, the name of this server"));
+                return Err(format!("{name} needs node: set it to the name of this server"));
             }
         }
         Ok(Some(Self {

@@ -165,8 +165,12 @@ fn tls(settings: &Settings) -> Result<Option<Tls>, String> {
             "tls-self-signed makes its own certificate: remove it, or remove tls-cert and tls-key"
                 .into(),
         ),
-        (Some(_), None, _) => Err("tls-cert needs tls-key, the key of the certificate".into()),
-        (None, Some(_), _) => Err("tls-key needs tls-cert, the certificate of the key".into()),
+        (Some(_), None, _) => {
+            Err("tls-cert needs tls-key: set it to the file of the certificate's key".into())
+        }
+        (None, Some(_), _) => {
+            Err("tls-key needs tls-cert: set it to the file of the key's certificate".into())
+        }
     }
 }
 
@@ -185,7 +189,9 @@ fn signed(settings: &Settings) -> Result<Option<SignedBy>, String> {
     if keys.is_empty() && jwks_url.is_none() {
         let set = [("jwt-issuer", jwt_issuer.is_some()), ("jwt-audience", jwt_audience.is_some())];
         return match set.iter().find(|(_, is_set)| *is_set) {
-            Some((name, _)) => Err(format!("{name} needs a key: jwt-key, jwt-secret or jwks-url")),
+            Some((name, _)) => {
+                Err(format!("{name} needs a key: set jwt-key, jwt-secret or jwks-url"))
+            }
             None => Ok(None),
         };
     }

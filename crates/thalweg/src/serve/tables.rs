@@ -240,7 +240,9 @@ impl TopicTable {
             settings = settings.with_columns(columns).map_err(wrong)?;
         }
         if !settings.kind.has_rows() && settings.columns.is_some() {
-            return Err(wrong("columns: a topic of kind=value has documents, not rows".to_owned()));
+            return Err(wrong(
+                "a topic of kind=value has documents, not rows: remove columns".to_owned(),
+            ));
         }
         set(&mut settings.batch.flush_us, self.flush.map(micros));
         set(&mut settings.batch.events_max, self.batch_events);
@@ -291,7 +293,10 @@ impl UpstreamTable {
         set(least, self.min_interval);
         set(most, self.max_interval);
         if most < least {
-            return Err("max-interval: at least min-interval".to_owned());
+            return Err(
+                "max-interval is shorter than min-interval: raise it, or lower min-interval"
+                    .to_owned(),
+            );
         }
         set(&mut upstream.timeout, self.timeout);
         set(&mut upstream.in_flight, self.in_flight);
@@ -312,7 +317,7 @@ impl StreamTable {
         set(&mut stream.kind, self.kind);
         set(&mut stream.replicas, self.replicas);
         if ![1, 3, 5].contains(&stream.replicas) {
-            return Err(format!("replicas: 1, 3 or 5, and not {}", stream.replicas));
+            return Err(format!("replicas is {}: write 1, 3 or 5", stream.replicas));
         }
         if stream.kind.is_state() && self.age.is_some() {
             return Err(

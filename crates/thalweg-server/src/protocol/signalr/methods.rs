@@ -51,7 +51,9 @@ pub(super) fn command(
         "Publish" if !is_stream => {
             let topic = arguments.text("a topic")?.parse()?;
             if arguments.rest.is_empty() {
-                return Err(bad("Publish has a topic and at least one event"));
+                return Err(bad(
+                    "Publish lacks a topic or an event: pass a topic, and at least one event",
+                ));
             }
             let mut payloads = Payloads::default();
             for raw in std::mem::take(&mut arguments.rest) {
@@ -211,7 +213,7 @@ mod tests {
         };
         use ErrorCode::{BadCommand, BadCursor, BadParameter, BadTopic, EventTooLarge};
         check(invoke("subscribe", r#""a""#), BadCommand, "\"Subscribe\"");
-        check(invoke("Subscribe", ""), BadCommand, "needs a topic");
+        check(invoke("Subscribe", ""), BadCommand, "has no topic");
         check(invoke("Subscribe", "7"), BadCommand, "a string");
         check(invoke("Subscribe", r#""a b""#), BadTopic, "' '");
         check(invoke("Subscribe", r#""a","soon""#), BadCursor, "earliest");

@@ -91,7 +91,9 @@ impl Stores {
         let held = order.outbox.bytes();
         if self.bytes + payloads.joined().len() > UNSTORED_BYTES_MAX {
             payloads.clear();
-            answer.send(Err(Refusal::busy("events that wait to be stored")));
+            let message = "the events that wait for the broker hold all memory that they may: try \
+                           again when it has stored some";
+            answer.send(Err(Refusal::busy(message)));
             return false;
         }
         order.outbox.push(payloads, mark, answer, now_us());

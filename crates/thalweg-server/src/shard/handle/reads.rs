@@ -29,7 +29,8 @@ use crate::{
 };
 
 /// The object of the refusal if no history query ends in time.
-const HISTORIES: &str = "histories being sent";
+const HISTORIES: &str = "the histories that the server sends hold all memory that they may: read those \
+                         that you requested, or try again";
 
 /// The time between two checks whether an idle history query can be ended.
 const QUEUE_POLL: Duration = Duration::from_millis(20);
