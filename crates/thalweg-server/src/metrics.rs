@@ -494,7 +494,7 @@ impl Metrics {
             name: "delivery_seconds",
             help: "Time from when the oldest event of a send was published until the kernel had \
                    taken the send, of subscribers that had everything before.",
-            value: histogram(&self.shards.iter().map(|it| &it.delivery).collect::<Vec<_>>()),
+            value: histogram(&self.shards.iter().map(|shard| &shard.delivery).collect::<Vec<_>>()),
         };
         labelled_family(&mut out, form, &delivery, None);
         for (shard, counts) in self.shards.iter().enumerate() {

@@ -28,7 +28,9 @@ impl<'a> ValueFrames<'a> {
     fn kept_frame(&self, previous: Offset, target: Target) -> Option<&'a KeptFrame> {
         let frames = self.kept?;
         let newest = frames.newest.as_deref();
-        if let Some(newest) = newest.filter(|it| (it.previous, it.target) == (previous, target)) {
+        if let Some(newest) =
+            newest.filter(|newest| (newest.previous, newest.target) == (previous, target))
+        {
             return Some(newest);
         }
         let is_newest = target.offset + 1 == self.value.next && self.value.has_version();

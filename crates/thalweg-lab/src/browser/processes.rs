@@ -52,9 +52,12 @@ impl Snapshot {
             };
             for (pid, now) in self.processes.iter().filter(|(_, one)| one.kind == kind) {
                 let before = before.processes.get(pid);
-                used.cpu_ns += now.cpu_ns.saturating_sub(before.map_or(0, |it| it.cpu_ns));
+                used.cpu_ns +=
+                    now.cpu_ns.saturating_sub(before.map_or(0, |earlier| earlier.cpu_ns));
                 for (id, (name, cpu_ns)) in &now.threads {
-                    let before = before.and_then(|it| it.threads.get(id)).map_or(0, |it| it.1);
+                    let before = before
+                        .and_then(|earlier| earlier.threads.get(id))
+                        .map_or(0, |earlier| earlier.1);
                     let cpu_ns = cpu_ns.saturating_sub(before);
                     if cpu_ns > used.thread_cpu_ns_max {
                         used.thread_cpu_ns_max = cpu_ns;
@@ -136,7 +139,7 @@ mod tests {
         }
         assert!(sum != 1);
         let used = Snapshot::of(std::process::id()).since(&before);
-        let own = used.iter().find(|it| it.kind == ProcessKind::Browser).unwrap();
+        let own = used.iter().find(|found| found.kind == ProcessKind::Browser).unwrap();
         assert!(own.rss_bytes > 1 << 20 && own.rss_begun_bytes > 1 << 20, "{used:?}");
         // Threads are read after their process, and one of them goes on meanwhile.
         assert!(own.thread_cpu_ns_max > 0 && own.thread_cpu_ns_max < 2 * own.cpu_ns, "{used:?}");

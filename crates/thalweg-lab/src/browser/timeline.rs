@@ -60,9 +60,9 @@ fn at(points: &[Point], ms: f64) -> Came {
             let share = (ms - before.0) / (after.0 - before.0);
             let between = |of: fn(&Point) -> f64| of(before) + share * (of(after) - of(before));
             Came {
-                events: between(|it| it.1),
-                bytes: between(|it| it.2),
-                messages: between(|it| it.3),
+                events: between(|found| found.1),
+                bytes: between(|found| found.2),
+                messages: between(|found| found.3),
             }
         }
         (Some(one), None) | (None, Some(one)) => of(one),

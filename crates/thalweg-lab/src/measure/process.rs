@@ -268,7 +268,7 @@ mod tests {
                 Ok(One { own, children, has_ended: false })
             })
         };
-        let read = |gone| tree(gone).map(|it| (it.total.cpu_ns, it.has_lost)).unwrap();
+        let read = |gone| tree(gone).map(|usage| (usage.total.cpu_ns, usage.has_lost)).unwrap();
         assert_eq!((read(0), read(3)), ((11, false), (8, true)));
         assert!(tree(1).is_err() && tree(5).is_err());
     }

@@ -185,7 +185,12 @@ mod tests {
     #[test]
     fn what_costs_nothing_is_not_below_nothing() {
         let found = fit([0.0, 3e-6, 4e-10], |index| [0.05, -0.04, 0.03, -0.05][index % 4]).unwrap();
-        assert!(found.coefficients.iter().all(|it| 0.0 <= it.low && it.low <= it.value));
+        assert!(
+            found
+                .coefficients
+                .iter()
+                .all(|coefficient| 0.0 <= coefficient.low && coefficient.low <= coefficient.value)
+        );
         assert!(found.coefficients[0].value < 1e-6, "{found:?}");
         assert!((0.01..0.06).contains(&found.error), "{found:?}");
     }
@@ -212,8 +217,8 @@ mod tests {
                     std::array::from_fn(|_| 0.06 * ((0..3).map(|_| random.f64()).sum::<f64>() - 1.5));
                 let found = fit(true_ones, |index| noise[index]).unwrap();
                 let is_inside =
-                    |(it, one): (&Coefficient, f64)| it.low <= one && one <= it.high;
-                inside += found.coefficients.iter().zip(true_ones).filter(|it| is_inside(*it)).count();
+                    |(found, one): (&Coefficient, f64)| found.low <= one && one <= found.high;
+                inside += found.coefficients.iter().zip(true_ones).filter(|coefficient| is_inside(*coefficient)).count();
             }
             prop_assert!((0.9..=0.99).contains(&(inside as f64 / 600.0)), "{inside}");
         }

@@ -24,7 +24,8 @@ pub fn as_published(plan: &Plan, samples: &[Sample]) -> String {
         else {
             continue;
         };
-        let bytes = pushed.map_or(0, |it| it.came) * u64::from(subject.settings.dummy_bytes);
+        let bytes =
+            pushed.map_or(0, |counts| counts.came) * u64::from(subject.settings.dummy_bytes);
         text += &format!(
             "{}: total {}, average {}, received {} KB (the worst of {})\n",
             subject.name,

@@ -20,7 +20,7 @@ pub(super) struct Choice<'a> {
 
 impl<'a> Choice<'a> {
     pub(super) fn of(samples: &[&'a Sample]) -> Choice<'a> {
-        let valid = samples.iter().copied().filter(|it| it.verdict.is_valid());
+        let valid = samples.iter().copied().filter(|sample| sample.verdict.is_valid());
         let (counted, left_out, takes_all) =
             undisturbed_first(valid, |sample| sample.is_undisturbed());
         Choice { counted, left_out, takes_all }
@@ -29,7 +29,7 @@ impl<'a> Choice<'a> {
     /// The verdict of most, how many do not count and why, and whether most were
     /// not warm yet.
     pub(super) fn verdict(&self, samples: &[&Sample]) -> String {
-        let invalid: Vec<_> = samples.iter().filter(|it| !it.verdict.is_valid()).collect();
+        let invalid: Vec<_> = samples.iter().filter(|sample| !sample.verdict.is_valid()).collect();
         let all = samples.len();
         let Some(most) = self.most() else {
             return invalid.first().map_or(String::new(), |first| first.verdict.to_string());
@@ -44,8 +44,8 @@ impl<'a> Choice<'a> {
         if let Some(first) = invalid.first() {
             text += &format!("; {} of {all} {}", invalid.len(), first.verdict);
         }
-        let drifting = self.counted.iter().filter(|it| it.warm_up.took_us > 0);
-        let drifting = drifting.filter(|it| !it.warm_up.is_steady).count();
+        let drifting = self.counted.iter().filter(|sample| sample.warm_up.took_us > 0);
+        let drifting = drifting.filter(|sample| !sample.warm_up.is_steady).count();
         if drifting * 2 > self.counted.len() {
             text += &format!("; {drifting} of {all} not warm yet");
         }

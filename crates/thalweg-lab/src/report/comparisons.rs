@@ -131,7 +131,8 @@ fn of_metric(
 fn differences<'a>(part: &'a Part, samples: &[&Sample], metric: Metric) -> Vec<One<'a>> {
     let mut found: Vec<One<'_>> = Vec::new();
     for (index, cell) in part.cells.iter().enumerate() {
-        let own: Vec<&Sample> = samples.iter().copied().filter(|it| it.cell == index).collect();
+        let own: Vec<&Sample> =
+            samples.iter().copied().filter(|sample| sample.cell == index).collect();
         let subjects = subjects(part, cell);
         for subject in 0..cell.subjects.len() {
             let is_control = subjects.is_control(subject);
@@ -182,7 +183,7 @@ fn subjects(part: &Part, cell: &Cell) -> CellSubjects {
     CellSubjects {
         baseline: cell.baseline,
         controls: (0..cell.subjects.len()).filter(|index| cell.is_control(*index)).collect(),
-        connections: cell.subjects.iter().map(|it| it.settings.connections).collect(),
+        connections: cell.subjects.iter().map(|subject| subject.settings.connections).collect(),
         concurrent: part.concurrent,
     }
 }
@@ -211,13 +212,14 @@ mod tests {
         let samples = samples(&plan, |_| {});
         let (cells, pooled) = comparisons(&plan.parts[0], &samples.iter().collect::<Vec<_>>());
         let all = cells.iter().chain(&pooled);
-        let cpu: Vec<&Comparison> = all.filter(|it| it.metric == Metric::Cpu).collect();
+        let cpu: Vec<&Comparison> =
+            all.filter(|comparison| comparison.metric == Metric::Cpu).collect();
         let said: Vec<String> = cpu
             .iter()
-            .map(|it| {
-                let place = it.cell.as_deref().unwrap_or("all cells");
-                let (low, high) = (it.low.unwrap_or(0.0), it.high.unwrap_or(0.0));
-                let Comparison { subject, baseline, ratio, word, starts, .. } = it;
+            .map(|cpu| {
+                let place = cpu.cell.as_deref().unwrap_or("all cells");
+                let (low, high) = (cpu.low.unwrap_or(0.0), cpu.high.unwrap_or(0.0));
+                let Comparison { subject, baseline, ratio, word, starts, .. } = cpu;
                 format!(
                     "{place}: {subject} to {baseline} {ratio:.3} ({low:.3}-{high:.3}) {word:?}, \
                      {starts} starts"
@@ -225,6 +227,6 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(said.join("\n"));
-        assert!(cpu.iter().all(|it| it.is_control == (it.subject == "limit again")));
+        assert!(cpu.iter().all(|cpu| cpu.is_control == (cpu.subject == "limit again")));
     }
 }

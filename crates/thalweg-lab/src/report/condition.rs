@@ -104,7 +104,9 @@ impl Condition {
         let is_known = !hits.is_empty();
         let whole = serde_json::to_value(summary).unwrap_or_default();
         let figures: Vec<(Place<'_>, f64)> = match self.places(&whole) {
-            Ok(places) => places.into_iter().filter_map(|it| Some((it, figure(it.at)?))).collect(),
+            Ok(places) => {
+                places.into_iter().filter_map(|place| Some((place, figure(place.at)?))).collect()
+            }
             Err(_) => Vec::new(),
         };
         let path = &self.path;
@@ -154,7 +156,7 @@ impl Condition {
         let mut places = vec![Place { at: whole, ..Place::default() }];
         let mut trodden = String::new();
         for step in self.path.split('.').map(str::trim) {
-            let next: Vec<Place<'a>> = places.iter().flat_map(|it| it.step(step)).collect();
+            let next: Vec<Place<'a>> = places.iter().flat_map(|place| place.step(step)).collect();
             if next.is_empty() {
                 let known: Vec<&str> = places.iter().flat_map(Place::known).collect();
                 let at = if trodden.is_empty() { "summary.json" } else { &trodden };
@@ -168,8 +170,8 @@ impl Condition {
             place.subject.is_some_and(|name| self.path.split('.').any(|step| step == name))
         };
         places.retain(|place| !place.is_control || is_named(place));
-        let has_figure = |it: &Place<'_>| {
-            matches!(it.at, Value::Null | Value::Number(_)) || figure(it.at).is_some()
+        let has_figure = |place: &Place<'_>| {
+            matches!(place.at, Value::Null | Value::Number(_)) || figure(place.at).is_some()
         };
         match places.iter().any(has_figure) {
             true => Ok(places),
@@ -209,7 +211,9 @@ impl<'a> Place<'a> {
         let is_named = |name: &&str| self.at.get(name).and_then(Value::as_str) == Some(step);
         match self.at.get(step) {
             _ if NAMES.iter().any(is_named) => vec![*self],
-            Some(Value::Array(elements)) => elements.iter().map(|it| self.enter(it)).collect(),
+            Some(Value::Array(elements)) => {
+                elements.iter().map(|element| self.enter(element)).collect()
+            }
             Some(at) => vec![Place { at, ..*self }],
             None => Vec::new(),
         }
@@ -223,7 +227,9 @@ impl<'a> Place<'a> {
             part: self.part.or(text("name")),
             cell: text("cell").or(self.cell),
             subject: text("subject").or(self.subject),
-            is_control: CONTROLS.iter().any(|it| at.get(it) == Some(&Value::Bool(true))),
+            is_control: CONTROLS
+                .iter()
+                .any(|controls| at.get(controls) == Some(&Value::Bool(true))),
         }
     }
 

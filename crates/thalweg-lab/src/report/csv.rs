@@ -108,30 +108,30 @@ fn line(part: &PartSummary, row: &Row) -> Vec<String> {
 }
 
 fn ratio(comparison: Option<&Comparison>) -> [String; 4] {
-    let word = comparison.map_or("", |it| it.word.name());
+    let word = comparison.map_or("", |comparison| comparison.word.name());
     let [ratio, low, high] = [
-        comparison.map(|it| it.ratio),
-        comparison.and_then(|it| it.low),
-        comparison.and_then(|it| it.high),
+        comparison.map(|comparison| comparison.ratio),
+        comparison.and_then(|comparison| comparison.low),
+        comparison.and_then(|comparison| comparison.high),
     ];
     [field(ratio), field(low), field(high), word.to_owned()]
 }
 
 fn field(value: Option<f64>) -> String {
-    value.map_or(String::new(), |it| it.to_string())
+    value.map_or(String::new(), |found| found.to_string())
 }
 
 fn median(estimate: Option<Estimate>) -> Option<f64> {
-    estimate.map(|it| it.median)
+    estimate.map(|estimate| estimate.median)
 }
 
 /// One sample has no interval.
 fn low(row: &Row, estimate: Option<Estimate>) -> Option<f64> {
-    estimate.filter(|_| row.valid > 1).map(|it| it.low)
+    estimate.filter(|_| row.valid > 1).map(|estimate| estimate.low)
 }
 
 fn high(row: &Row, estimate: Option<Estimate>) -> Option<f64> {
-    estimate.filter(|_| row.valid > 1).map(|it| it.high)
+    estimate.filter(|_| row.valid > 1).map(|estimate| estimate.high)
 }
 
 fn quoted(text: &str) -> String {

@@ -63,7 +63,7 @@ impl Entry {
     /// For a terminal.
     pub fn text(&self) -> String {
         let Entry { name, scenario, taken, .. } = self;
-        let planned = self.planned.map(|it| format!(" of {it}")).unwrap_or_default();
+        let planned = self.planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
         let begun = self.begun.replacen('T', " ", 1);
         let begun = begun.get(..16).unwrap_or("when is not known");
         let state = match self.state {

@@ -35,7 +35,8 @@ impl Equality {
     /// show in what they lead to.
     pub(super) fn of(cell: &Cell, samples: &[&Sample]) -> Equality {
         let mut names: Vec<String> = Vec::new();
-        let seen: Vec<Vec<(usize, String, String)>> = samples.iter().map(|it| facts(it)).collect();
+        let seen: Vec<Vec<(usize, String, String)>> =
+            samples.iter().map(|sample| facts(sample)).collect();
         for (_, name, _) in seen.iter().flatten() {
             if !names.contains(name) {
                 names.push(name.clone());

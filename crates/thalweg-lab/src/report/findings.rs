@@ -53,8 +53,9 @@ pub(super) fn findings(summary: &Summary) -> Findings {
 pub(super) fn pooled(summary: &Summary) -> Vec<Pooled<'_>> {
     let of = |part| {
         let part: &PartSummary = part;
-        let is_main = |it: &&Comparison| it.metric == part.metric() && !it.is_control;
-        part.pooled.iter().filter(is_main).map(move |it| (part, it))
+        let is_main =
+            |comparison: &&Comparison| comparison.metric == part.metric() && !comparison.is_control;
+        part.pooled.iter().filter(is_main).map(move |pooled| (part, pooled))
     };
     summary.parts.iter().flat_map(of).collect()
 }
@@ -69,8 +70,9 @@ pub(super) fn of_own_subject<'a>(all: &[Pooled<'a>]) -> Vec<Pooled<'a>> {
 }
 
 fn cells(all: &[Pooled<'_>]) -> usize {
-    let of =
-        |(part, one): &Pooled<'_>| part.asked(one.metric).filter(|it| it.is_beside(one)).count();
+    let of = |(part, one): &Pooled<'_>| {
+        part.asked(one.metric).filter(|found| found.is_beside(one)).count()
+    };
     all.iter().map(of).sum()
 }
 
@@ -82,10 +84,14 @@ fn detail(one: &Pooled<'_>) -> String {
 
 /// Of several cells how many came out how.
 fn cell_by_cell(&(part, pooled): &Pooled<'_>) -> Option<String> {
-    let cells: Vec<Word> =
-        part.asked(pooled.metric).filter(|it| it.is_beside(pooled)).map(|it| it.word).collect();
+    let cells: Vec<Word> = part
+        .asked(pooled.metric)
+        .filter(|found| found.is_beside(pooled))
+        .map(|found| found.word)
+        .collect();
     let words = [Word::Better, Word::Equivalent, Word::Undecided, Word::Worse];
-    let counts = words.map(|word| (cells.iter().filter(|it| **it == word).count(), word.name()));
+    let counts =
+        words.map(|word| (cells.iter().filter(|cell| **cell == word).count(), word.name()));
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
     (cells.len() > 1).then(|| format!("Cell by cell: {}.", counts.join(", ")))

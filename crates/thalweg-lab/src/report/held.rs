@@ -28,9 +28,10 @@ impl HeldFigures {
     /// Of samples that count; `None` if none of them is of a ramp within an objective.
     pub(super) fn of(valid: &[&Sample], settings: &Settings) -> Option<HeldFigures> {
         let mut all: Vec<(&Sample, Held)> =
-            valid.iter().filter_map(|it| Some((*it, it.held?))).collect();
+            valid.iter().filter_map(|sample| Some((*sample, sample.held?))).collect();
         all.sort_by_key(|(_, held)| held.connections);
-        let connections: Vec<f64> = all.iter().map(|it| f64::from(it.1.connections)).collect();
+        let connections: Vec<f64> =
+            all.iter().map(|found| f64::from(found.1.connections)).collect();
         let (sample, held) = *all.get(all.len() / 2)?;
         let subject_busy = subject_busy(&sample.timeline, held.at_us, settings.shards);
         Some(HeldFigures {
@@ -85,8 +86,8 @@ fn told(sample: &Sample, held: &Held, subject_busy: f64) -> String {
         beyond.cut,
         beyond.gaps,
         beyond.replaced,
-        bytes(megabytes(most(|it| it.rss_bytes))),
-        bytes(megabytes(most(|it| it.kernel_bytes))),
+        bytes(megabytes(most(|sample| sample.rss_bytes))),
+        bytes(megabytes(most(|sample| sample.kernel_bytes))),
     )
 }
 

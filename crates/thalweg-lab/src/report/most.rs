@@ -57,11 +57,13 @@ pub(super) fn of_part(part: &Part, samples: &[&Sample]) -> Vec<Most> {
 /// beside what came without.
 pub(super) fn observed(part: &Part, samples: &[&Sample]) -> Vec<Comparison> {
     let mut found = Vec::new();
-    for (index, cell) in part.cells.iter().enumerate().filter(|(_, it)| it.settings.devtools) {
+    for (index, cell) in part.cells.iter().enumerate().filter(|(_, cell)| cell.settings.devtools) {
         let alone = Settings { devtools: false, ..cell.settings.clone() };
-        let Some(other) = part.cells.iter().position(|it| it.settings == alone) else { continue };
+        let Some(other) = part.cells.iter().position(|cell| cell.settings == alone) else {
+            continue;
+        };
         for subject in &cell.subjects {
-            let rungs = [index, other].map(|it| Rung::of(part, it, &subject.name, samples));
+            let rungs = [index, other].map(|found| Rung::of(part, found, &subject.name, samples));
             let [Some(own), Some(alone)] = rungs else { continue };
             let names = [&*format!("{} with DevTools", subject.name), &subject.name];
             found.extend(own.beside(&alone, names, Some(cell.label.clone())));
@@ -89,7 +91,9 @@ fn of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
         ladder: first.label.split(" / ").next().unwrap_or_default().to_owned(),
         subject: own.subject.to_owned(),
         cell: own.cell.label.clone(),
-        events_per_s: estimate(&own.counted.iter().map(|it| it.events_per_s()).collect::<Vec<_>>()),
+        events_per_s: estimate(
+            &own.counted.iter().map(|sample| sample.events_per_s()).collect::<Vec<_>>(),
+        ),
         verdict: own.verdict.clone(),
         to_baseline: base
             .filter(|base| base.subject != own.subject)
@@ -102,8 +106,8 @@ impl<'a> Rung<'a> {
     /// `None` if nothing of it counts, or nothing came.
     fn of(part: &'a Part, cell: usize, subject: &str, samples: &[&'a Sample]) -> Option<Rung<'a>> {
         let of_cell = &part.cells[cell];
-        let index = of_cell.subjects.iter().position(|it| it.name == subject)?;
-        let own = samples.iter().filter(|it| (it.cell, it.subject) == (cell, index));
+        let index = of_cell.subjects.iter().position(|found| found.name == subject)?;
+        let own = samples.iter().filter(|sample| (sample.cell, sample.subject) == (cell, index));
         let own: Vec<&Sample> = own.copied().collect();
         let choice = Choice::of(&own);
         let verdict = choice.verdict(&own);
@@ -115,7 +119,7 @@ impl<'a> Rung<'a> {
 
     /// The logarithm of the mean.
     fn log(&self) -> f64 {
-        let logs = self.counted.iter().map(|it| it.events_per_s().ln());
+        let logs = self.counted.iter().map(|sample| sample.events_per_s().ln());
         logs.sum::<f64>() / self.counted.len() as f64
     }
 
@@ -126,9 +130,13 @@ impl<'a> Rung<'a> {
         names: [&str; 2],
         cell: Option<String>,
     ) -> Option<Comparison> {
-        let of_base: BTreeMap<u32, f64> =
-            base.counted.iter().map(|it| (it.start(), it.events_per_s().ln())).collect();
-        let log = |it: &&Sample| Some(it.events_per_s().ln() - of_base.get(&it.start())?);
+        let of_base: BTreeMap<u32, f64> = base
+            .counted
+            .iter()
+            .map(|sample| (sample.start(), sample.events_per_s().ln()))
+            .collect();
+        let log =
+            |sample: &&Sample| Some(sample.events_per_s().ln() - of_base.get(&sample.start())?);
         let logs: Vec<f64> = self.counted.iter().filter_map(log).collect();
         if logs.is_empty() {
             return None;
@@ -194,7 +202,7 @@ mod tests {
         assert!(beside.high.unwrap() - beside.low.unwrap() < 1e-6, "{beside:?}");
         let with = observed(&plan.parts[0], &all);
         let said: Vec<(&str, f64)> =
-            with.iter().map(|it| (&*it.subject, (it.ratio * 100.0).round())).collect();
+            with.iter().map(|found| (&*found.subject, (found.ratio * 100.0).round())).collect();
         assert_eq!(said, [("rows with DevTools", 31.0), ("arrow with DevTools", 100.0)]);
     }
 }

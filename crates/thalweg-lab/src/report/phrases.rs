@@ -16,20 +16,26 @@ impl PartSummary {
 
     /// What a row is to its baseline.
     pub(super) fn comparison(&self, metric: Metric, row: &Row) -> Option<&Comparison> {
-        let is_it = |it: &&Comparison| {
-            it.metric == metric && it.subject == row.subject && it.cell.as_ref() == Some(&row.cell)
+        let is_it = |comparison: &&Comparison| {
+            comparison.metric == metric
+                && comparison.subject == row.subject
+                && comparison.cell.as_ref() == Some(&row.cell)
         };
         self.comparisons.iter().find(is_it)
     }
 
     /// Of one metric; without the controls.
     pub(super) fn asked(&self, metric: Metric) -> impl Iterator<Item = &Comparison> {
-        self.comparisons.iter().filter(move |it| it.metric == metric && !it.is_control)
+        self.comparisons
+            .iter()
+            .filter(move |comparison| comparison.metric == metric && !comparison.is_control)
     }
 
     /// The baseline beside itself (A/A) in one metric, cell by cell.
     pub(super) fn controls(&self, metric: Metric) -> impl Iterator<Item = &Comparison> {
-        self.comparisons.iter().filter(move |it| it.metric == metric && it.is_control)
+        self.comparisons
+            .iter()
+            .filter(move |comparison| comparison.metric == metric && comparison.is_control)
     }
 
     /// Whether the next event waits for the last: what takes longer is asked less often, so
@@ -76,10 +82,12 @@ impl PartSummary {
     /// `thalweg takes 1.16 × the CPU per event of limit (1.14–1.18) over 15 cells: worse by 16 %.`
     pub(super) fn sentence(&self, pooled: &Comparison) -> String {
         let Comparison { subject, baseline, metric, ratio, .. } = pooled;
-        let cells = match self.comparisons.iter().filter(|it| it.is_beside(pooled)).count() {
-            1 => "in 1 cell".to_owned(),
-            count => format!("over {count} cells"),
-        };
+        let cells =
+            match self.comparisons.iter().filter(|comparison| comparison.is_beside(pooled)).count()
+            {
+                1 => "in 1 cell".to_owned(),
+                count => format!("over {count} cells"),
+            };
         let takes = if metric.more_is_better() { "reaches" } else { "takes" };
         format!(
             "{subject} {takes} {ratio:.2}\u{a0}× the {} of {baseline}{} {cells}: {}.",

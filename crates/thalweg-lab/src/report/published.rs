@@ -93,7 +93,9 @@ mod tests {
                 assert!(mark.is_of(&settings), "{mark:?}");
                 assert!(known.contains_key(&mark.axis) && !mark.with.contains_key(&mark.axis));
                 for (key, value) in &mark.with {
-                    assert!(known.get(key).is_some_and(|it| it.is_number() == value.is_number()));
+                    assert!(
+                        known.get(key).is_some_and(|found| found.is_number() == value.is_number())
+                    );
                 }
                 let other = Settings { interval_us: settings.interval_us + 1, ..settings };
                 assert!(!mark.is_of(&other), "{mark:?}");

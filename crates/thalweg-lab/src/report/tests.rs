@@ -152,7 +152,7 @@ fn stopped_topics_idle_and_publish_have_columns_of_their_own() {
     let limits = one.replace("program = \"limit\"", "program = \"thalweg\"");
     let publish = summary(&limits.replace("published-load", "publish"), |_| {});
     let driven = summary(&one.replace("published-load", "generated-load"), |_| {});
-    insta::assert_snapshot!([stopped, idle, publish, driven].map(|it| table(&it)).join("\n"));
+    insta::assert_snapshot!([stopped, idle, publish, driven].map(|found| table(&found)).join("\n"));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn conversations_have_columns_of_their_own() {
         })
     };
     let tables = [talks("echo", "dummy_bytes = 1000000"), talks("round-trip", "requests = 100")];
-    insta::assert_snapshot!(tables.map(|it| table(&it)).join("\n"));
+    insta::assert_snapshot!(tables.map(|found| table(&found)).join("\n"));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_p99_that_the_swarm_itself_made_is_withheld_everywhere() {
     let [limit, _, thalweg] = rows(&summary).try_into().unwrap();
     assert_eq!((limit.latency.p99_us, limit.latency.max_us), (None, None));
     assert_eq!((limit.latency.p50_us, thalweg.latency.p99_us), (Some(500.0), Some(1980.0)));
-    let of_p99 = |it: &Comparison| it.metric == Metric::P99;
+    let of_p99 = |comparison: &Comparison| comparison.metric == Metric::P99;
     assert!(!summary.parts[0].comparisons.iter().any(of_p99), "beside what is withheld");
     assert!(limit.curves.spreads.p99_us.is_none());
     let text = table(&summary);

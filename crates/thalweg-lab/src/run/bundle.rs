@@ -59,7 +59,8 @@ impl Bundle {
     pub(super) fn is_growing(folder: &Path) -> bool {
         // A file that is not there, as in archives, or cannot be read counts as unlocked.
         let samples = File::open(folder.join(SAMPLES));
-        samples.is_ok_and(|it| matches!(it.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        samples
+            .is_ok_and(|sample| matches!(sample.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// Takes away what this run has left so far, and its folder if nothing else is in it.

@@ -9,9 +9,9 @@ use crate::swarm;
 /// Whether nothing but endpoints is measured.
 pub(super) fn is_only_endpoints(plan: &Plan) -> bool {
     plan.parts.iter().all(|part| {
-        part.cells
-            .iter()
-            .all(|cell| cell.subjects.iter().all(|it| matches!(it.program, Program::Url(_))))
+        part.cells.iter().all(|cell| {
+            cell.subjects.iter().all(|subject| matches!(subject.program, Program::Url(_)))
+        })
     })
 }
 

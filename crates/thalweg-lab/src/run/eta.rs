@@ -41,7 +41,7 @@ impl Eta {
 
     /// The current cell ends, and took so long.
     pub(super) fn end_cell(&mut self, took: Duration) {
-        if let Some(done) = self.left.pop_front().filter(|it| !it.has_budget) {
+        if let Some(done) = self.left.pop_front().filter(|first| !first.has_budget) {
             self.expected += done.expected;
             self.taken += took;
         }
@@ -50,7 +50,7 @@ impl Eta {
     /// What is left, when the current cell has taken this long so far.
     pub(super) fn left(&self, current: Duration) -> Duration {
         let Some(first) = self.left.front() else { return Duration::ZERO };
-        let rest: Duration = self.left.iter().skip(1).map(|it| self.corrected(it)).sum();
+        let rest: Duration = self.left.iter().skip(1).map(|time| self.corrected(time)).sum();
         self.corrected(first).saturating_sub(current) + rest
     }
 

@@ -26,7 +26,7 @@ pub(super) fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> Machine
         let under = arguments::without_folders(&place.under).join(" ");
         note.remarks = vec![format!("one machine, subjects at {} under `{under}`", place.address)];
     }
-    if all.any(|it| it != used.cores) {
+    if all.any(|found| found != used.cores) {
         let others = "subject and browser have other cores where a cell says so";
         note.remarks.push(others.to_owned());
     }

@@ -68,8 +68,8 @@ impl Bench<'_> {
         }
         let part = self.plan.part(turn[0]);
         let settings = || turn.iter().map(|slot| &self.plan.subject(*slot).settings);
-        let connections: u64 = settings().map(|it| u64::from(it.connections)).sum();
-        settings().all(|it| part.can_take_turns(it))
+        let connections: u64 = settings().map(|setting| u64::from(setting.connections)).sum();
+        settings().all(|setting| part.can_take_turns(setting))
             && open_files_max().is_none_or(|most| connections + OTHER_FILES <= most)
     }
 
@@ -94,7 +94,7 @@ impl Bench<'_> {
 
     /// Loads subjects in turns; `None` if interrupted.
     fn rounds(&self, launched: &[Launched<'_>], rounds: u32) -> Option<Vec<Sample>> {
-        let mut watches: Vec<_> = launched.iter().map(|it| it.watch.clone()).collect();
+        let mut watches: Vec<_> = launched.iter().map(|launched| launched.watch.clone()).collect();
         let mut subjects: Vec<Subject<'_, '_>> = Vec::new();
         for (launched, watch) in launched.iter().zip(&mut watches) {
             subjects.iter_mut().for_each(Subject::attend);

@@ -91,7 +91,8 @@ impl Store {
     fn newest(&self, names: &[String]) -> anyhow::Result<PathBuf> {
         let age = |name: &&String| {
             let folder = self.folder_of(name);
-            let written = fs::metadata(path(&folder, PLAN)).and_then(|it| it.modified()).ok();
+            let written =
+                fs::metadata(path(&folder, PLAN)).and_then(|metadata| metadata.modified()).ok();
             (manifest(&folder).begun, written)
         };
         let newest = names.iter().min_by_key(|name| Reverse(age(name)));

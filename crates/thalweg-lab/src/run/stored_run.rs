@@ -61,7 +61,8 @@ impl StoredRun {
     pub fn head(&self) -> String {
         let Manifest { version, measured, command_line, begun, .. } = &self.manifest;
         let taken = self.samples.len();
-        let planned = self.plan.samples_planned().map(|it| format!(" of {it}")).unwrap_or_default();
+        let planned =
+            self.plan.samples_planned().map(|count| format!(" of {count}")).unwrap_or_default();
         let mut text = format!("{} · {begun} · {taken}{planned} samples\n", self.name);
         text += &format!("{command_line}\nlab {version}\n");
         if !measured.is_empty() && measured != version {

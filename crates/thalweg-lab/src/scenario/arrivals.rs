@@ -77,7 +77,7 @@ impl FromStr for Arrivals {
 fn stage(text: &str) -> Result<Stage, String> {
     let wrong = || format!("`{text}` is no stage: {EXAMPLE}");
     let (rate, time) = text.split_once(' ').map_or((text, None), |(rate, time)| (rate, Some(time)));
-    let rate: u32 = rate.strip_suffix("/s").and_then(|it| it.parse().ok()).ok_or_else(wrong)?;
+    let rate: u32 = rate.strip_suffix("/s").and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
     if rate > RATE_MAX || rate == 0 && time.is_none() {
         return Err(format!("a rate is 1 to {RATE_MAX}/s, and 0/s only for a time: {EXAMPLE}"));
     }

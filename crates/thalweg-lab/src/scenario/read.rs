@@ -241,13 +241,14 @@ fn subjects_of(
 fn expect_effect(part: &Part, changes: &Changes, forced: &Block) -> Result<(), ScenarioError> {
     let settings = || part.cells.iter().map(|cell| &cell.settings);
     let name = &part.name;
-    if changes.measured_ms.is_some() && !settings().any(|it| part.drive.lasts_as_told(it)) {
+    if changes.measured_ms.is_some() && !settings().any(|setting| part.drive.lasts_as_told(setting))
+    {
         return Err(ScenarioError::new(format!(
             "--duration has no effect on `{name}`, which counts requests: say how many with --set \
              requests=…"
         )));
     }
-    if forced.window.is_some() && settings().all(|it| it.events_per_s().is_some()) {
+    if forced.window.is_some() && settings().all(|setting| setting.events_per_s().is_some()) {
         return Err(ScenarioError::new(
             "events at a rate do not wait for each other: leave window or the rate out",
         ));

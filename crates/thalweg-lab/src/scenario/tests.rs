@@ -75,7 +75,8 @@ fn five_lines_are_a_scenario() {
     let text = "name = \"mine\"\ndrive = \"published-load\"\n[defaults]\nconnections = [10, 100]\nrate = 50\n";
     let plan = read(text, &changes(false), &[]).unwrap();
     let part = &plan.parts[0];
-    let names: Vec<_> = part.cells[1].subjects.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<_> =
+        part.cells[1].subjects.iter().map(|subject| subject.name.as_str()).collect();
     assert_eq!(part.cells[1].label, "websocket 100 × 128 B 50/s");
     assert_eq!(names, ["limit", "limit again", "thalweg"]);
 }
@@ -183,7 +184,8 @@ fn mistakes_on_the_command_line() {
 fn peers() -> Vec<Peer> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects");
     let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let texts = folders.filter_map(|it| std::fs::read_to_string(it.join("subject.toml")).ok());
+    let texts =
+        folders.filter_map(|folder| std::fs::read_to_string(folder.join("subject.toml")).ok());
     texts.map(|text| Peer::read(&text, "").unwrap()).collect()
 }
 
@@ -207,7 +209,7 @@ fn what_a_peer_cannot_do_is_blank_with_the_reason() {
     for name in ["peers-fanout", "peers-all"] {
         let plan = read(find(name).unwrap(), &only, &peers()).unwrap();
         let labels: Vec<&str> =
-            plan.parts.iter().flat_map(|it| &it.cells).map(|it| &*it.label).collect();
+            plan.parts.iter().flat_map(|part| &part.cells).map(|part| &*part.label).collect();
         assert!(labels.iter().any(|label| label.starts_with("websocket")), "{labels:?}");
         assert!(!labels.iter().any(|label| label.starts_with("sse")), "{labels:?}");
     }
@@ -241,7 +243,7 @@ fn who_cannot_be_installed_is_left_out_of_its_cells() {
     plan.leave_out("gorilla", "there is no go");
     let cell = &plan.parts[0].cells[0];
     assert_eq!((cell.baseline, &*cell.subjects[0].name), (0, "limit"));
-    let blanks: Vec<_> = cell.blanks.iter().map(|it| (&*it.subject, &*it.why)).collect();
+    let blanks: Vec<_> = cell.blanks.iter().map(|blank| (&*blank.subject, &*blank.why)).collect();
     assert!(blanks.contains(&("gorilla", "there is no go")), "{blanks:?}");
     let text = "name = \"x\"\ndrive = \"echo\"\n[defaults]\nconnections = 1\n[[subjects]]\nprogram = \"gorilla\"\n";
     let mut alone = read(text, &changes(false), &peers()).unwrap();
@@ -259,7 +261,7 @@ fn a_run_is_compared_with_whom_one_likes() {
     let baseline = |cell: &Cell| cell.subjects[cell.baseline].name.clone();
     assert!(cells().any(|cell| baseline(cell) == "bun"));
     for cell in cells().filter(|cell| baseline(cell) != "bun") {
-        assert!(cell.subjects.iter().all(|it| it.name != "bun"), "{}", cell.label);
+        assert!(cell.subjects.iter().all(|subject| subject.name != "bun"), "{}", cell.label);
     }
 }
 
@@ -304,7 +306,9 @@ fn beyond_what_a_browser_opens_over_http_1_a_cell_is_blank() {
     let blanks: Vec<String> = plan.parts[0]
         .cells
         .iter()
-        .flat_map(|cell| cell.blanks.iter().map(|it| format!("{}: {}", cell.label, it.subject)))
+        .flat_map(|cell| {
+            cell.blanks.iter().map(|blank| format!("{}: {}", cell.label, blank.subject))
+        })
         .collect();
     assert_eq!(
         blanks,
@@ -315,7 +319,7 @@ fn beyond_what_a_browser_opens_over_http_1_a_cell_is_blank() {
             "100 connections × 50 rows / 1 ms: http-streaming",
         ]
     );
-    let why = &plan.parts[0].cells.iter().find_map(|it| it.blanks.first()).unwrap().why;
+    let why = &plan.parts[0].cells.iter().find_map(|cell| cell.blanks.first()).unwrap().why;
     assert_eq!(why, "a browser opens 6 connections of HTTP/1.1 to an origin, not 20");
 }
 
@@ -324,7 +328,7 @@ fn shared_cores_are_told_in_a_cells_name() {
     let text = "name = \"x\"\ndrive = \"generated-load\"\n[browser.defaults]\nconnections = 6\n\
                 cores = [\"apart\", \"shared\"]\n";
     let labels: Vec<String> =
-        in_browser(text).unwrap().parts[0].cells.iter().map(|it| it.label.clone()).collect();
+        in_browser(text).unwrap().parts[0].cells.iter().map(|cell| cell.label.clone()).collect();
     let expected = ["websocket 6 × 1 row / 1 ms", "websocket 6 × 1 row / 1 ms, cores shared"];
     assert_eq!(labels, expected);
 }
@@ -410,7 +414,7 @@ fn another_build_stands_beside_every_thalweg() {
         let changes = Changes { quick: true, subjects, against, ..Changes::default() };
         let plan = read(find(name).unwrap(), &changes, &[]).map_err(|error| error.message)?;
         let of = |cell: &Cell| {
-            let subjects = cell.subjects.iter().map(|it| it.name.as_str());
+            let subjects = cell.subjects.iter().map(|subject| subject.name.as_str());
             let baseline = &cell.subjects[cell.baseline];
             assert_eq!(baseline.program, Program::Build("./old".into()));
             format!("{}: {}", cell.label, subjects.collect::<Vec<_>>().join(", "))
@@ -432,7 +436,7 @@ fn what_has_no_effect_is_refused_with_what_has() {
             |error| error.to_string(),
             |plan| {
                 let settings = plan.parts.iter().map(|part| &part.cells[0].settings);
-                format!("{:?}", settings.map(|it| it.event_bytes).collect::<Vec<_>>())
+                format!("{:?}", settings.map(|setting| setting.event_bytes).collect::<Vec<_>>())
             },
         )
     };

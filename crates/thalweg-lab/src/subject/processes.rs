@@ -94,12 +94,15 @@ impl Processes {
 
     /// Names and numbers of the processes.
     pub(super) fn pids(&self) -> impl Iterator<Item = (&str, u32)> {
-        self.running.iter().map(|it| (it.name.as_str(), it.child.id()))
+        self.running.iter().map(|running| (running.name.as_str(), running.child.id()))
     }
 
     /// Where those of this role listen.
     pub(super) fn addresses(&self, role: Role) -> impl Iterator<Item = SocketAddr> {
-        self.running.iter().filter(move |it| it.role == role).map(|it| it.address)
+        self.running
+            .iter()
+            .filter(move |running| running.role == role)
+            .map(|running| running.address)
     }
 
     /// Appends what they have printed.

@@ -107,12 +107,16 @@ impl Decoder {
             Transport::HttpStreaming | Transport::LongPolling => {
                 lines::decode(bytes, searched, on_message)?
             }
-            Transport::Websocket => self.each(bytes, searched, on_message, |it, bytes, _| {
-                websocket::step(bytes, &mut it.partial, it.inflate.as_deref_mut())
-            })?,
-            Transport::Sse => self.each(bytes, searched, on_message, |it, bytes, searched| {
-                sse::step(bytes, searched, &mut it.has_begun, &mut it.partial)
-            })?,
+            Transport::Websocket => {
+                self.each(bytes, searched, on_message, |carrier, bytes, _| {
+                    websocket::step(bytes, &mut carrier.partial, carrier.inflate.as_deref_mut())
+                })?
+            }
+            Transport::Sse => {
+                self.each(bytes, searched, on_message, |carrier, bytes, searched| {
+                    sse::step(bytes, searched, &mut carrier.has_begun, &mut carrier.partial)
+                })?
+            }
             Transport::ForeverFrame => {
                 self.each(bytes, searched, on_message, |_, bytes, searched| {
                     forever_frame::step(bytes, searched)

@@ -87,8 +87,9 @@ impl Exchange {
         let first = *next - asked.len() as u64;
         for at in finder.find_iter(message) {
             let counted = message.get(at + finder.needle().len()..at + ID_DIGITS);
-            let place = counted.and_then(number).and_then(|it| it.checked_sub(first));
-            let Some(asked) = place.and_then(|it| asked.get_mut(usize::try_from(it).ok()?)) else {
+            let place = counted.and_then(number).and_then(|sample| sample.checked_sub(first));
+            let Some(asked) = place.and_then(|place| asked.get_mut(usize::try_from(place).ok()?))
+            else {
                 continue;
             };
             if asked.connection as usize != connection || asked.is_answered {

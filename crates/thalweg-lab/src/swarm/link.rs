@@ -61,11 +61,12 @@ impl Link {
         let Link::Tls(tls) = self else {
             return (None, None);
         };
-        let version = tls.session.protocol_version().map(|it| format!("{it:?}"));
-        let suite = tls.session.negotiated_cipher_suite().map(|it| format!("{:?}", it.suite()));
+        let version = tls.session.protocol_version().map(|version| format!("{version:?}"));
+        let suite =
+            tls.session.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite()));
         let inside = tls.session.alpn_protocol().map(String::from_utf8_lossy);
         let both = version.zip(suite).map(|(version, suite)| format!("{version} {suite}"));
-        (both, inside.map(|it| it.into_owned()))
+        (both, inside.map(|address| address.into_owned()))
     }
 
     /// Whether TLS, if there is any, has been agreed on.

@@ -38,8 +38,8 @@ pub(super) fn of_link(link: &Link) -> Vec<(String, String)> {
     add("TLS", tls);
     add("ALPN", inside);
     let socket = link.socket();
-    add("swarm TCP_NODELAY", sockopt::tcp_nodelay(socket).ok().map(|it| it.to_string()));
-    let bytes = |size: rustix::io::Result<usize>| size.ok().map(|it| it.to_string());
+    add("swarm TCP_NODELAY", sockopt::tcp_nodelay(socket).ok().map(|found| found.to_string()));
+    let bytes = |size: rustix::io::Result<usize>| size.ok().map(|size| size.to_string());
     add("swarm SO_SNDBUF", bytes(sockopt::socket_send_buffer_size(socket)));
     add("swarm SO_RCVBUF", bytes(sockopt::socket_recv_buffer_size(socket)));
     add("swarm congestion control", sockopt::tcp_congestion(socket).ok());

@@ -80,7 +80,8 @@ impl Publisher {
             Publisher::Requests(publisher) => {
                 let RequestPublisher { writer, requests, head, .. } = &mut **publisher;
                 writer.send(poller, |out| {
-                    for line in lines.split(|byte| *byte == b'\n').filter(|it| !it.is_empty()) {
+                    for line in lines.split(|byte| *byte == b'\n').filter(|found| !found.is_empty())
+                    {
                         requests.write(head, line, out);
                     }
                 })

@@ -352,7 +352,7 @@ mod tests {
         assert_eq!((received.events, received.payload_bytes, received.event_bytes_max), (4, 5, 2));
         let max_us = 3000;
         assert_eq!(
-            received.intervals.map(|it| (it.p50_us, it.max_us / 10)),
+            received.intervals.map(|interval| (interval.p50_us, interval.max_us / 10)),
             Some((0, max_us / 10))
         );
         // The second read came less than 10 ms after the first.
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!((stamps.read, stamps.ahead, stamps.missing), (2, 1, 3));
         assert!((7500..=7501).contains(&stamps.ahead_us_max), "{}", stamps.ahead_us_max);
         assert_eq!(stamps.unit, Some(Unit::Seconds));
-        assert_eq!(stamps.latency.map(|it| (it.p50_us, it.max_us)), Some((0, 2000)));
+        assert_eq!(stamps.latency.map(|latency| (latency.p50_us, latency.max_us)), Some((0, 2000)));
     }
 
     #[test]

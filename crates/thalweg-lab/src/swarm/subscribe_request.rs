@@ -52,7 +52,7 @@ impl SubscribeRequest {
         };
         let deltas = if settings.deltas { DELTAS } else { "" };
         let targets = |query: &str| {
-            let query = [query, deltas].into_iter().filter(|it| !it.is_empty());
+            let query = [query, deltas].into_iter().filter(|found| !found.is_empty());
             let query = query.collect::<Vec<_>>().join("&");
             let wanted = |key| {
                 let topics = settings.topics_of(key);

@@ -62,7 +62,8 @@ impl Timetable {
         let first = self.first_or(seq, stamp_us);
         let scheduled_us = self.scheduled_us(first, seq);
         let late_us = stamp_us.saturating_sub(scheduled_us);
-        if late_us > self.interval_us + SLIP_US && self.behind.is_none_or(|it| it.late_us < late_us)
+        if late_us > self.interval_us + SLIP_US
+            && self.behind.is_none_or(|found| found.late_us < late_us)
         {
             self.behind = Some(Stamped { late_us, seq });
         }

@@ -30,7 +30,7 @@ fn attend(mut connection: TcpStream, count: Count) -> std::io::Result<()> {
                 return Ok(());
             }
         }
-        let length = head.split("Content-Length: ").nth(1).and_then(|it| it.lines().next());
+        let length = head.split("Content-Length: ").nth(1).and_then(|head| head.lines().next());
         let events = match length.and_then(|length| length.parse().ok()) {
             Some(length) => {
                 reader.read_exact(&mut vec![0; length])?;

@@ -139,7 +139,9 @@ impl UpstreamUrl {
             Some((before, after)) => (before.to_owned(), Some(after.to_owned())),
             None => (rest, None),
         };
-        if before.contains(['{', '}']) || after.as_ref().is_some_and(|it| it.contains(['{', '}'])) {
+        if before.contains(['{', '}'])
+            || after.as_ref().is_some_and(|later| later.contains(['{', '}']))
+        {
             return Err(format!("write {PLACEHOLDER} once at most, and nothing else in braces"));
         }
         Ok(Self { is_tls, host: host.to_owned(), port, before, after })

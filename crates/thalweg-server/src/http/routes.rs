@@ -80,7 +80,8 @@ pub(super) async fn answer(
 ) -> Answer {
     let (mut parts, mut body) = request.into_parts();
     let rules = ResponseRules::from_request(&parts);
-    let has_mount = || http.shared.mounts.iter().any(|it| it.rest(parts.uri.path()).is_some());
+    let has_mount =
+        || http.shared.mounts.iter().any(|mount| mount.rest(parts.uri.path()).is_some());
     if rules.is_head && !has_mount() {
         // HEAD is answered like GET, without a body (RFC 9110 §9.3.2). A GET of another protocol may take messages, which
         // a HEAD would drop.

@@ -32,7 +32,11 @@ impl ColumnRows for Log {
     fn columns_change_at(&self, cursor: &Cursor) -> bool {
         let before = cursor.next.checked_sub(1).and_then(|before| self.batch_at(before));
         let after = self.batch_at(cursor.next);
-        LogColumns::changes_at(before.map(|it| &**it), after.map(|it| &**it), cursor.next)
+        LogColumns::changes_at(
+            before.map(|before| &**before),
+            after.map(|later| &**later),
+            cursor.next,
+        )
     }
 
     fn columns(&self) -> Option<Arc<Columns>> {

@@ -44,7 +44,8 @@ const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 impl ColumnsReader {
     pub(super) fn new(subscribe: &[Subscribe]) -> Self {
         let topic = subscribe.first().map_or(usize::MAX, |subscribe| subscribe.feed as usize);
-        let is_asked = subscribe.first().is_some_and(|it| matches!(it.start, StartAt::After(_)));
+        let is_asked =
+            subscribe.first().is_some_and(|subscribe| matches!(subscribe.start, StartAt::After(_)));
         Self { topic, is_asked, has_head: false, is_refused: false, ended_at: None, schema: None }
     }
 
@@ -83,7 +84,8 @@ impl ColumnsReader {
         let resume = field("thalweg-resume");
         assert_eq!(resume.is_some(), self.is_asked, "a resumption where none was asked for");
         tally.saw_if(Situation::ResumedChanged, resume == Some("schema"));
-        tally.saw_if(Situation::ResumedLost, resume.is_some_and(|it| it.starts_with("gap")));
+        tally
+            .saw_if(Situation::ResumedLost, resume.is_some_and(|resume| resume.starts_with("gap")));
         let gap = resume.and_then(|resume| resume.strip_prefix("gap; "));
         let topic = &published.topic;
         if resume.is_some_and(|resume| resume.starts_with("end; code=")) {

@@ -392,7 +392,7 @@ impl Reading {
     ) {
         let retained = self.visits.last();
         if self.next().is_none()
-            && retained.is_some_and(|it| it.may_look(self.subscribe.start, epoch))
+            && retained.is_some_and(|retained| retained.may_look(self.subscribe.start, epoch))
         {
             return tally.count(Situation::LooksFirst, 1);
         }

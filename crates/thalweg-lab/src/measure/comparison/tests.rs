@@ -67,7 +67,7 @@ fn taken(
 }
 
 fn share(count: usize, of: impl FnMut(usize) -> bool) -> f64 {
-    (0..count).map(of).filter(|it| *it).count() as f64 / count as f64
+    (0..count).map(of).filter(|found| *found).count() as f64 / count as f64
 }
 
 fn holds(found: &Difference, ratio: f64) -> bool {
@@ -153,7 +153,7 @@ fn twenty_cells_are_seldom_wrong_after_correction() {
         };
         let mut family: Vec<Comparison> = (0..20).map(cell).collect();
         correct(&mut family);
-        family.iter().any(|it| matches!(it.word, Word::Better | Word::Worse))
+        family.iter().any(|family| matches!(family.word, Word::Better | Word::Worse))
     });
     assert!(wrong <= 0.07, "{wrong}");
 }
@@ -194,7 +194,7 @@ fn cell(cpu_us: impl Fn(u32) -> f64, starts: u32) -> Vec<Sample> {
         .flat_map(|(start, round)| {
             let figures = [1.0, 1.02, cpu_us(start)];
             figures
-                .map(|it| it)
+                .map(|figure| figure)
                 .into_iter()
                 .enumerate()
                 .map(move |(subject, cpu_us)| sample(subject, start, round, cpu_us))
@@ -231,7 +231,8 @@ fn rounds_of_one_start_are_one_value_and_old_samples_one_start_each() {
     let old = difference(&samples, 2).unwrap();
     assert_eq!((old.starts, old.rounds), (6, 6));
     assert!((found.ratio() - old.ratio()).abs() < 1e-9);
-    let width = |it: &Difference| it.interval(0.05).map(|(low, high)| high / low).unwrap();
+    let width =
+        |difference: &Difference| difference.interval(0.05).map(|(low, high)| high / low).unwrap();
     assert!(width(&old) < width(&found), "six values know more than three");
 }
 
@@ -239,7 +240,9 @@ fn rounds_of_one_start_are_one_value_and_old_samples_one_start_each() {
 fn disturbed_rounds_are_left_out_where_others_are_enough() {
     let mut samples = cell(|_| 1.0, 4);
     let disturb = |samples: &mut [Sample], start: u32| {
-        for sample in samples.iter_mut().filter(|it| it.subject == 2 && it.start() == start) {
+        for sample in
+            samples.iter_mut().filter(|sample| sample.subject == 2 && sample.start() == start)
+        {
             (sample.verdict, sample.subject_cpu_ns) = (Verdict::Machine, 9_000_000);
         }
     };
@@ -249,7 +252,7 @@ fn disturbed_rounds_are_left_out_where_others_are_enough() {
     assert_eq!(difference(&samples, 2).unwrap().starts, 4, "two are too few");
     // One of both baselines that was disturbed leaves the other.
     let mut samples = cell(|_| 1.0, 3);
-    for sample in samples.iter_mut().filter(|it| it.subject == 1) {
+    for sample in samples.iter_mut().filter(|sample| sample.subject == 1) {
         sample.verdict = Verdict::Machine;
     }
     assert!((difference(&samples, 2).unwrap().ratio() - 1.0).abs() < 1e-6);
@@ -277,11 +280,11 @@ fn who_is_far_off_needs_no_further_start() {
 #[test]
 fn who_drops_events_is_compared_with_nobody() {
     let mut samples = cell(|_| 4.0, 6);
-    for sample in samples.iter_mut().filter(|it| it.subject == 2) {
+    for sample in samples.iter_mut().filter(|sample| sample.subject == 2) {
         sample.verdict = Verdict::Drops;
     }
     assert_eq!(difference(&samples, 2), None);
-    assert!(samples.iter().all(|it| it.verdict.is_valid()));
+    assert!(samples.iter().all(|sample| sample.verdict.is_valid()));
 }
 
 #[test]
@@ -304,7 +307,7 @@ fn a_cell_ends_when_it_is_known() {
     assert_eq!(super::next(Metric::Cpu, &subjects(), &all), Next::Decided);
     // Nothing to wait for.
     let samples = cell(even, 6);
-    let own: Vec<&Sample> = samples.iter().filter(|it| it.subject == 0).collect();
+    let own: Vec<&Sample> = samples.iter().filter(|sample| sample.subject == 0).collect();
     assert_eq!(super::next(Metric::Cpu, &subjects(), &own), Next::Decided);
 }
 
@@ -328,7 +331,7 @@ fn words() {
     // Small and sure is still a difference.
     check(Metric::Cpu, 0.02, Some(0.002), Word::Worse);
     let undecided = check(Metric::Cpu, 0.01, Some(0.05), Word::Undecided);
-    assert!(undecided.not_excluded.is_some_and(|it| (0.10..0.20).contains(&it)));
+    assert!(undecided.not_excluded.is_some_and(|share| (0.10..0.20).contains(&share)));
     let one = check(Metric::Cpu, 0.5, None, Word::Undecided);
     assert_eq!((one.low, one.not_excluded, one.p), (None, None, None));
 }

@@ -20,20 +20,20 @@ struct Axis {
 
 const AXES: [Axis; 3] = [
     Axis {
-        value: |it| it.batch,
+        value: |settings| settings.batch,
         unit: ["row", "rows"],
-        without: |it| Settings { batch: 0, ..it.clone() },
+        without: |found| Settings { batch: 0, ..found.clone() },
     },
     // Tabs have their own connections each.
     Axis {
-        value: |it| it.connections,
+        value: |settings| settings.connections,
         unit: ["connection", "connections"],
-        without: |it| Settings { connections: 0, ..it.clone() },
+        without: |found| Settings { connections: 0, ..found.clone() },
     },
     Axis {
-        value: |it| it.tabs,
+        value: |found| found.tabs,
         unit: ["tab", "tabs"],
-        without: |it| Settings { connections: 0, tabs: 0, ..it.clone() },
+        without: |found| Settings { connections: 0, tabs: 0, ..found.clone() },
     },
 ];
 
@@ -68,9 +68,9 @@ impl Axis {
 
     /// Of one subject: how far all came, where most came, and how much at the end.
     fn told(&self, curve: &[&Row]) -> Option<String> {
-        let per_s = |row: &Row| row.throughput.events_per_s.map_or(0.0, |it| it.median);
+        let per_s = |row: &Row| row.throughput.events_per_s.map_or(0.0, |rate| rate.median);
         // Where more came in full, less could have.
-        let is_full = curve.iter().rposition(|row| row.came_in_full()).map_or(0, |it| it + 1);
+        let is_full = curve.iter().rposition(|row| row.came_in_full()).map_or(0, |found| found + 1);
         let subject = &curve.first()?.subject;
         let last = curve.last()?;
         if is_full == curve.len() {
@@ -79,7 +79,7 @@ impl Axis {
                 short(per_s(last))
             ));
         }
-        let full = match is_full.checked_sub(1).map(|it| curve[it]) {
+        let full = match is_full.checked_sub(1).map(|time| curve[time]) {
             Some(row) => format!("in full up to {} ({}/s)", self.at(row), short(per_s(row))),
             None => "nowhere in full".to_owned(),
         };

@@ -172,7 +172,7 @@ fn a_throughput_that_somebody_else_limited_is_not_compared() {
             }
         });
         let mut asked = found.parts[0].asked(Metric::Throughput);
-        asked.next().map(|it| it.starts)
+        asked.next().map(|found| found.starts)
     };
     assert_eq!(verdict(Verdict::Subject), Some(5));
     assert_eq!(verdict(Verdict::Both), Some(1));
@@ -194,7 +194,7 @@ fn an_interrupted_run_says_so() {
     let mut summary = summary(SCENARIO, |_, _, _| 1000);
     summary.manifest.was_interrupted = true;
     let found = findings(&summary);
-    assert!(found.trust.iter().any(|it| it.starts_with("The run was interrupted")));
+    assert!(found.trust.iter().any(|trust| trust.starts_with("The run was interrupted")));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn one_start_has_no_interval() {
         "thalweg takes 0.10\u{a0}× the CPU per event of limit over 3 cells: undecided, for one start \
          has no interval."
     );
-    assert!(found.trust.iter().any(|it| it.contains("no intervals")), "{:?}", found.trust);
+    assert!(found.trust.iter().any(|trust| trust.contains("no intervals")), "{:?}", found.trust);
 }
 
 #[test]
@@ -240,5 +240,5 @@ fn several_scenarios_are_named_one_by_one() {
 #[test]
 fn without_a_pair_the_noise_is_unknown() {
     let found = findings(&summary(&format!("control = \"none\"\n{SCENARIO}"), |_, _, _| 1000));
-    assert!(found.trust.iter().any(|it| it.contains("No baseline ran twice")));
+    assert!(found.trust.iter().any(|trust| trust.contains("No baseline ran twice")));
 }

@@ -53,7 +53,7 @@ fn charts(markup: &mut Markup, part: &PartSummary) {
         series: &series,
         published: published.as_ref(),
     });
-    let has_published = against.as_ref().is_some_and(|it| it.has_published(&metrics));
+    let has_published = against.as_ref().is_some_and(|against| against.has_published(&metrics));
     legend(markup, part, &series, has_published);
     if let Some(against) = &against {
         against.draw(markup, &metrics);

@@ -79,8 +79,9 @@ fn published_figures_are_marked_where_they_belong() {
     let check = |scenario: &str, transport: &str, marked: &[&str]| {
         let page = of_library(scenario, transport);
         let marks = page.split("<g class=\"published\"").skip(1);
-        let title =
-            |it: &str| it.split("<title>").nth(1)?.split("</title>").next().map(str::to_owned);
+        let title = |value: &str| {
+            value.split("<title>").nth(1)?.split("</title>").next().map(str::to_owned)
+        };
         let titles: Vec<String> = marks.filter_map(title).collect();
         assert_eq!(titles, marked, "{scenario} {transport}");
     };
@@ -94,12 +95,12 @@ fn published_figures_are_marked_where_they_belong() {
     let figures = ["161 µs", "83.5 µs", "5364 µs", "301 µs", "111 µs", "5675 µs"].map(worst);
     check("c", "websocket", &figures.each_ref().map(String::as_str));
     let page = of_library("c", "websocket");
-    let is_marked = |it: &&str| it.contains("<g class=\"published\"");
+    let is_marked = |value: &&str| value.contains("<g class=\"published\"");
     let charts: Vec<&str> = page.split("<figure").filter(is_marked).collect();
     assert_eq!(charts.len(), 2);
-    assert!(charts.iter().all(|it| it.contains("Mean round trip of the worst sample")));
+    assert!(charts.iter().all(|chart| chart.contains("Mean round trip of the worst sample")));
     // Five samples of 100 to 104 µs.
-    assert!(charts.iter().all(|it| it.contains("104 µs") && !it.contains("102 µs")));
+    assert!(charts.iter().all(|chart| chart.contains("104 µs") && !chart.contains("102 µs")));
 }
 
 #[test]

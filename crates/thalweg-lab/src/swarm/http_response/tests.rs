@@ -148,7 +148,7 @@ proptest! {
         // What is quoted of a head is what was there of it.
         let unquoted = |pieces: &[&[u8]]| -> Vec<String> {
             let found = received(pieces);
-            found.iter().map(|it| it.split('"').next().unwrap_or_default().to_owned()).collect()
+            found.iter().map(|found| found.split('"').next().unwrap_or_default().to_owned()).collect()
         };
         prop_assert_eq!(unquoted(&golden::cut(&bytes, &cuts)), unquoted(&[&bytes]));
     }

@@ -43,8 +43,9 @@ impl Dialect for Told {
 fn received(transport: Transport, bytes: &[u8], cuts: &[usize], end: Option<End>) -> Vec<String> {
     let url = if transport == Transport::Websocket { "ws://h/" } else { "http://h/" };
     let transport_name = Some(transport.to_string());
-    let compress =
-        ["gzip", "-deflate"].iter().any(|it| memchr::memmem::find(bytes, it.as_bytes()).is_some());
+    let compress = ["gzip", "-deflate"]
+        .iter()
+        .any(|found| memchr::memmem::find(bytes, found.as_bytes()).is_some());
     let url = url.to_owned();
     let typed = Typed { url, transport: transport_name, compress, ..Typed::default() };
     let program = Program::Url(Box::new(Endpoint::read(&typed).unwrap()));

@@ -41,7 +41,9 @@ impl Subscribers {
 
     /// Whether a connection stands.
     pub(in crate::swarm) fn stands(&self, index: usize) -> bool {
-        self.connections.get(index).is_some_and(|it| it.session.stage == Stage::Standing)
+        self.connections
+            .get(index)
+            .is_some_and(|connection| connection.session.stage == Stage::Standing)
     }
 
     /// A connection that stands takes leave, and another takes its place.

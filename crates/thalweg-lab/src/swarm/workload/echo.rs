@@ -93,7 +93,7 @@ impl Workload for Echo<'_> {
         self.run_until(Echo::is_confirmed, u64::MAX)?;
         // Before the kernel makes the buffers larger.
         self.negotiated =
-            self.lines.first().map(|it| it.conversation.negotiated()).unwrap_or_default();
+            self.lines.first().map(|found| found.conversation.negotiated()).unwrap_or_default();
         Ok(now_us() - begun_us)
     }
 
@@ -335,7 +335,8 @@ impl Received {
             Message::Answer(message) | Message::Event(Kind::Text, message)
                 if self.is_answered(message, received_us) => {}
             Message::Answer(message) | Message::Event(Kind::Text, message)
-                if let Some(number) = dialect.echo_number(message).filter(|it| *it > 0) =>
+                if let Some(number) =
+                    dialect.echo_number(message).filter(|echo_number| *echo_number > 0) =>
             {
                 self.answered_unasked(number);
             }

@@ -178,7 +178,9 @@ impl<'a> Publishing<'a> {
             }
             let mut timeout_us = PROGRESS_EVERY_US;
             if now_us < until_us {
-                for stream in streams.iter_mut().filter(|it| it.publisher.pending_bytes() == 0) {
+                for stream in
+                    streams.iter_mut().filter(|stream| stream.publisher.pending_bytes() == 0)
+                {
                     lines.clear();
                     stream.sent += fill(&mut lines, &mut seq, settings.event_bytes as usize);
                     taken.sent_bytes += lines.len() as u64;

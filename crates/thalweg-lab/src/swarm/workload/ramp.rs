@@ -63,7 +63,7 @@ impl<'a> Ramp<'a> {
     fn is_over(&mut self) -> bool {
         let Ramp { connecting, objective: Some(objective) } = self else { return false };
         objective.look(connecting);
-        objective.missed.as_ref().is_some_and(|it| now_us() - it.at_us > BEYOND_US)
+        objective.missed.as_ref().is_some_and(|missed| now_us() - missed.at_us > BEYOND_US)
     }
 
     /// Until then, or until the ramp is over; whether it is.

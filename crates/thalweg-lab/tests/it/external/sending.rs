@@ -58,9 +58,12 @@ fn what_holds_the_id_of_a_message_is_its_answer() {
         assert_eq!((answered, unanswered), (sent, 0));
         let trips = outcome.round_trips.unwrap();
         assert_eq!(trips.count, answered);
-        assert!(latency.is_some_and(|it| it.max_us >= trips.max_us), "{latency:?} {trips:?}");
+        assert!(
+            latency.is_some_and(|latency| latency.max_us >= trips.max_us),
+            "{latency:?} {trips:?}"
+        );
         assert!(outcome.latency.quantile_us(0.5) >= Some(trips.p50_us / 2));
-        assert!(outcome.pacing.is_some_and(|it| it.scheduled.abs_diff(sent) <= 1));
+        assert!(outcome.pacing.is_some_and(|pacing| pacing.scheduled.abs_diff(sent) <= 1));
     });
 }
 

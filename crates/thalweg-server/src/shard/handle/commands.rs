@@ -282,7 +282,7 @@ impl Shard {
     fn cancel(&mut self, context: &Context, stream: StreamId) -> Result<Reply, Refusal> {
         let id = context.subscriber()?;
         let connection = self.subscribers.get_mut(id);
-        let feed = connection.and_then(|it| it.subscriber.feed_of_stream(stream));
+        let feed = connection.and_then(|connection| connection.subscriber.feed_of_stream(stream));
         let topic = feed.and_then(|feed| self.topics.topic(feed)).cloned();
         let Some((feed, topic)) = feed.zip(topic) else {
             return Err(Refusal::new(

@@ -212,7 +212,8 @@ mod tests {
         let (found, tried) = search(100.0, &mut twice);
         assert!(matches!(found, Next::Found(rate) if rate >= 200.0), "{found:?}");
         assert!(!is_swarms(&tried));
-        let at_200: Vec<_> = tried.iter().filter(|it| it.rate == 200.0).map(|it| it.end).collect();
+        let at_200: Vec<_> =
+            tried.iter().filter(|tried| tried.rate == 200.0).map(|tried| tried.end).collect();
         assert_eq!(at_200[..3], [End::Disturbed, End::Disturbed, End::Met]);
 
         let always = |rate: f64, _: bool| if rate > 150.0 { End::Disturbed } else { End::Met };
@@ -227,7 +228,7 @@ mod tests {
         };
         let (found, tried) = search(100.0, longer);
         assert_eq!(found, Next::Found(95.0));
-        assert_eq!(tried.iter().filter(|it| it.end == End::Disturbed).count(), 3);
+        assert_eq!(tried.iter().filter(|tried| tried.end == End::Disturbed).count(), 3);
     }
 
     #[test]
