@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_tried_again() {
+    fn transient_errors_are_retried() {
         let check = |status, expected| {
             let error = Error::from(Refusal::read(status, b""));
             assert_eq!(error.is_transient(), expected, "{status}");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_with_the_remedy() {
+    fn malformed_urls_are_refused_with_the_remedy() {
         let check = |url: &str, expected: &str| {
             let said = Server::parse(url).expect_err(url).to_string();
             assert!(said.contains(expected), "{url}: {said}");

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_changes_nothing() {
+    fn fitting_values_change_no_column() {
         widens(r#"{"a":1.5,"b":"x"}"#, r#"{"b":null},{"a":7},{}"#, None);
         widens("[1],[\"x\"]", "[{}],[]", None);
         widens(r#"1,{"a":1}"#, "[1],null,{}", None);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_fitted() {
+    fn columns_widen_for_values_that_do_not_fit() {
         widens(r#"{"a":1}"#, r#"{"a":"x","b":2}"#, Some("a:json b:int"));
         widens("[1.5]", "[1e400]", Some("column0:json"));
         widens(r#"["x"]"#, r#"["\udc00"]"#, Some("column0:json"));

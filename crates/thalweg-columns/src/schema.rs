@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_declaration_is_said() {
+    fn wrong_declarations_are_described() {
         for (declarations, says) in [
             (&["speed"][..], "speed is not a column: write name:type"),
             (&[":int"], ":int is not a column"),

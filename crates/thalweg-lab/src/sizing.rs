@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_binds_is_what_there_is_least_of() {
+    fn the_scarcest_resource_binds() {
         let binds = |node: &Node| size(&basis(), &DEMAND, node).unwrap().binds;
         assert_eq!(binds(&NODE), "network");
         assert_eq!(binds(&Node { network_bits_per_s: 1e12, memory_bytes: 64e9, ..NODE }), "CPU");

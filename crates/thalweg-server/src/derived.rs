@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_is_refused_with_its_topic() {
+    fn queries_that_cannot_run_are_refused_with_their_topic() {
         for (queries, says) in [
             (&["a=SELECT sped FROM cars"][..], "a: line 1, column 8: there is no column sped"),
             (&["a=EXPLAIN SELECT speed FROM cars"], "a: EXPLAIN makes no rows"),

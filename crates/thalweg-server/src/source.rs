@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_source_takes_in_is_another_topic() {
+    fn the_input_of_a_source_is_another_topic() {
         let check = |text: &str, expected: Result<&[&str], &str>| {
             let built = build(&SourceConfig::parse(text).unwrap());
             let inputs = built.map(|scheduled| scheduled.inputs);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_in_is_known_by_topic() {
+    fn inputs_are_found_by_topic() {
         let sources = ["a=runner,ack=c", "b=runner,ack=c", "d=cars"];
         let build = |text: &str| build(&SourceConfig::parse(text).unwrap()).unwrap();
         let inputs = Inputs::new(&sources.map(build), [&"d".parse().unwrap()].into_iter());

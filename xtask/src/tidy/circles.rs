@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_tangle_the_shortest_circle_is_shown() {
+    fn the_shortest_circle_of_a_tangle_is_shown() {
         let files = [
             ("a/src/lib.rs", "mod b; mod c; mod d;"),
             ("a/src/b.rs", "use crate::c;"),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_file_brings_in_is_found_through_another() {
+    fn names_of_one_file_are_found_through_another() {
         let files = [
             ("a/src/lib.rs", "mod b; mod c;"),
             ("a/src/b.rs", "mod d; pub use d::D; use super::c;"),

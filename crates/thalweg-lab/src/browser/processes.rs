@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_what_came_to_it() {
+    fn the_usage_of_processes_is_the_difference_of_snapshots() {
         let before = Snapshot::of(std::process::id());
         let begun = std::time::Instant::now();
         let mut sum = 0u64;

@@ -131,7 +131,7 @@ fn minutes_are_followed_in_bounded_memory() {
 }
 
 #[test]
-fn nothing_is_left_of_a_browser_that_was_stopped() {
+fn a_stopped_browser_leaves_no_process() {
     let Some(process) = start() else { return };
     let (pid, folder) = (process.pid(), process.folder().to_owned());
     assert!(folder.exists());

@@ -81,7 +81,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_came_at_an_edge_counts_in_proportion() {
+    fn arrivals_at_an_edge_count_in_proportion() {
         let check = |from, to, events| {
             let found = came(&POINTS, from, to);
             let expected = Came { events, bytes: 10.0 * events, messages: events / 10.0 };

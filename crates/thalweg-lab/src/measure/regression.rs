@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_nothing_is_not_below_nothing() {
+    fn coefficients_are_never_negative() {
         let found = fit([0.0, 3e-6, 4e-10], |index| [0.05, -0.04, 0.03, -0.05][index % 4]).unwrap();
         assert!(
             found

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_serves_more_than_the_baseline_is_no_control() {
+    fn a_subject_with_more_connections_than_the_baseline_is_no_control() {
         let mut plan = plan("connections = 100");
         let part = plan.parts[0].clone();
         let cell = &mut plan.parts[0].cells[0];

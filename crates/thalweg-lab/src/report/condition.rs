@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_condition_is_refused_with_what_would_be_one() {
+    fn malformed_conditions_are_refused_with_the_right_form() {
         let (plan, _) = summary_of_everything();
         let refusals = [
             "parts.example.pooled.cpu",

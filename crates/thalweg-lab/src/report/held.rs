@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bound_it_is_named() {
+    fn the_bound_of_the_memory_is_named() {
         let check = |cpu_share, swarm_busy, expected| {
             let (one, other) = (sample(400, cpu_share, swarm_busy), sample(410, 0.2, 0.2));
             let figures = HeldFigures::of(&[&other, &one, &one], &Settings::default()).unwrap();

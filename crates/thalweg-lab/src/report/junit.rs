@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_count_fails_once_and_a_condition_that_was_met_too() {
+    fn uncounted_samples_and_met_conditions_fail_once() {
         let (plan, mut summary) = summary_of_everything();
         let row = &mut summary.parts[0].rows[0];
         (row.valid, row.verdict) = (0, "invalid: 3 missing".to_owned());

@@ -24,7 +24,7 @@ pub fn markdown(summary: &Summary) -> String {
         for note in notes(part).lines().filter(|line| !line.is_empty()) {
             text += &format!("\n{}\n", safe(note));
         }
-        text += &part.rows.iter().map(what_was_received).collect::<String>();
+        text += &part.rows.iter().map(received_events).collect::<String>();
         text += &beside(part);
     }
     let models = cost::models(summary);
@@ -94,7 +94,7 @@ fn table(part: &PartSummary) -> String {
 }
 
 /// Of an endpoint that does not cooperate.
-fn what_was_received(row: &Row) -> String {
+fn received_events(row: &Row) -> String {
     let Some(received) = &row.received else { return String::new() };
     let head = format!("\n### {}, {}\n\n| | |\n|---|---|\n", safe(&row.subject), safe(&row.cell));
     let facts = received::facts(received);

@@ -129,7 +129,7 @@ mod tests {
     use crate::measure::Answer;
 
     #[test]
-    fn everything_that_was_received_is_told() {
+    fn all_received_events_are_reported() {
         let mut refused = Reasons::default();
         refused.add("503 Service Unavailable: too many connections");
         refused.add("503 Service Unavailable: too many connections");

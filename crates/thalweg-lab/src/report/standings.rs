@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn who_delivers_most_stands_first() {
+    fn the_subject_that_delivers_most_stands_first() {
         let all = said(&of(3, |sample| sample.subject_cpu_ns = sample.subject_cpu_ns * 3 / 4));
         assert_eq!(all[0], "s0 100 %");
         assert!(all[1].starts_with("s3 6") && all[1].ends_with(')'), "{all:?}");
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_delivered_everything_everywhere_stands_last() {
+    fn subjects_with_losses_stand_last() {
         let last = |summary: Summary| said(&summary).pop().unwrap_or_default();
         // By its design, as who drops.
         let drops = of(1, |sample| {

@@ -172,7 +172,7 @@ fn conversations_have_columns_of_their_own() {
 }
 
 #[test]
-fn what_is_true_of_connections_is_said() {
+fn facts_about_connections_are_stated() {
     let plain = summary(SCENARIO, |_| {});
     assert!(!plain.manifest.connections.iter().any(|note| note.contains("TLS 1.3")));
     let text = SCENARIO.replace("connections = [100, 1000]", "connections = 100\ntls = true");
@@ -268,7 +268,7 @@ fn tabs_have_columns_of_their_own_and_blanks_have_reasons() {
 }
 
 #[test]
-fn of_a_ladder_of_rates_the_most_is_told() {
+fn the_highest_rate_of_a_ladder_is_reported() {
     let subjects = "[[browser.subjects]]\nname = \"rows\"\nprogram = \"thalweg\"\n\
         [[browser.subjects]]\nname = \"every value\"\nprogram = \"thalweg\"\n\
         with = { consumer = \"rows-every-value\" }\n";
@@ -280,7 +280,7 @@ fn of_a_ladder_of_rates_the_most_is_told() {
 
 /// At 400 events in half a second nobody takes more: what was offered grows, and what comes does not.
 #[test]
-fn how_far_what_comes_grows_is_told() {
+fn the_growth_of_received_data_is_reported() {
     let subject = "[[browser.subjects]]\nname = \"websocket\"\nprogram = \"thalweg\"\n";
     let cells = "[[browser.cells]]\nconnections = 2\nbatch = [100, 200, 400, 800]\n\
         [[browser.cells]]\nconnections = 10\ntabs = 1\nbatch = 50\n\
@@ -291,7 +291,7 @@ fn how_far_what_comes_grows_is_told() {
 }
 
 #[test]
-fn what_encoding_transport_and_worker_buy_is_told() {
+fn gains_of_encoding_transport_and_worker_are_reported() {
     let subject = |transport: &str, consumer: &str, worker: bool| {
         format!(
             "[[browser.subjects]]\nname = \"{transport} {consumer} {worker}\"\n\

@@ -155,7 +155,7 @@ mod tests {
     use crate::report::Manifest;
 
     #[test]
-    fn who_shares_cores_is_told() {
+    fn shared_cores_are_reported() {
         let on = |subject: &[usize], browser: &[usize]| MachineNote {
             subject_cores: subject.to_vec(),
             browser_cores: browser.to_vec(),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_a_run_was_made_with_is_told() {
+    fn the_whole_setup_of_a_run_is_reported() {
         let manifest = Manifest {
             version: "1".to_owned(),
             measured: "2".to_owned(),

@@ -93,7 +93,7 @@ connections = [100, 100, 101]
     }
 
     #[test]
-    fn what_a_cell_took_is_what_the_next_will_take() {
+    fn the_next_cell_is_expected_to_take_as_long_as_the_last() {
         // 60 ms to start, 15 ms to open, and the span: a second for each of six.
         assert_eq!(left(&Changes::default(), 6), [12.0, 6.0]);
         assert_eq!(left(&Changes::default(), 12), [12.0, 12.0]);

@@ -121,7 +121,7 @@ mod tests {
     use crate::scenario::{Changes, read};
 
     #[test]
-    fn what_a_cell_leaves_of_the_budget_goes_to_the_next() {
+    fn the_budget_that_a_cell_leaves_goes_to_the_next() {
         let text = "name = \"x\"\ndrive = \"published-load\"\nbudget_s = 90\n[[cells]]\nconnections = [1, 2, 3]\n";
         let plan = read(text, &Changes::default(), &[]).unwrap();
         let cell = |cell| Slot { part: 0, cell, subject: 0, repeat: 0 };

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_secret_is_hidden_and_not_taken_up_again() {
+    fn possible_secrets_are_hidden_and_not_read_again() {
         let check = |urls: &[&str], headers: &[&str], texts: &[&str], is_whole: bool| {
             let plan = archived(urls, headers, texts);
             let text = serde_json::to_string(&plan).unwrap();

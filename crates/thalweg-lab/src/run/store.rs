@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_there_or_not_meant_alone_is_refused() {
+    fn missing_and_ambiguous_runs_are_refused() {
         let store = store("refusals", &[("day-fanout", ""), ("day-idle", "")]);
         let refusal = |wanted: &str| {
             let error = store.find(wanted).unwrap_err().to_string();

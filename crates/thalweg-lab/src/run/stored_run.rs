@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_continuing_has_added_is_told() {
+    fn samples_added_by_continuing_are_reported() {
         let folder = unpacked_copy("continued", 0, "");
         let mut manifest: Value = read_json(&folder, MANIFEST).unwrap();
         manifest["continued"] = json!([{"begun": "later", "version": "1", "measured": "2"}]);

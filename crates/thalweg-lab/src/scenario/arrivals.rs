@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused_with_an_example() {
+    fn malformed_rates_are_refused_with_an_example() {
         for text in ["10", "10/m", "/s", "0/s", "-1/s", "10/s, 5/s 1s", "1/s 9y", "1/s 25h"] {
             let error = text.parse::<Arrivals>().unwrap_err();
             assert!(error.contains("50/s 10s") || error.contains("a day"), "{text}: {error}");

@@ -190,7 +190,7 @@ fn peers() -> Vec<Peer> {
 }
 
 #[test]
-fn what_a_peer_cannot_do_is_blank_with_the_reason() {
+fn cells_that_a_peer_cannot_run_are_blank_with_the_reason() {
     let plan = read(find("peers-fanout").unwrap(), &changes(true), &peers()).unwrap();
     let blank = |label: &str, subject: &str| {
         let cell = plan.parts[0].cells.iter().find(|cell| cell.label.starts_with(label)).unwrap();
@@ -219,7 +219,7 @@ fn what_a_peer_cannot_do_is_blank_with_the_reason() {
 }
 
 #[test]
-fn who_is_not_there_is_refused_with_who_is_and_a_suite_names_the_scenario() {
+fn unknown_subjects_are_refused_with_the_known_ones_and_a_suite_names_the_scenario() {
     let refused = |text: &str, subject: &str| {
         // Also beside one who is there.
         let subjects = vec!["thalweg".to_owned(), subject.to_owned()];
@@ -237,7 +237,7 @@ fn who_is_not_there_is_refused_with_who_is_and_a_suite_names_the_scenario() {
 }
 
 #[test]
-fn who_cannot_be_installed_is_left_out_of_its_cells() {
+fn peers_that_cannot_be_installed_are_left_out_of_their_cells() {
     let mut plan = read(find("c-gorilla").unwrap(), &changes(true), &peers()).unwrap();
     assert_eq!(plan.parts[0].cells[0].subjects[0].name, "gorilla");
     plan.leave_out("gorilla", "there is no go");
@@ -287,7 +287,7 @@ fn in_browser(text: &str) -> Result<Plan, ScenarioError> {
 }
 
 #[test]
-fn what_a_browser_measures_reads_in_full_and_quick() {
+fn browser_scenarios_read_in_full_and_quick() {
     for name in
         ["a1", "a2", "a3-1", "a3-2", "a4", "a5", "decode", "tab", "live", "tab-minutes", "sdk", "b"]
     {
@@ -334,7 +334,7 @@ fn shared_cores_are_told_in_a_cells_name() {
 }
 
 #[test]
-fn what_needs_a_browser_and_what_no_browser_can_do_is_refused() {
+fn settings_that_need_a_browser_or_exclude_one_are_refused() {
     let text =
         |drive: &str, cell: &str| format!("name = \"x\"\ndrive = \"{drive}\"\n[[cells]]\n{cell}\n");
     let native = |cell| read(&text("generated-load", cell), &changes(false), &[]).unwrap_err();
@@ -428,7 +428,7 @@ fn another_build_stands_beside_every_thalweg() {
 }
 
 #[test]
-fn what_has_no_effect_is_refused_with_what_has() {
+fn settings_without_effect_are_refused_with_those_that_have_one() {
     let told = |name: &str, set: &[&str], measured_ms: Option<u64>| {
         let set = set.iter().map(|pair| (*pair).to_owned()).collect();
         let changes = Changes { set, measured_ms, ..Changes::default() };

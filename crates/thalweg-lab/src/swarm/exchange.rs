@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_an_id_is_an_answer_wherever_it_stands() {
+    fn messages_with_an_id_anywhere_are_answers() {
         let (mut exchange, [a, b, c]) = exchange();
         assert!(a.len() == ID_DIGITS && a.parse::<f64>().unwrap() < 2f64.powi(53));
         exchange.sent(0, false, 0, 0);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_none() {
+    fn messages_without_an_id_are_no_answers() {
         let (mut exchange, [a, b, _]) = exchange();
         let own = &a[..6];
         let before = format!("{own}{:09}", 0);

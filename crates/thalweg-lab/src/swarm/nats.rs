@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_is_read_wherever_it_is_cut() {
+    fn messages_of_a_server_are_read_wherever_they_are_cut() {
         let said =
             b"INFO {\"a\":1}\r\nPING\r\nMSG i 1 31\r\n{\"stream\":\"thalweg-x\", \"seq\":1}\r\n\
                      PONG\r\nMSG i 1 3\r\n{}\n\r\nPING\r\n";
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_stored_is_told() {
+    fn events_that_are_not_stored_are_reported() {
         let refused = |said: &[u8]| Incoming::default().take(said).unwrap_err().to_string();
         let full = b"MSG i 1 30\r\n{\"error\":{\"description\":\"x\"}} \r\n";
         assert!(refused(full).contains("has not stored a message: {\"error\""));

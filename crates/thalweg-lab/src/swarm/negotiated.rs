@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_in_a_head() {
+    fn negotiated_headers_are_kept() {
         check(
             "HTTP/1.1 101 Switching Protocols\r\nsec-websocket-extensions: permessage-deflate\r\n\
              Date: now\r\nserver:it\r\n\r\n",

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_reaches_back_before_the_span() {
+    fn records_never_begin_before_the_span() {
         // From the beginning of the span to the first event is silence, and no interval.
         let (recorder, _) = listen(None, &[(1_000_000, &["1"]), (1_003_000, &["2"])]);
         assert_eq!(recorder.span.silence_us_max, 100_000);

@@ -196,7 +196,7 @@ mod tests {
     use crate::swarm::dialect;
 
     #[test]
-    fn what_was_typed_is_sent() {
+    fn headers_are_sent_as_typed() {
         let ask = |url: &str, headers: &[&str], subprotocol: Option<&str>| {
             let endpoint = Endpoint::read(&Typed {
                 url: url.to_owned(),

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_the_schedule_is_told_nothing() {
+    fn a_subject_on_schedule_gets_no_warning() {
         assert_eq!(told(&mut timetable(), on_schedule()), None);
         // A timer's slip, and one whole interval.
         assert_eq!(told(&mut timetable(), on_schedule().map(|us| us + 11_000)), None);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stamps_late_is_told() {
+    fn late_stamps_are_reported() {
         let why = told(&mut timetable(), on_schedule().map(|us| us + 31_000)).unwrap();
         assert!(why.contains("the stamp of row 1 is 31000 µs late"), "{why}");
         assert!(why.contains("6 rows more were due"), "{why}");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_skips_ticks_is_told() {
+    fn skipped_ticks_are_reported() {
         // Every second tick, each with its right time.
         let skipped = (0..100).map(|row| 1_000_000 + row / 2 * 20_000);
         let why = told(&mut timetable(), skipped).unwrap();

@@ -65,7 +65,7 @@ fn measure(request: Request, count: Count) -> anyhow::Result<Outcome> {
 }
 
 #[test]
-fn what_the_subject_says_it_has_is_held_against_what_was_sent() {
+fn the_subjects_own_count_is_compared_with_sent_events() {
     undisturbed(|| {
         for request in [Request::Ndjson, Request::Single] {
             let honest = measure(request, |events| events).unwrap();

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn malformed_networks_are_refused() {
         for wrong in ["", "proxy", "10.0.0.1/33", "::/129", "10.0.0.1/", "10.0.0.1/-1", "10.0.0"] {
             assert!(wrong.parse::<Network>().is_err(), "{wrong}");
         }

@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_remedy() {
+    fn mistakes_are_refused_with_the_remedy() {
         refused("/v1/topics/a?polcy=skip", SSE, ErrorCode::BadParameter, "\"policy\"");
         refused("/v1/topics/a?policy=lates", SSE, ErrorCode::BadParameter, "\"latest\"");
         refused("/v1/topics/a?interval=5", SSE, ErrorCode::BadParameter, "250ms");

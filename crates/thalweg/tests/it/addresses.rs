@@ -56,7 +56,7 @@ fn a_client_of_a_trusted_proxy_is_counted_by_the_last_address() {
 }
 
 #[test]
-fn of_ipv6_the_first_64_bits_are_counted() {
+fn the_first_64_bits_of_ipv6_are_counted() {
     let x = "X-Forwarded-For";
     check(
         &[

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn malformed_requests_are_refused() {
         for bad in [
             "\r\n\r\n",
             "GET\r\n\r\n",

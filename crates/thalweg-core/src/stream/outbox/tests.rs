@@ -211,7 +211,7 @@ fn keyed_messages_are_in_flight_together_and_nothing_overtakes_others() {
 }
 
 #[test]
-fn what_is_published_meanwhile_shares_a_message() {
+fn events_published_meanwhile_share_a_message() {
     let mut outbox: Outbox<bool, u8> = Outbox::new(BOUNDS);
     for answer in 0..4 {
         let mut payloads = Payloads::default();
@@ -255,7 +255,7 @@ fn a_message_without_events_has_its_turn_and_its_answer() {
 }
 
 #[test]
-fn what_is_given_up_is_answered() {
+fn abandoned_events_are_answered() {
     let mut outbox: Outbox<bool, u8> = Outbox::new(MessageBounds { events_max: 1, ..BOUNDS });
     for answer in 0..3 {
         let mut payloads = Payloads::default();

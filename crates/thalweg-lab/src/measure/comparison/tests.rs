@@ -160,7 +160,7 @@ fn twenty_cells_are_seldom_wrong_after_correction() {
 
 /// Pooled over ten cells that are each as many percent apart as they are.
 #[test]
-fn what_is_pooled_covers_as_well() {
+fn pooled_intervals_cover_the_true_ratio() {
     let (starts, rounds) = (residuals("starts"), residuals("conversation"));
     let mut dice = Dice(5);
     let (cells, logs) = (10, |cell: usize| 0.02 * cell as f64);
@@ -263,7 +263,7 @@ fn disturbed_rounds_are_left_out_where_others_are_enough() {
 }
 
 #[test]
-fn who_is_far_off_needs_no_further_start() {
+fn a_subject_far_from_the_baseline_needs_no_further_start() {
     let far = |cpu_us: &dyn Fn(u32) -> f64, starts| {
         let samples = cell(cpu_us, starts);
         far_off(Metric::Cpu, &subjects(), &samples.iter().collect::<Vec<_>>())
@@ -278,7 +278,7 @@ fn who_is_far_off_needs_no_further_start() {
 }
 
 #[test]
-fn who_drops_events_is_compared_with_nobody() {
+fn a_subject_that_drops_events_is_not_compared() {
     let mut samples = cell(|_| 4.0, 6);
     for sample in samples.iter_mut().filter(|sample| sample.subject == 2) {
         sample.verdict = Verdict::Drops;

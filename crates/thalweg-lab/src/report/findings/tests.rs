@@ -97,7 +97,7 @@ fn the_headline_is_what_it_costs() {
 }
 
 #[test]
-fn how_sure_it_is() {
+fn findings_state_their_certainty() {
     let found = findings(&summary(SCENARIO, |_, _, repeat| noisy(1_000_000, repeat)));
     assert_eq!(
         found.trust,
@@ -112,7 +112,7 @@ fn how_sure_it_is() {
 }
 
 #[test]
-fn nothing_valid() {
+fn findings_without_valid_samples_say_that() {
     let found = findings(&changed(SCENARIO, |sample, _| {
         sample.verdict = Verdict::Invalid("3 missing".to_owned());
     }));

@@ -25,13 +25,13 @@ pub(super) fn draw(markup: &mut Markup, part: &PartSummary) {
         markup.leaf("h3", &[], "Figures");
         table::draw(markup, part);
         for row in &part.rows {
-            what_was_received(markup, row);
+            received_events(markup, row);
         }
     });
 }
 
 /// Of an endpoint that does not cooperate.
-fn what_was_received(markup: &mut Markup, row: &Row) {
+fn received_events(markup: &mut Markup, row: &Row) {
     let Some(received) = &row.received else { return };
     markup.leaf("h3", &[], &format!("{}, {}", row.subject, row.cell));
     markup.element("dl", &[], |markup| {

@@ -104,7 +104,7 @@ fn published_figures_are_marked_where_they_belong() {
 }
 
 #[test]
-fn nothing_from_outside_is_markup() {
+fn text_from_outside_is_not_markup() {
     let mut summary = small();
     summary.name = HOSTILE.to_owned();
     let manifest = &mut summary.manifest;

@@ -57,7 +57,7 @@ fn a_head_is_a_status_and_fields() {
 }
 
 #[test]
-fn what_is_no_head_is_named() {
+fn malformed_heads_are_named() {
     let check = |bytes: &[u8], expected: &str| {
         let said = Head::read(bytes, |_| ()).unwrap_err().to_string();
         assert!(said.contains(expected), "{said:?} should say {expected:?}");

@@ -147,7 +147,7 @@ fn refusals_say_what_the_body_says() {
 }
 
 #[test]
-fn what_is_malformed_once_it_is_open_is_an_error() {
+fn malformed_messages_of_an_open_session_are_errors() {
     let bytes = [SOCKET.as_bytes(), b"\x81\x01\xff"].concat();
     let reasons = received(Transport::Websocket, &bytes, &[], None);
     assert_eq!(reasons, ["!it sent a text message that is not UTF-8 (RFC 6455 §8.1)"]);

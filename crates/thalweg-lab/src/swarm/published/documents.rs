@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_before_a_reader_comes_or_after_it_goes_is_not_waited_for() {
+    fn events_published_without_a_reader_are_not_expected() {
         let settings =
             Settings { payload: Payload::Match, event_bytes: 5000, ..Settings::default() };
         let mut topic = Topic::new(0, None, &settings);

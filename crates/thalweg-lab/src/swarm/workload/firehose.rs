@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_announced_as_dropped_is_not_missing() {
+    fn announced_drops_are_not_missing() {
         let mut firehose = Firehose::new(BYTES);
         let mut push = |seq| firehose.push(numbered(seq).as_bytes());
         push(7);

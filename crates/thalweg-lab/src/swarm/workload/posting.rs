@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_is_held_against_what_was_sent() {
+    fn acknowledged_events_are_compared_with_sent_ones() {
         let answer = |count| HttpResponse {
             status: 200,
             body: format!("{{\"count\":{count}}}").into(),

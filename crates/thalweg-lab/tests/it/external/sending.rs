@@ -46,7 +46,7 @@ fn assert_on_schedule(outcome: &Outcome) {
 }
 
 #[test]
-fn what_holds_the_id_of_a_message_is_its_answer() {
+fn a_message_with_the_id_is_the_answer() {
     undisturbed(|| {
         let outcome = send_to(typed(String::new()), |peer, _, message| {
             assert_eq!(message.len(), Settings::default().event_bytes as usize);
@@ -87,7 +87,7 @@ fn messages_are_sent_whether_or_not_there_are_answers() {
 }
 
 #[test]
-fn what_is_not_answered_is_counted() {
+fn unanswered_messages_are_counted() {
     undisturbed(|| {
         let outcome = send_to(typed(String::new()), |peer, number, message| match number % 4 {
             0 => Ok(()),

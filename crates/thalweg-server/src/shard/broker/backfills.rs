@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_tried_again_and_what_is_gone_is_forgotten() {
+    fn failed_backfills_are_retried_and_gone_ones_are_forgotten() {
         let mut pages = Backfills::default();
         pages.want(1, 10, Some(1));
         pages.want(2, 10, Some(2));

@@ -136,7 +136,7 @@ fn a_later_subscriber_continues_at_the_same_positions() {
 }
 
 #[test]
-fn who_was_with_a_node_that_is_killed_in_the_middle_of_a_window_misses_nothing_at_another() {
+fn subscribers_of_a_node_killed_in_mid_window_miss_no_row_at_another() {
     let streams = Streams::new(&["cars"]);
     let mut nodes = vec![node(&streams, 2)];
     let mut cursor = "earliest".to_owned();
@@ -274,7 +274,7 @@ fn a_query_begins_also_where_little_of_its_source_fits_into_memory() {
 }
 
 #[test]
-fn who_waits_for_no_time_at_all_stops_nobody() {
+fn a_poll_without_a_wait_delays_no_other_client() {
     let streams = Streams::new(&["cars"]);
     let node = node_that(&streams, 1, true);
     let query = QUERIES[0].split_once('=').expect("two").1.replace("200ms", "0s");

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_disturbed_is_tried_again_and_not_for_ever() {
+    fn disturbed_samples_are_retried_a_few_times() {
         let mut left = 2;
         let mut twice = |rate: f64, _: bool| {
             let is_disturbed = rate == 200.0 && left > 0;
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_limit_it_is() {
+    fn the_limiting_side_is_named() {
         let whose = |ends: fn(f64, bool) -> End| is_swarms(&search(400.0, ends).1);
         assert!(whose(|rate, _| if rate > 300.0 { End::SwarmBound } else { End::Met }));
         // What it could not offer is not what ended the search.
