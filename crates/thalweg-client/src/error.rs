@@ -145,7 +145,7 @@ impl Refusal {
     }
 
     /// Parses a WebSocket's `error` object.
-    pub(crate) fn of_command(error: &str) -> Self {
+    pub(crate) fn from_command(error: &str) -> Self {
         let (code, message) = match serde_json::from_str::<RefusalFields>(error) {
             Ok(RefusalFields { code, message }) => (Some(code), message),
             Err(_) => (None, error.to_owned()),

@@ -22,7 +22,7 @@ impl Columns {
         let mut seen = Seen::default();
         match seen.take(rows) {
             Ok(()) if seen.fits_cells() => seen.into_columns(0),
-            Ok(()) | Err(Mixed) => Self::of_json(0),
+            Ok(()) | Err(Mixed) => Self::with_json(0),
         }
     }
 
@@ -41,7 +41,7 @@ impl Columns {
         (!sample.is_empty()).then(|| {
             let mut seen = Seen::default();
             let taken = seen.take(&sample.join(&b','.to_owned()));
-            taken.map_or_else(|Mixed| Self::of_json(0), |()| seen.into_columns(0))
+            taken.map_or_else(|Mixed| Self::with_json(0), |()| seen.into_columns(0))
         })
     }
 
@@ -65,7 +65,7 @@ impl Columns {
         let changes = self.changes + 1;
         let wider = match seen.take(rows) {
             Ok(()) if changes < CHANGES_MAX && seen.fits_cells() => seen.into_columns(changes),
-            Ok(()) | Err(Mixed) => Self::of_json(changes),
+            Ok(()) | Err(Mixed) => Self::with_json(changes),
         };
         (wider != *self).then_some(wider)
     }
@@ -100,7 +100,7 @@ impl Seen {
 
     fn into_columns(self, changes: u32) -> Columns {
         // Without rows every column fits.
-        let Some(shape) = self.shape else { return Columns::of_json(changes) };
+        let Some(shape) = self.shape else { return Columns::with_json(changes) };
         let exact = |SeenColumn { column, is_large }| match column.kind {
             Kind::Double if is_large => Column { kind: Kind::Json, ..column },
             _ => column,
@@ -111,7 +111,7 @@ impl Seen {
                 let by_member = self.by_member;
                 Columns { shape, columns, by_member, is_declared: false, changes }
             }
-            false => Columns::of_json(changes),
+            false => Columns::with_json(changes),
         }
     }
 

@@ -183,7 +183,7 @@ impl Columns {
     }
 
     /// Returns one column of JSON, which fits every event.
-    pub(crate) fn of_json(changes: u32) -> Self {
+    pub(crate) fn with_json(changes: u32) -> Self {
         let columns = vec![Column::new(VALUE.to_owned(), Kind::Json)];
         let by_member = HashMap::new();
         Self { shape: Shape::Values, columns, by_member, is_declared: false, changes }

@@ -114,7 +114,7 @@ impl<'a> Scope<'a> {
         let span = span_of(ast, around);
         self.step(1, span)?;
         if self.grouping.is_some()
-            && let Some(found) = self.of_group(ast, span)?
+            && let Some(found) = self.compile_group(ast, span)?
         {
             return Ok(found);
         }
@@ -143,7 +143,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Compiles an aggregate or a key of a group. `None` for other expressions; their operands may be aggregates or keys.
-    fn of_group(&mut self, ast: &Ast, span: Span) -> Result<Option<Typed>, QueryError> {
+    fn compile_group(&mut self, ast: &Ast, span: Span) -> Result<Option<Typed>, QueryError> {
         if let Ast::Function(call) = ast
             && let Some(function) = name_of(call).and_then(AggregateFunction::named)
         {
@@ -401,7 +401,7 @@ impl<'a> Scope<'a> {
     fn no_column(&self, name: &Ident) -> QueryError {
         let known: Vec<&str> = self.columns.iter().map(|column| &*column.name).collect();
         let message = format!("there is no column {}: there are {}", name.value, known.join(", "));
-        QueryError::of_column(name, message)
+        QueryError::missing_column(name, message)
     }
 
     fn is_null(&mut self, inner: &Ast, span: Span) -> Compiled {

@@ -31,7 +31,7 @@ impl QueryError {
     }
 
     /// Returns the error of a missing column.
-    pub(crate) fn of_column(name: &Ident, message: String) -> Self {
+    pub(crate) fn missing_column(name: &Ident, message: String) -> Self {
         Self { missing: Some(name.value.clone()), ..Self::at(name.span, message) }
     }
 }

@@ -322,7 +322,7 @@ fn written_time(
         let names: Vec<&str> = times.iter().map(|(_, name)| *name).collect();
         let message =
             format!("there is no column {}: the time columns are {}", name.value, names.join(", "));
-        return Err(QueryError::of_column(name, message));
+        return Err(QueryError::missing_column(name, message));
     }
     let found = scope.compile(written, span)?;
     let (mut has_column, mut has_clock) = (false, false);

@@ -211,7 +211,7 @@ impl AccessPolicy {
     ///
     /// # Errors
     /// As [`AccessPolicy::new`].
-    pub(crate) fn of_admin(listen: SocketAddr, access: &Access) -> Result<Self, String> {
+    pub(crate) fn new_admin(listen: SocketAddr, access: &Access) -> Result<Self, String> {
         let inspect = Rights { inspect: Topics::all(), admin: true, ..Rights::default() };
         let own = Access { everybody: Some(inspect), ..Access::default() };
         let is_loopback = listen.ip().to_canonical().is_loopback();

@@ -343,7 +343,7 @@ impl Counts {
     }
 
     /// Returns the counts of a pattern's topics.
-    pub(crate) fn of_pattern(&self, pattern: usize) -> &PatternCounts {
+    pub(crate) fn pattern_counts(&self, pattern: usize) -> &PatternCounts {
         &self.by_pattern[pattern]
     }
 
@@ -450,7 +450,7 @@ impl Metrics {
     }
 
     /// Returns the upstreams' counts, in order. Only the fetching thread may write them.
-    pub(crate) fn of_upstreams(&self) -> Vec<Arc<UpstreamCounts>> {
+    pub(crate) fn upstream_counts(&self) -> Vec<Arc<UpstreamCounts>> {
         self.upstreams.iter().map(|(_, counts)| Arc::clone(counts)).collect()
     }
 

@@ -101,7 +101,7 @@ pub(crate) fn serve_with(
         config.upstreams.iter().map(|upstream| &upstream.pattern),
         brokers.iter().map(|broker| Arc::clone(&broker.counts)).collect(),
     );
-    let fetcher = Fetcher::new(&config, metrics.of_upstreams()).map_err(ServeError::Config)?;
+    let fetcher = Fetcher::new(&config, metrics.upstream_counts()).map_err(ServeError::Config)?;
     let key_counts = Arc::clone(&metrics.keys);
     let (demands, wanted) = mpsc::channel(DEMANDS_MAX);
     let mut to_shards = Vec::new();
@@ -175,7 +175,7 @@ pub(crate) fn serve_with(
     if let Some(listen_at) = config.admin_listen {
         let listener = listen(&config, listen_at, "--admin-listen")?;
         admin_address = Some(listener.local_addr()?);
-        listeners.push((listener, Arc::new(ConnectionLimits::of_admin())));
+        listeners.push((listener, Arc::new(ConnectionLimits::new_admin())));
     }
     let access = Arc::new(prepared.access);
     let cores = cores_for(config.shards);

@@ -263,7 +263,7 @@ fn patterns(topics: &Topics) -> String {
 fn keys(path: &Path) -> anyhow::Result<(Keys, Vec<SkippedKey>)> {
     let text = read(path)?;
     if text.contains("\"keys\"") {
-        return Ok(Keys::of_set(text.as_bytes())?);
+        return Ok(Keys::from_set(text.as_bytes())?);
     }
     let is_public = text.contains("PUBLIC KEY")
         || text.trim_start_matches('\u{feff}').trim_start().starts_with('{');

@@ -171,15 +171,18 @@ fn pooled(part: &Part, metrics: &[Metric]) -> String {
 }
 
 /// Returns the same, without the pool of a single cell, which equals the cell.
-fn of_table(part: &Part, metric: Metric) -> impl Iterator<Item = &Comparison> {
+fn table_comparisons(part: &Part, metric: Metric) -> impl Iterator<Item = &Comparison> {
     findings(part, metric)
         .filter(|comparison| comparison.cell.is_some() || cells(part, comparison) > 1)
 }
 
 /// Writes a line for each subject of each cell, and for each pool.
 fn table(parts: &[&Part], metrics: &[Metric]) -> String {
-    let all =
-        || parts.iter().flat_map(|part| metrics.iter().flat_map(|metric| of_table(part, *metric)));
+    let all = || {
+        parts
+            .iter()
+            .flat_map(|part| metrics.iter().flat_map(|metric| table_comparisons(part, *metric)))
+    };
     let baselines: BTreeSet<&str> = all().map(|comparison| comparison.baseline.as_str()).collect();
     let subjects: BTreeSet<&str> = all().map(|comparison| comparison.subject.as_str()).collect();
     let beside = match baselines.iter().collect::<Vec<_>>()[..] {
@@ -204,7 +207,7 @@ fn table(parts: &[&Part], metrics: &[Metric]) -> String {
                 let own = |comparison: &&Comparison| {
                     comparison.cell.as_deref() == cell && comparison.subject == subject
                 };
-                let found = of_table(part, *metric).find(own);
+                let found = table_comparisons(part, *metric).find(own);
                 text += &fields(part, *metric, cell, subject, found);
             }
             text += "\n";
@@ -216,7 +219,7 @@ fn table(parts: &[&Part], metrics: &[Metric]) -> String {
 /// Returns cells and subjects in the order of their comparisons, pools last.
 fn lines<'a>(part: &'a Part, metrics: &[Metric]) -> Vec<(Option<&'a str>, &'a str)> {
     let mut lines: Vec<(Option<&str>, &str)> = Vec::new();
-    for comparison in metrics.iter().flat_map(|metric| of_table(part, *metric)) {
+    for comparison in metrics.iter().flat_map(|metric| table_comparisons(part, *metric)) {
         let line = (comparison.cell.as_deref(), comparison.subject.as_str());
         if !lines.contains(&line) {
             lines.push(line);

@@ -38,7 +38,7 @@ impl FeedKind {
     }
 
     /// Returns the kind of topics in a stream, which keeps the newest version of each or every event.
-    pub fn of_stream(has_values: bool) -> Self {
+    pub fn from_stream(has_values: bool) -> Self {
         if has_values { Self::Value } else { Self::Log }
     }
 

@@ -22,7 +22,7 @@ struct One {
 
 impl Snapshot {
     /// Of all processes of the browser with this root.
-    pub(super) fn of(root: u32) -> Snapshot {
+    pub(super) fn new(root: u32) -> Snapshot {
         let read = |pid: u32| Some((pid, One::read(pid)?));
         Snapshot { processes: Resources::tree(&[root]).into_iter().filter_map(read).collect() }
     }
@@ -131,14 +131,14 @@ mod tests {
 
     #[test]
     fn the_usage_of_processes_is_the_difference_of_snapshots() {
-        let before = Snapshot::of(std::process::id());
+        let before = Snapshot::new(std::process::id());
         let begun = std::time::Instant::now();
         let mut sum = 0u64;
         while begun.elapsed().as_millis() < 20 {
             sum = sum.wrapping_mul(31).wrapping_add(begun.elapsed().as_nanos() as u64);
         }
         assert!(sum != 1);
-        let used = Snapshot::of(std::process::id()).since(&before);
+        let used = Snapshot::new(std::process::id()).since(&before);
         let own = used.iter().find(|found| found.kind == ProcessKind::Browser).unwrap();
         assert!(own.rss_bytes > 1 << 20 && own.rss_begun_bytes > 1 << 20, "{used:?}");
         // Threads are read after their process, and one of them goes on meanwhile.

@@ -85,7 +85,7 @@ impl Session for Conversation<'_> {
         Ok(Outcome {
             traffic: Traffic { events, envelopes: events, ..Traffic::default() },
             latency,
-            round_trips: RoundTrips::of(each_us, end.at_us - begin.at_us),
+            round_trips: RoundTrips::new(each_us, end.at_us - begin.at_us),
             browser: Some(tabs.used(&begin, &end, &said)),
             negotiated: Negotiated { facts: tabs.facts(&said) },
             ledger: reported.new_in(trips.counts.into()),

@@ -164,7 +164,7 @@ impl Tabs {
         // The subject's answer is no part of the span.
         let before = if is_begin { Own::ask(load) } else { Own::default() };
         let look = || {
-            let (snapshot, cores) = (Snapshot::of(pid), core_times(&self.cores));
+            let (snapshot, cores) = (Snapshot::new(pid), core_times(&self.cores));
             (snapshot, cores, process_cpu_ns(), monotonic_us())
         };
         let (snapshot, cores, lab_cpu_ns, at_us) = if is_begin {
@@ -220,7 +220,7 @@ impl Tabs {
             heap_bytes: said.heap_bytes,
             message_bytes: said.came.bytes as u64,
             painted: said.painted(),
-            input: Delays::of(&said.input),
+            input: Delays::new(&said.input),
             sent_bytes_per_s: per_s(|own| own.sent_bytes),
             published_per_s: per_s(|own| own.published),
         };
@@ -278,10 +278,10 @@ impl Said {
         let [received, handled, painted, in_all] = &self.painted;
         Some(Painted {
             messages: in_all.buckets().map(|(_, count)| count).sum(),
-            received: Delays::of(received)?,
-            handled: Delays::of(handled)?,
-            painted: Delays::of(painted)?,
-            in_all: Delays::of(in_all)?,
+            received: Delays::new(received)?,
+            handled: Delays::new(handled)?,
+            painted: Delays::new(painted)?,
+            in_all: Delays::new(in_all)?,
         })
     }
 

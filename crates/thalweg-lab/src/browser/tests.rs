@@ -73,7 +73,7 @@ fn cpu_by_process_kind_agrees_with_what_chromium_says() {
     let Some(mut process) = start() else { return };
     let tab = Tab::open(&mut process.cdp, &serve(), false).unwrap();
     tab.evaluate::<Value>(&mut process.cdp, BUSY).unwrap();
-    let seen = Snapshot::of(process.pid());
+    let seen = Snapshot::new(process.pid());
     let said = process.cdp.call(None, "SystemInfo.getProcessInfo", &json!({})).unwrap();
     let mut compared = Vec::new();
     for info in said["processInfo"].as_array().unwrap() {
@@ -136,7 +136,7 @@ fn a_stopped_browser_leaves_no_process() {
     let (pid, folder) = (process.pid(), process.folder().to_owned());
     assert!(folder.exists());
     process.stop();
-    assert!(Snapshot::of(pid).process(pid).is_none() && !folder.exists());
+    assert!(Snapshot::new(pid).process(pid).is_none() && !folder.exists());
     let (cores, log) = (Cores::allowed().unwrap(), File::create("/dev/null").unwrap());
     let version = Chromium::new(find().unwrap(), cores, log).version().unwrap();
     assert!(version.starts_with("Chromium "), "{version}");

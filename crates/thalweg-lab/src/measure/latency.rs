@@ -92,7 +92,7 @@ pub struct Delays {
 
 impl Delays {
     /// Of these; `None` of none.
-    pub fn of(latency: &Latency) -> Option<Delays> {
+    pub fn new(latency: &Latency) -> Option<Delays> {
         Some(Delays {
             p50_us: latency.quantile_us(0.5)?,
             p95_us: latency.quantile_us(0.95)?,

@@ -47,7 +47,7 @@ type Matrix = [[f64; TERMS]; TERMS];
 impl Fit {
     /// Of points (x, y) with y above 0; `None` if there are too few, or if they do not tell the
     /// terms apart.
-    pub fn of(points: &[([f64; TERMS], f64)]) -> Option<Fit> {
+    pub fn new(points: &[([f64; TERMS], f64)]) -> Option<Fit> {
         let degrees = points.len().checked_sub(TERMS)?;
         if points.len() < POINTS_MIN || points.iter().any(|(_, y)| *y <= 0.0) {
             return None;
@@ -168,7 +168,7 @@ mod tests {
     fn fit(true_ones: [f64; TERMS], noise: impl Fn(usize) -> f64) -> Option<Fit> {
         let y = |x: &[f64; TERMS], index| dot(x, &true_ones) * (1.0 + noise(index));
         let points = CELLS.iter().enumerate().map(|(index, x)| (*x, y(x, index)));
-        Fit::of(&points.collect::<Vec<_>>())
+        Fit::new(&points.collect::<Vec<_>>())
     }
 
     #[test]
@@ -199,10 +199,10 @@ mod tests {
     fn cells_that_do_not_tell_terms_apart_have_no_model() {
         // As many messages as connections in each.
         let points: Vec<_> = (1..9).map(f64::from).map(|n| ([n, n, n * n], n + n * n)).collect();
-        assert_eq!(Fit::of(&points), None);
+        assert_eq!(Fit::new(&points), None);
         let all = CELLS.map(|x| (x, dot(&x, &[1.0; 3])));
-        assert!(Fit::of(&all).is_some() && Fit::of(&all[..4]).is_none());
-        assert_eq!(Fit::of(&CELLS.map(|x| (x, 0.0))), None);
+        assert!(Fit::new(&all).is_some() && Fit::new(&all[..4]).is_none());
+        assert_eq!(Fit::new(&CELLS.map(|x| (x, 0.0))), None);
     }
 
     proptest! {

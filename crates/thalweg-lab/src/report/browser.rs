@@ -48,7 +48,7 @@ pub struct BrowserFigures {
 
 impl BrowserFigures {
     /// `None` where no browser was the load.
-    pub(super) fn of(samples: &[&Sample], connections: u32) -> Option<BrowserFigures> {
+    pub(super) fn new(samples: &[&Sample], connections: u32) -> Option<BrowserFigures> {
         samples.iter().find(|sample| sample.browser.is_some())?;
         let values = |of: &dyn Fn(&Sample) -> Option<f64>| -> Vec<f64> {
             samples.iter().filter_map(|sample| of(sample)).collect()

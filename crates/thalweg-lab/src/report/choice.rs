@@ -19,7 +19,7 @@ pub(super) struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    pub(super) fn of(samples: &[&'a Sample]) -> Choice<'a> {
+    pub(super) fn new(samples: &[&'a Sample]) -> Choice<'a> {
         let valid = samples.iter().copied().filter(|sample| sample.verdict.is_valid());
         let (counted, left_out, takes_all) =
             undisturbed_first(valid, |sample| sample.is_undisturbed());
@@ -103,7 +103,7 @@ mod tests {
     fn check(verdicts: &[Verdict], counted: usize, expected: &str) {
         let samples = samples(verdicts);
         let samples: Vec<&Sample> = samples.iter().collect();
-        let choice = Choice::of(&samples);
+        let choice = Choice::new(&samples);
         assert_eq!((choice.counted.len(), &*choice.verdict(&samples)), (counted, expected));
     }
 
@@ -130,7 +130,7 @@ mod tests {
         let mut samples = samples(&[const { Verdict::Swarm }; 4]);
         samples[2].disturbed = 0.43;
         let samples: Vec<&Sample> = samples.iter().collect();
-        let choice = Choice::of(&samples);
+        let choice = Choice::new(&samples);
         assert_eq!(choice.verdict(&samples), "swarm; 1 of 4 left out: swarm");
     }
 
@@ -141,6 +141,6 @@ mod tests {
             sample.warm_up = WarmUp { took_us: 5, is_steady: false };
         }
         let samples: Vec<&Sample> = samples.iter().collect();
-        assert_eq!(Choice::of(&samples).verdict(&samples), "subject; 2 of 3 not warm yet");
+        assert_eq!(Choice::new(&samples).verdict(&samples), "subject; 2 of 3 not warm yet");
     }
 }

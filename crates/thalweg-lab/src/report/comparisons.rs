@@ -65,7 +65,7 @@ pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> 
 pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> (Vec<Comparison>, Vec<Comparison>) {
     let (mut cells, mut pooled) = (Vec::new(), Vec::new());
     for metric in Metric::ALL {
-        let (of_cells, over_all) = of_metric(part, samples, metric);
+        let (of_cells, over_all) = comparisons_of_metric(part, samples, metric);
         cells.extend(of_cells);
         pooled.extend(over_all);
     }
@@ -109,7 +109,7 @@ pub(super) fn by_transport(part: &Part, samples: &[&Sample], metric: Metric) -> 
     groups.into_iter().filter_map(pool).collect()
 }
 
-fn of_metric(
+fn comparisons_of_metric(
     part: &Part,
     samples: &[&Sample],
     metric: Metric,

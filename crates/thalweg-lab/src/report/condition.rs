@@ -295,7 +295,7 @@ fn imagined(plan: &Plan) -> Vec<Sample> {
                     span_us: 1,
                     subject_cpu_ns: 1000,
                     traffic: Traffic { events: 1, ..Traffic::default() },
-                    round_trips: RoundTrips::of(vec![1], 1),
+                    round_trips: RoundTrips::new(vec![1], 1),
                     latency: Some(Percentiles::default()),
                     ..Sample::default()
                 });

@@ -90,11 +90,11 @@ impl CostModel {
         }
     }
 
-    fn of(rows: &[&Row]) -> Option<CostModel> {
+    fn new(rows: &[&Row]) -> Option<CostModel> {
         let first = rows.first()?;
         let fit = |of: &dyn Fn(&Row) -> Option<f64>| {
             let point = |row: &&Row| Some((terms(row)?, of(row).filter(|found| *found > 0.0)?));
-            Fit::of(&rows.iter().filter_map(point).collect::<Vec<_>>())
+            Fit::new(&rows.iter().filter_map(point).collect::<Vec<_>>())
         };
         let connections = |row: &Row| f64::from(row.settings.connections);
         let grown = |row: &Row| Some(row.memory.rss_bytes_per_connection? * connections(row));
@@ -198,7 +198,7 @@ impl CostModel {
 
 /// The models of a run, of each subject over each transport whose cells tell the terms apart.
 pub fn models(summary: &Summary) -> Vec<CostModel> {
-    groups(summary).iter().filter_map(|rows| CostModel::of(rows)).collect()
+    groups(summary).iter().filter_map(|rows| CostModel::new(rows)).collect()
 }
 
 /// Several models side by side, a line of fields for each; the first line has the heads.

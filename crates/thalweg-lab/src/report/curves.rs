@@ -49,7 +49,7 @@ pub struct Spreads {
 
 impl Curves {
     /// Of all samples of a row, and of those of them that count.
-    pub(super) fn of(all: &[&Sample], valid: &[&Sample], settings: &Settings) -> Curves {
+    pub(super) fn new(all: &[&Sample], valid: &[&Sample], settings: &Settings) -> Curves {
         Curves {
             limited_by: limited_by(all, valid),
             rss_bytes: over_time(valid, |point| Some(point.rss_bytes)),
@@ -58,13 +58,13 @@ impl Curves {
                 Some(sample.kernel_bytes).filter(|found| *found > 0)
             }),
             steps: valid.iter().flat_map(|sample| sample.steps.clone()).collect(),
-            spreads: Spreads::of(valid, settings),
+            spreads: Spreads::new(valid, settings),
         }
     }
 }
 
 impl Spreads {
-    fn of(valid: &[&Sample], settings: &Settings) -> Spreads {
+    fn new(valid: &[&Sample], settings: &Settings) -> Spreads {
         let spread = |of: &dyn Fn(&Sample) -> Option<f64>| {
             estimate(&valid.iter().filter_map(|sample| of(sample)).collect::<Vec<_>>())
         };

@@ -1,6 +1,6 @@
 //! A run in a list of runs.
 
-use super::findings::{of_own_subject, pooled};
+use super::findings::{own_subject_first, pooled};
 use super::row::Row;
 use super::summary::Summary;
 use crate::scenario::Plan;
@@ -83,7 +83,7 @@ impl Entry {
 /// where nobody is compared, what the first row has.
 fn figure(summary: &Summary) -> Option<String> {
     let all = pooled(summary);
-    match of_own_subject(&all).first() {
+    match own_subject_first(&all).first() {
         Some((part, one)) => Some(part.sentence(one)),
         None => first_figure(summary.parts.iter().flat_map(|part| &part.rows).next()?),
     }

@@ -62,7 +62,7 @@ pub(super) fn pooled(summary: &Summary) -> Vec<Pooled<'_>> {
 
 /// Those of the subject that is compared in most scenarios and cells, of several the last:
 /// files name their own subject last.
-pub(super) fn of_own_subject<'a>(all: &[Pooled<'a>]) -> Vec<Pooled<'a>> {
+pub(super) fn own_subject_first<'a>(all: &[Pooled<'a>]) -> Vec<Pooled<'a>> {
     let like = |one: &Pooled<'a>| -> Vec<Pooled<'a>> {
         all.iter().copied().filter(|other| other.1.subject == one.1.subject).collect()
     };
@@ -100,7 +100,7 @@ fn cell_by_cell(&(part, pooled): &Pooled<'_>) -> Option<String> {
 /// The subject in question, scenario by scenario: those about CPU first, for that is what it
 /// costs.
 fn headline(all: &[Pooled<'_>]) -> String {
-    let mut own = of_own_subject(all);
+    let mut own = own_subject_first(all);
     own.sort_by_key(|(_, one)| one.metric);
     let [(part, first), others @ ..] = own.as_slice() else { return String::new() };
     let as_much = all

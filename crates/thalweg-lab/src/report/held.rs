@@ -26,7 +26,7 @@ pub struct HeldFigures {
 
 impl HeldFigures {
     /// Of samples that count; `None` if none of them is of a ramp within an objective.
-    pub(super) fn of(valid: &[&Sample], settings: &Settings) -> Option<HeldFigures> {
+    pub(super) fn new(valid: &[&Sample], settings: &Settings) -> Option<HeldFigures> {
         let mut all: Vec<(&Sample, Held)> =
             valid.iter().filter_map(|sample| Some((*sample, sample.held?))).collect();
         all.sort_by_key(|(_, held)| held.connections);
@@ -117,7 +117,7 @@ mod tests {
     fn the_bound_of_the_memory_is_named() {
         let check = |cpu_share, swarm_busy, expected| {
             let (one, other) = (sample(400, cpu_share, swarm_busy), sample(410, 0.2, 0.2));
-            let figures = HeldFigures::of(&[&other, &one, &one], &Settings::default()).unwrap();
+            let figures = HeldFigures::new(&[&other, &one, &one], &Settings::default()).unwrap();
             assert_eq!((figures.connections.median, figures.bound_by), (400.0, expected));
             assert!(figures.told.contains("up to 800 clients"), "{}", figures.told);
         };
@@ -125,6 +125,6 @@ mod tests {
         check(0.6, 0.97, "swarm");
         check(0.99, 0.97, "both cores");
         check(0.5, 0.5, "no core");
-        assert!(HeldFigures::of(&[&Sample::default()], &Settings::default()).is_none());
+        assert!(HeldFigures::new(&[&Sample::default()], &Settings::default()).is_none());
     }
 }

@@ -40,7 +40,7 @@ struct Rung<'a> {
 }
 
 /// Of each ladder each subject.
-pub(super) fn of_part(part: &Part, samples: &[&Sample]) -> Vec<Most> {
+pub(super) fn highest_rates(part: &Part, samples: &[&Sample]) -> Vec<Most> {
     let mut ladders: Vec<(Settings, Vec<usize>)> = Vec::new();
     for (index, cell) in part.cells.iter().enumerate() {
         let without_rate = Settings { interval_us: 0, ..cell.settings.clone() };
@@ -50,7 +50,7 @@ pub(super) fn of_part(part: &Part, samples: &[&Sample]) -> Vec<Most> {
         }
     }
     ladders.retain(|(_, cells)| cells.len() > 1);
-    ladders.iter().flat_map(|(_, cells)| of_ladder(part, cells, samples)).collect()
+    ladders.iter().flat_map(|(_, cells)| highest_of_ladder(part, cells, samples)).collect()
 }
 
 /// Each subject of two cells that differ in whether tabs are observed: what came with DevTools
@@ -63,7 +63,7 @@ pub(super) fn observed(part: &Part, samples: &[&Sample]) -> Vec<Comparison> {
             continue;
         };
         for subject in &cell.subjects {
-            let rungs = [index, other].map(|found| Rung::of(part, found, &subject.name, samples));
+            let rungs = [index, other].map(|found| Rung::new(part, found, &subject.name, samples));
             let [Some(own), Some(alone)] = rungs else { continue };
             let names = [&*format!("{} with DevTools", subject.name), &subject.name];
             found.extend(own.beside(&alone, names, Some(cell.label.clone())));
@@ -72,7 +72,7 @@ pub(super) fn observed(part: &Part, samples: &[&Sample]) -> Vec<Comparison> {
     found
 }
 
-fn of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
+fn highest_of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
     let mut names: Vec<&str> = Vec::new();
     for subject in cells.iter().flat_map(|cell| &part.cells[*cell].subjects) {
         if !names.contains(&&*subject.name) {
@@ -80,7 +80,7 @@ fn of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
         }
     }
     let best = |name: &&str| {
-        let rungs = cells.iter().filter_map(|cell| Rung::of(part, *cell, name, samples));
+        let rungs = cells.iter().filter_map(|cell| Rung::new(part, *cell, name, samples));
         rungs.max_by(|one, other| one.log().total_cmp(&other.log()))
     };
     let best: Vec<Rung<'_>> = names.iter().filter_map(best).collect();
@@ -104,12 +104,12 @@ fn of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
 
 impl<'a> Rung<'a> {
     /// `None` if nothing of it counts, or nothing came.
-    fn of(part: &'a Part, cell: usize, subject: &str, samples: &[&'a Sample]) -> Option<Rung<'a>> {
+    fn new(part: &'a Part, cell: usize, subject: &str, samples: &[&'a Sample]) -> Option<Rung<'a>> {
         let of_cell = &part.cells[cell];
         let index = of_cell.subjects.iter().position(|found| found.name == subject)?;
         let own = samples.iter().filter(|sample| (sample.cell, sample.subject) == (cell, index));
         let own: Vec<&Sample> = own.copied().collect();
-        let choice = Choice::of(&own);
+        let choice = Choice::new(&own);
         let verdict = choice.verdict(&own);
         let mut counted = choice.counted;
         counted.retain(|sample| sample.events_per_s() > 0.0);
@@ -141,7 +141,7 @@ impl<'a> Rung<'a> {
         if logs.is_empty() {
             return None;
         }
-        let difference = Difference::of_starts(&logs, logs.len());
+        let difference = Difference::from_starts(&logs, logs.len());
         Some(Comparison::new(Metric::Throughput, cell, names, false, &difference))
     }
 }
@@ -189,7 +189,7 @@ mod tests {
             })
             .collect();
         let all: Vec<&Sample> = samples.iter().collect();
-        let most = of_part(&plan.parts[0], &all);
+        let most = highest_rates(&plan.parts[0], &all);
         let [rows, arrow] = &most[..] else { panic!("{most:?}") };
         assert_eq!(
             (&*rows.cell, &*rows.ladder),

@@ -78,7 +78,7 @@ pub(super) fn summarise(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartS
         let of_cell =
             samples.iter().copied().filter(|sample| sample.cell == index).collect::<Vec<_>>();
         if !of_cell.is_empty() {
-            equality.push(Equality::of(cell, &of_cell));
+            equality.push(Equality::new(cell, &of_cell));
         }
         rows.extend(summarise_cell(part, cell, &of_cell));
     }
@@ -99,7 +99,7 @@ pub(super) fn summarise(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartS
         rows,
         comparisons,
         pooled,
-        most: most::of_part(part, in_browser),
+        most: most::highest_rates(part, in_browser),
         observed: most::observed(part, in_browser),
         equality,
     }
@@ -130,7 +130,7 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
         if own.is_empty() {
             continue;
         }
-        let choice = Choice::of(&own);
+        let choice = Choice::new(&own);
         let valid = Valid(choice.counted.clone());
         let most = choice.most();
         let ranked = valid.0.iter().filter(|sample| sample.is_ranked()).count();
@@ -152,7 +152,7 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
             is_ranked: part.drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
             is_at_least: part.drive == Drive::Ceiling
                 && most.is_some_and(|highest| highest.verdict == Verdict::Swarm),
-            curves: Curves::of(&own, &valid.0, &subject.settings),
+            curves: Curves::new(&own, &valid.0, &subject.settings),
             ..Row::default()
         };
         valid.fill(&mut row, part.drive, subject);

@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn words_say_how_much() {
         let of = |means: &[f64]| {
-            let difference = Difference::of_starts(means, means.len());
+            let difference = Difference::from_starts(means, means.len());
             let names = ["thalweg", "limit"];
             let found = Comparison::new(Metric::Cpu, None, names, false, &difference);
             format!("{} | {}", found.in_short(), found.in_words())

@@ -248,8 +248,8 @@ impl Valid<'_> {
         row.memory = self.memory(settings);
         row.load = self.load();
         row.round_trip = self.round_trip();
-        row.held = HeldFigures::of(&self.0, settings);
-        row.browser = BrowserFigures::of(&self.0, settings.connections);
+        row.held = HeldFigures::new(&self.0, settings);
+        row.browser = BrowserFigures::new(&self.0, settings.connections);
         row.received = self.received();
     }
 

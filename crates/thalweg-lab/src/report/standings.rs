@@ -81,7 +81,7 @@ impl Standing {
 
 impl Share {
     /// `rows` are the subject's own; `pooled` is what its CPU is to the baseline's.
-    fn of(rows: &[&Row], pooled: Option<&OverTransport>, cells_of_baseline: usize) -> Share {
+    fn new(rows: &[&Row], pooled: Option<&OverTransport>, cells_of_baseline: usize) -> Share {
         if rows.iter().any(|row| row.is_baseline) {
             let said = "100 %".to_owned();
             return Share { said, is_ranked: true, share: Some(1.0), low: None, high: None };
@@ -170,7 +170,7 @@ impl<'a> Told<'a> {
 
     fn share(&self, transport: Transport, subject: &str) -> Share {
         let cells = self.cells_of_baseline(transport, |_| true);
-        Share::of(&self.rows(transport, subject), self.over(transport, subject), cells)
+        Share::new(&self.rows(transport, subject), self.over(transport, subject), cells)
     }
 }
 

@@ -164,7 +164,7 @@ fn conversations_have_columns_of_their_own() {
         summary(&text, |sample| {
             let slower = 1 + sample.subject as u64 / 2;
             let each_us = (1..=100).map(|us| us * slower + u64::from(sample.repeat)).collect();
-            sample.round_trips = RoundTrips::of(each_us, 20_000 * slower);
+            sample.round_trips = RoundTrips::new(each_us, 20_000 * slower);
         })
     };
     let tables = [talks("echo", "dummy_bytes = 1000000"), talks("round-trip", "requests = 100")];

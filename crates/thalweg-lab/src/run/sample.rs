@@ -165,8 +165,8 @@ impl Bench<'_> {
                 CoreUse::Apart => Room::Own,
                 CoreUse::Shared => Room::WithBrowser(shards as usize),
             },
-            cores: self.cores.of_subject(settings).to_vec(),
-            swarm_core: self.cores.of_swarm(shards),
+            cores: self.cores.subject_cores(settings).to_vec(),
+            swarm_core: self.cores.swarm_core(shards),
         }
     }
 
@@ -182,12 +182,12 @@ impl Bench<'_> {
         };
         let address = *addresses.first().context("the endpoint has no address")?;
         // It is not kept to a core, as subjects are.
-        let cores = Cores::of_processes(&Resources::tree(&pids));
+        let cores = Cores::used_by(&Resources::tree(&pids));
         let room = match cores.len() {
             0 => Room::Unseen,
             count => Room::Shared(count),
         };
-        let (beside, swarm_core) = (Vec::new(), self.cores.of_swarm(1));
+        let (beside, swarm_core) = (Vec::new(), self.cores.swarm_core(1));
         Ok(Watched { pids, beside, address, room, cores, swarm_core })
     }
 

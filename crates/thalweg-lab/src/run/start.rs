@@ -46,7 +46,7 @@ impl Bench<'_> {
 
     /// All at the same time, each on a thread of its own; the progress is the first one's.
     fn concurrently(&self, turn: &[Slot], progress: &RefCell<Progress>) -> Option<Vec<Sample>> {
-        let mut turn = turn.iter().zip(StartBarrier::of(turn.len()));
+        let mut turn = turn.iter().zip(StartBarrier::new(turn.len()));
         let (first, barrier) = turn.next()?;
         thread::scope(|scope| {
             let silently = |(slot, barrier): (&Slot, StartBarrier)| {

@@ -134,7 +134,7 @@ impl RunningProcess {
         let mut command = Command::new(first);
         command.args(rest).stdout(out.try_clone()?).stderr(out);
         let spawn = || OwnedChild::spawn(&mut command);
-        let spawned = cores.spawn_on(cores.of_processes_beside(shards), shards, spawn)?;
+        let spawned = cores.spawn_on(cores.cores_beside(shards), shards, spawn)?;
         let child =
             spawned.with_context(|| format!("`{}` cannot be started", process.command[0]))?;
         let port = places.port(name)?;

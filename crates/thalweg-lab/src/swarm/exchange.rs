@@ -119,9 +119,9 @@ impl Exchange {
             sent: self.sent,
             answered: self.answered,
             unanswered: self.unanswered(),
-            latency: Spread::of(&self.latency),
+            latency: Spread::new(&self.latency),
         };
-        let round_trips = RoundTrips::of(std::mem::take(&mut self.round_trips_us), span_us);
+        let round_trips = RoundTrips::new(std::mem::take(&mut self.round_trips_us), span_us);
         (exchanged, round_trips, std::mem::take(&mut self.latency))
     }
 }

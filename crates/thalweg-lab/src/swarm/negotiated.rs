@@ -14,7 +14,7 @@ const NONE: &str = "none";
 /// Of a connection whose answer has this head; `None` over HTTP/2, where fields are
 /// compressed and are not looked at.
 pub(super) fn of(link: &Link, head: Option<&[u8]>) -> Negotiated {
-    joined(head, of_link(link))
+    joined(head, link_facts(link))
 }
 
 /// The same, if what is said of the connection was asked before: the kernel makes
@@ -29,7 +29,7 @@ pub(super) fn joined(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Neg
 }
 
 /// Of the connection itself.
-pub(super) fn of_link(link: &Link) -> Vec<(String, String)> {
+pub(super) fn link_facts(link: &Link) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
         facts.push((name.to_owned(), value.unwrap_or_else(|| NONE.to_owned())));

@@ -39,7 +39,7 @@ impl Progress {
 
 impl Figures {
     /// Of a span that began at `begun_us`, or did not yet (0).
-    pub(super) fn of_span(
+    pub(super) fn from_span(
         connections: usize,
         statistics: &SpanStatistics,
         begun_us: u64,

@@ -110,7 +110,7 @@ impl Publisher {
     pub(super) fn facts(&self) -> Option<Vec<(String, String)>> {
         match self {
             Publisher::Ndjson { writer, .. } if writer.link.is_agreed() => {
-                Some(negotiated::of_link(&writer.link))
+                Some(negotiated::link_facts(&writer.link))
             }
             _ => None,
         }

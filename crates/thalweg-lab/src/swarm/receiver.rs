@@ -262,7 +262,7 @@ impl Receiver {
             usize::MAX => &mut self.statistics,
             _ => &mut self.undisturbed,
         };
-        Delays::of(&std::mem::take(&mut statistics.latency))
+        Delays::new(&std::mem::take(&mut statistics.latency))
     }
 
     /// The topics that the lab publishes to.

@@ -275,7 +275,7 @@ impl Recorder {
         let still = lasted().map(|connection| end_us.saturating_sub(connection.last_us));
         Received {
             span_us,
-            set_up: Spread::of(&self.set_up),
+            set_up: Spread::new(&self.set_up),
             events: statistics.traffic.events,
             wire_bytes: statistics.traffic.wire_bytes,
             signs_of_life: statistics.traffic.heartbeats,
@@ -285,9 +285,9 @@ impl Recorder {
             event_bytes_max: span.event_bytes_max,
             json_tried: span.json_tried,
             json_found: span.json_found,
-            intervals: Spread::of(&span.intervals),
+            intervals: Spread::new(&span.intervals),
             timestamps: self.timestamp.is_some().then(|| Timestamps {
-                latency: Spread::of(&statistics.latency),
+                latency: Spread::new(&statistics.latency),
                 ..span.stamps.clone()
             }),
             events_per_connection_min: events().min().unwrap_or(0),

@@ -88,7 +88,7 @@ impl SubscribeRequest {
 
     /// Appends the first request of a connection, over HTTP/1.1.
     pub(super) fn first(&self, index: usize, out: &mut Vec<u8>) {
-        self.over_http_1(index, of_key(&self.first, index), None, out);
+        self.over_http_1(index, target_of_key(&self.first, index), None, out);
     }
 
     /// The same on a stream of HTTP/2.
@@ -98,7 +98,7 @@ impl SubscribeRequest {
 
     /// Appends the request that follows, over HTTP/1.1.
     pub(super) fn again(&self, index: usize, cursors: &Positions, out: &mut Vec<u8>) {
-        self.over_http_1(index, of_key(&self.again, index), Some(cursors), out);
+        self.over_http_1(index, target_of_key(&self.again, index), Some(cursors), out);
     }
 
     /// The same on a stream of HTTP/2.
@@ -171,7 +171,7 @@ impl SubscribeRequest {
 }
 
 /// That of a connection's key.
-fn of_key(targets: &[String], index: usize) -> &str {
+fn target_of_key(targets: &[String], index: usize) -> &str {
     &targets[index % targets.len()]
 }
 

@@ -169,7 +169,7 @@ impl UpstreamUrl {
     ///
     /// # Errors
     /// One sentence saying what is wrong.
-    pub fn of_document(text: &str) -> Result<Self, String> {
+    pub fn parse_document(text: &str) -> Result<Self, String> {
         let url = Self::parse(text)?;
         if url.after.is_some() {
             Err(format!("{PLACEHOLDER} has no meaning here: remove it"))

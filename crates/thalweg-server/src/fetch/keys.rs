@@ -59,7 +59,7 @@ async fn keep(
                 most = next;
                 Ok(None)
             }
-            Ok((text, next)) => match Keys::of_set(&text) {
+            Ok((text, next)) => match Keys::from_set(&text) {
                 Ok((keys, skipped)) => {
                     tracing::info!(keys = keys.len(), "read the keys of tokens");
                     log_skipped(&skipped);

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn check(target: &str, location: &str, expected: Option<&str>) {
-        let url = UpstreamUrl::of_document("http://host:8080/").unwrap();
+        let url = UpstreamUrl::parse_document("http://host:8080/").unwrap();
         let headers = HeaderMap::from_iter([(header::LOCATION, location.parse().unwrap())]);
         let found = followed(&url, target, &headers);
         assert_eq!(found.as_deref(), expected, "{location} from {target}");
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_redirect_to_a_malformed_port_is_not_followed() {
-        let url = UpstreamUrl::of_document("http://host/").unwrap();
+        let url = UpstreamUrl::parse_document("http://host/").unwrap();
         for (location, expected) in [
             ("http://host:80/b", Some("/b")),
             ("http://host:65616/b", None),

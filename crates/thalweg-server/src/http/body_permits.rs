@@ -46,7 +46,7 @@ impl BodyPermits {
     }
 
     /// Returns a client's share. `taken` counts the permits taken.
-    pub(crate) fn of_client<'a>(
+    pub(crate) fn permits_of_client<'a>(
         &'a self,
         taken: &'a Metric,
         client: Client,
@@ -175,12 +175,12 @@ mod tests {
         let [one, other, here] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|ip| {
             let address = Address::from_ip(ip.parse().unwrap());
             let is_counted = ip != "127.0.0.1";
-            permits.of_client(
+            permits.permits_of_client(
                 &taken,
                 Client { identity: Identity::new(Kind::Nobody, ""), address, is_counted },
             )
         });
-        let same = permits.of_client(&taken, one.own.as_ref().unwrap().0);
+        let same = permits.permits_of_client(&taken, one.own.as_ref().unwrap().0);
         let held = [one.try_take().unwrap(), same.try_take().unwrap()];
         assert!(one.try_take().is_err() && same.try_take().is_err());
         let rest = [other.try_take().unwrap(), here.try_take().unwrap()];

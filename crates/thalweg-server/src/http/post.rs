@@ -40,8 +40,13 @@ pub(super) fn client_permits<'a>(
     client: Client,
 ) -> ClientBodyPermits<'a> {
     match http.access().lets_publish(holder) {
-        true => http.shared.requests_of_publishers.of_client(&http.shard.counts.requests, client),
-        false => http.shared.requests_of_others.of_client(&http.shard.counts.requests, client),
+        true => http
+            .shared
+            .requests_of_publishers
+            .permits_of_client(&http.shard.counts.requests, client),
+        false => {
+            http.shared.requests_of_others.permits_of_client(&http.shard.counts.requests, client)
+        }
     }
 }
 

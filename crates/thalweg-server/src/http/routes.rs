@@ -284,7 +284,7 @@ async fn begin_at(
     if matches!(accepted, Accepted::Connection(..)) && http.shard.is_draining() {
         return Err(Refusal::draining().into());
     }
-    let credentials = Query::of_credentials(parts, mount.token_parameter);
+    let credentials = Query::from_credentials(parts, mount.token_parameter);
     let holder = http.identify(parts, &credentials, requester).await?;
     Ok(Some(match accepted {
         Accepted::Session(session) => Begun::Session(OpenRequest { session, holder }),

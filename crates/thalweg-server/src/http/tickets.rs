@@ -111,7 +111,7 @@ impl TicketStore {
                 let ticket = TicketDigest::new(access.ticket_digest(ticket));
                 let redeem = TicketRequest::Redeem { ticket, reply };
                 let holder = shared.ask(redeem, answer).await.map_err(not_redeemed)?;
-                holder.and_then(|holder| Holder::of_text(&holder, Now::get()))
+                holder.and_then(|holder| Holder::from_text(&holder, Now::get()))
             }
         };
         let holder = holder.filter(|holder| !holder.is_over(now_us()));
@@ -257,7 +257,7 @@ mod tests {
         let Some(TicketRequest::Keep { holder, reply, .. }) = asked.recv().await else {
             panic!("nothing is kept")
         };
-        assert_eq!(Holder::of_text(&holder, Now::get()), Some(publisher(&access)));
+        assert_eq!(Holder::from_text(&holder, Now::get()), Some(publisher(&access)));
         reply.send(Ok(()));
         assert_eq!(issued.await.unwrap(), Ok(false));
         // Then the waiting ones take their turn.

@@ -36,7 +36,7 @@ pub(super) struct Prepared {
 /// # Errors
 /// When the configuration cannot be applied.
 pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
-    let admin = config.admin_listen.map(|listen| AccessPolicy::of_admin(listen, &config.access));
+    let admin = config.admin_listen.map(|listen| AccessPolicy::new_admin(listen, &config.access));
     let admin = admin.transpose().map_err(ServeError::Config)?;
     let certificate = config.tls.as_ref().map(Certificate::load).transpose();
     let certificate = certificate.map_err(ServeError::Config)?;

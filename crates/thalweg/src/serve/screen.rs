@@ -97,7 +97,7 @@ pub(super) fn check_screen(config: &Config) -> String {
             format!(
                 "{} connections, {} from one address; {} topics; {} an event",
                 limits.connections,
-                limits.of_one_address(),
+                limits.connections_of_one_address(),
                 limits.topics,
                 bytes_text(limits.event_bytes),
             ),

@@ -347,7 +347,7 @@ fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
     assert_eq!(merged.topics[0].1.batch.flush_us, 9_000);
     assert_eq!(merged.access.tokens[0].secret.as_bytes(), b"of the file");
     let limits = merged.limits;
-    assert_eq!((limits.connections, limits.of_one_address()), (50, 100));
+    assert_eq!((limits.connections, limits.connections_of_one_address()), (50, 100));
 }
 
 /// The order of the flags does not matter.

@@ -191,7 +191,7 @@ impl FromStr for Url {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        UpstreamUrl::of_document(text).map(Self)
+        UpstreamUrl::parse_document(text).map(Self)
     }
 }
 

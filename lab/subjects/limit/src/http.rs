@@ -86,7 +86,7 @@ fn publish(head: &Head<'_>, topic: &str) -> Result<Request, Refusal> {
         Body::chunked()
     } else {
         let length = head.header("content-length").unwrap_or("0");
-        Body::of_length(length.parse().map_err(|_| NOT_HTTP)?)
+        Body::with_length(length.parse().map_err(|_| NOT_HTTP)?)
     };
     Ok(Request::Publish {
         topic: topic.to_owned(),

@@ -135,11 +135,11 @@ impl Difference {
             by_start.entry(round.start).or_default().push(round.log);
         }
         let means: Vec<f64> = by_start.values().map(|logs| mean(logs)).collect();
-        (!means.is_empty()).then(|| Difference::of_starts(&means, rounds.len()))
+        (!means.is_empty()).then(|| Difference::from_starts(&means, rounds.len()))
     }
 
     /// Of one value for each start, at least one.
-    pub(crate) fn of_starts(means: &[f64], rounds: usize) -> Difference {
+    pub(crate) fn from_starts(means: &[f64], rounds: usize) -> Difference {
         let (mean, starts) = (mean(means), means.len());
         let squares: f64 = means.iter().map(|found| (found - mean).powi(2)).sum();
         let degrees = starts as f64 - 1.0;

@@ -59,7 +59,7 @@ fn taken(
             dice.of(starts) + noise / ROUNDS as f64
         };
         means.push(log + of_one() - f64::midpoint(of_one(), of_one()));
-        let found = Difference::of_starts(&means, means.len() * ROUNDS);
+        let found = Difference::from_starts(&means, means.len() * ROUNDS);
         if is_far(&found) || is_decided(&found) || means.len() == starts_max {
             return found;
         }
@@ -113,7 +113,7 @@ fn intervals_of_old_archives_cover_as_much_or_more() {
         let mut one = || dice.of(&apart) * std::f64::consts::SQRT_2;
         let cover = share(CELLS, |_| {
             let means: Vec<f64> = (0..samples).map(|_| one()).collect();
-            holds(&Difference::of_starts(&means, samples), 1.0)
+            holds(&Difference::from_starts(&means, samples), 1.0)
         });
         assert!((0.945..=0.985).contains(&cover), "{samples}: {cover}");
     }
@@ -320,7 +320,7 @@ fn words() {
             None => vec![mean],
         };
         let found =
-            Comparison::new(metric, None, ["a", "b"], false, &Difference::of_starts(&means, 10));
+            Comparison::new(metric, None, ["a", "b"], false, &Difference::from_starts(&means, 10));
         assert_eq!(found.word, expected, "{found:?}");
         found
     };
@@ -346,7 +346,7 @@ fn holm_counts_the_least_probable_most() {
                 None,
                 ["a", "b"],
                 false,
-                &Difference::of_starts(&[0.1, 0.2], 2),
+                &Difference::from_starts(&[0.1, 0.2], 2),
             )
         };
         let mut family: Vec<Comparison> = p.iter().map(one).collect();

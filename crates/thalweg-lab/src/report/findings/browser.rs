@@ -12,10 +12,10 @@ use crate::scenario::{Consumer, Drive, Settings, Transport};
 /// What browsers did, scenario by scenario.
 pub(in crate::report) fn sentences(summary: &Summary) -> Vec<String> {
     let parts = summary.parts.iter().filter(|part| part.in_browser);
-    parts.flat_map(of_part).collect()
+    parts.flat_map(part_findings).collect()
 }
 
-fn of_part(part: &PartSummary) -> Vec<String> {
+fn part_findings(part: &PartSummary) -> Vec<String> {
     let mut told = Vec::new();
     if part.drive == Drive::GeneratedLoad {
         told.extend(growth::sentences(part));

@@ -97,10 +97,10 @@ impl Axis {
 
 /// For each axis that a part varies: what came, as the value grows.
 pub(super) fn sentences(part: &PartSummary) -> Vec<String> {
-    AXES.iter().flat_map(|axis| of_axis(axis, part)).collect()
+    AXES.iter().flat_map(|axis| axis_findings(axis, part)).collect()
 }
 
-fn of_axis(axis: &Axis, part: &PartSummary) -> Vec<String> {
+fn axis_findings(axis: &Axis, part: &PartSummary) -> Vec<String> {
     let curves = axis.curves(part);
     let ends = |curve: &[&'_ Row]| {
         let [first, .., last] = curve else { return String::new() };

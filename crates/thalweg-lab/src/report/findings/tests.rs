@@ -61,19 +61,19 @@ fn check(cpu: impl Fn(&str, usize, u32) -> u64, headline: &str) {
     assert_eq!(findings(&summary(SCENARIO, cpu)).headline, headline);
 }
 
-fn of_thalweg(subject: &str, cpu: u64) -> u64 {
+fn thalweg_cpu(subject: &str, cpu: u64) -> u64 {
     if subject == "thalweg" { cpu } else { 1_000_000 }
 }
 
 #[test]
 fn the_headline_is_what_it_costs() {
     check(
-        |subject, _, repeat| noisy(of_thalweg(subject, 700_000), repeat),
+        |subject, _, repeat| noisy(thalweg_cpu(subject, 700_000), repeat),
         "thalweg takes 0.70\u{a0}× the CPU per event of limit (0.70–0.70) over 3 cells: better by \
          30\u{a0}%.",
     );
     check(
-        |subject, _, repeat| noisy(of_thalweg(subject, 1_300_000), repeat),
+        |subject, _, repeat| noisy(thalweg_cpu(subject, 1_300_000), repeat),
         "thalweg takes 1.30\u{a0}× the CPU per event of limit (1.30–1.30) over 3 cells: worse by \
          30\u{a0}%.",
     );
@@ -200,7 +200,7 @@ fn an_interrupted_run_says_so() {
 #[test]
 fn one_start_has_no_interval() {
     let text = SCENARIO.replace("repeats = 5", "repeats = 1");
-    let found = findings(&summary(&text, |subject, _, _| of_thalweg(subject, 100_000)));
+    let found = findings(&summary(&text, |subject, _, _| thalweg_cpu(subject, 100_000)));
     assert_eq!(
         found.headline,
         "thalweg takes 0.10\u{a0}× the CPU per event of limit over 3 cells: undecided, for one start \
@@ -226,7 +226,7 @@ fn several_subjects_have_a_sentence_each() {
 #[test]
 fn several_scenarios_are_named_one_by_one() {
     let mut all =
-        summary(SCENARIO, |subject, _, repeat| noisy(of_thalweg(subject, 1_300_000), repeat));
+        summary(SCENARIO, |subject, _, repeat| noisy(thalweg_cpu(subject, 1_300_000), repeat));
     let mut other = all.parts[0].clone();
     other.name = "second".to_owned();
     all.parts.push(other);

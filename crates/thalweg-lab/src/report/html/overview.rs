@@ -214,12 +214,17 @@ fn without_comparison(markup: &mut Markup, summary: &Summary) {
     let rows: Vec<&[Row]> = part.cells();
     markup.element("figure", &[("class", &"overview")], |markup| {
         markup.leaf("figcaption", &[], metric.title);
-        of_metric(markup, &rows, &metric, &series(part));
+        metric_overview(markup, &rows, &metric, &series(part));
     });
 }
 
 /// A figure of every subject of the cells, from 0 or along decades.
-pub(super) fn of_metric(markup: &mut Markup, cells: &[&[Row]], metric: &Metric, all: &[Series]) {
+pub(super) fn metric_overview(
+    markup: &mut Markup,
+    cells: &[&[Row]],
+    metric: &Metric,
+    all: &[Series],
+) {
     let rows = || cells.iter().flat_map(|cell| cell.iter());
     let scale = Scale::fitting(
         rows().filter_map(|row| (metric.of)(row)).flat_map(|row| [row.low, row.median, row.high]),

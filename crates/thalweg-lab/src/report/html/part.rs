@@ -64,7 +64,7 @@ fn charts(markup: &mut Markup, part: &PartSummary) {
             if rows().any(|row| (metric.of)(row).is_some()) {
                 markup.element("figure", &[("class", &"wide")], |markup| {
                     markup.leaf("figcaption", &[], metric.title);
-                    overview::of_metric(markup, &facets.rest, metric, &series);
+                    overview::metric_overview(markup, &facets.rest, metric, &series);
                 });
             }
         }

@@ -253,7 +253,7 @@ impl<'a> Connecting<'a> {
         self.settle(now_us);
         let Connecting { progress, observer, subscribers, begun_us, stood, .. } = self;
         progress.tell(*observer, |now_us| {
-            Figures::of_span(subscribers.standing(), stood, *begun_us, now_us)
+            Figures::from_span(subscribers.standing(), stood, *begun_us, now_us)
         })
     }
 

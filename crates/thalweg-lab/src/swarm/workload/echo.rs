@@ -153,7 +153,7 @@ impl Workload for Echo<'_> {
             }),
             traffic,
             latency: std::mem::take(&mut received.statistics.latency),
-            round_trips: RoundTrips::of(std::mem::take(&mut received.round_trips_us), span_us),
+            round_trips: RoundTrips::new(std::mem::take(&mut received.round_trips_us), span_us),
             ledger,
             negotiated: self.negotiated.clone(),
             ..Outcome::default()

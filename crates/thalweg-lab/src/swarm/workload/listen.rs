@@ -159,7 +159,7 @@ impl<'a> Listen<'a> {
             let receiver = subscribers.receiver();
             let exchange = receiver.recorder().and_then(|recorder| recorder.exchange.as_deref());
             let round_trip_us = exchange.and_then(Exchange::mean_us);
-            let figures = Figures::of_span(connections, &receiver.statistics, *begun_us, now_us);
+            let figures = Figures::from_span(connections, &receiver.statistics, *begun_us, now_us);
             Figures { round_trip_us, ..figures }
         })
     }

@@ -95,6 +95,6 @@ impl Probe {
 
     /// What came of it since.
     pub(super) fn end(&mut self, span_us: u64) -> Option<RoundTrips> {
-        RoundTrips::of(std::mem::take(&mut self.each_us), span_us)
+        RoundTrips::new(std::mem::take(&mut self.each_us), span_us)
     }
 }

@@ -128,7 +128,7 @@ impl Workload for RoundTrip<'_> {
                 heartbeats: 0,
             },
             latency,
-            round_trips: RoundTrips::of(each_us, span_us),
+            round_trips: RoundTrips::new(each_us, span_us),
             negotiated: self.negotiated.clone(),
             ledger: self.new_counts(),
             littles_ratio,

@@ -133,7 +133,7 @@ impl FeedTable {
         };
         // The last pattern matches every topic.
         let pattern = self.patterns.iter().position(|pattern| pattern.matches(topic)).unwrap_or(0);
-        self.counts.of_pattern(pattern).pattern_topics.add(u64::from(is_owner));
+        self.counts.pattern_counts(pattern).pattern_topics.add(u64::from(is_owner));
         let key = self.feeds.insert(LocalTopic {
             topic: topic.clone(),
             kind,
@@ -375,7 +375,7 @@ impl FeedTable {
                 self.streams.move_known_from(order.stream);
             }
             self.topic_limits.give_back(feed.kind, feed.owner.is_some());
-            let counts = self.counts.of_pattern(feed.pattern as usize);
+            let counts = self.counts.pattern_counts(feed.pattern as usize);
             counts.pattern_topics.sub(u64::from(feed.owner.is_some()));
         }
     }
