@@ -23,7 +23,7 @@ class Timeline {
    * @param {Taken} taken
    * @param {number} bytes
    */
-  came({ events, dueUs }, bytes) {
+  add({ events, dueUs }, bytes) {
     this.events += events;
     this.bytes += bytes;
     this.messages += 1;

@@ -3,7 +3,7 @@
 use super::process::Process;
 use super::processes::Snapshot;
 use super::tab::Tab;
-use super::timeline::{Came, Point, came, latency};
+use super::timeline::{Arrivals, Point, arrivals, latency};
 use crate::load_generator::{Figures, Interrupted, Load, Observer, monotonic_us, process_cpu_ns};
 use crate::measure::{BrowserUse, CoreTimes, Counts, Delays, Latency, Painted, core_times};
 use crate::scenario::{Consumer, Program};
@@ -91,7 +91,7 @@ struct Page {
 /// What all tabs together say of a span.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    pub(super) came: Came,
+    pub(super) came: Arrivals,
     pub(super) latency: Latency,
     /// Since the connections were opened.
     pub(super) counts: Counts,
@@ -288,7 +288,7 @@ impl Said {
     fn report(&mut self, report: Report, from_ms: f64, to_ms: f64, ahead_us: f64) {
         let Report { points, counts, why, way, looks, inputs } = report;
         self.way = way;
-        let one = came(&points, from_ms, to_ms);
+        let one = arrivals(&points, from_ms, to_ms);
         self.came.events += one.events;
         self.came.bytes += one.bytes;
         self.came.messages += one.messages;

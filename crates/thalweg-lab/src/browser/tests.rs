@@ -39,7 +39,7 @@ const WORK: &str = "(() => { \
 /// they are.
 const FIVE_MINUTES: &str = "\
     const timeline = new Timeline(); \
-    for (; now < 300000; now++) timeline.came({ events: 100, dueUs: now * 1000 }, 10); \
+    for (; now < 300000; now++) timeline.add({ events: 100, dueUs: now * 1000 }, 10); \
     const points = timeline.since(100000); \
     const isRight = points.slice(0, -1).every(([ms, events]) => events === (ms + 1) * 100); \
     return [points[0][0], points.at(-1)[1], isRight, points.length];";

@@ -82,7 +82,7 @@ impl Exchange {
 
     /// A message came on a connection: which of those that were sent there it answers.
     #[inline]
-    pub(super) fn came(&mut self, connection: usize, message: &[u8], now_us: u64) {
+    pub(super) fn receive(&mut self, connection: usize, message: &[u8], now_us: u64) {
         let Exchange { finder, next, asked, .. } = self;
         let first = *next - asked.len() as u64;
         for at in finder.find_iter(message) {
@@ -148,9 +148,9 @@ mod tests {
         let (mut exchange, [a, b, c]) = exchange();
         assert!(a.len() == ID_DIGITS && a.parse::<f64>().unwrap() < 2f64.powi(53));
         exchange.sent(0, false, 0, 0);
-        exchange.came(0, format!("{{\"of\":[\"x{c}\",{a}]}}").as_bytes(), 2000);
+        exchange.receive(0, format!("{{\"of\":[\"x{c}\",{a}]}}").as_bytes(), 2000);
         assert_eq!(exchange.unanswered(), 1);
-        exchange.came(1, b.as_bytes(), 2010);
+        exchange.receive(1, b.as_bytes(), 2010);
         let (exchanged, trips, latency) = exchange.end_span(1_000_000);
         assert_eq!((exchanged.sent, exchanged.answered, exchanged.unanswered), (4, 3, 0));
         let trips = trips.unwrap();
@@ -166,11 +166,11 @@ mod tests {
         let never = format!("{own}{:09}", 4);
         // Of another connection, cut off, of before the span, and never sent.
         for message in [&*b, &a[..14], own, &before, &never, "", "x"] {
-            exchange.came(0, message.as_bytes(), 2000);
+            exchange.receive(0, message.as_bytes(), 2000);
         }
         assert_eq!(exchange.unanswered(), 3);
-        exchange.came(0, a.as_bytes(), 2000);
-        exchange.came(0, a.as_bytes(), 3000);
+        exchange.receive(0, a.as_bytes(), 2000);
+        exchange.receive(0, a.as_bytes(), 3000);
         assert_eq!(exchange.unanswered(), 2);
         assert_eq!(exchange.mean_us(), Some(995.0), "an answer comes once");
     }

@@ -280,7 +280,7 @@ impl Topic {
                 continue;
             };
             if arrival.is_reader {
-                statistics.came(due_us, arrival.now_us, 1);
+                statistics.record(due_us, arrival.now_us, 1);
                 if next > excused {
                     self.count_reader(index, arrival.now_us);
                 }
@@ -328,7 +328,7 @@ impl Topic {
     ) {
         let is_counted = seq <= self.excused_until(arrival.subscription);
         match arrival.is_reader {
-            true if !is_counted => statistics.came(due_us, arrival.now_us, 1),
+            true if !is_counted => statistics.record(due_us, arrival.now_us, 1),
             // What was published before a reader had come is new to it, and not late.
             true => statistics.traffic.events += 1,
             false => {}

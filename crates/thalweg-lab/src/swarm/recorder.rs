@@ -208,7 +208,7 @@ impl Recorder {
     ) {
         self.read.events += 1;
         if let Some(exchange) = &mut self.exchange {
-            exchange.came(connection, payload, self.read.now_us);
+            exchange.receive(connection, payload, self.read.now_us);
         }
         let span = &mut self.span;
         match kind {

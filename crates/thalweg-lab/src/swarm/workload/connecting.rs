@@ -268,7 +268,7 @@ impl<'a> Connecting<'a> {
             }
             // One that is lost again is as late as the span is long.
             if let Some(due_us) = due_us[index].take_if(|_| stands) {
-                stood.came(due_us, now_us, 1);
+                stood.record(due_us, now_us, 1);
             }
             false
         });

@@ -103,7 +103,7 @@ impl Backfills {
     }
 
     /// A page of a feed has come. Returns the connections whose offset `needs_more` no longer names.
-    pub(in crate::shard) fn came(
+    pub(in crate::shard) fn take_served(
         &mut self,
         feed: FeedKey,
         needs_more: impl Fn(Offset) -> bool,
@@ -206,13 +206,13 @@ mod tests {
         assert!(!pages.is_due(), "one page of a feed at a time");
         // The same connection requests the same offset again before its page has come.
         pages.want(1, 10, Some(1));
-        assert_eq!(pages.came(1, |from| from > 10), [1]);
+        assert_eq!(pages.take_served(1, |from| from > 10), [1]);
         pages.want(1, 10, Some(9));
         assert_eq!(pages.next(), Some((1, 20)), "and not the first again");
-        let mut served = pages.came(1, |_| false);
+        let mut served = pages.take_served(1, |_| false);
         served.sort_unstable();
         assert_eq!(served, [2, 3, 9]);
-        assert_eq!(pages.came(2, |_| false), [4]);
+        assert_eq!(pages.take_served(2, |_| false), [4]);
         assert!(pages.next().is_none() && pages.wanted.is_empty() && pages.under_way == 0);
     }
 
@@ -228,7 +228,7 @@ mod tests {
         assert!(!pages.is_due());
         pages.retry();
         assert_eq!(pages.next(), Some((1, 10)));
-        assert_eq!(pages.came(1, |_| false).len(), 2);
+        assert_eq!(pages.take_served(1, |_| false).len(), 2);
         assert!(pages.wanted.is_empty());
     }
 
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(pages.wanted[&1].by_from.len(), BACKFILL_OFFSETS_MAX);
         let mut served = HashSet::new();
         while let Some((_, from)) = pages.next() {
-            served.extend(pages.came(1, |other| other > from));
+            served.extend(pages.take_served(1, |other| other > from));
         }
         assert_eq!(served.len() as u64, 3 * most + 1);
     }
