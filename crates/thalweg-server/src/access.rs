@@ -40,7 +40,7 @@ use thalweg_token::{Rights, Topics};
 use thalweg_wire::{ErrorCode, Excerpt, Topic};
 
 use crate::{
-    config::{ASKED_TOPICS, Access},
+    config::{AD_HOC_TOPICS, Access},
     derived::AdHocQueries,
     refusal::Refusal,
 };
@@ -71,7 +71,7 @@ pub(crate) struct MadeOf {
     /// The topics of the configuration's queries, each with its source.
     pub(crate) configured: Arc<HashMap<Topic, Topic>>,
     /// The ad hoc queries of clients.
-    pub(crate) asked: Arc<AdHocQueries>,
+    pub(crate) ad_hoc: Arc<AdHocQueries>,
 }
 
 /// An action that needs a right.
@@ -277,9 +277,9 @@ impl AccessPolicy {
     /// Returns whether a holder may read a topic and its sources.
     fn may_read(&self, holder: &Holder, topic: &Topic) -> bool {
         let [own, all] = [&holder.rights.subscribe, &self.holders.everybody.rights.subscribe];
-        if topic.as_str().starts_with(ASKED_TOPICS) {
+        if topic.as_str().starts_with(AD_HOC_TOPICS) {
             // The topic's name does not tell its source.
-            return match self.made_of.asked.source_of(topic) {
+            return match self.made_of.ad_hoc.source_of(topic) {
                 Some(source) => self.may_read(holder, &source),
                 None => own.are_all() || all.are_all(),
             };

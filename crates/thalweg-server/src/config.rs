@@ -41,7 +41,7 @@ pub(crate) use limits::{
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
-pub(crate) use query::ASKED_TOPICS;
+pub(crate) use query::AD_HOC_TOPICS;
 pub use query::QueryConfig;
 pub use rate::{Rate, Rates};
 pub use stream::StreamConfig;
@@ -377,8 +377,8 @@ impl Config {
 
     /// Whether its events are the rows of a query.
     pub fn is_derived(&self, topic: &Topic) -> bool {
-        let is_asked = topic.as_str().starts_with(ASKED_TOPICS);
-        is_asked || self.queries.iter().any(|query| query.topic == *topic)
+        let is_ad_hoc = topic.as_str().starts_with(AD_HOC_TOPICS);
+        is_ad_hoc || self.queries.iter().any(|query| query.topic == *topic)
     }
 
     /// Returns the patterns of topics that label `/metrics`. The last one matches all other topics.

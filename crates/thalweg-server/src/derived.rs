@@ -11,7 +11,7 @@ use thalweg_columns::Columns;
 use thalweg_query::{Plan, Query, QueryError};
 use thalweg_wire::{Epoch, Topic};
 
-use crate::config::{ASKED_TOPICS, Config, QueryConfig};
+use crate::config::{AD_HOC_TOPICS, Config, QueryConfig};
 
 pub(crate) use ad_hoc::{AdHocQueries, NoBeginning, ParsedQuery};
 pub(crate) use memory::MemoryShare;
@@ -89,7 +89,7 @@ pub(crate) fn columns_of(plan: &Plan) -> Option<Columns> {
 
 /// Returns the columns of an ad hoc query's rows, if they are those of its plan. Unchanged events have inferred
 /// columns, like their source.
-pub(crate) fn columns_asked(plan: &Plan) -> Option<Columns> {
+pub(crate) fn ad_hoc_columns(plan: &Plan) -> Option<Columns> {
     let is_inferred = plan.is_whole() && plan.schema().are_inferred();
     if is_inferred { None } else { columns_of(plan) }
 }
@@ -122,7 +122,7 @@ pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String
             "{source} is a value topic, and queries read only topics in which every event counts"
         ));
     }
-    if source.as_str().starts_with(ASKED_TOPICS) {
+    if source.as_str().starts_with(AD_HOC_TOPICS) {
         return Err(format!(
             "{source} is an ad hoc query: give it a topic in the configuration, and read that"
         ));

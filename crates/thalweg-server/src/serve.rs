@@ -147,7 +147,7 @@ pub(crate) fn serve_with(
         config: Arc::clone(&config),
         metrics,
         peers: peers.clone(),
-        asked: prepared.asked,
+        ad_hoc: prepared.ad_hoc,
         inputs: Arc::new(Inputs::new(&sources, queries.iter().map(|query| &query.source))),
         idempotency_hasher: IdempotencyHasher::default(),
         shares: Arc::clone(&client_limits.subscribed_topics),

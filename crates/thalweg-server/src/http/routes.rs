@@ -246,20 +246,20 @@ async fn begin(
     if query.explains || reads && Transport::asked(parts, &query).is_none() {
         return Ok(None);
     }
-    let asked = match &query.sql {
-        Some(sql) => Some(Box::pin(http.shard.read_asked(sql, requester.into())).await?),
+    let ad_hoc = match &query.sql {
+        Some(sql) => Some(Box::pin(http.shard.read_ad_hoc(sql, requester.into())).await?),
         None => None,
     };
-    if asked.as_ref().is_some_and(|asked| asked.query().is_explain()) {
+    if ad_hoc.as_ref().is_some_and(|ad_hoc| ad_hoc.query().is_explain()) {
         return Ok(None);
     }
     if http.shard.is_draining() {
         return Err(Refusal::draining().into());
     }
-    let path_topic = asked.as_ref().map(|asked| asked.topic().as_str()).or(path_topic);
+    let path_topic = ad_hoc.as_ref().map(|ad_hoc| ad_hoc.topic().as_str()).or(path_topic);
     let request = negotiate(parts, &query, path_topic, http.config(), &http.access())?;
     // Boxed before it waits, which keeps the future of every request small.
-    let wanted = Box::new(Subscription { request, protocol: Box::new(Thalweg), asked });
+    let wanted = Box::new(Subscription { request, protocol: Box::new(Thalweg), ad_hoc });
     let holder = http.identify(parts, &query, requester).await?;
     let subscription = http.access().allow(&holder, wanted)?;
     Ok(Some(Begun::Subscription(Granted { subscription, holder })))
@@ -290,7 +290,7 @@ async fn begin_at(
         Accepted::Session(session) => Begun::Session(OpenRequest { session, holder }),
         Accepted::Answer(answer) => Begun::Answer(answer.map(Content::from)),
         Accepted::Connection(request, protocol) => {
-            let wanted = Box::new(Subscription { request, protocol, asked: None });
+            let wanted = Box::new(Subscription { request, protocol, ad_hoc: None });
             // The policy may have changed since.
             let subscription = http.access().allow(&holder, wanted)?;
             Begun::Subscription(Granted { subscription, holder })
@@ -372,19 +372,19 @@ async fn read_query(
     requester: &Requester,
     parts: &Parts,
     query: &Query<'_>,
-    asked: Box<AdHocQuery>,
+    ad_hoc: Box<AdHocQuery>,
 ) -> Result<Answer, ErrorResponse> {
     let holder = http.identify(parts, query, requester).await?;
-    let asked = http.access().allow(&holder, asked)?;
-    if query.explains || asked.query().is_explain() {
-        let explained = http.shard.explain(&asked).await?;
-        let explained = format!("topic     {}\n{explained}", asked.topic());
+    let ad_hoc = http.access().allow(&holder, ad_hoc)?;
+    if query.explains || ad_hoc.query().is_explain() {
+        let explained = http.shard.explain(&ad_hoc).await?;
+        let explained = format!("topic     {}\n{explained}", ad_hoc.topic());
         return Ok(text("text/plain; charset=utf-8", explained.into_bytes()));
     }
     let client = Client::new(&holder, requester);
-    let plan = http.shard.ask(&asked, client.counted()).await?;
+    let plan = http.shard.ask(&ad_hoc, client.counted()).await?;
     let results = plan.results().iter();
-    Ok(json_line(StatusCode::OK, columns::described(asked.topic(), results)))
+    Ok(json_line(StatusCode::OK, columns::described(ad_hoc.topic(), results)))
 }
 
 /// Deletes a topic.
@@ -410,8 +410,8 @@ async fn read(
 ) -> Result<Answer, ErrorResponse> {
     let query = Query::from_request(parts)?;
     if let Some(sql) = &query.sql {
-        let asked = Box::pin(http.shard.read_asked(sql, requester.into())).await?;
-        return Box::pin(read_query(http, requester, parts, &query, asked)).await;
+        let ad_hoc = Box::pin(http.shard.read_ad_hoc(sql, requester.into())).await?;
+        return Box::pin(read_query(http, requester, parts, &query, ad_hoc)).await;
     }
     if query.limit.is_some() && query.newest.is_some() {
         return Err(parameters::bad(

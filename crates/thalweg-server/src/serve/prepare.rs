@@ -29,7 +29,7 @@ pub(super) struct Prepared {
     /// With the columns of sources and queries.
     pub(super) config: Config,
     pub(super) queries: Vec<DerivedTopic>,
-    pub(super) asked: Arc<AdHocQueries>,
+    pub(super) ad_hoc: Arc<AdHocQueries>,
     pub(super) sessions: Sessions,
 }
 
@@ -53,9 +53,9 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     }
     let queries = derived::prepare(&mut config);
     let queries = queries.map_err(|(topic, error)| ServeError::Query(topic, error))?;
-    let asked = Arc::new(AdHocQueries::new(&queries, &config.limits));
+    let ad_hoc = Arc::new(AdHocQueries::new(&queries, &config.limits));
     let read = queries.iter().map(|query| (query.output.clone(), query.source.clone()));
-    let made_of = MadeOf { configured: Arc::new(read.collect()), asked: Arc::clone(&asked) };
+    let made_of = MadeOf { configured: Arc::new(read.collect()), ad_hoc: Arc::clone(&ad_hoc) };
     let (access, key_reader) =
         access_policy(&config, made_of.clone(), None).map_err(ServeError::Config)?;
     let sessions = sessions(&access)?;
@@ -69,7 +69,7 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
         sources,
         config,
         queries,
-        asked,
+        ad_hoc,
         sessions,
     })
 }

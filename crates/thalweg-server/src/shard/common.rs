@@ -23,7 +23,7 @@ pub(crate) struct Common {
     pub(crate) metrics: Metrics,
     pub(crate) peers: Vec<Peer>,
     /// The ad hoc queries of clients.
-    pub(crate) asked: Arc<AdHocQueries>,
+    pub(crate) ad_hoc: Arc<AdHocQueries>,
     /// The topics that sources read, on all shards.
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) idempotency_hasher: IdempotencyHasher,

@@ -106,7 +106,7 @@ impl Topics {
                 streams,
                 shares,
                 memory,
-                Arc::clone(&common.asked),
+                Arc::clone(&common.ad_hoc),
                 Arc::clone(counts),
             ),
             due: Vec::new(),

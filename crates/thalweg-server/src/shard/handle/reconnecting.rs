@@ -56,8 +56,8 @@ impl Shard {
 
     /// Returns whether a connection reads a topic that comes from a stream.
     fn reads_streams(&self, connection: &Connection) -> bool {
-        let (config, asked) = (&self.common.config, &self.common.asked);
+        let (config, ad_hoc) = (&self.common.config, &self.common.ad_hoc);
         let mut topics = connection.subscriber.feeds().filter_map(|feed| self.topics.topic(feed));
-        topics.any(|topic| is_in_stream(config, topic) || asked.is_shared(topic))
+        topics.any(|topic| is_in_stream(config, topic) || ad_hoc.is_shared(topic))
     }
 }

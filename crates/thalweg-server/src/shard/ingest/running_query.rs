@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     clock,
-    config::{ASKED_TOPICS, PAUSE_MS_MIN, QUERY_BYTES},
+    config::{AD_HOC_TOPICS, PAUSE_MS_MIN, QUERY_BYTES},
     derived::{self, AdHocQueries, DerivedTopic, MemoryShare},
     metrics::{self, QueryCost},
     shard::{
@@ -44,7 +44,7 @@ pub(super) struct RunningQuery {
     /// The memory that counts for its address.
     memory: MemoryShare,
     /// The queries that may have to make room for its memory.
-    asked: Arc<AdHocQueries>,
+    ad_hoc: Arc<AdHocQueries>,
     /// Whether it paused within an event or within windows to close.
     is_paused: bool,
     /// The limit that it has exceeded, until the caller takes it.
@@ -146,7 +146,7 @@ impl Sink for Rows<'_> {
 
     fn widened(&mut self, plan: &Plan) {
         if self.has_columns
-            && let Some(columns) = derived::columns_asked(plan)
+            && let Some(columns) = derived::ad_hoc_columns(plan)
         {
             self.batches.set_columns(columns, self.now_us);
         }
@@ -169,7 +169,7 @@ impl RunningQuery {
             input,
             is_pending: false,
             memory,
-            asked: Arc::clone(&common.asked),
+            ad_hoc: Arc::clone(&common.ad_hoc),
             is_paused: false,
             overrun: None,
             last_counts: Counts::default(),
@@ -195,7 +195,7 @@ impl RunningQuery {
     /// Logs the losses of a configured query since `before`. Clients see the losses of ad hoc queries.
     pub(super) fn log(&mut self, before: Counts, now_us: u64) {
         let now = self.counts();
-        if now != before && !self.is_asked() {
+        if now != before && !self.is_ad_hoc() {
             self.log.log(&self.topic, self.bounds, before, now, now_us);
         }
     }
@@ -205,8 +205,8 @@ impl RunningQuery {
     }
 
     /// Returns whether this is an ad hoc query.
-    pub(super) fn is_asked(&self) -> bool {
-        self.topic.output.as_str().starts_with(ASKED_TOPICS)
+    pub(super) fn is_ad_hoc(&self) -> bool {
+        self.topic.output.as_str().starts_with(AD_HOC_TOPICS)
     }
 
     /// Takes the limit that the query has exceeded. An ad hoc query has failed. A configured query continues after
@@ -377,10 +377,10 @@ impl RunningQuery {
         now_us: u64,
         until_us: u64,
     ) -> Option<Offset> {
-        let is_asked = self.is_asked();
+        let is_ad_hoc = self.is_ad_hoc();
         let QueryState::Running(running) = &self.state else { return None };
         let unsealed_bytes = Cell::new(0);
-        let has_columns = is_asked && running.plan().schema().are_inferred();
+        let has_columns = is_ad_hoc && running.plan().schema().are_inferred();
         let rows = Rows::new(batches, &unsealed_bytes, self.published_ms, now_us);
         let mut rows = Rows { has_columns, ..rows };
         if !rows.batches.has_columns() {
@@ -407,10 +407,10 @@ impl RunningQuery {
             &mut Offset,
         ) -> Result<bool, Failure>,
     ) {
-        let is_asked = self.is_asked();
+        let is_ad_hoc = self.is_ad_hoc();
         let QueryState::Running(running) = &mut self.state else { return };
-        let asked = &*self.asked;
-        let mut pace = QueryPace::new(until_us, rows.unsealed_bytes, &mut self.memory, asked);
+        let ad_hoc = &*self.ad_hoc;
+        let mut pace = QueryPace::new(until_us, rows.unsealed_bytes, &mut self.memory, ad_hoc);
         let done = step(running, rows, &mut pace, &mut self.next);
         let is_full = pace.is_full();
         self.published_ms = rows.published_ms;
@@ -418,11 +418,11 @@ impl RunningQuery {
         let overrun = match done {
             Err(failure) => Some(Overrun::Cost(failure)),
             Ok(_) if is_full => Some(Overrun::Memory),
-            Ok(_) if asked.hold(&mut self.memory, held_bytes, clock::now_us()) => None,
+            Ok(_) if ad_hoc.hold(&mut self.memory, held_bytes, clock::now_us()) => None,
             Ok(_) => Some(Overrun::Memory),
         };
         self.is_paused = done != Ok(true);
-        if overrun.is_some() && is_asked {
+        if overrun.is_some() && is_ad_hoc {
             self.last_counts = running.counts();
             self.set_state(QueryState::Failed);
             self.is_paused = false;
@@ -549,12 +549,12 @@ impl RunningQuery {
         if self.topic.plan.as_ref().is_some_and(|known| Arc::ptr_eq(known, plan)) {
             return;
         }
-        if !self.is_asked() {
+        if !self.is_ad_hoc() {
             let (topic, source) = (&self.topic.output, &self.topic.source);
             let known = known_names(plan);
             tracing::info!(%topic, %source, "the columns of the query's source are wider now: {known}");
         }
-        self.asked.set_plan(&self.topic.output, plan);
+        self.ad_hoc.set_plan(&self.topic.output, plan);
         self.topic.plan = Some(Arc::clone(plan));
     }
 }

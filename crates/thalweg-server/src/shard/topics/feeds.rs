@@ -48,7 +48,7 @@ pub(super) struct FeedTable {
     config: Arc<Config>,
     pub(super) streams: BrokerStreams,
     column_memory: ColumnMemory,
-    asked: Arc<AdHocQueries>,
+    ad_hoc: Arc<AdHocQueries>,
     by_topic: HashMap<Topic, FeedKey>,
     /// The same topics in order, for the list of topics.
     by_name: BTreeMap<Topic, FeedKey>,
@@ -69,13 +69,13 @@ impl FeedTable {
         streams: BrokerStreams,
         shares: Arc<AddressCounts>,
         column_memory: ColumnMemory,
-        asked: Arc<AdHocQueries>,
+        ad_hoc: Arc<AdHocQueries>,
         counts: Arc<Counts>,
     ) -> Self {
         Self {
             streams,
             column_memory,
-            asked,
+            ad_hoc,
             by_topic: HashMap::new(),
             by_name: BTreeMap::new(),
             feeds: Slab::new(),
@@ -112,7 +112,7 @@ impl FeedTable {
             None if origin.is_derived => {
                 let order = Order::Derived(Box::new(DerivedBatches::new(settings.batch)));
                 // The query finds the first offset of a shared topic ([`super::Topics::begin_derived`]).
-                let is_known = !self.asked.is_shared(topic);
+                let is_known = !self.ad_hoc.is_shared(topic);
                 (order, is_known.then(|| (random_epoch(), 1)))
             }
             None => {
@@ -164,7 +164,7 @@ impl FeedTable {
         settings: TopicSettings,
     ) -> AnyFeed {
         let kind = origin.kind(&settings, &self.streams);
-        let columns = settings.columns.or_else(|| self.asked.columns(topic));
+        let columns = settings.columns.or_else(|| self.ad_hoc.columns(topic));
         let columns = (columns, self.column_memory.clone());
         let start = (topic.clone(), epoch, next);
         AnyFeed::new(kind, start, origin.offsets(), settings.history, columns)
