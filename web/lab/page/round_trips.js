@@ -80,7 +80,7 @@ class RoundTrips {
       socket.on(kind, (/** @type {unknown} */ why) => ended(`${kind}: ${why}`));
     }
     this.ack = (said) =>
-      socket.emit("echo", said, (/** @type {any} */ received) => this.receive(received, runner(received.id + 1)));
+      socket.emit("echo", said, (/** @type {any} */ received) => this.finishTrip(received, runner(received.id + 1)));
     socket.on("connect", () => this.arm(runner(0)));
   }
 
@@ -125,7 +125,7 @@ class RoundTrips {
     this.position = position ?? this.position;
     if (!this.makesRunners) {
       // The connection has no confirmation. Messages are echoed.
-      if (received.id !== undefined) this.receive(received, runner(received.id + 1));
+      if (received.id !== undefined) this.finishTrip(received, runner(received.id + 1));
       return;
     }
     if (!events) return this.ledger.corrupt();
@@ -134,14 +134,14 @@ class RoundTrips {
       this.confirmed = true;
       return this.arm(runner(0));
     }
-    for (const event of events) this.receive(event, event);
+    for (const event of events) this.finishTrip(event, event);
   }
 
   /**
    * @param {any} received
    * @param {any} next - the message to send in response.
    */
-  receive(received, next) {
+  finishTrip(received, next) {
     if (this.ledger.arrived(0, received.id, received.id) === 0) return;
     this.eachMs.push(performance.now() - this.sentMs);
     this.arm(next);
