@@ -123,7 +123,8 @@ pub(crate) fn explain(error: clap::Error) -> clap::Error {
 /// Serves until a signal asks for the end.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let ServeArgs { config: path, check, settings: flags, .. } = args;
-    renamed::check_variables(|name| env::var_os(name)).map_err(|error| anyhow!(error))?;
+    renamed::check_variables(|name| env::var_os(name), tokens::has_rights)
+        .map_err(|error| anyhow!(error))?;
     // SIGHUP reads the settings again, because files of tokens may have changed.
     let read = || -> anyhow::Result<Settings> {
         let set = file::parse_set(&flags.set).map_err(|error| anyhow!(error))?;

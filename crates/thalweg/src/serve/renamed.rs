@@ -2,8 +2,6 @@
 
 use std::ffi::OsString;
 
-use super::tokens;
-
 /// The present form of an old setting.
 enum Now {
     /// A flag, and a key at the top of the file.
@@ -173,11 +171,15 @@ pub(super) fn key(section: &str, key: &str) -> Option<String> {
     })
 }
 
-/// Refuses variables that a former version read, and tokens of the server in the variable of clients.
+/// Refuses variables that a former version read, and tokens of the server in the variable of clients. `has_rights` tells
+/// whether a text is one.
 ///
 /// # Errors
 /// One sentence with the present variable.
-pub(super) fn check_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<(), String> {
+pub(super) fn check_variables(
+    variable: impl Fn(&str) -> Option<OsString>,
+    has_rights: impl Fn(&str) -> bool,
+) -> Result<(), String> {
     if let Some(name) = TOKENS.into_iter().find(|name| variable(name).is_some()) {
         return Err(format!(
             "{name} is now THALWEG_TOKENS, with one token per line in the form of --token: \
@@ -186,7 +188,7 @@ pub(super) fn check_variables(variable: impl Fn(&str) -> Option<OsString>) -> Re
     }
     // A shell that also runs clients may have the variable. Only a token with rights is meant for the server, and without
     // it everybody might publish.
-    match variable(CLIENT_TOKEN).is_some_and(|value| tokens::has_rights(&value.to_string_lossy())) {
+    match variable(CLIENT_TOKEN).is_some_and(|value| has_rights(&value.to_string_lossy())) {
         true => Err(format!(
             "{CLIENT_TOKEN} is the token that thalweg tail and thalweg pub send: write the tokens that the server \
              accepts to THALWEG_TOKENS"

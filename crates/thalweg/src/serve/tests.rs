@@ -12,7 +12,7 @@ use thalweg_server::{
 
 use super::{
     ServeArgs, cluster::Cluster, config::config, explain, file, merge::Over as _, renamed, screen,
-    settings::Settings,
+    settings::Settings, tokens,
 };
 
 #[derive(Debug, Parser)]
@@ -128,14 +128,15 @@ fn old_names_are_refused_with_the_new_one() {
     }
     refusals.push(clash_of_variables("THALWEG_PUBLISH_TOKEN"));
     insta::assert_snapshot!(refusals.join("\n"));
-    assert!(renamed::check_variables(|_| None).is_ok());
+    assert!(renamed::check_variables(|_| None, tokens::has_rights).is_ok());
 }
 
 /// A server and clients may share a shell, whose variable then holds a client's token.
 #[test]
 fn tokens_in_the_variable_of_clients_are_refused() {
     let check = |value: &'static str| {
-        renamed::check_variables(|name| (name == "THALWEG_TOKEN").then(|| value.into()))
+        let variable = |name: &str| (name == "THALWEG_TOKEN").then(|| value.into());
+        renamed::check_variables(variable, tokens::has_rights)
     };
     for client in ["", "s3cret", "s3cret=", "a,b=c", "eyJhbGciOiJIUzI1NiJ9.e30.c2ln"] {
         assert_eq!(check(client), Ok(()), "{client}");
@@ -147,7 +148,8 @@ fn tokens_in_the_variable_of_clients_are_refused() {
 }
 
 fn clash_of_variables(set: &str) -> String {
-    renamed::check_variables(|name| (name == set).then(|| "x".into())).unwrap_err()
+    renamed::check_variables(|name| (name == set).then(|| "x".into()), tokens::has_rights)
+        .unwrap_err()
 }
 
 #[test]
