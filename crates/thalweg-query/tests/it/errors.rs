@@ -37,7 +37,7 @@ fn check(query: &str, says: &str) {
 fn unsupported_clauses_are_refused_by_name() {
     for (query, says) in [
         ("SELECT * FROM cars ⟨JOIN⟩ b ON true", "joins are not supported: publish"),
-        ("SELECT * FROM cars⟨,⟩ b", "a query reads one topic"),
+        ("SELECT * FROM cars⟨,⟩ b", "name one topic"),
         ("SELECT * FROM (⟨SELECT⟩ 1)", "subqueries are not supported"),
         ("SELECT (⟨SELECT⟩ 1) FROM cars", "subqueries are not supported"),
         ("SELECT * FROM cars WHERE car IN (⟨SELECT⟩ 1)", "subqueries are not supported"),
@@ -156,7 +156,7 @@ fn malformed_queries_are_refused_with_the_right_form() {
             "ends with the character of ESCAPE",
         ),
         ("SELECT car FROM cars WHERE car LIKE 'abc' ESCAPE ⟨'!!'⟩", "ESCAPE takes one character"),
-        ("SELECT ⟨,⟩ FROM cars", "something is missing before it"),
+        ("SELECT ⟨,⟩ FROM cars", "the part that is missing before it"),
         ("SELECT car⟨,⟩ FROM cars", "something is missing"),
         ("SELECT car FROM cars ⟨WHERE⟩", "something is missing"),
         ("SELECT speed *⟨⟩ FROM cars", "Expected: an expression"),

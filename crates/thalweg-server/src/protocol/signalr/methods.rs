@@ -124,12 +124,14 @@ impl<'a> Arguments<'a> {
     fn optional_text(&mut self, what: &str) -> Result<Option<Cow<'a, str>>, Refusal> {
         let Some(next) = self.next() else { return Ok(None) };
         let text = serde_json::from_str::<Cow<'a, str>>(next.get());
-        text.map(Some).map_err(|_| bad(format!("{} has {what}, which is a string", self.target)))
+        text.map(Some).map_err(|_| {
+            bad(format!("{} has {what} that is not a string: pass a string", self.target))
+        })
     }
 
     fn text(&mut self, what: &str) -> Result<Cow<'a, str>, Refusal> {
         let text = self.optional_text(what)?;
-        text.ok_or_else(|| bad(format!("{} needs {what}, which is a string", self.target)))
+        text.ok_or_else(|| bad(format!("{} needs {what}: pass a string", self.target)))
     }
 
     fn options(&mut self) -> Result<SubscribeOptions<'a>, Refusal> {
@@ -213,7 +215,7 @@ mod tests {
         };
         use ErrorCode::{BadCommand, BadCursor, BadParameter, BadTopic, EventTooLarge};
         check(invoke("subscribe", r#""a""#), BadCommand, "\"Subscribe\"");
-        check(invoke("Subscribe", ""), BadCommand, "has no topic");
+        check(invoke("Subscribe", ""), BadCommand, "needs a topic");
         check(invoke("Subscribe", "7"), BadCommand, "a string");
         check(invoke("Subscribe", r#""a b""#), BadTopic, "' '");
         check(invoke("Subscribe", r#""a","soon""#), BadCursor, "earliest");
