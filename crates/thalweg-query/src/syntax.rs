@@ -231,7 +231,7 @@ fn list<T>(
         depth += depth_change(&token.token);
         if depth == 0 && token.token == Token::Comma {
             if begin == place {
-                return Err(unexpected(token, "add the part that is missing before it"));
+                return Err(unexpected(token, "something is missing before it, add that part"));
             }
             parts.push(read(&tokens[begin..place])?);
             begin = place + 1;

@@ -156,14 +156,14 @@ fn malformed_queries_are_refused_with_the_right_form() {
             "ends with the character of ESCAPE",
         ),
         ("SELECT car FROM cars WHERE car LIKE 'abc' ESCAPE ⟨'!!'⟩", "ESCAPE takes one character"),
-        ("SELECT ⟨,⟩ FROM cars", "the part that is missing before it"),
+        ("SELECT ⟨,⟩ FROM cars", "something is missing before it"),
         ("SELECT car⟨,⟩ FROM cars", "something is missing"),
         ("SELECT car FROM cars ⟨WHERE⟩", "something is missing"),
         ("SELECT speed *⟨⟩ FROM cars", "Expected: an expression"),
         ("SELECT car FROM cars WHERE speed > 5 ⟨6⟩", "6 is not expected here"),
         ("SELECT car FROM cars HAVING true ⟨WHERE⟩ true", "WHERE is not expected here"),
         ("SELECT car FROM ⟨'cars'⟩", "FROM needs a topic"),
-        ("SELECT car FROM matches⟨/⟩8", "needs quotes, as in \"a/b\""),
+        ("SELECT car FROM matches⟨/⟩8", "needs quotes: write \"a/b\""),
         ("SELECT ⟨⟩'", "this is not SQL"),
     ] {
         check(query, says);
