@@ -170,12 +170,12 @@ impl<'a> Scope<'a> {
         let usage = || QueryError::at(span, format!("call this function as {}", function.usage()));
         let Some(mut grouping) = self.grouping.take() else { return Err(usage()) };
         let argument = match arguments(call, span)? {
-            Arguments::All if function == AggregateFunction::Count => Ok(None),
-            Arguments::These(arguments) => match &*arguments {
+            CallArguments::All if function == AggregateFunction::Count => Ok(None),
+            CallArguments::These(arguments) => match &*arguments {
                 [argument] => self.compile(argument, span).map(Some),
                 _ => Err(usage()),
             },
-            Arguments::All => Err(usage()),
+            CallArguments::All => Err(usage()),
         };
         let filter = match &call.filter {
             Some(filter) => self.condition(filter, "FILTER").map(Some),
@@ -521,7 +521,7 @@ impl<'a> Scope<'a> {
             );
             return Err(QueryError::at(span, message));
         }
-        let Arguments::These(arguments) = arguments(call, span)? else {
+        let CallArguments::These(arguments) = arguments(call, span)? else {
             return Err(QueryError::at(span, "only count accepts *: name a column"));
         };
         match (&*name, &*arguments) {
@@ -621,16 +621,16 @@ fn no_function(name: &str, span: Span) -> QueryError {
 }
 
 /// The arguments of a call.
-enum Arguments<'a> {
+enum CallArguments<'a> {
     /// `*`
     All,
     These(Vec<&'a Ast>),
 }
 
-fn arguments(call: &Call, span: Span) -> Result<Arguments<'_>, QueryError> {
+fn arguments(call: &Call, span: Span) -> Result<CallArguments<'_>, QueryError> {
     let refused = |what: &str| Err(QueryError::at(span, what));
     let list = match &call.args {
-        FunctionArguments::None => return Ok(Arguments::These(Vec::new())),
+        FunctionArguments::None => return Ok(CallArguments::These(Vec::new())),
         FunctionArguments::List(list) => list,
         FunctionArguments::Subquery(_) => return refused("subqueries are not supported"),
     };
@@ -641,13 +641,13 @@ fn arguments(call: &Call, span: Span) -> Result<Arguments<'_>, QueryError> {
         return refused("clauses in a call are not supported: write only arguments");
     }
     if let [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)] = &*list.args {
-        return Ok(Arguments::All);
+        return Ok(CallArguments::All);
     }
     let argument = |argument| match argument {
         &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref expr)) => Ok(expr),
         _ => Err(QueryError::at(span, "named arguments are not supported: remove the names")),
     };
-    Ok(Arguments::These(list.args.iter().map(argument).collect::<Result<_, _>>()?))
+    Ok(CallArguments::These(list.args.iter().map(argument).collect::<Result<_, _>>()?))
 }
 
 fn name_of(call: &Call) -> Option<&str> {

@@ -64,7 +64,7 @@ macro_rules! counts {
             const ALL: &[Description] = &[$(Description {
                 name: stringify!($name),
                 help: concat!($($help),+).trim_ascii_start(),
-                kind: Kind::$kind,
+                kind: MetricKind::$kind,
             },)+];
 
             /// Returns the single numbers. The numbers by code, if any, follow them.
@@ -348,43 +348,50 @@ impl Counts {
 struct Description {
     name: &'static str,
     help: &'static str,
-    kind: Kind,
+    kind: MetricKind,
 }
 
-const REFUSED: Description =
-    Description { name: "refused", help: "Requests and commands refused.", kind: Kind::Counter };
+const REFUSED: Description = Description {
+    name: "refused",
+    help: "Requests and commands refused.",
+    kind: MetricKind::Counter,
+};
 
 const CLOSED: Description =
-    Description { name: "closed", help: "Connections closed.", kind: Kind::Counter };
+    Description { name: "closed", help: "Connections closed.", kind: MetricKind::Counter };
 
 const OVERRUNS: Description = Description {
     name: "query_limits",
     help: "Times that a query exceeded a limit of its cost, and ended or lost an event.",
-    kind: Kind::Counter,
+    kind: MetricKind::Counter,
 };
 
 /// By query.
 const QUERY_COSTS: [Description; 4] = [
-    Description { name: "query_cost_steps", help: "Steps that a query took.", kind: Kind::Counter },
+    Description {
+        name: "query_cost_steps",
+        help: "Steps that a query took.",
+        kind: MetricKind::Counter,
+    },
     Description {
         name: "query_cost_seconds",
         help: "Time that a query took.",
-        kind: Kind::MicrosTotal,
+        kind: MetricKind::MicrosTotal,
     },
     Description {
         name: "query_memory_bytes",
         help: "Memory that a query holds, in bytes.",
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
     },
     Description {
         name: "query_null_results",
         help: "Casts, operations, functions and sums of a query that had no result, and are NULL.",
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
     },
 ];
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum MetricKind {
     Counter,
     Gauge,
     /// A gauge counted in µs and shown in seconds.
@@ -507,8 +514,8 @@ impl Metrics {
             KeyCounts::ALL.iter().zip(self.keys.singles())
         {
             let value = match kind {
-                Kind::Counter | Kind::MicrosTotal => FamilyValue::Counter(count),
-                Kind::Gauge | Kind::Micros => FamilyValue::Gauge(count as f64),
+                MetricKind::Counter | MetricKind::MicrosTotal => FamilyValue::Counter(count),
+                MetricKind::Gauge | MetricKind::Micros => FamilyValue::Gauge(count as f64),
             };
             labelled_family(&mut out, form, &Family { name, help, value }, None);
         }
@@ -614,8 +621,8 @@ fn family<L: Display>(
     samples: impl Iterator<Item = (L, u64)>,
 ) {
     let (type_name, suffix) = match kind {
-        Kind::Counter | Kind::MicrosTotal => ("counter", "_total"),
-        Kind::Gauge | Kind::Micros => ("gauge", ""),
+        MetricKind::Counter | MetricKind::MicrosTotal => ("counter", "_total"),
+        MetricKind::Gauge | MetricKind::Micros => ("gauge", ""),
     };
     // OpenMetrics names the family like its samples without their suffix.
     let of_family = if form == ExpositionFormat::Text { suffix } else { "" };
@@ -625,8 +632,8 @@ fn family<L: Display>(
     for (labelled, value) in samples {
         let _ = write!(out, "thalweg_{name}{suffix}{{{label}=\"{labelled}\"}} ");
         let _ = match kind {
-            Kind::Counter | Kind::Gauge => writeln!(out, "{value}"),
-            Kind::Micros | Kind::MicrosTotal => writeln!(out, "{}", value as f64 / 1e6),
+            MetricKind::Counter | MetricKind::Gauge => writeln!(out, "{value}"),
+            MetricKind::Micros | MetricKind::MicrosTotal => writeln!(out, "{}", value as f64 / 1e6),
         };
     }
 }
