@@ -94,6 +94,9 @@ impl SubscribeRequest {
 /// A forever frame reloads after this many bytes, because browsers keep the whole document.
 const DOCUMENT_BYTES: u64 = 4 << 20;
 
+/// One object per line: the form of polls, and of streams to clients that prefer no other.
+const LINES: (&str, Format) = Format::STREAMED[Format::STREAMED.len() - 1];
+
 /// The header with an EventSource's position (WHATWG HTML §9.2.3).
 const LAST_EVENT_ID: &str = "last-event-id";
 
@@ -144,18 +147,20 @@ pub(crate) fn negotiate(
         }
         Transport::Sse if topics.len() > 1 => (Format::SSE_MANY, head::sse(retry_ms(access)?)),
         Transport::Sse => encoded(Format::SSE, head::sse(retry_ms(access)?)),
-        Transport::HttpStreaming if prefers_columns(&request.headers) => {
-            check_columns(&topics, config)?;
-            (Format::ARROW, head::arrow())
+        Transport::HttpStreaming => {
+            let (media_type, format) = streamed(&request.headers);
+            if format.has_columns() {
+                check_columns(&topics, config)?;
+            }
+            encoded(format, head::stream(media_type))
         }
-        Transport::HttpStreaming => encoded(Format::NDJSON, head::lines()),
         Transport::LongPolling if accepts_only_columns(&request.headers) => {
             return Err(bad(
                 "wait: columns come as a stream: remove this parameter, or accept application/x-ndjson"
                     .into(),
             ));
         }
-        Transport::LongPolling => (Format::NDJSON, head::lines()),
+        Transport::LongPolling => (LINES.1, head::stream(LINES.0)),
         Transport::ForeverFrame => {
             let nonce = format!("{:032x}", access.random()?);
             // `null` is an origin, but it cannot frame a page.
@@ -206,15 +211,19 @@ fn is_of_chromium(headers: &HeaderMap) -> bool {
     headers.contains_key("sec-ch-ua")
 }
 
-/// Returns whether a client prefers columns to lines.
-fn prefers_columns(headers: &HeaderMap) -> bool {
-    preferred(headers, &header::ACCEPT, &[head::ARROW, head::LINES]) == Some(head::ARROW)
+/// Returns the format of HTTP streaming that a client prefers, and its media type.
+fn streamed(headers: &HeaderMap) -> (&'static str, Format) {
+    let media_types = Format::STREAMED.into_iter().map(|(media_type, _)| media_type);
+    let preferred = preferred(headers, &header::ACCEPT, media_types);
+    let is_its = |(media_type, _): &(&str, Format)| Some(*media_type) == preferred;
+    Format::STREAMED.into_iter().find(is_its).unwrap_or(LINES)
 }
 
 /// Returns whether a client names columns in Accept, and no media type that means JSON.
 fn accepts_only_columns(headers: &HeaderMap) -> bool {
-    takes(headers, &header::ACCEPT, head::ARROW)
-        && allowed(headers, &header::ACCEPT, head::LINES) == 0
+    let mut columns = Format::STREAMED.into_iter().filter(|(_, format)| format.has_columns());
+    columns.any(|(media_type, _)| takes(headers, &header::ACCEPT, media_type))
+        && allowed(headers, &header::ACCEPT, LINES.0) == 0
 }
 
 /// Checks that a stream of columns can have these topics.
