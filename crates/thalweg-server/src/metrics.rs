@@ -107,6 +107,11 @@ impl Metrics {
         }
     }
 
+    /// Returns the patterns of topics. The last one matches all other topics.
+    pub(crate) fn patterns(&self) -> Arc<[Pattern]> {
+        Arc::clone(&self.patterns)
+    }
+
     /// Returns a shard's counts. Only its thread may write them.
     pub(crate) fn shard_counts(&self, shard: usize) -> Arc<Counts> {
         Arc::clone(&self.shards[shard])

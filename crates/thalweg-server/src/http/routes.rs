@@ -256,7 +256,8 @@ async fn begin(
         return Err(Refusal::draining().into());
     }
     let path_topic = asked.as_ref().map(|asked| asked.topic().as_str()).or(path_topic);
-    let request = negotiate(parts, &query, path_topic, http.config(), &http.access())?;
+    let config = (http.config(), &*http.shard.common.shared_topics);
+    let request = negotiate(parts, &query, path_topic, config, &http.access())?;
     // Boxed before it waits, which keeps the future of every request small.
     let wanted = Box::new(Subscription { request, protocol: Box::new(Thalweg), asked });
     let holder = http.identify(parts, &query, requester).await?;

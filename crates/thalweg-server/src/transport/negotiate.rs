@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     access::AccessPolicy,
-    config::{Config, H2_INTERVAL_US, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS},
+    config::{Config, H2_INTERVAL_US, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS, SharedTopics},
     refusal::Refusal,
 };
 
@@ -111,7 +111,7 @@ pub(crate) fn negotiate(
     request: &Parts,
     query: &Query<'_>,
     path_topic: Option<&str>,
-    config: &Config,
+    (config, shared): (&Config, &SharedTopics),
     access: &AccessPolicy,
 ) -> Result<SubscribeRequest, Refusal> {
     let transport = Transport::from_request(request, query)?;
@@ -150,7 +150,7 @@ pub(crate) fn negotiate(
         Transport::HttpStreaming => {
             let (media_type, format) = streamed(&request.headers);
             if format.has_columns() {
-                check_columns(&topics, config)?;
+                check_columns(&topics, config, shared)?;
             }
             encoded(format, head::stream(media_type))
         }
@@ -227,11 +227,15 @@ fn accepts_only_columns(headers: &HeaderMap) -> bool {
 }
 
 /// Checks that a stream of columns can have these topics.
-fn check_columns(topics: &[(Topic, StartAt)], config: &Config) -> Result<(), Refusal> {
+fn check_columns(
+    topics: &[(Topic, StartAt)],
+    config: &Config,
+    shared: &SharedTopics,
+) -> Result<(), Refusal> {
     let [(topic, _)] = topics else {
         return Err(bad("a stream of columns has one topic: request each topic separately".into()));
     };
-    match config.has_values(topic) {
+    match config.has_values(shared, topic) {
         false => Ok(()),
         true => Err(bad(format!(
             "{} is a value topic, and only topics in which every event counts have columns: \
@@ -385,7 +389,13 @@ mod tests {
             AccessPolicy::new(&config.access, listen, crate::access::MadeOf::default(), None)
                 .unwrap();
         let query = Query::from_request(&parts)?;
-        negotiate(&parts, &query, path_topic.as_deref(), &config, &access)
+        negotiate(
+            &parts,
+            &query,
+            path_topic.as_deref(),
+            (&config, &SharedTopics::default()),
+            &access,
+        )
     }
 
     const SSE: &[(&str, &str)] = &[("accept", "text/html, text/event-stream;q=0.9")];

@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
-#[cfg(feature = "nats")]
-use thalweg_server::config::StreamConfig;
 use thalweg_server::{broker::BrokerService, config::Config};
 
-use super::settings::Settings;
+use super::{settings::Settings, stream::StreamConfig};
 
 /// The NATS servers of a cluster, and the names of its Thalweg servers.
 // A build without NATS only checks them.
@@ -93,7 +91,11 @@ impl Cluster {
     /// # Errors
     /// One sentence with the remedy.
     #[cfg(feature = "nats")]
-    pub(super) fn open(self, config: &Config) -> Result<BrokerService, String> {
+    pub(super) fn open(
+        self,
+        config: &Config,
+        streams: &[StreamConfig],
+    ) -> Result<BrokerService, String> {
         let warm = std::time::Duration::from_micros(config.topic_defaults.history.age_us_max);
         let stream = |stream: &StreamConfig| thalweg_nats::StreamSettings {
             name: stream.name.clone(),
@@ -105,7 +107,7 @@ impl Cluster {
             warm,
         };
         // Tickets have as many replicas as the safest stream.
-        let replicas = config.streams.iter().map(|stream| stream.replicas).max().unwrap_or(1);
+        let replicas = streams.iter().map(|stream| stream.replicas).max().unwrap_or(1);
         let tickets = config.access.has_tokens().then_some(thalweg_nats::TicketSettings {
             replicas,
             life: thalweg_server::broker::TICKET_LIFE,
@@ -114,7 +116,7 @@ impl Cluster {
             servers: self.servers,
             credentials: self.credentials,
             ca_file: self.ca_file,
-            streams: config.streams.iter().map(stream).collect(),
+            streams: streams.iter().map(stream).collect(),
             tickets,
         };
         BrokerService::open(thalweg_nats::open(&settings))
@@ -125,7 +127,7 @@ impl Cluster {
     /// # Errors
     /// Always.
     #[cfg(not(feature = "nats"))]
-    pub(super) fn open(self, _: &Config) -> Result<BrokerService, String> {
+    pub(super) fn open(self, _: &Config, _: &[StreamConfig]) -> Result<BrokerService, String> {
         Err("this build has no NATS: build it with --features nats".into())
     }
 }
