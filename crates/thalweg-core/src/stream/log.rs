@@ -1,5 +1,6 @@
 mod columns;
 mod feed;
+mod frames;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use super::{
     pins::Pins,
     tail::{HotTail, TAIL_BYTES},
 };
+pub use frames::LogFrames;
 
 /// A batch of at least 1/256 of the hot tail's size (4 KiB) is sent from its own memory as three slices, without a
 /// copy.

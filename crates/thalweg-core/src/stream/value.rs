@@ -1,4 +1,5 @@
 mod feed;
+mod frames;
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -12,6 +13,7 @@ use super::{
     pins::Pins,
     version_patch::{PatchPins, Patches},
 };
+pub use frames::ValueFrames;
 
 /// Frames of at least this many bytes are not kept, if the format keeps events as they are: all subscribers get
 /// them from the batch's own memory, as three slices instead of one.

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use thalweg_wire::{Before, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
-    super::{
-        Backfill, Batch, Cursor, Encoding, Feed, Memory, Offsets, Start, ValueFrames,
-        batch::Retained,
-    },
-    PAUSE_BITS_MAX, PatchFailures, Value,
+    super::{Backfill, Batch, Cursor, Encoding, Feed, Memory, Offsets, Start, batch::Retained},
+    PAUSE_BITS_MAX, PatchFailures, Value, ValueFrames,
 };
 
 impl Feed for Value {

@@ -1,10 +1,13 @@
 use std::sync::Arc;
 
 use super::{
-    Batch, Cursor, Encoding, Feed, Frames, Log, Next,
-    batch_columns::ColumnFrame,
-    cursor::{COLD, COLD_PART},
-    tail::HotTail,
+    super::{
+        Batch, Cursor, Encoding, Feed, Frames, Next,
+        batch_columns::ColumnFrame,
+        cursor::{COLD, COLD_PART},
+        tail::HotTail,
+    },
+    Log,
 };
 
 /// A log as subscribers of one encoding read it, with the encoding's hot tail.
