@@ -65,15 +65,8 @@ impl Unread {
             }
             let events = (batch.first().max(*next)..).zip(batch.events_from(*next));
             for (offset, event) in events {
-                while let Some((at, ms)) = pauses.next_if(|(at, _)| *at < offset) {
-                    if !running.finish(rows, pace)? {
-                        return Ok(false);
-                    }
-                    rows.pass(ms);
-                    running.pause(at, ms, rows);
-                    *next = at + 1;
-                    // The rows of closed windows are published at the time of the pause, not of the event.
-                    if !running.finish(rows, pace)? {
+                while let Some(pause) = pauses.next_if(|(at, _)| *at < offset) {
+                    if !running.finish(rows, pace)? || !pass(running, rows, pace, next, pause)? {
                         return Ok(false);
                     }
                 }
@@ -107,11 +100,8 @@ impl Unread {
             *next = self.head;
         }
         if *next >= self.head {
-            for (at, ms) in pauses {
-                rows.pass(ms);
-                running.pause(at, ms, rows);
-                *next = at + 1;
-                if !running.finish(rows, pace)? {
+            for pause in pauses {
+                if !pass(running, rows, pace, next, pause)? {
                     return Ok(false);
                 }
             }
@@ -129,4 +119,19 @@ impl Unread {
     pub(super) fn is_behind_loss(&self, from: Offset) -> bool {
         self.start() > from && (self.backfill_from.is_none() || !self.batches.is_empty())
     }
+}
+
+/// Passes a pause of `ms` at an offset, which may close windows: their rows are published at the time of the pause, not
+/// of the next event. Returns whether no window is left to close.
+fn pass(
+    running: &mut Running,
+    rows: &mut Rows<'_>,
+    pace: &mut QueryPace<'_>,
+    next: &mut Offset,
+    (at, ms): (Offset, u64),
+) -> Result<bool, Failure> {
+    rows.pass(ms);
+    running.pause(at, ms, rows);
+    *next = at + 1;
+    running.finish(rows, pace)
 }
