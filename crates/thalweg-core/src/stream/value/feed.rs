@@ -53,7 +53,7 @@ impl Feed for Value {
     }
 
     fn published_us(&self, _offset: Offset) -> Option<u64> {
-        self.newest_version().map(Batch::published_us)
+        self.newest.as_ref().map(|batch| batch.published_us())
     }
 
     fn confirmed_after(&self, cursor: &Cursor) -> Before {
@@ -129,14 +129,6 @@ impl Feed for Value {
         self.next = head;
         self.trim_all(usize::MAX, u64::MAX);
         self.is_elsewhere = self.offsets == Offsets::Stored;
-    }
-
-    fn first_retained(&self) -> Offset {
-        self.newest.as_ref().map_or(self.next, |batch| batch.start())
-    }
-
-    fn newest_version(&self) -> Option<&Batch> {
-        self.newest.as_ref().map(|batch| &***batch)
     }
 
     // After a failure some versions go out whole, more each time, before the next try. A version after missing
