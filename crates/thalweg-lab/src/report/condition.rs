@@ -103,7 +103,7 @@ impl Condition {
         let mut hits = self.broken(summary);
         let is_known = !hits.is_empty();
         let whole = serde_json::to_value(summary).unwrap_or_default();
-        let figures: Vec<(Place<'_>, f64)> = match self.places(&whole) {
+        let figures: Vec<(SummaryPlace<'_>, f64)> = match self.places(&whole) {
             Ok(places) => places.into_iter().filter_map(|it| Some((it, figure(it.at)?))).collect(),
             Err(_) => Vec::new(),
         };
@@ -150,13 +150,13 @@ impl Condition {
     }
 
     /// Everything that the path leads to.
-    fn places<'a>(&self, whole: &'a Value) -> Result<Vec<Place<'a>>, String> {
-        let mut places = vec![Place { at: whole, ..Place::default() }];
+    fn places<'a>(&self, whole: &'a Value) -> Result<Vec<SummaryPlace<'a>>, String> {
+        let mut places = vec![SummaryPlace { at: whole, ..SummaryPlace::default() }];
         let mut trodden = String::new();
         for step in self.path.split('.').map(str::trim) {
-            let next: Vec<Place<'a>> = places.iter().flat_map(|it| it.step(step)).collect();
+            let next: Vec<SummaryPlace<'a>> = places.iter().flat_map(|it| it.step(step)).collect();
             if next.is_empty() {
-                let known: Vec<&str> = places.iter().flat_map(Place::known).collect();
+                let known: Vec<&str> = places.iter().flat_map(SummaryPlace::known).collect();
                 let at = if trodden.is_empty() { "summary.json" } else { &trodden };
                 return Err(format!("{at}: {}", not_there(step, known)));
             }
@@ -164,17 +164,17 @@ impl Condition {
                 if trodden.is_empty() { step.to_owned() } else { format!("{trodden}.{step}") };
             places = next;
         }
-        let is_named = |place: &Place<'_>| {
+        let is_named = |place: &SummaryPlace<'_>| {
             place.subject.is_some_and(|name| self.path.split('.').any(|step| step == name))
         };
         places.retain(|place| !place.is_control || is_named(place));
-        let has_figure = |it: &Place<'_>| {
+        let has_figure = |it: &SummaryPlace<'_>| {
             matches!(it.at, Value::Null | Value::Number(_)) || figure(it.at).is_some()
         };
         match places.iter().any(has_figure) {
             true => Ok(places),
             false => {
-                let known = places.iter().flat_map(Place::known).collect();
+                let known = places.iter().flat_map(SummaryPlace::known).collect();
                 Err(format!("{} is no figure; {}", self.path, listed(known)))
             }
         }
@@ -189,7 +189,7 @@ impl fmt::Display for Condition {
 
 /// Somewhere in the summary, and whose it is.
 #[derive(Clone, Copy, Debug)]
-struct Place<'a> {
+struct SummaryPlace<'a> {
     at: &'a Value,
     part: Option<&'a str>,
     cell: Option<&'a str>,
@@ -197,28 +197,28 @@ struct Place<'a> {
     is_control: bool,
 }
 
-impl Default for Place<'_> {
+impl Default for SummaryPlace<'_> {
     fn default() -> Self {
-        Place { at: &Value::Null, part: None, cell: None, subject: None, is_control: false }
+        SummaryPlace { at: &Value::Null, part: None, cell: None, subject: None, is_control: false }
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> SummaryPlace<'a> {
     /// One step on; of an array into all its elements.
-    fn step(&self, step: &str) -> Vec<Place<'a>> {
+    fn step(&self, step: &str) -> Vec<SummaryPlace<'a>> {
         let is_named = |name: &&str| self.at.get(name).and_then(Value::as_str) == Some(step);
         match self.at.get(step) {
             _ if NAMES.iter().any(is_named) => vec![*self],
             Some(Value::Array(elements)) => elements.iter().map(|it| self.enter(it)).collect(),
-            Some(at) => vec![Place { at, ..*self }],
+            Some(at) => vec![SummaryPlace { at, ..*self }],
             None => Vec::new(),
         }
     }
 
     /// An element of an array, with what it says of itself.
-    fn enter(&self, at: &'a Value) -> Place<'a> {
+    fn enter(&self, at: &'a Value) -> SummaryPlace<'a> {
         let text = |name: &str| at.get(name).and_then(Value::as_str);
-        Place {
+        SummaryPlace {
             at,
             part: self.part.or(text("name")),
             cell: text("cell").or(self.cell),
