@@ -21,7 +21,7 @@ mod faults;
 use std::process::ExitCode;
 
 use archived::Run;
-use block::Kind;
+use block::BlockKind;
 
 use crate::tree::Tree;
 
@@ -105,7 +105,7 @@ fn block(tree: &Tree, path: &str, words: &str) -> Result<String, String> {
     if what == "faults" {
         return faults::text(tree, &names, &to_root);
     }
-    let kind = Kind::parse(what).ok_or_else(|| format!("`{what}` {form}"))?;
+    let kind = BlockKind::parse(what).ok_or_else(|| format!("`{what}` {form}"))?;
     let runs: Result<Vec<Run>, String> = names.iter().map(|name| Run::read(tree, name)).collect();
     block::text(&kind, &runs?, &to_root)
 }

@@ -11,7 +11,7 @@ use thalweg_columns::Columns;
 use thalweg_query::{Plan, Query, QueryError};
 use thalweg_wire::{Epoch, Topic};
 
-use crate::config::{AD_HOC_TOPICS, Config, QueryConfig};
+use crate::config::{AD_HOC_TOPICS, Config, QueryConfig, SharedTopics};
 
 pub(crate) use ad_hoc::{AdHocQueries, NoBeginning, ParsedQuery};
 pub(crate) use memory::MemoryShare;
@@ -42,10 +42,14 @@ impl DerivedTopic {
 ///
 /// # Errors
 /// The topic of a query that cannot run, and the reason.
-pub(crate) fn prepare(config: &mut Config) -> Result<Vec<DerivedTopic>, (Topic, String)> {
+pub(crate) fn prepare(
+    config: &mut Config,
+    shared: &SharedTopics,
+) -> Result<Vec<DerivedTopic>, (Topic, String)> {
     let mut waiting = Vec::new();
     for wanted in &config.queries {
-        let derived = read(config, wanted).map_err(|error| (wanted.topic.clone(), error))?;
+        let derived =
+            read(config, shared, wanted).map_err(|error| (wanted.topic.clone(), error))?;
         waiting.push(derived);
     }
     // A query over another query's topic is planned after that one.
@@ -94,7 +98,11 @@ pub(crate) fn ad_hoc_columns(plan: &Plan) -> Option<Columns> {
     if is_inferred { None } else { columns_of(plan) }
 }
 
-fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
+fn read(
+    config: &Config,
+    shared: &SharedTopics,
+    wanted: &QueryConfig,
+) -> Result<DerivedTopic, String> {
     let QueryConfig { topic, text } = wanted;
     let query = Query::parse(text).map_err(|error: QueryError| error.to_string())?;
     if query.is_explain() {
@@ -107,8 +115,8 @@ fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
     if is_twice || is_made || config.upstream(topic).is_some() {
         return Err("the topic has other events already: give the query its own topic".into());
     }
-    check_source(config, &source)?;
-    let is_shared = is_in_stream(config, &source);
+    check_source(config, shared, &source)?;
+    let is_shared = is_in_stream(config, shared, &source);
     Ok(DerivedTopic { output: topic.clone(), query, source, plan: None, is_shared })
 }
 
@@ -116,8 +124,12 @@ fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
 ///
 /// # Errors
 /// The reason why not.
-pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String> {
-    if config.has_values(source) {
+pub(crate) fn check_source(
+    config: &Config,
+    shared: &SharedTopics,
+    source: &Topic,
+) -> Result<(), String> {
+    if config.has_values(shared, source) {
         return Err(format!(
             "{source} is a value topic, and queries read only topics in which every event counts"
         ));
@@ -131,8 +143,8 @@ pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String
 }
 
 /// Returns whether several nodes share a topic, because it is in a stream.
-pub(crate) fn is_in_stream(config: &Config, topic: &Topic) -> bool {
-    !config.is_derived(topic) && config.streams.iter().any(|stream| stream.pattern.matches(topic))
+pub(crate) fn is_in_stream(config: &Config, shared: &SharedTopics, topic: &Topic) -> bool {
+    !config.is_derived(topic) && shared.kind(topic).is_some()
 }
 
 /// Returns the error for a shared topic without declared columns: nodes could infer different ones.
@@ -170,7 +182,8 @@ mod tests {
             QueryConfig { topic: topic.parse().unwrap(), text: text.to_owned() }
         };
         config.queries = queries.iter().map(query).collect();
-        let found = prepare(&mut config).map_err(|(topic, error)| format!("{topic}: {error}"))?;
+        let found = prepare(&mut config, &SharedTopics::default())
+            .map_err(|(topic, error)| format!("{topic}: {error}"))?;
         let shown = |derived: DerivedTopic| {
             let columns = derived.plan.as_deref().and_then(columns_of);
             let columns = columns.iter().flat_map(Columns::iter);

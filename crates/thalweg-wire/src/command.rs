@@ -75,13 +75,13 @@ const SHORTEST: &str = r#"{"id":1}"#;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields<'a> {
+struct CommandFields<'a> {
     #[serde(borrow)]
     command: Cow<'a, str>,
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
-    topic: Option<Text<'a>>,
+    topic: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     event: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -89,22 +89,22 @@ struct Fields<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     data: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
-    position: Option<Text<'a>>,
+    position: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
-    cursor: Option<Text<'a>>,
+    cursor: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
-    policy: Option<Text<'a>>,
+    policy: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
-    interval: Option<Text<'a>>,
+    interval: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
-    window: Option<Text<'a>>,
+    window: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
-    token: Option<Text<'a>>,
+    token: Option<BorrowedText<'a>>,
 }
 
 /// A string that serde borrows if it can. Without this type, serde always copies a `Cow` inside an `Option`.
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The id alone, for a text whose other members are wrong.
 #[derive(Deserialize)]
@@ -134,7 +134,7 @@ impl<'a> ParsedCommand<'a> {
                 command: Err("the command is not a JSON object: send {\"command\":…}".into()),
             };
         }
-        let (id, command) = match serde_json::from_str::<Fields<'a>>(text) {
+        let (id, command) = match serde_json::from_str::<CommandFields<'a>>(text) {
             Ok(fields) => (fields.id, fields.command()),
             Err(error) => {
                 let id = serde_json::from_str::<IdOnly<'a>>(text).ok().and_then(|only| only.id);
@@ -149,7 +149,7 @@ impl<'a> ParsedCommand<'a> {
     }
 }
 
-impl<'a> Fields<'a> {
+impl<'a> CommandFields<'a> {
     fn command(mut self) -> Result<Command<'a>, String> {
         let name = std::mem::take(&mut self.command);
         let command = match &*name {
@@ -216,7 +216,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn text<'a>(member: &mut Option<Text<'a>>) -> Option<Cow<'a, str>> {
+fn text<'a>(member: &mut Option<BorrowedText<'a>>) -> Option<Cow<'a, str>> {
     member.take().map(|text| text.0)
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::archived::{Comparison, Estimate, Metric, Part, Row, Run, Standing, Word};
 
 /// The content of a block.
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     /// Comparisons in these metrics, by cell or pooled.
     Compared { is_pooled: bool, metrics: Vec<Metric> },
     /// The rank of each of many subjects.
@@ -20,11 +20,11 @@ pub(super) enum Rows {
     Named { transport: String, subjects: Vec<String> },
 }
 
-impl Kind {
+impl BlockKind {
     /// Parses `[pooled] METRIC…`, `standings [ROWS]` or `standings TRANSPORT SUBJECT…`.
-    pub(super) fn parse(words: &str) -> Option<Kind> {
+    pub(super) fn parse(words: &str) -> Option<BlockKind> {
         if let Some(rows) = words.strip_prefix("standings") {
-            return Some(Kind::Standings(match rows.trim_start() {
+            return Some(BlockKind::Standings(match rows.trim_start() {
                 "" => Rows::First(usize::MAX),
                 rows => match (rows.parse(), rows.split_once(' ')) {
                     (Ok(rows_max), _) => Rows::First(rows_max),
@@ -48,16 +48,16 @@ impl Kind {
             _ => None,
         };
         let metrics = words.split_whitespace().map(metric).collect::<Option<Vec<_>>>()?;
-        (!metrics.is_empty()).then_some(Kind::Compared { is_pooled, metrics })
+        (!metrics.is_empty()).then_some(BlockKind::Compared { is_pooled, metrics })
     }
 }
 
 /// Returns the block's text, or the reason why there is none.
-pub(super) fn text(kind: &Kind, runs: &[Run], to_root: &str) -> Result<String, String> {
+pub(super) fn text(kind: &BlockKind, runs: &[Run], to_root: &str) -> Result<String, String> {
     let tree = Run::tree_of_all(runs)?;
     let text = match kind {
-        Kind::Compared { is_pooled, metrics } => compared(*is_pooled, metrics, runs)?,
-        Kind::Standings(rows) => standings(runs, rows)?,
+        BlockKind::Compared { is_pooled, metrics } => compared(*is_pooled, metrics, runs)?,
+        BlockKind::Standings(rows) => standings(runs, rows)?,
     };
     let runs: Vec<String> = runs.iter().map(|run| again(run, to_root)).collect();
     Ok(format!("\n{text}\nTree `{tree}`; reproduce with {}.\n", runs.join(", ")))

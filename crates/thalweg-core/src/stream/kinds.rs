@@ -126,7 +126,6 @@ impl Feed for AnyFeed {
         fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>>;
         fn published_us(&self, offset: Offset) -> Option<u64>;
         fn confirmed_after(&self, cursor: &Cursor) -> Before;
-        fn newest_version(&self) -> Option<&Batch>;
     }
 
     delegate! { AnyFeed [Log Value]:

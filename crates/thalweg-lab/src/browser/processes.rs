@@ -7,12 +7,12 @@ use std::collections::HashMap;
 /// The counts of all processes at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
-    processes: HashMap<u32, One>,
+    processes: HashMap<u32, BrowserProcess>,
 }
 
 /// One process.
 #[derive(Clone, Debug)]
-struct One {
+struct BrowserProcess {
     kind: ProcessKind,
     cpu_ns: u64,
     rss_bytes: u64,
@@ -23,7 +23,7 @@ struct One {
 impl Snapshot {
     /// Of all processes of the browser with this root.
     pub(super) fn new(root: u32) -> Snapshot {
-        let read = |pid: u32| Some((pid, One::read(pid)?));
+        let read = |pid: u32| Some((pid, BrowserProcess::read(pid)?));
         Snapshot { processes: Resources::tree(&[root]).into_iter().filter_map(read).collect() }
     }
 
@@ -74,9 +74,9 @@ impl Snapshot {
     }
 }
 
-impl One {
+impl BrowserProcess {
     /// `None` if it has ended.
-    fn read(pid: u32) -> Option<One> {
+    fn read(pid: u32) -> Option<BrowserProcess> {
         let process = Process::new(pid as i32).ok()?;
         let kind = kind_of(&process.cmdline().ok()?);
         let mut threads = HashMap::new();
@@ -90,7 +90,7 @@ impl One {
         let ticks_ns = 1_000_000_000 / procfs::ticks_per_second().max(1);
         let cpu_ns = living_ns.max((stat.utime + stat.stime) * ticks_ns);
         let rss_bytes = stat.rss * procfs::page_size();
-        Some(One { kind, cpu_ns, rss_bytes, threads })
+        Some(BrowserProcess { kind, cpu_ns, rss_bytes, threads })
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Conversation<'a> {
 
 /// What a page says of its trips.
 #[derive(Debug, Deserialize)]
-struct Trips {
+struct PageTrips {
     /// How long each took, ms.
     each: Vec<f64>,
     counts: super::tabs::PageCounts,
@@ -55,8 +55,8 @@ impl<'a> Conversation<'a> {
         Ok(conversation)
     }
 
-    fn trips(&mut self, count: u32) -> anyhow::Result<Trips> {
-        let trips: Trips = self.tabs.first(&format!("lab.roundTrips({count})"))?;
+    fn trips(&mut self, count: u32) -> anyhow::Result<PageTrips> {
+        let trips: PageTrips = self.tabs.first(&format!("lab.roundTrips({count})"))?;
         match trips.why.as_str() {
             "" => Ok(trips),
             why => anyhow::bail!("the page's connection ended by itself: {why}"),

@@ -73,7 +73,7 @@ pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> (Vec<Comparison>,
 }
 
 /// One subject's difference in one cell, and who it is.
-struct One<'a> {
+struct SubjectDifference<'a> {
     cell: &'a Cell,
     subject: usize,
     is_control: bool,
@@ -91,10 +91,10 @@ pub(super) struct OverTransport {
 
 /// Each subject over the cells of each transport; without controls.
 pub(super) fn by_transport(part: &Part, samples: &[&Sample], metric: Metric) -> Vec<OverTransport> {
-    let mut groups: Vec<(Transport, Vec<One<'_>>)> = Vec::new();
+    let mut groups: Vec<(Transport, Vec<SubjectDifference<'_>>)> = Vec::new();
     for one in differences(part, samples, metric).into_iter().filter(|one| !one.is_control) {
         let transport = one.cell.subjects[one.subject].settings.transport;
-        let is_own = |(of, group): &&mut (Transport, Vec<One<'_>>)| {
+        let is_own = |(of, group): &&mut (Transport, Vec<SubjectDifference<'_>>)| {
             *of == transport && group[0].is_like(&one)
         };
         match groups.iter_mut().find(is_own) {
@@ -102,7 +102,7 @@ pub(super) fn by_transport(part: &Part, samples: &[&Sample], metric: Metric) -> 
             None => groups.push((transport, vec![one])),
         }
     }
-    let pool = |(transport, group): (Transport, Vec<One<'_>>)| {
+    let pool = |(transport, group): (Transport, Vec<SubjectDifference<'_>>)| {
         let comparison = pooled(&group, metric).pop()?;
         Some(OverTransport { transport, cells: group.len(), comparison })
     };
@@ -128,8 +128,12 @@ fn comparisons_of_metric(
 }
 
 /// Of every subject in every cell.
-fn differences<'a>(part: &'a Part, samples: &[&Sample], metric: Metric) -> Vec<One<'a>> {
-    let mut found: Vec<One<'_>> = Vec::new();
+fn differences<'a>(
+    part: &'a Part,
+    samples: &[&Sample],
+    metric: Metric,
+) -> Vec<SubjectDifference<'a>> {
+    let mut found: Vec<SubjectDifference<'_>> = Vec::new();
     for (index, cell) in part.cells.iter().enumerate() {
         let own: Vec<&Sample> =
             samples.iter().copied().filter(|sample| sample.cell == index).collect();
@@ -137,7 +141,7 @@ fn differences<'a>(part: &'a Part, samples: &[&Sample], metric: Metric) -> Vec<O
         for subject in 0..cell.subjects.len() {
             let is_control = subjects.is_control(subject);
             let difference = Difference::of(metric, &subjects, subject, &own);
-            let one = |difference| One { cell, subject, is_control, difference };
+            let one = |difference| SubjectDifference { cell, subject, is_control, difference };
             found.extend(difference.map(one));
         }
     }
@@ -145,15 +149,16 @@ fn differences<'a>(part: &'a Part, samples: &[&Sample], metric: Metric) -> Vec<O
 }
 
 /// Each subject over all cells, in the order in which they first come.
-fn pooled(found: &[One<'_>], metric: Metric) -> Vec<Comparison> {
-    let mut firsts: Vec<&One<'_>> = Vec::new();
+fn pooled(found: &[SubjectDifference<'_>], metric: Metric) -> Vec<Comparison> {
+    let mut firsts: Vec<&SubjectDifference<'_>> = Vec::new();
     for one in found {
         if !firsts.iter().any(|first| first.is_like(one)) {
             firsts.push(one);
         }
     }
-    let pool = |first: &&One<'_>| {
-        let like: Vec<&One<'_>> = found.iter().filter(|one| first.is_like(one)).collect();
+    let pool = |first: &&SubjectDifference<'_>| {
+        let like: Vec<&SubjectDifference<'_>> =
+            found.iter().filter(|one| first.is_like(one)).collect();
         let differences: Vec<Difference> = like.iter().map(|one| one.difference.clone()).collect();
         let is_one = like.iter().all(|one| one.baseline() == first.baseline());
         let baseline = if is_one { first.baseline() } else { "its baseline" };
@@ -164,7 +169,7 @@ fn pooled(found: &[One<'_>], metric: Metric) -> Vec<Comparison> {
     firsts.iter().filter_map(pool).collect()
 }
 
-impl One<'_> {
+impl SubjectDifference<'_> {
     fn name(&self) -> &str {
         &self.cell.subjects[self.subject].name
     }
@@ -173,7 +178,7 @@ impl One<'_> {
         &self.cell.subjects[self.cell.baseline].name
     }
 
-    fn is_like(&self, other: &One<'_>) -> bool {
+    fn is_like(&self, other: &SubjectDifference<'_>) -> bool {
         (self.name(), self.is_control) == (other.name(), other.is_control)
     }
 }

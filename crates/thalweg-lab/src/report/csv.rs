@@ -8,9 +8,9 @@ use crate::measure::comparison::{Comparison, Metric};
 use crate::measure::statistics::Estimate;
 
 /// A column: its name, and what it says of a row.
-type Column = (&'static str, fn(&Row) -> Option<f64>);
+type CsvColumn = (&'static str, fn(&Row) -> Option<f64>);
 
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[CsvColumn] = &[
     ("cpu_us_per_event", |row| median(row.cpu.us_per_event)),
     ("cpu_us_per_event_low", |row| low(row, row.cpu.us_per_event)),
     ("cpu_us_per_event_high", |row| high(row, row.cpu.us_per_event)),

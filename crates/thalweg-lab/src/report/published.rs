@@ -51,13 +51,13 @@ impl Mark {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct PublishedFile {
     sets: Vec<Published>,
 }
 
 /// What has been published of a scenario, by its name.
 pub(super) fn published(scenario: &str) -> Option<Published> {
-    let file: File = toml::from_str(TEXT).ok()?;
+    let file: PublishedFile = toml::from_str(TEXT).ok()?;
     file.sets.into_iter().find(|set| set.scenario == scenario)
 }
 
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn every_set_is_of_a_scenario_there_is() {
-        let file: File = toml::from_str(TEXT).unwrap();
+        let file: PublishedFile = toml::from_str(TEXT).unwrap();
         for set in &file.sets {
             find(&set.scenario).unwrap();
             assert!(!set.figures.is_empty(), "{}", set.scenario);
@@ -84,7 +84,7 @@ mod tests {
         let Ok(Value::Object(known)) = serde_json::to_value(Settings::default()) else {
             panic!("settings are an object");
         };
-        let file: File = toml::from_str(TEXT).unwrap();
+        let file: PublishedFile = toml::from_str(TEXT).unwrap();
         for set in &file.sets {
             for mark in set.figures.iter().filter_map(|figure| figure.mark.as_ref()) {
                 let mut own = known.clone();

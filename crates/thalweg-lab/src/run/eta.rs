@@ -9,14 +9,14 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Eta {
     /// Cells in order, the current one first.
-    left: VecDeque<Cell>,
+    left: VecDeque<CellTime>,
     /// Of all cells without a budget so far: expected, taken.
     expected: Duration,
     taken: Duration,
 }
 
 #[derive(Debug)]
-struct Cell {
+struct CellTime {
     expected: Duration,
     has_budget: bool,
 }
@@ -29,7 +29,7 @@ impl Eta {
             let part = plan.part(slots[0]);
             let budget = part.budget_s.map(|s| Duration::from_secs(s) / part.cells.len() as u32);
             let planned = || slots.iter().map(|slot| plan.expected_time(*slot)).sum();
-            Cell { expected: budget.unwrap_or_else(planned), has_budget: budget.is_some() }
+            CellTime { expected: budget.unwrap_or_else(planned), has_budget: budget.is_some() }
         });
         Eta { left: cells.collect(), expected: Duration::ZERO, taken: Duration::ZERO }
     }
@@ -54,7 +54,7 @@ impl Eta {
         self.corrected(first).saturating_sub(current) + rest
     }
 
-    fn corrected(&self, cell: &Cell) -> Duration {
+    fn corrected(&self, cell: &CellTime) -> Duration {
         if cell.has_budget || self.expected.is_zero() {
             return cell.expected;
         }

@@ -45,7 +45,7 @@ pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Scena
         return read_suite(text, changes, peers);
     }
     let forced = forced_block(changes)?;
-    let Read { part, declared, blank } = read_part(text, changes, &forced, peers)?;
+    let ReadScenario { part, declared, blank } = read_part(text, changes, &forced, peers)?;
     expect_declared(&changes.subjects, &declared)?;
     let part = part.ok_or_else(|| nobody(blank))?;
     expect_effect(&part, changes, &forced)?;
@@ -97,7 +97,7 @@ const REPEATS_MAX: u32 = 100;
 const BUDGET_CELL_S: u64 = 60;
 
 /// One scenario, as the command line changes it.
-struct Read {
+struct ReadScenario {
     /// `None`: nobody that is asked for takes part.
     part: Option<Part>,
     /// All its subjects, by name.
@@ -128,7 +128,7 @@ fn read_part(
     changes: &Changes,
     forced: &Block,
     peers: &[Peer],
-) -> Result<Read, ScenarioError> {
+) -> Result<ReadScenario, ScenarioError> {
     let file: ScenarioFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let in_browser = changes.load.is_browser();
@@ -180,7 +180,7 @@ fn read_part(
     }
     let declared = subjects.iter().map(|subject| subject.name().to_owned()).collect();
     if distinct.is_empty() {
-        return Ok(Read { part: None, declared, blank });
+        return Ok(ReadScenario { part: None, declared, blank });
     }
     let quick_control = quick.map(|quick| quick.control.unwrap_or(file.control.min_first()));
     match changes.control.or(quick_control).unwrap_or(file.control) {
@@ -221,7 +221,7 @@ fn read_part(
         ));
     }
     part.tell_cells_apart();
-    Ok(Read { part: Some(part), declared, blank })
+    Ok(ReadScenario { part: Some(part), declared, blank })
 }
 
 /// Those of a suite.

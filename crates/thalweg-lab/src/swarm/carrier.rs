@@ -49,7 +49,7 @@ pub(super) struct CarrierError(pub(super) Cow<'static, str>);
 
 /// What the bytes begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step<'a> {
+enum CarrierStep<'a> {
     /// Something whole, and how many bytes are done with.
     Incoming(Incoming<'a>, usize),
     /// So many bytes say nothing by themselves.
@@ -138,7 +138,7 @@ impl Decoder {
         bytes: &[u8],
         mut searched: usize,
         mut on_message: impl FnMut(Incoming<'_>) -> Result<(), E>,
-        step: impl for<'a> Fn(&'a mut Decoder, &'a [u8], usize) -> Result<Step<'a>, CarrierError>,
+        step: impl for<'a> Fn(&'a mut Decoder, &'a [u8], usize) -> Result<CarrierStep<'a>, CarrierError>,
     ) -> Result<(usize, usize), E> {
         let mut used = 0;
         loop {
@@ -146,7 +146,7 @@ impl Decoder {
                 self.partial = None;
             }
             match step(self, &bytes[used..], std::mem::take(&mut searched))? {
-                Step::Incoming(incoming, length) => {
+                CarrierStep::Incoming(incoming, length) => {
                     used += length;
                     let is_close = matches!(incoming, Incoming::Close(_));
                     on_message(incoming)?;
@@ -154,8 +154,8 @@ impl Decoder {
                         return Ok((bytes.len(), 0));
                     }
                 }
-                Step::Skip(length) => used += length,
-                Step::Incomplete { searched } => return Ok((used, searched)),
+                CarrierStep::Skip(length) => used += length,
+                CarrierStep::Incomplete { searched } => return Ok((used, searched)),
             }
         }
     }

@@ -23,7 +23,7 @@ pub(super) struct Exchange {
     /// Number of the next message that wants an answer.
     next: u64,
     /// Those of the span that want one; the last has the number before `next`.
-    asked: Vec<Asked>,
+    asked: Vec<AskedMessage>,
     /// Messages of the span.
     sent: u64,
     answered: u64,
@@ -35,7 +35,7 @@ pub(super) struct Exchange {
 
 /// A message that wants an answer.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct AskedMessage {
     connection: u32,
     is_answered: bool,
     due_us: u64,
@@ -76,7 +76,7 @@ impl Exchange {
         if has_id {
             self.next += 1;
             let connection = connection as u32;
-            self.asked.push(Asked { connection, is_answered: false, due_us, sent_us });
+            self.asked.push(AskedMessage { connection, is_answered: false, due_us, sent_us });
         }
     }
 

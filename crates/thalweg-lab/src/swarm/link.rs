@@ -163,7 +163,7 @@ impl Tls {
 
     fn flush(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
-            match self.session.write_tls(&mut Raw(&self.socket)) {
+            match self.session.write_tls(&mut RawSocket(&self.socket)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
@@ -183,9 +183,9 @@ pub(super) fn received(length: Option<usize>, room: usize) -> Received {
 }
 
 /// The socket under the session.
-struct Raw<'a>(&'a OwnedFd);
+struct RawSocket<'a>(&'a OwnedFd);
 
-impl Write for Raw<'_> {
+impl Write for RawSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         write(self.0, bytes)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }

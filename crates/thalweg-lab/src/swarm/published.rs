@@ -35,7 +35,7 @@ pub(super) struct Topic {
     /// Whether readers come one by one.
     is_joined: bool,
     /// The outstanding events, by number modulo its length (a power of two).
-    ring: Vec<Slot>,
+    ring: Vec<PublishedSlot>,
     /// Number of the last event published.
     published: u64,
     /// Number of the last event that all readers have.
@@ -66,7 +66,7 @@ enum Content {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Slot {
+struct PublishedSlot {
     seq: u64,
     due_us: u64,
     /// Readers that are to have it.
@@ -121,7 +121,7 @@ impl Topic {
             patches: Patches::default(),
             readers: readers.unwrap_or(0),
             is_joined: readers.is_none(),
-            ring: vec![Slot::default(); (slots as usize).next_power_of_two()],
+            ring: vec![PublishedSlot::default(); (slots as usize).next_power_of_two()],
             published: 0,
             complete: 0,
             excused: HashMap::new(),
@@ -246,7 +246,7 @@ impl Topic {
     /// Room for twice as many outstanding events.
     #[cold]
     fn grow(&mut self) {
-        let wider = vec![Slot::default(); self.ring.len() * 2];
+        let wider = vec![PublishedSlot::default(); self.ring.len() * 2];
         for slot in std::mem::replace(&mut self.ring, wider) {
             let index = self.index(slot.seq);
             self.ring[index] = slot;
@@ -404,7 +404,7 @@ impl Topic {
     }
 }
 
-impl Slot {
+impl PublishedSlot {
     /// If `rest` begins with this event and it is number `seq`: what follows,
     /// and when it was due.
     #[inline]

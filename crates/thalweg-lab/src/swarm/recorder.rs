@@ -27,16 +27,16 @@ pub(super) struct Recorder {
     set_up: Latency,
     /// How connections fared.
     received: Received,
-    connections: Vec<Connection>,
-    span: Span,
-    read: Read,
+    connections: Vec<ConnectionRecord>,
+    span: SpanRecord,
+    read: ReadRecord,
     /// Of one that is sent to.
     pub(super) exchange: Option<Box<Exchange>>,
 }
 
 /// What came in the span.
 #[derive(Debug, Default)]
-struct Span {
+struct SpanRecord {
     /// Between the events of a connection, both of them in the span.
     intervals: Latency,
     /// Until an event, from the one before on the same connection, or from the span's
@@ -56,7 +56,7 @@ struct Span {
 
 /// One connection.
 #[derive(Clone, Copy, Debug, Default)]
-struct Connection {
+struct ConnectionRecord {
     dialed_us: u64,
     /// In the span.
     events: u64,
@@ -70,7 +70,7 @@ struct Connection {
 
 /// What is read at once.
 #[derive(Clone, Copy, Debug, Default)]
-struct Read {
+struct ReadRecord {
     /// On the monotonic clock.
     now_us: u64,
     /// The same since 1970, where there are timestamps.
@@ -86,15 +86,16 @@ impl Recorder {
             set_up: Latency::default(),
             received: Received { connections, ..Received::default() },
             connections: Vec::new(),
-            span: Span::default(),
-            read: Read::default(),
+            span: SpanRecord::default(),
+            read: ReadRecord::default(),
             exchange: None,
         }
     }
 
     /// A connection is begun, again if it was before; they are numbered from 0, in this order.
     pub(super) fn dialed(&mut self, index: usize, now_us: u64) {
-        let connection = Connection { dialed_us: now_us, last_us: now_us, ..Connection::default() };
+        let connection =
+            ConnectionRecord { dialed_us: now_us, last_us: now_us, ..ConnectionRecord::default() };
         match self.connections.get_mut(index) {
             Some(before) => *before = connection,
             None => self.connections.push(connection),
@@ -156,7 +157,7 @@ impl Recorder {
 
     /// A span begins.
     pub(super) fn begin_span(&mut self, now_us: u64) {
-        self.span = Span::default();
+        self.span = SpanRecord::default();
         if let Some(exchange) = &mut self.exchange {
             exchange.begin_span();
         }
@@ -170,13 +171,13 @@ impl Recorder {
     #[inline]
     pub(super) fn begin_read(&mut self, now_us: u64, real_ns: impl FnOnce() -> u64) {
         let real_ns = if self.timestamp.is_some() { real_ns() } else { 0 };
-        self.read = Read { now_us, real_ns, events: 0 };
+        self.read = ReadRecord { now_us, real_ns, events: 0 };
     }
 
     /// Everything in it has come: how its connection is doing.
     #[inline]
     pub(super) fn end_read(&mut self, index: usize, statistics: &mut SpanStatistics) {
-        let (Read { now_us, events, .. }, Some(connection)) =
+        let (ReadRecord { now_us, events, .. }, Some(connection)) =
             (self.read, self.connections.get_mut(index))
         else {
             return;
@@ -264,7 +265,7 @@ impl Recorder {
         let span = &self.span;
         let has_lasting = self.connections.iter().any(|connection| connection.is_standing);
         let lasted = || {
-            let is_counted = move |connection: &&Connection| match has_lasting {
+            let is_counted = move |connection: &&ConnectionRecord| match has_lasting {
                 true => connection.is_standing,
                 false => connection.is_over,
             };

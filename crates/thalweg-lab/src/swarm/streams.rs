@@ -17,7 +17,7 @@ const STREAM_MAX: u32 = 0x7FFF_FFFF;
 /// What an HTTP/2 connection carries.
 #[derive(Debug)]
 pub(super) struct Streams {
-    streams: Vec<Stream>,
+    streams: Vec<OpenStream>,
     /// Number of the first stream's subscriber.
     first: usize,
     standing: usize,
@@ -28,7 +28,7 @@ pub(super) struct Streams {
 }
 
 #[derive(Debug)]
-struct Stream {
+struct OpenStream {
     stage: Stage,
     decoder: PieceDecoder,
     /// Bytes of its window used and not given back.
@@ -56,7 +56,7 @@ impl Streams {
             })),
             _ => None,
         };
-        let streams = (0..count).map(|_| Stream::new(Stage::Asked)).collect();
+        let streams = (0..count).map(|_| OpenStream::new(Stage::Asked)).collect();
         Streams { streams, first, standing: 0, used_bytes: 0, returns }
     }
 
@@ -139,7 +139,7 @@ impl Streams {
         bytes: &[u8],
     ) -> anyhow::Result<()> {
         parser.index = self.first + index;
-        let Stream { stage, decoder, .. } = &mut self.streams[index];
+        let OpenStream { stage, decoder, .. } = &mut self.streams[index];
         if matches!(stage, Stage::Ended | Stage::Asked | Stage::Returning) {
             bail!("the subject sent data on stream {id}, which is not open");
         }
@@ -185,7 +185,7 @@ impl Streams {
         if stream.stage != Stage::Standing || !(is_poll || cursors.take_reload()) {
             return self.cut(parser, id, index, "ended");
         }
-        *stream = Stream::new(Stage::Returning);
+        *stream = OpenStream::new(Stage::Returning);
         let next = returns.go_on(id, index)?;
         parser.request.again_on(next, &returns.cursors[index], parser.replies)
     }
@@ -221,9 +221,9 @@ impl Streams {
     }
 }
 
-impl Stream {
-    fn new(stage: Stage) -> Stream {
-        Stream { stage, decoder: PieceDecoder::default(), used_bytes: 0 }
+impl OpenStream {
+    fn new(stage: Stage) -> OpenStream {
+        OpenStream { stage, decoder: PieceDecoder::default(), used_bytes: 0 }
     }
 }
 
@@ -252,6 +252,6 @@ mod tests {
 
     #[test]
     fn a_stream_is_small() {
-        assert!(size_of::<Stream>() <= 64, "{}", size_of::<Stream>());
+        assert!(size_of::<OpenStream>() <= 64, "{}", size_of::<OpenStream>());
     }
 }

@@ -19,14 +19,14 @@ pub(super) struct Timetable {
     interval_us: u64,
     /// All subscriptions stood before the start: the first row is the first tick's.
     is_seen_from_start: bool,
-    first: Option<First>,
+    first: Option<FirstRow>,
     /// The furthest that a stamp was behind.
     behind: Option<Stamped>,
 }
 
 /// The first row that came to anybody.
 #[derive(Clone, Copy, Debug)]
-struct First {
+struct FirstRow {
     seq: u64,
     /// By the schedule.
     due_us: u64,
@@ -72,7 +72,7 @@ impl Timetable {
 
     /// Number of the last row that was due before then; `None` before the first.
     pub(super) fn due_before(&self, time_us: u64) -> Option<u64> {
-        let First { seq, due_us } = self.first?;
+        let FirstRow { seq, due_us } = self.first?;
         let ticks = time_us.checked_sub(due_us)?.div_ceil(self.interval_us);
         seq.saturating_add(ticks.saturating_mul(self.batch)).checked_sub(1)
     }
@@ -107,15 +107,15 @@ impl Timetable {
         ))
     }
 
-    fn first_or(&mut self, seq: u64, stamp_us: u64) -> First {
+    fn first_or(&mut self, seq: u64, stamp_us: u64) -> FirstRow {
         *self.first.get_or_insert_with(|| {
             let since_us = stamp_us.saturating_sub(self.start_us);
             let ticks = if self.is_seen_from_start { 0 } else { since_us / self.interval_us };
-            First { seq, due_us: self.start_us + ticks * self.interval_us }
+            FirstRow { seq, due_us: self.start_us + ticks * self.interval_us }
         })
     }
 
-    fn scheduled_us(&self, first: First, seq: u64) -> u64 {
+    fn scheduled_us(&self, first: FirstRow, seq: u64) -> u64 {
         let ticks = (i128::from(seq) - i128::from(first.seq)).div_euclid(i128::from(self.batch));
         let due_us = i128::from(first.due_us) + ticks * i128::from(self.interval_us);
         // Numbers are the subject's, and may be anything.

@@ -51,7 +51,7 @@ type TextHash = [u8; 32];
 pub(crate) struct AdHocQueries {
     /// Topics of the configuration's [shared](DerivedTopic::is_shared) queries.
     shared: HashSet<Topic>,
-    by_topic: Mutex<HashMap<Topic, AdHocQuery>>,
+    by_topic: Mutex<HashMap<Topic, KnownQuery>>,
     /// Queries that are remembered or in use, by text: clients that reconnect together with the same query have it
     /// parsed once.
     by_text: Mutex<HashMap<TextHash, Weak<ParsedQuery>>>,
@@ -62,7 +62,7 @@ pub(crate) struct AdHocQueries {
 }
 
 #[derive(Debug)]
-struct AdHocQuery {
+struct KnownQuery {
     topic: DerivedTopic,
     /// The text as first received.
     parsed: Arc<ParsedQuery>,
@@ -84,7 +84,7 @@ enum Phase {
     Runs,
 }
 
-impl AdHocQuery {
+impl KnownQuery {
     /// Returns whether it counts as running.
     fn counts(&self, now_us: u64) -> bool {
         match self.phase {
@@ -204,14 +204,14 @@ impl AdHocQueries {
         }
         let phase = if begins { Phase::Begins } else { Phase::Remembered };
         let output = topic.output.clone();
-        let known = AdHocQuery { topic, parsed, address, requested_us: now_us, phase, memory };
+        let known = KnownQuery { topic, parsed, address, requested_us: now_us, phase, memory };
         queries.insert(output, known);
         Ok(())
     }
 
     fn check_count(
         &self,
-        queries: &HashMap<Topic, AdHocQuery>,
+        queries: &HashMap<Topic, KnownQuery>,
         address: Option<Address>,
         now_us: u64,
     ) -> Result<(), Refusal> {
@@ -223,7 +223,7 @@ impl AdHocQueries {
                 self.max
             ));
         }
-        let of_address = |known: &&AdHocQuery| address.is_some() && known.address == address;
+        let of_address = |known: &&KnownQuery| address.is_some() && known.address == address;
         if running().filter(of_address).count() >= self.max_per_address {
             return too_many(format!(
                 "this address has reached its limit of ad hoc queries ({}): end one of them",
@@ -236,12 +236,12 @@ impl AdHocQueries {
     /// Forgets the oldest query that does not run, if the maximum is remembered, in total or of an address.
     fn forget_oldest(
         &self,
-        queries: &mut HashMap<Topic, AdHocQuery>,
+        queries: &mut HashMap<Topic, KnownQuery>,
         address: Option<Address>,
         now_us: u64,
     ) {
-        let idle = |known: &AdHocQuery| !known.counts(now_us);
-        let is_its = |known: &AdHocQuery| address.is_some() && known.address == address;
+        let idle = |known: &KnownQuery| !known.counts(now_us);
+        let is_its = |known: &KnownQuery| address.is_some() && known.address == address;
         let of_address = queries.values().filter(|known| idle(known) && is_its(known)).count();
         let is_full = queries.values().filter(|known| idle(known)).count() >= self.max;
         let oldest = queries.iter().filter(|(_, known)| {
@@ -307,7 +307,7 @@ impl AdHocQueries {
 
     /// Forgets queries that do not run and that no client has requested recently.
     pub(crate) fn forget_old(&self, now_us: u64) {
-        let is_old = |query: &AdHocQuery| now_us.saturating_sub(query.requested_us) > REMEMBERED_US;
+        let is_old = |query: &KnownQuery| now_us.saturating_sub(query.requested_us) > REMEMBERED_US;
         self.lock().retain(|_, query| query.phase == Phase::Runs || !is_old(query));
     }
 
@@ -319,7 +319,7 @@ impl AdHocQueries {
         memory.set(bytes) || hold(&mut self.lock(), memory, bytes, now_us)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, AdHocQuery>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, KnownQuery>> {
         lock(&self.by_topic)
     }
 }
@@ -327,7 +327,7 @@ impl AdHocQueries {
 /// Lets a query hold this many bytes. If its address has no room, its queries that do not run are forgotten, the oldest
 /// first. Returns whether there is room.
 fn hold(
-    queries: &mut HashMap<Topic, AdHocQuery>,
+    queries: &mut HashMap<Topic, KnownQuery>,
     memory: &mut MemoryShare,
     bytes: usize,
     now_us: u64,

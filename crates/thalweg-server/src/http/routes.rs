@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The outcome of `begin`: a subscription, or a response.
-enum Begun {
+enum Routed {
     Subscription(Granted),
     Session(OpenRequest),
     /// A response without a subscription.
@@ -125,15 +125,15 @@ pub(super) async fn answer(
         Err(refusal) => Err(refusal.into()),
     };
     let routed = match checked {
-        Ok((Some(Begun::Answer(answer)), _)) => Ok(answer),
-        Ok((Some(Begun::Subscription(granted)), _)) if rules.is_head => granted.head(),
-        Ok((Some(Begun::Subscription(granted)), requester)) => {
+        Ok((Some(Routed::Answer(answer)), _)) => Ok(answer),
+        Ok((Some(Routed::Subscription(granted)), _)) if rules.is_head => granted.head(),
+        Ok((Some(Routed::Subscription(granted)), requester)) => {
             // This may take a long time, so the request's header and body are dropped first.
             drop((parts, body));
             let subscribed = subscribe(http, slot, connection, granted, &admitted, requester).await;
             return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted, &info));
         }
-        Ok((Some(Begun::Session(request)), requester)) => {
+        Ok((Some(Routed::Session(request)), requester)) => {
             // Boxed because it is rare: it must not enlarge the future of every request.
             Box::pin(sessions::answer(http, request, &requester, &parts, &mut body)).await
         }
@@ -224,7 +224,7 @@ async fn begin(
     connection: &RequestConnection,
     parts: &Parts,
     requester: &Requester,
-) -> Result<Option<Begun>, ErrorResponse> {
+) -> Result<Option<Routed>, ErrorResponse> {
     let path = parts.uri.path();
     let mut mounts = http.shared.mounts.iter();
     if let Some((mount, rest)) = mounts.find_map(|mount| Some((mount, mount.rest(path)?))) {
@@ -257,12 +257,13 @@ async fn begin(
         return Err(Refusal::draining().into());
     }
     let path_topic = ad_hoc.as_ref().map(|ad_hoc| ad_hoc.topic().as_str()).or(path_topic);
-    let request = negotiate(parts, &query, path_topic, http.config(), &http.access())?;
+    let config = (http.config(), &*http.shard.common.shared_topics);
+    let request = negotiate(parts, &query, path_topic, config, &http.access())?;
     // Boxed before it waits, which keeps the future of every request small.
     let wanted = Box::new(Subscription { request, protocol: Box::new(Thalweg), ad_hoc });
     let holder = http.identify(parts, &query, requester).await?;
     let subscription = http.access().allow(&holder, wanted)?;
-    Ok(Some(Begun::Subscription(Granted { subscription, holder })))
+    Ok(Some(Routed::Subscription(Granted { subscription, holder })))
 }
 
 /// Begins a request to a mount. It passes the same checks as a request for topics.
@@ -273,7 +274,7 @@ async fn begin_at(
     rest: &str,
     parts: &Parts,
     requester: &Requester,
-) -> Result<Option<Begun>, ErrorResponse> {
+) -> Result<Option<Routed>, ErrorResponse> {
     let access = http.access();
     let (config, sessions) = (http.config(), &http.shared.sessions);
     let connection_us = connection.opened_us;
@@ -287,13 +288,13 @@ async fn begin_at(
     let credentials = Query::from_credentials(parts, mount.token_parameter);
     let holder = http.identify(parts, &credentials, requester).await?;
     Ok(Some(match accepted {
-        Accepted::Session(session) => Begun::Session(OpenRequest { session, holder }),
-        Accepted::Answer(answer) => Begun::Answer(answer.map(Content::from)),
+        Accepted::Session(session) => Routed::Session(OpenRequest { session, holder }),
+        Accepted::Answer(answer) => Routed::Answer(answer.map(Content::from)),
         Accepted::Connection(request, protocol) => {
             let wanted = Box::new(Subscription { request, protocol, ad_hoc: None });
             // The policy may have changed since.
             let subscription = http.access().allow(&holder, wanted)?;
-            Begun::Subscription(Granted { subscription, holder })
+            Routed::Subscription(Granted { subscription, holder })
         }
     }))
 }

@@ -7,7 +7,7 @@ use thalweg_columns::Columns;
 use super::error::ServeError;
 use crate::{
     access::{AccessPolicy, MadeOf, PublishedKeys},
-    config::{Config, SourceConfig, UpstreamUrl},
+    config::{Config, SharedTopics, SourceConfig, UpstreamUrl},
     derived::{self, AdHocQueries, DerivedTopic},
     fetch::KeyReader,
     protocol::Sessions,
@@ -35,7 +35,7 @@ pub(super) struct Prepared {
 
 /// # Errors
 /// When the configuration cannot be applied.
-pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
+pub(super) fn prepare(mut config: Config, shared: &SharedTopics) -> Result<Prepared, ServeError> {
     let admin = config.admin_listen.map(|listen| AccessPolicy::new_admin(listen, &config.access));
     let admin = admin.transpose().map_err(ServeError::Config)?;
     let certificate = config.tls.as_ref().map(Certificate::load).transpose();
@@ -51,7 +51,7 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     if !config.runs_sources {
         sources.clear();
     }
-    let queries = derived::prepare(&mut config);
+    let queries = derived::prepare(&mut config, shared);
     let queries = queries.map_err(|(topic, error)| ServeError::Query(topic, error))?;
     let ad_hoc = Arc::new(AdHocQueries::new(&queries, &config.limits));
     let read = queries.iter().map(|query| (query.output.clone(), query.source.clone()));
@@ -107,12 +107,12 @@ pub(super) fn access_policy(
     Ok((access, reader))
 }
 
-/// Finds the errors that [`super::serve`] would find, without serving.
+/// Finds the errors that [`super::serve`] would find, without serving. `shared`: the topics of brokers.
 ///
 /// # Errors
 /// When the configuration cannot be applied.
-pub fn check(config: &Config) -> Result<(), ServeError> {
-    prepare(config.clone()).map(|_| ())
+pub fn check(config: &Config, shared: &SharedTopics) -> Result<(), ServeError> {
+    prepare(config.clone(), shared).map(|_| ())
 }
 
 fn scheduled_sources(config: &Config) -> Result<Vec<Scheduled>, ServeError> {

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::{ingest::IdempotencyHasher, message::ShardMessage};
 use crate::{
     broker::{BrokerLink, BrokerStream, FromBroker, ReadTopics},
-    config::Config,
+    config::{Config, SharedTopics},
     connection_limits::{AddressCounts, AddressRates},
     derived::AdHocQueries,
     fetch::{Demands, Fetched},
@@ -37,6 +37,8 @@ pub(crate) struct Common {
     pub(crate) demands: Option<Demands>,
     /// The streams of all brokers.
     pub(crate) streams: Arc<[BrokerStream]>,
+    /// Their topics.
+    pub(crate) shared_topics: Arc<SharedTopics>,
     pub(crate) brokers: Arc<[BrokerLink]>,
 }
 

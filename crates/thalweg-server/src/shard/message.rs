@@ -30,6 +30,8 @@ pub(crate) enum ShardMessage {
     /// Events for a topic that this shard owns.
     Append {
         topic: Topic,
+        /// Whether a broker stores them, as the sender has found.
+        is_broker_topic: bool,
         payloads: Payloads,
         retry_key: Option<RetryKey>,
         answer: oneshot::Sender<Result<PublishResult, Refusal>>,

@@ -102,7 +102,7 @@ impl Topics {
         Self {
             shard,
             feeds: FeedTable::new(
-                Arc::clone(&common.config),
+                (Arc::clone(&common.config), common.metrics.patterns()),
                 streams,
                 shares,
                 memory,

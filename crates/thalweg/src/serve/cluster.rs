@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
-#[cfg(feature = "nats")]
-use thalweg_server::config::StreamConfig;
 use thalweg_server::{broker::BrokerService, config::Config};
 
-use super::settings::Settings;
+use super::{settings::Settings, stream::StreamConfig};
 
 /// The NATS servers of a cluster, and the names of its Thalweg servers.
 // A build without NATS only checks them.
@@ -96,8 +94,8 @@ impl Cluster {
     /// # Errors
     /// One sentence with the remedy.
     #[cfg(feature = "nats")]
-    pub(super) fn check(&self, config: &Config) -> Result<(), String> {
-        self.nats_settings(config).check()
+    pub(super) fn check(&self, config: &Config, streams: &[StreamConfig]) -> Result<(), String> {
+        self.nats_settings(config, streams).check()
     }
 
     /// Connects, and creates or checks the streams.
@@ -105,12 +103,16 @@ impl Cluster {
     /// # Errors
     /// One sentence with the remedy.
     #[cfg(feature = "nats")]
-    pub(super) fn open(self, config: &Config) -> Result<BrokerService, String> {
-        BrokerService::open(thalweg_nats::open(&self.nats_settings(config)))
+    pub(super) fn open(
+        self,
+        config: &Config,
+        streams: &[StreamConfig],
+    ) -> Result<BrokerService, String> {
+        BrokerService::open(thalweg_nats::open(&self.nats_settings(config, streams)))
     }
 
     #[cfg(feature = "nats")]
-    fn nats_settings(&self, config: &Config) -> thalweg_nats::Settings {
+    fn nats_settings(&self, config: &Config, streams: &[StreamConfig]) -> thalweg_nats::Settings {
         let warm = std::time::Duration::from_micros(config.topic_defaults.history.age_us_max);
         let stream = |stream: &StreamConfig| thalweg_nats::StreamSettings {
             name: stream.name.clone(),
@@ -122,7 +124,7 @@ impl Cluster {
             warm,
         };
         // Tickets have as many replicas as the safest stream.
-        let replicas = config.streams.iter().map(|stream| stream.replicas).max().unwrap_or(1);
+        let replicas = streams.iter().map(|stream| stream.replicas).max().unwrap_or(1);
         let tickets = config.access.has_tokens().then_some(thalweg_nats::TicketSettings {
             replicas,
             life: thalweg_server::broker::TICKET_LIFE,
@@ -131,7 +133,7 @@ impl Cluster {
             servers: self.servers.clone(),
             credentials: self.credentials.clone(),
             ca_file: self.ca_file.clone(),
-            streams: config.streams.iter().map(stream).collect(),
+            streams: streams.iter().map(stream).collect(),
             tickets,
         }
     }
@@ -141,7 +143,7 @@ impl Cluster {
     /// # Errors
     /// Always.
     #[cfg(not(feature = "nats"))]
-    pub(super) fn check(&self, _: &Config) -> Result<(), String> {
+    pub(super) fn check(&self, _: &Config, _: &[StreamConfig]) -> Result<(), String> {
         Err("this build has no NATS: build it with --features nats".into())
     }
 
@@ -150,7 +152,11 @@ impl Cluster {
     /// # Errors
     /// Always.
     #[cfg(not(feature = "nats"))]
-    pub(super) fn open(self, config: &Config) -> Result<BrokerService, String> {
-        self.check(config).and(Err(String::new()))
+    pub(super) fn open(
+        self,
+        config: &Config,
+        streams: &[StreamConfig],
+    ) -> Result<BrokerService, String> {
+        self.check(config, streams).and(Err(String::new()))
     }
 }

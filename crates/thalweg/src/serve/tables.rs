@@ -5,12 +5,13 @@ use std::{str::FromStr, time::Duration};
 use serde::Deserialize;
 use thalweg_core::stream::FeedKind;
 use thalweg_server::config::{
-    Config, Options, Pace, QueryConfig, SourceConfig, StreamConfig, TopicSettings, UpstreamConfig,
+    Config, Options, Pace, QueryConfig, SourceConfig, TopicSettings, UpstreamConfig,
 };
 
 use super::{
     merge::set,
     short,
+    stream::StreamConfig,
     values::{Count, Kind, Number, Size, Time, TopicName, TopicPattern, UpstreamAddress},
 };
 

@@ -7,8 +7,8 @@ use thalweg_wire::{Format, Offset};
 
 use super::{
     super::{
-        Batch, ColumnCounts, ColumnRows, Cursor, Encoding, Feed, batch_columns::ColumnFrame,
-        column_frames::ColumnFrames, log_columns::LogColumns,
+        ColumnCounts, ColumnRows, Cursor, Encoding, Feed, batch_columns::ColumnFrame,
+        log_columns::LogColumns,
     },
     Log,
 };
@@ -78,21 +78,8 @@ impl ColumnRows for Log {
 }
 
 impl Log {
-    /// Returns the schema of a batch for a reader whose stream has `stream`.
-    pub(in crate::stream) fn columns_of<'a>(
-        &'a self,
-        batch: &'a Batch,
-        stream: Option<&Arc<Columns>>,
-    ) -> &'a Arc<Columns> {
-        self.columns.schema_of(batch, stream)
-    }
-
     fn infer_columns(&self) -> Option<Arc<Columns>> {
         Columns::infer_from(self.history.past(0).map(|batch| batch.joined())).map(Arc::new)
-    }
-
-    pub(in crate::stream) fn column_frames(&self) -> &ColumnFrames {
-        &self.columns.frames
     }
 
     /// The memory that frames of columns may take, in bytes: as much as the events, and at least a hot tail's.
@@ -113,7 +100,7 @@ impl Log {
 
     /// The bytes of events in a frame of columns for one subscriber alone, and of those for which frames are made
     /// at a time.
-    pub(in crate::stream) fn part_bytes(&self) -> usize {
+    pub(super) fn part_bytes(&self) -> usize {
         self.tail_bytes / COLUMN_PART_DIVISOR
     }
 }

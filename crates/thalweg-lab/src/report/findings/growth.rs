@@ -10,7 +10,7 @@ use crate::scenario::Settings;
 const VALUES_MIN: usize = 3;
 
 /// A setting that a scenario varies.
-struct Axis {
+struct GrowthAxis {
     value: fn(&Settings) -> u32,
     /// What one of it is called, and several.
     unit: [&'static str; 2],
@@ -18,26 +18,26 @@ struct Axis {
     without: fn(&Settings) -> Settings,
 }
 
-const AXES: [Axis; 3] = [
-    Axis {
+const AXES: [GrowthAxis; 3] = [
+    GrowthAxis {
         value: |settings| settings.batch,
         unit: ["row", "rows"],
         without: |found| Settings { batch: 0, ..found.clone() },
     },
     // Tabs have their own connections each.
-    Axis {
+    GrowthAxis {
         value: |settings| settings.connections,
         unit: ["connection", "connections"],
         without: |found| Settings { connections: 0, ..found.clone() },
     },
-    Axis {
-        value: |found| found.tabs,
+    GrowthAxis {
+        value: |settings| settings.tabs,
         unit: ["tab", "tabs"],
         without: |found| Settings { connections: 0, tabs: 0, ..found.clone() },
     },
 ];
 
-impl Axis {
+impl GrowthAxis {
     fn at(&self, row: &Row) -> String {
         let value = (self.value)(&row.settings);
         format!("{value} {}", self.unit[usize::from(value != 1)])
@@ -100,7 +100,7 @@ pub(super) fn sentences(part: &PartSummary) -> Vec<String> {
     AXES.iter().flat_map(|axis| axis_findings(axis, part)).collect()
 }
 
-fn axis_findings(axis: &Axis, part: &PartSummary) -> Vec<String> {
+fn axis_findings(axis: &GrowthAxis, part: &PartSummary) -> Vec<String> {
     let curves = axis.curves(part);
     let ends = |curve: &[&'_ Row]| {
         let [first, .., last] = curve else { return String::new() };

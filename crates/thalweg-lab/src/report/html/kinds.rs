@@ -13,9 +13,9 @@ const BAR: f64 = 14.0;
 const CELLS_MAX: usize = 3;
 
 /// What a part of a bar stands for: its colour, its name, and how long it is, in cores.
-type Kind = (&'static str, &'static str, fn(&BrowserFigures) -> Option<f64>);
+type BarKind = (&'static str, &'static str, fn(&BrowserFigures) -> Option<f64>);
 
-const KINDS: [Kind; 5] = [
+const KINDS: [BarKind; 5] = [
     ("c0", "tab", |figures| figures.tab_cpu),
     ("c1", "network process", |figures| figures.network_cpu),
     ("c2", "browser process", |figures| figures.browser_cpu),

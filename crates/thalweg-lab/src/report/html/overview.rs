@@ -43,7 +43,7 @@ pub(super) fn draw(markup: &mut Markup, summary: &Summary) {
 }
 
 /// A part, and its comparisons that are shown.
-type Shown<'a> = (&'a PartSummary, Vec<&'a Comparison>);
+type ShownPart<'a> = (&'a PartSummary, Vec<&'a Comparison>);
 
 /// Of a part in what it is about: its cells; in a run of A/A pairs alone, those.
 fn shown(part: &PartSummary) -> Vec<&Comparison> {
@@ -51,7 +51,7 @@ fn shown(part: &PartSummary) -> Vec<&Comparison> {
     if asked.is_empty() { part.controls(part.metric()).collect() } else { asked }
 }
 
-fn chart(markup: &mut Markup, metric: comparison::Metric, parts: &[Shown<'_>]) {
+fn chart(markup: &mut Markup, metric: comparison::Metric, parts: &[ShownPart<'_>]) {
     let all = || parts.iter().flat_map(|(part, all)| all.iter().map(move |one| (part, *one)));
     let ends = all().flat_map(|(part, one)| {
         let (low, high) = noise(part, one).unwrap_or((1.0, 1.0));

@@ -29,10 +29,10 @@ pub(super) struct Echo<'a> {
     poller: Poller,
     /// The first carries the firehose, the last the requests; the poller knows them
     /// by their index.
-    lines: Vec<Line>,
+    lines: Vec<EchoConnection>,
     dialect: Box<dyn Dialect>,
     attention: Attention<'a>,
-    received: Received,
+    received: EchoProgress,
     negotiated: Negotiated,
     /// What spans before have reported of the ledger.
     reported: Reported,
@@ -41,14 +41,14 @@ pub(super) struct Echo<'a> {
 }
 
 /// One connection.
-struct Line {
+struct EchoConnection {
     conversation: Conversation,
     may_be_more: bool,
 }
 
 /// What came, and what is still to come.
 #[derive(Debug)]
-struct Received {
+struct EchoProgress {
     /// Subscriptions that stand.
     confirmed: usize,
     /// Whether the subject waits for acks.
@@ -62,7 +62,7 @@ struct Received {
     asked: u64,
     /// Those of spans before.
     asked_before: u64,
-    outstanding: VecDeque<Request>,
+    outstanding: VecDeque<EchoRequest>,
     /// Of those that will be made, the ones that were answered before.
     early: HashSet<u64>,
     /// From sent to come back, of each.
@@ -72,7 +72,7 @@ struct Received {
 }
 
 #[derive(Debug)]
-struct Request {
+struct EchoRequest {
     due_us: u64,
     sent_us: u64,
     answer: Vec<u8>,
@@ -181,7 +181,7 @@ impl<'a> Echo<'a> {
             lines: Vec::new(),
             attention: Attention::new(observer),
             dialect: dialect::of(load.program, load.settings),
-            received: Received::new(load.settings),
+            received: EchoProgress::new(load.settings),
             negotiated: Negotiated::default(),
             reported: Reported::default(),
             begun_us: 0,
@@ -198,7 +198,7 @@ impl Echo<'_> {
         let wanted = Wanted { transport, topics: topic..topic + 1, query };
         let key = self.lines.len() as u64;
         let conversation = Conversation::open(&dialer, &*self.dialect, &wanted, key, &self.poller)?;
-        self.lines.push(Line { conversation, may_be_more: false });
+        self.lines.push(EchoConnection { conversation, may_be_more: false });
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl Echo<'_> {
             let (message, answer) = dialect.echo(received.asked);
             let sent_us = socket::now_us();
             if !received.early.remove(&received.asked) {
-                received.outstanding.push_back(Request { due_us, sent_us, answer });
+                received.outstanding.push_back(EchoRequest { due_us, sent_us, answer });
             }
             if let Some(line) = lines.last_mut() {
                 line.conversation.send(&message, &self.poller)?;
@@ -282,7 +282,7 @@ impl Echo<'_> {
 
     fn hear(&mut self, line: usize) -> anyhow::Result<()> {
         let Echo { received, dialect, attention, lines, poller, .. } = self;
-        let Line { conversation, may_be_more } = &mut lines[line];
+        let EchoConnection { conversation, may_be_more } = &mut lines[line];
         *may_be_more = conversation.receive(&**dialect, poller, |message, received_us| {
             attention.received_us = received_us;
             received.on_message(&**dialect, message, received_us)
@@ -297,7 +297,7 @@ impl Echo<'_> {
     /// What the ledger has counted since this was last asked; what is outstanding now, is
     /// missing.
     fn new_counts(&mut self) -> Counts {
-        let Received { ledger, firehose, outstanding, .. } = &mut self.received;
+        let EchoProgress { ledger, firehose, outstanding, .. } = &mut self.received;
         ledger.missing += outstanding.len() as u64;
         outstanding.clear();
         let counts = ledger.and(&firehose.counts());
@@ -305,9 +305,9 @@ impl Echo<'_> {
     }
 }
 
-impl Received {
-    fn new(settings: &Settings) -> Received {
-        Received {
+impl EchoProgress {
+    fn new(settings: &Settings) -> EchoProgress {
+        EchoProgress {
             confirmed: 0,
             acks: false,
             position: Vec::new(),
@@ -372,7 +372,7 @@ impl Received {
         let Some(at) = self.outstanding.iter().position(|request| request.answer == message) else {
             return false;
         };
-        if let Some(Request { due_us, sent_us, .. }) = self.outstanding.remove(at) {
+        if let Some(EchoRequest { due_us, sent_us, .. }) = self.outstanding.remove(at) {
             self.ledger.reordered += u64::from(at > 0);
             self.ledger.delivered += 1;
             self.round_trips_us.push(received_us.saturating_sub(sent_us));
@@ -398,8 +398,8 @@ mod tests {
     fn answers_to_what_will_never_be_asked_are_counted_and_not_kept() {
         let settings = Settings { requests: 20, ..Settings::default() };
         let dialect = dialect::of(&Program::Limit, &settings);
-        let mut received = Received::new(&settings);
-        let answered = |received: &mut Received, number| {
+        let mut received = EchoProgress::new(&settings);
+        let answered = |received: &mut EchoProgress, number| {
             let (_, answer) = dialect.echo(number);
             received.on_message(&*dialect, Message::Answer(&answer), 0).unwrap();
         };

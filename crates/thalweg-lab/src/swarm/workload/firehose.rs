@@ -18,7 +18,7 @@ const END: &[u8] = b"\"}";
 pub(super) struct Firehose {
     /// Size of a push; 0 if there is to be none.
     push_bytes: usize,
-    first: Option<First>,
+    first: Option<FirstPush>,
     ledger: Ledger,
     /// Intact pushes without a number, which the ledger has no line for.
     unnumbered: u64,
@@ -26,7 +26,7 @@ pub(super) struct Firehose {
 
 /// The first push: the others are like it.
 #[derive(Debug)]
-struct First {
+struct FirstPush {
     is_numbered: bool,
     has_end: bool,
     /// All of it but its number and time, and its end.
@@ -62,7 +62,7 @@ impl Firehose {
         let (seq, rest) = event::number_of(push);
         let has_end = rest.ends_with(END);
         let padding = rest.strip_suffix(END).unwrap_or(rest);
-        let first = self.first.get_or_insert_with(|| First {
+        let first = self.first.get_or_insert_with(|| FirstPush {
             is_numbered: seq.is_some(),
             has_end,
             padding: padding.to_vec(),

@@ -124,7 +124,7 @@ impl Taken {
 }
 
 /// One long NDJSON request.
-struct Stream {
+struct PostedStream {
     publisher: Publisher,
     /// Events sent.
     sent: u64,
@@ -162,11 +162,17 @@ impl<'a> Publishing<'a> {
     fn stream(&mut self, until_us: u64) -> anyhow::Result<Taken> {
         let settings = self.load.settings;
         let target = self.publish_target()?;
-        let open = |key| -> anyhow::Result<Stream> {
+        let open = |key| -> anyhow::Result<PostedStream> {
             let dialer = Dialer::to_subject(self.node_of(key), settings, tls::HTTP_1)?;
             let (chunk_events, key) = (settings.chunk_events, u64::from(key));
             let publisher = Publisher::ndjson(&dialer, &target, chunk_events, key, &self.poller)?;
-            Ok(Stream { publisher, sent: 0, answer: Vec::new(), facts: None, negotiated: None })
+            Ok(PostedStream {
+                publisher,
+                sent: 0,
+                answer: Vec::new(),
+                facts: None,
+                negotiated: None,
+            })
         };
         let mut streams = (0..settings.connections).map(open).collect::<Result<Vec<_>, _>>()?;
         let (mut taken, mut lines, mut seq) = (Taken::default(), Vec::new(), 0);
@@ -290,7 +296,7 @@ impl<'a> Publishing<'a> {
     }
 }
 
-impl Stream {
+impl PostedStream {
     /// Reads of the answer what there is; it may come only once the request `has_ended`.
     fn hear(&mut self, has_ended: bool, taken: &mut Taken) -> anyhow::Result<()> {
         self.answer.extend(self.publisher.answer()?);

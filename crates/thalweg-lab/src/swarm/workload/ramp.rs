@@ -39,11 +39,11 @@ struct Objective {
     /// Latencies of the steps before.
     latency: Latency,
     /// Since the objective was missed.
-    missed: Option<Missed>,
+    missed: Option<MissedRate>,
 }
 
 #[derive(Debug)]
-struct Missed {
+struct MissedRate {
     at_us: u64,
     held: Held,
     /// What the ledger said then.
@@ -106,7 +106,7 @@ impl Objective {
         let since_us = connecting.subscribers.receiver().waits_since_us();
         let late_us = since_us.map_or(0, |us| now_us.saturating_sub(us));
         match &mut self.missed {
-            Some(Missed { held, .. }) => {
+            Some(MissedRate { held, .. }) => {
                 held.beyond.late_us_max = held.beyond.late_us_max.max(late_us);
             }
             None if late_us > self.late_us_max => {
@@ -120,7 +120,7 @@ impl Objective {
                     beyond: Beyond { late_us_max: late_us, ..Beyond::default() },
                 };
                 let counts = connecting.subscribers.receiver().ledger.counts().clone();
-                self.missed = Some(Missed { at_us: now_us, held, counts });
+                self.missed = Some(MissedRate { at_us: now_us, held, counts });
             }
             None => {}
         }
@@ -168,7 +168,7 @@ impl Objective {
                 };
                 (held, outcome.ledger)
             }
-            Some(Missed { held, counts, .. }) => {
+            Some(MissedRate { held, counts, .. }) => {
                 let beyond = now.since(&counts);
                 let beyond = Beyond {
                     connections,

@@ -34,10 +34,10 @@ pub(super) struct RoundTrip<'a> {
     poller: Poller,
     dialect: Box<dyn Dialect>,
     attention: Attention<'a>,
-    listener: Listener,
+    listener: RunnerListener,
     /// Where acks go, unless they go the way the Runners come.
     acks: Option<HttpClient>,
-    state: State,
+    state: TripState,
     negotiated: Negotiated,
     /// What spans before have reported of the ledger.
     reported: Reported,
@@ -48,13 +48,13 @@ pub(super) struct RoundTrip<'a> {
 }
 
 /// How Runners come.
-enum Listener {
+enum RunnerListener {
     Conversation(Box<Conversation>),
     Polls(HttpClient),
 }
 
 /// How far it is.
-struct State {
+struct TripState {
     is_confirmed: bool,
     /// Of what was received last.
     position: Vec<u8>,
@@ -75,8 +75,8 @@ impl Workload for RoundTrip<'_> {
         self.poll(&format!("{}&wait=0", self.dialect.earliest_query()))?;
         self.run_until(|trips| trips.state.is_confirmed)?;
         self.negotiated = match &self.listener {
-            Listener::Conversation(conversation) => conversation.negotiated(),
-            Listener::Polls(polls) => polls.negotiated(),
+            RunnerListener::Conversation(conversation) => conversation.negotiated(),
+            RunnerListener::Polls(polls) => polls.negotiated(),
         };
         Ok(now_us() - begun_us)
     }
@@ -160,12 +160,12 @@ impl<'a> RoundTrip<'a> {
         let wanted = Wanted { transport, topics: 0..1, query };
         let listener = match transport {
             Transport::LongPolling => {
-                Listener::Polls(HttpClient::open(&dialer, LISTENER, &poller)?)
+                RunnerListener::Polls(HttpClient::open(&dialer, LISTENER, &poller)?)
             }
             _ => {
                 let conversation =
                     Conversation::open(&dialer, &*dialect, &wanted, LISTENER, &poller)?;
-                Listener::Conversation(Box::new(conversation))
+                RunnerListener::Conversation(Box::new(conversation))
             }
         };
         let acks = match transport {
@@ -180,7 +180,7 @@ impl<'a> RoundTrip<'a> {
             attention: Attention::new(observer),
             listener,
             acks,
-            state: State {
+            state: TripState {
                 is_confirmed: false,
                 position: Vec::new(),
                 runner: None,
@@ -216,10 +216,10 @@ impl<'a> RoundTrip<'a> {
                     continue;
                 }
                 match &mut self.listener {
-                    Listener::Conversation(conversation) => {
+                    RunnerListener::Conversation(conversation) => {
                         conversation.on_ready(ready, &self.poller)?;
                     }
-                    Listener::Polls(polls) => polls.flush(&self.poller)?,
+                    RunnerListener::Polls(polls) => polls.flush(&self.poller)?,
                 }
                 may_be_more |= ready.readable;
             }
@@ -256,10 +256,10 @@ impl<'a> RoundTrip<'a> {
                 request.extend_from_slice(&runner);
                 acks.send(&request, &self.poller)?;
             }
-            (Listener::Conversation(conversation), None) => {
+            (RunnerListener::Conversation(conversation), None) => {
                 conversation.send(&self.dialect.ack(&position, &runner), &self.poller)?;
             }
-            (Listener::Polls(_), None) => bail!("polls have no way for acks"),
+            (RunnerListener::Polls(_), None) => bail!("polls have no way for acks"),
         }
         self.poll_from(&position)
     }
@@ -270,7 +270,7 @@ impl<'a> RoundTrip<'a> {
 
     /// Asks for what is to come, where one has to ask.
     fn poll(&mut self, query: &str) -> anyhow::Result<()> {
-        let Listener::Polls(polls) = &mut self.listener else {
+        let RunnerListener::Polls(polls) = &mut self.listener else {
             return Ok(());
         };
         let wanted = Wanted { transport: Transport::LongPolling, topics: 0..1, query };
@@ -283,7 +283,7 @@ impl<'a> RoundTrip<'a> {
     fn hear(&mut self) -> anyhow::Result<bool> {
         let RoundTrip { listener, dialect, state, poller, attention, .. } = self;
         match listener {
-            Listener::Conversation(conversation) => {
+            RunnerListener::Conversation(conversation) => {
                 let may_be_more =
                     conversation.receive(&**dialect, poller, |message, received_us| {
                         attention.received_us = received_us;
@@ -299,7 +299,7 @@ impl<'a> RoundTrip<'a> {
                 }
                 Ok(may_be_more)
             }
-            Listener::Polls(polls) => {
+            RunnerListener::Polls(polls) => {
                 let Some(answer) = polls.receive()? else {
                     return Ok(false);
                 };
@@ -332,7 +332,7 @@ impl<'a> RoundTrip<'a> {
     /// Leaves a document that has grown large for a new one, at its cursor.
     fn reload(&mut self) -> anyhow::Result<()> {
         let RoundTrip { load, dialer, dialect, poller, listener, state, .. } = self;
-        let Listener::Conversation(conversation) = listener else { return Ok(()) };
+        let RunnerListener::Conversation(conversation) = listener else { return Ok(()) };
         let query = format!("cursor={}", String::from_utf8_lossy(&state.position));
         let wanted = Wanted { transport: load.settings.transport, topics: 0..1, query: &query };
         let (wire_bytes, reads) = (conversation.wire_bytes, conversation.reads);
@@ -358,13 +358,15 @@ impl<'a> RoundTrip<'a> {
     /// Bytes and reads so far.
     fn received(&self) -> (u64, u64) {
         match &self.listener {
-            Listener::Conversation(conversation) => (conversation.wire_bytes, conversation.reads),
-            Listener::Polls(polls) => (polls.wire_bytes, polls.reads),
+            RunnerListener::Conversation(conversation) => {
+                (conversation.wire_bytes, conversation.reads)
+            }
+            RunnerListener::Polls(polls) => (polls.wire_bytes, polls.reads),
         }
     }
 }
 
-impl State {
+impl TripState {
     fn on_message(
         &mut self,
         dialect: &dyn Dialect,

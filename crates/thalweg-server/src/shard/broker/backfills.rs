@@ -12,7 +12,7 @@ use thalweg_wire::{Offset, Topic};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::{
-    broker::{BackfillId, BrokerStream, FromBroker, Read, ReadReply, Reader},
+    broker::{BackfillId, BrokerReply, BrokerStream, FromBroker, Read, ReadCaller},
     config::{BACKFILL_BYTES_MAX, BACKFILL_OFFSETS_MAX, READS_PER_SHARD},
 };
 
@@ -84,7 +84,7 @@ impl Backfills {
             let id = BackfillId { broker, key, topic: topic.clone(), epoch, from, until };
             // The stream does not have the events before `stored_from` any more.
             let from = if from <= until { from.max(feed.stored_from()).min(until) } else { from };
-            let reply = ReadReply::new(Reader::Shard(id, answers.clone()));
+            let reply = BrokerReply::new(ReadCaller::Shard(id, answers.clone()));
             let range = ReadRange { stream, topic, epoch, from, until };
             place.send(Read { range, is_value, reply });
         }

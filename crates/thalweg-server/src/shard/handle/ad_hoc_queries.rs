@@ -159,14 +159,15 @@ impl Handle {
     }
 
     fn is_shared(&self, source: &Topic) -> bool {
-        derived::is_in_stream(&self.common.config, source) || self.common.ad_hoc.is_shared(source)
+        let Common { config, shared_topics, ad_hoc, .. } = &self.common;
+        derived::is_in_stream(config, shared_topics, source) || ad_hoc.is_shared(source)
     }
 
     /// Returns the source of a query and the source's columns.
     async fn columns_of(&self, query: &Query) -> Result<(Topic, Arc<Columns>), Refusal> {
         let config = &self.common.config;
         let source: Topic = query.source().parse()?;
-        derived::check_source(config, &source).map_err(bad_query)?;
+        derived::check_source(config, &self.common.shared_topics, &source).map_err(bad_query)?;
         if let Some(columns) = config.topic(&source).columns {
             return Ok((source, columns));
         }

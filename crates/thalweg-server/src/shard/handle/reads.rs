@@ -16,7 +16,7 @@ use super::Handle;
 use crate::{
     access::{Allowed, Reading},
     answers::AnswerAccount,
-    broker::{ReadReply, Reader},
+    broker::{BrokerReply, ReadCaller},
     connection_limits::Address,
     owner_shard::owner_shard,
     refusal::Refusal,
@@ -173,7 +173,7 @@ impl Handle {
     ) -> Result<ReadPage, Refusal> {
         let reads = &self.common.brokers[backfill.broker].reads;
         let (answer, page) = oneshot::channel();
-        let read = backfill.read(topic, ReadReply::new(Reader::Once(answer)));
+        let read = backfill.read(topic, BrokerReply::new(ReadCaller::Once(answer)));
         let answered = timeout_at(deadline, async {
             let _place = self.read_queue.pages.acquire().await;
             reads.send(read).await.map_err(|_| Refusal::draining())?;

@@ -55,7 +55,7 @@ pub(super) struct FeedTable {
     feeds: Slab<LocalTopic>,
     pub(super) topic_limits: TopicLimits,
     /// The patterns by which topics are counted.
-    patterns: Vec<Pattern>,
+    patterns: Arc<[Pattern]>,
     counts: Arc<Counts>,
     /// The next topic to trim when all histories together are too large.
     shed_next: usize,
@@ -65,7 +65,7 @@ pub(super) struct FeedTable {
 
 impl FeedTable {
     pub(super) fn new(
-        config: Arc<Config>,
+        (config, patterns): (Arc<Config>, Arc<[Pattern]>),
         streams: BrokerStreams,
         shares: Arc<AddressCounts>,
         column_memory: ColumnMemory,
@@ -80,7 +80,7 @@ impl FeedTable {
             by_name: BTreeMap::new(),
             feeds: Slab::new(),
             topic_limits: TopicLimits::new(Arc::clone(&config), shares),
-            patterns: config.patterns(),
+            patterns,
             counts,
             config,
             shed_next: 0,

@@ -3,9 +3,12 @@ use std::borrow::Cow;
 use thalweg_wire::{Format, Offset};
 
 use super::{
-    Backfill, Cursor, Frames, Next, Value,
-    cursor::COLD,
-    kept_frames::{KeptFrame, KeptFrames, Target},
+    super::{
+        Backfill, Cursor, Frames, Next,
+        cursor::COLD,
+        kept_frames::{KeptFrame, KeptFrames, Target},
+    },
+    Value,
 };
 
 /// Documents of at least this many bytes are sent from the batch's own memory.
