@@ -2,6 +2,7 @@
 
 CARGO ?= cargo
 ADDRESS ?= 127.0.0.1:8080
+TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 
 # Page tests run in Debian's Chromium, not in a download.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
@@ -20,7 +21,7 @@ help:
 
 run: toolchain pages book
 	$(CARGO) build --locked --release --package thalweg
-	./target/release/thalweg serve --demo --listen $(ADDRESS) $(if $(wildcard thalweg-runs/.),--runs thalweg-runs)
+	$(TARGET)/release/thalweg serve --demo --listen $(ADDRESS) $(if $(wildcard thalweg-runs/.),--runs thalweg-runs)
 
 # Where the tests look for it as well.
 NATS_SERVER ?= $(abspath target/nats)/nats-server
@@ -29,7 +30,7 @@ NATS_VERSION = v2.15.2
 # THALWEG_BIN names another program than the one that is built here.
 run-cluster: nats $(if $(THALWEG_BIN),,toolchain pages)
 	$(if $(THALWEG_BIN),,$(CARGO) build --locked --release --package thalweg)
-	@THALWEG_BIN=$(or $(THALWEG_BIN),$(or $(CARGO_TARGET_DIR),target)/release/thalweg) NATS_SERVER=$(NATS_SERVER) deploy/run-cluster.sh
+	@THALWEG_BIN=$(or $(THALWEG_BIN),$(TARGET)/release/thalweg) NATS_SERVER=$(NATS_SERVER) deploy/run-cluster.sh
 
 # Debian's is too old. It takes some minutes, once.
 nats:
@@ -77,10 +78,9 @@ book/dist/index.html: $(DOCS_SOURCES)
 
 bench: toolchain
 	$(CARGO) build --locked --release --package thalweg
-	./target/release/thalweg bench quick
+	$(TARGET)/release/thalweg bench quick
 
 # The pages before the program, which has them in it; it is what their tests talk to.
-TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 test test-all: export THALWEG_BIN := $(TARGET)/debug/thalweg
 test test-all: export THALWEG_NATS_SERVER := $(NATS_SERVER)
 test test-all: export THALWEG_SKIPPED := $(TARGET)/skipped

@@ -22,7 +22,7 @@ const MEASURED: [&str; 3] = ["crates", "lab/subjects", "Cargo.lock"];
 fn main() -> io::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let commit = said_by("git", &["describe", "--always", "--dirty", "--abbrev=12"]);
-    let rustc = env::var("RUSTC").map_or_else(|_| String::new(), |it| said_by(&it, &["-V"]));
+    let rustc = env::var("RUSTC").map_or_else(|_| String::new(), |found| said_by(&found, &["-V"]));
     let tree = tree().map_or_else(String::new, |tree| format!("tree {tree}"));
     let parts = [version, &commit, &tree, &rustc];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();

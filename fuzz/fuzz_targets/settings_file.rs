@@ -30,6 +30,9 @@ mod short;
 #[path = "../../crates/thalweg/src/serve/signalr.rs"]
 #[allow(dead_code, unused_imports)]
 mod signalr;
+#[path = "../../crates/thalweg/src/serve/stream.rs"]
+#[allow(dead_code, unused_imports)]
+mod stream;
 #[path = "../../crates/thalweg/src/serve/tables.rs"]
 #[allow(dead_code, unused_imports)]
 mod tables;
@@ -96,13 +99,14 @@ fn made(settings: Settings) -> String {
     let settings =
         Settings { token: Vec::new(), jwt_key: Vec::new(), jwt_secret: None, ..settings };
     match config::config(settings) {
-        Ok(config) => {
+        Ok((config, streams)) => {
             // Certificates may name any file, too.
             let checked = Config { tls: None, ..config.clone() };
-            if let Err(refusal) = thalweg_server::check(&checked) {
+            let shared = config::shared_topics(&streams);
+            if let Err(refusal) = thalweg_server::check(&checked, &shared) {
                 check_sentence(&refusal.to_string());
             }
-            format!("{config:?}")
+            format!("{config:?} {streams:?}")
         }
         Err(refusal) => {
             check_sentence(&refusal);

@@ -39,7 +39,7 @@ fuzz_target!(|input: Input<'_>| {
     let granted = |token: &str| verify(token, &KEYS, &expected, NOW_S);
     // A guessed signature is never valid.
     assert!(granted(input.text).is_err(), "{}", input.text);
-    let _ = (parts(input.text), Key::public(input.text, None), Keys::of_set(input.text.as_bytes()));
+    let _ = (parts(input.text), Key::public(input.text, None), Keys::from_set(input.text.as_bytes()));
 
     let ends_s = NOW_S.saturating_add_signed(input.ends_in_s.into());
     let topics = format!(r#"{{"sub":"a","exp":{ends_s},"thalweg":{}}}"#, input.claims);

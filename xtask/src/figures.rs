@@ -21,7 +21,7 @@ mod faults;
 use std::process::ExitCode;
 
 use archived::Run;
-use block::Kind;
+use block::BlockKind;
 
 use crate::tree::Tree;
 
@@ -104,7 +104,7 @@ fn block(tree: &Tree, path: &str, words: &str) -> Result<String, String> {
     if what == "faults" {
         return faults::text(tree, &names, &to_root);
     }
-    let kind = Kind::parse(what).ok_or_else(|| format!("`{what}` {form}"))?;
+    let kind = BlockKind::parse(what).ok_or_else(|| format!("`{what}` {form}"))?;
     let runs: Result<Vec<Run>, String> = names.iter().map(|name| Run::read(tree, name)).collect();
     block::text(&kind, &runs?, &to_root)
 }
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pooled_is_a_line_for_each_run() {
+    fn pooled_figures_have_a_line_for_each_run() {
         let lines = "\n- `latency`, CPU per event to `limit`'s, over 2 cells: 1.12 (1.08–1.15), **worse**\n";
         check("pooled cpu from day/latency", SUMMARY, Ok(&format!("{lines}{FOOT}")));
     }
 
     #[test]
-    fn what_the_swarm_limited_is_a_lower_bound() {
+    fn figures_limited_by_the_swarm_are_lower_bounds() {
         let table = "\n\
             | | events per s | to `limit`'s |\n\
             |---|---|---|\n\
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_where_is_a_table_for_each_transport() {
+    fn the_standings_have_a_table_for_each_transport() {
         let standings = r#"[
             {"transport": "sse", "subject": "limit", "is_baseline": true, "together": {"said": "100 %"},
              "alone": {"said": "100 %"}, "p99": 1},
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said() {
+    fn missing_figures_are_reported() {
         let what = "lab/runs/day/none/summary.json.gz is not in the repository";
         check("cpu from day/none", SUMMARY, Err(what));
         let what = "no run here compares memory or round trip";

@@ -183,7 +183,7 @@ impl<B: Broker> Node<B> {
         events: &[&str],
         key: Option<&str>,
     ) -> Result<Stored, AppendError> {
-        answer(&self.caller.start_append(self.record(topic, of_events(events), key), None))
+        answer(&self.caller.start_append(self.record(topic, event_content(events), key), None))
     }
 
     /// Appends a record to a topic; with `newest`, only if that is the topic's newest record. Returns the broker's answer.
@@ -402,7 +402,7 @@ pub(crate) fn answer(
     receive(answer, "an answer").unwrap_or(Err(AppendError::Unknown))
 }
 
-pub(crate) fn of_events(events: &[&str]) -> Content {
+pub(crate) fn event_content(events: &[&str]) -> Content {
     let lines = events.join("\n").into_bytes();
     Content::Events(Payloads::from_lines(lines).expect("events"))
 }

@@ -8,19 +8,19 @@ use crate::patch;
 #[derive(Debug)]
 pub(crate) struct Document {
     position: Position,
-    content: Content,
+    content: DocumentContent,
 }
 
 /// The first patch parses the text.
 #[derive(Debug)]
-enum Content {
+enum DocumentContent {
     Text(String),
     Parsed(Value),
 }
 
 impl Document {
     pub(crate) fn new(position: Position, text: &str) -> Self {
-        Self { position, content: Content::Text(text.to_owned()) }
+        Self { position, content: DocumentContent::Text(text.to_owned()) }
     }
 
     /// Returns whether a patch of this position's version applies.
@@ -31,11 +31,13 @@ impl Document {
     /// Applies a patch (RFC 6902) that leads to `position`; returns the document. After an error, one clause, it is unusable.
     pub(crate) fn patch(&mut self, position: Position, patch: &str) -> Result<String, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("a patch does not apply: {error}");
-        if let Content::Text(text) = &self.content {
+        if let DocumentContent::Text(text) = &self.content {
             let parsed = serde_json::from_str(text).map_err(|error| wrong(&error))?;
-            self.content = Content::Parsed(parsed);
+            self.content = DocumentContent::Parsed(parsed);
         }
-        let Content::Parsed(value) = &mut self.content else { return Err(wrong(&"no document")) };
+        let DocumentContent::Parsed(value) = &mut self.content else {
+            return Err(wrong(&"no document"));
+        };
         patch::apply(value, patch).map_err(|error| wrong(&error))?;
         self.position = position;
         Ok(value.to_string())

@@ -57,7 +57,9 @@ pub enum Error {
     InvalidAnswer(String),
     /// The client retried a publish for as long as this is safe (four minutes), and does not know whether the server
     /// appended it. From [`crate::Client::publish`].
-    #[error("no answer in {attempts} attempts: the event may have been published ({last})")]
+    #[error(
+        "no answer in {attempts} attempts ({last}): the event may have been published, so read the topic before you publish it again"
+    )]
     Unanswered {
         /// Number of attempts.
         attempts: u32,
@@ -141,7 +143,7 @@ impl Refusal {
     }
 
     /// Parses a WebSocket's `error` object.
-    pub(crate) fn of_command(error: &str) -> Self {
+    pub(crate) fn from_command(error: &str) -> Self {
         let (code, message) = match serde_json::from_str::<RefusalFields>(error) {
             Ok(RefusalFields { code, message }) => (Some(code), message),
             Err(_) => (None, error.to_owned()),
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_tried_again() {
+    fn transient_errors_are_retried() {
         let check = |status, expected| {
             let error = Error::from(Refusal::read(status, b""));
             assert_eq!(error.is_transient(), expected, "{status}");

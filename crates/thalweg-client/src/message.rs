@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_said_in_a_clause() {
+    fn malformed_messages_are_described_in_a_clause() {
         let check = |text: &str, expected: &str| {
             let said = Message::read(text).expect_err(text);
             assert!(said.contains(expected), "{text}: {said}");

@@ -122,7 +122,7 @@ impl Client {
     ) -> Result<Published, Error> {
         let exchange = &self.exchange;
         let headers = [(CONTENT_TYPE, "application/x-ndjson".to_owned())];
-        let body = Lines(lines).boxed_unsync();
+        let body = PublishedLines(lines).boxed_unsync();
         let path = exchange.server.topic_path(topic);
         let request = exchange.request(Method::POST, &path, &headers, body)?;
         let mut link = exchange.open(None).await?;
@@ -140,9 +140,9 @@ pub(crate) fn answer<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error>
 
 /// A body that continues while lines come.
 #[derive(Debug)]
-struct Lines(Receiver<Bytes>);
+struct PublishedLines(Receiver<Bytes>);
 
-impl Body for Lines {
+impl Body for PublishedLines {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -172,7 +172,7 @@ impl Subscription {
             Ok(Some(Message::Refused(error))) => {
                 // The refused command is an ack, the only command here: the window would stay closed.
                 self.state = State::Ended;
-                return Err(Refusal::of_command(&error).into());
+                return Err(Refusal::from_command(&error).into());
             }
             Ok(_) if self.cursors.have_ended() => self.leave(),
             Ok(_) => {}

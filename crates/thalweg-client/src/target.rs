@@ -40,7 +40,8 @@ impl Server {
             return Err(wrong("remove the query and use options"));
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let port = port(authority.as_str(), is_tls)
+            .ok_or_else(|| wrong("write a port from 1 to 65535, as in http://127.0.0.1:8080"))?;
         let path = uri.path();
         let (prefix, topic) = match path.split_once("/v1/topics") {
             Some((prefix, "" | "/")) => (prefix, None),
@@ -118,6 +119,18 @@ impl Server {
     }
 }
 
+/// Returns the port of an authority, or the default of its scheme; `None` if it is not a number from 1 to 65535.
+fn port(authority: &str, is_tls: bool) -> Option<u16> {
+    // The colons of an IPv6 address are within its brackets.
+    match authority.rsplit_once(':').filter(|_| !authority.ends_with(']')) {
+        None => Some(if is_tls { 443 } else { 80 }),
+        Some((_, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            port.parse().ok().filter(|port| *port != 0)
+        }
+        Some(_) => None,
+    }
+}
+
 /// Adds the scheme for a server on this machine: `localhost:8080`, `:8080`. Another server needs a scheme: the client
 /// must not send a token without TLS by accident.
 fn with_scheme(url: &str) -> Cow<'_, str> {
@@ -169,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_with_the_remedy() {
+    fn malformed_urls_are_refused_with_the_remedy() {
         let check = |url: &str, expected: &str| {
             let said = Server::parse(url).expect_err(url).to_string();
             assert!(said.contains(expected), "{url}: {said}");
@@ -178,6 +191,10 @@ mod tests {
         check(":", "write it as");
         check("cars", "write it as");
         check("ftp://h/", "write it as");
+        for port in ["", "0", "65536", "80x", "+80"] {
+            check(&format!("http://h:{port}/v1/topics/a"), "a port from 1 to 65535");
+            check(&format!("wss://[::1]:{port}"), "a port from 1 to 65535");
+        }
         check("http://me:secret@h/", "token");
         check("http://h/v1/topics?topic=a", "remove the query");
         check("http://h/v1/topics/a//b", "must not be empty");

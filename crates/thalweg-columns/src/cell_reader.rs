@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use crate::{
     Column, Columns, Kind,
-    cells::{Cell, as_declared, of_type, utf8},
+    cells::{Cell, as_declared, typed_cell, utf8},
     infer::kind_of,
     json::{Reader, Value},
     schema::{ColumnType, Shape},
@@ -212,7 +212,7 @@ impl CellReader {
         // A double column takes every integer, rounded if necessary.
         let found = match (kind, value) {
             (Kind::Double, Value::Int(number)) => Ok(Cell::Double(number as f64)),
-            _ => of_type(kind, value, text),
+            _ => typed_cell(kind, value, text),
         };
         *cell = match found {
             Ok(found) => found,

@@ -32,7 +32,7 @@ pub enum Cell<'a> {
 pub(crate) struct Unreadable;
 
 /// Returns a value of an inferred type, without conversion. `text` is the value's JSON.
-pub(crate) fn of_type<'a>(
+pub(crate) fn typed_cell<'a>(
     kind: Kind,
     value: Value<'a>,
     text: &'a [u8],
@@ -74,9 +74,9 @@ pub(crate) fn as_declared<'a>(
         (Kind::Int, Value::String(text, false)) => Cell::Int(parsed(text)?),
         (Kind::Bool, Value::Int(number @ 0..=1)) => Cell::Bool(number == 1),
         (Kind::Time, _) => Cell::Time(declared_ms(declared.unit, value, text).ok_or(Unreadable)?),
-        (Kind::String, Value::String(..)) => return of_type(kind, value, text),
+        (Kind::String, Value::String(..)) => return typed_cell(kind, value, text),
         (Kind::String, _) => Cell::String(utf8(text)),
-        _ => return of_type(kind, value, text),
+        _ => return typed_cell(kind, value, text),
     })
 }
 

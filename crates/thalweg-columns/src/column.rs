@@ -1,6 +1,6 @@
 use crate::{
     Kind,
-    cells::{Cell, Unreadable, as_declared, of_type},
+    cells::{Cell, Unreadable, as_declared, typed_cell},
     dictionary::Dictionary,
     json::{Reader, Value},
     schema::ColumnType,
@@ -132,7 +132,7 @@ impl Values {
 
     /// Appends a row's value of an inferred type, without conversion. `text` is the value's JSON.
     fn push(&mut self, value: Value<'_>, text: &[u8]) -> Result<(), Unreadable> {
-        let cell = of_type(self.declared.kind, value, text)?;
+        let cell = typed_cell(self.declared.kind, value, text)?;
         self.push_cell(&cell);
         Ok(())
     }

@@ -15,7 +15,7 @@ pub(crate) struct Dictionary {
     ends: Vec<u32>,
     pub(crate) bytes: Vec<u8>,
     /// Their number is a power of two.
-    places: Vec<Place>,
+    places: Vec<Slot>,
     seed: RandomState,
     /// The last row's index. Successive rows often have equal strings.
     last: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Dictionary {
 
 /// A slot for a string: a part of its hash, and its index plus 1. 0 means empty.
 #[derive(Debug, Default, Clone, Copy)]
-struct Place {
+struct Slot {
     hash: u32,
     next_index: u32,
 }
@@ -111,13 +111,13 @@ impl Dictionary {
         let index = self.ends.len() as u32;
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len() as u32);
-        self.places[at] = Place { hash, next_index: index + 1 };
+        self.places[at] = Slot { hash, next_index: index + 1 };
         index
     }
 
     fn grow(&mut self) {
         let count = PLACES.max(self.places.len() * 2);
-        let before = std::mem::replace(&mut self.places, vec![Place::default(); count]);
+        let before = std::mem::replace(&mut self.places, vec![Slot::default(); count]);
         for place in before.into_iter().filter(|place| place.next_index > 0) {
             let mut at = place.hash as usize & (count - 1);
             while self.places[at].next_index > 0 {

@@ -22,7 +22,7 @@ impl Columns {
         let mut seen = Seen::default();
         match seen.take(rows) {
             Ok(()) if seen.fits_cells() => seen.into_columns(0),
-            Ok(()) | Err(Mixed) => Self::of_json(0),
+            Ok(()) | Err(Mixed) => Self::with_json(0),
         }
     }
 
@@ -41,7 +41,7 @@ impl Columns {
         (!sample.is_empty()).then(|| {
             let mut seen = Seen::default();
             let taken = seen.take(&sample.join(&b','.to_owned()));
-            taken.map_or_else(|Mixed| Self::of_json(0), |()| seen.into_columns(0))
+            taken.map_or_else(|Mixed| Self::with_json(0), |()| seen.into_columns(0))
         })
     }
 
@@ -64,7 +64,7 @@ impl Columns {
         let changes = self.changes + 1;
         let wider = match seen.take(rows) {
             Ok(()) if changes < CHANGES_MAX && seen.fits_cells() => seen.into_columns(changes),
-            Ok(()) | Err(Mixed) => Self::of_json(changes),
+            Ok(()) | Err(Mixed) => Self::with_json(changes),
         };
         (wider != *self).then_some(wider)
     }
@@ -98,7 +98,7 @@ impl Seen {
 
     fn into_columns(self, changes: u32) -> Columns {
         // Without rows every column fits.
-        let Some(shape) = self.shape else { return Columns::of_json(changes) };
+        let Some(shape) = self.shape else { return Columns::with_json(changes) };
         let exact = |SeenColumn { column, is_large }| match column.kind {
             Kind::Double if is_large => Column { kind: Kind::Json, ..column },
             _ => column,
@@ -109,7 +109,7 @@ impl Seen {
                 let by_member = self.by_member;
                 Columns { shape, columns, by_member, is_declared: false, changes }
             }
-            false => Columns::of_json(changes),
+            false => Columns::with_json(changes),
         }
     }
 
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_changes_nothing() {
+    fn fitting_values_change_no_column() {
         widens(r#"{"a":1.5,"b":"x"}"#, r#"{"b":null},{"a":7},{}"#, None);
         widens("[1],[\"x\"]", "[{}],[]", None);
         widens(r#"1,{"a":1}"#, "[1],null,{}", None);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_fitted() {
+    fn columns_widen_for_values_that_do_not_fit() {
         widens(r#"{"a":1}"#, r#"{"a":"x","b":2}"#, Some("a:json b:int"));
         widens("[1.5]", "[1e400]", Some("column0:json"));
         widens(r#"["x"]"#, r#"["\udc00"]"#, Some("column0:json"));

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_is_skipped_as_a_whole() {
+    fn nested_values_are_skipped_as_a_whole() {
         for nested in [r#"{"a":[1,{"b":"]}\""}]}"#, "[]", "[[[]],{}]"] {
             assert_eq!(value(nested), Value::Nested);
         }
@@ -266,7 +266,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_no_json_does_not_panic(bytes: Vec<u8>) {
+        fn malformed_json_does_not_panic(bytes: Vec<u8>) {
             let mut reader = Reader::new(&bytes);
             for _ in 0..3 {
                 let mut minute = Minute::default();

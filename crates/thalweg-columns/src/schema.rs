@@ -126,7 +126,7 @@ pub enum DeclarationError {
     Twice(String),
     /// The columns or their names exceed the limits.
     #[error(
-        "a topic has 1 to {COLUMNS_MAX} columns, with names of {NAMES_BYTES_MAX} bytes at most"
+        "there are no columns, too many, or too long names: declare 1 to {COLUMNS_MAX} columns with names of {NAMES_BYTES_MAX} bytes at most"
     )]
     TooMany,
 }
@@ -177,7 +177,7 @@ impl Columns {
     }
 
     /// Returns one column of JSON, which fits every event.
-    pub(crate) fn of_json(changes: u32) -> Self {
+    pub(crate) fn with_json(changes: u32) -> Self {
         let columns = vec![Column::new(VALUE.to_owned(), Kind::Json)];
         let by_member = HashMap::new();
         Self { shape: Shape::Values, columns, by_member, is_declared: false, changes }
@@ -269,14 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_declaration_is_said() {
+    fn wrong_declarations_are_described() {
         for (declarations, says) in [
             (&["speed"][..], "speed is not a column: write name:type"),
             (&[":int"], ":int is not a column"),
             (&["speed:float"], "float is not a column type: write bool, int"),
             (&["a:int", "a:double"], "two columns are named a"),
             (&["_offset:int"], "two columns are named _offset"),
-            (&[], "a topic has 1 to 256 columns"),
+            (&[], "there are no columns"),
         ] {
             let error = declared(declarations).unwrap_err().to_string();
             assert!(error.starts_with(says), "{error}");

@@ -76,7 +76,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_no_json_does_not_panic(bytes: Vec<u8>) {
+        fn malformed_json_does_not_panic(bytes: Vec<u8>) {
             let _ = unescape(&bytes);
         }
     }

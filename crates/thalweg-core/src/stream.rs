@@ -9,15 +9,14 @@
 //! batch       sealed events, shared by all shards
 //! feed        the traits of a topic that subscriptions read
 //! kinds       the registered kinds of feed
-//! log         a history and its hot tails: log/feed, log/columns
+//! log         a history and its hot tails: log/feed, log/columns; log/frames: how subscribers of a format read it
 //! history     the retained batches
 //! offsets     the relation of offsets to events
-//! log_frames  a log as subscribers of one format read it
 //! ahead       the broker's answers about positions after the head
 //! page        events of a backfill
 //! backfilled  batches made of these
-//! value       the newest version of a topic: value/feed
-//! kept_frames, value_frames  its finished frames, and how subscribers read them
+//! value       the newest version of a topic: value/feed; value/frames: how subscribers read it
+//! kept_frames its finished frames
 //! version_patch  patches between versions
 //! encoding    a format, and the schema of a stream of columns
 //! batch_columns, column_frames, log_columns  rows as columns: of a batch, kept by a log, of a log
@@ -48,7 +47,6 @@ mod kept_frames;
 mod kinds;
 mod log;
 mod log_columns;
-mod log_frames;
 mod lost;
 mod next;
 mod offsets;
@@ -61,7 +59,6 @@ mod slice;
 mod start;
 mod tail;
 mod value;
-mod value_frames;
 mod version_patch;
 
 pub use batch::Batch;
@@ -74,8 +71,7 @@ pub use feed::{Backfill, ColumnRows, Feed, Frames, Memory, Pinning};
 pub use format_map::FormatMap;
 pub use history::HistoryBounds;
 pub use kinds::{AnyFeed, AnyFrames, FeedKind};
-pub use log::Log;
-pub use log_frames::LogFrames;
+pub use log::{Log, LogFrames};
 pub use lost::Lost;
 pub use next::Next;
 pub use offsets::Offsets;
@@ -85,6 +81,5 @@ pub use payloads::Payloads;
 pub use sequencer::{Appended, BatchBounds, Sequencer};
 pub use slice::Slice;
 pub use start::Start;
-pub use value::Value;
-pub use value_frames::ValueFrames;
+pub use value::{Value, ValueFrames};
 pub use version_patch::VersionPatch;

@@ -13,8 +13,10 @@ fn main() -> anyhow::Result<()> {
     let mut slower = Vec::new();
     for folder in std::env::args().skip(1) {
         for part in StoredRun::read(Path::new(&folder))?.summary().parts {
-            let is_asked = |it: &&Comparison| it.metric == Metric::Cpu && !it.is_control;
-            let Some(pooled) = part.pooled.iter().rfind(is_asked) else {
+            let is_ad_hoc = |comparison: &&Comparison| {
+                comparison.metric == Metric::Cpu && !comparison.is_control
+            };
+            let Some(pooled) = part.pooled.iter().rfind(is_ad_hoc) else {
                 anyhow::bail!("{folder}: {} has no pairs", part.name);
             };
             println!("{}: {}", part.name, figures(pooled));
@@ -23,8 +25,9 @@ fn main() -> anyhow::Result<()> {
             }
             for rows in part.cells() {
                 let cell = rows.first().map(|row| row.cell.clone());
-                let mut own = part.comparisons.iter().filter(is_asked);
-                let found = own.rfind(|it| it.cell == cell && it.subject == pooled.subject);
+                let mut own = part.comparisons.iter().filter(is_ad_hoc);
+                let found =
+                    own.rfind(|sample| sample.cell == cell && sample.subject == pooled.subject);
                 let label = cell.clone().unwrap_or_default();
                 let Some(found) = found else {
                     println!("  {label}: no pairs");

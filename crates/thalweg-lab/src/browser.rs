@@ -71,7 +71,7 @@ impl LoadGenerator for Chromium {
     ) -> anyhow::Result<Box<dyn Session + 'a>> {
         let settings = load.settings;
         let process = Process::start(&self.program, &self.cores, settings, &self.log)?;
-        let tabs = Tabs::open(process, load, self.cores.of_browser(settings).to_vec())?;
+        let tabs = Tabs::open(process, load, self.cores.browser_cores(settings).to_vec())?;
         match load.drive {
             Drive::RoundTrip => Ok(Box::new(Conversation::open(load, observer, tabs)?)),
             Drive::GeneratedLoad => Ok(Box::new(Broadcast::open(load, observer, tabs)?)),

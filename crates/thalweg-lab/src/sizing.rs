@@ -99,8 +99,11 @@ pub const BOUNDS: [&str; 3] = ["CPU", "memory", "network"];
 
 /// Sizes the nodes of a load. The error is that the run has no model of it.
 pub fn size(basis: &Basis, demand: &Demand, node: &Node) -> Result<Sizing, String> {
-    let is_meant =
-        |it: &&CostModel| it.subject == "thalweg" && it.transport == demand.transport && !it.tls;
+    let is_meant = |cost_model: &&CostModel| {
+        cost_model.subject == "thalweg"
+            && cost_model.transport == demand.transport
+            && !cost_model.tls
+    };
     let Some(model) = basis.models.iter().find(is_meant) else {
         return Err(format!(
             "run {} has no cost model of thalweg over {}: take one of `thalweg bench d-cost`",
@@ -293,7 +296,7 @@ mod tests {
     const NODE: Node = Node { cores: 8.0, memory_bytes: 16e9, network_bits_per_s: 10e9 };
 
     fn told(demand: &Demand, node: &Node) -> String {
-        size(&basis(), demand, node).map(|it| it.text(&basis(), demand, node)).unwrap()
+        size(&basis(), demand, node).map(|size| size.text(&basis(), demand, node)).unwrap()
     }
 
     #[test]
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_binds_is_what_there_is_least_of() {
+    fn the_scarcest_resource_binds() {
         let binds = |node: &Node| size(&basis(), &DEMAND, node).unwrap().binds;
         assert_eq!(binds(&NODE), "network");
         assert_eq!(binds(&Node { network_bits_per_s: 1e12, memory_bytes: 64e9, ..NODE }), "CPU");

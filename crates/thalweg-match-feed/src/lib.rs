@@ -140,7 +140,7 @@ impl Match {
             team.clear();
         }
         self.players =
-            (0..2).flat_map(|side| Player::of_team(&self.teams[side], side, self.size)).collect();
+            (0..2).flat_map(|side| Player::from_team(&self.teams[side], side, self.size)).collect();
         self.add_records();
         self.timeline.clear();
         self.phase = Phase::Scheduled;

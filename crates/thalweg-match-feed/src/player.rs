@@ -57,7 +57,7 @@ const PITCH: (i32, i32) = (1_050, 680);
 
 impl Player {
     /// Returns the players of a team: eleven and its substitutes.
-    pub(crate) fn of_team(team: &Team, side: usize, size: Size) -> impl Iterator<Item = Self> {
+    pub(crate) fn from_team(team: &Team, side: usize, size: Size) -> impl Iterator<Item = Self> {
         (1..=11 + size.detail().bench).map(move |number| {
             let is_starting = number <= 11;
             Self {

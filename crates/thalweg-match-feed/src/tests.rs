@@ -106,7 +106,7 @@ fn the_score_is_what_the_timeline_says() {
 }
 
 #[test]
-fn what_is_counted_is_what_a_match_has() {
+fn counts_agree_with_the_match() {
     for size in Size::ALL {
         let game = Match::new(1, "8", size);
         let document = document(&game);

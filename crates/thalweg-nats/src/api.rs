@@ -157,7 +157,7 @@ fn optional_time<'de, D: serde::Deserializer<'de>>(
 /// Parses an answer: an object with the member `error`, or the result.
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     #[derive(Deserialize)]
-    struct Failed {
+    struct ErrorAnswer {
         error: Option<Description>,
     }
     #[derive(Deserialize)]
@@ -168,7 +168,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
         description: String,
     }
     let unreadable = |error: serde_json::Error| ApiError::Unreadable(error.to_string());
-    let failed: Failed = serde_json::from_slice(body).map_err(unreadable)?;
+    let failed: ErrorAnswer = serde_json::from_slice(body).map_err(unreadable)?;
     if let Some(Description { err_code, description }) = failed.error {
         return Err(ApiError::Refused { code: err_code, description });
     }
@@ -264,7 +264,7 @@ impl Api {
         subject: &str,
     ) -> Result<Option<(u64, bool)>, ApiError> {
         #[derive(Deserialize)]
-        struct Found {
+        struct FoundHeaders {
             message: RawHeaders,
         }
         #[derive(Deserialize)]
@@ -275,8 +275,8 @@ impl Api {
             hdrs: String,
         }
         let body = json!({ "seq": from, "next_by_subj": subject });
-        match self.ask::<Found>(format!("STREAM.MSG.GET.{stream}"), Some(&body)).await {
-            Ok(Found { message: RawHeaders { seq, hdrs } }) => {
+        match self.ask::<FoundHeaders>(format!("STREAM.MSG.GET.{stream}"), Some(&body)).await {
+            Ok(FoundHeaders { message: RawHeaders { seq, hdrs } }) => {
                 let headers = base64(&hdrs)?;
                 Ok(Some((seq, message::is_end(&headers))))
             }
@@ -302,7 +302,7 @@ impl Api {
         subject: &str,
     ) -> Result<Option<(u64, Vec<u8>)>, ApiError> {
         #[derive(Deserialize)]
-        struct Found {
+        struct FoundBody {
             message: RawBody,
         }
         #[derive(Deserialize)]
@@ -313,8 +313,8 @@ impl Api {
             data: String,
         }
         let body = json!({ "last_by_subj": subject });
-        match self.ask::<Found>(format!("STREAM.MSG.GET.{stream}"), Some(&body)).await {
-            Ok(Found { message: RawBody { seq, data } }) => Ok(Some((seq, base64(&data)?))),
+        match self.ask::<FoundBody>(format!("STREAM.MSG.GET.{stream}"), Some(&body)).await {
+            Ok(FoundBody { message: RawBody { seq, data } }) => Ok(Some((seq, base64(&data)?))),
             Err(error) if error.has_code(code::NO_MESSAGE_FOUND) => Ok(None),
             Err(error) => Err(error),
         }

@@ -47,7 +47,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects. Waits up to [`START_TIMEOUT`] for a server. Fails with one sentence with the remedy.
     pub(crate) async fn open(settings: &Settings, deadline: Instant) -> Result<Self, String> {
-        let servers = servers(settings)?;
+        let servers = settings.server_addresses()?;
         loop {
             let (losses_seen, losses) = watch::channel(0);
             let options = options(settings, &servers, losses_seen).await?;
@@ -95,17 +95,6 @@ fn is_tls_error(kind: ConnectErrorKind, error: &dyn Error) -> bool {
     let io = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     let is_invalid = io.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
     kind == ConnectErrorKind::Tls || is_invalid
-}
-
-fn servers(settings: &Settings) -> Result<Vec<ServerAddr>, String> {
-    let parse = |url: &String| match url.parse::<ServerAddr>() {
-        Ok(server) if matches!(server.scheme(), "nats" | "tls") => Ok(server),
-        _ => Err(format!(
-            "NATS servers are written nats://host:port or tls://host:port, and one of {} is not",
-            settings.server_names()
-        )),
-    };
-    settings.servers.iter().map(parse).collect()
 }
 
 async fn options(

@@ -118,13 +118,13 @@ fn checked(body: &[u8], event_bytes_max: usize) -> Result<Payloads, Skipped> {
 mod tests {
     use super::*;
 
-    fn of_thalweg(body: &str) -> Result<(Topic, Content), Skipped> {
+    fn parse_own(body: &str) -> Result<(Topic, Content), Skipped> {
         let mut headers = HeaderMap::new();
         headers.insert(MARK, MARK_VALUE);
         read("thalweg.cars.v1/2", 1, Some(&headers), body.as_bytes(), 100)
     }
 
-    fn of_others(body: &str) -> Result<(Topic, Content), Skipped> {
+    fn parse_foreign(body: &str) -> Result<(Topic, Content), Skipped> {
         read("thalweg.cars.v1/2", 1, None, body.as_bytes(), 100)
     }
 
@@ -137,25 +137,25 @@ mod tests {
 
     #[test]
     fn messages_of_thalweg_are_taken_as_they_are() {
-        assert_eq!(joined(of_thalweg("1\n{\"a\": 2}")), "1,{\"a\": 2}");
-        assert!(matches!(of_thalweg(""), Err(Skipped::EmptyLine)));
-        assert!(matches!(of_thalweg("1\n"), Err(Skipped::EmptyLine)));
-        assert!(of_thalweg(&["1"; 256].join("\n")).is_ok());
-        assert!(matches!(of_thalweg(&["1"; 257].join("\n")), Err(Skipped::Count)));
+        assert_eq!(joined(parse_own("1\n{\"a\": 2}")), "1,{\"a\": 2}");
+        assert!(matches!(parse_own(""), Err(Skipped::EmptyLine)));
+        assert!(matches!(parse_own("1\n"), Err(Skipped::EmptyLine)));
+        assert!(parse_own(&["1"; 256].join("\n")).is_ok());
+        assert!(matches!(parse_own(&["1"; 257].join("\n")), Err(Skipped::Count)));
     }
 
     #[test]
     fn messages_of_others_are_checked() {
-        assert_eq!(joined(of_others(" 1\r\n{\"a\": 2}\n")), "1,{\"a\":2}");
+        assert_eq!(joined(parse_foreign(" 1\r\n{\"a\": 2}\n")), "1,{\"a\":2}");
         for empty in ["", "\n", "1\n\n2", "1\n \n"] {
-            assert!(matches!(of_others(empty), Err(Skipped::EmptyLine)), "{empty:?}");
+            assert!(matches!(parse_foreign(empty), Err(Skipped::EmptyLine)), "{empty:?}");
         }
         let long = format!("\"{}\"", "x".repeat(100));
         for bad in ["{", "1 2", "nonsense", &long, &"[".repeat(90)] {
-            assert!(matches!(of_others(bad), Err(Skipped::Event(_))), "{bad:?}");
+            assert!(matches!(parse_foreign(bad), Err(Skipped::Event(_))), "{bad:?}");
         }
-        assert!(of_others(&["1"; 256].join("\n")).is_ok());
-        assert!(matches!(of_others(&["1"; 257].join("\n")), Err(Skipped::Count)));
+        assert!(parse_foreign(&["1"; 256].join("\n")).is_ok());
+        assert!(matches!(parse_foreign(&["1"; 257].join("\n")), Err(Skipped::Count)));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Settings, and names in NATS.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fs::File, path::PathBuf, time::Duration};
 
+use async_nats::ServerAddr;
 use thalweg_wire::{Pattern, Topic, topic::TopicError};
 
 /// The time for which the stream recognises repeated messages: as late as a publisher's retry may come.
@@ -58,14 +59,35 @@ pub struct StreamSettings {
 }
 
 impl Settings {
-    /// Checks the settings without a server. Fails with one sentence with the remedy.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Checks the settings without a server.
+    ///
+    /// # Errors
+    /// One sentence with the remedy.
+    pub fn check(&self) -> Result<(), String> {
         if self.servers.is_empty() {
             return Err(
                 "no NATS server is named: name at least one, as nats://host:4222".to_owned()
             );
         }
+        self.server_addresses()?;
+        for (is, path) in [("credentials", &self.credentials), ("authorities", &self.ca_file)] {
+            let Some(path) = path else { continue };
+            File::open(path).map_err(|error| {
+                format!(
+                    "cannot read the NATS {is} {} ({error}): name a file that this user may read",
+                    path.display()
+                )
+            })?;
+        }
         self.streams.iter().try_for_each(StreamSettings::check)
+    }
+
+    /// Returns the addresses of the servers.
+    ///
+    /// # Errors
+    /// One sentence with the remedy, without a password.
+    pub(crate) fn server_addresses(&self) -> Result<Vec<ServerAddr>, String> {
+        self.servers.iter().map(|url| server_address(url)).collect()
     }
 
     /// Returns the servers without passwords, for messages.
@@ -78,6 +100,31 @@ impl Settings {
             _ => url.clone(),
         };
         self.servers.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn server_address(url: &str) -> Result<ServerAddr, String> {
+    // A password may be where the port belongs, so errors repeat neither.
+    let (scheme, rest) = url.split_once("://").unwrap_or(("nats", url));
+    let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
+    let end = address.find(']').map_or(0, |end| end + 1);
+    let end = address[end..].find([':', '/', '?', '#']).map_or(address.len(), |at| end + at);
+    let (host, rest) = address.split_at(end);
+    let port = rest.strip_prefix(':').map(|rest| rest.split('/').next().unwrap_or_default());
+    let is_port = |port: &str| {
+        let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && port.parse::<u16>().is_ok_and(|port| port != 0)
+    };
+    if port.is_some_and(|port| !is_port(port)) {
+        return Err(format!(
+            "the port of the NATS server {host:?} is not a number from 1 to 65535: write it as nats://host:4222"
+        ));
+    }
+    match url.parse::<ServerAddr>() {
+        Ok(server) if ["nats", "tls"].contains(&scheme) && !server.host().is_empty() => Ok(server),
+        _ => Err(format!(
+            "the address of the NATS server {host:?} cannot be read: write it as nats://host:4222 or tls://host:4222"
+        )),
     }
 }
 
@@ -175,6 +222,29 @@ mod tests {
             tickets: None,
         };
         assert_eq!(settings.server_names(), "nats://a:4222, tls://b:4222, c");
+    }
+
+    #[test]
+    fn server_addresses_have_a_host_and_a_valid_port() {
+        for url in
+            ["nats://h", "nats://h:4222", "tls://u:p%40@h:1/", "h:65535", "nats://[::1]:4222"]
+        {
+            server_address(url).unwrap_or_else(|error| panic!("{url}: {error}"));
+        }
+        let refused = |url: &str, words: &str| {
+            let error = server_address(url).unwrap_err();
+            let is_safe =
+                !error.contains("s3cret") && error.contains("write it as nats://host:4222");
+            assert!(error.contains(words) && is_safe, "{url}: {error}");
+        };
+        for port in ["", "0", "65536", "http", "-1", "+1", "s3cret/"] {
+            refused(&format!("nats://h:{port}"), "\"h\" is not a number from 1 to 65535");
+            refused(&format!("tls://u:s3cret@[::1]:{port}"), "\"[::1]\" is not a number");
+            refused(&format!("u:s3cret@h:{port}"), "\"h\" is not a number from 1 to 65535");
+        }
+        for url in ["nats://", "", "http://h:80", "ws://h", "nats://[h", "nats://u:s3cret@"] {
+            refused(url, "cannot be read");
+        }
     }
 
     #[test]

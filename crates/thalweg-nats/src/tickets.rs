@@ -37,7 +37,7 @@ pub(crate) struct TicketStore {
     pub(crate) failures: Mutex<LogThrottle>,
 }
 
-struct Failed {
+struct TicketFailure {
     error: TicketError,
     why: String,
 }
@@ -53,8 +53,8 @@ impl Tickets for TicketStore {
 }
 
 impl TicketStore {
-    fn answer<T>(&self, result: Result<T, Failed>) -> Result<T, TicketError> {
-        result.map_err(|Failed { error, why }| {
+    fn answer<T>(&self, result: Result<T, TicketFailure>) -> Result<T, TicketError> {
+        result.map_err(|TicketFailure { error, why }| {
             add(&self.counts.tickets_failed);
             let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(times) = failures.take(1, now_us()) {
@@ -64,24 +64,24 @@ impl TicketStore {
         })
     }
 
-    async fn try_keep(&self, ticket: TicketDigest, holder: &str) -> Result<(), Failed> {
+    async fn try_keep(&self, ticket: TicketDigest, holder: &str) -> Result<(), TicketFailure> {
         let body = Bytes::copy_from_slice(holder.as_bytes());
         match self.store(ticket, HeaderMap::new(), body).await? {
             Ack::Stored { .. } => {
                 add(&self.counts.tickets_kept);
                 Ok(())
             }
-            other => Err(Failed::from_ack(&other)),
+            other => Err(TicketFailure::from_ack(&other)),
         }
     }
 
-    async fn try_redeem(&self, ticket: TicketDigest) -> Result<Option<String>, Failed> {
+    async fn try_redeem(&self, ticket: TicketDigest) -> Result<Option<String>, TicketFailure> {
         let found = self.api.last_message(bucket::STREAM, &subject_of(ticket)).await;
         let found = found.map_err(|error| {
             if error.is_not_found() {
                 self.bucket.suspect();
             }
-            Failed { error: TicketError::Unavailable, why: error.to_string() }
+            TicketFailure { error: TicketError::Unavailable, why: error.to_string() }
         })?;
         // The message that replaces a ticket is empty.
         let Some((sequence, holder)) = found.filter(|(_, holder)| !holder.is_empty()) else {
@@ -101,7 +101,7 @@ impl TicketStore {
                 add(&self.counts.tickets_void);
                 Ok(None)
             }
-            other => Err(Failed::from_ack(&other)),
+            other => Err(TicketFailure::from_ack(&other)),
         }
     }
 
@@ -110,7 +110,7 @@ impl TicketStore {
         ticket: TicketDigest,
         mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Ack, Failed> {
+    ) -> Result<Ack, TicketFailure> {
         headers.insert(EXPECTED_STREAM, bucket::STREAM);
         let sent = self.requests.send(subject_of(ticket), headers, body, TICKET_TIMEOUT).await;
         let answer = sent.map_err(|unanswered| {
@@ -123,13 +123,13 @@ impl TicketStore {
                 }
                 Unanswered::Lost | Unanswered::Timeout => TicketError::Unknown,
             };
-            Failed { error, why: ApiError::Unanswered(unanswered).to_string() }
+            TicketFailure { error, why: ApiError::Unanswered(unanswered).to_string() }
         })?;
         Ok(Ack::read(&answer.payload))
     }
 }
 
-impl Failed {
+impl TicketFailure {
     fn from_ack(ack: &Ack) -> Self {
         let (error, why) = match ack {
             Ack::NotNow => (TicketError::Unavailable, "the bucket has no leader now"),

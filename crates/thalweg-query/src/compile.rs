@@ -1,9 +1,14 @@
 //! Compiles sqlparser's expressions: resolves names, checks types, and evaluates constants.
+//!
+//! - `conditions`: conditions, LIKE and CASE
+//! - `calls`: functions and aggregates
+
+mod calls;
+mod conditions;
 
 use sqlparser::{
     ast::{
-        CaseWhen, CastKind, CeilFloorKind, DataType, DuplicateTreatment, Expr as Ast,
-        Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, InTarget,
+        CastKind, CeilFloorKind, DataType, Expr as Ast, Function as Call, Ident, InTarget,
         ObjectNamePart, UnaryOperator, Value,
     },
     tokenizer::Span,
@@ -13,17 +18,13 @@ use thalweg_columns::{Cell, Columns, Kind};
 use crate::{
     QueryError,
     aggregate::{Aggregate, AggregateFunction},
-    civil,
     expr::{Comparison, Expr},
-    functions::{FUNCTIONS, Function, Signature, common},
-    like::LikePattern,
     limits::STEPS_MAX,
     meter::Meter,
     syntax::span_of,
     typed::{
-        Compiled, Typed, article, as_kind, binary, boolean, cast, comparable, compared, day,
-        folded, instant, interval_of, is_time_type, literal, negative_literal, not, not_if, number,
-        typed,
+        Compiled, Typed, binary, boolean, cast, comparable, compared, day, folded, instant,
+        interval_of, is_time_type, literal, negative_literal, not, not_if, number, typed,
     },
 };
 
@@ -108,7 +109,7 @@ impl<'a> Scope<'a> {
         let span = span_of(ast, around);
         self.step(1, span)?;
         if self.grouping.is_some()
-            && let Some(found) = self.of_group(ast, span)?
+            && let Some(found) = self.compile_group(ast, span)?
         {
             return Ok(found);
         }
@@ -136,7 +137,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Compiles an aggregate or a key of a group. `None` for other expressions; their operands may be aggregates or keys.
-    fn of_group(&mut self, ast: &Ast, span: Span) -> Result<Option<Typed>, QueryError> {
+    fn compile_group(&mut self, ast: &Ast, span: Span) -> Result<Option<Typed>, QueryError> {
         if let Ast::Function(call) = ast
             && let Some(function) = name_of(call).and_then(AggregateFunction::named)
         {
@@ -159,43 +160,6 @@ impl<'a> Scope<'a> {
         Ok(found)
     }
 
-    fn aggregate(&mut self, function: AggregateFunction, call: &Call, span: Span) -> Compiled {
-        let usage = || QueryError::at(span, format!("call this function as {}", function.usage()));
-        let Some(mut grouping) = self.grouping.take() else { return Err(usage()) };
-        let argument = match arguments(call, span)? {
-            Arguments::All if function == AggregateFunction::Count => Ok(None),
-            Arguments::These(arguments) => match &*arguments {
-                [argument] => self.compile(argument, span).map(Some),
-                _ => Err(usage()),
-            },
-            Arguments::All => Err(usage()),
-        };
-        let filter = match &call.filter {
-            Some(filter) => self.condition(filter, "FILTER").map(Some),
-            None => Ok(None),
-        };
-        let found = argument.and_then(|argument| {
-            let filter = filter?;
-            let kind = argument.as_ref().map_or(Kind::Null, |argument| argument.kind);
-            let result = function.result(kind).ok_or_else(|| {
-                let message =
-                    format!("the argument is {}: call this as {}", article(kind), function.usage());
-                QueryError::at(span, message)
-            })?;
-            let argument = argument.map(|argument| argument.expr);
-            let aggregate = Aggregate { function, argument, kind, filter };
-            let known = grouping.aggregates.iter().position(|known| *known == aggregate);
-            let index = known.unwrap_or_else(|| {
-                grouping.aggregates.push(aggregate);
-                grouping.aggregates.len() - 1
-            });
-            // Results follow the keys.
-            Ok(typed(Expr::Cell(grouping.keys.len() + index), result))
-        });
-        self.grouping = Some(grouping);
-        found
-    }
-
     fn compile_node(&mut self, ast: &Ast, span: Span) -> Compiled {
         let refused = |what: &str| Err(QueryError::at(span, what));
         match ast {
@@ -213,7 +177,7 @@ impl<'a> Scope<'a> {
                     span,
                     format!("{ast} is not a column: write {}", name.value),
                 )),
-                [] => refused("a name is missing"),
+                [] => refused("a name is missing: write that of a column"),
             },
             Ast::Nested(inner) => self.compile(inner, span),
             Ast::Value(value) => literal(&value.value, span),
@@ -388,211 +352,8 @@ impl<'a> Scope<'a> {
     fn no_column(&self, name: &Ident) -> QueryError {
         let known: Vec<&str> = self.columns.iter().map(|column| &*column.name).collect();
         let message = format!("there is no column {}: there are {}", name.value, known.join(", "));
-        QueryError::of_column(name, message)
+        QueryError::missing_column(name, message)
     }
-
-    fn is_null(&mut self, inner: &Ast, span: Span) -> Compiled {
-        let inner = self.compile(inner, span)?;
-        Ok(typed(Expr::IsNull(Box::new(inner.expr)), Kind::Bool))
-    }
-
-    fn is(&mut self, inner: &Ast, value: Cell<'static>, span: Span) -> Compiled {
-        let inner = self.compile(inner, span)?;
-        let inner = boolean(inner, span, "IS TRUE")?;
-        let value = Box::new(Expr::Constant(value));
-        Ok(typed(Expr::IsSame(Box::new(inner), value), Kind::Bool))
-    }
-
-    fn is_same(&mut self, left: &Ast, right: &Ast, span: Span) -> Compiled {
-        let (left, right) = (self.compile(left, span)?, self.compile(right, span)?);
-        let (left, right, _) = comparable(left, right, span)?;
-        Ok(typed(Expr::IsSame(Box::new(left.expr), Box::new(right.expr)), Kind::Bool))
-    }
-
-    fn like(
-        &mut self,
-        value: &Ast,
-        pattern: &Ast,
-        escape: Option<&Ast>,
-        ignores_case: bool,
-        span: Span,
-    ) -> Compiled {
-        let value = self.compile(value, span)?;
-        if !matches!(value.kind, Kind::String | Kind::Null) {
-            let message = format!(
-                "LIKE needs a string, and this is {}: cast it, as in CAST(x AS STRING)",
-                article(value.kind)
-            );
-            return Err(QueryError::at(span, message));
-        }
-        let mut text = |ast: &Ast| match self.compile(ast, span) {
-            Ok(Typed { expr: Expr::Constant(Cell::String(text)), .. }) => Ok(Some(text)),
-            Ok(Typed { expr: Expr::Constant(Cell::Null), .. }) => Ok(None),
-            _ => Err(QueryError::at(span_of(ast, span), "LIKE needs a text in quotes")),
-        };
-        let (pattern_at, escape_at) =
-            (span_of(pattern, span), escape.map_or(span, |escape| span_of(escape, span)));
-        let (pattern, escape) = (text(pattern)?, escape.map(&mut text).transpose()?);
-        let (Some(pattern), Some(escape)) = (pattern, escape.unwrap_or(Some("".into()))) else {
-            return Ok(typed(Expr::Constant(Cell::Null), Kind::Bool));
-        };
-        let mut escapes = escape.chars();
-        let (escape, None) = (escapes.next(), escapes.next()) else {
-            return Err(QueryError::at(escape_at, "ESCAPE takes one character, as in ESCAPE '!'"));
-        };
-        let pattern = LikePattern::new(&pattern, escape, ignores_case).ok_or_else(|| {
-            let message =
-                "the pattern ends with the character of ESCAPE: to match it, write it twice";
-            QueryError::at(pattern_at, message)
-        })?;
-        Ok(typed(Expr::Like(Box::new(value.expr), Box::new(pattern)), Kind::Bool))
-    }
-
-    fn case(
-        &mut self,
-        operand: Option<&Ast>,
-        conditions: &[CaseWhen],
-        otherwise: Option<&Ast>,
-        span: Span,
-    ) -> Compiled {
-        let operand = operand.map(|operand| self.compile(operand, span)).transpose()?;
-        let mut kind = Kind::Null;
-        let mut add = |result: &Typed, at: Span| match common(kind, result.kind) {
-            Some(both) => {
-                kind = both;
-                Ok(())
-            }
-            None => {
-                let message = format!(
-                    "the results of CASE need one type, and these are {} and {}: cast one of them",
-                    article(kind),
-                    article(result.kind)
-                );
-                Err(QueryError::at(at, message))
-            }
-        };
-        let mut found = Vec::new();
-        for CaseWhen { condition, result } in conditions {
-            let at = span_of(condition, span);
-            let condition = self.compile(condition, span)?;
-            let condition = match &operand {
-                Some(operand) => {
-                    let operand = self.again(operand, at)?;
-                    compared(operand, Comparison::Equal, condition, at)?.expr
-                }
-                None => boolean(condition, at, "WHEN")?,
-            };
-            let at = span_of(result, span);
-            let result = self.compile(result, span)?;
-            add(&result, at)?;
-            found.push((condition, result));
-        }
-        let otherwise_at = otherwise.map_or(span, |otherwise| span_of(otherwise, span));
-        let otherwise = match otherwise {
-            Some(otherwise) => self.compile(otherwise, span)?,
-            None => typed(Expr::Constant(Cell::Null), Kind::Null),
-        };
-        add(&otherwise, otherwise_at)?;
-        let conditions =
-            found.into_iter().map(|(condition, result)| (condition, as_kind(result, kind)));
-        let expr = Expr::Case(conditions.collect(), Box::new(as_kind(otherwise, kind)));
-        Ok(typed(expr, kind))
-    }
-
-    fn function(&mut self, call: &Call, span: Span) -> Compiled {
-        let name = name_of(call).unwrap_or_default().to_lowercase();
-        if call.over.is_some() {
-            return Err(QueryError::at(
-                span,
-                "window functions (OVER) are not supported: use tumble or hop and GROUP BY",
-            ));
-        }
-        if AggregateFunction::named(&name).is_some() {
-            let message = format!(
-                "{name} is an aggregate, and is not allowed here: write it after SELECT or HAVING, with FROM tumble(topic, 1s) and GROUP BY window_start"
-            );
-            return Err(QueryError::at(span, message));
-        }
-        let Arguments::These(arguments) = arguments(call, span)? else {
-            return Err(QueryError::at(span, "only count accepts *: name a column"));
-        };
-        match (&*name, &*arguments) {
-            ("now" | "current_timestamp", []) => Ok(typed(Expr::Now, Kind::Time)),
-            ("if" | "iif", [condition, then, otherwise]) => {
-                let case = CaseWhen { condition: (*condition).clone(), result: (*then).clone() };
-                self.case(None, &[case], Some(otherwise), span)
-            }
-            _ => self.call(&name, &arguments, span),
-        }
-    }
-
-    fn call(&mut self, name: &str, arguments: &[&Ast], span: Span) -> Compiled {
-        let has_name = |known: &&Signature| known.names.contains(&name);
-        let signature = FUNCTIONS.iter().find(has_name).ok_or_else(|| no_function(name, span))?;
-        let found = arguments.iter().map(|argument| self.compile(argument, span));
-        let found = found.collect::<Result<Vec<Typed>, QueryError>>()?;
-        let kinds: Vec<Kind> = found.iter().map(|found| found.kind).collect();
-        let known: Vec<Kind> = stand_ins(signature, &kinds);
-        let result = (signature.result)(&known).ok_or_else(|| {
-            let of: Vec<String> = kinds.iter().map(|kind| kind.to_string()).collect();
-            let message = format!(
-                "no function {name}({}) exists: call it as {}",
-                of.join(", "),
-                signature.usage
-            );
-            QueryError::at(span, message)
-        })?;
-        let (found, result) = with_part(signature.function, found, result, span)?;
-        let is_one_type = matches!(
-            signature.function,
-            Function::Coalesce | Function::Least | Function::Greatest | Function::NullIf
-        );
-        let exprs = found
-            .into_iter()
-            .map(|found| if is_one_type { as_kind(found, result) } else { found.expr });
-        Ok(typed(Expr::Call(signature.function, exprs.collect()), result))
-    }
-}
-
-/// Replaces the type of NULL arguments by one that the signature accepts.
-fn stand_ins(signature: &Signature, kinds: &[Kind]) -> Vec<Kind> {
-    let tries = [Kind::Null, Kind::String, Kind::Int, Kind::Time];
-    let stand_in = |by: Kind| -> Vec<Kind> {
-        kinds.iter().map(|kind| if *kind == Kind::Null { by } else { *kind }).collect()
-    };
-    let found = tries.into_iter().map(stand_in).find(|kinds| (signature.result)(kinds).is_some());
-    found.unwrap_or_else(|| kinds.to_vec())
-}
-
-/// Returns the arguments and the type of a call that names a part of a time, with the name in lower case. Returns other
-/// calls unchanged.
-fn with_part(
-    function: Function,
-    mut arguments: Vec<Typed>,
-    result: Kind,
-    span: Span,
-) -> Result<(Vec<Typed>, Kind), QueryError> {
-    let known: &[&'static str] = match function {
-        Function::DateTrunc => &civil::UNITS,
-        Function::Extract => &civil::PARTS,
-        _ => return Ok((arguments, result)),
-    };
-    let named = match arguments.first().map(|first| &first.expr) {
-        Some(Expr::Constant(Cell::String(said))) => {
-            known.iter().find(|part| part.eq_ignore_ascii_case(said))
-        }
-        _ => None,
-    };
-    let no_part = || {
-        QueryError::at(
-            span,
-            format!("this part of a time is not known: write one of {}", known.join(", ")),
-        )
-    };
-    let part: &'static str = named.ok_or_else(no_part)?;
-    arguments[0].expr = Expr::Constant(Cell::String(part.into()));
-    let result = if part == civil::EPOCH { Kind::Double } else { result };
-    Ok((arguments, result))
 }
 
 /// Returns the number in an expression, in brackets or not.
@@ -605,40 +366,6 @@ fn number_text(ast: &Ast) -> Option<&str> {
         },
         _ => None,
     }
-}
-
-fn no_function(name: &str, span: Span) -> QueryError {
-    let known: Vec<&str> = FUNCTIONS.iter().map(|function| function.names[0]).collect();
-    QueryError::at(span, format!("there is no function {name}: there are {}", known.join(", ")))
-}
-
-enum Arguments<'a> {
-    /// `*`
-    All,
-    These(Vec<&'a Ast>),
-}
-
-fn arguments(call: &Call, span: Span) -> Result<Arguments<'_>, QueryError> {
-    let refused = |what: &str| Err(QueryError::at(span, what));
-    let list = match &call.args {
-        FunctionArguments::None => return Ok(Arguments::These(Vec::new())),
-        FunctionArguments::List(list) => list,
-        FunctionArguments::Subquery(_) => return refused("subqueries are not supported"),
-    };
-    if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
-        return refused("DISTINCT is not supported: group by the columns in a window");
-    }
-    if !list.clauses.is_empty() || !call.within_group.is_empty() || call.null_treatment.is_some() {
-        return refused("clauses in a call are not supported: write only arguments");
-    }
-    if let [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)] = &*list.args {
-        return Ok(Arguments::All);
-    }
-    let argument = |argument| match argument {
-        &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref expr)) => Ok(expr),
-        _ => Err(QueryError::at(span, "named arguments are not supported: remove the names")),
-    };
-    Ok(Arguments::These(list.args.iter().map(argument).collect::<Result<_, _>>()?))
 }
 
 fn name_of(call: &Call) -> Option<&str> {

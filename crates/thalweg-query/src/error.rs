@@ -30,7 +30,8 @@ impl QueryError {
         }
     }
 
-    pub(crate) fn of_column(name: &Ident, message: String) -> Self {
+    /// Returns the error of a missing column.
+    pub(crate) fn missing_column(name: &Ident, message: String) -> Self {
         Self { missing: Some(name.value.clone()), ..Self::at(name.span, message) }
     }
 }

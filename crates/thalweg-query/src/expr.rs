@@ -308,18 +308,20 @@ impl Operator {
             _ => None,
         };
         match (left, right) {
-            (Cell::Int(left), Cell::Int(right)) => self.of_ints(*left, *right).map(Cell::Int),
+            (Cell::Int(left), Cell::Int(right)) => self.combine_ints(*left, *right).map(Cell::Int),
             // A time and an interval.
             (Cell::Time(time), Cell::Int(ms)) | (Cell::Int(ms), Cell::Time(time)) => {
-                self.of_ints(*time, *ms).map(Cell::Time)
+                self.combine_ints(*time, *ms).map(Cell::Time)
             }
-            (Cell::Time(left), Cell::Time(right)) => self.of_ints(*left, *right).map(Cell::Int),
-            _ => finite(self.of_doubles(double(left)?, double(right)?)),
+            (Cell::Time(left), Cell::Time(right)) => {
+                self.combine_ints(*left, *right).map(Cell::Int)
+            }
+            _ => finite(self.combine_doubles(double(left)?, double(right)?)),
         }
     }
 
     /// `None` if the result exceeds 64 bits.
-    fn of_ints(self, left: i64, right: i64) -> Option<i64> {
+    fn combine_ints(self, left: i64, right: i64) -> Option<i64> {
         match self {
             Self::Add => left.checked_add(right),
             Self::Subtract => left.checked_sub(right),
@@ -329,7 +331,7 @@ impl Operator {
         }
     }
 
-    fn of_doubles(self, left: f64, right: f64) -> f64 {
+    fn combine_doubles(self, left: f64, right: f64) -> f64 {
         match self {
             Self::Add => left + right,
             Self::Subtract => left - right,

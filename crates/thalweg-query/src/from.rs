@@ -116,7 +116,7 @@ pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
         let says = "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from this topic";
         return Err(QueryError::at(tokens.rest[0].span, says));
     }
-    let name = tokens.name().ok_or_else(|| tokens.error("FROM needs a topic"))?;
+    let name = tokens.name().ok_or_else(|| tokens.error("FROM needs a topic: write its name, in double quotes if it has other characters than letters, digits and _"))?;
     let is_call = name.quote_style.is_none() && tokens.take(&Token::LParen);
     let (topic, window) = match is_call {
         false => (name, None),
@@ -129,15 +129,16 @@ pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
     let has_as = tokens.take_word("as");
     let alias = tokens.name();
     if has_as && alias.is_none() {
-        return Err(tokens.error("AS needs a name"));
+        return Err(tokens.error("AS needs a name: write one after it"));
     }
     match tokens.rest {
         [] => Ok(Source { topic, alias: alias.map(|alias| alias.value), window }),
-        [TokenWithSpan { token: Token::Comma, span }, ..] => {
-            Err(QueryError::at(*span, "joins are not supported: a query reads one topic"))
-        }
+        [TokenWithSpan { token: Token::Comma, span }, ..] => Err(QueryError::at(
+            *span,
+            "joins are not supported: name one topic, because a query reads one",
+        )),
         _ => Err(tokens.error(
-            "a topic with characters other than letters, digits and _ needs quotes, as in \"a/b\"",
+            "a topic with characters other than letters, digits and _ needs quotes: write \"a/b\"",
         )),
     }
 }
@@ -146,7 +147,7 @@ pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
 fn qualified(topic: Ident, tokens: &mut Tokens<'_>) -> Result<Ident, QueryError> {
     match tokens.rest.first() {
         Some(TokenWithSpan { token: Token::Div | Token::Minus | Token::Period, .. }) => {
-            Err(tokens.error("a topic with characters other than letters, digits and _ needs quotes, as in \"a/b\""))
+            Err(tokens.error("a topic with characters other than letters, digits and _ needs quotes: write \"a/b\""))
         }
         _ => Ok(topic),
     }
@@ -175,7 +176,7 @@ fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), 
             if !(1..=INTERVAL_MS_MAX).contains(&ms) {
                 return Err(QueryError::at(
                     tokens.span,
-                    "sizes and steps of windows are 1ms to ten years",
+                    "this length of a window is not supported: write 1ms to ten years",
                 ));
             }
         } else if time.is_none() && lengths.is_empty() {
@@ -205,7 +206,7 @@ fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), 
     };
     if size_ms % step_ms != 0 || size_ms / step_ms > OVERLAP_MAX as i64 {
         let message = format!(
-            "a hopping window's size is a multiple of its step, 1 to {OVERLAP_MAX} times its step: write hop(topic, step, size)"
+            "the size of this hopping window is not 1 to {OVERLAP_MAX} times its step: write hop(topic, step, size) with a multiple of the step as size"
         );
         return Err(QueryError::at(span, message));
     }
@@ -219,11 +220,17 @@ pub(crate) fn emit(clause: &Clause<'_>) -> Result<Emit, QueryError> {
         for (refused, says) in [
             (
                 "periodic",
-                "EMIT PERIODIC is not supported: windows are emitted once, when they close",
+                "EMIT PERIODIC is not supported: remove it, windows are emitted once, when they close",
             ),
-            ("changelog", "CHANGELOG is not supported: windows are emitted once, when they close"),
+            (
+                "changelog",
+                "CHANGELOG is not supported: remove it, windows are emitted once, when they close",
+            ),
             ("stream", "EMIT STREAM is not supported: remove it, queries are streams"),
-            ("on", "EMIT ON UPDATE is not supported: windows are emitted once, when they close"),
+            (
+                "on",
+                "EMIT ON UPDATE is not supported: remove it, windows are emitted once, when they close",
+            ),
         ] {
             if is_word(next, refused) {
                 return Err(QueryError::at(next.span, says));

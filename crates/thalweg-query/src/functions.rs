@@ -342,17 +342,17 @@ impl Function {
             | Self::RightTrim
             | Self::Replace
             | Self::StartsWith
-            | Self::Position => self.of_text(&arguments, meter),
+            | Self::Position => self.apply_text(&arguments, meter),
             _ if !meter.spend(CONVERSION_STEPS) => Cell::Null,
             Self::DateTrunc | Self::Extract | Self::EpochMs => {
-                meter.result(self.of_time(&arguments))
+                meter.result(self.apply_time(&arguments))
             }
-            _ => meter.result(self.of_numbers(&arguments)),
+            _ => meter.result(self.apply_numbers(&arguments)),
         }
     }
 
     /// `None` without a result, e.g. for the square root of -1.
-    fn of_numbers<'r>(self, arguments: &[Cell<'_>]) -> Option<Cell<'r>> {
+    fn apply_numbers<'r>(self, arguments: &[Cell<'_>]) -> Option<Cell<'r>> {
         let double = |index: usize| match arguments.get(index) {
             Some(Cell::Int(number)) => *number as f64,
             Some(Cell::Double(number)) => *number,
@@ -387,7 +387,7 @@ impl Function {
     }
 
     /// Calls a function of texts. Counts their bytes before it reads or makes them.
-    fn of_text<'r>(self, arguments: &[Cell<'r>], meter: &Meter) -> Cell<'r> {
+    fn apply_text<'r>(self, arguments: &[Cell<'r>], meter: &Meter) -> Cell<'r> {
         let made = |text: &str| match meter.make(text.len()) {
             true => Cell::String(Cow::Owned(text.to_owned())),
             false => Cell::Null,
@@ -438,7 +438,7 @@ impl Function {
         }
     }
 
-    fn of_time<'r>(self, arguments: &[Cell<'_>]) -> Option<Cell<'r>> {
+    fn apply_time<'r>(self, arguments: &[Cell<'_>]) -> Option<Cell<'r>> {
         match (self, arguments) {
             (Self::EpochMs, [Cell::Time(ms)]) => Some(Cell::Int(*ms)),
             (Self::DateTrunc, [Cell::String(unit), Cell::Time(ms)]) => {

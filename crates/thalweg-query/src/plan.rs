@@ -317,7 +317,7 @@ fn written_time(
         let names: Vec<&str> = times.iter().map(|(_, name)| *name).collect();
         let message =
             format!("there is no column {}: the time columns are {}", name.value, names.join(", "));
-        return Err(QueryError::of_column(name, message));
+        return Err(QueryError::missing_column(name, message));
     }
     let found = scope.compile(written, span)?;
     let (mut has_column, mut has_clock) = (false, false);
@@ -354,9 +354,10 @@ fn keys(statement: &Statement, scope: &mut Scope<'_>) -> Result<Vec<Typed>, Quer
         let span = span_of(ast, Span::empty());
         let found = scope.compile(ast, span)?;
         match found.expr {
-            Expr::Constant(_) | Expr::Now => {
-                Err(QueryError::at(span, "GROUP BY needs a column, or an expression of columns"))
-            }
+            Expr::Constant(_) | Expr::Now => Err(QueryError::at(
+                span,
+                "GROUP BY needs a column: name one, or write an expression of columns",
+            )),
             _ if found.kind == Kind::Json => Err(QueryError::at(
                 span,
                 "JSON cannot be grouped by: cast it, as in CAST(x AS STRING)",

@@ -10,10 +10,10 @@ use crate::{
 
 /// Groups of ended queries and of lost windows, until they are dropped.
 #[derive(Debug, Default)]
-pub struct Remains(Vec<Window>);
+pub struct Remains(Vec<WindowGroups>);
 
 #[derive(Debug)]
-enum Window {
+enum WindowGroups {
     One(Option<Group>),
     ByKey(hash_map::IntoIter<Box<[u8]>, Group>),
     Ordered(vec::IntoIter<Reverse<Keyed>>),
@@ -28,9 +28,9 @@ impl Remains {
     /// Returns the number of groups left.
     pub fn groups(&self) -> usize {
         let groups = self.0.iter().map(|window| match window {
-            Window::One(group) => usize::from(group.is_some()),
-            Window::ByKey(groups) => groups.len(),
-            Window::Ordered(groups) => groups.len(),
+            WindowGroups::One(group) => usize::from(group.is_some()),
+            WindowGroups::ByKey(groups) => groups.len(),
+            WindowGroups::Ordered(groups) => groups.len(),
         });
         groups.sum()
     }
@@ -56,9 +56,9 @@ impl Remains {
     fn drop_one(&mut self) -> bool {
         let is_over = match self.0.last_mut() {
             None => return false,
-            Some(Window::One(group)) => group.take().is_none(),
-            Some(Window::ByKey(groups)) => groups.next().is_none(),
-            Some(Window::Ordered(groups)) => groups.next().is_none(),
+            Some(WindowGroups::One(group)) => group.take().is_none(),
+            Some(WindowGroups::ByKey(groups)) => groups.next().is_none(),
+            Some(WindowGroups::Ordered(groups)) => groups.next().is_none(),
         };
         if is_over {
             self.0.pop();
@@ -71,15 +71,15 @@ impl Remains {
         only: Option<Group>,
         by_key: hash_map::IntoIter<Box<[u8]>, Group>,
     ) {
-        self.0.extend(only.map(|group| Window::One(Some(group))));
+        self.0.extend(only.map(|group| WindowGroups::One(Some(group))));
         if by_key.len() > 0 {
-            self.0.push(Window::ByKey(by_key));
+            self.0.push(WindowGroups::ByKey(by_key));
         }
     }
 
     pub(crate) fn add_ordered(&mut self, groups: Vec<Reverse<Keyed>>) {
         if !groups.is_empty() {
-            self.0.push(Window::Ordered(groups.into_iter()));
+            self.0.push(WindowGroups::Ordered(groups.into_iter()));
         }
     }
 }

@@ -63,9 +63,9 @@ const REFUSED: [(&str, &str); 15] = [
     ("except", "EXCEPT is not supported: use a condition in WHERE"),
     (
         "order",
-        "ORDER BY is not supported: rows come in the order of their topic, and rows of a window are sorted by their group",
+        "ORDER BY is not supported: remove it, rows come in the order of their topic, and rows of a window are sorted by their group",
     ),
-    ("sort", "SORT BY is not supported: rows come in the order of their topic"),
+    ("sort", "SORT BY is not supported: remove it, rows come in the order of their topic"),
     ("limit", "LIMIT is not supported, because a query does not end: stop reading"),
     ("fetch", "FETCH is not supported, because a query does not end: stop reading"),
     ("with", "WITH is not allowed here: write EMIT AFTER WINDOW CLOSE WITH DELAY 2s"),
@@ -77,7 +77,7 @@ const REFUSED: [(&str, &str); 15] = [
         "select",
         "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from this topic",
     ),
-    ("lateral", "LATERAL is not supported: a query reads one topic"),
+    ("lateral", "LATERAL is not supported: name one topic, because a query reads one"),
 ];
 
 impl Statement {
@@ -225,7 +225,7 @@ fn list<T>(
         depth += depth_change(&token.token);
         if depth == 0 && token.token == Token::Comma {
             if begin == place {
-                return Err(unexpected(token, "something is missing before it"));
+                return Err(unexpected(token, "something is missing before it, add that part"));
             }
             parts.push(read(&tokens[begin..place])?);
             begin = place + 1;
@@ -250,7 +250,7 @@ fn item(tokens: &[TokenWithSpan]) -> Result<Item, QueryError> {
     };
     let (tokens, name) = match tokens {
         [expr @ .., keyword, last] if is_word(keyword, "as") => {
-            let missing = || unexpected(last, "AS needs a name");
+            let missing = || unexpected(last, "AS needs a name: write one after it");
             (expr, Some(name(last).ok_or_else(missing)?))
         }
         [expr @ .., before, last] if ends_value(before) && is_plain_name(last) => {

@@ -41,7 +41,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, QueryError> {
         return Err(QueryError::at(Span::empty(), message));
     }
     let found = Tokenizer::new(&Sql, text).tokenize_with_location().map_err(|error| {
-        let message = format!("this is not SQL: {}", error.message.trim());
+        let message = format!("this is not SQL ({}): correct it", error.message.trim());
         QueryError::at(Span::new(error.location, error.location), message)
     })?;
     let is_text = |found: &TokenWithSpan| !matches!(found.token, Token::Whitespace(_));

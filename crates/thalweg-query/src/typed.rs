@@ -76,7 +76,9 @@ pub(crate) fn literal(value: &Value, span: Span) -> Compiled {
         Value::Number(text, _) => match (text.parse::<i64>(), text.parse::<f64>()) {
             (Ok(number), _) => constant(Cell::Int(number), Kind::Int),
             (_, Ok(number)) if number.is_finite() => constant(Cell::Double(number), Kind::Double),
-            _ => Err(QueryError::at(span, "this number is too large")),
+            _ => {
+                Err(QueryError::at(span, "this number is too large: write one of less than 1e308"))
+            }
         },
         _ => Err(QueryError::at(
             span,
@@ -90,13 +92,17 @@ pub(crate) fn interval_of(interval: &Interval, span: Span) -> Compiled {
         // The tokens already hold ms.
         Ast::Value(value) => match &value.value {
             Value::SingleQuotedString(ms) => {
-                let ms = ms.parse().map_err(|_| QueryError::at(span, "this is not an interval"))?;
+                let ms = ms.parse().map_err(|_| {
+                    QueryError::at(span, "this is not an interval: write one as INTERVAL 1 SECOND")
+                })?;
                 let expr = Expr::Constant(Cell::Int(ms));
                 Ok(Typed { expr, kind: Kind::Int, is_interval: true })
             }
-            _ => Err(QueryError::at(span, "write an interval as INTERVAL 1 SECOND")),
+            _ => {
+                Err(QueryError::at(span, "this is not an interval: write one as INTERVAL 1 SECOND"))
+            }
         },
-        _ => Err(QueryError::at(span, "write an interval as INTERVAL 1 SECOND")),
+        _ => Err(QueryError::at(span, "this is not an interval: write one as INTERVAL 1 SECOND")),
     }
 }
 

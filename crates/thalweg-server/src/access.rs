@@ -30,7 +30,7 @@ use thalweg_token::{Rights, Topics};
 use thalweg_wire::{ErrorCode, Excerpt, Topic};
 
 use crate::{
-    config::{ASKED_TOPICS, Access},
+    config::{AD_HOC_TOPICS, Access},
     derived::AdHocQueries,
     refusal::Refusal,
 };
@@ -58,7 +58,8 @@ pub(crate) struct AccessPolicy {
 pub(crate) struct MadeOf {
     /// The topics of the configuration's queries, each with its source.
     pub(crate) configured: Arc<HashMap<Topic, Topic>>,
-    pub(crate) asked: Arc<AdHocQueries>,
+    /// The ad hoc queries of clients.
+    pub(crate) ad_hoc: Arc<AdHocQueries>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -184,9 +185,12 @@ impl AccessPolicy {
         })
     }
 
-    /// Returns the access policy of the admin listener, where everybody may inspect and administer. `access` is the other
-    /// listener's, with the names of the server. Fails as [`AccessPolicy::new`].
-    pub(crate) fn of_admin(listen: SocketAddr, access: &Access) -> Result<Self, String> {
+    /// Returns the access policy of the admin listener, where everybody may inspect and administer. `access` is the
+    /// other listener's, with the names of the server.
+    ///
+    /// # Errors
+    /// As [`AccessPolicy::new`].
+    pub(crate) fn new_admin(listen: SocketAddr, access: &Access) -> Result<Self, String> {
         let inspect = Rights { inspect: Topics::all(), admin: true, ..Rights::default() };
         let own = Access { everybody: Some(inspect), ..Access::default() };
         let is_loopback = listen.ip().to_canonical().is_loopback();
@@ -243,9 +247,9 @@ impl AccessPolicy {
 
     fn may_read(&self, holder: &Holder, topic: &Topic) -> bool {
         let [own, all] = [&holder.rights.subscribe, &self.holders.everybody.rights.subscribe];
-        if topic.as_str().starts_with(ASKED_TOPICS) {
+        if topic.as_str().starts_with(AD_HOC_TOPICS) {
             // The topic's name does not tell its source.
-            return match self.made_of.asked.source_of(topic) {
+            return match self.made_of.ad_hoc.source_of(topic) {
                 Some(source) => self.may_read(holder, &source),
                 None => own.are_all() || all.are_all(),
             };

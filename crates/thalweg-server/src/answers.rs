@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_its_answer_stays_and_many_small_accounts_of_one_address_go() {
+    fn clients_that_read_stay_and_many_small_accounts_of_one_address_go() {
         let mut answers = Answers::default();
         let (taking, mut pieces) = owed_to(&mut answers, address(1), 500);
         let (large, _held) = owed_to(&mut answers, address(2), 400);

@@ -29,7 +29,7 @@ use crate::access::Identity;
 
 pub use driver::BrokerService;
 pub(crate) use driver::Inbox;
-pub(crate) use replies::{ReadReply, Reader, StoreReply, TicketReply};
+pub(crate) use replies::{BrokerReply, ReadCaller, StoreCaller, TicketReply};
 pub(crate) use shards::{ReadTopics, Shards};
 
 /// Lifetime of a ticket.
@@ -61,7 +61,7 @@ pub(crate) struct Store {
     pub(crate) after: Option<Offset>,
     /// The arrival of its first publish ([`crate::now_us`]), from when on the publisher waits.
     pub(crate) arrived_us: u64,
-    pub(crate) reply: StoreReply,
+    pub(crate) reply: BrokerReply<StoreCaller>,
 }
 
 /// A request for records of one topic.
@@ -70,7 +70,7 @@ pub(crate) struct Read {
     pub(crate) range: ReadRange,
     /// Whether it is a value topic: then the newest record is read.
     pub(crate) is_value: bool,
-    pub(crate) reply: ReadReply,
+    pub(crate) reply: BrokerReply<ReadCaller>,
 }
 
 /// A request to the keeper of tickets.

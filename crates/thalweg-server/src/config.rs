@@ -5,7 +5,7 @@ mod network;
 mod options;
 mod query;
 mod rate;
-mod stream;
+mod shared_topics;
 mod units;
 mod upstream;
 
@@ -41,11 +41,12 @@ pub(crate) use limits::{
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
-pub(crate) use query::ASKED_TOPICS;
+pub(crate) use query::AD_HOC_TOPICS;
 pub use query::QueryConfig;
 pub use rate::{Rate, Rates};
-pub use stream::StreamConfig;
+pub use shared_topics::SharedTopics;
 pub use units::{parse_bytes, parse_duration};
+pub(crate) use upstream::port;
 pub use upstream::{Pace, UpstreamConfig, UpstreamUrl};
 
 /// All settings of `thalweg serve`.
@@ -69,8 +70,6 @@ pub struct Config {
     pub query_lead: Duration,
     /// Topics that the server fetches over HTTP. The first matching pattern applies.
     pub upstreams: Vec<UpstreamConfig>,
-    /// Streams of the broker. The first matching pattern applies.
-    pub streams: Vec<StreamConfig>,
     /// Whether this server tells the others when a topic of a stream has paused, so that windows of queries close.
     pub tells_time: bool,
     /// Settings of topics that no pattern of `topics` matches.
@@ -244,7 +243,6 @@ impl Default for Config {
             queries: Vec::new(),
             query_lead: Duration::from_millis(LEAD_MS as u64),
             upstreams: Vec::new(),
-            streams: Vec::new(),
             tells_time: false,
             topic_defaults: TopicSettings::default(),
             topics: Vec::new(),
@@ -358,24 +356,25 @@ impl Config {
         }
     }
 
-    pub(crate) fn has_values(&self, topic: &Topic) -> bool {
-        let stream = self.streams.iter().find(|stream| stream.pattern.matches(topic));
-        stream.map_or_else(|| self.topic(topic).kind, |stream| stream.kind).is_state()
+    /// Whether it is a value topic.
+    pub(crate) fn has_values(&self, shared: &SharedTopics, topic: &Topic) -> bool {
+        shared.kind(topic).unwrap_or_else(|| self.topic(topic).kind).is_state()
     }
 
     /// Whether its events are the rows of a query.
     pub fn is_derived(&self, topic: &Topic) -> bool {
-        let is_asked = topic.as_str().starts_with(ASKED_TOPICS);
-        is_asked || self.queries.iter().any(|query| query.topic == *topic)
+        let is_ad_hoc = topic.as_str().starts_with(AD_HOC_TOPICS);
+        is_ad_hoc || self.queries.iter().any(|query| query.topic == *topic)
     }
 
     /// Returns the patterns of topics that label `/metrics`. The last one matches all other topics.
-    pub fn patterns(&self) -> Vec<Pattern> {
+    pub(crate) fn patterns(&self, shared: &SharedTopics) -> Vec<Pattern> {
         let of_topics = self.topics.iter().map(|(pattern, _)| pattern);
-        let of_streams = self.streams.iter().map(|stream| &stream.pattern);
         let of_upstreams = self.upstreams.iter().map(|upstream| &upstream.pattern);
         let mut patterns = Vec::new();
-        for pattern in of_topics.chain(of_streams).chain(of_upstreams).chain([&Pattern::all()]) {
+        for pattern in
+            of_topics.chain(shared.patterns()).chain(of_upstreams).chain([&Pattern::all()])
+        {
             if !patterns.contains(pattern) {
                 patterns.push(pattern.clone());
             }

@@ -88,18 +88,18 @@ impl ConnectionLimits {
             trusted_proxies: trusted_proxies.to_vec(),
             loads: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
             taken: AtomicUsize::new(0),
-            by_address: AddressCounts::new(limits.of_one_address()),
+            by_address: AddressCounts::new(limits.connections_of_one_address()),
         }
     }
 
     /// Changes the limits. Existing connections stay.
     pub(crate) fn change(&self, limits: &Limits) {
         self.connections.store(limits.connections, Relaxed);
-        self.by_address.change(limits.of_one_address());
+        self.by_address.change(limits.connections_of_one_address());
     }
 
     /// Returns the limits of the admin listener: few connections, separate from all others.
-    pub(crate) fn of_admin() -> Self {
+    pub(crate) fn new_admin() -> Self {
         let limits = Limits { connections: ADMIN_CONNECTIONS, ..Limits::default() };
         Self { is_admin: true, ..Self::new(1, limits, &[]) }
     }

@@ -11,7 +11,7 @@ use thalweg_columns::Columns;
 use thalweg_query::{Plan, Query, QueryError};
 use thalweg_wire::{Epoch, Topic};
 
-use crate::config::{ASKED_TOPICS, Config, QueryConfig};
+use crate::config::{AD_HOC_TOPICS, Config, QueryConfig, SharedTopics};
 
 pub(crate) use ad_hoc::{AdHocQueries, NoBeginning, ParsedQuery};
 pub(crate) use memory::MemoryShare;
@@ -35,12 +35,18 @@ impl DerivedTopic {
     }
 }
 
-/// Parses and plans the queries of a configuration, and declares the columns of their rows in it. The error is the topic of a
-/// query that cannot run, and the reason.
-pub(crate) fn prepare(config: &mut Config) -> Result<Vec<DerivedTopic>, (Topic, String)> {
+/// Parses and plans the queries of a configuration, and declares the columns of their rows in it.
+///
+/// # Errors
+/// The topic of a query that cannot run, and the reason.
+pub(crate) fn prepare(
+    config: &mut Config,
+    shared: &SharedTopics,
+) -> Result<Vec<DerivedTopic>, (Topic, String)> {
     let mut waiting = Vec::new();
     for wanted in &config.queries {
-        let derived = read(config, wanted).map_err(|error| (wanted.topic.clone(), error))?;
+        let derived =
+            read(config, shared, wanted).map_err(|error| (wanted.topic.clone(), error))?;
         waiting.push(derived);
     }
     // A query over another query's topic is planned after that one.
@@ -81,13 +87,18 @@ pub(crate) fn columns_of(plan: &Plan) -> Option<Columns> {
     Columns::declared(declarations.iter().map(String::as_str)).ok()
 }
 
-/// Returns the columns of an ad hoc query's rows. `None` for unchanged events: their columns are inferred, like their source's.
-pub(crate) fn columns_asked(plan: &Plan) -> Option<Columns> {
+/// Returns the columns of an ad hoc query's rows, if they are those of its plan. Unchanged events have inferred
+/// columns, like their source.
+pub(crate) fn ad_hoc_columns(plan: &Plan) -> Option<Columns> {
     let is_inferred = plan.is_whole() && plan.schema().are_inferred();
     if is_inferred { None } else { columns_of(plan) }
 }
 
-fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
+fn read(
+    config: &Config,
+    shared: &SharedTopics,
+    wanted: &QueryConfig,
+) -> Result<DerivedTopic, String> {
     let QueryConfig { topic, text } = wanted;
     let query = Query::parse(text).map_err(|error: QueryError| error.to_string())?;
     if query.is_explain() {
@@ -100,19 +111,26 @@ fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
     if is_twice || is_made || config.upstream(topic).is_some() {
         return Err("the topic has other events already: give the query its own topic".into());
     }
-    check_source(config, &source)?;
-    let is_shared = is_in_stream(config, &source);
+    check_source(config, shared, &source)?;
+    let is_shared = is_in_stream(config, shared, &source);
     Ok(DerivedTopic { output: topic.clone(), query, source, plan: None, is_shared })
 }
 
-/// Checks that a topic can be queried. The error is the reason why not.
-pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String> {
-    if config.has_values(source) {
+/// Checks that a topic can be queried.
+///
+/// # Errors
+/// The reason why not.
+pub(crate) fn check_source(
+    config: &Config,
+    shared: &SharedTopics,
+    source: &Topic,
+) -> Result<(), String> {
+    if config.has_values(shared, source) {
         return Err(format!(
             "{source} is a value topic, and queries read only topics in which every event counts"
         ));
     }
-    if source.as_str().starts_with(ASKED_TOPICS) {
+    if source.as_str().starts_with(AD_HOC_TOPICS) {
         return Err(format!(
             "{source} is an ad hoc query: give it a topic in the configuration, and read that"
         ));
@@ -121,8 +139,8 @@ pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String
 }
 
 /// Returns whether several nodes share a topic, because it is in a stream.
-pub(crate) fn is_in_stream(config: &Config, topic: &Topic) -> bool {
-    !config.is_derived(topic) && config.streams.iter().any(|stream| stream.pattern.matches(topic))
+pub(crate) fn is_in_stream(config: &Config, shared: &SharedTopics, topic: &Topic) -> bool {
+    !config.is_derived(topic) && shared.kind(topic).is_some()
 }
 
 /// Returns the error for a shared topic without declared columns: nodes could infer different ones.
@@ -159,7 +177,8 @@ mod tests {
             QueryConfig { topic: topic.parse().unwrap(), text: text.to_owned() }
         };
         config.queries = queries.iter().map(query).collect();
-        let found = prepare(&mut config).map_err(|(topic, error)| format!("{topic}: {error}"))?;
+        let found = prepare(&mut config, &SharedTopics::default())
+            .map_err(|(topic, error)| format!("{topic}: {error}"))?;
         let shown = |derived: DerivedTopic| {
             let columns = derived.plan.as_deref().and_then(columns_of);
             let columns = columns.iter().flat_map(Columns::iter);
@@ -188,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_is_refused_with_its_topic() {
+    fn queries_that_cannot_run_are_refused_with_their_topic() {
         for (queries, says) in [
             (&["a=SELECT sped FROM cars"][..], "a: line 1, column 8: there is no column sped"),
             (&["a=EXPLAIN SELECT speed FROM cars"], "a: EXPLAIN makes no rows"),

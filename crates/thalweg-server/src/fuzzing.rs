@@ -8,7 +8,7 @@ use thalweg_wire::{ErrorCode, Topic, answer::refusal};
 use crate::{
     access::{AccessPolicy, Holder, MadeOf, Reading, Ticket, Tickets, Writing},
     clock::Now,
-    config::{Config, Limits},
+    config::{Config, Limits, SharedTopics},
     protocol::{Command, Request, thalweg},
     refusal::Refusal,
     transport::{Query, head, negotiate},
@@ -72,7 +72,8 @@ impl<'a> RequestChecks<'a> {
     pub fn begin(&self, request: &Parts, admitted: HeaderMap) -> Result<Begun, Refused> {
         let query = query(request)?;
         let path_topic = request.uri.path().strip_prefix("/v1/topics/");
-        let subscribe = negotiate(request, &query, path_topic, self.config, &self.access);
+        let config = (self.config, &SharedTopics::default());
+        let subscribe = negotiate(request, &query, path_topic, config, &self.access);
         let mut subscribe = subscribe.map_err(refused)?;
         let admitted = admitted.into_iter().filter_map(|(name, value)| Some((name?, value)));
         subscribe.head.headers_mut().extend(admitted);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_has_another_etag_and_so_has_each_coding() {
+    fn changed_pages_and_each_coding_have_their_own_etag() {
         let form = |text, gzip| {
             Pages::new([page(INDEX, text)]).at("/").map(|file| file.form(gzip).etag.clone())
         };

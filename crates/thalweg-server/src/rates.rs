@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_as_long_as_is_said_is_served() {
+    fn clients_that_wait_as_told_are_served() {
         let mut buckets = ClientBuckets::default();
         while buckets.take(Act::Byte, 2, RATE, 0).is_ok() {}
         let wait = buckets.take(Act::Byte, 2, RATE, 0).unwrap_err();

@@ -138,9 +138,9 @@ impl Refusal {
         Self::new(ErrorCode::KeyReused, message)
     }
 
-    /// Too many of these are in progress.
-    pub(crate) fn busy(what: &str) -> Self {
-        Self::new(ErrorCode::Busy, format!("too many {what} at a time: try again"))
+    /// Too much of a kind is in progress. The sentence says which, and when to try again.
+    pub(crate) fn busy(message: &str) -> Self {
+        Self::new(ErrorCode::Busy, message)
     }
 }
 

@@ -30,6 +30,7 @@ use crate::{
     broker::{BrokerLink, BrokerService, BrokerStream, Inbox, Readiness, Shards},
     config::{
         Access, Config, DEMANDS_MAX, FETCHED_MAX, FROM_BROKER_MAX, Limits, READS_MAX, STORES_MAX,
+        SharedTopics,
     },
     connection_limits::{AddressCounts, AddressRates, ConnectionLimits},
     derived::DerivedTopic,
@@ -43,6 +44,7 @@ use crate::{
     source::{Inputs, Scheduled},
     transport::Certificate,
 };
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::Topic;
 
 pub use error::ServeError;
@@ -89,7 +91,11 @@ pub(crate) fn serve_with(
     brokers: Vec<BrokerService>,
     mounts: Vec<Mount>,
 ) -> Result<Server, ServeError> {
-    let prepared = prepare(config)?;
+    let streams = brokers.iter().flat_map(|broker| &broker.streams);
+    let shared_topics = SharedTopics::new(
+        streams.map(|stream| (stream.pattern.clone(), FeedKind::from_stream(stream.has_values))),
+    );
+    let prepared = prepare(config, &shared_topics)?;
     let (mut sources, mut queries) = (prepared.sources, prepared.queries);
     let limits = listener::within_descriptors(prepared.config.limits);
     let config = Arc::new(Config { limits, ..prepared.config });
@@ -97,11 +103,11 @@ pub(crate) fn serve_with(
     let metrics = Metrics::new(
         config.version,
         config.shards,
-        config.patterns(),
+        config.patterns(&shared_topics),
         config.upstreams.iter().map(|upstream| &upstream.pattern),
         brokers.iter().map(|broker| Arc::clone(&broker.counts)).collect(),
     );
-    let fetcher = Fetcher::new(&config, metrics.of_upstreams()).map_err(ServeError::Config)?;
+    let fetcher = Fetcher::new(&config, metrics.upstream_counts()).map_err(ServeError::Config)?;
     let key_counts = Arc::clone(&metrics.keys);
     let (demands, wanted) = mpsc::channel(DEMANDS_MAX);
     let mut to_shards = Vec::new();
@@ -147,7 +153,7 @@ pub(crate) fn serve_with(
         config: Arc::clone(&config),
         metrics,
         peers: peers.clone(),
-        asked: prepared.asked,
+        ad_hoc: prepared.ad_hoc,
         inputs: Arc::new(Inputs::new(&sources, queries.iter().map(|query| &query.source))),
         idempotency_hasher: IdempotencyHasher::default(),
         shares: Arc::clone(&client_limits.subscribed_topics),
@@ -155,6 +161,7 @@ pub(crate) fn serve_with(
         fetched_rates: Arc::clone(&client_limits.fetched),
         demands: fetcher.is_some().then_some(demands),
         streams: streams.into(),
+        shared_topics: Arc::new(shared_topics),
         brokers: links.into(),
     };
     let shared = Shared {
@@ -175,7 +182,7 @@ pub(crate) fn serve_with(
     if let Some(listen_at) = config.admin_listen {
         let listener = listen(&config, listen_at, "--admin-listen")?;
         admin_address = Some(listener.local_addr()?);
-        listeners.push((listener, Arc::new(ConnectionLimits::of_admin())));
+        listeners.push((listener, Arc::new(ConnectionLimits::new_admin())));
     }
     let access = Arc::new(prepared.access);
     let cores = cores_for(config.shards);

@@ -154,7 +154,7 @@ fn generator(config: &SourceConfig) -> Result<Scheduled, String> {
     let interval = options.duration("interval")?.map(|interval| interval.as_micros() as u64);
     let interval_us = interval.unwrap_or(default_interval_us);
     if interval_us == 0 {
-        return Err("interval: must be at least 1us".into());
+        return Err("interval is too short: write at least 1us".into());
     }
     let (start_us, while_subscribed) = start(options)?;
     let interval_us = Some(interval_us);
@@ -187,14 +187,18 @@ fn start(options: &Options) -> Result<(Option<u64>, bool), String> {
 fn input(config: &SourceConfig, key: &str) -> Result<Option<Topic>, String> {
     let topic = config.options.text(key).map(str::parse).transpose();
     match topic.map_err(|error: TopicError| format!("{key}: {error}"))? {
-        Some(topic) if topic == config.topic => Err(format!("{key}: must not be its own topic")),
+        Some(topic) if topic == config.topic => {
+            Err(format!("{key} is the source's own topic: name another one"))
+        }
         topic => Ok(topic),
     }
 }
 
 fn rows(options: &Options, key: &str) -> Result<Option<u64>, String> {
     match options.number(key)? {
-        Some(rows) if rows > ROWS_MAX => Err(format!("{key}: at most {ROWS_MAX}")),
+        Some(rows) if rows > ROWS_MAX => {
+            Err(format!("{key} is too large: write at most {ROWS_MAX}"))
+        }
         rows => Ok(rows),
     }
 }
@@ -224,9 +228,9 @@ mod tests {
         };
         check("a=cars,cars=100000", None);
         // More than fits into any memory.
-        check("a=cars,cars=18446744073709551615", Some("cars: at most 100000"));
+        check("a=cars,cars=18446744073709551615", Some("cars is too large: write at most 100000"));
         check("a=constant,batch=100000", None);
-        check("a=constant,batch=100001", Some("batch: at most 100000"));
+        check("a=constant,batch=100001", Some("batch is too large: write at most 100000"));
     }
 
     #[test]
@@ -257,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_source_takes_in_is_another_topic() {
+    fn the_input_of_a_source_is_another_topic() {
         let check = |text: &str, expected: Result<&[&str], &str>| {
             let built = build(&SourceConfig::parse(text).unwrap());
             let inputs = built.map(|scheduled| scheduled.inputs);
@@ -267,13 +271,13 @@ mod tests {
         check("a=cars", Ok(&[]));
         check("a=runner", Ok(&[]));
         check("a=runner,ack=b", Ok(&["b"]));
-        check("a=runner,ack=a", Err("ack: must not be its own topic"));
+        check("a=runner,ack=a", Err("ack is the source's own topic: name another one"));
         assert!(build(&SourceConfig::parse("a=runner,ack=b//c").unwrap()).is_err());
         assert!(build(&SourceConfig::parse("a=cars,ack=b").unwrap()).is_err());
     }
 
     #[test]
-    fn what_is_taken_in_is_known_by_topic() {
+    fn inputs_are_found_by_topic() {
         let sources = ["a=runner,ack=c", "b=runner,ack=c", "d=cars"];
         let build = |text: &str| build(&SourceConfig::parse(text).unwrap()).unwrap();
         let inputs = Inputs::new(&sources.map(build), [&"d".parse().unwrap()].into_iter());

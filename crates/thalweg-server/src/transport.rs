@@ -31,7 +31,7 @@ mod tls;
 mod writer;
 
 use http::{HeaderMap, HeaderName, Version, header, request::Parts};
-use thalweg_wire::ErrorCode;
+use thalweg_wire::{ErrorCode, Format};
 
 pub(crate) use accept::{prefers, takes, takes_gzip};
 pub(crate) use certificate::Certificate;
@@ -85,9 +85,10 @@ impl Transport {
         if query.wait_us.is_some() {
             return Some(Self::LongPolling);
         }
-        let preferred = accept::preferred(headers, &header::ACCEPT, &head::STREAMS);
-        if let Some(media) = preferred {
-            return Some(if media == head::SSE { Self::Sse } else { Self::HttpStreaming });
+        let streamed = Format::STREAMED.into_iter().map(|(media_type, _)| media_type);
+        let streams = [head::SSE].into_iter().chain(streamed);
+        if let Some(media_type) = accept::preferred(headers, &header::ACCEPT, streams) {
+            return Some(if media_type == head::SSE { Self::Sse } else { Self::HttpStreaming });
         }
         // A handshake without its Upgrade, which `from_request` answers.
         headers.contains_key(header::SEC_WEBSOCKET_KEY).then_some(Self::WebSocket)

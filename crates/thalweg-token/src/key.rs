@@ -83,26 +83,26 @@ pub enum KeyError {
     )]
     ShortFor(Algorithm, usize),
     /// The RSA key is too short or too long.
-    #[error("an RSA key has 2048 to 8192 bits (RFC 7518 §3.3)")]
+    #[error("the RSA key does not have 2048 to 8192 bits (RFC 7518 §3.3): create one of this size")]
     RsaSize,
     /// A secret in a public set.
     #[error("the set publishes a secret: remove it from the set")]
     PublishedSecret,
     /// The key is not for signatures.
-    #[error("the key is not for signatures (use, key_ops)")]
+    #[error("the key is not for signatures (use, key_ops): name a key for signatures")]
     OtherUse,
     /// The key is not of the algorithm's kind.
-    #[error("the key is not one of {0}")]
+    #[error("the key does not fit {0}: name a key for this algorithm, or another algorithm")]
     OtherKind(Algorithm),
     /// The text is neither PEM nor a JWK, or its algorithm is unknown.
-    #[error("{0}: a key is in PEM or a JWK, of RSA, EC (P-256, P-384) or Ed25519")]
+    #[error("{0}: write the key in PEM or as a JWK, of RSA, EC (P-256, P-384) or Ed25519")]
     Unknown(String),
     /// The set has too many keys.
-    #[error("at most {KEYS_MAX} keys are allowed")]
+    #[error("there are more than {KEYS_MAX} keys: remove some")]
     TooMany,
     /// Too many keys of one kind have no id: a token could not name one of them.
     #[error(
-        "at most 4 keys of one kind may have no id: give the others an id (ID=@FILE, or kid of a JWK)"
+        "more than 4 keys of one kind have no id: give the others an id (ID=@FILE, or kid of a JWK)"
     )]
     Nameless,
 }
@@ -123,9 +123,9 @@ impl Key {
             if is_private(jwk) {
                 return Err(KeyError::Private);
             }
-            Self::of_jwk(jwk)?
+            Self::from_jwk(jwk)?
         } else {
-            Self::of_pem(text)?
+            Self::from_pem(text)?
         };
         Ok(Self { id: key.id.or(id.map(str::to_owned)), ..key })
     }
@@ -148,7 +148,7 @@ impl Key {
         is_kind && fits && self.algorithm.is_none_or(|own| own == algorithm)
     }
 
-    fn of_pem(text: &str) -> Result<Self, KeyError> {
+    fn from_pem(text: &str) -> Result<Self, KeyError> {
         if text.contains("PRIVATE KEY") {
             return Err(KeyError::Private);
         }
@@ -160,9 +160,9 @@ impl Key {
             key.try_get_as_bytes().ok().map(<[u8]>::to_vec)
         };
         let verifying = if let Some(point) = read(DecodingKey::from_ec_pem) {
-            of_point(point)?
+            key_from_point(point)?
         } else if let Some(bytes) = read(DecodingKey::from_ed_pem) {
-            of_ed25519(bytes)?
+            key_from_ed25519(bytes)?
         } else if let Some(der) = read(DecodingKey::from_rsa_pem) {
             // Modulus and exponent, with a few bytes around them.
             checked_rsa(der.len(), 16)?;
@@ -174,7 +174,7 @@ impl Key {
     }
 
     /// Parses a public key as a JWK (RFC 7517 §4, RFC 7518 §6).
-    fn of_jwk(jwk: &Map<String, Value>) -> Result<Self, KeyError> {
+    fn from_jwk(jwk: &Map<String, Value>) -> Result<Self, KeyError> {
         if !is_for_signatures(jwk) {
             return Err(KeyError::OtherUse);
         }
@@ -188,13 +188,13 @@ impl Key {
             }
             ("EC", curve @ ("P-256" | "P-384")) => {
                 let point = [&[4][..], &bytes(jwk, "x")?, &bytes(jwk, "y")?].concat();
-                let verifying = of_point(point)?;
+                let verifying = key_from_point(point)?;
                 if (verifying.kind() == KeyKind::P256) != (curve == "P-256") {
                     return Err(unknown("a point of another curve"));
                 }
                 verifying
             }
-            ("OKP", "Ed25519") => of_ed25519(bytes(jwk, "x")?)?,
+            ("OKP", "Ed25519") => key_from_ed25519(bytes(jwk, "x")?)?,
             (kind, curve) => {
                 let why = format!("kty {} and crv {}", Excerpt(kind), Excerpt(curve));
                 return Err(unknown(why));
@@ -227,7 +227,7 @@ impl Keys {
     ///
     /// # Errors
     /// When the text is no set, none of its keys is usable, or one is private.
-    pub fn of_set(set: &[u8]) -> Result<(Self, Vec<SkippedKey>), KeyError> {
+    pub fn from_set(set: &[u8]) -> Result<(Self, Vec<SkippedKey>), KeyError> {
         let set = set.strip_prefix("\u{feff}".as_bytes()).unwrap_or(set);
         let set: Value = serde_json::from_slice(set).map_err(unknown)?;
         let jwks = set.get("keys").and_then(Value::as_array);
@@ -242,7 +242,7 @@ impl Keys {
                     Err(KeyError::PublishedSecret)
                 }
                 Some(jwk) if is_private(jwk) => return Err(KeyError::PrivateInSet(name)),
-                Some(jwk) => Key::of_jwk(jwk),
+                Some(jwk) => Key::from_jwk(jwk),
                 None => Err(unknown("no JSON object")),
             };
             if let Err(why) = key.and_then(|key| keys.add(key)) {
@@ -388,7 +388,7 @@ fn checked_rsa(bytes: usize, around: usize) -> Result<(), KeyError> {
 }
 
 /// Returns the key of an uncompressed point, whose length tells the curve.
-fn of_point(point: Vec<u8>) -> Result<VerifyingKey, KeyError> {
+fn key_from_point(point: Vec<u8>) -> Result<VerifyingKey, KeyError> {
     match point.len() {
         65 => Ok(VerifyingKey::P256(point)),
         97 => Ok(VerifyingKey::P384(point)),
@@ -396,7 +396,7 @@ fn of_point(point: Vec<u8>) -> Result<VerifyingKey, KeyError> {
     }
 }
 
-fn of_ed25519(bytes: Vec<u8>) -> Result<VerifyingKey, KeyError> {
+fn key_from_ed25519(bytes: Vec<u8>) -> Result<VerifyingKey, KeyError> {
     if bytes.len() == 32 {
         Ok(VerifyingKey::Ed25519(bytes))
     } else {

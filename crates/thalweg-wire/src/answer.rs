@@ -19,7 +19,7 @@ pub struct Published {
 }
 
 #[derive(Default, Serialize)]
-struct Fields<'a> {
+struct AnswerFields<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,14 +46,14 @@ struct ErrorFields<'a> {
 
 #[derive(Serialize)]
 struct Answer<'a> {
-    answer: Fields<'a>,
+    answer: AnswerFields<'a>,
 }
 
 #[derive(Serialize)]
 struct Refusal<'a> {
     error: ErrorFields<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    published: Option<Fields<'a>>,
+    published: Option<AnswerFields<'a>>,
 }
 
 impl Published {
@@ -67,14 +67,14 @@ impl Published {
         answer(self.fields(id))
     }
 
-    fn fields<'a>(&'a self, id: Option<&'a RawValue>) -> Fields<'a> {
-        Fields {
+    fn fields<'a>(&'a self, id: Option<&'a RawValue>) -> AnswerFields<'a> {
+        AnswerFields {
             id,
             topic: Some(self.topic.as_str()),
             position: Some(self.position.to_string()),
             first: Some(self.first),
             count: Some(self.count),
-            ..Fields::default()
+            ..AnswerFields::default()
         }
     }
 }
@@ -82,17 +82,17 @@ impl Published {
 /// Returns the answer to `subscribe` and `unsubscribe` and, with a position, to `ack`.
 pub fn done(id: Option<&RawValue>, topic: &Topic, position: Option<Position>) -> Vec<u8> {
     let position = position.map(|position| position.to_string());
-    answer(Fields { id, topic: Some(topic.as_str()), position, ..Fields::default() })
+    answer(AnswerFields { id, topic: Some(topic.as_str()), position, ..AnswerFields::default() })
 }
 
 /// Returns the answer to `refresh`: the token's remaining lifetime in seconds, if it has an end.
 pub fn refreshed(id: Option<&RawValue>, expires_in_s: Option<u64>) -> Vec<u8> {
-    answer(Fields { id, expires_in_s, ..Fields::default() })
+    answer(AnswerFields { id, expires_in_s, ..AnswerFields::default() })
 }
 
 /// Returns the answer to `echo`.
 pub fn echo(id: Option<&RawValue>, data: &RawValue) -> Vec<u8> {
-    answer(Fields { id, data: Some(data), ..Fields::default() })
+    answer(AnswerFields { id, data: Some(data), ..AnswerFields::default() })
 }
 
 /// Returns a refusal of the command `id`; `published` is the part of a publish that the server stored before the refusal.
@@ -106,7 +106,7 @@ pub fn refusal(
     json(&Refusal { error: ErrorFields { id, code, message }, published })
 }
 
-fn answer(fields: Fields<'_>) -> Vec<u8> {
+fn answer(fields: AnswerFields<'_>) -> Vec<u8> {
     json(&Answer { answer: fields })
 }
 

@@ -75,13 +75,13 @@ const SHORTEST: &str = r#"{"id":1}"#;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields<'a> {
+struct CommandFields<'a> {
     #[serde(borrow)]
     command: Cow<'a, str>,
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
-    topic: Option<Text<'a>>,
+    topic: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     event: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -89,22 +89,22 @@ struct Fields<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     data: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
-    position: Option<Text<'a>>,
+    position: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
-    cursor: Option<Text<'a>>,
+    cursor: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
-    policy: Option<Text<'a>>,
+    policy: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
-    interval: Option<Text<'a>>,
+    interval: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
-    window: Option<Text<'a>>,
+    window: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
-    token: Option<Text<'a>>,
+    token: Option<BorrowedText<'a>>,
 }
 
 /// A string that serde borrows if it can. Without this type, serde always copies a `Cow` inside an `Option`.
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The id alone, for a text whose other members are wrong.
 #[derive(Deserialize)]
@@ -129,13 +129,16 @@ impl<'a> ParsedCommand<'a> {
         // than a successful one.
         let is_object = text.trim_ascii_start().starts_with('{');
         if !is_object || text.len() < SHORTEST.len() {
-            return Self { id: None, command: Err("a command is a JSON object".into()) };
+            return Self {
+                id: None,
+                command: Err("the command is not a JSON object: send {\"command\":…}".into()),
+            };
         }
-        let (id, command) = match serde_json::from_str::<Fields<'a>>(text) {
+        let (id, command) = match serde_json::from_str::<CommandFields<'a>>(text) {
             Ok(fields) => (fields.id, fields.command()),
             Err(error) => {
                 let id = serde_json::from_str::<IdOnly<'a>>(text).ok().and_then(|only| only.id);
-                (id, Err(format!("not a command: {}", told(&error))))
+                (id, Err(format!("this is not a command ({}): correct it", told(&error))))
             }
         };
         if id.is_some_and(|id| id.get().len() > ID_BYTES_MAX) {
@@ -146,7 +149,7 @@ impl<'a> ParsedCommand<'a> {
     }
 }
 
-impl<'a> Fields<'a> {
+impl<'a> CommandFields<'a> {
     fn command(mut self) -> Result<Command<'a>, String> {
         let name = std::mem::take(&mut self.command);
         let command = match &*name {
@@ -159,13 +162,16 @@ impl<'a> Fields<'a> {
                 window: text(&mut self.window),
             }),
             "unsubscribe" => Command::Unsubscribe { topic: self.topic(&name)? },
-            "echo" => Command::Echo { data: self.data.take().ok_or("echo needs data")? },
-            "refresh" => {
-                Command::Refresh { token: text(&mut self.token).ok_or("refresh needs a token")? }
-            }
+            "echo" => Command::Echo {
+                data: self.data.take().ok_or("echo has no data: add the member data")?,
+            },
+            "refresh" => Command::Refresh {
+                token: text(&mut self.token).ok_or("refresh has no token: add the member token")?,
+            },
             "ack" => Command::Ack {
                 topic: self.topic(&name)?,
-                position: text(&mut self.position).ok_or("ack needs a position")?,
+                position: text(&mut self.position)
+                    .ok_or("ack has no position: add the member position")?,
             },
             _ => {
                 return Err(format!(
@@ -175,20 +181,20 @@ impl<'a> Fields<'a> {
             }
         };
         match self.left() {
-            Some(member) => Err(format!("{name} has no member {member:?}")),
+            Some(member) => Err(format!("{name} does not take {member:?}: remove this member")),
             None => Ok(command),
         }
     }
 
     fn topic(&mut self, command: &str) -> Result<Cow<'a, str>, String> {
-        text(&mut self.topic).ok_or_else(|| format!("{command} needs a topic"))
+        text(&mut self.topic).ok_or_else(|| format!("{command} has no topic: add the member topic"))
     }
 
     fn events(&mut self) -> Result<Vec<&'a RawValue>, String> {
         match (self.event.take(), self.events.take()) {
             (Some(event), None) => Ok(vec![event]),
             (None, Some(events)) => Ok(events),
-            _ => Err("publish needs either event or events".into()),
+            _ => Err("publish takes either event or events: send one of them".into()),
         }
     }
 
@@ -210,7 +216,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn text<'a>(member: &mut Option<Text<'a>>) -> Option<Cow<'a, str>> {
+fn text<'a>(member: &mut Option<BorrowedText<'a>>) -> Option<Cow<'a, str>> {
     member.take().map(|text| text.0)
 }
 

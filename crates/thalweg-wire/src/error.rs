@@ -93,6 +93,8 @@ codes! {
     Unavailable = 503 "unavailable",
     /// The broker has not answered, and may have stored the event.
     Unknown = 503 "unknown",
+    /// The store of tickets has not answered, and the ticket may have been used.
+    TicketUnknown = 503 "ticket_unknown",
     /// The server shuts down.
     Draining = 503 "draining",
 }

@@ -15,7 +15,9 @@ pub enum EventError {
     #[error("not a JSON value ({0}): for plain text send Content-Type: text/plain")]
     NotJson(String),
     /// The payload nests deeper than [`EVENT_DEPTH_MAX`].
-    #[error("JSON nests at most {EVENT_DEPTH_MAX} deep here: flatten it, or send it as a string")]
+    #[error(
+        "the JSON is nested more than {EVENT_DEPTH_MAX} deep: flatten it, or send it as a string"
+    )]
     TooDeep,
     /// The text is not UTF-8.
     #[error("not UTF-8: send UTF-8 text, or JSON with the bytes encoded in a string")]

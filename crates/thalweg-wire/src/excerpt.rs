@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_serde_quotes_is_cut_and_its_own_words_are_not() {
+    fn quotations_of_serde_are_cut_and_its_own_words_are_not() {
         for (name, shown) in [("short", "short"), ("x, expected y", "x, expected y")] {
             let error = serde_json::from_str::<Fields>(&format!(r#"{{"{name}":1}}"#)).unwrap_err();
             let expected = format!("unknown field `{shown}`, expected `list` at line 1 column ");

@@ -7,12 +7,15 @@ mod codec;
 mod deflate;
 mod forever_frame;
 mod gzip;
+mod message;
 mod ndjson;
 mod sse;
 mod websocket;
 
 use chunked::{chunk, chunk_around};
-use codec::{MessageForm, Outgoing};
+pub use codec::Codec;
+use codec::{MessageForm, arrow, json};
+use message::Outgoing;
 
 use crate::{Close, End, Envelope, Gap, signalr::StreamId};
 
@@ -30,21 +33,6 @@ pub struct Format {
 /// Streams with smaller numbers share hot tails: a page begins few streams, and its client counts from 0. Subscribers
 /// with other numbers get frames made for them alone, because each tail of a topic may take megabytes.
 const SHARED_STREAMS: u32 = 16;
-
-/// The form of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Codec {
-    /// One JSON object.
-    Json,
-    /// One JSON object; a version of a value topic may be a patch of the version before.
-    JsonPatch,
-    /// Columns of rows, as an Arrow IPC stream. The bytes depend on the topic's schema, therefore the caller writes
-    /// them with [`Format::own`]. All other messages are empty in this codec.
-    Arrow,
-    /// One record of SignalR's JSON hub protocol, which wraps the JSON object. A close is empty: only the protocol of
-    /// the connection can write it.
-    SignalR,
-}
 
 /// The delimiter of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -105,6 +93,11 @@ impl Format {
     /// SignalR over long polling.
     pub const SIGNALR_POLLS: Self = Self::plain(Framing::Bare).with_signalr();
 
+    /// The formats of HTTP streaming, by their media types. A client that prefers none gets the last one, and of those
+    /// that it prefers equally the first one.
+    pub const STREAMED: [(&'static str, Self); 2] =
+        [(arrow::MEDIA_TYPE, Self::ARROW), (json::MEDIA_TYPE, Self::NDJSON)];
+
     const fn plain(framing: Framing) -> Self {
         let (compression, transfer) = (Compression::None, TransferCoding::Identity);
         Self { codec: Codec::Json, framing, compression, transfer, stream: None }
@@ -117,10 +110,7 @@ impl Format {
 
     /// Returns this format for a subscription whose client began it as a stream, in the codec that has streams.
     pub fn for_stream(self, stream: Option<StreamId>) -> Self {
-        match self.codec {
-            Codec::SignalR => Self { stream, ..self },
-            Codec::Json | Codec::JsonPatch | Codec::Arrow => self,
-        }
+        if self.codec.has_streams() { Self { stream, ..self } } else { self }
     }
 
     /// Returns the stream whose items the messages are.
@@ -147,30 +137,26 @@ impl Format {
     /// Returns this format with patches of versions. Server-Sent Events of several topics have none: there some events
     /// have no id, a client may resume at an older version than it has, and a patch does not apply to that.
     pub const fn with_patches(self) -> Self {
-        match (self.codec, self.framing) {
-            (Codec::Json, Framing::SseMany)
-            | (Codec::JsonPatch | Codec::Arrow | Codec::SignalR, _) => self,
-            (Codec::Json, _) => Self { codec: Codec::JsonPatch, ..self },
+        match self.framing {
+            Framing::SseMany => self,
+            _ => Self { codec: self.codec.with_patches(), ..self },
         }
     }
 
     /// Returns this format without patches. The bytes of a topic without versions are the same.
     pub const fn without_patches(self) -> Self {
-        match self.codec {
-            Codec::JsonPatch => Self { codec: Codec::Json, ..self },
-            Codec::Json | Codec::Arrow | Codec::SignalR => self,
-        }
+        Self { codec: self.codec.without_patches(), ..self }
     }
 
     /// Returns whether the format carries columns.
     #[inline]
     pub fn has_columns(self) -> bool {
-        self.codec == Codec::Arrow
+        self.codec.has_columns()
     }
 
     /// Returns whether a version may be a patch.
     pub fn takes_patches(self) -> bool {
-        self.codec == Codec::JsonPatch
+        self.codec.takes_patches()
     }
 
     /// Returns this format with compression; `None` if it has trailers, which each connection would have to compress
@@ -218,7 +204,7 @@ impl Format {
 
     /// Returns whether a client may send commands. Such a client can subscribe after all its topics have ended.
     pub fn takes_commands(self) -> bool {
-        self.framing == Framing::WebSocket || self.codec == Codec::SignalR
+        self.framing == Framing::WebSocket || self.codec.takes_commands()
     }
 
     /// Returns whether each batch, gap and end of a topic ends with bytes of the connection's own:

@@ -19,7 +19,7 @@ pub enum PatternError {
     #[error(transparent)]
     Topic(#[from] TopicError),
     /// `*` stands beside other characters, or `**` before the end.
-    #[error("\"*\" must be a whole segment, and \"**\" the last one")]
+    #[error("\"*\" must be a whole segment, and \"**\" the last one: write it as in a/*/b or a/**")]
     Wildcard,
 }
 

@@ -43,7 +43,7 @@ pub enum StartAt {
 /// A text that is neither a position nor, for [`StartAt`], one of its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a cursor is \"latest\", \"earliest\", \"newest.50\" for up to 10000 events, or a position such as \
+    "this is not a cursor: write \"latest\", \"earliest\", \"newest.50\" for up to 10000 events, or a position such as \
      9f3c21.1042"
 )]
 pub struct CursorError;

@@ -17,19 +17,19 @@ pub struct Topic(Arc<str>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TopicError {
     /// The text is empty.
-    #[error("a topic needs at least one character")]
+    #[error("the topic is empty: write at least one character")]
     Empty,
     /// The text is longer than [`TOPIC_BYTES_MAX`].
-    #[error("a topic has at most {TOPIC_BYTES_MAX} bytes, this one has {0}")]
+    #[error("a topic has at most {TOPIC_BYTES_MAX} bytes, and this one has {0}: shorten it")]
     TooLong(usize),
     /// A `/` is first, last or doubled.
     #[error("a topic's segments must not be empty: remove the leading, trailing or doubled \"/\"")]
     EmptySegment,
     /// A segment is `.` or `..`.
-    #[error("a topic's segments must not be \".\" or \"..\"")]
+    #[error("a topic's segments must not be \".\" or \"..\": remove or rename them")]
     DotSegment,
     /// A character is outside the grammar.
-    #[error("a topic may contain letters, digits, \"/\" and - _ . ~ @ : | + =, not {0:?}")]
+    #[error("a topic has no {0:?}: use letters, digits, \"/\" and - _ . ~ @ : | + =")]
     Character(char),
     /// A path has `%2F`: proxies disagree whether it separates segments.
     #[error("a \"/\" in a topic must not be encoded: write / instead of %2F")]

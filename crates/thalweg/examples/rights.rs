@@ -179,7 +179,7 @@ fn cost(server: &Server, tokens: &[String]) -> anyhow::Result<(f64, f64)> {
                 })
             })
             .collect();
-        all.into_iter().try_for_each(|it| it.join().expect("a thread that ends"))
+        all.into_iter().try_for_each(|found| found.join().expect("a thread that ends"))
     })?;
     let passed = begun.elapsed().as_secs_f64();
     // The server completes the work for the last ones meanwhile.
@@ -248,10 +248,11 @@ impl Honest {
                     ensure!(count > 0, "an honest subscriber was closed");
                     let (came, now_us) = (Instant::now(), now().as_micros() as u64);
                     let text = String::from_utf8_lossy(&buffer[..count]);
-                    let sent = text.split("{\"t\":").skip(1).filter_map(|it| it.split('}').next());
+                    let sent =
+                        text.split("{\"t\":").skip(1).filter_map(|text| text.split('}').next());
                     let mut late = late.lock().expect("nobody panics with it");
                     late.extend(
-                        sent.filter_map(|it| it.parse::<u64>().ok())
+                        sent.filter_map(|sent| sent.parse::<u64>().ok())
                             .map(|sent_us| (came, now_us - sent_us)),
                     );
                 }
@@ -293,7 +294,7 @@ impl Honest {
 
     fn end(self) -> anyhow::Result<()> {
         self.is_over.store(true, Relaxed);
-        self.threads.into_iter().try_for_each(|it| it.join().expect("a thread that ends"))
+        self.threads.into_iter().try_for_each(|thread| thread.join().expect("a thread that ends"))
     }
 }
 

@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused_with_the_remedy() {
+    fn malformed_addresses_are_refused_with_the_remedy() {
         for text in
             ["", ":", "8080", "localhost", "localhost:", ":65536", "host.example:80", "::1:80x"]
         {

@@ -136,7 +136,8 @@ impl Publishing {
     fn event(&self, number: u64, line: Bytes) -> anyhow::Result<Option<Bytes>> {
         if self.is_text {
             let text = std::str::from_utf8(&line);
-            let text = text.with_context(|| format!("line {number} is not UTF-8"))?;
+            let text =
+                text.with_context(|| format!("line {number} is not UTF-8; convert it first"))?;
             return Ok(Some(text_event(text).into()));
         }
         Ok((!line.trim_ascii().is_empty()).then_some(line))

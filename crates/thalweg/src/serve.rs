@@ -21,6 +21,7 @@ mod screen;
 mod settings;
 mod short;
 mod signalr;
+mod stream;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -62,7 +63,8 @@ use values::{Level, LogFormat};
 #[derive(Args, Debug)]
 #[command(mut_args = settings::with_variable, after_help = "\
 A flag is also a key of the file (--tls-cert is tls-cert) and an environment
-variable (THALWEG_TLS_CERT; a list has one value per line). Flags win over
+variable (THALWEG_TLS_CERT; a list has one value per line). The variable of
+--token is THALWEG_TOKENS, because clients send THALWEG_TOKEN. Flags win over
 variables, and variables over the file. docs/thalweg.toml lists all keys.
 
 Units: us, ms, s, m, h for TIME; KiB, MiB, GiB for SIZE.
@@ -112,7 +114,8 @@ pub(crate) fn explain(error: clap::Error) -> clap::Error {
 /// Serves until a signal asks for the end.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let ServeArgs { config: path, check, settings: flags, .. } = args;
-    renamed::check_variables(|name| env::var_os(name).is_some()).map_err(|error| anyhow!(error))?;
+    renamed::check_variables(|name| env::var_os(name), tokens::has_rights)
+        .map_err(|error| anyhow!(error))?;
     // SIGHUP reads the settings again, because files of tokens may have changed.
     let read = || -> anyhow::Result<Settings> {
         let set = file::parse_set(&flags.set).map_err(|error| anyhow!(error))?;
@@ -125,15 +128,16 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let format = settings.log_format.unwrap_or(LogFormat::Text);
     let has_demo = settings.demo;
     let cluster = Cluster::new(&settings).map_err(|error| anyhow!(error))?;
-    let mut config = config::config(settings).map_err(|error| anyhow!(error))?;
+    let (mut config, streams) = config::config(settings).map_err(|error| anyhow!(error))?;
     if let Some(cluster) = &cluster {
         cluster.settle(&mut config).map_err(|error| anyhow!(error))?;
+        cluster.check(&config, &streams).map_err(|error| anyhow!(error))?;
     }
     config.pages = pages::pages();
     config.version = env!("THALWEG_VERSION");
     if check {
-        thalweg_server::check(&config)?;
-        print(&screen::check_screen(&config))?;
+        thalweg_server::check(&config, &config::shared_topics(&streams))?;
+        print(&screen::check_screen(&config, &streams))?;
         return Ok(());
     }
     logs::begin(level, format);
@@ -143,16 +147,16 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         let matches = matches.parse().and_then(|table: UpstreamTable| table.upstream());
         config.upstreams.push(matches.map_err(|error| anyhow!(error))?);
     }
-    let broker = cluster.map(|cluster| cluster.open(&config)).transpose();
+    let broker = cluster.map(|cluster| cluster.open(&config, &streams)).transpose();
     let brokers = broker.map_err(|error| anyhow!(error))?.into_iter().collect();
     let mut server = thalweg_server::serve(config.clone(), brokers)?;
-    let read = || config::config(read()?).map_err(|error| anyhow!(error));
+    let read = || config::config(read()?).map(|(config, _)| config).map_err(|error| anyhow!(error));
     let address = server.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::listen()?;
         // The first line comes after the signals are handled: its reader may send one at once.
-        let screen = screen::first_screen(&config, address, server.admin_address());
+        let screen = screen::first_screen((&config, &streams), address, server.admin_address());
         let said = format!("listening on {}://{address}\n{screen}", screen::scheme(&config));
         // One write, because a reader may close the pipe after the first line.
         if let Err(error) = io::stdout().write_all(said.as_bytes()) {

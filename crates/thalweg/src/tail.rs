@@ -53,7 +53,7 @@ pub(crate) struct TailArgs {
     transport: Option<TransportArg>,
     /// Print events in this format.
     #[arg(long, value_name = "FORMAT", default_value = "json")]
-    format: Format,
+    format: LineFormat,
     /// Exit after this many events.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
@@ -96,7 +96,7 @@ enum PolicyArg {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum LineFormat {
     /// The JSON of each event.
     Json,
     /// The text of events that are strings (line breaks as \n), and the JSON of others.
@@ -148,7 +148,8 @@ struct Tail {
     interrupt: Signal,
     terminate: Signal,
     notes: Notes,
-    format: Format,
+    format: LineFormat,
+    /// Whether stdout is a terminal.
     is_terminal: bool,
     count: Option<u64>,
     printed: u64,
@@ -240,20 +241,20 @@ impl Tail {
 }
 
 /// Formats events, one per line. For a terminal, control characters are escaped.
-fn lines(events: &Events, format: Format, is_terminal: bool) -> Vec<u8> {
+fn lines(events: &Events, format: LineFormat, is_terminal: bool) -> Vec<u8> {
     let mut out = Vec::new();
     let mut push = |line: &str| {
         let shown = if is_terminal { printable(line) } else { Cow::Borrowed(line) };
         out.extend_from_slice(shown.as_bytes());
         out.push(b'\n');
     };
-    if let Format::Messages = format {
+    if let LineFormat::Messages = format {
         push(&json_on_one_line(&events.to_envelope()));
         return out;
     }
     for (_, event) in events.iter() {
         let text = match format {
-            Format::Plain => serde_json::from_str::<String>(event).ok(),
+            LineFormat::Plain => serde_json::from_str::<String>(event).ok(),
             _ => None,
         };
         match text {

@@ -262,7 +262,7 @@ fn patterns(topics: &Topics) -> String {
 fn keys(path: &Path) -> anyhow::Result<(Keys, Vec<SkippedKey>)> {
     let text = read(path)?;
     if text.contains("\"keys\"") {
-        return Ok(Keys::of_set(text.as_bytes())?);
+        return Ok(Keys::from_set(text.as_bytes())?);
     }
     let is_public = text.contains("PUBLIC KEY")
         || text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
@@ -276,7 +276,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
             Some(name) => {
                 format!("cannot read {}; write the file name without @: {name}", path.display())
             }
-            None => format!("cannot read {}", path.display()),
+            None => format!("cannot read {}; name a file that this user may read", path.display()),
         }
     })
 }

@@ -119,7 +119,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
                 let headers = message.headers.as_ref();
                 let stalled = headers.and_then(|headers| headers.get(CONSUMER_STALLED));
                 let stalled = stalled.map(|reply| reply.as_str().to_owned());
-                if let Some(reply) = message.reply.map(|it| it.to_string()).or(stalled) {
+                if let Some(reply) = message.reply.map(|reply| reply.to_string()).or(stalled) {
                     client.publish(reply, Bytes::new()).await?;
                 }
             }

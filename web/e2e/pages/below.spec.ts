@@ -44,6 +44,8 @@ test("the live page shows a topic over each transport, and links to the other pa
     await page.waitForURL((url) => url.pathname === path);
     await expect(page.locator("[aria-current=page]")).toHaveText(name);
   }
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Docs" }).click();
+  await page.waitForURL((url) => url.pathname === "/live/docs/");
 });
 
 test("the lab measures", async ({ page }) => {

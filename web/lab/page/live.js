@@ -55,7 +55,7 @@ class LiveLooks {
           handle.call(this, event);
           const handledMs = clockMs();
           const { last, dueUs } = observers.message(String(event.data));
-          if (dueUs !== 0) looks.came({ last, cameMs, dueMs: dueUs / 1000, handledMs });
+          if (dueUs !== 0) looks.add({ last, cameMs, dueMs: dueUs / 1000, handledMs });
         });
       },
     });
@@ -85,7 +85,7 @@ class LiveLooks {
       const { last, dueUs } = frame;
       const look = { last, cameMs, dueMs: dueUs / 1000, handledMs: 0 };
       this.unhandled.push(look);
-      this.came(look);
+      this.add(look);
     });
     const readerOf = body.getReader;
     body.getReader = (/** @type {any[]} */ ...how) => {
@@ -105,7 +105,7 @@ class LiveLooks {
   }
 
   /** @param {LiveLooks["unpainted"][0]} look */
-  came(look) {
+  add(look) {
     this.unpainted.push(look);
     if (this.unpainted.length > UNPAINTED_MAX) this.unpainted.splice(0, UNPAINTED_MAX / 2);
   }

@@ -49,7 +49,7 @@ class Load {
     return new Promise((resolve, reject) => {
       const receive = (/** @type {any} */ message, /** @type {number} */ bytes) => {
         try {
-          this.timeline.came(consumer(number, message), bytes);
+          this.timeline.add(consumer(number, message), bytes);
         } catch {
           this.ledger.corrupt();
         }
@@ -123,7 +123,7 @@ class Load {
       new Promise((resolve, reject) => {
         const take = (/** @type {Given} */ { first, count, gap, bytes, dueUs }) => {
           if (gap) this.ledger.gap(number, first - 1);
-          this.timeline.came({ events: this.ledger.arrived(number, first, first + count - 1), dueUs }, bytes);
+          this.timeline.add({ events: this.ledger.arrived(number, first, first + count - 1), dueUs }, bytes);
           if (count > 0) resolve();
         };
         begin(take, (error) => {
@@ -148,7 +148,7 @@ class Load {
         // The page has left it for columns: further data is dropped, and arrives again as columns.
         if (isColumns) return { last: 0, dueUs: 0 };
         const taken = /** @type {Consumer} */ (read)(0, message);
-        timeline.came(taken, message.length);
+        timeline.add(taken, message.length);
         this.standing = 1;
         return { last: /** @type {number} */ (ledger.next[0]) - 1, dueUs: taken.dueUs };
       },
@@ -166,7 +166,7 @@ class Load {
         else ledger.arrived(0, offset + 1, offset);
       },
       frame: ({ first, last, dueUs, bytes }) => {
-        timeline.came({ events: ledger.arrived(0, first, last), dueUs }, bytes);
+        timeline.add({ events: ledger.arrived(0, first, last), dueUs }, bytes);
       },
     });
   }

@@ -72,7 +72,7 @@ class RoundTrips {
       socket.on(kind, (/** @type {unknown} */ why) => ended(`${kind}: ${why}`));
     }
     this.ack = (said) =>
-      socket.emit("echo", said, (/** @type {any} */ received) => this.came(received, runner(received.id + 1)));
+      socket.emit("echo", said, (/** @type {any} */ received) => this.finishTrip(received, runner(received.id + 1)));
     socket.on("connect", () => this.arm(runner(0)));
   }
 
@@ -114,7 +114,7 @@ class RoundTrips {
     this.position = position ?? this.position;
     if (!this.makesRunners) {
       // The connection has no confirmation. Messages are echoed.
-      if (received.id !== undefined) this.came(received, runner(received.id + 1));
+      if (received.id !== undefined) this.finishTrip(received, runner(received.id + 1));
       return;
     }
     if (!events) return this.ledger.corrupt();
@@ -123,11 +123,14 @@ class RoundTrips {
       this.confirmed = true;
       return this.arm(runner(0));
     }
-    for (const event of events) this.came(event, event);
+    for (const event of events) this.finishTrip(event, event);
   }
 
-  /** @param {any} received @param {any} next - the message to send in response. */
-  came(received, next) {
+  /**
+   * @param {any} received
+   * @param {any} next - the message to send in response.
+   */
+  finishTrip(received, next) {
     if (this.ledger.arrived(0, received.id, received.id) === 0) return;
     this.eachMs.push(performance.now() - this.sentMs);
     this.arm(next);

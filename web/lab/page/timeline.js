@@ -18,8 +18,12 @@ class Timeline {
     this.messages = 0;
   }
 
-  /** Records a message. @param {Taken} taken @param {number} bytes */
-  came({ events, dueUs }, bytes) {
+  /**
+   * Records a message.
+   * @param {Taken} taken
+   * @param {number} bytes
+   */
+  add({ events, dueUs }, bytes) {
     this.events += events;
     this.bytes += bytes;
     this.messages += 1;

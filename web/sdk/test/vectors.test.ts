@@ -284,6 +284,7 @@ describe("errors", () => {
       "busy",
       "unavailable",
       "unknown",
+      "ticket_unknown",
     ];
     const passes = ["slow_request", "draining", "unauthorized", ...full];
     expect(state).toBe(passes.includes(code) ? "waiting" : "closed");

@@ -40,6 +40,7 @@ export function App({ pathname }: { pathname: string }) {
               {name}
             </a>
           ))}
+          <a href="docs/">Docs</a>
         </nav>
       </header>
       <main id="main" tabIndex={-1}>

@@ -107,7 +107,8 @@ export function problemOf(error: unknown): Problem {
 /** Returns an error's message as a sentence without its full stop. */
 export function sentence(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  // Messages of browsers end with a full stop.
+  return text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");
 }
 
 function stored(): string {

@@ -139,7 +139,7 @@ test("elements of arrays get the names of a schema", () => {
 test("the volume counts as high after a while", () => {
   const steady = (perS: number, seconds: number): boolean => {
     const volume = new Volume();
-    return Array.from({ length: seconds * 10 + 1 }, (_, index) => volume.came(perS / 10, index * 100)).some(Boolean);
+    return Array.from({ length: seconds * 10 + 1 }, (_, index) => volume.add(perS / 10, index * 100)).some(Boolean);
   };
   expect(steady(HIGH_PER_S, 3)).toBe(true);
   expect(steady(HIGH_PER_S * 10, 2)).toBe(false);

@@ -122,13 +122,13 @@ test("a meter measures the rate of the last seconds, over a longer span at low r
 test("an age uses the event's timestamp if its clock is this one", () => {
   const ages = new Ages();
   expect(ages.of(0)).toBeNull();
-  ages.came(1000, Number.NaN);
+  ages.add(1000, Number.NaN);
   expect(ages.of(1500)).toEqual({ ms: 500, by: "its arrival" });
-  ages.came(2000, 1900);
+  ages.add(2000, 1900);
   expect(ages.of(2000)).toEqual({ ms: 100, by: "its own time" });
   const years = new Ages();
-  years.came(1e12, 1e9);
-  years.came(1e12 + 500, 1e9 + 400);
+  years.add(1e12, 1e9);
+  years.add(1e12 + 500, 1e9 + 400);
   expect(years.of(1e12 + 500)).toEqual({ ms: 100, by: "the fastest event" });
 });
 

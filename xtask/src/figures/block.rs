@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::archived::{Comparison, Estimate, Metric, Part, Row, Run, Standing, Word};
 
-pub(super) enum Kind {
+/// The content of a block.
+pub(super) enum BlockKind {
     /// Comparisons in these metrics, by cell or pooled.
     Compared { is_pooled: bool, metrics: Vec<Metric> },
     /// The rank of each of many subjects.
@@ -18,11 +19,11 @@ pub(super) enum Rows {
     Named { transport: String, subjects: Vec<String> },
 }
 
-impl Kind {
+impl BlockKind {
     /// Parses `[pooled] METRIC…`, `standings [ROWS]` or `standings TRANSPORT SUBJECT…`.
-    pub(super) fn parse(words: &str) -> Option<Kind> {
+    pub(super) fn parse(words: &str) -> Option<BlockKind> {
         if let Some(rows) = words.strip_prefix("standings") {
-            return Some(Kind::Standings(match rows.trim_start() {
+            return Some(BlockKind::Standings(match rows.trim_start() {
                 "" => Rows::First(usize::MAX),
                 rows => match (rows.parse(), rows.split_once(' ')) {
                     (Ok(rows_max), _) => Rows::First(rows_max),
@@ -46,15 +47,16 @@ impl Kind {
             _ => None,
         };
         let metrics = words.split_whitespace().map(metric).collect::<Option<Vec<_>>>()?;
-        (!metrics.is_empty()).then_some(Kind::Compared { is_pooled, metrics })
+        (!metrics.is_empty()).then_some(BlockKind::Compared { is_pooled, metrics })
     }
 }
 
-pub(super) fn text(kind: &Kind, runs: &[Run], to_root: &str) -> Result<String, String> {
+/// Returns the block's text, or the reason why there is none.
+pub(super) fn text(kind: &BlockKind, runs: &[Run], to_root: &str) -> Result<String, String> {
     let tree = Run::tree_of_all(runs)?;
     let text = match kind {
-        Kind::Compared { is_pooled, metrics } => compared(*is_pooled, metrics, runs)?,
-        Kind::Standings(rows) => standings(runs, rows)?,
+        BlockKind::Compared { is_pooled, metrics } => compared(*is_pooled, metrics, runs)?,
+        BlockKind::Standings(rows) => standings(runs, rows)?,
     };
     let runs: Vec<String> = runs.iter().map(|run| again(run, to_root)).collect();
     Ok(format!("\n{text}\nTree `{tree}`; reproduce with {}.\n", runs.join(", ")))
@@ -167,15 +169,18 @@ fn pooled(part: &Part, metrics: &[Metric]) -> String {
 }
 
 /// Returns the same, without the pool of a single cell, which equals the cell.
-fn of_table(part: &Part, metric: Metric) -> impl Iterator<Item = &Comparison> {
+fn table_comparisons(part: &Part, metric: Metric) -> impl Iterator<Item = &Comparison> {
     findings(part, metric)
         .filter(|comparison| comparison.cell.is_some() || cells(part, comparison) > 1)
 }
 
 /// Writes a line for each subject of each cell, and for each pool.
 fn table(parts: &[&Part], metrics: &[Metric]) -> String {
-    let all =
-        || parts.iter().flat_map(|part| metrics.iter().flat_map(|metric| of_table(part, *metric)));
+    let all = || {
+        parts
+            .iter()
+            .flat_map(|part| metrics.iter().flat_map(|metric| table_comparisons(part, *metric)))
+    };
     let baselines: BTreeSet<&str> = all().map(|comparison| comparison.baseline.as_str()).collect();
     let subjects: BTreeSet<&str> = all().map(|comparison| comparison.subject.as_str()).collect();
     let beside = match baselines.iter().collect::<Vec<_>>()[..] {
@@ -200,7 +205,7 @@ fn table(parts: &[&Part], metrics: &[Metric]) -> String {
                 let own = |comparison: &&Comparison| {
                     comparison.cell.as_deref() == cell && comparison.subject == subject
                 };
-                let found = of_table(part, *metric).find(own);
+                let found = table_comparisons(part, *metric).find(own);
                 text += &fields(part, *metric, cell, subject, found);
             }
             text += "\n";
@@ -212,7 +217,7 @@ fn table(parts: &[&Part], metrics: &[Metric]) -> String {
 /// Returns cells and subjects in the order of their comparisons, pools last.
 fn lines<'a>(part: &'a Part, metrics: &[Metric]) -> Vec<(Option<&'a str>, &'a str)> {
     let mut lines: Vec<(Option<&str>, &str)> = Vec::new();
-    for comparison in metrics.iter().flat_map(|metric| of_table(part, *metric)) {
+    for comparison in metrics.iter().flat_map(|metric| table_comparisons(part, *metric)) {
         let line = (comparison.cell.as_deref(), comparison.subject.as_str());
         if !lines.contains(&line) {
             lines.push(line);

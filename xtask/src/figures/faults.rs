@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_table_can_be_made_of_is_said() {
+    fn ledgers_without_a_table_are_reported() {
         check(&[], Err("lab/runs/day/kills/ has no ledger in the repository"));
         let modified = ledger("a", &VERSION.replace("cccc", "cccc modified"), "null");
         let what = "a was built from files that no commit has: take it again";

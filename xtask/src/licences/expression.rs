@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_an_error() {
+    fn malformed_expressions_are_errors() {
         for text in ["", "good bad", "good OR", "AND good", "(good", "good)", "good WITH"] {
             assert!(allows(text, |_| true).is_err(), "{text:?}");
         }

@@ -8,7 +8,7 @@ use thalweg_testing::{skipped, wait_for};
 use super::{Rig, node};
 use crate::{
     Node,
-    node::{answer, of_events},
+    node::{answer, event_content},
 };
 
 /// Appends in flight together are all stored, each once.
@@ -19,7 +19,7 @@ pub fn concurrent_appends<R: Rig>(rig: &mut R) {
     for round in 0..4 {
         let pending = (0..in_flight).map(|nth| {
             let (node, event) = (&nodes[nth % 2], format!("[{round},{nth}]"));
-            let record = node.record("log/a", of_events(&[&event]), Some(&event));
+            let record = node.record("log/a", event_content(&[&event]), Some(&event));
             (node.caller().start_append(record, None), event)
         });
         for (pending, event) in pending.collect::<Vec<_>>() {
@@ -68,7 +68,7 @@ pub fn duplicates<R: Rig>(rig: &mut R) {
     let other = node.append("log/b", &["1"], Some("k")).expect("stored");
     assert!(!other.is_repetition, "another topic");
     // Both are in flight at once, as when a publisher retries before the answer.
-    let record = || node.record("log/a", of_events(&["3"]), Some("m"));
+    let record = || node.record("log/a", event_content(&["3"]), Some("m"));
     let pending = [(); 2].map(|()| node.caller().start_append(record(), None));
     let both = pending.map(|pending| answer(&pending).expect("stored"));
     assert_eq!(both[0].first, both[1].first);
@@ -102,17 +102,23 @@ pub fn compare_and_set<R: Rig>(rig: &mut R) {
     let after = |topic: &str, content: Content, newest| {
         nodes[0].append_content(topic, content, Some(newest))
     };
-    let first = after("values/a", of_events(&["1"]), 0).expect("there is none").first;
-    assert_eq!(after("values/a", of_events(&["2"]), 0), Err(AppendError::Outdated(Some(first))));
-    assert_eq!(after("values/b", of_events(&["2"]), first), Err(AppendError::Outdated(Some(0))));
-    let second = after("values/a", of_events(&["2"]), first).expect("it is the newest").first;
+    let first = after("values/a", event_content(&["1"]), 0).expect("there is none").first;
+    assert_eq!(
+        after("values/a", event_content(&["2"]), 0),
+        Err(AppendError::Outdated(Some(first)))
+    );
+    assert_eq!(
+        after("values/b", event_content(&["2"]), first),
+        Err(AppendError::Outdated(Some(0)))
+    );
+    let second = after("values/a", event_content(&["2"]), first).expect("it is the newest").first;
     assert!(second > first);
-    let mut newest = after("log/a", of_events(&["1"]), 0).expect("there is none").first;
+    let mut newest = after("log/a", event_content(&["1"]), 0).expect("there is none").first;
     newest = after("log/a", Content::Paused(300), newest).expect("it is the newest").first;
     // One of two servers stores its record.
     for round in 0..20 {
         let pending = nodes.each_ref().map(|node| {
-            let record = node.record("log/a", of_events(&[&round.to_string()]), None);
+            let record = node.record("log/a", event_content(&[&round.to_string()]), None);
             node.caller().start_append(record, Some(newest))
         });
         let both = pending.map(|pending| answer(&pending));

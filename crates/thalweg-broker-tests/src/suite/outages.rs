@@ -9,7 +9,7 @@ use thalweg_wire::Offset;
 use super::{Rig, node};
 use crate::{
     Call,
-    node::{answer, of_events},
+    node::{answer, event_content},
 };
 
 /// Stored records survive a crash of a server and of the broker; followers miss no record and get none twice.
@@ -116,7 +116,7 @@ pub fn faults<R: Rig>(rig: &mut R) {
     let pending: Vec<_> = (1..4)
         .map(|nth| {
             let event = nth.to_string();
-            let record = node.record(&format!("log/{nth}"), of_events(&[&event]), None);
+            let record = node.record(&format!("log/{nth}"), event_content(&[&event]), None);
             (event, node.caller().start_append(record, None))
         })
         .collect();

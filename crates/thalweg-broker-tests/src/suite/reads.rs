@@ -6,7 +6,7 @@ use thalweg_testing::wait_for;
 use thalweg_wire::{EndCode, Epoch, Offset};
 
 use super::{Rig, node};
-use crate::node::of_events;
+use crate::node::event_content;
 
 fn events(records: &[(Offset, Payloads)]) -> Vec<(Offset, String)> {
     let text = |payloads: &Payloads| String::from_utf8_lossy(payloads.joined()).into_owned();
@@ -93,7 +93,7 @@ pub fn ends<R: Rig>(rig: &mut R) {
     assert!(page.records.is_empty() && page.is_whole, "{page:?}");
     assert!(page.stored_from > ended.first, "{page:?}");
     assert_eq!(page.newest, ended.first);
-    let again = node.append_content("log/a", of_events(&["3"]), None).expect("stored");
+    let again = node.append_content("log/a", event_content(&["3"]), None).expect("stored");
     let page = node.read("log/a", 0, again.first + 1);
     assert_eq!(events(&page.records), [(again.first, "3".to_owned())]);
     assert!(page.stored_from > ended.first && page.stored_from <= again.first, "{page:?}");

@@ -44,7 +44,7 @@ fn events_follow_a_confirmation() {
 }
 
 #[test]
-fn what_was_told_is_not_told_again() {
+fn events_before_the_cursor_are_skipped() {
     let confirmation = envelope("9f.7", 8, "");
     let half_old = envelope("9f.9", 7, "1,2,3");
     let all_old = envelope("9f.7", 6, "1,2");
@@ -143,7 +143,7 @@ fn sent() -> impl Strategy<Value = Sent> {
 
 proptest! {
     #[test]
-    fn nothing_twice_and_nothing_lost_in_silence(sent in vec(sent(), 0..40)) {
+    fn events_are_neither_repeated_nor_lost_in_silence(sent in vec(sent(), 0..40)) {
         let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], "9f.0".parse().unwrap());
         let mut updates = VecDeque::new();
         for sent in sent {

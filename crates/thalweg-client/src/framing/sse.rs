@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_none() {
+    fn lines_without_an_event_are_skipped() {
         check("retry:1000\n\n:comment\n\nid:9f.1,latest\n\n", &[]);
         check("retry:1437\ndata:1\nid:a\n\n", &["1"]);
         check("data:unfinished\n", &[]);

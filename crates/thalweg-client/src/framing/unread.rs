@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_refused() {
+    fn endless_messages_are_refused() {
         let mut unread = Unread::default();
         unread.push(&vec![b'x'; MESSAGE_BYTES_MAX]);
         assert_eq!(unread.until(b"\n"), Ok(None));

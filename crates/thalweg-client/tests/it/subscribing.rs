@@ -174,7 +174,7 @@ async fn without_an_upgrade_it_falls_back_unless_a_websocket_was_asked_for() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_ends_the_connection_only() {
+async fn malformed_messages_end_only_the_connection() {
     let fake = Fake::start().await;
     let mut subscription = fake.subscribe(Transport::HttpStreaming);
     let server = async {

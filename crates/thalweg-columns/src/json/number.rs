@@ -199,7 +199,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_looked_for_first_is_what_any_value_is(
+        fn the_fast_path_of_numbers_agrees_with_the_general_one(
             text in "-?[0-9]{1,21}(\\.[0-9]{0,21})?([eE]-?[0-9])?[,\\]}\"]?",
         ) {
             let (mut int, mut double, mut any) =

@@ -94,7 +94,7 @@ fn values_that_no_type_holds_are_null_and_counted() {
 }
 
 #[test]
-fn what_cannot_be_read_is_null_and_counted() {
+fn unreadable_values_are_null_and_counted() {
     check(&["a:double"], r#"["NaN"],["-inf"]"#, &[json!([null]), json!([null])], 2);
     // A double would round these to integers.
     let fractions = "[4503599627370497.25],[1e-400],[1e19],[1e99999999999999999999],[12e-1]";

@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_json_does_not_panic(bytes: Vec<u8>) {
+    fn malformed_json_does_not_panic(bytes: Vec<u8>) {
         let columns = Columns::infer(&bytes);
         let _ = columns.write_rows(1, &bytes, &mut Vec::new());
         let _ = columns.widened(&bytes);

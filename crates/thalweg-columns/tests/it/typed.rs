@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_broken_does_not_panic(
+    fn broken_rows_do_not_panic(
         (kinds, rows) in table(), cut: Index, breaks in vec((any::<Index>(), any::<u8>()), 0..4),
     ) {
         for mut text in [as_arrays(&rows).into_bytes(), as_objects(&rows).into_bytes()] {

@@ -30,7 +30,7 @@ fn patched(before: &Value, operations: &str) -> Value {
 }
 
 #[test]
-fn what_has_changed_is_said() {
+fn a_patch_has_all_changes() {
     check(&json!({"a": 1}), &json!({"a": 1}), "");
     let (before, after) = (json!({"score": [0, 0], "b": "x"}), json!({"score": [1, 0], "b": "x"}));
     check(&before, &after, r#"{"op":"replace","path":"/score/0","value":1}"#);
@@ -73,7 +73,7 @@ fn elements_with_an_id_are_known_by_it() {
 }
 
 #[test]
-fn what_is_smaller_whole_is_replaced() {
+fn documents_smaller_than_their_patch_are_replaced() {
     check(
         &json!({"a": [1, 2, 3], "b": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}),
         &json!({"a": [4, 5, 6], "b": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}),

@@ -102,7 +102,8 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
 
     /// Returns the newest version of a value, if it is here.
     fn newest_version(&self) -> Option<&Batch> {
-        None
+        let newest = self.batches_from(0).next().filter(|_| self.is_state());
+        newest.map(|batch| &**batch)
     }
 
     /// Makes the patch from the newest version to a new batch's version, if a subscriber would take it. Stops when `is_over`

@@ -38,7 +38,7 @@ impl FeedKind {
     }
 
     /// Returns the kind of topics in a stream, which keeps the newest version of each or every event.
-    pub fn of_stream(has_values: bool) -> Self {
+    pub fn from_stream(has_values: bool) -> Self {
         if has_values { Self::Value } else { Self::Log }
     }
 
@@ -125,7 +125,6 @@ impl Feed for AnyFeed {
         fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>>;
         fn published_us(&self, offset: Offset) -> Option<u64>;
         fn confirmed_after(&self, cursor: &Cursor) -> Before;
-        fn newest_version(&self) -> Option<&Batch>;
     }
 
     delegate! { AnyFeed [Log Value]:

@@ -1,5 +1,6 @@
 mod columns;
 mod feed;
+mod frames;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use super::{
     pins::Pins,
     tail::{HotTail, TAIL_BYTES},
 };
+pub use frames::LogFrames;
 
 /// A batch of at least 1/256 of the hot tail's size (4 KiB) is sent from its own memory as three slices, without a copy.
 const ZERO_COPY_DIVISOR: usize = 256;
@@ -91,25 +93,23 @@ impl Log {
         Self { columns: LogColumns::new(columns, memory), ..self }
     }
 
-    pub(super) fn tail(&self, format: Format) -> Option<&HotTail> {
-        self.tails.get(format).and_then(Option::as_deref)
-    }
-
     /// Returns the oldest readable offset. `None` if a backfill must find it.
     fn oldest(&self) -> Option<Offset> {
         let Some(from) = self.stored_from else { return Some(self.first_retained()) };
         (from > 0 && (from >= self.next || self.batch_at(from).is_some())).then_some(from)
     }
 
-    pub(super) fn is_stored(&self, offset: Offset) -> bool {
+    /// Returns whether missing events from `offset` on can be backfilled.
+    fn is_stored(&self, offset: Offset) -> bool {
         self.stored_from.is_some_and(|stored_from| offset >= stored_from)
     }
 
-    pub(super) fn zero_copy_bytes(&self) -> usize {
+    /// The size in bytes from which on a batch's events are sent from its own memory.
+    fn zero_copy_bytes(&self) -> usize {
         self.tail_bytes / ZERO_COPY_DIVISOR
     }
 
-    pub(super) fn lost(&self, expected: Offset) -> Lost {
+    fn lost(&self, expected: Offset) -> Lost {
         let start_of = |batch: Option<&Arc<Batch>>| batch.map_or(self.next, |batch| batch.start());
         // A reader never goes backwards: if this shard lacks batches, the middle may lie before the cursor.
         let resumable = self.backfill_until(expected);

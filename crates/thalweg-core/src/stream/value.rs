@@ -1,4 +1,5 @@
 mod feed;
+mod frames;
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -12,6 +13,7 @@ use super::{
     pins::Pins,
     version_patch::{PatchPins, Patches},
 };
+pub use frames::ValueFrames;
 
 /// Frames of at least this many bytes are not kept, if the format keeps events as they are: all subscribers get
 /// them from the batch's own memory, as three slices instead of one.
@@ -38,7 +40,7 @@ pub struct Value {
     epoch: Epoch,
     offsets: Offsets,
     /// One past the newest version.
-    pub(super) next: Offset,
+    next: Offset,
     /// Whether the newest version may be stored in a broker, while none is here.
     is_elsewhere: bool,
     ahead: AheadAnswers,
@@ -47,7 +49,8 @@ pub struct Value {
     previous: Offset,
     patches: Patches,
     failures: PatchFailures,
-    pub(super) frames: FormatMap<KeptFrames>,
+    frames: FormatMap<KeptFrames>,
+    /// Versions whose frames are partly sent.
     pins: Pins,
     patch_pins: PatchPins,
 }
@@ -119,8 +122,9 @@ impl Value {
         self.frames = frames;
     }
 
-    /// Returns whether the newest version is lost to a subscriber whose cursor has this `next`, and which does not know that.
-    pub(super) fn has_lost(&self, next: Offset) -> bool {
+    /// Returns whether the newest version is lost to a subscriber whose cursor has this `next`, and which does not
+    /// know that.
+    fn has_lost(&self, next: Offset) -> bool {
         // The head of a stored stream does not tell whether there was a version.
         let may_expect_one = next > 1 || (next == 1 && self.offsets == Offsets::Consecutive);
         let is_here = self.has_version() || self.needs_backfill(next);
@@ -134,13 +138,13 @@ impl Value {
     }
 
     /// Returns the target of the frame after the version that a subscriber has.
-    pub(super) fn target_after(&self, previous: Offset, format: Format) -> Target {
+    fn target_after(&self, previous: Offset, format: Format) -> Target {
         let is_patch = format.takes_patches() && self.patches.begin_at(previous);
         Target { offset: self.next - 1, is_patch }
     }
 
     /// Returns the document or the operations of a frame. `None` if its parts are neither here nor pinned.
-    pub(super) fn content(&self, previous: Offset, target: Target) -> Option<Cow<'_, [u8]>> {
+    fn content(&self, previous: Offset, target: Target) -> Option<Cow<'_, [u8]>> {
         let Target { offset, is_patch } = target;
         if !is_patch {
             return self.version(offset).map(|batch| batch.last_event().into());
@@ -149,12 +153,7 @@ impl Value {
         self.patches.joined(previous, offset).or_else(pinned)
     }
 
-    pub(super) fn envelope<'a>(
-        &'a self,
-        previous: Offset,
-        target: Target,
-        content: &'a [u8],
-    ) -> Envelope<'a> {
+    fn envelope<'a>(&'a self, previous: Offset, target: Target, content: &'a [u8]) -> Envelope<'a> {
         let Target { offset, is_patch } = target;
         Envelope {
             topic: &self.topic,

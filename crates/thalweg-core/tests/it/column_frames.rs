@@ -140,8 +140,8 @@ fn all_readers_of_all_shards_share_one_frame_of_each_batch() {
     let mut chunked = Reader::new(Format::ARROW.chunked().unwrap(), &columns, 2001);
     chunked.read_all(&mut shards[1]);
     assert_eq!(chunked.made.frames, 0);
-    let size = str::from_utf8(&chunked.sent).map_or_else(|it| it.valid_up_to(), str::len);
-    let line = chunked.sent[..=size].windows(2).position(|it| it == b"\r\n").unwrap();
+    let size = str::from_utf8(&chunked.sent).map_or_else(|error| error.valid_up_to(), str::len);
+    let line = chunked.sent[..=size].windows(2).position(|sent| sent == b"\r\n").unwrap();
     let content = &chunked.sent[line + 2..chunked.sent.len() - 2];
     let digits = str::from_utf8(&chunked.sent[..line]).unwrap();
     assert_eq!(usize::from_str_radix(digits, 16), Ok(content.len()));

@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn what_arrives_at_once_makes_as_few_batches_as_fit(
+    fn simultaneous_events_make_the_fewest_batches_that_fit(
         events in vec(1..40_usize, 1..40),
         events_max in 1..8_usize,
         bytes_max in 1..100_usize,

@@ -66,7 +66,7 @@ impl Process {
         folder.push(profile.path());
         command.arg(folder).arg("about:blank").stderr(log.try_clone()?);
         let spawn = || OwnedChild::spawn_piped(&mut command);
-        let spawned = cores.spawn_on(cores.of_browser(settings), settings.shards, spawn)?;
+        let spawned = cores.spawn_on(cores.browser_cores(settings), settings.shards, spawn)?;
         let (child, input, output) =
             spawned.with_context(|| format!("{} cannot be started", program.display()))?;
         let mut process = Process { cdp: Cdp::new(input, output), child, profile };

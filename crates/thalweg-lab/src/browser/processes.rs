@@ -7,11 +7,11 @@ use std::collections::HashMap;
 /// The counts of all processes at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
-    processes: HashMap<u32, One>,
+    processes: HashMap<u32, BrowserProcess>,
 }
 
 #[derive(Clone, Debug)]
-struct One {
+struct BrowserProcess {
     kind: ProcessKind,
     cpu_ns: u64,
     rss_bytes: u64,
@@ -20,9 +20,9 @@ struct One {
 }
 
 impl Snapshot {
-    /// All processes of the browser with this root.
-    pub(super) fn of(root: u32) -> Snapshot {
-        let read = |pid: u32| Some((pid, One::read(pid)?));
+    /// Of all processes of the browser with this root.
+    pub(super) fn new(root: u32) -> Snapshot {
+        let read = |pid: u32| Some((pid, BrowserProcess::read(pid)?));
         Snapshot { processes: Resources::tree(&[root]).into_iter().filter_map(read).collect() }
     }
 
@@ -51,9 +51,12 @@ impl Snapshot {
             };
             for (pid, now) in self.processes.iter().filter(|(_, one)| one.kind == kind) {
                 let before = before.processes.get(pid);
-                used.cpu_ns += now.cpu_ns.saturating_sub(before.map_or(0, |it| it.cpu_ns));
+                used.cpu_ns +=
+                    now.cpu_ns.saturating_sub(before.map_or(0, |earlier| earlier.cpu_ns));
                 for (id, (name, cpu_ns)) in &now.threads {
-                    let before = before.and_then(|it| it.threads.get(id)).map_or(0, |it| it.1);
+                    let before = before
+                        .and_then(|earlier| earlier.threads.get(id))
+                        .map_or(0, |earlier| earlier.1);
                     let cpu_ns = cpu_ns.saturating_sub(before);
                     if cpu_ns > used.thread_cpu_ns_max {
                         used.thread_cpu_ns_max = cpu_ns;
@@ -70,9 +73,9 @@ impl Snapshot {
     }
 }
 
-impl One {
+impl BrowserProcess {
     /// `None` if it has ended.
-    fn read(pid: u32) -> Option<One> {
+    fn read(pid: u32) -> Option<BrowserProcess> {
         let process = Process::new(pid as i32).ok()?;
         let kind = kind_of(&process.cmdline().ok()?);
         let mut threads = HashMap::new();
@@ -86,7 +89,7 @@ impl One {
         let ticks_ns = 1_000_000_000 / procfs::ticks_per_second().max(1);
         let cpu_ns = living_ns.max((stat.utime + stat.stime) * ticks_ns);
         let rss_bytes = stat.rss * procfs::page_size();
-        Some(One { kind, cpu_ns, rss_bytes, threads })
+        Some(BrowserProcess { kind, cpu_ns, rss_bytes, threads })
     }
 }
 
@@ -125,16 +128,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_what_came_to_it() {
-        let before = Snapshot::of(std::process::id());
+    fn the_usage_of_processes_is_the_difference_of_snapshots() {
+        let before = Snapshot::new(std::process::id());
         let begun = std::time::Instant::now();
         let mut sum = 0u64;
         while begun.elapsed().as_millis() < 20 {
             sum = sum.wrapping_mul(31).wrapping_add(begun.elapsed().as_nanos() as u64);
         }
         assert!(sum != 1);
-        let used = Snapshot::of(std::process::id()).since(&before);
-        let own = used.iter().find(|it| it.kind == ProcessKind::Browser).unwrap();
+        let used = Snapshot::new(std::process::id()).since(&before);
+        let own = used.iter().find(|found| found.kind == ProcessKind::Browser).unwrap();
         assert!(own.rss_bytes > 1 << 20 && own.rss_begun_bytes > 1 << 20, "{used:?}");
         // Threads are read after their process, and one of them goes on meanwhile.
         assert!(own.thread_cpu_ns_max > 0 && own.thread_cpu_ns_max < 2 * own.cpu_ns, "{used:?}");

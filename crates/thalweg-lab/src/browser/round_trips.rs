@@ -23,8 +23,8 @@ pub(super) struct Conversation<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-struct Trips {
-    /// Time of each, ms.
+struct PageTrips {
+    /// How long each took, ms.
     each: Vec<f64>,
     counts: super::tabs::PageCounts,
     why: String,
@@ -54,8 +54,8 @@ impl<'a> Conversation<'a> {
         Ok(conversation)
     }
 
-    fn trips(&mut self, count: u32) -> anyhow::Result<Trips> {
-        let trips: Trips = self.tabs.first(&format!("lab.roundTrips({count})"))?;
+    fn trips(&mut self, count: u32) -> anyhow::Result<PageTrips> {
+        let trips: PageTrips = self.tabs.first(&format!("lab.roundTrips({count})"))?;
         match trips.why.as_str() {
             "" => Ok(trips),
             why => anyhow::bail!("the page's connection ended by itself: {why}"),
@@ -83,7 +83,7 @@ impl Session for Conversation<'_> {
         Ok(Outcome {
             traffic: Traffic { events, envelopes: events, ..Traffic::default() },
             latency,
-            round_trips: RoundTrips::of(each_us, end.at_us - begin.at_us),
+            round_trips: RoundTrips::new(each_us, end.at_us - begin.at_us),
             browser: Some(tabs.used(&begin, &end, &said)),
             negotiated: Negotiated { facts: tabs.facts(&said) },
             ledger: reported.new_in(trips.counts.into()),

@@ -3,7 +3,7 @@
 use super::process::Process;
 use super::processes::Snapshot;
 use super::tab::Tab;
-use super::timeline::{Came, Point, came, latency};
+use super::timeline::{Arrivals, Point, arrivals, latency};
 use crate::load_generator::{Figures, Interrupted, Load, Observer, monotonic_us, process_cpu_ns};
 use crate::measure::{BrowserUse, CoreTimes, Counts, Delays, Latency, Painted, core_times};
 use crate::scenario::{Consumer, Program};
@@ -83,7 +83,7 @@ struct Page {
 
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    pub(super) came: Came,
+    pub(super) came: Arrivals,
     pub(super) latency: Latency,
     /// Since the connections were opened.
     pub(super) counts: Counts,
@@ -153,7 +153,7 @@ impl Tabs {
         // The subject's answer is no part of the span.
         let before = if is_begin { Own::ask(load) } else { Own::default() };
         let look = || {
-            let (snapshot, cores) = (Snapshot::of(pid), core_times(&self.cores));
+            let (snapshot, cores) = (Snapshot::new(pid), core_times(&self.cores));
             (snapshot, cores, process_cpu_ns(), monotonic_us())
         };
         let (snapshot, cores, lab_cpu_ns, at_us) = if is_begin {
@@ -208,7 +208,7 @@ impl Tabs {
             heap_bytes: said.heap_bytes,
             message_bytes: said.came.bytes as u64,
             painted: said.painted(),
-            input: Delays::of(&said.input),
+            input: Delays::new(&said.input),
             sent_bytes_per_s: per_s(|own| own.sent_bytes),
             published_per_s: per_s(|own| own.published),
         };
@@ -265,17 +265,17 @@ impl Said {
         let [received, handled, painted, in_all] = &self.painted;
         Some(Painted {
             messages: in_all.buckets().map(|(_, count)| count).sum(),
-            received: Delays::of(received)?,
-            handled: Delays::of(handled)?,
-            painted: Delays::of(painted)?,
-            in_all: Delays::of(in_all)?,
+            received: Delays::new(received)?,
+            handled: Delays::new(handled)?,
+            painted: Delays::new(painted)?,
+            in_all: Delays::new(in_all)?,
         })
     }
 
     fn report(&mut self, report: Report, from_ms: f64, to_ms: f64, ahead_us: f64) {
         let Report { points, counts, why, way, looks, inputs } = report;
         self.way = way;
-        let one = came(&points, from_ms, to_ms);
+        let one = arrivals(&points, from_ms, to_ms);
         self.came.events += one.events;
         self.came.bytes += one.bytes;
         self.came.messages += one.messages;

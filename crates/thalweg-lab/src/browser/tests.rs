@@ -37,7 +37,7 @@ const WORK: &str = "(() => { \
 /// its end, whether all points are right, and their number.
 const FIVE_MINUTES: &str = "\
     const timeline = new Timeline(); \
-    for (; now < 300000; now++) timeline.came({ events: 100, dueUs: now * 1000 }, 10); \
+    for (; now < 300000; now++) timeline.add({ events: 100, dueUs: now * 1000 }, 10); \
     const points = timeline.since(100000); \
     const isRight = points.slice(0, -1).every(([ms, events]) => events === (ms + 1) * 100); \
     return [points[0][0], points.at(-1)[1], isRight, points.length];";
@@ -71,7 +71,7 @@ fn cpu_by_process_kind_agrees_with_what_chromium_says() {
     let Some(mut process) = start() else { return };
     let tab = Tab::open(&mut process.cdp, &serve(), false).unwrap();
     tab.evaluate::<Value>(&mut process.cdp, BUSY).unwrap();
-    let seen = Snapshot::of(process.pid());
+    let seen = Snapshot::new(process.pid());
     let said = process.cdp.call(None, "SystemInfo.getProcessInfo", &json!({})).unwrap();
     let mut compared = Vec::new();
     for info in said["processInfo"].as_array().unwrap() {
@@ -129,12 +129,12 @@ fn minutes_are_followed_in_bounded_memory() {
 }
 
 #[test]
-fn nothing_is_left_of_a_browser_that_was_stopped() {
+fn a_stopped_browser_leaves_no_process() {
     let Some(process) = start() else { return };
     let (pid, folder) = (process.pid(), process.folder().to_owned());
     assert!(folder.exists());
     process.stop();
-    assert!(Snapshot::of(pid).process(pid).is_none() && !folder.exists());
+    assert!(Snapshot::new(pid).process(pid).is_none() && !folder.exists());
     let (cores, log) = (Cores::allowed().unwrap(), File::create("/dev/null").unwrap());
     let version = Chromium::new(find().unwrap(), cores, log).version().unwrap();
     assert!(version.starts_with("Chromium "), "{version}");

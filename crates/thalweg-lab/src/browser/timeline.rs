@@ -15,16 +15,16 @@ pub(super) struct Point(
 );
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Came {
+pub(super) struct Arrivals {
     pub(super) events: f64,
     pub(super) bytes: f64,
     pub(super) messages: f64,
 }
 
 /// Between two moments of the page's clock, ms; at either between two points, in proportion.
-pub(super) fn came(points: &[Point], from_ms: f64, to_ms: f64) -> Came {
+pub(super) fn arrivals(points: &[Point], from_ms: f64, to_ms: f64) -> Arrivals {
     let (from, to) = (at(points, from_ms), at(points, to_ms));
-    Came {
+    Arrivals {
         events: to.events - from.events,
         bytes: to.bytes - from.bytes,
         messages: to.messages - from.messages,
@@ -50,21 +50,21 @@ pub(super) fn latency(
     }
 }
 
-fn at(points: &[Point], ms: f64) -> Came {
-    let of = |point: &Point| Came { events: point.1, bytes: point.2, messages: point.3 };
+fn at(points: &[Point], ms: f64) -> Arrivals {
+    let of = |point: &Point| Arrivals { events: point.1, bytes: point.2, messages: point.3 };
     let next = points.partition_point(|point| point.0 <= ms);
     match (next.checked_sub(1).map(|last| &points[last]), points.get(next)) {
         (Some(before), Some(after)) => {
             let share = (ms - before.0) / (after.0 - before.0);
             let between = |of: fn(&Point) -> f64| of(before) + share * (of(after) - of(before));
-            Came {
-                events: between(|it| it.1),
-                bytes: between(|it| it.2),
-                messages: between(|it| it.3),
+            Arrivals {
+                events: between(|found| found.1),
+                bytes: between(|found| found.2),
+                messages: between(|found| found.3),
             }
         }
         (Some(one), None) | (None, Some(one)) => of(one),
-        (None, None) => Came::default(),
+        (None, None) => Arrivals::default(),
     }
 }
 
@@ -79,17 +79,17 @@ mod tests {
     ];
 
     #[test]
-    fn what_came_at_an_edge_counts_in_proportion() {
+    fn arrivals_at_an_edge_count_in_proportion() {
         let check = |from, to, events| {
-            let found = came(&POINTS, from, to);
-            let expected = Came { events, bytes: 10.0 * events, messages: events / 10.0 };
+            let found = arrivals(&POINTS, from, to);
+            let expected = Arrivals { events, bytes: 10.0 * events, messages: events / 10.0 };
             assert_eq!(found, expected, "{from} to {to}");
         };
         check(1000.0, 1100.0, 100.0);
         check(1050.0, 1200.0, 100.0);
         // Before the first point and after the last the counts are constant.
         check(0.0, 2000.0, 200.0);
-        assert_eq!(came(&[], 0.0, 1.0), Came::default());
+        assert_eq!(arrivals(&[], 0.0, 1.0), Arrivals::default());
     }
 
     #[test]

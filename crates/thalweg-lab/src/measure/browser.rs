@@ -112,13 +112,14 @@ pub struct Painted {
 impl BrowserUse {
     /// CPU of a kind, in cores.
     pub fn cpu(&self, kind: ProcessKind) -> f64 {
-        let of_kind = self.processes.iter().filter(|it| it.kind == kind);
-        of_kind.map(|it| it.cpu_ns).sum::<u64>() as f64 / self.span_ns()
+        let of_kind = self.processes.iter().filter(|process| process.kind == kind);
+        of_kind.map(|process| process.cpu_ns).sum::<u64>() as f64 / self.span_ns()
     }
 
     /// Resident memory of a kind, as the span began and as it ended; `None` where nobody looked.
     pub fn rss_bytes(&self, kind: ProcessKind) -> Option<[u64; 2]> {
-        let of_kind = self.processes.iter().find(|it| it.kind == kind && it.rss_bytes > 0)?;
+        let of_kind =
+            self.processes.iter().find(|process| process.kind == kind && process.rss_bytes > 0)?;
         Some([of_kind.rss_begun_bytes, of_kind.rss_bytes])
     }
 
@@ -129,7 +130,7 @@ impl BrowserUse {
 
     /// CPU time of all its processes.
     pub fn cpu_ns(&self) -> u64 {
-        self.processes.iter().map(|it| it.cpu_ns).sum()
+        self.processes.iter().map(|process| process.cpu_ns).sum()
     }
 
     /// Takes the CPU time of the subject, which shares its cores, out of that of others.
@@ -140,7 +141,7 @@ impl BrowserUse {
 
     /// The thread that used most, and its share of a core.
     pub fn busiest(&self) -> Option<(String, f64)> {
-        let most = self.processes.iter().max_by_key(|it| it.thread_cpu_ns_max)?;
+        let most = self.processes.iter().max_by_key(|process| process.thread_cpu_ns_max)?;
         let name = format!("the {}’s thread {}", most.kind.name(), most.thread);
         Some((name, most.thread_cpu_ns_max as f64 / self.span_ns()))
     }

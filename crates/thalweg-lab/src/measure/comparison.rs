@@ -91,8 +91,8 @@ impl Comparison {
             baseline: baseline.to_owned(),
             is_control,
             ratio: difference.ratio(),
-            low: interval.map(|it| it.0),
-            high: interval.map(|it| it.1),
+            low: interval.map(|interval| interval.0),
+            high: interval.map(|interval| interval.1),
             starts: difference.starts,
             rounds: difference.rounds,
             p: difference.p(),
@@ -127,7 +127,7 @@ impl Comparison {
 /// lab and not to a subject, and are left alone.
 pub fn correct(family: &mut [Comparison]) {
     let mut asked: Vec<&mut Comparison> =
-        family.iter_mut().filter(|it| !it.is_control && it.p.is_some()).collect();
+        family.iter_mut().filter(|family| !family.is_control && family.p.is_some()).collect();
     asked.sort_by(|a, b| a.p.unwrap_or(1.0).total_cmp(&b.p.unwrap_or(1.0)));
     let (mut corrected, count) = (0.0f64, asked.len());
     for (done, one) in asked.into_iter().enumerate() {
@@ -164,7 +164,7 @@ pub fn far_off(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> 
     let difference = |subject: &usize| Difference::of(metric, subjects, *subject, samples);
     (0..subjects.connections.len())
         .filter(|subject| !subjects.is_control(*subject))
-        .filter(|subject| difference(subject).is_some_and(|it| is_far(&it)))
+        .filter(|subject| difference(subject).is_some_and(|difference| is_far(&difference)))
         .collect()
 }
 
@@ -191,7 +191,7 @@ pub fn next(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Nex
     let mut differences = (0..subjects.connections.len())
         .filter(|subject| !subjects.is_control(*subject))
         .filter_map(|subject| Difference::of(metric, subjects, subject, samples));
-    match differences.all(|it| is_far(&it) || is_decided(&it)) {
+    match differences.all(|difference| is_far(&difference) || is_decided(&difference)) {
         true => Next::Decided,
         false => Next::Continue,
     }

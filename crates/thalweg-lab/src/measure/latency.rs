@@ -90,8 +90,8 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Delays of these latencies; `None` without any.
-    pub fn of(latency: &Latency) -> Option<Delays> {
+    /// Of these; `None` of none.
+    pub fn new(latency: &Latency) -> Option<Delays> {
         Some(Delays {
             p50_us: latency.quantile_us(0.5)?,
             p95_us: latency.quantile_us(0.95)?,

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_early_is_no_delivery() {
+    fn early_events_are_not_deliveries() {
         let mut ledger = Ledger::new(1, None);
         ledger.arrived(0, 1);
         let before = ledger.counts().clone();

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_outstanding_is_rate_times_time() {
+    fn outstanding_events_are_rate_times_time() {
         // 4 outstanding, each for 2 ms: 2,000 a second.
         assert_eq!(ratio(4.0, 2000.0, 1_000_000, 2000.0), Some(1.0));
         assert_eq!(ratio(4.0, 0.0, 1_000_000, 2000.0), None);

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_has_an_end() {
+    fn kept_gaps_are_limited() {
         let mut missed = Missed::default();
         for leap in 0..RANGES_MAX as u64 + 10 {
             missed.add((leap % 5) as usize, 1000 * leap..1000 * leap + 900);

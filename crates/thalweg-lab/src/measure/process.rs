@@ -129,20 +129,21 @@ struct Reading {
 }
 
 #[derive(Debug, Default)]
-struct One {
+struct SampledProcess {
     own: Resources,
     children: Vec<u32>,
     /// Ended, and not waited for.
     has_ended: bool,
 }
 
-fn walk(roots: &[u32], read: impl Fn(u32) -> ProcResult<One>) -> ProcResult<Reading> {
+/// Adds up all of these trees.
+fn walk(roots: &[u32], read: impl Fn(u32) -> ProcResult<SampledProcess>) -> ProcResult<Reading> {
     let mut reading = Reading::default();
     let mut pending: Vec<(u32, bool)> = roots.iter().map(|&pid| (pid, true)).collect();
     while let Some((pid, is_root)) = pending.pop() {
         match read(pid) {
             Ok(one) if is_root && one.has_ended => return Err(ProcError::NotFound(None)),
-            Ok(One { own, children, .. }) => {
+            Ok(SampledProcess { own, children, .. }) => {
                 reading.total.add(&own);
                 pending.extend(children.into_iter().map(|pid| (pid, false)));
             }
@@ -153,13 +154,13 @@ fn walk(roots: &[u32], read: impl Fn(u32) -> ProcResult<One>) -> ProcResult<Read
     Ok(reading)
 }
 
-/// A process that ends while it is read is not there.
-fn read_one(pid: u32) -> ProcResult<One> {
+/// Whatever cannot be read of a process that ends meanwhile, it is not there.
+fn read_one(pid: u32) -> ProcResult<SampledProcess> {
     let is_there = || Process::new(pid as i32).and_then(|process| process.stat()).is_ok();
     read_living(pid).map_err(|error| if is_there() { error } else { ProcError::NotFound(None) })
 }
 
-fn read_living(pid: u32) -> ProcResult<One> {
+fn read_living(pid: u32) -> ProcResult<SampledProcess> {
     let process = Process::new(pid as i32)?;
     let mut own = Resources {
         rss_bytes: process.statm()?.resident * procfs::page_size(),
@@ -186,7 +187,7 @@ fn read_living(pid: u32) -> ProcResult<One> {
     own.cpu_ns += ticks_ns((stat.cutime + stat.cstime).max(0) as u64);
     // The first thread alone may have ended.
     let has_ended = matches!(stat.state, 'Z' | 'X') && stat.num_threads <= 1;
-    Ok(One { own, children, has_ended })
+    Ok(SampledProcess { own, children, has_ended })
 }
 
 fn ticks_ns(ticks: u64) -> u64 {
@@ -254,10 +255,10 @@ mod tests {
                 if pid == gone {
                     return Err(ProcError::NotFound(None));
                 }
-                Ok(One { own, children, has_ended: false })
+                Ok(SampledProcess { own, children, has_ended: false })
             })
         };
-        let read = |gone| tree(gone).map(|it| (it.total.cpu_ns, it.has_lost)).unwrap();
+        let read = |gone| tree(gone).map(|usage| (usage.total.cpu_ns, usage.has_lost)).unwrap();
         assert_eq!((read(0), read(3)), ((11, false), (8, true)));
         assert!(tree(1).is_err() && tree(5).is_err());
     }

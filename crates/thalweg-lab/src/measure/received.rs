@@ -135,8 +135,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Spread of the recorded values; `None` without any.
-    pub fn of(histogram: &Latency) -> Option<Spread> {
+    /// Of what was recorded; `None` of nothing.
+    pub fn new(histogram: &Latency) -> Option<Spread> {
         let at = |share| histogram.quantile_us(share);
         Some(Spread { p50_us: at(0.5)?, p99_us: at(0.99)?, max_us: at(1.0)? })
     }
@@ -201,9 +201,9 @@ mod tests {
     #[test]
     fn a_spread_is_of_something() {
         let mut histogram = Latency::default();
-        assert_eq!(Spread::of(&histogram), None);
+        assert_eq!(Spread::new(&histogram), None);
         histogram.record(0, 99);
         histogram.record(700, 1);
-        assert_eq!(Spread::of(&histogram), Some(Spread { p50_us: 0, p99_us: 0, max_us: 700 }));
+        assert_eq!(Spread::new(&histogram), Some(Spread { p50_us: 0, p99_us: 0, max_us: 700 }));
     }
 }

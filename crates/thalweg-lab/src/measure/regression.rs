@@ -43,8 +43,9 @@ pub struct Fit {
 type Matrix = [[f64; TERMS]; TERMS];
 
 impl Fit {
-    /// Fits points (x, y) with y above 0; `None` if there are too few, or if they do not tell the terms apart.
-    pub fn of(points: &[([f64; TERMS], f64)]) -> Option<Fit> {
+    /// Of points (x, y) with y above 0; `None` if there are too few, or if they do not tell the
+    /// terms apart.
+    pub fn new(points: &[([f64; TERMS], f64)]) -> Option<Fit> {
         let degrees = points.len().checked_sub(TERMS)?;
         if points.len() < POINTS_MIN || points.iter().any(|(_, y)| *y <= 0.0) {
             return None;
@@ -164,7 +165,7 @@ mod tests {
     fn fit(true_ones: [f64; TERMS], noise: impl Fn(usize) -> f64) -> Option<Fit> {
         let y = |x: &[f64; TERMS], index| dot(x, &true_ones) * (1.0 + noise(index));
         let points = CELLS.iter().enumerate().map(|(index, x)| (*x, y(x, index)));
-        Fit::of(&points.collect::<Vec<_>>())
+        Fit::new(&points.collect::<Vec<_>>())
     }
 
     #[test]
@@ -179,9 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_nothing_is_not_below_nothing() {
+    fn coefficients_are_never_negative() {
         let found = fit([0.0, 3e-6, 4e-10], |index| [0.05, -0.04, 0.03, -0.05][index % 4]).unwrap();
-        assert!(found.coefficients.iter().all(|it| 0.0 <= it.low && it.low <= it.value));
+        assert!(
+            found
+                .coefficients
+                .iter()
+                .all(|coefficient| 0.0 <= coefficient.low && coefficient.low <= coefficient.value)
+        );
         assert!(found.coefficients[0].value < 1e-6, "{found:?}");
         assert!((0.01..0.06).contains(&found.error), "{found:?}");
     }
@@ -190,10 +196,10 @@ mod tests {
     fn cells_that_do_not_tell_terms_apart_have_no_model() {
         // As many messages as connections in each.
         let points: Vec<_> = (1..9).map(f64::from).map(|n| ([n, n, n * n], n + n * n)).collect();
-        assert_eq!(Fit::of(&points), None);
+        assert_eq!(Fit::new(&points), None);
         let all = CELLS.map(|x| (x, dot(&x, &[1.0; 3])));
-        assert!(Fit::of(&all).is_some() && Fit::of(&all[..4]).is_none());
-        assert_eq!(Fit::of(&CELLS.map(|x| (x, 0.0))), None);
+        assert!(Fit::new(&all).is_some() && Fit::new(&all[..4]).is_none());
+        assert_eq!(Fit::new(&CELLS.map(|x| (x, 0.0))), None);
     }
 
     proptest! {
@@ -208,8 +214,8 @@ mod tests {
                     std::array::from_fn(|_| 0.06 * ((0..3).map(|_| random.f64()).sum::<f64>() - 1.5));
                 let found = fit(true_ones, |index| noise[index]).unwrap();
                 let is_inside =
-                    |(it, one): (&Coefficient, f64)| it.low <= one && one <= it.high;
-                inside += found.coefficients.iter().zip(true_ones).filter(|it| is_inside(*it)).count();
+                    |(found, one): (&Coefficient, f64)| found.low <= one && one <= found.high;
+                inside += found.coefficients.iter().zip(true_ones).filter(|coefficient| is_inside(*coefficient)).count();
             }
             prop_assert!((0.9..=0.99).contains(&(inside as f64 / 600.0)), "{inside}");
         }

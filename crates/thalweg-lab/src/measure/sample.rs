@@ -289,8 +289,8 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// Statistics of round trips made within `total_us`; `None` without any.
-    pub fn of(mut each_us: Vec<u64>, total_us: u64) -> Option<RoundTrips> {
+    /// Of these, all of them made within `total_us`; `None` of none.
+    pub fn new(mut each_us: Vec<u64>, total_us: u64) -> Option<RoundTrips> {
         each_us.sort_unstable();
         let at = |share: f64| {
             let rank = (share * each_us.len() as f64).ceil() as usize;

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_drift_takes_no_time() {
+    fn a_steady_series_takes_no_warm_up() {
         check(false, |_| (1000.0, 50.0), (6, Warm::Steady));
         check(false, |n| (1000.0 + 20.0 * noise(n), 50.0 - noise(n)), (6, Warm::Steady));
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_settles_is_said_to_drift() {
+    fn a_series_that_never_settles_drifts() {
         check(false, |n| (1000.0, 50.0 * 1.05f64.powi(n as i32)), (30, Warm::Drifting));
         check(true, |n| (1000.0, 50.0 * 1.05f64.powi(n as i32)), (30, Warm::Drifting));
         // No events come at all.

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_saturated() {
+    fn the_saturated_side_is_named() {
         check(busy(0.99, 0.5), &Verdict::Subject, "the subject's cores were busy for 99 %");
         check(busy(0.99, 0.99), &Verdict::Both, "were busy for 99 %, and the swarm's for 99 %");
         check(busy(0.94, 0.96), &Verdict::Swarm, "the swarm's core was busy for 96 %");
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_by_design_is_told_and_anything_else_is_broken() {
+    fn intended_drops_are_reported_and_other_losses_break_the_sample() {
         let dropped = Counts { delivered: 900, missing: 100, ..Counts::default() };
         let judge = |may_drop, ledger: &Counts| {
             Evidence { span_us: 1_000_000, may_drop, ..busy(0.99, 0.5) }.judge(ledger)
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn of_shared_cores_only_others_take_time_away() {
+    fn on_shared_cores_only_others_take_time_away() {
         let tab = |thread, others, came| {
             let busiest = Some(("the tab’s thread main".to_owned(), thread));
             let browser =
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_kept_from_its_core() {
+    fn the_side_kept_from_its_core_is_named() {
         let starved = Evidence { swarm_waited: 0.43, ..busy(0.1, 0.2) };
         check(starved, &Verdict::Swarm, "the swarm was kept from its core for 43 % of the span");
         let wants_more = Evidence { swarm_waited: 0.06, ..busy(0.1, 0.9) };

@@ -8,8 +8,8 @@ use crate::scenario::{Plan, Slot};
 /// meanwhile. Repeats of the baseline (A/A controls) have none.
 pub fn as_published(plan: &Plan, samples: &[Sample]) -> String {
     let mut text = String::new();
-    let is_asked = |slot: &Slot| slot.repeat == 0 && !plan.cell(*slot).is_control(slot.subject);
-    for slot in plan.slots().filter(is_asked) {
+    let is_ad_hoc = |slot: &Slot| slot.repeat == 0 && !plan.cell(*slot).is_control(slot.subject);
+    for slot in plan.slots().filter(is_ad_hoc) {
         let subject = plan.subject(slot);
         let is_of = |sample: &&Sample| {
             (sample.part, sample.cell, sample.subject) == (slot.part, slot.cell, slot.subject)
@@ -24,7 +24,8 @@ pub fn as_published(plan: &Plan, samples: &[Sample]) -> String {
         else {
             continue;
         };
-        let bytes = pushed.map_or(0, |it| it.came) * u64::from(subject.settings.dummy_bytes);
+        let bytes =
+            pushed.map_or(0, |counts| counts.came) * u64::from(subject.settings.dummy_bytes);
         text += &format!(
             "{}: total {}, average {}, received {} KB (the worst of {})\n",
             subject.name,

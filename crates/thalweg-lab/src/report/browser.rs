@@ -47,52 +47,56 @@ pub struct BrowserFigures {
 
 impl BrowserFigures {
     /// `None` where no browser was the load.
-    pub(super) fn of(samples: &[&Sample], connections: u32) -> Option<BrowserFigures> {
-        samples.iter().find(|it| it.browser.is_some())?;
+    pub(super) fn new(samples: &[&Sample], connections: u32) -> Option<BrowserFigures> {
+        samples.iter().find(|sample| sample.browser.is_some())?;
         let values = |of: &dyn Fn(&Sample) -> Option<f64>| -> Vec<f64> {
             samples.iter().filter_map(|sample| of(sample)).collect()
         };
         let delays = |of: fn(&Painted) -> Delays| {
-            let of = |it: &Sample| it.browser.as_ref()?.painted.as_ref().map(of);
-            let p50 = median(&values(&|it| Some(of(it)?.p50_us as f64)))?;
-            Some((p50, median(&values(&|it| Some(of(it)?.p99_us as f64)))?))
+            let of = |sample: &Sample| sample.browser.as_ref()?.painted.as_ref().map(of);
+            let p50 = median(&values(&|sample| Some(of(sample)?.p50_us as f64)))?;
+            Some((p50, median(&values(&|sample| Some(of(sample)?.p99_us as f64)))?))
         };
         let input = |of: fn(&Delays) -> u64| {
-            median(&values(&|it| Some(of(it.browser.as_ref()?.input.as_ref()?) as f64)))
+            median(&values(&|sample| Some(of(sample.browser.as_ref()?.input.as_ref()?) as f64)))
         };
-        let rss = |it: &Sample| it.browser.as_ref()?.rss_bytes(ProcessKind::Tab);
-        let cpu = |kind| median(&values(&|it| Some(it.browser.as_ref()?.cpu(kind))));
+        let rss = |sample: &Sample| sample.browser.as_ref()?.rss_bytes(ProcessKind::Tab);
+        let cpu = |kind| median(&values(&|sample| Some(sample.browser.as_ref()?.cpu(kind))));
         Some(BrowserFigures {
             us_per_event: estimate(&values(&Sample::browser_us_per_event)),
-            cpu: estimate(&values(&|it| Some(it.browser.as_ref()?.cpu_in_all()))),
+            cpu: estimate(&values(&|sample| Some(sample.browser.as_ref()?.cpu_in_all()))),
             tab_cpu: cpu(ProcessKind::Tab),
             network_cpu: cpu(ProcessKind::Network),
             browser_cpu: cpu(ProcessKind::Browser),
             gpu_cpu: cpu(ProcessKind::Gpu),
             other_cpu: cpu(ProcessKind::Other),
-            subject_cpu: estimate(&values(&|it| {
-                Some(it.subject_cpu_ns as f64 / 1000.0 / it.span_us.max(1) as f64)
+            subject_cpu: estimate(&values(&|sample| {
+                Some(sample.subject_cpu_ns as f64 / 1000.0 / sample.span_us.max(1) as f64)
             })),
-            long_tasks_per_s: median(&values(&|it| {
-                Some(it.browser.as_ref()?.long_tasks as f64 * 1e6 / it.span_us.max(1) as f64)
+            long_tasks_per_s: median(&values(&|sample| {
+                Some(
+                    sample.browser.as_ref()?.long_tasks as f64 * 1e6 / sample.span_us.max(1) as f64,
+                )
             })),
-            long_task_share: median(&values(&|it| Some(it.browser.as_ref()?.long_task_share()))),
-            heap_bytes: median(&values(&|it| Some(it.browser.as_ref()?.heap_bytes as f64))),
-            tab_rss_bytes: median(&values(&|it| Some(rss(it)?[1] as f64))),
-            tab_rss_grown_bytes: median(&values(&|it| {
-                let [begun, ended] = rss(it)?;
+            long_task_share: median(&values(&|sample| {
+                Some(sample.browser.as_ref()?.long_task_share())
+            })),
+            heap_bytes: median(&values(&|sample| Some(sample.browser.as_ref()?.heap_bytes as f64))),
+            tab_rss_bytes: median(&values(&|sample| Some(rss(sample)?[1] as f64))),
+            tab_rss_grown_bytes: median(&values(&|sample| {
+                let [begun, ended] = rss(sample)?;
                 Some(ended as f64 - begun as f64)
             })),
-            received_us: delays(|it| it.received),
-            handled_us: delays(|it| it.handled),
-            painted_us: delays(|it| it.painted),
-            input_us: input(|it| it.p50_us)
-                .zip(input(|it| it.p95_us))
-                .zip(input(|it| it.p99_us))
+            received_us: delays(|sample| sample.received),
+            handled_us: delays(|sample| sample.handled),
+            painted_us: delays(|sample| sample.painted),
+            input_us: input(|sample| sample.p50_us)
+                .zip(input(|sample| sample.p95_us))
+                .zip(input(|sample| sample.p99_us))
                 .map(|((p50, p95), p99)| [p50, p95, p99]),
-            published_to_received: median(&values(&|it| {
-                let published = it.browser.as_ref()?.published_per_s? * f64::from(connections);
-                (it.traffic.events > 0).then(|| published / it.events_per_s())
+            published_to_received: median(&values(&|sample| {
+                let published = sample.browser.as_ref()?.published_per_s? * f64::from(connections);
+                (sample.traffic.events > 0).then(|| published / sample.events_per_s())
             })),
         })
     }

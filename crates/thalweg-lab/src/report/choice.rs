@@ -16,8 +16,8 @@ pub(super) struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    pub(super) fn of(samples: &[&'a Sample]) -> Choice<'a> {
-        let valid = samples.iter().copied().filter(|it| it.verdict.is_valid());
+    pub(super) fn new(samples: &[&'a Sample]) -> Choice<'a> {
+        let valid = samples.iter().copied().filter(|sample| sample.verdict.is_valid());
         let (counted, left_out, takes_all) =
             undisturbed_first(valid, |sample| sample.is_undisturbed());
         Choice { counted, left_out, takes_all }
@@ -25,7 +25,7 @@ impl<'a> Choice<'a> {
 
     /// The verdict of most, how many do not count and why, and whether most were not warm yet.
     pub(super) fn verdict(&self, samples: &[&Sample]) -> String {
-        let invalid: Vec<_> = samples.iter().filter(|it| !it.verdict.is_valid()).collect();
+        let invalid: Vec<_> = samples.iter().filter(|sample| !sample.verdict.is_valid()).collect();
         let all = samples.len();
         let Some(most) = self.most() else {
             return invalid.first().map_or(String::new(), |first| first.verdict.to_string());
@@ -40,8 +40,8 @@ impl<'a> Choice<'a> {
         if let Some(first) = invalid.first() {
             text += &format!("; {} of {all} {}", invalid.len(), first.verdict);
         }
-        let drifting = self.counted.iter().filter(|it| it.warm_up.took_us > 0);
-        let drifting = drifting.filter(|it| !it.warm_up.is_steady).count();
+        let drifting = self.counted.iter().filter(|sample| sample.warm_up.took_us > 0);
+        let drifting = drifting.filter(|sample| !sample.warm_up.is_steady).count();
         if drifting * 2 > self.counted.len() {
             text += &format!("; {drifting} of {all} not warm yet");
         }
@@ -99,7 +99,7 @@ mod tests {
     fn check(verdicts: &[Verdict], counted: usize, expected: &str) {
         let samples = samples(verdicts);
         let samples: Vec<&Sample> = samples.iter().collect();
-        let choice = Choice::of(&samples);
+        let choice = Choice::new(&samples);
         assert_eq!((choice.counted.len(), &*choice.verdict(&samples)), (counted, expected));
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let mut samples = samples(&[const { Verdict::Swarm }; 4]);
         samples[2].disturbed = 0.43;
         let samples: Vec<&Sample> = samples.iter().collect();
-        let choice = Choice::of(&samples);
+        let choice = Choice::new(&samples);
         assert_eq!(choice.verdict(&samples), "swarm; 1 of 4 left out: swarm");
     }
 
@@ -137,6 +137,6 @@ mod tests {
             sample.warm_up = WarmUp { took_us: 5, is_steady: false };
         }
         let samples: Vec<&Sample> = samples.iter().collect();
-        assert_eq!(Choice::of(&samples).verdict(&samples), "subject; 2 of 3 not warm yet");
+        assert_eq!(Choice::new(&samples).verdict(&samples), "subject; 2 of 3 not warm yet");
     }
 }

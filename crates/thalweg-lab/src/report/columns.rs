@@ -14,7 +14,7 @@ pub(super) const TO_BASELINE: &str = "× baseline";
 /// Columns of this name are there only where the swarm had a schedule.
 pub(super) const LATE: &str = "p99 µs";
 pub(super) const CPU: &[Column] = &[
-    ("CPU µs", "per event", |_, row| figure(row.cpu.us_per_event.map(|it| it.median))),
+    ("CPU µs", "per event", |_, row| figure(row.cpu.us_per_event.map(|estimate| estimate.median))),
     ("CPU", TO_BASELINE, |part, row| compared(part, row, Metric::Cpu)),
 ];
 pub(super) const THROUGHPUT: &[Column] =
@@ -49,7 +49,7 @@ pub(super) const BATCHING: &[Column] = &[
 ];
 pub(super) const CONNECTING: &[Column] = &[
     ("connections", "per s", |_, row| {
-        row.throughput.events_per_s.map_or(String::new(), |it| short(it.median))
+        row.throughput.events_per_s.map_or(String::new(), |figures| short(figures.median))
     }),
     ("CPU µs", "each", CPU[0].2),
     ("CPU", TO_BASELINE, CPU[1].2),
@@ -59,10 +59,10 @@ pub(super) const CONNECTING_LATE: &[Column] =
     &[("due to standing µs", LATENCY[0].1, LATENCY[0].2), LATENCY[1], LATENCY[2], LATENCY[4]];
 /// Delays of events that the lab publishes beside connections that come.
 pub(super) const BESIDE: &[Column] = &[
-    ("published beside µs", "p50", |_, row| whole(row.beside.and_then(|it| it.p50_us))),
-    ("", "p99", |_, row| whole(row.beside.and_then(|it| it.p99_us))),
-    ("", "max", |_, row| whole(row.beside.and_then(|it| it.max_us))),
-    ("", "p99 before", |_, row| whole(row.beside.and_then(|it| it.before_p99_us))),
+    ("published beside µs", "p50", |_, row| whole(row.beside.and_then(|beside| beside.p50_us))),
+    ("", "p99", |_, row| whole(row.beside.and_then(|beside| beside.p99_us))),
+    ("", "max", |_, row| whole(row.beside.and_then(|beside| beside.max_us))),
+    ("", "p99 before", |_, row| whole(row.beside.and_then(|beside| beside.before_p99_us))),
 ];
 /// Until all that were lost stood again and had what was due.
 pub(super) const SERVED: &[Column] = &[("all served", "in s", |_, row| {
@@ -71,14 +71,14 @@ pub(super) const SERVED: &[Column] = &[("all served", "in s", |_, row| {
 pub(super) const TOPICS: &[Column] =
     &[("envelopes", "per read", |_, row| figure(row.wire.envelopes_per_read))];
 pub(super) const MEMORY: &[Column] =
-    &[("RSS", "MB", |_, row| figure(row.memory.rss_bytes.map(|it| it / 1e6)))];
-/// CPU of the processes beside a subject, all of them together.
+    &[("RSS", "MB", |_, row| figure(row.memory.rss_bytes.map(|bytes| bytes / 1e6)))];
+/// What the processes beside a subject take, all of them together.
 pub(super) const PROCESSES: &[Column] =
     &[("processes beside", "CPU µs per event", |_, row| figure(row.cpu.beside_us_per_event))];
 /// Further memory figures of a keyed load.
 pub(super) const PROPORTIONAL: &[Column] = &[
-    ("PSS", "MB", |_, row| figure(row.memory.pss_bytes.map(|it| it / 1e6))),
-    ("kernel", "MB", |_, row| figure(row.memory.socket_bytes.map(|it| it / 1e6))),
+    ("PSS", "MB", |_, row| figure(row.memory.pss_bytes.map(|bytes| bytes / 1e6))),
+    ("kernel", "MB", |_, row| figure(row.memory.socket_bytes.map(|bytes| bytes / 1e6))),
 ];
 /// From when the echo probe's request was due to when it was answered.
 pub(super) const PROBE: &[Column] = &[
@@ -99,13 +99,13 @@ pub(super) const HELD: &[Column] = &[
 ];
 pub(super) const STOPPED: &[Column] = &[
     ("KiB per stopped", "mean", |_, row| {
-        figure(row.memory.stopped_bytes_mean.map(|it| it / 1024.0))
+        figure(row.memory.stopped_bytes_mean.map(|bytes| bytes / 1024.0))
     }),
-    ("", "max", |_, row| figure(row.memory.stopped_bytes_max.map(|it| it / 1024.0))),
+    ("", "max", |_, row| figure(row.memory.stopped_bytes_max.map(|bytes| bytes / 1024.0))),
 ];
 pub(super) const IDLE: &[Column] = &[
     ("RSS KiB per", "connection", |_, row| {
-        figure(row.memory.rss_bytes_per_connection.map(|it| it / 1024.0))
+        figure(row.memory.rss_bytes_per_connection.map(|bytes| bytes / 1024.0))
     }),
     ("RSS", TO_BASELINE, |part, row| compared(part, row, Metric::Memory)),
     ("opened", "in ms", |_, row| whole(row.load.open_ms)),
@@ -126,43 +126,63 @@ pub(super) const RECEIVED: &[Column] =
     &[("received", "MB/s", |_, row| figure(row.throughput.mb_per_s))];
 pub(super) const BROWSER_CPU: &[Column] = &[
     ("browser CPU µs", "per event", |_, row| {
-        figure(row.browser.as_ref().and_then(|it| it.us_per_event).map(|it| it.median))
+        figure(
+            row.browser
+                .as_ref()
+                .and_then(|browser| browser.us_per_event)
+                .map(|browser| browser.median),
+        )
     }),
     ("browser CPU", TO_BASELINE, |part, row| compared(part, row, Metric::BrowserCpu)),
 ];
 pub(super) const BROWSER_KINDS: &[Column] = &[
-    ("CPU, % of a core", "tab", |_, row| cores(row, |it| it.tab_cpu)),
-    ("", "network", |_, row| cores(row, |it| it.network_cpu)),
-    ("", "browser", |_, row| cores(row, |it| it.browser_cpu)),
-    ("", "GPU", |_, row| cores(row, |it| it.gpu_cpu)),
-    ("", "other", |_, row| cores(row, |it| it.other_cpu)),
-    ("", "in all", |_, row| cores(row, |it| it.cpu.map(|it| it.median))),
-    ("", "server", |_, row| cores(row, |it| it.subject_cpu.map(|it| it.median))),
+    ("CPU, % of a core", "tab", |_, row| cores(row, |figures| figures.tab_cpu)),
+    ("", "network", |_, row| cores(row, |figures| figures.network_cpu)),
+    ("", "browser", |_, row| cores(row, |figures| figures.browser_cpu)),
+    ("", "GPU", |_, row| cores(row, |figures| figures.gpu_cpu)),
+    ("", "other", |_, row| cores(row, |figures| figures.other_cpu)),
+    ("", "in all", |_, row| cores(row, |figures| figures.cpu.map(|cpu| cpu.median))),
+    ("", "server", |_, row| cores(row, |figures| figures.subject_cpu.map(|cpu| cpu.median))),
 ];
 /// Effects on the page.
 pub(super) const BROWSER_PAGE: &[Column] = &[
     ("long tasks", "per s", |_, row| {
-        figure(row.browser.as_ref().and_then(|it| it.long_tasks_per_s))
+        figure(row.browser.as_ref().and_then(|browser| browser.long_tasks_per_s))
     }),
-    ("", "% of time", |_, row| cores(row, |it| it.long_task_share)),
+    ("", "% of time", |_, row| cores(row, |figures| figures.long_task_share)),
     ("JS heap", "MB", |_, row| {
-        figure(row.browser.as_ref().and_then(|it| it.heap_bytes).map(|it| it / 1e6))
+        figure(
+            row.browser
+                .as_ref()
+                .and_then(|browser| browser.heap_bytes)
+                .map(|browser| browser / 1e6),
+        )
     }),
     ("RSS of tabs, MB", "at the end", |_, row| {
-        figure(row.browser.as_ref().and_then(|it| it.tab_rss_bytes).map(|it| it / 1e6))
+        figure(
+            row.browser
+                .as_ref()
+                .and_then(|browser| browser.tab_rss_bytes)
+                .map(|browser| browser / 1e6),
+        )
     }),
     ("", "grown", |_, row| {
-        figure(row.browser.as_ref().and_then(|it| it.tab_rss_grown_bytes).map(|it| it / 1e6))
+        figure(
+            row.browser
+                .as_ref()
+                .and_then(|browser| browser.tab_rss_grown_bytes)
+                .map(|browser| browser / 1e6),
+        )
     }),
 ];
 /// In a live page: from when a message was due to when its newest row was painted.
 pub(super) const PAINTED: &[Column] = &[
-    ("due to received µs", "p50", |_, row| page(row, |it| it.received_us).0),
-    ("", "p99", |_, row| page(row, |it| it.received_us).1),
-    ("to handled µs", "p50", |_, row| page(row, |it| it.handled_us).0),
-    ("", "p99", |_, row| page(row, |it| it.handled_us).1),
-    ("to painted µs", "p50", |_, row| page(row, |it| it.painted_us).0),
-    ("", "p99", |_, row| page(row, |it| it.painted_us).1),
+    ("due to received µs", "p50", |_, row| page(row, |figures| figures.received_us).0),
+    ("", "p99", |_, row| page(row, |figures| figures.received_us).1),
+    ("to handled µs", "p50", |_, row| page(row, |figures| figures.handled_us).0),
+    ("", "p99", |_, row| page(row, |figures| figures.handled_us).1),
+    ("to painted µs", "p50", |_, row| page(row, |figures| figures.painted_us).0),
+    ("", "p99", |_, row| page(row, |figures| figures.painted_us).1),
     ("input delay µs", "p50", |_, row| input(row, 0)),
     ("", "p95", |_, row| input(row, 1)),
     ("", "p99", |_, row| input(row, 2)),
@@ -180,11 +200,11 @@ fn figure(value: Option<f64>) -> String {
 
 fn page(row: &Row, of: fn(&BrowserFigures) -> Option<(f64, f64)>) -> (String, String) {
     let found = row.browser.as_ref().and_then(of);
-    (whole(found.map(|it| it.0)), whole(found.map(|it| it.1)))
+    (whole(found.map(|found| found.0)), whole(found.map(|found| found.1)))
 }
 
 fn input(row: &Row, quantile: usize) -> String {
-    whole(row.browser.as_ref().and_then(|it| Some(it.input_us?[quantile])))
+    whole(row.browser.as_ref().and_then(|browser| Some(browser.input_us?[quantile])))
 }
 
 fn cores(row: &Row, of: fn(&BrowserFigures) -> Option<f64>) -> String {

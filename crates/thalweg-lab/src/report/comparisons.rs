@@ -61,14 +61,15 @@ pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> 
 pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> (Vec<Comparison>, Vec<Comparison>) {
     let (mut cells, mut pooled) = (Vec::new(), Vec::new());
     for metric in Metric::ALL {
-        let (of_cells, over_all) = of_metric(part, samples, metric);
+        let (of_cells, over_all) = comparisons_of_metric(part, samples, metric);
         cells.extend(of_cells);
         pooled.extend(over_all);
     }
     (cells, pooled)
 }
 
-struct One<'a> {
+/// One subject's difference in one cell, and who it is.
+struct SubjectDifference<'a> {
     cell: &'a Cell,
     subject: usize,
     is_control: bool,
@@ -85,10 +86,10 @@ pub(super) struct OverTransport {
 
 /// Each subject over the cells of each transport; without controls.
 pub(super) fn by_transport(part: &Part, samples: &[&Sample], metric: Metric) -> Vec<OverTransport> {
-    let mut groups: Vec<(Transport, Vec<One<'_>>)> = Vec::new();
+    let mut groups: Vec<(Transport, Vec<SubjectDifference<'_>>)> = Vec::new();
     for one in differences(part, samples, metric).into_iter().filter(|one| !one.is_control) {
         let transport = one.cell.subjects[one.subject].settings.transport;
-        let is_own = |(of, group): &&mut (Transport, Vec<One<'_>>)| {
+        let is_own = |(of, group): &&mut (Transport, Vec<SubjectDifference<'_>>)| {
             *of == transport && group[0].is_like(&one)
         };
         match groups.iter_mut().find(is_own) {
@@ -96,14 +97,14 @@ pub(super) fn by_transport(part: &Part, samples: &[&Sample], metric: Metric) -> 
             None => groups.push((transport, vec![one])),
         }
     }
-    let pool = |(transport, group): (Transport, Vec<One<'_>>)| {
+    let pool = |(transport, group): (Transport, Vec<SubjectDifference<'_>>)| {
         let comparison = pooled(&group, metric).pop()?;
         Some(OverTransport { transport, cells: group.len(), comparison })
     };
     groups.into_iter().filter_map(pool).collect()
 }
 
-fn of_metric(
+fn comparisons_of_metric(
     part: &Part,
     samples: &[&Sample],
     metric: Metric,
@@ -121,16 +122,21 @@ fn of_metric(
     (cells, pooled)
 }
 
-/// The difference of every subject in every cell.
-fn differences<'a>(part: &'a Part, samples: &[&Sample], metric: Metric) -> Vec<One<'a>> {
-    let mut found: Vec<One<'_>> = Vec::new();
+/// Of every subject in every cell.
+fn differences<'a>(
+    part: &'a Part,
+    samples: &[&Sample],
+    metric: Metric,
+) -> Vec<SubjectDifference<'a>> {
+    let mut found: Vec<SubjectDifference<'_>> = Vec::new();
     for (index, cell) in part.cells.iter().enumerate() {
-        let own: Vec<&Sample> = samples.iter().copied().filter(|it| it.cell == index).collect();
+        let own: Vec<&Sample> =
+            samples.iter().copied().filter(|sample| sample.cell == index).collect();
         let subjects = subjects(part, cell);
         for subject in 0..cell.subjects.len() {
             let is_control = subjects.is_control(subject);
             let difference = Difference::of(metric, &subjects, subject, &own);
-            let one = |difference| One { cell, subject, is_control, difference };
+            let one = |difference| SubjectDifference { cell, subject, is_control, difference };
             found.extend(difference.map(one));
         }
     }
@@ -138,15 +144,16 @@ fn differences<'a>(part: &'a Part, samples: &[&Sample], metric: Metric) -> Vec<O
 }
 
 /// Each subject over all cells, in the order in which they first come.
-fn pooled(found: &[One<'_>], metric: Metric) -> Vec<Comparison> {
-    let mut firsts: Vec<&One<'_>> = Vec::new();
+fn pooled(found: &[SubjectDifference<'_>], metric: Metric) -> Vec<Comparison> {
+    let mut firsts: Vec<&SubjectDifference<'_>> = Vec::new();
     for one in found {
         if !firsts.iter().any(|first| first.is_like(one)) {
             firsts.push(one);
         }
     }
-    let pool = |first: &&One<'_>| {
-        let like: Vec<&One<'_>> = found.iter().filter(|one| first.is_like(one)).collect();
+    let pool = |first: &&SubjectDifference<'_>| {
+        let like: Vec<&SubjectDifference<'_>> =
+            found.iter().filter(|one| first.is_like(one)).collect();
         let differences: Vec<Difference> = like.iter().map(|one| one.difference.clone()).collect();
         let is_one = like.iter().all(|one| one.baseline() == first.baseline());
         let baseline = if is_one { first.baseline() } else { "its baseline" };
@@ -157,7 +164,7 @@ fn pooled(found: &[One<'_>], metric: Metric) -> Vec<Comparison> {
     firsts.iter().filter_map(pool).collect()
 }
 
-impl One<'_> {
+impl SubjectDifference<'_> {
     fn name(&self) -> &str {
         &self.cell.subjects[self.subject].name
     }
@@ -166,7 +173,7 @@ impl One<'_> {
         &self.cell.subjects[self.cell.baseline].name
     }
 
-    fn is_like(&self, other: &One<'_>) -> bool {
+    fn is_like(&self, other: &SubjectDifference<'_>) -> bool {
         (self.name(), self.is_control) == (other.name(), other.is_control)
     }
 }
@@ -176,7 +183,7 @@ fn subjects(part: &Part, cell: &Cell) -> CellSubjects {
     CellSubjects {
         baseline: cell.baseline,
         controls: (0..cell.subjects.len()).filter(|index| cell.is_control(*index)).collect(),
-        connections: cell.subjects.iter().map(|it| it.settings.connections).collect(),
+        connections: cell.subjects.iter().map(|subject| subject.settings.connections).collect(),
         concurrent: part.concurrent,
     }
 }
@@ -187,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_serves_more_than_the_baseline_is_no_control() {
+    fn a_subject_with_more_connections_than_the_baseline_is_no_control() {
         let mut plan = plan("connections = 100");
         let part = plan.parts[0].clone();
         let cell = &mut plan.parts[0].cells[0];
@@ -205,13 +212,14 @@ mod tests {
         let samples = samples(&plan, |_| {});
         let (cells, pooled) = comparisons(&plan.parts[0], &samples.iter().collect::<Vec<_>>());
         let all = cells.iter().chain(&pooled);
-        let cpu: Vec<&Comparison> = all.filter(|it| it.metric == Metric::Cpu).collect();
+        let cpu: Vec<&Comparison> =
+            all.filter(|comparison| comparison.metric == Metric::Cpu).collect();
         let said: Vec<String> = cpu
             .iter()
-            .map(|it| {
-                let place = it.cell.as_deref().unwrap_or("all cells");
-                let (low, high) = (it.low.unwrap_or(0.0), it.high.unwrap_or(0.0));
-                let Comparison { subject, baseline, ratio, word, starts, .. } = it;
+            .map(|cpu| {
+                let place = cpu.cell.as_deref().unwrap_or("all cells");
+                let (low, high) = (cpu.low.unwrap_or(0.0), cpu.high.unwrap_or(0.0));
+                let Comparison { subject, baseline, ratio, word, starts, .. } = cpu;
                 format!(
                     "{place}: {subject} to {baseline} {ratio:.3} ({low:.3}-{high:.3}) {word:?}, \
                      {starts} starts"
@@ -219,6 +227,6 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(said.join("\n"));
-        assert!(cpu.iter().all(|it| it.is_control == (it.subject == "limit again")));
+        assert!(cpu.iter().all(|cpu| cpu.is_control == (cpu.subject == "limit again")));
     }
 }

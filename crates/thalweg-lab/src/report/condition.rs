@@ -100,8 +100,10 @@ impl Condition {
         let mut hits = self.broken(summary);
         let is_known = !hits.is_empty();
         let whole = serde_json::to_value(summary).unwrap_or_default();
-        let figures: Vec<(Place<'_>, f64)> = match self.places(&whole) {
-            Ok(places) => places.into_iter().filter_map(|it| Some((it, figure(it.at)?))).collect(),
+        let figures: Vec<(SummaryPlace<'_>, f64)> = match self.places(&whole) {
+            Ok(places) => {
+                places.into_iter().filter_map(|place| Some((place, figure(place.at)?))).collect()
+            }
             Err(_) => Vec::new(),
         };
         let path = &self.path;
@@ -131,9 +133,9 @@ impl Condition {
         let is_any = !summary.parts.iter().any(|part| names(&part.name));
         for part in summary.parts.iter().filter(|part| is_any || names(&part.name)) {
             let is_all = !part.rows.iter().any(|row| names(&row.subject));
-            let is_asked = |subject: &str, is_noise: bool| names(subject) || is_all && !is_noise;
+            let is_ad_hoc = |subject: &str, is_noise: bool| names(subject) || is_all && !is_noise;
             for row in part.rows.iter().filter(|row| row.samples > 0 && row.valid == 0) {
-                if is_asked(&row.subject, row.is_noise) {
+                if is_ad_hoc(&row.subject, row.is_noise) {
                     let reason = format!(
                         "no sample counts, so nothing is known of {}, fail if {self}: {}",
                         self.path, row.verdict
@@ -146,13 +148,15 @@ impl Condition {
         hits
     }
 
-    fn places<'a>(&self, whole: &'a Value) -> Result<Vec<Place<'a>>, String> {
-        let mut places = vec![Place { at: whole, ..Place::default() }];
+    /// Everything that the path leads to.
+    fn places<'a>(&self, whole: &'a Value) -> Result<Vec<SummaryPlace<'a>>, String> {
+        let mut places = vec![SummaryPlace { at: whole, ..SummaryPlace::default() }];
         let mut trodden = String::new();
         for step in self.path.split('.').map(str::trim) {
-            let next: Vec<Place<'a>> = places.iter().flat_map(|it| it.step(step)).collect();
+            let next: Vec<SummaryPlace<'a>> =
+                places.iter().flat_map(|place| place.step(step)).collect();
             if next.is_empty() {
-                let known: Vec<&str> = places.iter().flat_map(Place::known).collect();
+                let known: Vec<&str> = places.iter().flat_map(SummaryPlace::known).collect();
                 let at = if trodden.is_empty() { "summary.json" } else { &trodden };
                 return Err(format!("{at}: {}", not_there(step, known)));
             }
@@ -160,17 +164,17 @@ impl Condition {
                 if trodden.is_empty() { step.to_owned() } else { format!("{trodden}.{step}") };
             places = next;
         }
-        let is_named = |place: &Place<'_>| {
+        let is_named = |place: &SummaryPlace<'_>| {
             place.subject.is_some_and(|name| self.path.split('.').any(|step| step == name))
         };
         places.retain(|place| !place.is_control || is_named(place));
-        let has_figure = |it: &Place<'_>| {
-            matches!(it.at, Value::Null | Value::Number(_)) || figure(it.at).is_some()
+        let has_figure = |place: &SummaryPlace<'_>| {
+            matches!(place.at, Value::Null | Value::Number(_)) || figure(place.at).is_some()
         };
         match places.iter().any(has_figure) {
             true => Ok(places),
             false => {
-                let known = places.iter().flat_map(Place::known).collect();
+                let known = places.iter().flat_map(SummaryPlace::known).collect();
                 Err(format!("{} is no figure; {}", self.path, listed(known)))
             }
         }
@@ -185,7 +189,7 @@ impl fmt::Display for Condition {
 
 /// A place in the summary, and its row.
 #[derive(Clone, Copy, Debug)]
-struct Place<'a> {
+struct SummaryPlace<'a> {
     at: &'a Value,
     part: Option<&'a str>,
     cell: Option<&'a str>,
@@ -193,33 +197,37 @@ struct Place<'a> {
     is_control: bool,
 }
 
-impl Default for Place<'_> {
+impl Default for SummaryPlace<'_> {
     fn default() -> Self {
-        Place { at: &Value::Null, part: None, cell: None, subject: None, is_control: false }
+        SummaryPlace { at: &Value::Null, part: None, cell: None, subject: None, is_control: false }
     }
 }
 
-impl<'a> Place<'a> {
-    /// One step on; from an array into all its elements.
-    fn step(&self, step: &str) -> Vec<Place<'a>> {
+impl<'a> SummaryPlace<'a> {
+    /// One step on; of an array into all its elements.
+    fn step(&self, step: &str) -> Vec<SummaryPlace<'a>> {
         let is_named = |name: &&str| self.at.get(name).and_then(Value::as_str) == Some(step);
         match self.at.get(step) {
             _ if NAMES.iter().any(is_named) => vec![*self],
-            Some(Value::Array(elements)) => elements.iter().map(|it| self.enter(it)).collect(),
-            Some(at) => vec![Place { at, ..*self }],
+            Some(Value::Array(elements)) => {
+                elements.iter().map(|element| self.enter(element)).collect()
+            }
+            Some(at) => vec![SummaryPlace { at, ..*self }],
             None => Vec::new(),
         }
     }
 
-    /// Enters an element of an array, with its names.
-    fn enter(&self, at: &'a Value) -> Place<'a> {
+    /// An element of an array, with what it says of itself.
+    fn enter(&self, at: &'a Value) -> SummaryPlace<'a> {
         let text = |name: &str| at.get(name).and_then(Value::as_str);
-        Place {
+        SummaryPlace {
             at,
             part: self.part.or(text("name")),
             cell: text("cell").or(self.cell),
             subject: text("subject").or(self.subject),
-            is_control: CONTROLS.iter().any(|it| at.get(it) == Some(&Value::Bool(true))),
+            is_control: CONTROLS
+                .iter()
+                .any(|controls| at.get(controls) == Some(&Value::Bool(true))),
         }
     }
 
@@ -284,7 +292,7 @@ fn imagined(plan: &Plan) -> Vec<Sample> {
                     span_us: 1,
                     subject_cpu_ns: 1000,
                     traffic: Traffic { events: 1, ..Traffic::default() },
-                    round_trips: RoundTrips::of(vec![1], 1),
+                    round_trips: RoundTrips::new(vec![1], 1),
                     latency: Some(Percentiles::default()),
                     ..Sample::default()
                 });
@@ -313,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_condition_is_refused_with_what_would_be_one() {
+    fn malformed_conditions_are_refused_with_the_right_form() {
         let (plan, _) = summary_of_everything();
         let refusals = [
             "parts.example.pooled.cpu",

@@ -3,35 +3,45 @@
 use crate::scenario::{Plan, Program, Settings};
 
 pub(super) fn notes(plan: &Plan) -> Vec<String> {
-    // Answers of an endpoint that runs already are told with its figures.
-    let started = || plan.subjects().filter(|it| !matches!(it.program, Program::Url(_)));
+    // Of an endpoint that runs already, what it answered is told with its figures.
+    let started = || plan.subjects().filter(|subject| !matches!(subject.program, Program::Url(_)));
     let any = |is: fn(&Settings) -> bool| started().any(|subject| is(&subject.settings));
     let ran = |is: fn(&Program) -> bool| started().any(|subject| is(&subject.program));
-    let has_limit = ran(|it| *it == Program::Limit);
-    let has_thalweg = ran(|it| matches!(it, Program::Thalweg | Program::Build(_)));
+    let has_limit = ran(|settings| *settings == Program::Limit);
+    let has_thalweg = ran(|settings| matches!(settings, Program::Thalweg | Program::Build(_)));
     let notes = [
-        (any(|it| it.streams == 0 && !it.tls), "HTTP/1.1 over IPv4, no TLS"),
-        (any(|it| it.streams == 0 && it.tls), "where tls: HTTP/1.1 in TLS 1.3 over IPv4"),
+        (any(|settings| settings.streams == 0 && !settings.tls), "HTTP/1.1 over IPv4, no TLS"),
         (
-            any(|it| it.streams > 0),
+            any(|settings| settings.streams == 0 && settings.tls),
+            "where tls: HTTP/1.1 in TLS 1.3 over IPv4",
+        ),
+        (
+            any(|settings| settings.streams > 0),
             "where streams: HTTP/2 over IPv4, with prior knowledge or in TLS 1.3 (ALPN h2); \
              windows of 6 MiB per stream and 15 MiB per connection",
         ),
         (
-            any(|it| it.tls),
+            any(|settings| settings.tls),
             "TLS: rustls with ring on both sides, one self-signed certificate, no resumption",
         ),
-        (any(|it| !it.compress), "no WebSocket extensions offered, no compression asked for"),
         (
-            any(|it| it.compress),
+            any(|settings| !settings.compress),
+            "no WebSocket extensions offered, no compression asked for",
+        ),
+        (
+            any(|settings| settings.compress),
             "where compressed: permessage-deflate offered (no context from message to message, both \
              ways), or gzip",
         ),
-        (any(|it| it.receive_buffer_bytes > 0), "swarm: SO_RCVBUF where receive_buffer_bytes"),
+        (
+            any(|settings| settings.receive_buffer_bytes > 0),
+            "swarm: SO_RCVBUF where receive_buffer_bytes",
+        ),
         (has_limit, "limit: TCP_NODELAY, TCP_NOTSENT_LOWAT 16 KiB"),
         (has_thalweg, "thalweg: TCP_NODELAY, TCP_NOTSENT_LOWAT 16 KiB (its default)"),
         (
-            has_thalweg && any(|it| it.send_buffer_bytes > 0 || it.unsent_bytes > 0),
+            has_thalweg
+                && any(|settings| settings.send_buffer_bytes > 0 || settings.unsent_bytes > 0),
             "thalweg: SO_SNDBUF where send_buffer_bytes, TCP_NOTSENT_LOWAT where unsent_bytes",
         ),
     ];

@@ -87,20 +87,20 @@ impl CostModel {
         }
     }
 
-    fn of(rows: &[&Row]) -> Option<CostModel> {
+    fn new(rows: &[&Row]) -> Option<CostModel> {
         let first = rows.first()?;
         let fit = |of: &dyn Fn(&Row) -> Option<f64>| {
-            let point = |row: &&Row| Some((terms(row)?, of(row).filter(|it| *it > 0.0)?));
-            Fit::of(&rows.iter().filter_map(point).collect::<Vec<_>>())
+            let point = |row: &&Row| Some((terms(row)?, of(row).filter(|found| *found > 0.0)?));
+            Fit::new(&rows.iter().filter_map(point).collect::<Vec<_>>())
         };
         let connections = |row: &Row| f64::from(row.settings.connections);
         let grown = |row: &Row| Some(row.memory.rss_bytes_per_connection? * connections(row));
         let cores = |row: &Row| Some(row.load.subject_busy? * f64::from(row.settings.shards));
         let bases: Vec<f64> =
-            rows.iter().filter_map(|it| Some(it.memory.rss_bytes? - grown(it)?)).collect();
+            rows.iter().filter_map(|row| Some(row.memory.rss_bytes? - grown(row)?)).collect();
         let all: Vec<[f64; TERMS]> = rows.iter().filter_map(|row| terms(row)).collect();
         let range = |term: usize| {
-            let values = || all.iter().map(|it| it[term]);
+            let values = || all.iter().map(|found| found[term]);
             (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max))
         };
         Some(CostModel {
@@ -111,7 +111,9 @@ impl CostModel {
             ranges: std::array::from_fn(range),
             cpu: fit(&cores)?,
             resident: fit(&grown),
-            kernel: fit(&|row| row.curves.kernel_bytes.iter().map(|it| it.1).reduce(f64::max)),
+            kernel: fit(&|row| {
+                row.curves.kernel_bytes.iter().map(|bytes| bytes.1).reduce(f64::max)
+            }),
             base_bytes: median(&bases)?,
         })
     }
@@ -190,7 +192,7 @@ impl CostModel {
 
 /// The models of a run, of each subject over each transport whose cells tell the terms apart.
 pub fn models(summary: &Summary) -> Vec<CostModel> {
-    groups(summary).iter().filter_map(|rows| CostModel::of(rows)).collect()
+    groups(summary).iter().filter_map(|rows| CostModel::new(rows)).collect()
 }
 
 /// Several models side by side, a line of fields for each; the first line has the heads.
@@ -206,7 +208,7 @@ pub(super) fn grid(models: &[CostModel]) -> Vec<Vec<String>> {
 fn orders(models: &[CostModel]) -> String {
     let of = |order: Order| {
         let names: Vec<String> =
-            models.iter().filter(|it| it.order() == order).map(CostModel::name).collect();
+            models.iter().filter(|model| model.order() == order).map(CostModel::name).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
     format!(

@@ -6,10 +6,10 @@ use super::summary::Summary;
 use crate::measure::comparison::{Comparison, Metric};
 use crate::measure::statistics::Estimate;
 
-/// A column: its name, and its figure of a row.
-type Column = (&'static str, fn(&Row) -> Option<f64>);
+/// A column: its name, and what it says of a row.
+type CsvColumn = (&'static str, fn(&Row) -> Option<f64>);
 
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[CsvColumn] = &[
     ("cpu_us_per_event", |row| median(row.cpu.us_per_event)),
     ("cpu_us_per_event_low", |row| low(row, row.cpu.us_per_event)),
     ("cpu_us_per_event_high", |row| high(row, row.cpu.us_per_event)),
@@ -107,30 +107,30 @@ fn line(part: &PartSummary, row: &Row) -> Vec<String> {
 }
 
 fn ratio(comparison: Option<&Comparison>) -> [String; 4] {
-    let word = comparison.map_or("", |it| it.word.name());
+    let word = comparison.map_or("", |comparison| comparison.word.name());
     let [ratio, low, high] = [
-        comparison.map(|it| it.ratio),
-        comparison.and_then(|it| it.low),
-        comparison.and_then(|it| it.high),
+        comparison.map(|comparison| comparison.ratio),
+        comparison.and_then(|comparison| comparison.low),
+        comparison.and_then(|comparison| comparison.high),
     ];
     [field(ratio), field(low), field(high), word.to_owned()]
 }
 
 fn field(value: Option<f64>) -> String {
-    value.map_or(String::new(), |it| it.to_string())
+    value.map_or(String::new(), |found| found.to_string())
 }
 
 fn median(estimate: Option<Estimate>) -> Option<f64> {
-    estimate.map(|it| it.median)
+    estimate.map(|estimate| estimate.median)
 }
 
 /// One sample has no interval.
 fn low(row: &Row, estimate: Option<Estimate>) -> Option<f64> {
-    estimate.filter(|_| row.valid > 1).map(|it| it.low)
+    estimate.filter(|_| row.valid > 1).map(|estimate| estimate.low)
 }
 
 fn high(row: &Row, estimate: Option<Estimate>) -> Option<f64> {
-    estimate.filter(|_| row.valid > 1).map(|it| it.high)
+    estimate.filter(|_| row.valid > 1).map(|estimate| estimate.high)
 }
 
 fn quoted(text: &str) -> String {

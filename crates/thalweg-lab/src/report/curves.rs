@@ -47,57 +47,66 @@ pub struct Spreads {
 }
 
 impl Curves {
-    /// From all samples of a row, and those that count.
-    pub(super) fn of(all: &[&Sample], valid: &[&Sample], settings: &Settings) -> Curves {
+    /// Of all samples of a row, and of those of them that count.
+    pub(super) fn new(all: &[&Sample], valid: &[&Sample], settings: &Settings) -> Curves {
         Curves {
             limited_by: limited_by(all, valid),
             rss_bytes: over_time(valid, |point| Some(point.rss_bytes)),
             pss_bytes: over_time(valid, |point| point.pss_bytes),
-            kernel_bytes: over_time(valid, |it| Some(it.kernel_bytes).filter(|it| *it > 0)),
+            kernel_bytes: over_time(valid, |sample| {
+                Some(sample.kernel_bytes).filter(|found| *found > 0)
+            }),
             steps: valid.iter().flat_map(|sample| sample.steps.clone()).collect(),
-            spreads: Spreads::of(valid, settings),
+            spreads: Spreads::new(valid, settings),
         }
     }
 }
 
 impl Spreads {
-    fn of(valid: &[&Sample], settings: &Settings) -> Spreads {
+    fn new(valid: &[&Sample], settings: &Settings) -> Spreads {
         let spread = |of: &dyn Fn(&Sample) -> Option<f64>| {
             estimate(&valid.iter().filter_map(|sample| of(sample)).collect::<Vec<_>>())
         };
         Spreads {
             p99_us: spread(&Sample::p99_us).filter(|_| shows_p99(valid)),
-            round_trip_us: spread(&|it| Some(it.round_trips?.mean_us)),
-            round_trip_p99_us: spread(&|it| Some(it.round_trips?.p99_us as f64)),
-            round_trips_ms: spread(&|it| Some(it.round_trips?.total_us as f64 / 1000.0)),
-            subject_busy: spread(&|it| Some(it.subject_busy)),
-            mb_per_s: spread(&|it| Some(it.traffic.wire_bytes as f64 / it.span_us.max(1) as f64)),
-            rss_bytes_per_connection: spread(&|it| {
-                Some(it.rss_bytes_per_connection(settings.connections))
+            round_trip_us: spread(&|sample| Some(sample.round_trips?.mean_us)),
+            round_trip_p99_us: spread(&|sample| Some(sample.round_trips?.p99_us as f64)),
+            round_trips_ms: spread(&|sample| Some(sample.round_trips?.total_us as f64 / 1000.0)),
+            subject_busy: spread(&|sample| Some(sample.subject_busy)),
+            mb_per_s: spread(&|sample| {
+                Some(sample.traffic.wire_bytes as f64 / sample.span_us.max(1) as f64)
             }),
-            open_ms: spread(&|it| Some(it.open_us as f64 / 1000.0)),
+            rss_bytes_per_connection: spread(&|found| {
+                Some(found.rss_bytes_per_connection(settings.connections))
+            }),
+            open_ms: spread(&|sample| Some(sample.open_us as f64 / 1000.0)),
         }
     }
 }
 
 fn limited_by(all: &[&Sample], valid: &[&Sample]) -> Verdict {
-    let count = |verdict: &Verdict| valid.iter().filter(|it| it.verdict == *verdict).count();
-    let most = valid.iter().map(|it| &it.verdict).max_by_key(|verdict| count(verdict));
-    most.or(all.first().map(|it| &it.verdict)).cloned().unwrap_or_default()
+    let count =
+        |verdict: &Verdict| valid.iter().filter(|sample| sample.verdict == *verdict).count();
+    let most = valid.iter().map(|sample| &sample.verdict).max_by_key(|verdict| count(verdict));
+    most.or(all.first().map(|sample| &sample.verdict)).cloned().unwrap_or_default()
 }
 
 /// Samples of a row are looked at at the same times, so the medians are of the first, second, … look of each.
 fn over_time(valid: &[&Sample], of: impl Fn(&Point) -> Option<u64>) -> Vec<(f64, f64)> {
     let known = |sample: &&Sample| -> Vec<(f64, f64)> {
         let at_s = |point: &Point| point.at_us as f64 / 1e6;
-        sample.timeline.iter().filter_map(|it| Some((at_s(it), of(it)? as f64))).collect()
+        sample
+            .timeline
+            .iter()
+            .filter_map(|timeline| Some((at_s(timeline), of(timeline)? as f64)))
+            .collect()
     };
     let timelines: Vec<_> = valid.iter().map(known).collect();
     let looks = timelines.iter().map(Vec::len).filter(|&len| len > 0).min().unwrap_or(0);
     let step = looks.div_ceil(MOMENTS_MAX).max(1);
     let at = |look: usize| {
         let (at_s, bytes): (Vec<f64>, Vec<f64>) =
-            timelines.iter().filter_map(|it| it.get(look)).copied().unzip();
+            timelines.iter().filter_map(|timeline| timeline.get(look)).copied().unzip();
         Some((median(&at_s)?, median(&bytes)?))
     };
     (0..looks).step_by(step).filter_map(at).collect()
@@ -121,7 +130,7 @@ mod tests {
         };
         let (small, middle, large, none) =
             (sample(10, 3), sample(100, 4), sample(1000, 3), sample(0, 0));
-        let curve = over_time(&[&small, &large, &none, &middle], |it| Some(it.rss_bytes));
+        let curve = over_time(&[&small, &large, &none, &middle], |sample| Some(sample.rss_bytes));
         assert_eq!(curve, [(0.0, 100.0), (0.5, 101.0), (1.0, 102.0)]);
     }
 }

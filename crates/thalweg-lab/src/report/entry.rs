@@ -1,6 +1,6 @@
 //! A run in a list of runs.
 
-use super::findings::{of_own_subject, pooled};
+use super::findings::{own_subject_first, pooled};
 use super::row::Row;
 use super::summary::Summary;
 use crate::scenario::Plan;
@@ -63,7 +63,7 @@ impl Entry {
     /// A text for a terminal.
     pub fn text(&self) -> String {
         let Entry { name, scenario, taken, .. } = self;
-        let planned = self.planned.map(|it| format!(" of {it}")).unwrap_or_default();
+        let planned = self.planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
         let begun = self.begun.replacen('T', " ", 1);
         let begun = begun.get(..16).unwrap_or("when is not known");
         let state = match self.state {
@@ -82,7 +82,7 @@ impl Entry {
 /// Main result: the run's own subject compared with its baseline in the first scenario; without comparison, the first row's.
 fn figure(summary: &Summary) -> Option<String> {
     let all = pooled(summary);
-    match of_own_subject(&all).first() {
+    match own_subject_first(&all).first() {
         Some((part, one)) => Some(part.sentence(one)),
         None => first_figure(summary.parts.iter().flat_map(|part| &part.rows).next()?),
     }

@@ -29,10 +29,12 @@ pub struct Difference {
 }
 
 impl Equality {
-    /// From the samples of a cell. Settings given on purpose show in their effects.
-    pub(super) fn of(cell: &Cell, samples: &[&Sample]) -> Equality {
+    /// Of a cell with these samples. Settings that subjects were given on purpose
+    /// show in what they lead to.
+    pub(super) fn new(cell: &Cell, samples: &[&Sample]) -> Equality {
         let mut names: Vec<String> = Vec::new();
-        let seen: Vec<Vec<(usize, String, String)>> = samples.iter().map(|it| facts(it)).collect();
+        let seen: Vec<Vec<(usize, String, String)>> =
+            samples.iter().map(|sample| facts(sample)).collect();
         for (_, name, _) in seen.iter().flatten() {
             if !names.contains(name) {
                 names.push(name.clone());
@@ -129,14 +131,14 @@ mod tests {
             sample(2, "it", 1 << 20),
             sample(2, "it 2", 1 << 20),
         ];
-        let equality = Equality::of(cell, &samples.iter().collect::<Vec<_>>());
+        let equality = Equality::new(cell, &samples.iter().collect::<Vec<_>>());
         assert_eq!(equality.same[0], ("TLS".to_owned(), "none".to_owned()));
         assert_eq!(
             equality.differences(),
             "Server: none (limit, limit again), it or it 2 (thalweg); \
              subject SO_SNDBUF: the kernel's (limit, limit again), 1048576 (thalweg)"
         );
-        let alone = Equality::of(cell, &[&samples[0], &samples[1]]);
+        let alone = Equality::new(cell, &[&samples[0], &samples[1]]);
         assert_eq!(alone.differences(), "");
     }
 }

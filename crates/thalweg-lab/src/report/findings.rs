@@ -49,14 +49,16 @@ pub(super) fn findings(summary: &Summary) -> Findings {
 pub(super) fn pooled(summary: &Summary) -> Vec<Pooled<'_>> {
     let of = |part| {
         let part: &PartSummary = part;
-        let is_main = |it: &&Comparison| it.metric == part.metric() && !it.is_control;
-        part.pooled.iter().filter(is_main).map(move |it| (part, it))
+        let is_main =
+            |comparison: &&Comparison| comparison.metric == part.metric() && !comparison.is_control;
+        part.pooled.iter().filter(is_main).map(move |pooled| (part, pooled))
     };
     summary.parts.iter().flat_map(of).collect()
 }
 
-/// Comparisons of the subject that is in most scenarios and cells, of several the last: files name their own subject last.
-pub(super) fn of_own_subject<'a>(all: &[Pooled<'a>]) -> Vec<Pooled<'a>> {
+/// Those of the subject that is compared in most scenarios and cells, of several the last:
+/// files name their own subject last.
+pub(super) fn own_subject_first<'a>(all: &[Pooled<'a>]) -> Vec<Pooled<'a>> {
     let like = |one: &Pooled<'a>| -> Vec<Pooled<'a>> {
         all.iter().copied().filter(|other| other.1.subject == one.1.subject).collect()
     };
@@ -64,8 +66,9 @@ pub(super) fn of_own_subject<'a>(all: &[Pooled<'a>]) -> Vec<Pooled<'a>> {
 }
 
 fn cells(all: &[Pooled<'_>]) -> usize {
-    let of =
-        |(part, one): &Pooled<'_>| part.asked(one.metric).filter(|it| it.is_beside(one)).count();
+    let of = |(part, one): &Pooled<'_>| {
+        part.asked(one.metric).filter(|found| found.is_beside(one)).count()
+    };
     all.iter().map(of).sum()
 }
 
@@ -76,10 +79,14 @@ fn detail(one: &Pooled<'_>) -> String {
 }
 
 fn cell_by_cell(&(part, pooled): &Pooled<'_>) -> Option<String> {
-    let cells: Vec<Word> =
-        part.asked(pooled.metric).filter(|it| it.is_beside(pooled)).map(|it| it.word).collect();
+    let cells: Vec<Word> = part
+        .asked(pooled.metric)
+        .filter(|found| found.is_beside(pooled))
+        .map(|found| found.word)
+        .collect();
     let words = [Word::Better, Word::Equivalent, Word::Undecided, Word::Worse];
-    let counts = words.map(|word| (cells.iter().filter(|it| **it == word).count(), word.name()));
+    let counts =
+        words.map(|word| (cells.iter().filter(|cell| **cell == word).count(), word.name()));
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
     (cells.len() > 1).then(|| format!("Cell by cell: {}.", counts.join(", ")))
@@ -87,7 +94,7 @@ fn cell_by_cell(&(part, pooled): &Pooled<'_>) -> Option<String> {
 
 /// The subject in question, scenario by scenario: CPU first, which is its cost.
 fn headline(all: &[Pooled<'_>]) -> String {
-    let mut own = of_own_subject(all);
+    let mut own = own_subject_first(all);
     own.sort_by_key(|(_, one)| one.metric);
     let [(part, first), others @ ..] = own.as_slice() else { return String::new() };
     let as_much = all

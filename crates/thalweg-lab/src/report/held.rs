@@ -25,12 +25,13 @@ pub struct HeldFigures {
 }
 
 impl HeldFigures {
-    /// From samples that count; `None` if none of them is of a ramp within an objective.
-    pub(super) fn of(valid: &[&Sample], settings: &Settings) -> Option<HeldFigures> {
+    /// Of samples that count; `None` if none of them is of a ramp within an objective.
+    pub(super) fn new(valid: &[&Sample], settings: &Settings) -> Option<HeldFigures> {
         let mut all: Vec<(&Sample, Held)> =
-            valid.iter().filter_map(|it| Some((*it, it.held?))).collect();
+            valid.iter().filter_map(|sample| Some((*sample, sample.held?))).collect();
         all.sort_by_key(|(_, held)| held.connections);
-        let connections: Vec<f64> = all.iter().map(|it| f64::from(it.1.connections)).collect();
+        let connections: Vec<f64> =
+            all.iter().map(|found| f64::from(found.1.connections)).collect();
         let (sample, held) = *all.get(all.len() / 2)?;
         let subject_busy = subject_busy(&sample.timeline, held.at_us, settings.shards);
         Some(HeldFigures {
@@ -85,8 +86,8 @@ fn told(sample: &Sample, held: &Held, subject_busy: f64) -> String {
         beyond.cut,
         beyond.gaps,
         beyond.replaced,
-        bytes(megabytes(most(|it| it.rss_bytes))),
-        bytes(megabytes(most(|it| it.kernel_bytes))),
+        bytes(megabytes(most(|sample| sample.rss_bytes))),
+        bytes(megabytes(most(|sample| sample.kernel_bytes))),
     )
 }
 
@@ -112,10 +113,10 @@ mod tests {
     }
 
     #[test]
-    fn what_bound_it_is_named() {
+    fn the_bound_of_the_memory_is_named() {
         let check = |cpu_share, swarm_busy, expected| {
             let (one, other) = (sample(400, cpu_share, swarm_busy), sample(410, 0.2, 0.2));
-            let figures = HeldFigures::of(&[&other, &one, &one], &Settings::default()).unwrap();
+            let figures = HeldFigures::new(&[&other, &one, &one], &Settings::default()).unwrap();
             assert_eq!((figures.connections.median, figures.bound_by), (400.0, expected));
             assert!(figures.told.contains("up to 800 clients"), "{}", figures.told);
         };
@@ -123,6 +124,6 @@ mod tests {
         check(0.6, 0.97, "swarm");
         check(0.99, 0.97, "both cores");
         check(0.5, 0.5, "no core");
-        assert!(HeldFigures::of(&[&Sample::default()], &Settings::default()).is_none());
+        assert!(HeldFigures::new(&[&Sample::default()], &Settings::default()).is_none());
     }
 }

@@ -71,11 +71,16 @@ fn cases(part: &Part, found: &PartSummary, hits: &[Hit]) -> Vec<Case> {
 }
 
 fn said(part: &PartSummary, row: &Row) -> Vec<String> {
-    let own = part.comparisons.iter().filter(|it| part.comparison(it.metric, row) == Some(*it));
-    own.map(|it| {
-        let words = if it.is_control { "the noise (A/A)".to_owned() } else { it.in_words() };
-        let (name, ratio, interval) = (part.name_of(it.metric), it.ratio, it.interval());
-        format!("{name}: {ratio:.2} × {}{interval}, {words}", it.baseline)
+    let own = part
+        .comparisons
+        .iter()
+        .filter(|comparison| part.comparison(comparison.metric, row) == Some(*comparison));
+    own.map(|sample| {
+        let words =
+            if sample.is_control { "the noise (A/A)".to_owned() } else { sample.in_words() };
+        let (name, ratio, interval) =
+            (part.name_of(sample.metric), sample.ratio, sample.interval());
+        format!("{name}: {ratio:.2} × {}{interval}, {words}", sample.baseline)
     })
     .collect()
 }
@@ -206,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_count_fails_once_and_a_condition_that_was_met_too() {
+    fn uncounted_samples_and_met_conditions_fail_once() {
         let (plan, mut summary) = summary_of_everything();
         let row = &mut summary.parts[0].rows[0];
         (row.valid, row.verdict) = (0, "invalid: 3 missing".to_owned());

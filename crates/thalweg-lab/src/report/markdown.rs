@@ -13,7 +13,7 @@ use super::{cost, standings, words, workload};
 pub fn markdown(summary: &Summary) -> String {
     let found = findings(summary);
     let mut text = format!("# {}\n\n{}\n", safe(&summary.name), safe(&found.headline));
-    text += &of_grid(&standings::grid(&summary.standings));
+    text += &grid_table(&standings::grid(&summary.standings));
     text += &list(&found.details);
     text += "\n## How sure that is\n";
     text += &list(&found.trust);
@@ -24,13 +24,13 @@ pub fn markdown(summary: &Summary) -> String {
         for note in notes(part).lines().filter(|line| !line.is_empty()) {
             text += &format!("\n{}\n", safe(note));
         }
-        text += &part.rows.iter().map(what_was_received).collect::<String>();
+        text += &part.rows.iter().map(received_events).collect::<String>();
         text += &beside(part);
     }
     let models = cost::models(summary);
     let cost = cost::sentences(summary, &models);
     if !cost.is_empty() {
-        let grid = of_grid(&cost::grid(&models));
+        let grid = grid_table(&cost::grid(&models));
         text += &format!("\n## What it costs\n{grid}{}", list(&cost));
     }
     text += "\n## How it was measured\n\n| | |\n|---|---|\n";
@@ -50,7 +50,7 @@ pub fn markdown(summary: &Summary) -> String {
 }
 
 /// Lines of fields as a table; the first has the heads.
-fn of_grid(grid: &[Vec<String>]) -> String {
+fn grid_table(grid: &[Vec<String>]) -> String {
     let mut text = String::new();
     for (index, line) in grid.iter().enumerate() {
         let fields: Vec<String> = line.iter().map(|field| safe(field)).collect();
@@ -93,8 +93,8 @@ fn table(part: &PartSummary) -> String {
     text
 }
 
-/// For an endpoint that does not cooperate.
-fn what_was_received(row: &Row) -> String {
+/// Of an endpoint that does not cooperate.
+fn received_events(row: &Row) -> String {
     let Some(received) = &row.received else { return String::new() };
     let head = format!("\n### {}, {}\n\n| | |\n|---|---|\n", safe(&row.subject), safe(&row.cell));
     let facts = received::facts(received);

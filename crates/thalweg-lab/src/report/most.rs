@@ -38,8 +38,8 @@ struct Rung<'a> {
     verdict: String,
 }
 
-/// Each subject of each ladder.
-pub(super) fn of_part(part: &Part, samples: &[&Sample]) -> Vec<Most> {
+/// Of each ladder each subject.
+pub(super) fn highest_rates(part: &Part, samples: &[&Sample]) -> Vec<Most> {
     let mut ladders: Vec<(Settings, Vec<usize>)> = Vec::new();
     for (index, cell) in part.cells.iter().enumerate() {
         let without_rate = Settings { interval_us: 0, ..cell.settings.clone() };
@@ -49,17 +49,19 @@ pub(super) fn of_part(part: &Part, samples: &[&Sample]) -> Vec<Most> {
         }
     }
     ladders.retain(|(_, cells)| cells.len() > 1);
-    ladders.iter().flat_map(|(_, cells)| of_ladder(part, cells, samples)).collect()
+    ladders.iter().flat_map(|(_, cells)| highest_of_ladder(part, cells, samples)).collect()
 }
 
 /// Each subject of two cells that differ in whether tabs are observed: with DevTools beside without.
 pub(super) fn observed(part: &Part, samples: &[&Sample]) -> Vec<Comparison> {
     let mut found = Vec::new();
-    for (index, cell) in part.cells.iter().enumerate().filter(|(_, it)| it.settings.devtools) {
+    for (index, cell) in part.cells.iter().enumerate().filter(|(_, cell)| cell.settings.devtools) {
         let alone = Settings { devtools: false, ..cell.settings.clone() };
-        let Some(other) = part.cells.iter().position(|it| it.settings == alone) else { continue };
+        let Some(other) = part.cells.iter().position(|cell| cell.settings == alone) else {
+            continue;
+        };
         for subject in &cell.subjects {
-            let rungs = [index, other].map(|it| Rung::of(part, it, &subject.name, samples));
+            let rungs = [index, other].map(|found| Rung::new(part, found, &subject.name, samples));
             let [Some(own), Some(alone)] = rungs else { continue };
             let names = [&*format!("{} with DevTools", subject.name), &subject.name];
             found.extend(own.beside(&alone, names, Some(cell.label.clone())));
@@ -68,7 +70,7 @@ pub(super) fn observed(part: &Part, samples: &[&Sample]) -> Vec<Comparison> {
     found
 }
 
-fn of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
+fn highest_of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
     let mut names: Vec<&str> = Vec::new();
     for subject in cells.iter().flat_map(|cell| &part.cells[*cell].subjects) {
         if !names.contains(&&*subject.name) {
@@ -76,7 +78,7 @@ fn of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
         }
     }
     let best = |name: &&str| {
-        let rungs = cells.iter().filter_map(|cell| Rung::of(part, *cell, name, samples));
+        let rungs = cells.iter().filter_map(|cell| Rung::new(part, *cell, name, samples));
         rungs.max_by(|one, other| one.log().total_cmp(&other.log()))
     };
     let best: Vec<Rung<'_>> = names.iter().filter_map(best).collect();
@@ -87,7 +89,9 @@ fn of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
         ladder: first.label.split(" / ").next().unwrap_or_default().to_owned(),
         subject: own.subject.to_owned(),
         cell: own.cell.label.clone(),
-        events_per_s: estimate(&own.counted.iter().map(|it| it.events_per_s()).collect::<Vec<_>>()),
+        events_per_s: estimate(
+            &own.counted.iter().map(|sample| sample.events_per_s()).collect::<Vec<_>>(),
+        ),
         verdict: own.verdict.clone(),
         to_baseline: base
             .filter(|base| base.subject != own.subject)
@@ -97,13 +101,13 @@ fn of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
 }
 
 impl<'a> Rung<'a> {
-    /// `None` if no samples count, or no events came.
-    fn of(part: &'a Part, cell: usize, subject: &str, samples: &[&'a Sample]) -> Option<Rung<'a>> {
+    /// `None` if nothing of it counts, or nothing came.
+    fn new(part: &'a Part, cell: usize, subject: &str, samples: &[&'a Sample]) -> Option<Rung<'a>> {
         let of_cell = &part.cells[cell];
-        let index = of_cell.subjects.iter().position(|it| it.name == subject)?;
-        let own = samples.iter().filter(|it| (it.cell, it.subject) == (cell, index));
+        let index = of_cell.subjects.iter().position(|found| found.name == subject)?;
+        let own = samples.iter().filter(|sample| (sample.cell, sample.subject) == (cell, index));
         let own: Vec<&Sample> = own.copied().collect();
-        let choice = Choice::of(&own);
+        let choice = Choice::new(&own);
         let verdict = choice.verdict(&own);
         let mut counted = choice.counted;
         counted.retain(|sample| sample.events_per_s() > 0.0);
@@ -112,7 +116,7 @@ impl<'a> Rung<'a> {
     }
 
     fn log(&self) -> f64 {
-        let logs = self.counted.iter().map(|it| it.events_per_s().ln());
+        let logs = self.counted.iter().map(|sample| sample.events_per_s().ln());
         logs.sum::<f64>() / self.counted.len() as f64
     }
 
@@ -123,14 +127,18 @@ impl<'a> Rung<'a> {
         names: [&str; 2],
         cell: Option<String>,
     ) -> Option<Comparison> {
-        let of_base: BTreeMap<u32, f64> =
-            base.counted.iter().map(|it| (it.start(), it.events_per_s().ln())).collect();
-        let log = |it: &&Sample| Some(it.events_per_s().ln() - of_base.get(&it.start())?);
+        let of_base: BTreeMap<u32, f64> = base
+            .counted
+            .iter()
+            .map(|sample| (sample.start(), sample.events_per_s().ln()))
+            .collect();
+        let log =
+            |sample: &&Sample| Some(sample.events_per_s().ln() - of_base.get(&sample.start())?);
         let logs: Vec<f64> = self.counted.iter().filter_map(log).collect();
         if logs.is_empty() {
             return None;
         }
-        let difference = Difference::of_starts(&logs, logs.len());
+        let difference = Difference::from_starts(&logs, logs.len());
         Some(Comparison::new(Metric::Throughput, cell, names, false, &difference))
     }
 }
@@ -178,7 +186,7 @@ mod tests {
             })
             .collect();
         let all: Vec<&Sample> = samples.iter().collect();
-        let most = of_part(&plan.parts[0], &all);
+        let most = highest_rates(&plan.parts[0], &all);
         let [rows, arrow] = &most[..] else { panic!("{most:?}") };
         assert_eq!(
             (&*rows.cell, &*rows.ladder),
@@ -191,7 +199,7 @@ mod tests {
         assert!(beside.high.unwrap() - beside.low.unwrap() < 1e-6, "{beside:?}");
         let with = observed(&plan.parts[0], &all);
         let said: Vec<(&str, f64)> =
-            with.iter().map(|it| (&*it.subject, (it.ratio * 100.0).round())).collect();
+            with.iter().map(|found| (&*found.subject, (found.ratio * 100.0).round())).collect();
         assert_eq!(said, [("rows with DevTools", 31.0), ("arrow with DevTools", 100.0)]);
     }
 }

@@ -75,9 +75,10 @@ impl PartSummary {
 pub(super) fn summarise(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartSummary {
     let (mut rows, mut equality) = (Vec::new(), Vec::new());
     for (index, cell) in part.cells.iter().enumerate() {
-        let of_cell = samples.iter().copied().filter(|it| it.cell == index).collect::<Vec<_>>();
+        let of_cell =
+            samples.iter().copied().filter(|sample| sample.cell == index).collect::<Vec<_>>();
         if !of_cell.is_empty() {
-            equality.push(Equality::of(cell, &of_cell));
+            equality.push(Equality::new(cell, &of_cell));
         }
         rows.extend(summarise_cell(part, cell, &of_cell));
     }
@@ -98,7 +99,7 @@ pub(super) fn summarise(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartS
         rows,
         comparisons,
         pooled,
-        most: most::of_part(part, in_browser),
+        most: most::highest_rates(part, in_browser),
         observed: most::observed(part, in_browser),
         equality,
     }
@@ -120,7 +121,7 @@ fn blanks(cell: &Cell) -> impl Iterator<Item = BlankCell> {
 
 fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
     let of_subject = |subject: usize| -> Vec<&Sample> {
-        samples.iter().copied().filter(|it| it.subject == subject).collect()
+        samples.iter().copied().filter(|sample| sample.subject == subject).collect()
     };
     let mut rows = Vec::new();
     for (index, subject) in cell.subjects.iter().enumerate() {
@@ -128,10 +129,10 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
         if own.is_empty() {
             continue;
         }
-        let choice = Choice::of(&own);
+        let choice = Choice::new(&own);
         let valid = Valid(choice.counted.clone());
         let most = choice.most();
-        let ranked = valid.0.iter().filter(|it| it.is_ranked()).count();
+        let ranked = valid.0.iter().filter(|sample| sample.is_ranked()).count();
         let mut row = Row {
             cell: cell.label.clone(),
             subject: subject.name.clone(),
@@ -139,18 +140,18 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
             is_baseline: index == cell.baseline,
             is_noise: cell.is_control(index),
             samples: own.len(),
-            incomplete: own.iter().filter(|it| is_incomplete(it)).count(),
+            incomplete: own.iter().filter(|sample| is_incomplete(sample)).count(),
             valid: valid.0.len(),
             left_out: choice.left_out.len(),
             takes_all: choice.takes_all,
             invalid: choice::reasons(&own),
             verdict: choice.verdict(&own),
-            why: most.or(own.first().copied()).map_or(String::new(), |it| it.why.clone()),
+            why: most.or(own.first().copied()).map_or(String::new(), |sample| sample.why.clone()),
             span_s: own.iter().map(|sample| sample.span_us as f64 / 1e6).sum(),
             is_ranked: part.drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
             is_at_least: part.drive == Drive::Ceiling
-                && most.is_some_and(|it| it.verdict == Verdict::Swarm),
-            curves: Curves::of(&own, &valid.0, &subject.settings),
+                && most.is_some_and(|highest| highest.verdict == Verdict::Swarm),
+            curves: Curves::new(&own, &valid.0, &subject.settings),
             ..Row::default()
         };
         valid.fill(&mut row, part.drive, subject);

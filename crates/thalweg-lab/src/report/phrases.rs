@@ -14,20 +14,26 @@ impl PartSummary {
     }
 
     pub(super) fn comparison(&self, metric: Metric, row: &Row) -> Option<&Comparison> {
-        let is_it = |it: &&Comparison| {
-            it.metric == metric && it.subject == row.subject && it.cell.as_ref() == Some(&row.cell)
+        let is_it = |comparison: &&Comparison| {
+            comparison.metric == metric
+                && comparison.subject == row.subject
+                && comparison.cell.as_ref() == Some(&row.cell)
         };
         self.comparisons.iter().find(is_it)
     }
 
     /// In one metric, without the controls.
     pub(super) fn asked(&self, metric: Metric) -> impl Iterator<Item = &Comparison> {
-        self.comparisons.iter().filter(move |it| it.metric == metric && !it.is_control)
+        self.comparisons
+            .iter()
+            .filter(move |comparison| comparison.metric == metric && !comparison.is_control)
     }
 
     /// The baseline beside itself (A/A) in one metric, cell by cell.
     pub(super) fn controls(&self, metric: Metric) -> impl Iterator<Item = &Comparison> {
-        self.comparisons.iter().filter(move |it| it.metric == metric && it.is_control)
+        self.comparisons
+            .iter()
+            .filter(move |comparison| comparison.metric == metric && comparison.is_control)
     }
 
     /// Whether the next event waits for the last: slow events are then requested less often, so that a latency is the time of
@@ -72,10 +78,12 @@ impl PartSummary {
     /// `thalweg takes 1.16 × the CPU per event of limit (1.14–1.18) over 15 cells: worse by 16 %.`
     pub(super) fn sentence(&self, pooled: &Comparison) -> String {
         let Comparison { subject, baseline, metric, ratio, .. } = pooled;
-        let cells = match self.comparisons.iter().filter(|it| it.is_beside(pooled)).count() {
-            1 => "in 1 cell".to_owned(),
-            count => format!("over {count} cells"),
-        };
+        let cells =
+            match self.comparisons.iter().filter(|comparison| comparison.is_beside(pooled)).count()
+            {
+                1 => "in 1 cell".to_owned(),
+                count => format!("over {count} cells"),
+            };
         let takes = if metric.more_is_better() { "reaches" } else { "takes" };
         format!(
             "{subject} {takes} {ratio:.2}\u{a0}× the {} of {baseline}{} {cells}: {}.",
@@ -190,7 +198,7 @@ mod tests {
     #[test]
     fn words_say_how_much() {
         let of = |means: &[f64]| {
-            let difference = Difference::of_starts(means, means.len());
+            let difference = Difference::from_starts(means, means.len());
             let names = ["thalweg", "limit"];
             let found = Comparison::new(Metric::Cpu, None, names, false, &difference);
             format!("{} | {}", found.in_short(), found.in_words())

@@ -45,13 +45,13 @@ impl Mark {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct PublishedFile {
     sets: Vec<Published>,
 }
 
 /// Published figures of a scenario, by its name.
 pub(super) fn published(scenario: &str) -> Option<Published> {
-    let file: File = toml::from_str(TEXT).ok()?;
+    let file: PublishedFile = toml::from_str(TEXT).ok()?;
     file.sets.into_iter().find(|set| set.scenario == scenario)
 }
 
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn every_set_is_of_a_scenario_there_is() {
-        let file: File = toml::from_str(TEXT).unwrap();
+        let file: PublishedFile = toml::from_str(TEXT).unwrap();
         for set in &file.sets {
             find(&set.scenario).unwrap();
             assert!(!set.figures.is_empty(), "{}", set.scenario);
@@ -78,7 +78,7 @@ mod tests {
         let Ok(Value::Object(known)) = serde_json::to_value(Settings::default()) else {
             panic!("settings are an object");
         };
-        let file: File = toml::from_str(TEXT).unwrap();
+        let file: PublishedFile = toml::from_str(TEXT).unwrap();
         for set in &file.sets {
             for mark in set.figures.iter().filter_map(|figure| figure.mark.as_ref()) {
                 let mut own = known.clone();
@@ -87,7 +87,9 @@ mod tests {
                 assert!(mark.is_of(&settings), "{mark:?}");
                 assert!(known.contains_key(&mark.axis) && !mark.with.contains_key(&mark.axis));
                 for (key, value) in &mark.with {
-                    assert!(known.get(key).is_some_and(|it| it.is_number() == value.is_number()));
+                    assert!(
+                        known.get(key).is_some_and(|found| found.is_number() == value.is_number())
+                    );
                 }
                 let other = Settings { interval_us: settings.interval_us + 1, ..settings };
                 assert!(!mark.is_of(&other), "{mark:?}");

@@ -19,14 +19,16 @@ pub(super) fn lines(row: &Row) -> String {
 /// Facts, each with its name.
 pub(super) fn facts(received: &Received) -> Vec<(&'static str, String)> {
     let mut facts = vec![("answer", answer(received)), ("connections", connections(received))];
-    facts.extend(received.set_up.map(|it| ("set-up", spread(it))));
+    facts.extend(received.set_up.map(|found| ("set-up", spread(found))));
     facts.push(("events", events(received)));
-    facts.extend(received.intervals.map(|it| {
+    facts.extend(received.intervals.map(|interval| {
         let silence = time(received.silence_us_max);
-        ("intervals", format!("{}; longest silence of a connection {silence}", spread(it)))
+        ("intervals", format!("{}; longest silence of a connection {silence}", spread(interval)))
     }));
-    facts.extend(received.timestamps.as_ref().map(|it| ("timestamps", timestamps(it))));
-    facts.extend(received.exchanged.map(|it| ("sent", exchanged(it))));
+    facts.extend(
+        received.timestamps.as_ref().map(|timestamp| ("timestamps", timestamps(timestamp))),
+    );
+    facts.extend(received.exchanged.map(|found| ("sent", exchanged(found))));
     facts
 }
 
@@ -127,7 +129,7 @@ mod tests {
     use crate::measure::Answer;
 
     #[test]
-    fn everything_that_was_received_is_told() {
+    fn all_received_events_are_reported() {
         let mut refused = Reasons::default();
         refused.add("503 Service Unavailable: too many connections");
         refused.add("503 Service Unavailable: too many connections");

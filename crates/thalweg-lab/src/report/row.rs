@@ -86,7 +86,7 @@ const ALL_CAME: f64 = 0.98;
 
 impl Row {
     pub(super) fn came_in_full(&self) -> bool {
-        self.throughput.share_of_schedule.is_some_and(|it| it >= ALL_CAME)
+        self.throughput.share_of_schedule.is_some_and(|share| share >= ALL_CAME)
     }
 }
 
@@ -237,27 +237,27 @@ impl Valid<'_> {
         row.throughput = self.throughput(drive, settings);
         row.latency = self.latency();
         row.beside = self.beside();
-        row.replaced = self.0.iter().map(|it| it.ledger.replaced).sum();
-        let ledger = self.0.iter().fold(Counts::default(), |sum, it| sum.and(&it.ledger));
+        row.replaced = self.0.iter().map(|sample| sample.ledger.replaced).sum();
+        let ledger = self.0.iter().fold(Counts::default(), |sum, sample| sum.and(&sample.ledger));
         row.delivered_share = (ledger.missing > 0).then(|| ledger.delivered_share());
         row.wire = self.wire(drive);
         row.memory = self.memory(settings);
         row.load = self.load();
         row.round_trip = self.round_trip();
-        row.held = HeldFigures::of(&self.0, settings);
-        row.browser = BrowserFigures::of(&self.0, settings.connections);
+        row.held = HeldFigures::new(&self.0, settings);
+        row.browser = BrowserFigures::new(&self.0, settings.connections);
         row.received = self.received();
     }
 
     fn throughput(&self, drive: Drive, settings: &Settings) -> Throughput {
         let is_told = !matches!(drive, Drive::Idle | Drive::RoundTrip);
         Throughput {
-            events_per_s: self.spread(|it| is_told.then(|| it.events_per_s())),
+            events_per_s: self.spread(|sample| is_told.then(|| sample.events_per_s())),
             share_of_schedule: settings
                 .scheduled_events_per_s(drive)
-                .and_then(|offered| self.middle(|it| Some(it.events_per_s() / offered))),
-            mb_per_s: self.middle(|it| {
-                is_told.then(|| it.traffic.wire_bytes as f64 / it.span_us.max(1) as f64)
+                .and_then(|offered| self.middle(|sample| Some(sample.events_per_s() / offered))),
+            mb_per_s: self.middle(|sample| {
+                is_told.then(|| sample.traffic.wire_bytes as f64 / sample.span_us.max(1) as f64)
             }),
         }
     }
@@ -273,88 +273,102 @@ impl Valid<'_> {
             p99_us: self.middle(Sample::p99_us).filter(|_| shows_p99(&self.0)),
             p999_us: high(|latency| latency.p999_us),
             max_us: high(|latency| latency.max_us),
-            published_late_p99_us: self.middle(|it| Some(it.pacing?.late_p99_us as f64)),
-            published_late_max_us: self.middle(|it| Some(it.pacing?.late_max_us as f64)),
+            published_late_p99_us: self.middle(|sample| Some(sample.pacing?.late_p99_us as f64)),
+            published_late_max_us: self.middle(|sample| Some(sample.pacing?.late_max_us as f64)),
         }
     }
 
     fn beside(&self) -> Option<Delayed> {
-        let known = self.0.iter().any(|it| it.beside.is_some());
+        let known = self.0.iter().any(|sample| sample.beside.is_some());
         let during = |of: fn(&Delays) -> u64| {
-            self.middle(|it| it.beside.as_ref()?.during.as_ref().map(|it| of(it) as f64))
+            self.middle(|sample| {
+                sample.beside.as_ref()?.during.as_ref().map(|during| of(during) as f64)
+            })
         };
         known.then(|| Delayed {
-            before_p99_us: self.middle(|it| Some(it.beside?.before?.p99_us as f64)),
-            p50_us: during(|it| it.p50_us),
-            p99_us: during(|it| it.p99_us),
-            max_us: during(|it| it.max_us),
+            before_p99_us: self.middle(|sample| Some(sample.beside?.before?.p99_us as f64)),
+            p50_us: during(|found| found.p50_us),
+            p99_us: during(|found| found.p99_us),
+            max_us: during(|found| found.max_us),
         })
     }
 
     fn wire(&self, drive: Drive) -> Wire {
         let is_broadcast = drive.is_published_load() || drive == Drive::GeneratedLoad;
         let per = |events: fn(&Sample) -> u64, of: fn(&Sample) -> u64| {
-            self.middle(|it| (of(it) > 0).then(|| events(it) as f64 / of(it) as f64))
+            self.middle(|found| (of(found) > 0).then(|| events(found) as f64 / of(found) as f64))
                 .filter(|_| is_broadcast || drive == Drive::RoundTrip)
         };
         Wire {
-            bytes_per_event: per(|it| it.traffic.wire_bytes, |it| it.traffic.events),
-            events_per_envelope: per(|it| it.traffic.events, |it| it.traffic.envelopes),
-            events_per_read: per(|it| it.traffic.events, |it| it.traffic.reads),
-            envelopes_per_read: per(|it| it.traffic.envelopes, |it| it.traffic.reads),
+            bytes_per_event: per(
+                |sample| sample.traffic.wire_bytes,
+                |sample| sample.traffic.events,
+            ),
+            events_per_envelope: per(
+                |sample| sample.traffic.events,
+                |sample| sample.traffic.envelopes,
+            ),
+            events_per_read: per(|sample| sample.traffic.events, |sample| sample.traffic.reads),
+            envelopes_per_read: per(
+                |sample| sample.traffic.envelopes,
+                |sample| sample.traffic.reads,
+            ),
         }
     }
 
     fn memory(&self, settings: &Settings) -> Held {
         Held {
-            rss_bytes: self.middle(|it| Some(it.memory.rss_end_bytes as f64)),
-            pss_bytes: self.middle(|it| it.memory.pss_end_bytes.map(|bytes| bytes as f64)),
+            rss_bytes: self.middle(|found| Some(found.memory.rss_end_bytes as f64)),
+            pss_bytes: self.middle(|found| found.memory.pss_end_bytes.map(|bytes| bytes as f64)),
             rss_bytes_per_connection: self
-                .middle(|it| Some(it.rss_bytes_per_connection(settings.connections))),
+                .middle(|found| Some(found.rss_bytes_per_connection(settings.connections))),
             swarm_rss_bytes_per_connection: self
-                .values(|it| it.swarm_rss_bytes_per_connection(settings.connections))
+                .values(|found| found.swarm_rss_bytes_per_connection(settings.connections))
                 .into_iter()
                 .max_by(f64::total_cmp),
-            socket_bytes: self.middle(|it| Some(it.sockets?.bytes as f64)),
-            stopped_bytes_max: self.middle(|it| Some(it.kernel?.send_queue_bytes_max as f64)),
-            stopped_bytes_mean: self.middle(|it| Some(it.kernel?.send_queue_bytes_mean as f64)),
+            socket_bytes: self.middle(|found| Some(found.sockets?.bytes as f64)),
+            stopped_bytes_max: self.middle(|found| Some(found.kernel?.send_queue_bytes_max as f64)),
+            stopped_bytes_mean: self
+                .middle(|found| Some(found.kernel?.send_queue_bytes_mean as f64)),
         }
     }
 
     fn load(&self) -> Load {
         Load {
-            subject_busy: self.middle(|it| Some(it.subject_busy)),
-            swarm_busy: self.middle(|it| Some(it.swarm_busy)),
-            open_ms: self.middle(|it| Some(it.open_us as f64 / 1000.0)),
+            subject_busy: self.middle(|sample| Some(sample.subject_busy)),
+            swarm_busy: self.middle(|found| Some(found.swarm_busy)),
+            open_ms: self.middle(|sample| Some(sample.open_us as f64 / 1000.0)),
             switches_per_s: self.middle(Sample::switches_per_s),
             system_calls_per_event: self.middle(Sample::system_calls_per_event),
-            littles_ratio: self.middle(|it| it.littles_ratio),
+            littles_ratio: self.middle(|found| found.littles_ratio),
             steady: self.steady(),
         }
     }
 
     /// That of the sample with the middle number of events.
     fn received(&self) -> Option<Received> {
-        let mut all: Vec<&Received> = self.0.iter().filter_map(|it| it.received.as_ref()).collect();
+        let mut all: Vec<&Received> =
+            self.0.iter().filter_map(|sample| sample.received.as_ref()).collect();
         all.sort_by_key(|received| received.events);
         all.get(all.len() / 2).map(|received| (*received).clone())
     }
 
     fn steady(&self) -> Option<f64> {
-        let looked_at = self.0.iter().filter(|it| it.warm_up.took_us > 0);
-        let (all, steady) = looked_at
-            .fold((0, 0), |(all, steady), it| (all + 1, steady + u32::from(it.warm_up.is_steady)));
+        let looked_at = self.0.iter().filter(|found| found.warm_up.took_us > 0);
+        let (all, steady) = looked_at.fold((0, 0), |(all, steady), sample| {
+            (all + 1, steady + u32::from(sample.warm_up.is_steady))
+        });
         (all > 0).then(|| f64::from(steady) / f64::from(all))
     }
 
     fn round_trip(&self) -> Trips {
-        let means = self.values(|it| Some(it.round_trips?.mean_us));
+        let means = self.values(|sample| Some(sample.round_trips?.mean_us));
         Trips {
             mean_us: median(&means),
             mean_us_worst: means.iter().copied().max_by(f64::total_cmp),
-            p50_us: self.middle(|it| Some(it.round_trips?.p50_us as f64)),
-            p99_us: self.middle(|it| Some(it.round_trips?.p99_us as f64)),
-            total_ms: self.middle(|it| Some(it.round_trips?.total_us as f64 / 1000.0)),
+            p50_us: self.middle(|sample| Some(sample.round_trips?.p50_us as f64)),
+            p99_us: self.middle(|sample| Some(sample.round_trips?.p99_us as f64)),
+            total_ms: self.middle(|sample| Some(sample.round_trips?.total_us as f64 / 1000.0)),
         }
     }
 }

@@ -67,7 +67,7 @@ impl Standing {
 
     pub(super) fn figures(&self) -> [String; 5] {
         let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
-        let alone = self.alone.as_ref().map_or("–", |it| &it.said);
+        let alone = self.alone.as_ref().map_or("–", |found| &found.said);
         let events = self.events_per_cpu_s.map_or_else(|| "–".to_owned(), short);
         let idle = figure(self.idle_bytes.map(|bytes| bytes / 1024.0));
         [self.together.said.clone(), alone.to_owned(), events, figure(self.p99), idle]
@@ -75,20 +75,20 @@ impl Standing {
 }
 
 impl Share {
-    /// `rows` are the subject's own; `pooled` is its CPU relative to the baseline's.
-    fn of(rows: &[&Row], pooled: Option<&OverTransport>, cells_of_baseline: usize) -> Share {
+    /// `rows` are the subject's own; `pooled` is what its CPU is to the baseline's.
+    fn new(rows: &[&Row], pooled: Option<&OverTransport>, cells_of_baseline: usize) -> Share {
         if rows.iter().any(|row| row.is_baseline) {
             let said = "100 %".to_owned();
             return Share { said, is_ranked: true, share: Some(1.0), low: None, high: None };
         }
         let delivered = rows.iter().filter_map(|row| row.delivered_share).reduce(f64::min);
-        let cells = pooled.map_or(0, |it| it.cells);
+        let cells = pooled.map_or(0, |pooled| pooled.cells);
         let count = |of: fn(&Row) -> usize| rows.iter().map(|row| of(row)).sum::<usize>();
         let (incomplete, samples) = (count(|row| row.incomplete), count(|row| row.samples));
         let inverse = |ratio: f64| 1.0 / ratio;
-        let share = pooled.map(|it| inverse(it.comparison.ratio));
-        let low = pooled.and_then(|it| it.comparison.high).map(inverse);
-        let high = pooled.and_then(|it| it.comparison.low).map(inverse);
+        let share = pooled.map(|pooled| inverse(pooled.comparison.ratio));
+        let low = pooled.and_then(|pooled| pooled.comparison.high).map(inverse);
+        let high = pooled.and_then(|pooled| pooled.comparison.low).map(inverse);
         let unranked = match delivered {
             // Never rounded up to all of them.
             Some(share) => Some(format!("{:.1} % delivered", (share * 1000.0).floor() / 10.0)),
@@ -139,7 +139,7 @@ impl<'a> Told<'a> {
         is_kind: impl Fn(&PartSummary) -> bool,
     ) -> Option<Told<'a>> {
         let index = parts.iter().position(is_kind)?;
-        let own: Vec<&Sample> = samples.iter().filter(|it| it.part == index).collect();
+        let own: Vec<&Sample> = samples.iter().filter(|sample| sample.part == index).collect();
         let over_transports = by_transport(&plan.parts[index], &own, metric);
         Some(Told { part: &parts[index], over_transports })
     }
@@ -150,8 +150,9 @@ impl<'a> Told<'a> {
     }
 
     fn over(&self, transport: Transport, subject: &str) -> Option<&OverTransport> {
-        let is_own =
-            |it: &&OverTransport| it.transport == transport && it.comparison.subject == subject;
+        let is_own = |over_transport: &&OverTransport| {
+            over_transport.transport == transport && over_transport.comparison.subject == subject
+        };
         self.over_transports.iter().find(is_own)
     }
 
@@ -163,14 +164,17 @@ impl<'a> Told<'a> {
 
     fn share(&self, transport: Transport, subject: &str) -> Share {
         let cells = self.cells_of_baseline(transport, |_| true);
-        Share::of(&self.rows(transport, subject), self.over(transport, subject), cells)
+        Share::new(&self.rows(transport, subject), self.over(transport, subject), cells)
     }
 }
 
 /// Whether a subject is loaded as fast as it can, with so many events outstanding; and all alike.
 fn is_closed_loop(part: &PartSummary, is_window: fn(u32) -> bool) -> bool {
-    let is_plain = |it: &Settings| {
-        it.events_per_s().is_none() && it.keys == 1 && !it.compress && is_window(it.window)
+    let is_plain = |settings: &Settings| {
+        settings.events_per_s().is_none()
+            && settings.keys == 1
+            && !settings.compress
+            && is_window(settings.window)
     };
     part.drive == Drive::PublishedLoad
         && part.figure == Figure::Cpu
@@ -212,8 +216,8 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
         let is_baseline = own.iter().any(|row| row.is_baseline);
         let p99 = at_a_rate.as_ref().and_then(|told| {
             let cells = told.cells_of_baseline(transport, |row| row.latency.p99_us.is_some());
-            let over = told.over(transport, subject).filter(|it| it.cells == cells);
-            if is_baseline { Some(1.0) } else { over.map(|it| it.comparison.ratio) }
+            let over = told.over(transport, subject).filter(|found| found.cells == cells);
+            if is_baseline { Some(1.0) } else { over.map(|found| found.comparison.ratio) }
         });
         Standing {
             transport,
@@ -230,21 +234,21 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
         .iter()
         .filter_map(|(name, subject)| {
             let mut transports = rows.clone().map(|row| row.settings.transport);
-            Some(standing(transports.find(|it| it.to_string() == *name)?, subject))
+            Some(standing(transports.find(|transport| transport.to_string() == *name)?, subject))
         })
         .collect();
     all.sort_by(|one, other| {
         // WebSockets first: most readers want these.
         let by_transport = other.transport.to_string().cmp(&one.transport.to_string());
-        let place = |it: &Standing| (!it.is_baseline, !it.together.is_ranked);
-        let share = |it: &Standing| it.together.share.unwrap_or(0.0);
+        let place = |standing: &Standing| (!standing.is_baseline, !standing.together.is_ranked);
+        let share = |standing: &Standing| standing.together.share.unwrap_or(0.0);
         by_transport.then(place(one).cmp(&place(other))).then(share(other).total_cmp(&share(one)))
     });
     all
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
-    let logs: f64 = values.iter().map(|it| it.ln()).sum();
+    let logs: f64 = values.iter().map(|found| found.ln()).sum();
     (!values.is_empty()).then(|| (logs / values.len() as f64).exp())
 }
 
@@ -252,13 +256,14 @@ fn mean(values: &[f64]) -> Option<f64> {
 pub(super) fn headline(all: &[Standing]) -> Option<String> {
     let first = all.first()?;
     let baseline = &first.subject;
-    let own = || all.iter().filter(|it| it.transport == first.transport && !it.is_baseline);
-    let together = named(own().map(|it| (&*it.subject, &it.together)))?;
+    let own =
+        || all.iter().filter(|found| found.transport == first.transport && !found.is_baseline);
+    let together = named(own().map(|sample| (&*sample.subject, &sample.together)))?;
     let said = format!(
         "Delivered over {} for the same CPU, {baseline} being 100\u{a0}%: {together}.",
         first.transport
     );
-    let alone = named(own().filter_map(|it| Some((&*it.subject, it.alone.as_ref()?))));
+    let alone = named(own().filter_map(|sample| Some((&*sample.subject, sample.alone.as_ref()?))));
     Some(match alone {
         Some(alone) => format!("{said} Where nothing can be sent together: {alone}."),
         None => said,
@@ -268,7 +273,8 @@ pub(super) fn headline(all: &[Standing]) -> Option<String> {
 /// The first few ranked subjects, most deliveries first; `None` if there are none.
 fn named<'a>(all: impl Iterator<Item = (&'a str, &'a Share)>) -> Option<String> {
     let ranked = all.filter(|(_, share)| share.is_ranked);
-    let mut ranked: Vec<(&str, &Share)> = ranked.filter(|(_, it)| it.share.is_some()).collect();
+    let mut ranked: Vec<(&str, &Share)> =
+        ranked.filter(|(_, share)| share.share.is_some()).collect();
     ranked.sort_by(|(_, one), (_, other)| other.share.partial_cmp(&one.share).unwrap_or(Equal));
     // With their intervals: a headline must not rank subjects that are not told apart.
     let shown = |(who, it): &(&str, &Share)| format!("{who} {}", it.said.replace(' ', "\u{a0}"));
@@ -309,12 +315,12 @@ mod tests {
     }
 
     fn said(summary: &Summary) -> Vec<String> {
-        let told = |it: &Standing| format!("{} {}", it.subject, it.together.said);
+        let told = |standing: &Standing| format!("{} {}", standing.subject, standing.together.said);
         summary.standings.iter().map(told).collect()
     }
 
     #[test]
-    fn who_delivers_most_stands_first() {
+    fn the_subject_that_delivers_most_stands_first() {
         let all = said(&of(3, |sample| sample.subject_cpu_ns = sample.subject_cpu_ns * 3 / 4));
         assert_eq!(all[0], "s0 100 %");
         assert!(all[1].starts_with("s3 6") && all[1].ends_with(')'), "{all:?}");
@@ -327,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_delivered_everything_everywhere_stands_last() {
+    fn subjects_with_losses_stand_last() {
         let last = |summary: Summary| said(&summary).pop().unwrap_or_default();
         // By its design.
         let drops = of(1, |sample| {
@@ -362,9 +368,9 @@ mod tests {
     fn nobody_is_named_if_nobody_is_ranked() {
         assert_eq!(headline(&[]), None);
         let all = of(9, |_| {}).standings;
-        let unranked = |it: &Standing| Standing {
-            together: Share { is_ranked: it.is_baseline, ..it.together.clone() },
-            ..it.clone()
+        let unranked = |standing: &Standing| Standing {
+            together: Share { is_ranked: standing.is_baseline, ..standing.together.clone() },
+            ..standing.clone()
         };
         assert_eq!(headline(&all.iter().map(unranked).collect::<Vec<_>>()), None);
     }
@@ -398,10 +404,10 @@ mod tests {
             is_closed_loop(&part, |window| window > 1)
         };
         assert!(is_closed(|_| {}));
-        assert!(!is_closed(|it| it.rate = 10));
-        assert!(!is_closed(|it| it.keys = 10));
-        assert!(!is_closed(|it| it.compress = true));
-        assert!(!is_closed(|it| it.window = 1));
+        assert!(!is_closed(|settings| settings.rate = 10));
+        assert!(!is_closed(|found| found.keys = 10));
+        assert!(!is_closed(|settings| settings.compress = true));
+        assert!(!is_closed(|settings| settings.window = 1));
     }
 
     #[test]

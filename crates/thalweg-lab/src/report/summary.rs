@@ -95,7 +95,7 @@ impl Summary {
             manifest.connections = notes;
         }
         let parts = plan.parts.iter().enumerate().map(|(index, part)| {
-            let own: Vec<&Sample> = samples.iter().filter(|it| it.part == index).collect();
+            let own: Vec<&Sample> = samples.iter().filter(|sample| sample.part == index).collect();
             part_summary::summarise(part, plan.load, &own)
         });
         let parts: Vec<PartSummary> = parts.collect();

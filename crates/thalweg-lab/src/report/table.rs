@@ -142,7 +142,9 @@ pub(super) fn draw(lines: &[Vec<String>]) -> String {
 pub(super) fn notes(part: &PartSummary) -> String {
     let told = workload::of(part).compared;
     let mut text = String::new();
-    for pooled in part.pooled.iter().filter(|it| !it.is_control && told.contains(&it.metric)) {
+    for pooled in
+        part.pooled.iter().filter(|pooled| !pooled.is_control && told.contains(&pooled.metric))
+    {
         text += &format!("All cells: {}\n", part.sentence(pooled));
     }
     if part.rows.iter().any(|row| row.is_noise) {
@@ -150,7 +152,7 @@ pub(super) fn notes(part: &PartSummary) -> String {
                  both.\n";
     }
     let asked = || told.iter().flat_map(|metric| part.asked(*metric));
-    if asked().any(|it| it.word == Word::Undecided && it.not_excluded.is_some()) {
+    if asked().any(|found| found.word == Word::Undecided && found.not_excluded.is_some()) {
         text += "“% not excluded”: undecided, for the interval contains 1 and reaches so far.\n";
     }
     if asked().any(Comparison::is_corrected_away) {

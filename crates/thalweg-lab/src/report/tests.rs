@@ -151,7 +151,7 @@ fn stopped_topics_idle_and_publish_have_columns_of_their_own() {
     let limits = one.replace("program = \"limit\"", "program = \"thalweg\"");
     let publish = summary(&limits.replace("published-load", "publish"), |_| {});
     let driven = summary(&one.replace("published-load", "generated-load"), |_| {});
-    insta::assert_snapshot!([stopped, idle, publish, driven].map(|it| table(&it)).join("\n"));
+    insta::assert_snapshot!([stopped, idle, publish, driven].map(|found| table(&found)).join("\n"));
 }
 
 #[test]
@@ -163,15 +163,15 @@ fn conversations_have_columns_of_their_own() {
         summary(&text, |sample| {
             let slower = 1 + sample.subject as u64 / 2;
             let each_us = (1..=100).map(|us| us * slower + u64::from(sample.repeat)).collect();
-            sample.round_trips = RoundTrips::of(each_us, 20_000 * slower);
+            sample.round_trips = RoundTrips::new(each_us, 20_000 * slower);
         })
     };
     let tables = [talks("echo", "dummy_bytes = 1000000"), talks("round-trip", "requests = 100")];
-    insta::assert_snapshot!(tables.map(|it| table(&it)).join("\n"));
+    insta::assert_snapshot!(tables.map(|found| table(&found)).join("\n"));
 }
 
 #[test]
-fn what_is_true_of_connections_is_said() {
+fn facts_about_connections_are_stated() {
     let plain = summary(SCENARIO, |_| {});
     assert!(!plain.manifest.connections.iter().any(|note| note.contains("TLS 1.3")));
     let text = SCENARIO.replace("connections = [100, 1000]", "connections = 100\ntls = true");
@@ -200,7 +200,7 @@ fn a_p99_that_the_swarm_itself_made_is_withheld_everywhere() {
     let [limit, _, thalweg] = rows(&summary).try_into().unwrap();
     assert_eq!((limit.latency.p99_us, limit.latency.max_us), (None, None));
     assert_eq!((limit.latency.p50_us, thalweg.latency.p99_us), (Some(500.0), Some(1980.0)));
-    let of_p99 = |it: &Comparison| it.metric == Metric::P99;
+    let of_p99 = |comparison: &Comparison| comparison.metric == Metric::P99;
     assert!(!summary.parts[0].comparisons.iter().any(of_p99), "beside what is withheld");
     assert!(limit.curves.spreads.p99_us.is_none());
     let text = table(&summary);
@@ -267,7 +267,7 @@ fn tabs_have_columns_of_their_own_and_blanks_have_reasons() {
 }
 
 #[test]
-fn of_a_ladder_of_rates_the_most_is_told() {
+fn the_highest_rate_of_a_ladder_is_reported() {
     let subjects = "[[browser.subjects]]\nname = \"rows\"\nprogram = \"thalweg\"\n\
         [[browser.subjects]]\nname = \"every value\"\nprogram = \"thalweg\"\n\
         with = { consumer = \"rows-every-value\" }\n";
@@ -279,7 +279,7 @@ fn of_a_ladder_of_rates_the_most_is_told() {
 
 /// At 400 events in half a second tabs take no more: the offer grows, and arrivals do not.
 #[test]
-fn how_far_what_comes_grows_is_told() {
+fn the_growth_of_received_data_is_reported() {
     let subject = "[[browser.subjects]]\nname = \"websocket\"\nprogram = \"thalweg\"\n";
     let cells = "[[browser.cells]]\nconnections = 2\nbatch = [100, 200, 400, 800]\n\
         [[browser.cells]]\nconnections = 10\ntabs = 1\nbatch = 50\n\
@@ -290,7 +290,7 @@ fn how_far_what_comes_grows_is_told() {
 }
 
 #[test]
-fn what_encoding_transport_and_worker_buy_is_told() {
+fn gains_of_encoding_transport_and_worker_are_reported() {
     let subject = |transport: &str, consumer: &str, worker: bool| {
         format!(
             "[[browser.subjects]]\nname = \"{transport} {consumer} {worker}\"\n\

@@ -64,7 +64,8 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
         (begun, ended) => vec![format!("begun {begun}, ended {ended}")],
     };
     let measured = Some(manifest.measured.clone());
-    let measured = measured.filter(|it| !it.is_empty() && *it != manifest.version);
+    let measured =
+        measured.filter(|measured| !measured.is_empty() && *measured != manifest.version);
     let flags = manifest.browser_flags.join(" ");
     let flags = Some(flags).filter(|flags| !flags.is_empty());
     let under = (!manifest.under.is_empty()).then(|| manifest.under.join(" "));
@@ -75,7 +76,7 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
         ("Version", vec![manifest.version.clone()]),
         ("Measured", optional(&measured)),
         ("Peers", peers.collect()),
-        ("Load", optional(&manifest.browser.as_ref().map(|it| format!("tabs of {it}")))),
+        ("Load", optional(&manifest.browser.as_ref().map(|browser| format!("tabs of {browser}")))),
         ("Browser flags", optional(&flags)),
         ("Plan of", optional(&manifest.rerun_of)),
         ("Time", time),
@@ -89,7 +90,10 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
         ("Under", optional(&under)),
         ("At", optional(&manifest.at)),
         ("Remarks", machine.remarks.clone()),
-        ("Connections", manifest.connections.iter().map(|it| (*it).to_owned()).collect()),
+        (
+            "Connections",
+            manifest.connections.iter().map(|connection| (*connection).to_owned()).collect(),
+        ),
         ("Send buffer", optional(&machine.send_buffer_bytes)),
         ("Receive buffer", optional(&machine.receive_buffer_bytes)),
         ("Congestion control", optional(&machine.congestion_control)),
@@ -149,7 +153,7 @@ mod tests {
     use crate::report::Manifest;
 
     #[test]
-    fn who_shares_cores_is_told() {
+    fn shared_cores_are_reported() {
         let on = |subject: &[usize], browser: &[usize]| MachineNote {
             subject_cores: subject.to_vec(),
             browser_cores: browser.to_vec(),
@@ -162,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_a_run_was_made_with_is_told() {
+    fn the_whole_setup_of_a_run_is_reported() {
         let manifest = Manifest {
             version: "1".to_owned(),
             measured: "2".to_owned(),

@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn secrets_are_not_told() {
         let check = |words: &[&str], expected: &[&str]| {
-            let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             assert_eq!(without_folders(&words), expected);
         };
         check(

@@ -56,7 +56,8 @@ impl Bundle {
     pub(super) fn is_growing(folder: &Path) -> bool {
         // A file that does not exist, as in archives, or cannot be read counts as unlocked.
         let samples = File::open(folder.join(SAMPLES));
-        samples.is_ok_and(|it| matches!(it.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        samples
+            .is_ok_and(|sample| matches!(sample.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// Removes the files of this run, and its folder if that is empty then.

@@ -50,7 +50,8 @@ pub(super) fn end(
     }
     if summary.manifest.was_interrupted {
         let kept = samples.len();
-        let planned = plan.samples_planned().map(|it| format!(" of {it}")).unwrap_or_default();
+        let planned =
+            plan.samples_planned().map(|count| format!(" of {count}")).unwrap_or_default();
         say(format_args!("Interrupted: {kept}{planned} samples were kept."));
         return Ok(Ended::Interrupted);
     }

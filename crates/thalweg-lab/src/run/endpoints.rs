@@ -8,9 +8,9 @@ use crate::swarm;
 /// Whether nothing but endpoints is measured.
 pub(super) fn is_only_endpoints(plan: &Plan) -> bool {
     plan.parts.iter().all(|part| {
-        part.cells
-            .iter()
-            .all(|cell| cell.subjects.iter().all(|it| matches!(it.program, Program::Url(_))))
+        part.cells.iter().all(|cell| {
+            cell.subjects.iter().all(|subject| matches!(subject.program, Program::Url(_)))
+        })
     })
 }
 
@@ -36,7 +36,7 @@ fn found_of(endpoint: &Endpoint, swarm_core: usize) -> Option<String> {
     };
     let is_loopback = addresses.iter().all(|address| address.ip().is_loopback());
     let way = if is_loopback { "over loopback" } else { "on this machine" };
-    let cores = Cores::of_processes(&Resources::tree(&listener.pids));
+    let cores = Cores::used_by(&Resources::tree(&listener.pids));
     let shared = if cores.contains(&swarm_core) { ", the swarm's too" } else { "" };
     let word = if cores.len() == 1 { "core" } else { "cores" };
     let cores: Vec<String> = cores.iter().map(usize::to_string).collect();

@@ -7,14 +7,14 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Eta {
     /// Cells in order, the current one first.
-    left: VecDeque<Cell>,
-    /// For all cells without a budget so far: expected, taken.
+    left: VecDeque<CellTime>,
+    /// Of all cells without a budget so far: expected, taken.
     expected: Duration,
     taken: Duration,
 }
 
 #[derive(Debug)]
-struct Cell {
+struct CellTime {
     expected: Duration,
     has_budget: bool,
 }
@@ -27,7 +27,7 @@ impl Eta {
             let part = plan.part(slots[0]);
             let budget = part.budget_s.map(|s| Duration::from_secs(s) / part.cells.len() as u32);
             let planned = || slots.iter().map(|slot| plan.expected_time(*slot)).sum();
-            Cell { expected: budget.unwrap_or_else(planned), has_budget: budget.is_some() }
+            CellTime { expected: budget.unwrap_or_else(planned), has_budget: budget.is_some() }
         });
         Eta { left: cells.collect(), expected: Duration::ZERO, taken: Duration::ZERO }
     }
@@ -38,7 +38,7 @@ impl Eta {
 
     /// The current cell ends, and took so long.
     pub(super) fn end_cell(&mut self, took: Duration) {
-        if let Some(done) = self.left.pop_front().filter(|it| !it.has_budget) {
+        if let Some(done) = self.left.pop_front().filter(|first| !first.has_budget) {
             self.expected += done.expected;
             self.taken += took;
         }
@@ -47,11 +47,11 @@ impl Eta {
     /// The remaining time, when the current cell has taken this long so far.
     pub(super) fn left(&self, current: Duration) -> Duration {
         let Some(first) = self.left.front() else { return Duration::ZERO };
-        let rest: Duration = self.left.iter().skip(1).map(|it| self.corrected(it)).sum();
+        let rest: Duration = self.left.iter().skip(1).map(|time| self.corrected(time)).sum();
         self.corrected(first).saturating_sub(current) + rest
     }
 
-    fn corrected(&self, cell: &Cell) -> Duration {
+    fn corrected(&self, cell: &CellTime) -> Duration {
         if cell.has_budget || self.expected.is_zero() {
             return cell.expected;
         }
@@ -90,7 +90,7 @@ connections = [100, 100, 101]
     }
 
     #[test]
-    fn what_a_cell_took_is_what_the_next_will_take() {
+    fn the_next_cell_is_expected_to_take_as_long_as_the_last() {
         // 60 ms to start, 15 ms to open, and the span: a second for each of six.
         assert_eq!(left(&Changes::default(), 6), [12.0, 6.0]);
         assert_eq!(left(&Changes::default(), 12), [12.0, 12.0]);

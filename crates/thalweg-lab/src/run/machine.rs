@@ -9,7 +9,7 @@ pub(super) fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> Machine
     let shards_max = plan.subjects().map(|subject| subject.settings.shards).max().unwrap_or(1);
     let mut note = MachineNote::read();
     note.cores = cores.count();
-    note.swarm_core = cores.of_swarm(1);
+    note.swarm_core = cores.swarm_core(1);
     if endpoints::is_only_endpoints(plan) {
         note.remarks = endpoints::found(plan, note.swarm_core);
         return note;
@@ -17,15 +17,15 @@ pub(super) fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> Machine
     // The first of several ways is told, and that there are others.
     let mut all = plan.subjects().map(|subject| subject.settings.cores);
     let used = Settings { cores: all.next().unwrap_or_default(), ..Settings::default() };
-    note.subject_cores = cores.of_subject(&used).to_vec();
+    note.subject_cores = cores.subject_cores(&used).to_vec();
     if plan.load.is_browser() {
-        note.browser_cores = cores.of_browser(&used).to_vec();
+        note.browser_cores = cores.browser_cores(&used).to_vec();
     }
     if !place.is_loopback() {
         let under = arguments::without_folders(&place.under).join(" ");
         note.remarks = vec![format!("one machine, subjects at {} under `{under}`", place.address)];
     }
-    if all.any(|it| it != used.cores) {
+    if all.any(|found| found != used.cores) {
         let others = "subject and browser have other cores where a cell says so";
         note.remarks.push(others.to_owned());
     }
@@ -34,7 +34,7 @@ pub(super) fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> Machine
     } else if !cores.are_disjoint(shards_max) {
         note.remarks.push(format!(
             "{shards_max} shards leave no core of its own to the swarm: it shares core {}",
-            cores.of_swarm(shards_max)
+            cores.swarm_core(shards_max)
         ));
     }
     note

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_acts_on_a_terminal_is_escaped() {
+    fn control_characters_of_terminals_are_escaped() {
         let check = |text, expected| assert_eq!(printable(text), expected);
         check("one\n\ttwo, ü, 日本", "one\n\ttwo, ü, 日本");
         check("\u{1b}]0;title\u{7}", "\\u001b]0;title\\u0007");

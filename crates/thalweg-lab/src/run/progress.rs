@@ -69,8 +69,8 @@ impl Progress {
         let (part, cell) = (plan.part(slot), plan.cell(slot));
         let all: Vec<&Sample> = samples.iter().collect();
         self.found = so_far(part, slot.cell, &all).iter().map(said_of).collect();
-        let own = samples.iter().filter(|it| it.start() == slot.repeat);
-        for sample in own.filter(|it| !it.verdict.is_valid()) {
+        let own = samples.iter().filter(|sample| sample.start() == slot.repeat);
+        for sample in own.filter(|sample| !sample.verdict.is_valid()) {
             let (subject, verdict) = (&cell.subjects[sample.subject].name, &sample.verdict);
             self.say(&format!("{} · {} · {subject}: {verdict}", part.name, cell.label));
         }

@@ -159,8 +159,8 @@ impl Bench<'_> {
                 CoreUse::Apart => Room::Own,
                 CoreUse::Shared => Room::WithBrowser(shards as usize),
             },
-            cores: self.cores.of_subject(settings).to_vec(),
-            swarm_core: self.cores.of_swarm(shards),
+            cores: self.cores.subject_cores(settings).to_vec(),
+            swarm_core: self.cores.swarm_core(shards),
         }
     }
 
@@ -176,12 +176,12 @@ impl Bench<'_> {
         };
         let address = *addresses.first().context("the endpoint has no address")?;
         // It is not kept to a core, as subjects are.
-        let cores = Cores::of_processes(&Resources::tree(&pids));
+        let cores = Cores::used_by(&Resources::tree(&pids));
         let room = match cores.len() {
             0 => Room::Unseen,
             count => Room::Shared(count),
         };
-        let (beside, swarm_core) = (Vec::new(), self.cores.of_swarm(1));
+        let (beside, swarm_core) = (Vec::new(), self.cores.swarm_core(1));
         Ok(Watched { pids, beside, address, room, cores, swarm_core })
     }
 
@@ -200,7 +200,7 @@ impl Bench<'_> {
     ) -> Sample {
         self.remark(observations.remark.take());
         if let (Room::WithBrowser(_), Some(used)) = (observations.room, &mut outcome.browser) {
-            used.leave_out(observations.between(|it| it.resources.cpu_ns));
+            used.leave_out(observations.between(|observation| observation.resources.cpu_ns));
         }
         let mut evidence = self.evidence(&outcome, &observations);
         let program = &self.plan.subject(span.slot).program;
@@ -241,8 +241,10 @@ impl Bench<'_> {
             steps: outcome.steps,
             held: outcome.held,
             activity: Activity {
-                switches_voluntary: observations.between(|it| it.resources.switches_voluntary),
-                switches_forced: observations.between(|it| it.resources.switches_forced),
+                switches_voluntary: observations
+                    .between(|observation| observation.resources.switches_voluntary),
+                switches_forced: observations
+                    .between(|observation| observation.resources.switches_forced),
                 system_calls: observations.system_calls,
             },
             sockets: observations.sockets,
@@ -269,10 +271,11 @@ impl Bench<'_> {
     }
 
     fn evidence(&self, outcome: &Outcome, observations: &Observations) -> Evidence {
-        let span_ns = observations.between(|it| it.at_us).max(1) as f64 * 1000.0;
-        let cpu_ns = observations.between(|it| it.resources.cpu_ns) as f64;
-        // Threads of one subject wait for each other, too: others are to blame for no more than the rest of its cores' work. A
-        // browser on these cores is the load, and the lab reads its messages: both are no others.
+        let span_ns = observations.between(|observation| observation.at_us).max(1) as f64 * 1000.0;
+        let cpu_ns = observations.between(|observation| observation.resources.cpu_ns) as f64;
+        // Threads of one subject wait for each other, too: others are to blame for no
+        // more than what its cores did besides. A browser that shares them is the load, and the lab
+        // reads what it tells: both are no others.
         let others_s =
             observations.end.subject_cores.busy_s - observations.begin.subject_cores.busy_s;
         let browser_ns = match (observations.room, &outcome.browser) {
@@ -280,16 +283,19 @@ impl Bench<'_> {
             _ => 0.0,
         };
         let others_ns = (others_s * 1e9 - cpu_ns - browser_ns).max(0.0);
-        let waited_ns = (observations.between(|it| it.resources.waited_ns) as f64).min(others_ns);
+        let waited_ns = (observations.between(|observation| observation.resources.waited_ns)
+            as f64)
+            .min(others_ns);
         let stolen_s = observations.end.stolen_s - observations.begin.stolen_s;
         Evidence {
             room: observations.room,
             subject_busy: cpu_ns / span_ns / observations.cores.max(1) as f64,
             swarm_busy: outcome.swarm_cpu_ns as f64 / (outcome.span_us.max(1) * 1000) as f64,
             subject_waited: waited_ns / span_ns,
-            swarm_waited: observations.between(|it| it.swarm_waited_ns) as f64 / span_ns,
+            swarm_waited: observations.between(|observation| observation.swarm_waited_ns) as f64
+                / span_ns,
             stolen: stolen_s.max(0.0) * 1e9 / span_ns,
-            dropped_packets: observations.between(|it| it.dropped_packets),
+            dropped_packets: observations.between(|observation| observation.dropped_packets),
             swarm_away_us: outcome.swarm_away_us,
             span_us: outcome.span_us,
             latency_us_max: outcome.latency.quantile_us(1.0).unwrap_or(0),

@@ -29,8 +29,9 @@ pub(super) fn take(
     'cells: for cell in slots.chunk_by(|one, next| (one.part, one.cell) == (next.part, next.cell)) {
         let until = budget.share_of(plan, cell[0], Instant::now());
         progress.borrow_mut().begin_cell(plan, cell[0]);
-        let first =
-            samples.iter().position(|it| Some(place(it)) == Some((cell[0].part, cell[0].cell)));
+        let first = samples
+            .iter()
+            .position(|sample| Some(place(sample)) == Some((cell[0].part, cell[0].cell)));
         let first = first.unwrap_or(samples.len());
         let taken = samples[first..].iter().map(|sample| sample.start() + 1).max().unwrap_or(0);
         let starts = cell.chunk_by(|one, next| one.repeat == next.repeat);
@@ -51,7 +52,8 @@ pub(super) fn take(
             }
             progress.borrow_mut().end_start(plan, start[0], &samples[first..]);
             // An endpoint that does not answer at first is not tried time after time.
-            if endpoints::is_only_endpoints(plan) && !samples.iter().any(|it| it.verdict.is_valid())
+            if endpoints::is_only_endpoints(plan)
+                && !samples.iter().any(|sample| sample.verdict.is_valid())
             {
                 break 'cells;
             }
@@ -116,7 +118,7 @@ mod tests {
     use crate::scenario::{Changes, read};
 
     #[test]
-    fn what_a_cell_leaves_of_the_budget_goes_to_the_next() {
+    fn the_budget_that_a_cell_leaves_goes_to_the_next() {
         let text = "name = \"x\"\ndrive = \"published-load\"\nbudget_s = 90\n[[cells]]\nconnections = [1, 2, 3]\n";
         let plan = read(text, &Changes::default(), &[]).unwrap();
         let cell = |cell| Slot { part: 0, cell, subject: 0, repeat: 0 };

@@ -36,7 +36,10 @@ pub(super) fn expect_all_kept(plan: &Plan) -> anyhow::Result<()> {
                 .any(|texts| texts.iter().any(|text| text == NOT_KEPT))
             || endpoint.cacert.is_some()
     };
-    if plan.subjects().any(|it| matches!(&it.program, Program::Url(endpoint) if lacks(endpoint))) {
+    if plan
+        .subjects()
+        .any(|subject| matches!(&subject.program, Program::Url(endpoint) if lacks(endpoint)))
+    {
         return Err(misuse(
             "this run used headers, query values, messages, tokens or --cacert, which are not stored because they may be secrets; measure again with `thalweg bench --url`",
         ));
@@ -76,7 +79,7 @@ mod tests {
     /// Texts are sent on opening, and as messages.
     fn archived(urls: &[&str], headers: &[&str], texts: &[&str]) -> Plan {
         let owned =
-            |all: &[&str]| -> Vec<String> { all.iter().map(|it| (*it).to_owned()).collect() };
+            |all: &[&str]| -> Vec<String> { all.iter().map(|found| (*found).to_owned()).collect() };
         let endpoint = |url: &&str| {
             Endpoint::read(&Typed {
                 url: (*url).to_owned(),
@@ -97,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_secret_is_hidden_and_not_taken_up_again() {
+    fn possible_secrets_are_hidden_and_not_read_again() {
         let check = |urls: &[&str], headers: &[&str], texts: &[&str], is_whole: bool| {
             let plan = archived(urls, headers, texts);
             let text = serde_json::to_string(&plan).unwrap();
@@ -119,7 +122,7 @@ mod tests {
     #[test]
     fn urls_that_differ_in_what_is_hidden_stay_apart() {
         let plan = archived(&["ws://h/?a=s3cret1", "ws://h/?a=s3cret2"], &[], &[]);
-        let url = |it: &Subject| match &it.program {
+        let url = |subject: &Subject| match &subject.program {
             Program::Url(endpoint) => String::from(endpoint.url.clone()),
             other => panic!("{other:?} is no endpoint"),
         };

@@ -42,7 +42,7 @@ impl Bench<'_> {
 
     /// All at the same time, each on a thread of its own; the progress is the first one's.
     fn concurrently(&self, turn: &[Slot], progress: &RefCell<Progress>) -> Option<Vec<Sample>> {
-        let mut turn = turn.iter().zip(StartBarrier::of(turn.len()));
+        let mut turn = turn.iter().zip(StartBarrier::new(turn.len()));
         let (first, barrier) = turn.next()?;
         thread::scope(|scope| {
             let silently = |(slot, barrier): (&Slot, StartBarrier)| {
@@ -64,8 +64,8 @@ impl Bench<'_> {
         }
         let part = self.plan.part(turn[0]);
         let settings = || turn.iter().map(|slot| &self.plan.subject(*slot).settings);
-        let connections: u64 = settings().map(|it| u64::from(it.connections)).sum();
-        settings().all(|it| part.can_take_turns(it))
+        let connections: u64 = settings().map(|setting| u64::from(setting.connections)).sum();
+        settings().all(|setting| part.can_take_turns(setting))
             && open_files_max().is_none_or(|most| connections + OTHER_FILES <= most)
     }
 
@@ -90,30 +90,31 @@ impl Bench<'_> {
 
     /// Loads subjects in turns; `None` if interrupted.
     fn rounds(&self, launched: &[Launched<'_>], rounds: u32) -> Option<Vec<Sample>> {
-        let mut watches: Vec<_> = launched.iter().map(|it| it.watch.clone()).collect();
-        let mut subjects: Vec<Subject<'_, '_>> = Vec::new();
+        let mut watches: Vec<_> = launched.iter().map(|launched| launched.watch.clone()).collect();
+        let mut subjects: Vec<SubjectRun<'_, '_>> = Vec::new();
         for (launched, watch) in launched.iter().zip(&mut watches) {
-            subjects.iter_mut().for_each(Subject::attend);
+            subjects.iter_mut().for_each(SubjectRun::attend);
             watch.connects();
             let session = self.generator.open(&launched.load, watch).and_then(|mut session| {
                 session.pause()?;
                 Ok(session)
             });
-            subjects.push(Subject { launched, session, taken: Vec::new() });
+            subjects.push(SubjectRun { launched, session, taken: Vec::new() });
         }
         for _ in 0..rounds {
             fastrand::shuffle(&mut subjects);
             for turn in 0..subjects.len() {
                 subjects[turn].measure()?;
-                subjects.iter_mut().for_each(Subject::attend);
+                subjects.iter_mut().for_each(SubjectRun::attend);
             }
         }
         let samples = subjects.into_iter().map(|subject| self.samples_of(subject, rounds));
         Some(samples.collect::<Option<Vec<_>>>()?.concat())
     }
 
-    fn samples_of(&self, subject: Subject<'_, '_>, rounds: u32) -> Option<Vec<Sample>> {
-        let Subject { launched: &Launched { slot, .. }, mut taken, session } = subject;
+    /// Ends a subject's load; `None` if interrupted.
+    fn samples_of(&self, subject: SubjectRun<'_, '_>, rounds: u32) -> Option<Vec<Sample>> {
+        let SubjectRun { launched: &Launched { slot, .. }, mut taken, session } = subject;
         let closed = session.and_then(|session| session.close());
         if let (Ok(counts), Some((last, _))) = (&closed, taken.last_mut()) {
             last.ledger = last.ledger.and(counts);
@@ -132,15 +133,15 @@ impl Bench<'_> {
 }
 
 /// One of those that live side by side.
-struct Subject<'a, 'b> {
+struct SubjectRun<'a, 'b> {
     launched: &'a Launched<'b>,
     /// Or why it cannot be measured any more.
     session: anyhow::Result<Box<dyn Session + 'a>>,
     taken: Vec<(Outcome, Observations)>,
 }
 
-impl Subject<'_, '_> {
-    /// Answers its requests while others are measured.
+impl SubjectRun<'_, '_> {
+    /// Answers what it asks while others are measured.
     fn attend(&mut self) {
         if let Ok(session) = &mut self.session
             && let Err(error) = session.attend()

@@ -12,7 +12,7 @@ pub(super) struct StartBarrier {
 
 impl StartBarrier {
     /// One for each of so many participants.
-    pub(super) fn of(participants: usize) -> Vec<StartBarrier> {
+    pub(super) fn new(participants: usize) -> Vec<StartBarrier> {
         let missing = Arc::new(AtomicUsize::new(participants));
         let one = |_| StartBarrier { missing: Arc::clone(&missing), has_arrived: false };
         (0..participants).map(one).collect()
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn all_begin_when_the_last_has_arrived() {
-        let mut barriers = StartBarrier::of(3);
+        let mut barriers = StartBarrier::new(3);
         assert!(!barriers[0].arrive());
         assert!(!barriers[0].arrive(), "arriving twice counts once");
         assert!(!barriers[1].arrive());
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn one_that_fails_is_not_waited_for() {
-        let mut barriers = StartBarrier::of(2);
+        let mut barriers = StartBarrier::new(2);
         assert!(!barriers[0].arrive());
         drop(barriers.pop());
         assert!(barriers[0].arrive());

@@ -88,7 +88,8 @@ impl Store {
     fn newest(&self, names: &[String]) -> anyhow::Result<PathBuf> {
         let age = |name: &&String| {
             let folder = self.folder_of(name);
-            let written = fs::metadata(path(&folder, PLAN)).and_then(|it| it.modified()).ok();
+            let written =
+                fs::metadata(path(&folder, PLAN)).and_then(|metadata| metadata.modified()).ok();
             (manifest(&folder).begun, written)
         };
         let newest = names.iter().min_by_key(|name| Reverse(age(name)));
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_there_or_not_meant_alone_is_refused() {
+    fn missing_and_ambiguous_runs_are_refused() {
         let store = store("refusals", &[("day-fanout", ""), ("day-idle", "")]);
         let refusal = |wanted: &str| {
             let error = store.find(wanted).unwrap_err().to_string();

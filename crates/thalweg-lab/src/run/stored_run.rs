@@ -61,7 +61,8 @@ impl StoredRun {
     pub fn head(&self) -> String {
         let Manifest { version, measured, command_line, begun, .. } = &self.manifest;
         let taken = self.samples.len();
-        let planned = self.plan.samples_planned().map(|it| format!(" of {it}")).unwrap_or_default();
+        let planned =
+            self.plan.samples_planned().map(|count| format!(" of {count}")).unwrap_or_default();
         let mut text = format!("{} · {begun} · {taken}{planned} samples\n", self.name);
         text += &format!("{command_line}\nlab {version}\n");
         if !measured.is_empty() && measured != version {
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_continuing_has_added_is_told() {
+    fn samples_added_by_continuing_are_reported() {
         let folder = unpacked_copy("continued", 0, "");
         let mut manifest: Value = read_json(&folder, MANIFEST).unwrap();
         manifest["continued"] = json!([{"begun": "later", "version": "1", "measured": "2"}]);

@@ -212,7 +212,7 @@ impl Inspector<'_> {
         let at_once = sends_at_once(&self.processes, self.subject.address);
         self.observations
             .negotiated
-            .extend(at_once.map(|it| ("subject TCP_NODELAY".to_owned(), it.to_string())));
+            .extend(at_once.map(|count| ("subject TCP_NODELAY".to_owned(), count.to_string())));
         match kernel_memory(&found, stopped_ports) {
             Ok(kernel) => self.observations.kernel = kernel,
             Err(failure) => self.observations.fail(failure),
@@ -324,7 +324,7 @@ fn memory(sockets: &[Socket]) -> Option<SocketMemory> {
     let first = sockets.first()?;
     Some(SocketMemory {
         connections: sockets.len() as u64,
-        bytes: sockets.iter().map(|it| it.received_bytes + it.unsent_bytes).sum(),
+        bytes: sockets.iter().map(|socket| socket.received_bytes + socket.unsent_bytes).sum(),
         send_buffer_bytes: first.send_buffer_bytes,
         receive_buffer_bytes: first.receive_buffer_bytes,
     })

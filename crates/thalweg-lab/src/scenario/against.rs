@@ -12,7 +12,7 @@ pub(super) fn against(cells: Vec<Cell>, drive: Drive, binary: &Path) -> Vec<Cell
 
 fn with_twins(cell: Cell, drive: Drive, binary: &Path) -> Vec<Cell> {
     let (ours, others): (Vec<Subject>, Vec<Subject>) =
-        cell.subjects.into_iter().partition(|it| it.program == Program::Thalweg);
+        cell.subjects.into_iter().partition(|subject| subject.program == Program::Thalweg);
     let is_alone = ours.len() == 1;
     let cells = ours.into_iter().map(|subject| {
         let before = Subject {

@@ -18,11 +18,11 @@ const EXAMPLE: &str = "write a rate, or stages: 100/s, or 50/s 10s, 200/s 1m";
 #[cfg_attr(test, schemars(with = "String"))]
 #[serde(try_from = "String", into = "String")]
 pub struct Arrivals {
-    stages: Vec<Stage>,
+    stages: Vec<ArrivalStage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stage {
+struct ArrivalStage {
     /// Connections a second.
     rate: u32,
     /// `None`: until all have arrived.
@@ -60,7 +60,7 @@ impl FromStr for Arrivals {
 
     fn from_str(text: &str) -> Result<Arrivals, String> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-        let stages: Vec<Stage> = parts.map(stage).collect::<Result<_, _>>()?;
+        let stages: Vec<ArrivalStage> = parts.map(stage).collect::<Result<_, _>>()?;
         let timed = stages.split_last().map_or(&[][..], |(_, before)| before);
         if timed.iter().any(|stage| stage.time_us.is_none()) {
             return Err(format!("only the last stage may be without a time: {EXAMPLE}"));
@@ -73,10 +73,10 @@ impl FromStr for Arrivals {
     }
 }
 
-fn stage(text: &str) -> Result<Stage, String> {
+fn stage(text: &str) -> Result<ArrivalStage, String> {
     let wrong = || format!("`{text}` is no stage: {EXAMPLE}");
     let (rate, time) = text.split_once(' ').map_or((text, None), |(rate, time)| (rate, Some(time)));
-    let rate: u32 = rate.strip_suffix("/s").and_then(|it| it.parse().ok()).ok_or_else(wrong)?;
+    let rate: u32 = rate.strip_suffix("/s").and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
     if rate > RATE_MAX || rate == 0 && time.is_none() {
         return Err(format!("a rate is 1 to {RATE_MAX}/s, and 0/s only for a time: {EXAMPLE}"));
     }
@@ -91,12 +91,12 @@ fn stage(text: &str) -> Result<Stage, String> {
             Some(found.filter(|us| *us <= TOTAL_US_MAX).ok_or_else(wrong)?)
         }
     };
-    Ok(Stage { rate, time_us })
+    Ok(ArrivalStage { rate, time_us })
 }
 
 impl fmt::Display for Arrivals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Stage { rate, time_us }) in self.stages.iter().enumerate() {
+        for (index, ArrivalStage { rate, time_us }) in self.stages.iter().enumerate() {
             let comma = if index > 0 { ", " } else { "" };
             write!(f, "{comma}{rate}/s")?;
             match time_us {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused_with_an_example() {
+    fn malformed_rates_are_refused_with_an_example() {
         for text in ["10", "10/m", "/s", "0/s", "-1/s", "10/s, 5/s 1s", "1/s 9y", "1/s 25h"] {
             let error = text.parse::<Arrivals>().unwrap_err();
             assert!(error.contains("50/s 10s") || error.contains("a day"), "{text}: {error}");

@@ -122,7 +122,7 @@ pub(super) struct CellMatrix<'a> {
 impl CellMatrix<'_> {
     /// The cells that a block stands for; `forced` is from the command line.
     pub(super) fn expand(&self, block: &Block, forced: &Block) -> Result<Vec<Cell>, String> {
-        let names: Vec<&str> = self.subjects.iter().map(|it| it.name.as_str()).collect();
+        let names: Vec<&str> = self.subjects.iter().map(|subject| subject.name.as_str()).collect();
         let known = |name: &str| match names.iter().position(|known| *known == name) {
             Some(index) => Ok(index),
             None => Err(unknown("subject", name, &names)),
@@ -176,9 +176,9 @@ impl CellMatrix<'_> {
     fn label(&self, settings: &Settings, subjects: &[Subject]) -> String {
         let label = settings.label(self.drive);
         let Settings { transport, connections, .. } = settings;
-        let differ = subjects
-            .iter()
-            .any(|it| it.settings.transport != *transport || it.settings.consumer.is_page());
+        let differ = subjects.iter().any(|subject| {
+            subject.settings.transport != *transport || subject.settings.consumer.is_page()
+        });
         match self.in_browser && differ {
             true => label.replacen(
                 &format!("{transport} {connections}"),

@@ -77,8 +77,8 @@ pub enum Source {
     Runners,
 }
 
-/// Properties of a drive under some settings.
-struct Kind {
+/// What is particular about a drive under some settings.
+struct DriveKind {
     /// Settings that have an effect, beside those of all.
     keys: Vec<&'static str>,
     label: String,
@@ -131,7 +131,7 @@ impl Drive {
         self.kind(settings).source
     }
 
-    fn kind(self, settings: &Settings) -> Kind {
+    fn kind(self, settings: &Settings) -> DriveKind {
         let Settings { transport, connections, batch, interval_us, .. } = *settings;
         let readers = f64::from(settings.readers());
         let subscribers = format!("{transport} {connections}");
@@ -149,7 +149,7 @@ impl Drive {
             Some(_) => format!(" × {bytes} {pace}"),
             None => String::new(),
         };
-        let plain = Kind {
+        let plain = DriveKind {
             keys: Vec::new(),
             label: String::new(),
             figure: Figure::Cpu,
@@ -164,7 +164,7 @@ impl Drive {
                     settings.events_per_s().map(|rate| rate * f64::from(settings.topics) * readers);
                 // Where the rate is given, it is the same for everybody.
                 let figure = if scheduled_per_s.is_some() { Figure::Latency } else { Figure::Cpu };
-                Kind {
+                DriveKind {
                     keys: beside(&[
                         "chunk_events",
                         "publish_to",
@@ -185,7 +185,7 @@ impl Drive {
                     ..plain
                 }
             }
-            Drive::Ceiling => Kind {
+            Drive::Ceiling => DriveKind {
                 keys: keys(&["streams", "topics", "event_bytes", "rate", "p99_us_max"]),
                 label: format!(
                     "{subscribers} × {bytes}, p99 ≤ {}",
@@ -198,7 +198,7 @@ impl Drive {
                 let rows_label =
                     if batch == 1 { "1 row".to_owned() } else { format!("{batch} rows") };
                 let per_s = f64::from(batch) * readers * 1e6 / interval_us.max(1) as f64;
-                Kind {
+                DriveKind {
                     keys: keys(&[
                         "streams",
                         "batch",
@@ -219,7 +219,7 @@ impl Drive {
                     ..plain
                 }
             }
-            Drive::Idle => Kind {
+            Drive::Idle => DriveKind {
                 keys: keys(&["streams", "topics"]),
                 label: format!("{subscribers} idle"),
                 figure: Figure::Memory,
@@ -230,14 +230,14 @@ impl Drive {
                     Request::Ndjson => "ndjson",
                     Request::Single => "single posts",
                 };
-                Kind {
+                DriveKind {
                     keys: vec!["event_bytes", "request", "chunk_events"],
                     label: format!("{how} {connections} × {bytes}"),
                     can_pause: true,
                     ..plain
                 }
             }
-            Drive::Stored => Kind {
+            Drive::Stored => DriveKind {
                 keys: vec!["event_bytes", "rate", "window", "message_events"],
                 label: format!("stored {bytes} {pace}"),
                 can_pause: true,
@@ -247,7 +247,7 @@ impl Drive {
             Drive::Echo => {
                 let has_firehose = settings.dummy_bytes > 0;
                 let requests = u64::from(settings.requests);
-                Kind {
+                DriveKind {
                     keys: keys(&[
                         "interval_us",
                         "requests",
@@ -265,7 +265,7 @@ impl Drive {
                     span_us: (requests > 0).then_some(requests * settings.request_us),
                 }
             }
-            Drive::RoundTrip => Kind {
+            Drive::RoundTrip => DriveKind {
                 keys: keys(&["requests", "tabs", "devtools", "consumer", "worker", "cores"]),
                 label: format!("{} round trips", settings.requests),
                 figure: Figure::RoundTrip,
@@ -274,20 +274,20 @@ impl Drive {
                 span_us: Some(u64::from(settings.requests) * ROUND_TRIP_US),
                 ..plain
             },
-            Drive::Listen => Kind { label: format!("{connections} connections"), ..plain },
+            Drive::Listen => DriveKind { label: format!("{connections} connections"), ..plain },
             Drive::Send => {
                 let bytes = match settings.event_bytes {
                     0 => String::new(),
                     _ => format!(" × {bytes}"),
                 };
-                Kind {
+                DriveKind {
                     keys: vec!["rate", "event_bytes"],
                     label: format!("{connections} connections, {}/s{bytes} each", settings.rate),
                     figure: Figure::RoundTrip,
                     ..plain
                 }
             }
-            Drive::Ramp => Kind {
+            Drive::Ramp => DriveKind {
                 keys: beside(&["arrivals", "batch", "interval_us", "late_us_max"]),
                 label: format!("{subscribers} arrive at {}{published}", settings.arrivals),
                 figure: match settings.late_us_max {
@@ -298,7 +298,7 @@ impl Drive {
                 span_us: Some(settings.arrivals.schedule(connections as usize).1),
                 ..plain
             },
-            Drive::Churn => Kind {
+            Drive::Churn => DriveKind {
                 keys: beside(&["stay_ms", "batch", "interval_us"]),
                 label: format!(
                     "{subscribers} stay {} each{published}",
@@ -308,7 +308,7 @@ impl Drive {
                 source,
                 ..plain
             },
-            Drive::Stampede => Kind {
+            Drive::Stampede => DriveKind {
                 keys: beside(&["batch", "interval_us", "lost_keys"]),
                 label: match settings.lost_keys {
                     0 => format!("{subscribers} reconnect at once{published}"),

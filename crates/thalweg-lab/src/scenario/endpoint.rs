@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_is_refused_with_the_remedy() {
+    fn impossible_requests_are_refused_with_the_remedy() {
         let check = |typed: Typed, expected: &str| {
             let said = Endpoint::read(&typed).expect_err(expected).to_string();
             assert!(said.contains(expected), "{said:?} should say {expected:?}");

@@ -136,7 +136,8 @@ fn expect_possible(
         return Err("connections are at least 1".to_owned());
     }
     connecting(settings, drive)?;
-    if let Some(few) = endpoints.iter().map(|it| it.tokens.len()).find(|count| *count > 0)
+    if let Some(few) =
+        endpoints.iter().map(|endpoint| endpoint.tokens.len()).find(|count| *count > 0)
         && few < connections as usize
     {
         return Err(format!(

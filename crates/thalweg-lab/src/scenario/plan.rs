@@ -302,7 +302,7 @@ impl Cell {
         let (out, left) = std::mem::take(&mut self.subjects).into_iter().partition(is_out);
         let out: Vec<Subject> = out;
         self.subjects = left;
-        let blank = |it: Subject| Blank { subject: it.name, why: why.to_owned() };
+        let blank = |own_subject: Subject| Blank { subject: own_subject.name, why: why.to_owned() };
         self.blanks.extend(out.into_iter().map(blank));
         let kept = self.subjects.iter().position(|subject| subject.name == baseline);
         self.baseline = kept.unwrap_or(0);

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_started_is_named() {
+    fn a_command_that_cannot_start_is_named() {
         assert_eq!(check_one("nats", &["{nats}", "-p", "{port.nats}"]), "");
         assert_eq!(
             check_one("nats", &["{nats}"]),

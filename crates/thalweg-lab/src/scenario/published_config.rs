@@ -22,7 +22,7 @@ pub const REPEATS: u32 = 5;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     server: Server,
     client: Client,
 }
@@ -54,7 +54,7 @@ struct Client {
 /// # Errors
 /// The line, and what is wrong there.
 pub fn settings(text: &str) -> Result<Vec<String>, ScenarioError> {
-    let File { server, client } =
+    let ConfigFile { server, client } =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let run_us = client.request_duration.saturating_mul(client.total_request.into());
     // A first message that is due after the run is none: `1h` is the published way to write it.

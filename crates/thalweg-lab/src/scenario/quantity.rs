@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use std::fmt::Display;
 
 /// The unit of a key's numbers, with the factors of the units that a string may have.
-struct Unit {
+struct QuantityUnit {
     factors: &'static [(&'static str, u64)],
     /// How many of the smallest unit make one of the key's.
     divisor: u64,
@@ -23,20 +23,20 @@ const SIZES: &[(&str, u64)] = &[
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
 ];
-const MICROSECONDS: Unit = time(1);
-const MILLISECONDS: Unit = time(1_000);
-const SECONDS: Unit = time(1_000_000);
-const BYTES: Unit = Unit {
+const MICROSECONDS: QuantityUnit = time(1);
+const MILLISECONDS: QuantityUnit = time(1_000);
+const SECONDS: QuantityUnit = time(1_000_000);
+const BYTES: QuantityUnit = QuantityUnit {
     factors: SIZES,
     divisor: 1,
     example: "bytes, or a number and B, KB, MB, GB, KiB, MiB or GiB",
 };
 
-const fn time(divisor: u64) -> Unit {
-    Unit { factors: TIMES, divisor, example: "a number and us, ms, s, m or h" }
+const fn time(divisor: u64) -> QuantityUnit {
+    QuantityUnit { factors: TIMES, divisor, example: "a number and us, ms, s, m or h" }
 }
 
-impl Unit {
+impl QuantityUnit {
     /// Returns the number of a string in the key's unit. It must be whole.
     fn parse(&self, text: &str) -> Result<u64, String> {
         let wrong = || format!("`{text}` needs {}", self.example);

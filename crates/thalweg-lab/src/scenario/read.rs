@@ -44,7 +44,7 @@ pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Scena
         return read_suite(text, changes, peers);
     }
     let forced = forced_block(changes)?;
-    let Read { part, declared, blank } = read_part(text, changes, &forced, peers)?;
+    let ReadScenario { part, declared, blank } = read_part(text, changes, &forced, peers)?;
     expect_declared(&changes.subjects, &declared)?;
     let part = part.ok_or_else(|| nobody(blank))?;
     expect_effect(&part, changes, &forced)?;
@@ -94,8 +94,9 @@ const REPEATS_MAX: u32 = 100;
 /// Default of a cell's budget, s.
 const BUDGET_CELL_S: u64 = 60;
 
-struct Read {
-    /// `None`: no subject that is asked for takes part.
+/// One scenario, as the command line changes it.
+struct ReadScenario {
+    /// `None`: nobody that is asked for takes part.
     part: Option<Part>,
     declared: Vec<String>,
     /// Why one that is asked for takes no part, where that leaves a cell without subjects.
@@ -124,7 +125,7 @@ fn read_part(
     changes: &Changes,
     forced: &Block,
     peers: &[Peer],
-) -> Result<Read, ScenarioError> {
+) -> Result<ReadScenario, ScenarioError> {
     let file: ScenarioFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let in_browser = changes.load.is_browser();
@@ -176,7 +177,7 @@ fn read_part(
     }
     let declared = subjects.iter().map(|subject| subject.name().to_owned()).collect();
     if distinct.is_empty() {
-        return Ok(Read { part: None, declared, blank });
+        return Ok(ReadScenario { part: None, declared, blank });
     }
     let quick_control = quick.map(|quick| quick.control.unwrap_or(file.control.min_first()));
     match changes.control.or(quick_control).unwrap_or(file.control) {
@@ -217,7 +218,7 @@ fn read_part(
         ));
     }
     part.tell_cells_apart();
-    Ok(Read { part: Some(part), declared, blank })
+    Ok(ReadScenario { part: Some(part), declared, blank })
 }
 
 fn subjects_of(
@@ -236,13 +237,14 @@ fn subjects_of(
 fn expect_effect(part: &Part, changes: &Changes, forced: &Block) -> Result<(), ScenarioError> {
     let settings = || part.cells.iter().map(|cell| &cell.settings);
     let name = &part.name;
-    if changes.measured_ms.is_some() && !settings().any(|it| part.drive.lasts_as_told(it)) {
+    if changes.measured_ms.is_some() && !settings().any(|setting| part.drive.lasts_as_told(setting))
+    {
         return Err(ScenarioError::new(format!(
             "--duration has no effect on `{name}`, which counts requests: say how many with --set \
              requests=…"
         )));
     }
-    if forced.window.is_some() && settings().all(|it| it.events_per_s().is_some()) {
+    if forced.window.is_some() && settings().all(|setting| setting.events_per_s().is_some()) {
         return Err(ScenarioError::new(
             "events at a rate do not wait for each other: leave window or the rate out",
         ));

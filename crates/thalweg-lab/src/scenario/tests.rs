@@ -75,7 +75,8 @@ fn five_lines_are_a_scenario() {
     let text = "name = \"mine\"\ndrive = \"published-load\"\n[defaults]\nconnections = [10, 100]\nrate = 50\n";
     let plan = read(text, &changes(false), &[]).unwrap();
     let part = &plan.parts[0];
-    let names: Vec<_> = part.cells[1].subjects.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<_> =
+        part.cells[1].subjects.iter().map(|subject| subject.name.as_str()).collect();
     assert_eq!(part.cells[1].label, "websocket 100 × 128 B 50/s");
     assert_eq!(names, ["limit", "limit again", "thalweg"]);
 }
@@ -183,12 +184,13 @@ fn mistakes_on_the_command_line() {
 fn peers() -> Vec<Peer> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects");
     let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let texts = folders.filter_map(|it| std::fs::read_to_string(it.join("subject.toml")).ok());
+    let texts =
+        folders.filter_map(|folder| std::fs::read_to_string(folder.join("subject.toml")).ok());
     texts.map(|text| Peer::read(&text, "").unwrap()).collect()
 }
 
 #[test]
-fn what_a_peer_cannot_do_is_blank_with_the_reason() {
+fn cells_that_a_peer_cannot_run_are_blank_with_the_reason() {
     let plan = read(find("peers-fanout").unwrap(), &changes(true), &peers()).unwrap();
     let blank = |label: &str, subject: &str| {
         let cell = plan.parts[0].cells.iter().find(|cell| cell.label.starts_with(label)).unwrap();
@@ -207,7 +209,7 @@ fn what_a_peer_cannot_do_is_blank_with_the_reason() {
     for name in ["peers-fanout", "peers-all"] {
         let plan = read(find(name).unwrap(), &only, &peers()).unwrap();
         let labels: Vec<&str> =
-            plan.parts.iter().flat_map(|it| &it.cells).map(|it| &*it.label).collect();
+            plan.parts.iter().flat_map(|part| &part.cells).map(|part| &*part.label).collect();
         assert!(labels.iter().any(|label| label.starts_with("websocket")), "{labels:?}");
         assert!(!labels.iter().any(|label| label.starts_with("sse")), "{labels:?}");
     }
@@ -217,7 +219,7 @@ fn what_a_peer_cannot_do_is_blank_with_the_reason() {
 }
 
 #[test]
-fn who_is_not_there_is_refused_with_who_is_and_a_suite_names_the_scenario() {
+fn unknown_subjects_are_refused_with_the_known_ones_and_a_suite_names_the_scenario() {
     let refused = |text: &str, subject: &str| {
         // Also beside another one.
         let subjects = vec!["thalweg".to_owned(), subject.to_owned()];
@@ -235,13 +237,13 @@ fn who_is_not_there_is_refused_with_who_is_and_a_suite_names_the_scenario() {
 }
 
 #[test]
-fn who_cannot_be_installed_is_left_out_of_its_cells() {
+fn peers_that_cannot_be_installed_are_left_out_of_their_cells() {
     let mut plan = read(find("c-gorilla").unwrap(), &changes(true), &peers()).unwrap();
     assert_eq!(plan.parts[0].cells[0].subjects[0].name, "gorilla");
     plan.leave_out("gorilla", "there is no go");
     let cell = &plan.parts[0].cells[0];
     assert_eq!((cell.baseline, &*cell.subjects[0].name), (0, "limit"));
-    let blanks: Vec<_> = cell.blanks.iter().map(|it| (&*it.subject, &*it.why)).collect();
+    let blanks: Vec<_> = cell.blanks.iter().map(|blank| (&*blank.subject, &*blank.why)).collect();
     assert!(blanks.contains(&("gorilla", "there is no go")), "{blanks:?}");
     let text = "name = \"x\"\ndrive = \"echo\"\n[defaults]\nconnections = 1\n[[subjects]]\nprogram = \"gorilla\"\n";
     let mut alone = read(text, &changes(false), &peers()).unwrap();
@@ -259,7 +261,7 @@ fn a_run_is_compared_with_whom_one_likes() {
     let baseline = |cell: &Cell| cell.subjects[cell.baseline].name.clone();
     assert!(cells().any(|cell| baseline(cell) == "bun"));
     for cell in cells().filter(|cell| baseline(cell) != "bun") {
-        assert!(cell.subjects.iter().all(|it| it.name != "bun"), "{}", cell.label);
+        assert!(cell.subjects.iter().all(|subject| subject.name != "bun"), "{}", cell.label);
     }
 }
 
@@ -285,7 +287,7 @@ fn in_browser(text: &str) -> Result<Plan, ScenarioError> {
 }
 
 #[test]
-fn what_a_browser_measures_reads_in_full_and_quick() {
+fn browser_scenarios_read_in_full_and_quick() {
     for name in
         ["a1", "a2", "a3-1", "a3-2", "a4", "a5", "decode", "tab", "live", "tab-minutes", "sdk", "b"]
     {
@@ -304,7 +306,9 @@ fn beyond_what_a_browser_opens_over_http_1_a_cell_is_blank() {
     let blanks: Vec<String> = plan.parts[0]
         .cells
         .iter()
-        .flat_map(|cell| cell.blanks.iter().map(|it| format!("{}: {}", cell.label, it.subject)))
+        .flat_map(|cell| {
+            cell.blanks.iter().map(|blank| format!("{}: {}", cell.label, blank.subject))
+        })
         .collect();
     assert_eq!(
         blanks,
@@ -315,7 +319,7 @@ fn beyond_what_a_browser_opens_over_http_1_a_cell_is_blank() {
             "100 connections × 50 rows / 1 ms: http-streaming",
         ]
     );
-    let why = &plan.parts[0].cells.iter().find_map(|it| it.blanks.first()).unwrap().why;
+    let why = &plan.parts[0].cells.iter().find_map(|cell| cell.blanks.first()).unwrap().why;
     assert_eq!(why, "a browser opens 6 connections of HTTP/1.1 to an origin, not 20");
 }
 
@@ -324,13 +328,13 @@ fn shared_cores_are_told_in_a_cells_name() {
     let text = "name = \"x\"\ndrive = \"generated-load\"\n[browser.defaults]\nconnections = 6\n\
                 cores = [\"apart\", \"shared\"]\n";
     let labels: Vec<String> =
-        in_browser(text).unwrap().parts[0].cells.iter().map(|it| it.label.clone()).collect();
+        in_browser(text).unwrap().parts[0].cells.iter().map(|cell| cell.label.clone()).collect();
     let expected = ["websocket 6 × 1 row / 1 ms", "websocket 6 × 1 row / 1 ms, cores shared"];
     assert_eq!(labels, expected);
 }
 
 #[test]
-fn what_needs_a_browser_and_what_no_browser_can_do_is_refused() {
+fn settings_that_need_a_browser_or_exclude_one_are_refused() {
     let text =
         |drive: &str, cell: &str| format!("name = \"x\"\ndrive = \"{drive}\"\n[[cells]]\n{cell}\n");
     let native = |cell| read(&text("generated-load", cell), &changes(false), &[]).unwrap_err();
@@ -410,7 +414,7 @@ fn another_build_stands_beside_every_thalweg() {
         let changes = Changes { quick: true, subjects, against, ..Changes::default() };
         let plan = read(find(name).unwrap(), &changes, &[]).map_err(|error| error.message)?;
         let of = |cell: &Cell| {
-            let subjects = cell.subjects.iter().map(|it| it.name.as_str());
+            let subjects = cell.subjects.iter().map(|subject| subject.name.as_str());
             let baseline = &cell.subjects[cell.baseline];
             assert_eq!(baseline.program, Program::Build("./old".into()));
             format!("{}: {}", cell.label, subjects.collect::<Vec<_>>().join(", "))
@@ -424,7 +428,7 @@ fn another_build_stands_beside_every_thalweg() {
 }
 
 #[test]
-fn what_has_no_effect_is_refused_with_what_has() {
+fn settings_without_effect_are_refused_with_those_that_have_one() {
     let told = |name: &str, set: &[&str], measured_ms: Option<u64>| {
         let set = set.iter().map(|pair| (*pair).to_owned()).collect();
         let changes = Changes { set, measured_ms, ..Changes::default() };
@@ -432,7 +436,7 @@ fn what_has_no_effect_is_refused_with_what_has() {
             |error| error.to_string(),
             |plan| {
                 let settings = plan.parts.iter().map(|part| &part.cells[0].settings);
-                format!("{:?}", settings.map(|it| it.event_bytes).collect::<Vec<_>>())
+                format!("{:?}", settings.map(|setting| setting.event_bytes).collect::<Vec<_>>())
             },
         )
     };

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_and_where_it_listens() {
+    fn a_command_has_its_settings_and_address() {
         let settings = Settings { tls: true, unsent_bytes: 4096, ..Settings::default() };
         let arguments = |program, host| {
             let launch = Launch {

@@ -16,8 +16,8 @@ impl Cores {
         Ok(Cores((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()))
     }
 
-    /// Cores that one of these processes may use; none of one that has ended.
-    pub fn of_processes(pids: &[u32]) -> Vec<usize> {
+    /// Those that one of these processes may use; of one that has ended, none.
+    pub fn used_by(pids: &[u32]) -> Vec<usize> {
         let pids = pids.iter().filter_map(|&pid| Pid::from_raw(i32::try_from(pid).ok()?));
         let sets: Vec<CpuSet> = pids.filter_map(|pid| sched_getaffinity(Some(pid)).ok()).collect();
         (0..CpuSet::MAX_CPU).filter(|&core| sets.iter().any(|set| set.is_set(core))).collect()
@@ -33,22 +33,23 @@ impl Cores {
         self.0.len() > shards as usize
     }
 
-    /// Cores of a subject.
-    pub fn of_subject(&self, settings: &Settings) -> &[usize] {
+    /// Where a subject runs.
+    pub fn subject_cores(&self, settings: &Settings) -> &[usize] {
         match settings.cores {
             CoreUse::Apart => &self.0[..self.0.len().min(settings.shards as usize)],
             CoreUse::Shared => &self.0,
         }
     }
 
-    /// Core of the swarm: after the subject, else the last core.
-    pub fn of_swarm(&self, shards: u32) -> usize {
+    /// Where the swarm runs: after the subject, else on the last core.
+    pub fn swarm_core(&self, shards: u32) -> usize {
         let after = self.0.get(shards as usize).or(self.0.last());
         after.copied().unwrap_or(0)
     }
 
-    /// Cores of a browser: all that the subject leaves, else the subject's; or, shared, all there are.
-    pub fn of_browser(&self, settings: &Settings) -> &[usize] {
+    /// Where a browser runs: on all cores that the subject leaves, else where it does; or with
+    /// it, on all there are.
+    pub fn browser_cores(&self, settings: &Settings) -> &[usize] {
         if settings.cores == CoreUse::Shared {
             return &self.0;
         }
@@ -58,18 +59,19 @@ impl Cores {
 
     /// Keeps the calling thread on the swarm's core.
     pub fn pin_swarm(&self, shards: u32) -> io::Result<()> {
-        pin(&[self.of_swarm(shards)])
+        pin(&[self.swarm_core(shards)])
     }
 
-    /// Cores of the processes beside a subject: after the swarm, else the swarm's, so that they take no time from the subject.
-    pub fn of_processes_beside(&self, shards: u32) -> &[usize] {
+    /// Where the processes beside a subject run: after the swarm, else where it does. Not on the
+    /// subject's, so that they take no time from it.
+    pub fn cores_beside(&self, shards: u32) -> &[usize] {
         let after = self.0.get(shards as usize + 1..).unwrap_or_default();
         if after.is_empty() { &self.0[self.0.len() - 1..] } else { after }
     }
 
     /// Runs `spawn` on the subject's cores, which the child inherits, and then takes the calling thread back to the swarm's.
     pub fn spawn_pinned<T>(&self, settings: &Settings, spawn: impl FnOnce() -> T) -> io::Result<T> {
-        self.spawn_on(self.of_subject(settings), settings.shards, spawn)
+        self.spawn_on(self.subject_cores(settings), settings.shards, spawn)
     }
 
     /// The same on these cores.
@@ -107,13 +109,13 @@ mod tests {
             .unwrap();
         let own = std::process::id();
         // Until it has become the other program.
-        while Cores::of_processes(&[child.id()]) != allowed[..1] {
+        while Cores::used_by(&[child.id()]) != allowed[..1] {
             assert!(child.try_wait().unwrap().is_none());
         }
-        assert_eq!(Cores::of_processes(&[child.id(), own]), allowed);
+        assert_eq!(Cores::used_by(&[child.id(), own]), allowed);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(Cores::of_processes(&[]).is_empty());
+        assert!(Cores::used_by(&[]).is_empty());
     }
 
     #[test]
@@ -121,18 +123,24 @@ mod tests {
         let two = Cores(vec![0, 1]);
         let of = |shards, cores| Settings { shards, cores, ..Settings::default() };
         let (one_shard, two_shards) = (&of(1, CoreUse::Apart), &of(2, CoreUse::Apart));
-        assert_eq!((two.of_subject(one_shard), two.of_swarm(1)), (&[0][..], 1));
+        assert_eq!((two.subject_cores(one_shard), two.swarm_core(1)), (&[0][..], 1));
         assert!(two.are_disjoint(1));
-        assert_eq!(two.of_processes_beside(1), [1]);
-        assert_eq!((two.of_browser(one_shard), two.of_browser(two_shards)), (&[1][..], &[1][..]));
-        assert_eq!(Cores(vec![0, 1, 2, 3]).of_browser(one_shard), [1, 2, 3]);
+        assert_eq!(two.cores_beside(1), [1]);
+        assert_eq!(
+            (two.browser_cores(one_shard), two.browser_cores(two_shards)),
+            (&[1][..], &[1][..])
+        );
+        assert_eq!(Cores(vec![0, 1, 2, 3]).browser_cores(one_shard), [1, 2, 3]);
         let shared = &of(1, CoreUse::Shared);
-        assert_eq!((two.of_subject(shared), two.of_browser(shared)), (&[0, 1][..], &[0, 1][..]));
-        assert_eq!(Cores(vec![0, 1, 2, 3]).of_processes_beside(1), [2, 3]);
-        assert_eq!((two.of_subject(two_shards), two.of_swarm(2)), (&[0, 1][..], 1));
+        assert_eq!(
+            (two.subject_cores(shared), two.browser_cores(shared)),
+            (&[0, 1][..], &[0, 1][..])
+        );
+        assert_eq!(Cores(vec![0, 1, 2, 3]).cores_beside(1), [2, 3]);
+        assert_eq!((two.subject_cores(two_shards), two.swarm_core(2)), (&[0, 1][..], 1));
         assert!(!two.are_disjoint(2));
         let one = Cores(vec![3]);
-        assert_eq!((one.of_subject(one_shard), one.of_swarm(1)), (&[3][..], 3));
+        assert_eq!((one.subject_cores(one_shard), one.swarm_core(1)), (&[3][..], 3));
         assert!(!one.are_disjoint(1));
     }
 }

@@ -14,7 +14,7 @@ const OK: [u8; 12] = *b"HTTP/1.1 200";
 
 /// Whether `GET` of this path is answered with 200; without a path, whether anything is answered.
 pub(super) fn answers(address: SocketAddr, path: &str, is_tls: bool) -> bool {
-    let is_ready = |connection: &mut dyn Connection| {
+    let is_ready = |connection: &mut dyn ProbeConnection| {
         let mut status = [0; OK.len()];
         connection.read_exact(&mut status)?;
         Ok(status == OK || path.is_empty() && status.starts_with(b"HTTP/1.1 "))
@@ -52,16 +52,16 @@ pub(super) fn greets_as_nats(address: SocketAddr) -> bool {
     probe().unwrap_or(false)
 }
 
-trait Connection: Read + Write {}
+trait ProbeConnection: Read + Write {}
 
-impl<T: Read + Write> Connection for T {}
+impl<T: Read + Write> ProbeConnection for T {}
 
 /// Asks on a connection of its own, and lets `read` take the answer.
 fn ask<T>(
     address: SocketAddr,
     path: &str,
     is_tls: bool,
-    read: impl FnOnce(&mut dyn Connection) -> io::Result<T>,
+    read: impl FnOnce(&mut dyn ProbeConnection) -> io::Result<T>,
 ) -> io::Result<T> {
     let mut socket = TcpStream::connect_timeout(&address, CONNECT_WITHIN)?;
     socket.set_read_timeout(Some(ANSWER_WITHIN))?;

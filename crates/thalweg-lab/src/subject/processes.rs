@@ -92,11 +92,14 @@ impl Processes {
     }
 
     pub(super) fn pids(&self) -> impl Iterator<Item = (&str, u32)> {
-        self.running.iter().map(|it| (it.name.as_str(), it.child.id()))
+        self.running.iter().map(|running| (running.name.as_str(), running.child.id()))
     }
 
     pub(super) fn addresses(&self, role: Role) -> impl Iterator<Item = SocketAddr> {
-        self.running.iter().filter(move |it| it.role == role).map(|it| it.address)
+        self.running
+            .iter()
+            .filter(move |running| running.role == role)
+            .map(|running| running.address)
     }
 
     pub(super) fn append_logs(&self, mut out: &File) -> io::Result<()> {
@@ -127,7 +130,7 @@ impl RunningProcess {
         let mut command = Command::new(first);
         command.args(rest).stdout(out.try_clone()?).stderr(out);
         let spawn = || OwnedChild::spawn(&mut command);
-        let spawned = cores.spawn_on(cores.of_processes_beside(shards), shards, spawn)?;
+        let spawned = cores.spawn_on(cores.cores_beside(shards), shards, spawn)?;
         let child =
             spawned.with_context(|| format!("`{}` cannot be started", process.command[0]))?;
         let port = places.port(name)?;

@@ -48,11 +48,11 @@ pub fn sends_at_once(processes: &[u32], subject: SocketAddr) -> Option<bool> {
         let pid = Pid::from_raw(i32::try_from(process).ok()?)?;
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
         let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
-        let sockets = descriptors.flatten().filter(|it| {
-            let target = std::fs::read_link(it.path());
+        let sockets = descriptors.flatten().filter(|descriptor| {
+            let target = std::fs::read_link(descriptor.path());
             target.is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
         });
-        let numbers = sockets.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
+        let numbers = sockets.filter_map(|socket| socket.file_name().to_str()?.parse::<i32>().ok());
         numbers.take(SOCKETS_TRIED_MAX).find_map(|number| {
             let socket = pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()).ok()?;
             let own = SocketAddr::try_from(getsockname(&socket).ok()?).ok()?;

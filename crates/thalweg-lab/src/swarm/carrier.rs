@@ -42,7 +42,7 @@ pub(super) enum Kind {
 pub(super) struct CarrierError(pub(super) Cow<'static, str>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step<'a> {
+enum CarrierStep<'a> {
     /// Something whole, and how many bytes are done with.
     Incoming(Incoming<'a>, usize),
     /// Bytes without content, this many.
@@ -96,12 +96,16 @@ impl Decoder {
             Transport::HttpStreaming | Transport::LongPolling => {
                 lines::decode(bytes, searched, on_message)?
             }
-            Transport::Websocket => self.each(bytes, searched, on_message, |it, bytes, _| {
-                websocket::step(bytes, &mut it.partial, it.inflate.as_deref_mut())
-            })?,
-            Transport::Sse => self.each(bytes, searched, on_message, |it, bytes, searched| {
-                sse::step(bytes, searched, &mut it.has_begun, &mut it.partial)
-            })?,
+            Transport::Websocket => {
+                self.each(bytes, searched, on_message, |carrier, bytes, _| {
+                    websocket::step(bytes, &mut carrier.partial, carrier.inflate.as_deref_mut())
+                })?
+            }
+            Transport::Sse => {
+                self.each(bytes, searched, on_message, |carrier, bytes, searched| {
+                    sse::step(bytes, searched, &mut carrier.has_begun, &mut carrier.partial)
+                })?
+            }
             Transport::ForeverFrame => {
                 self.each(bytes, searched, on_message, |_, bytes, searched| {
                     forever_frame::step(bytes, searched)
@@ -122,7 +126,7 @@ impl Decoder {
         bytes: &[u8],
         mut searched: usize,
         mut on_message: impl FnMut(Incoming<'_>) -> Result<(), E>,
-        step: impl for<'a> Fn(&'a mut Decoder, &'a [u8], usize) -> Result<Step<'a>, CarrierError>,
+        step: impl for<'a> Fn(&'a mut Decoder, &'a [u8], usize) -> Result<CarrierStep<'a>, CarrierError>,
     ) -> Result<(usize, usize), E> {
         let mut used = 0;
         loop {
@@ -130,7 +134,7 @@ impl Decoder {
                 self.partial = None;
             }
             match step(self, &bytes[used..], std::mem::take(&mut searched))? {
-                Step::Incoming(incoming, length) => {
+                CarrierStep::Incoming(incoming, length) => {
                     used += length;
                     let is_close = matches!(incoming, Incoming::Close(_));
                     on_message(incoming)?;
@@ -138,8 +142,8 @@ impl Decoder {
                         return Ok((bytes.len(), 0));
                     }
                 }
-                Step::Skip(length) => used += length,
-                Step::Incomplete { searched } => return Ok((used, searched)),
+                CarrierStep::Skip(length) => used += length,
+                CarrierStep::Incomplete { searched } => return Ok((used, searched)),
             }
         }
     }

@@ -20,8 +20,9 @@ pub(super) struct Exchange {
     finder: Finder<'static>,
     /// Number of the next message that wants an answer.
     next: u64,
-    /// Messages of the span that want an answer; the last has the number before `next`.
-    asked: Vec<Asked>,
+    /// Those of the span that want one; the last has the number before `next`.
+    asked: Vec<AskedMessage>,
+    /// Messages of the span.
     sent: u64,
     answered: u64,
     /// From sent to come back, of each that was answered.
@@ -31,7 +32,7 @@ pub(super) struct Exchange {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct AskedMessage {
     connection: u32,
     is_answered: bool,
     due_us: u64,
@@ -71,19 +72,20 @@ impl Exchange {
         if has_id {
             self.next += 1;
             let connection = connection as u32;
-            self.asked.push(Asked { connection, is_answered: false, due_us, sent_us });
+            self.asked.push(AskedMessage { connection, is_answered: false, due_us, sent_us });
         }
     }
 
     /// A message came on a connection: finds the sent message that it answers.
     #[inline]
-    pub(super) fn came(&mut self, connection: usize, message: &[u8], now_us: u64) {
+    pub(super) fn receive(&mut self, connection: usize, message: &[u8], now_us: u64) {
         let Exchange { finder, next, asked, .. } = self;
         let first = *next - asked.len() as u64;
         for at in finder.find_iter(message) {
             let counted = message.get(at + finder.needle().len()..at + ID_DIGITS);
-            let place = counted.and_then(number).and_then(|it| it.checked_sub(first));
-            let Some(asked) = place.and_then(|it| asked.get_mut(usize::try_from(it).ok()?)) else {
+            let place = counted.and_then(number).and_then(|sample| sample.checked_sub(first));
+            let Some(asked) = place.and_then(|place| asked.get_mut(usize::try_from(place).ok()?))
+            else {
                 continue;
             };
             if asked.connection as usize != connection || asked.is_answered {
@@ -111,9 +113,9 @@ impl Exchange {
             sent: self.sent,
             answered: self.answered,
             unanswered: self.unanswered(),
-            latency: Spread::of(&self.latency),
+            latency: Spread::new(&self.latency),
         };
-        let round_trips = RoundTrips::of(std::mem::take(&mut self.round_trips_us), span_us);
+        let round_trips = RoundTrips::new(std::mem::take(&mut self.round_trips_us), span_us);
         (exchanged, round_trips, std::mem::take(&mut self.latency))
     }
 }
@@ -136,13 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_an_id_is_an_answer_wherever_it_stands() {
+    fn messages_with_an_id_anywhere_are_answers() {
         let (mut exchange, [a, b, c]) = exchange();
         assert!(a.len() == ID_DIGITS && a.parse::<f64>().unwrap() < 2f64.powi(53));
         exchange.sent(0, false, 0, 0);
-        exchange.came(0, format!("{{\"of\":[\"x{c}\",{a}]}}").as_bytes(), 2000);
+        exchange.receive(0, format!("{{\"of\":[\"x{c}\",{a}]}}").as_bytes(), 2000);
         assert_eq!(exchange.unanswered(), 1);
-        exchange.came(1, b.as_bytes(), 2010);
+        exchange.receive(1, b.as_bytes(), 2010);
         let (exchanged, trips, latency) = exchange.end_span(1_000_000);
         assert_eq!((exchanged.sent, exchanged.answered, exchanged.unanswered), (4, 3, 0));
         let trips = trips.unwrap();
@@ -151,18 +153,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_none() {
+    fn messages_without_an_id_are_no_answers() {
         let (mut exchange, [a, b, _]) = exchange();
         let own = &a[..6];
         let before = format!("{own}{:09}", 0);
         let never = format!("{own}{:09}", 4);
         // From another connection, cut off, from before the span, and never sent.
         for message in [&*b, &a[..14], own, &before, &never, "", "x"] {
-            exchange.came(0, message.as_bytes(), 2000);
+            exchange.receive(0, message.as_bytes(), 2000);
         }
         assert_eq!(exchange.unanswered(), 3);
-        exchange.came(0, a.as_bytes(), 2000);
-        exchange.came(0, a.as_bytes(), 3000);
+        exchange.receive(0, a.as_bytes(), 2000);
+        exchange.receive(0, a.as_bytes(), 3000);
         assert_eq!(exchange.unanswered(), 2);
         assert_eq!(exchange.mean_us(), Some(995.0), "an answer comes once");
     }

@@ -66,7 +66,7 @@ impl Rows {
     }
 
     fn enter(&self, now_us: u64, rows: u64, ledger: &mut Ledger, statistics: &mut SpanStatistics) {
-        statistics.came(self.due_us, now_us, rows);
+        statistics.record(self.due_us, now_us, rows);
         if self.stamp_us > now_us + EARLY_US {
             ledger.early(rows);
         }

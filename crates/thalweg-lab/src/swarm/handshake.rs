@@ -93,7 +93,9 @@ impl Handshake {
                 _ => ("Accept-Encoding", deflate::GZIP),
             });
         }
-        fields.extend(self.subprotocol.as_deref().map(|it| ("Sec-WebSocket-Protocol", it)));
+        fields.extend(
+            self.subprotocol.as_deref().map(|subprotocol| ("Sec-WebSocket-Protocol", subprotocol)),
+        );
         let own = dialect.fields();
         fields.retain(|(name, _)| !own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)));
         fields.extend(own);
@@ -136,7 +138,7 @@ impl Handshake {
     }
 
     fn upgrade(&self, index: usize, head: &Head<'_>) -> Result<Opening, String> {
-        let has = |name, token: &str| head.list(name).iter().any(|it| it == token);
+        let has = |name, token: &str| head.list(name).iter().any(|list| list == token);
         if !has("upgrade", "websocket") || !has("connection", "upgrade") {
             return Err("its 101 lacks Upgrade: websocket or Connection: Upgrade (RFC 6455 §4.1)"
                 .to_owned());
@@ -256,7 +258,9 @@ mod tests {
     #[test]
     fn a_stream_must_be_one() {
         let check = |transport, head: &str, expected: &str| {
-            let said = judge(transport, head).map(|it| format!("{it:?}")).unwrap_or_else(|it| it);
+            let said = judge(transport, head)
+                .map(|judge| format!("{judge:?}"))
+                .unwrap_or_else(|judge| judge);
             assert!(said.contains(expected), "{head}: {said:?} should say {expected:?}");
         };
         const SSE: &str = "200 OK\r\nContent-Type: text/Event-Stream; charset=utf-8";

@@ -134,7 +134,7 @@ impl Body {
         let Some(first) = lengths.first() else { return Ok(Body::UntilEnd) };
         let is_length = first.bytes().all(|byte| byte.is_ascii_digit());
         match first.parse() {
-            Ok(length) if is_length && lengths.iter().all(|it| it == first) => {
+            Ok(length) if is_length && lengths.iter().all(|length| length == first) => {
                 Ok(Body::Length(length))
             }
             _ => Err(wrong(format!(

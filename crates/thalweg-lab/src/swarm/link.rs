@@ -56,11 +56,12 @@ impl Link {
         let Link::Tls(tls) = self else {
             return (None, None);
         };
-        let version = tls.session.protocol_version().map(|it| format!("{it:?}"));
-        let suite = tls.session.negotiated_cipher_suite().map(|it| format!("{:?}", it.suite()));
+        let version = tls.session.protocol_version().map(|version| format!("{version:?}"));
+        let suite =
+            tls.session.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite()));
         let inside = tls.session.alpn_protocol().map(String::from_utf8_lossy);
         let both = version.zip(suite).map(|(version, suite)| format!("{version} {suite}"));
-        (both, inside.map(|it| it.into_owned()))
+        (both, inside.map(|address| address.into_owned()))
     }
 
     /// Whether TLS, if there is any, has been agreed on.
@@ -152,7 +153,7 @@ impl Tls {
 
     fn flush(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
-            match self.session.write_tls(&mut Raw(&self.socket)) {
+            match self.session.write_tls(&mut RawSocket(&self.socket)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
@@ -171,9 +172,10 @@ pub(super) fn received(length: Option<usize>, room: usize) -> Received {
     }
 }
 
-struct Raw<'a>(&'a OwnedFd);
+/// The socket under the session.
+struct RawSocket<'a>(&'a OwnedFd);
 
-impl Write for Raw<'_> {
+impl Write for RawSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         write(self.0, bytes)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }

@@ -12,7 +12,7 @@ const NONE: &str = "none";
 
 /// From a connection whose answer has this head; `None` over HTTP/2, where fields are compressed and are not looked at.
 pub(super) fn of(link: &Link, head: Option<&[u8]>) -> Negotiated {
-    joined(head, of_link(link))
+    joined(head, link_facts(link))
 }
 
 /// The same, with values of the connection from before: the kernel makes buffers larger as they are used.
@@ -25,8 +25,8 @@ pub(super) fn joined(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Neg
     Negotiated { facts }
 }
 
-/// Values of the connection itself.
-pub(super) fn of_link(link: &Link) -> Vec<(String, String)> {
+/// Of the connection itself.
+pub(super) fn link_facts(link: &Link) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
         facts.push((name.to_owned(), value.unwrap_or_else(|| NONE.to_owned())));
@@ -35,8 +35,8 @@ pub(super) fn of_link(link: &Link) -> Vec<(String, String)> {
     add("TLS", tls);
     add("ALPN", inside);
     let socket = link.socket();
-    add("swarm TCP_NODELAY", sockopt::tcp_nodelay(socket).ok().map(|it| it.to_string()));
-    let bytes = |size: rustix::io::Result<usize>| size.ok().map(|it| it.to_string());
+    add("swarm TCP_NODELAY", sockopt::tcp_nodelay(socket).ok().map(|found| found.to_string()));
+    let bytes = |size: rustix::io::Result<usize>| size.ok().map(|size| size.to_string());
     add("swarm SO_SNDBUF", bytes(sockopt::socket_send_buffer_size(socket)));
     add("swarm SO_RCVBUF", bytes(sockopt::socket_recv_buffer_size(socket)));
     add("swarm congestion control", sockopt::tcp_congestion(socket).ok());
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_in_a_head() {
+    fn negotiated_headers_are_kept() {
         check(
             "HTTP/1.1 101 Switching Protocols\r\nsec-websocket-extensions: permessage-deflate\r\n\
              Date: now\r\nserver:it\r\n\r\n",

@@ -155,7 +155,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_due_is_taken_and_nothing_is_early(
+        fn due_events_are_taken_and_none_is_early(
             rate_milli in 1u64..=100_000_000, topics in 1usize..5,
             leaps_us in prop::collection::vec(0u64..2000, 1..40),
         ) {

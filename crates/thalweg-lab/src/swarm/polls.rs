@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_to_a_poll_is_refused() {
+    fn malformed_answers_to_polls_are_refused() {
         let check = |head: &str, body: &str, reason: &str| {
             let bytes = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
             let error = polled(bytes.as_bytes(), &[]).unwrap_err().to_string();

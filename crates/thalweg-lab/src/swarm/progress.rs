@@ -37,8 +37,8 @@ impl Progress {
 }
 
 impl Figures {
-    /// Figures of a span that began at `begun_us`, or did not yet (0).
-    pub(super) fn of_span(
+    /// Of a span that began at `begun_us`, or did not yet (0).
+    pub(super) fn from_span(
         connections: usize,
         statistics: &SpanStatistics,
         begun_us: u64,

@@ -31,7 +31,8 @@ pub(super) struct Topic {
     /// Whether readers come one by one.
     is_joined: bool,
     /// The outstanding events, by number modulo its length (a power of two).
-    ring: Vec<Slot>,
+    ring: Vec<PublishedSlot>,
+    /// Number of the last event published.
     published: u64,
     /// Number of the last event that all readers have.
     complete: u64,
@@ -58,7 +59,7 @@ enum Content {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Slot {
+struct PublishedSlot {
     seq: u64,
     due_us: u64,
     /// Readers that are to have it.
@@ -108,7 +109,7 @@ impl Topic {
             patches: Patches::default(),
             readers: readers.unwrap_or(0),
             is_joined: readers.is_none(),
-            ring: vec![Slot::default(); (slots as usize).next_power_of_two()],
+            ring: vec![PublishedSlot::default(); (slots as usize).next_power_of_two()],
             published: 0,
             complete: 0,
             excused: HashMap::new(),
@@ -226,7 +227,7 @@ impl Topic {
 
     #[cold]
     fn grow(&mut self) {
-        let wider = vec![Slot::default(); self.ring.len() * 2];
+        let wider = vec![PublishedSlot::default(); self.ring.len() * 2];
         for slot in std::mem::replace(&mut self.ring, wider) {
             let index = self.index(slot.seq);
             self.ring[index] = slot;
@@ -259,7 +260,7 @@ impl Topic {
                 continue;
             };
             if arrival.is_reader {
-                statistics.came(due_us, arrival.now_us, 1);
+                statistics.record(due_us, arrival.now_us, 1);
                 if next > excused {
                     self.count_reader(index, arrival.now_us);
                 }
@@ -305,8 +306,8 @@ impl Topic {
     ) {
         let is_counted = seq <= self.excused_until(arrival.subscription);
         match arrival.is_reader {
-            true if !is_counted => statistics.came(due_us, arrival.now_us, 1),
-            // Events from before a reader came are new to it, and not late.
+            true if !is_counted => statistics.record(due_us, arrival.now_us, 1),
+            // What was published before a reader had come is new to it, and not late.
             true => statistics.traffic.events += 1,
             false => {}
         }
@@ -378,8 +379,9 @@ impl Topic {
     }
 }
 
-impl Slot {
-    /// If `rest` begins with this event and it is number `seq`: what follows, and when it was due.
+impl PublishedSlot {
+    /// If `rest` begins with this event and it is number `seq`: what follows,
+    /// and when it was due.
     #[inline]
     fn matches<'a>(&self, seq: u64, rest: &'a [u8]) -> Option<(&'a [u8], u64)> {
         if self.seq != seq {

@@ -77,7 +77,8 @@ impl Publisher {
             Publisher::Requests(publisher) => {
                 let RequestPublisher { writer, requests, head, .. } = &mut **publisher;
                 writer.send(poller, |out| {
-                    for line in lines.split(|byte| *byte == b'\n').filter(|it| !it.is_empty()) {
+                    for line in lines.split(|byte| *byte == b'\n').filter(|found| !found.is_empty())
+                    {
                         requests.write(head, line, out);
                     }
                 })
@@ -106,7 +107,7 @@ impl Publisher {
     pub(super) fn facts(&self) -> Option<Vec<(String, String)>> {
         match self {
             Publisher::Ndjson { writer, .. } if writer.link.is_agreed() => {
-                Some(negotiated::of_link(&writer.link))
+                Some(negotiated::link_facts(&writer.link))
             }
             _ => None,
         }

@@ -62,7 +62,7 @@ impl Receiver {
                 // Later connections join when they stand, and begin with any event.
                 let readers = drive.is_published_load().then(|| settings.readers());
                 let topic = |number| {
-                    let readers = readers.map(|it| settings.subscribers_of(number, it));
+                    let readers = readers.map(|reader| settings.subscribers_of(number, reader));
                     let topic = Topic::new(number, readers, settings);
                     if escapes { topic.escaped() } else { topic }
                 };
@@ -172,7 +172,7 @@ impl Receiver {
         for subscription in self.subscriptions_of(connection) {
             let topics = self.topics();
             let topic = subscription % topics.len().max(1);
-            topics.get_mut(topic).into_iter().for_each(|it| it.join(subscription));
+            topics.get_mut(topic).into_iter().for_each(|found| found.join(subscription));
         }
     }
 
@@ -181,7 +181,10 @@ impl Receiver {
             let next = self.ledger.next(subscription);
             let topics = self.topics();
             let topic = subscription % topics.len().max(1);
-            topics.get_mut(topic).into_iter().for_each(|it| it.leave(subscription, next, now_us));
+            topics
+                .get_mut(topic)
+                .into_iter()
+                .for_each(|found| found.leave(subscription, next, now_us));
         }
     }
 
@@ -191,7 +194,8 @@ impl Receiver {
             Expected::Published(topics) => topics[subscription % topics.len()].published() == 0,
             _ => true,
         };
-        self.subscriptions_of(connection).all(|it| self.ledger.next(it).is_some() || is_empty(it))
+        self.subscriptions_of(connection)
+            .all(|subscription| self.ledger.next(subscription).is_some() || is_empty(subscription))
     }
 
     /// When the first event was due that somebody does not have.
@@ -236,7 +240,7 @@ impl Receiver {
             usize::MAX => &mut self.statistics,
             _ => &mut self.undisturbed,
         };
-        Delays::of(&std::mem::take(&mut statistics.latency))
+        Delays::new(&std::mem::take(&mut statistics.latency))
     }
 
     #[inline]

@@ -24,15 +24,15 @@ pub(super) struct Recorder {
     /// From dialing a connection to when its transport stood.
     set_up: Latency,
     received: Received,
-    connections: Vec<Connection>,
-    span: Span,
-    read: Read,
-    /// Where messages are sent, too.
+    connections: Vec<ConnectionRecord>,
+    span: SpanRecord,
+    read: ReadRecord,
+    /// Of one that is sent to.
     pub(super) exchange: Option<Box<Exchange>>,
 }
 
 #[derive(Debug, Default)]
-struct Span {
+struct SpanRecord {
     /// Between the events of a connection, both of them in the span.
     intervals: Latency,
     /// Until an event, from the one before on the same connection, or from the span's beginning: the longest.
@@ -50,7 +50,7 @@ struct Span {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Connection {
+struct ConnectionRecord {
     dialed_us: u64,
     /// Events in the span.
     events: u64,
@@ -63,7 +63,7 @@ struct Connection {
 
 /// One read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Read {
+struct ReadRecord {
     /// On the monotonic clock.
     now_us: u64,
     /// The same since 1970, where there are timestamps.
@@ -79,15 +79,16 @@ impl Recorder {
             set_up: Latency::default(),
             received: Received { connections, ..Received::default() },
             connections: Vec::new(),
-            span: Span::default(),
-            read: Read::default(),
+            span: SpanRecord::default(),
+            read: ReadRecord::default(),
             exchange: None,
         }
     }
 
     /// A connection is begun, again if it was before; they are numbered from 0, in this order.
     pub(super) fn dialed(&mut self, index: usize, now_us: u64) {
-        let connection = Connection { dialed_us: now_us, last_us: now_us, ..Connection::default() };
+        let connection =
+            ConnectionRecord { dialed_us: now_us, last_us: now_us, ..ConnectionRecord::default() };
         match self.connections.get_mut(index) {
             Some(before) => *before = connection,
             None => self.connections.push(connection),
@@ -143,7 +144,7 @@ impl Recorder {
     }
 
     pub(super) fn begin_span(&mut self, now_us: u64) {
-        self.span = Span::default();
+        self.span = SpanRecord::default();
         if let Some(exchange) = &mut self.exchange {
             exchange.begin_span();
         }
@@ -156,13 +157,13 @@ impl Recorder {
     #[inline]
     pub(super) fn begin_read(&mut self, now_us: u64, real_ns: impl FnOnce() -> u64) {
         let real_ns = if self.timestamp.is_some() { real_ns() } else { 0 };
-        self.read = Read { now_us, real_ns, events: 0 };
+        self.read = ReadRecord { now_us, real_ns, events: 0 };
     }
 
     /// The read is over: updates its connection.
     #[inline]
     pub(super) fn end_read(&mut self, index: usize, statistics: &mut SpanStatistics) {
-        let (Read { now_us, events, .. }, Some(connection)) =
+        let (ReadRecord { now_us, events, .. }, Some(connection)) =
             (self.read, self.connections.get_mut(index))
         else {
             return;
@@ -193,7 +194,7 @@ impl Recorder {
     ) {
         self.read.events += 1;
         if let Some(exchange) = &mut self.exchange {
-            exchange.came(connection, payload, self.read.now_us);
+            exchange.receive(connection, payload, self.read.now_us);
         }
         let span = &mut self.span;
         match kind {
@@ -249,7 +250,7 @@ impl Recorder {
         let span = &self.span;
         let has_lasting = self.connections.iter().any(|connection| connection.is_standing);
         let lasted = || {
-            let is_counted = move |connection: &&Connection| match has_lasting {
+            let is_counted = move |connection: &&ConnectionRecord| match has_lasting {
                 true => connection.is_standing,
                 false => connection.is_over,
             };
@@ -260,7 +261,7 @@ impl Recorder {
         let still = lasted().map(|connection| end_us.saturating_sub(connection.last_us));
         Received {
             span_us,
-            set_up: Spread::of(&self.set_up),
+            set_up: Spread::new(&self.set_up),
             events: statistics.traffic.events,
             wire_bytes: statistics.traffic.wire_bytes,
             signs_of_life: statistics.traffic.heartbeats,
@@ -270,9 +271,9 @@ impl Recorder {
             event_bytes_max: span.event_bytes_max,
             json_tried: span.json_tried,
             json_found: span.json_found,
-            intervals: Spread::of(&span.intervals),
+            intervals: Spread::new(&span.intervals),
             timestamps: self.timestamp.is_some().then(|| Timestamps {
-                latency: Spread::of(&statistics.latency),
+                latency: Spread::new(&statistics.latency),
                 ..span.stamps.clone()
             }),
             events_per_connection_min: events().min().unwrap_or(0),
@@ -337,7 +338,7 @@ mod tests {
         assert_eq!((received.events, received.payload_bytes, received.event_bytes_max), (4, 5, 2));
         let max_us = 3000;
         assert_eq!(
-            received.intervals.map(|it| (it.p50_us, it.max_us / 10)),
+            received.intervals.map(|interval| (interval.p50_us, interval.max_us / 10)),
             Some((0, max_us / 10))
         );
         // The second read came less than 10 ms after the first.
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_reaches_back_before_the_span() {
+    fn records_never_begin_before_the_span() {
         // From the beginning of the span to the first event is silence, and no interval.
         let (recorder, _) = listen(None, &[(1_000_000, &["1"]), (1_003_000, &["2"])]);
         assert_eq!(recorder.span.silence_us_max, 100_000);
@@ -370,7 +371,7 @@ mod tests {
         assert_eq!((stamps.read, stamps.ahead, stamps.missing), (2, 1, 3));
         assert!((7500..=7501).contains(&stamps.ahead_us_max), "{}", stamps.ahead_us_max);
         assert_eq!(stamps.unit, Some(Unit::Seconds));
-        assert_eq!(stamps.latency.map(|it| (it.p50_us, it.max_us)), Some((0, 2000)));
+        assert_eq!(stamps.latency.map(|latency| (latency.p50_us, latency.max_us)), Some((0, 2000)));
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Default for SpanStatistics {
 impl SpanStatistics {
     /// `events` that were due then came now.
     #[inline]
-    pub(super) fn came(&mut self, due_us: u64, now_us: u64, events: u64) {
+    pub(super) fn record(&mut self, due_us: u64, now_us: u64, events: u64) {
         self.traffic.events += events;
         self.late(due_us, now_us, events);
     }
@@ -72,18 +72,18 @@ mod tests {
     #[test]
     fn latencies_are_of_what_was_due_in_the_span_and_traffic_is_what_came_in_it() {
         let mut statistics = SpanStatistics::default();
-        statistics.came(0, 7, 1);
+        statistics.record(0, 7, 1);
         statistics.begin(1000);
-        statistics.came(900, 1100, 1);
-        statistics.came(1000, 1200, 2);
-        statistics.came(1999, 2000, 4);
+        statistics.record(900, 1100, 1);
+        statistics.record(1000, 1200, 2);
+        statistics.record(1999, 2000, 4);
         assert_eq!(statistics.end(2000).events, 7);
-        statistics.came(1500, 2500, 8);
-        statistics.came(2000, 2600, 16);
+        statistics.record(1500, 2500, 8);
+        statistics.record(2000, 2600, 16);
         let buckets: Vec<_> = statistics.latency.buckets().collect();
         assert_eq!(buckets, [(1, 4), (200, 2), (1000, 8)]);
         statistics.reset();
-        statistics.came(1, 2, 1);
+        statistics.record(1, 2, 1);
         assert_eq!((statistics.traffic.events, statistics.latency.quantile_us(1.0)), (1, Some(1)));
     }
 }

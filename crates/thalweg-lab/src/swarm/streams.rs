@@ -15,7 +15,8 @@ const STREAM_MAX: u32 = 0x7FFF_FFFF;
 
 #[derive(Debug)]
 pub(super) struct Streams {
-    streams: Vec<Stream>,
+    streams: Vec<OpenStream>,
+    /// Number of the first stream's subscriber.
     first: usize,
     standing: usize,
     /// Bytes of the connection's window used and not given back.
@@ -25,7 +26,7 @@ pub(super) struct Streams {
 }
 
 #[derive(Debug)]
-struct Stream {
+struct OpenStream {
     stage: Stage,
     decoder: PieceDecoder,
     /// Bytes of its window used and not given back.
@@ -51,7 +52,7 @@ impl Streams {
             })),
             _ => None,
         };
-        let streams = (0..count).map(|_| Stream::new(Stage::Asked)).collect();
+        let streams = (0..count).map(|_| OpenStream::new(Stage::Asked)).collect();
         Streams { streams, first, standing: 0, used_bytes: 0, returns }
     }
 
@@ -132,7 +133,7 @@ impl Streams {
         bytes: &[u8],
     ) -> anyhow::Result<()> {
         parser.index = self.first + index;
-        let Stream { stage, decoder, .. } = &mut self.streams[index];
+        let OpenStream { stage, decoder, .. } = &mut self.streams[index];
         if matches!(stage, Stage::Ended | Stage::Asked | Stage::Returning) {
             bail!("the subject sent data on stream {id}, which is not open");
         }
@@ -177,7 +178,7 @@ impl Streams {
         if stream.stage != Stage::Standing || !(is_poll || cursors.take_reload()) {
             return self.cut(parser, id, index, "ended");
         }
-        *stream = Stream::new(Stage::Returning);
+        *stream = OpenStream::new(Stage::Returning);
         let next = returns.go_on(id, index)?;
         parser.request.again_on(next, &returns.cursors[index], parser.replies)
     }
@@ -212,9 +213,9 @@ impl Streams {
     }
 }
 
-impl Stream {
-    fn new(stage: Stage) -> Stream {
-        Stream { stage, decoder: PieceDecoder::default(), used_bytes: 0 }
+impl OpenStream {
+    fn new(stage: Stage) -> OpenStream {
+        OpenStream { stage, decoder: PieceDecoder::default(), used_bytes: 0 }
     }
 }
 
@@ -243,6 +244,6 @@ mod tests {
 
     #[test]
     fn a_stream_is_small() {
-        assert!(size_of::<Stream>() <= 64, "{}", size_of::<Stream>());
+        assert!(size_of::<OpenStream>() <= 64, "{}", size_of::<OpenStream>());
     }
 }

@@ -47,7 +47,7 @@ impl SubscribeRequest {
         };
         let deltas = if settings.deltas { DELTAS } else { "" };
         let targets = |query: &str| {
-            let query = [query, deltas].into_iter().filter(|it| !it.is_empty());
+            let query = [query, deltas].into_iter().filter(|found| !found.is_empty());
             let query = query.collect::<Vec<_>>().join("&");
             let wanted = |key| {
                 let topics = settings.topics_of(key);
@@ -83,7 +83,7 @@ impl SubscribeRequest {
 
     /// Appends the first request of a connection, over HTTP/1.1.
     pub(super) fn first(&self, index: usize, out: &mut Vec<u8>) {
-        self.over_http_1(index, of_key(&self.first, index), None, out);
+        self.over_http_1(index, target_of_key(&self.first, index), None, out);
     }
 
     /// The same on a stream of HTTP/2.
@@ -93,7 +93,7 @@ impl SubscribeRequest {
 
     /// Appends the request that follows, over HTTP/1.1.
     pub(super) fn again(&self, index: usize, cursors: &Positions, out: &mut Vec<u8>) {
-        self.over_http_1(index, of_key(&self.again, index), Some(cursors), out);
+        self.over_http_1(index, target_of_key(&self.again, index), Some(cursors), out);
     }
 
     /// The same on a stream of HTTP/2.
@@ -164,8 +164,8 @@ impl SubscribeRequest {
     }
 }
 
-/// The target of a connection's key.
-fn of_key(targets: &[String], index: usize) -> &str {
+/// That of a connection's key.
+fn target_of_key(targets: &[String], index: usize) -> &str {
     &targets[index % targets.len()]
 }
 
@@ -189,7 +189,7 @@ mod tests {
     use crate::swarm::dialect;
 
     #[test]
-    fn what_was_typed_is_sent() {
+    fn headers_are_sent_as_typed() {
         let ask = |url: &str, headers: &[&str], subprotocol: Option<&str>| {
             let endpoint = Endpoint::read(&Typed {
                 url: url.to_owned(),

@@ -177,7 +177,8 @@ impl Subscribers {
         let now_us = now_us();
         while let Some(connection) = self.connections.get(self.oldest) {
             if connection.session.stage.is_opening() {
-                let recorded = self.receiver.recorder().and_then(|it| it.dialed_us(self.oldest));
+                let recorded =
+                    self.receiver.recorder().and_then(|recorder| recorder.dialed_us(self.oldest));
                 if recorded.is_none_or(|us| now_us.saturating_sub(us) < OPEN_WITHIN_US) {
                     break;
                 }
@@ -266,7 +267,10 @@ impl Subscribers {
             let before = self.connections[index].session.stage;
             let (may_be_more, over) = self.read_once(index, READ_BYTES, poller)?;
             self.settle(index, before, over, poller)?;
-            let is_over = self.connections.get(index).is_none_or(|it| it.session.stage.is_over());
+            let is_over = self
+                .connections
+                .get(index)
+                .is_none_or(|connection| connection.session.stage.is_over());
             if is_over || !may_be_more && !has_ended {
                 return Ok(());
             }

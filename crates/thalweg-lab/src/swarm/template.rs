@@ -31,7 +31,9 @@ impl Template {
         let mut rest = line;
         let first = |rest: &str| {
             let found = places.iter().filter_map(|(name, it)| Some((rest.find(name)?, name, it)));
-            found.min_by_key(|(at, ..)| *at).map(|(at, name, it)| (at, name.len(), it.clone()))
+            found
+                .min_by_key(|(at, ..)| *at)
+                .map(|(at, name, value)| (at, name.len(), value.clone()))
         };
         while let Some((at, length, piece)) = first(rest) {
             pieces.extend([Piece::Text(rest[..at].to_owned()), piece]);

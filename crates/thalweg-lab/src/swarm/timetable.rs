@@ -17,13 +17,13 @@ pub(super) struct Timetable {
     interval_us: u64,
     /// All subscriptions stood before the start: the first row is the first tick's.
     is_seen_from_start: bool,
-    first: Option<First>,
+    first: Option<FirstRow>,
     /// The furthest that a stamp was behind.
     behind: Option<Stamped>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct First {
+struct FirstRow {
     seq: u64,
     /// By the schedule.
     due_us: u64,
@@ -56,7 +56,8 @@ impl Timetable {
         let first = self.first_or(seq, stamp_us);
         let scheduled_us = self.scheduled_us(first, seq);
         let late_us = stamp_us.saturating_sub(scheduled_us);
-        if late_us > self.interval_us + SLIP_US && self.behind.is_none_or(|it| it.late_us < late_us)
+        if late_us > self.interval_us + SLIP_US
+            && self.behind.is_none_or(|found| found.late_us < late_us)
         {
             self.behind = Some(Stamped { late_us, seq });
         }
@@ -65,7 +66,7 @@ impl Timetable {
 
     /// Number of the last row that was due before then; `None` before the first.
     pub(super) fn due_before(&self, time_us: u64) -> Option<u64> {
-        let First { seq, due_us } = self.first?;
+        let FirstRow { seq, due_us } = self.first?;
         let ticks = time_us.checked_sub(due_us)?.div_ceil(self.interval_us);
         seq.saturating_add(ticks.saturating_mul(self.batch)).checked_sub(1)
     }
@@ -100,15 +101,15 @@ impl Timetable {
         ))
     }
 
-    fn first_or(&mut self, seq: u64, stamp_us: u64) -> First {
+    fn first_or(&mut self, seq: u64, stamp_us: u64) -> FirstRow {
         *self.first.get_or_insert_with(|| {
             let since_us = stamp_us.saturating_sub(self.start_us);
             let ticks = if self.is_seen_from_start { 0 } else { since_us / self.interval_us };
-            First { seq, due_us: self.start_us + ticks * self.interval_us }
+            FirstRow { seq, due_us: self.start_us + ticks * self.interval_us }
         })
     }
 
-    fn scheduled_us(&self, first: First, seq: u64) -> u64 {
+    fn scheduled_us(&self, first: FirstRow, seq: u64) -> u64 {
         let ticks = (i128::from(seq) - i128::from(first.seq)).div_euclid(i128::from(self.batch));
         let due_us = i128::from(first.due_us) + ticks * i128::from(self.interval_us);
         // Numbers are the subject's, and may be anything.
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_the_schedule_is_told_nothing() {
+    fn a_subject_on_schedule_gets_no_warning() {
         assert_eq!(told(&mut timetable(), on_schedule()), None);
         // A timer's slip, and one whole interval.
         assert_eq!(told(&mut timetable(), on_schedule().map(|us| us + 11_000)), None);
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stamps_late_is_told() {
+    fn late_stamps_are_reported() {
         let why = told(&mut timetable(), on_schedule().map(|us| us + 31_000)).unwrap();
         assert!(why.contains("the stamp of row 1 is 31000 µs late"), "{why}");
         assert!(why.contains("6 rows more were due"), "{why}");
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_skips_ticks_is_told() {
+    fn skipped_ticks_are_reported() {
         // Every second tick, each with its right time.
         let skipped = (0..100).map(|row| 1_000_000 + row / 2 * 20_000);
         let why = told(&mut timetable(), skipped).unwrap();

@@ -42,7 +42,7 @@ fn find(rate: u32, warm_up_ms: u64, observer: &mut dyn Observer) -> Outcome {
 }
 
 #[test]
-fn who_is_asked_too_much_at_first_is_asked_less() {
+fn the_rate_falls_after_too_high_a_start() {
     undisturbed(|| {
         let mut outcome = find(5000, 1000, &mut Blind);
         for _ in 1..ATTEMPTS {

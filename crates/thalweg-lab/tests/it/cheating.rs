@@ -107,17 +107,17 @@ fn an_event_is_forged_as_the_lab_would_write_it() {
 }
 
 #[test]
-fn what_is_dropped_is_missing() {
+fn dropped_events_are_missing() {
     check(|_| vec![], "1 missing");
 }
 
 #[test]
-fn what_is_repeated_is_a_duplicate() {
+fn repeated_events_are_duplicates() {
     check(|event| vec![event.to_owned(); 2], "1 duplicated");
 }
 
 #[test]
-fn what_overtakes_is_seen() {
+fn overtaking_events_are_detected() {
     check_fault(
         || {
             let mut held = None;
@@ -159,6 +159,6 @@ fn an_event_of_another_time_is_corrupt() {
 }
 
 #[test]
-fn what_was_not_published_yet_is_early() {
+fn events_before_their_publication_are_early() {
     check(|event| vec![event.to_owned(), forged(event, |seq, _| *seq += 50)], "1 early");
 }

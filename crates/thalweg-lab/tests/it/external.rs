@@ -225,7 +225,7 @@ fn set_up_intervals_and_silences_are_as_long_as_they_are() {
 }
 
 #[test]
-fn what_was_before_the_span_is_no_silence_of_it() {
+fn silence_before_the_span_does_not_count() {
     undisturbed(|| {
         // Each connection hears one event, long before the span.
         let once = script(|mut peer| {
@@ -253,7 +253,7 @@ fn what_was_before_the_span_is_no_silence_of_it() {
 }
 
 #[test]
-fn what_was_typed_is_said() {
+fn the_typed_url_is_reported() {
     undisturbed(|| {
         let (told, tell) = channel();
         let told = Mutex::new(told);

@@ -159,7 +159,7 @@ impl Topic {
             let body = String::from_utf8_lossy(&body);
             let json = body.strip_prefix(r#"{"channel":"bench/0","data":"#);
             let form = body.strip_prefix("topic=bench/0&data=");
-            match (json.and_then(|it| it.strip_suffix('}')), form) {
+            match (json.and_then(|json| json.strip_suffix('}')), form) {
                 (Some(event), _) => self.fan_out(event),
                 (_, Some(event)) => self.fan_out(&percent_decoded(event)),
                 _ => self.fan_out(&body),

@@ -95,7 +95,7 @@ fn recorded(outcome: &Outcome) -> (u64, u64) {
 }
 
 #[test]
-fn who_keeps_its_schedule_is_whole() {
+fn a_generator_on_schedule_is_whole() {
     undisturbed(|| {
         let outcome = measure(|_| Some(IN_TIME)).unwrap();
         assert_eq!(
@@ -108,7 +108,7 @@ fn who_keeps_its_schedule_is_whole() {
 }
 
 #[test]
-fn who_is_late_and_says_so_is_only_late() {
+fn a_late_generator_that_says_so_is_only_late() {
     undisturbed(|| {
         // Events that come in the span were due before it, and those due in it come later.
         let late = |_| Some(Tick { late_us: 450_000, stamped_late_us: 0 });
@@ -124,7 +124,7 @@ fn who_is_late_and_says_so_is_only_late() {
 }
 
 #[test]
-fn who_is_further_and_further_behind_is_at_least_so_late() {
+fn a_generator_that_falls_behind_is_late_by_its_lag() {
     undisturbed(|| {
         // A second's worth of ticks takes twenty.
         let slow = |number| Some(Tick { late_us: 19 * number * INTERVAL_US, stamped_late_us: 0 });
@@ -141,7 +141,7 @@ fn check_broken(tick: fn(u64) -> Option<Tick>) {
 }
 
 #[test]
-fn who_is_late_and_stamps_late_is_caught() {
+fn late_generators_with_late_stamps_are_caught() {
     undisturbed(|| {
         check_broken(|_| Some(Tick { late_us: 30_000, stamped_late_us: 30_000 }));
         // Only for a moment.
@@ -153,14 +153,14 @@ fn who_is_late_and_stamps_late_is_caught() {
 }
 
 #[test]
-fn who_skips_ticks_is_caught() {
+fn generators_that_skip_ticks_are_caught() {
     undisturbed(|| {
         check_broken(|number| (number % 2 == 0).then_some(IN_TIME));
     });
 }
 
 #[test]
-fn who_stops_owes_what_is_due() {
+fn a_stopped_generator_owes_its_due_events() {
     undisturbed(|| {
         // In the middle of the span.
         let stopped = measure(|number| {
@@ -173,7 +173,7 @@ fn who_stops_owes_what_is_due() {
 }
 
 #[test]
-fn who_begins_anew_where_a_client_resumes_is_caught() {
+fn generators_that_restart_for_a_resuming_client_are_caught() {
     undisturbed(|| {
         // This server has no history: a client that comes again gets everything again.
         let outcome = measure_as(Drive::Stampede, |_| Some(IN_TIME)).unwrap();
@@ -184,7 +184,7 @@ fn who_begins_anew_where_a_client_resumes_is_caught() {
 }
 
 #[test]
-fn who_sends_nothing_to_connections_that_come_is_caught() {
+fn generators_silent_to_new_connections_are_caught() {
     undisturbed(|| {
         for drive in [Drive::Ramp, Drive::Churn, Drive::Stampede] {
             let error = measure_as(drive, |_| Some(NEVER)).unwrap_err().to_string();
@@ -194,7 +194,7 @@ fn who_sends_nothing_to_connections_that_come_is_caught() {
 }
 
 #[test]
-fn who_stops_sending_to_connections_that_come_is_caught() {
+fn generators_that_stop_for_new_connections_are_caught() {
     undisturbed(|| {
         for drive in [Drive::Ramp, Drive::Churn, Drive::Stampede] {
             // It sends while the others come, and then no more.

@@ -29,7 +29,7 @@ fn attend(mut connection: TcpStream, count: Count) -> std::io::Result<()> {
                 return Ok(());
             }
         }
-        let length = head.split("Content-Length: ").nth(1).and_then(|it| it.lines().next());
+        let length = head.split("Content-Length: ").nth(1).and_then(|head| head.lines().next());
         let events = match length.and_then(|length| length.parse().ok()) {
             Some(length) => {
                 reader.read_exact(&mut vec![0; length])?;
@@ -64,7 +64,7 @@ fn measure(request: Request, count: Count) -> anyhow::Result<Outcome> {
 }
 
 #[test]
-fn what_the_subject_says_it_has_is_held_against_what_was_sent() {
+fn the_subjects_own_count_is_compared_with_sent_events() {
     undisturbed(|| {
         for request in [Request::Ndjson, Request::Single] {
             let honest = measure(request, |events| events).unwrap();

@@ -74,7 +74,7 @@ fn measure(rate: u32, count: Count) -> anyhow::Result<Outcome> {
 }
 
 #[test]
-fn what_the_subject_says_it_has_read_is_held_against_what_was_stored() {
+fn the_subjects_own_count_is_compared_with_stored_events() {
     // As fast as it is acknowledged, and at a rate.
     for rate in [0, 10_000] {
         let honest = measure(rate, |messages| messages).unwrap();

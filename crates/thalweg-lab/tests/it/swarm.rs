@@ -156,7 +156,7 @@ fn a_gap_of_any_size_does_not_stop_the_window() {
 }
 
 #[test]
-fn what_is_no_envelope_is_quoted() {
+fn malformed_envelopes_are_quoted() {
     undisturbed(|| {
         check(|_, _| vec![r#"{"topic":7}"#.into()], r#"not an envelope of the wire: {"topic":"#);
     });

@@ -9,7 +9,7 @@ use crate::harness::{Call, Node, Operator, Page, Servers, settings, wait_for};
 
 fn events(page: &Page) -> Vec<(u64, String)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
-    page.messages.iter().map(|(sequence, it)| (*sequence, text(it.joined()))).collect()
+    page.messages.iter().map(|(sequence, message)| (*sequence, text(message.joined()))).collect()
 }
 
 fn event(text: &str) -> Content {
@@ -24,7 +24,7 @@ fn event(text: &str) -> Content {
 
 fn values(servers: &Servers) -> Settings {
     let Settings { streams, .. } = settings(servers);
-    let streams = streams.into_iter().map(|it| StreamSettings { has_values: true, ..it });
+    let streams = streams.into_iter().map(|stream| StreamSettings { has_values: true, ..stream });
     Settings { streams: streams.collect(), ..settings(servers) }
 }
 

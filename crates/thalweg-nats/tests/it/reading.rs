@@ -127,7 +127,10 @@ fn older_messages_are_read_again_a_page_at_a_time() {
     operator.publish_all("thalweg.a", (401..=410).map(|n| n.to_string()));
     let events = |page: &Page| -> Vec<(u64, String)> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
-        page.messages.iter().map(|(sequence, it)| (*sequence, text(it.joined()))).collect()
+        page.messages
+            .iter()
+            .map(|(sequence, message)| (*sequence, text(message.joined())))
+            .collect()
     };
     let (mut from, mut read) = (1, Vec::new());
     loop {

@@ -38,7 +38,8 @@ fn a_ticket_is_redeemed_once_at_any_node() {
     for node in &nodes {
         assert_eq!(node.tickets.redeem(ticket(1)), Ok(None));
     }
-    let count = |of: fn(&thalweg_nats::Counts) -> u64| nodes.each_ref().map(|it| of(&it.counts));
+    let count =
+        |of: fn(&thalweg_nats::Counts) -> u64| nodes.each_ref().map(|node| of(&node.counts));
     assert_eq!(count(|counts| counts.tickets_kept.load(Relaxed)), [1, 0]);
     assert_eq!(count(|counts| counts.tickets_redeemed.load(Relaxed)), [0, 1]);
     assert_eq!(count(|counts| counts.tickets_void.load(Relaxed)), [1, 2]);
@@ -105,7 +106,7 @@ fn no_ticket_is_redeemed_twice_while_a_leader_is_killed() {
                 let tickets = node.tickets.clone();
                 scope.spawn(move || tickets.redeem(ticket(number)))
             });
-            let both = redeeming.map(|it| it.join().unwrap());
+            let both = redeeming.map(|thread| thread.join().unwrap());
             twice += usize::from(both.iter().all(|answer| *answer == redeemed()));
         }
         eprintln!("{number} tickets");

@@ -204,7 +204,7 @@ fn a_sum_without_a_result_is_counted_with_its_window() {
 }
 
 #[test]
-fn whatever_reads_a_text_counts_its_bytes() {
+fn functions_that_read_a_text_count_its_bytes() {
     let calls = calls();
     let calls = calls.iter().map(|(_, call)| call.as_str());
     let aggregates = AGGREGATES.iter().flat_map(|(names, ..)| *names);
@@ -338,7 +338,7 @@ fn groups_rows_and_functions_count_steps_without_texts() {
 }
 
 #[test]
-fn what_is_constant_costs_no_more_than_it_may_before_there_are_events() {
+fn constant_expressions_stay_within_the_limit_without_events() {
     let nested = (0..12).fold("'aa'".to_owned(), |inner, _| format!("replace({inner}, 'a', 'aa')"));
     // Each row evaluates it instead, and counts its steps.
     let (row, counts) = one(&format!("SELECT {nested} = s AS x FROM t"), "", Bounds::default());

@@ -138,7 +138,7 @@ fn a_group_without_keys_is_left_like_others() {
 }
 
 #[test]
-fn what_is_left_of_several_queries_is_dropped_one_after_the_other() {
+fn finished_queries_are_dropped_one_by_one() {
     let mut remains = full(Beginning::First).into_remains();
     remains.append(full(Beginning::First).into_remains());
     assert_eq!(remains.groups(), 2 * GROUPS);

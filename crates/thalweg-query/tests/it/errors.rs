@@ -34,10 +34,10 @@ fn check(query: &str, says: &str) {
 }
 
 #[test]
-fn what_is_not_supported_is_refused_by_name() {
+fn unsupported_clauses_are_refused_by_name() {
     for (query, says) in [
         ("SELECT * FROM cars ⟨JOIN⟩ b ON true", "joins are not supported: publish"),
-        ("SELECT * FROM cars⟨,⟩ b", "a query reads one topic"),
+        ("SELECT * FROM cars⟨,⟩ b", "name one topic"),
         ("SELECT * FROM (⟨SELECT⟩ 1)", "subqueries are not supported"),
         ("SELECT (⟨SELECT⟩ 1) FROM cars", "subqueries are not supported"),
         ("SELECT * FROM cars WHERE car IN (⟨SELECT⟩ 1)", "subqueries are not supported"),
@@ -66,7 +66,7 @@ fn what_is_not_supported_is_refused_by_name() {
 }
 
 #[test]
-fn what_needs_a_window_says_so() {
+fn expressions_that_need_a_window_say_so() {
     for (query, says) in [
         ("SELECT ⟨max(speed)⟩ FROM cars", "without a window this result is never final"),
         (
@@ -137,7 +137,7 @@ fn names_and_types_are_checked() {
 }
 
 #[test]
-fn what_is_no_query_says_what_one_looks_like() {
+fn malformed_queries_are_refused_with_the_right_form() {
     for (query, says) in [
         ("⟨⟩", "the query is empty: a query is SELECT"),
         ("⟨hello⟩ world", "hello is not expected here: a query is SELECT"),
@@ -163,7 +163,7 @@ fn what_is_no_query_says_what_one_looks_like() {
         ("SELECT car FROM cars WHERE speed > 5 ⟨6⟩", "6 is not expected here"),
         ("SELECT car FROM cars HAVING true ⟨WHERE⟩ true", "WHERE is not expected here"),
         ("SELECT car FROM ⟨'cars'⟩", "FROM needs a topic"),
-        ("SELECT car FROM matches⟨/⟩8", "needs quotes, as in \"a/b\""),
+        ("SELECT car FROM matches⟨/⟩8", "needs quotes: write \"a/b\""),
         ("SELECT ⟨⟩'", "this is not SQL"),
     ] {
         check(query, says);
@@ -189,7 +189,7 @@ fn windows_that_cannot_all_be_open_are_refused() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn oversized_queries_are_refused() {
     let deep = format!("SELECT {}1{} FROM cars", "(".repeat(30), ")".repeat(30));
     assert!(error(&deep).message.contains("nested more than 24 times"));
     let long = format!("SELECT '{}' FROM cars", "x".repeat(5000));
@@ -210,7 +210,7 @@ fn what_is_too_large_is_refused() {
 }
 
 #[test]
-fn what_is_nested_as_deeply_as_it_may_is_read_soon() {
+fn the_deepest_allowed_nesting_is_read_in_time() {
     for (open, close) in [
         ("(", ")"),
         ("abs(", ")"),
@@ -228,7 +228,7 @@ fn what_is_nested_as_deeply_as_it_may_is_read_soon() {
 }
 
 #[test]
-fn what_grows_when_it_is_read_is_refused_soon() {
+fn queries_that_grow_when_they_are_read_are_refused_in_time() {
     let between = |size: usize| {
         let between = " BETWEEN 1 AND 2 BETWEEN TRUE AND TRUE".repeat(size);
         format!("SELECT gears{between} FROM cars")

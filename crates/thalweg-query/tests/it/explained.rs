@@ -11,7 +11,7 @@ fn explained(query: &str) -> String {
 }
 
 #[test]
-fn what_a_query_does_is_said() {
+fn an_explanation_describes_the_query() {
     let cases = [
         "EXPLAIN SELECT * FROM cars",
         "EXPLAIN SELECT car, speed * 2 double FROM \"a/cars\" WHERE speed > 100",

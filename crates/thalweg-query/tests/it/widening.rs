@@ -151,7 +151,7 @@ fn keys_that_become_doubles_are_the_same_groups() {
 }
 
 #[test]
-fn what_cannot_be_widened_is_announced_and_the_query_goes_on() {
+fn columns_that_cannot_widen_are_announced_and_the_query_continues() {
     let events = [
         r#"{"time":"2022-07-13T21:00:00.1Z","v":1}"#,
         r#"{"time":"2022-07-13T21:00:00.2Z","v":"x"}"#,

@@ -71,7 +71,7 @@ impl Holder {
         Self { identity: Identity::new(Kind::Named, &format!("{name} {secret:?}")), ..holder }
     }
 
-    pub(super) fn of_signed(granted: Granted, now: Now) -> Self {
+    pub(super) fn from_signed(granted: Granted, now: Now) -> Self {
         let left_s = granted.ends_s.saturating_sub(now.unix_s);
         let ends_us = now.us.saturating_add(left_s.saturating_mul(1_000_000));
         Self::new(Kind::Signed, &granted.subject, granted.rights, ends_us)
@@ -141,7 +141,7 @@ struct Carried {
 }
 
 impl Holder {
-    /// Returns the text for [`Self::of_text`] on any server that shares its tickets.
+    /// Returns the text for [`Self::from_text`] on any server that shares its tickets.
     pub(crate) fn to_text(&self, now: Now) -> String {
         fn texts(topics: &Topics) -> Vec<String> {
             topics.patterns().iter().map(ToString::to_string).collect()
@@ -161,7 +161,7 @@ impl Holder {
     }
 
     /// Parses a holder. `None` if the text is of another release.
-    pub(crate) fn of_text(text: &str, now: Now) -> Option<Arc<Self>> {
+    pub(crate) fn from_text(text: &str, now: Now) -> Option<Arc<Self>> {
         let carried: Carried = serde_json::from_str(text).ok()?;
         let topics = |texts: Vec<String>| -> Option<Topics> {
             texts.into_iter().map(|text| text.parse::<Pattern>().ok()).collect()
@@ -204,13 +204,13 @@ mod tests {
         };
         let admin = Rights { admin: true, publish: topics("b"), ..rights.clone() };
         for holder in [
-            Holder::of_signed(granted, now),
+            Holder::from_signed(granted, now),
             Holder::named("x", &Secret::new("secret"), admin),
             Holder::nobody(rights),
         ] {
             // Clocks with other origins.
             let there = Now { us: 77_000_000, unix_s: now.unix_s + 10 };
-            let found = Holder::of_text(&holder.to_text(now), there).unwrap();
+            let found = Holder::from_text(&holder.to_text(now), there).unwrap();
             assert_eq!(
                 (found.identity, found.kind, &found.name),
                 (holder.identity, holder.kind, &holder.name)
@@ -218,7 +218,7 @@ mod tests {
             assert_eq!(found.rights, holder.rights);
             assert_eq!(found.left_s(there.us), holder.left_s(now.us).map(|left_s| left_s - 10));
         }
-        assert_eq!(Holder::of_text("subscriber", now), None);
+        assert_eq!(Holder::from_text("subscriber", now), None);
         let named = |secret| Holder::named("x", &Secret::new(secret), Rights::default()).identity;
         assert_ne!(named("one"), named("other"));
         assert_ne!(named("one"), Identity::new(Kind::Signed, "x"));

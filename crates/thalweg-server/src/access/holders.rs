@@ -95,7 +95,7 @@ impl Holders {
     fn identify_by(
         &self,
         headers: &HeaderMap,
-        of_signed: impl FnOnce(&SignedTokens, &[u8]) -> Result<Arc<Holder>, Unidentified>,
+        from_signed: impl FnOnce(&SignedTokens, &[u8]) -> Result<Arc<Holder>, Unidentified>,
     ) -> Result<Arc<Holder>, Unidentified> {
         if !self.has_tokens() {
             return Ok(self.everybody());
@@ -108,7 +108,7 @@ impl Holders {
         let Some(presented) = token::bearer(credentials.as_bytes()) else {
             return Ok(self.everybody());
         };
-        self.holder_by(presented, of_signed)
+        self.holder_by(presented, from_signed)
     }
 
     /// Returns the holder of a token. Fails with `Unauthorized`.
@@ -119,7 +119,7 @@ impl Holders {
     fn holder_by(
         &self,
         presented: &[u8],
-        of_signed: impl FnOnce(&SignedTokens, &[u8]) -> Result<Arc<Holder>, Unidentified>,
+        from_signed: impl FnOnce(&SignedTokens, &[u8]) -> Result<Arc<Holder>, Unidentified>,
     ) -> Result<Arc<Holder>, Unidentified> {
         // Always compares all: the time does not show which one matches.
         let mut holder = None;
@@ -131,7 +131,7 @@ impl Holders {
         }
         // Other tokens may be signed: points join the parts of such a token (RFC 7515 §7.1).
         match self.signed.as_ref().filter(|_| presented.contains(&b'.')) {
-            Some(signed) => of_signed(signed, presented),
+            Some(signed) => from_signed(signed, presented),
             None => Err(Refusal::unauthorized(
                 "the server does not know this token: add it to the settings, or set jwt-key if it is \
                  a JSON Web Token",

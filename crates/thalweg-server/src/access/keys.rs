@@ -59,10 +59,8 @@ impl PublishedKeys {
             (known.attempts, known.again_us)
         };
         if attempts == 0 || again_us <= now_us {
-            let _waiting = self
-                .waiting
-                .try_acquire()
-                .map_err(|_| Refusal::busy("tokens signed with unknown keys"))?;
+            let _waiting =
+                self.waiting.try_acquire().map_err(|_| Refusal::busy(TOO_MANY_UNKNOWN))?;
             // Full: a request is already waiting.
             let _ = self.wanted.try_send(());
             let mut known = self.known.clone();
@@ -76,6 +74,10 @@ impl PublishedKeys {
         Ok(())
     }
 }
+
+/// A token may name any key, so few requests wait for another read of the keys.
+const TOO_MANY_UNKNOWN: &str =
+    "too many requests have tokens of unknown keys, and wait for the keys: try again in a second";
 
 /// The reader's end of the keys at a URL.
 pub(crate) struct KeysEnd {

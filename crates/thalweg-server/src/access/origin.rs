@@ -29,12 +29,12 @@ pub(super) struct Origins {
     all: bool,
     /// `null`: pages without an origin, for example files and sandboxed frames.
     null: bool,
-    named: Vec<Origin>,
+    named: Vec<PageOrigin>,
 }
 
 /// `scheme://host[:port]` (RFC 6454 §6.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Origin {
+struct PageOrigin {
     scheme: String,
     host: Host,
     /// The port, or the scheme's default port; `None` if unknown.
@@ -51,7 +51,7 @@ impl Origins {
                 "null" => origins.null = true,
                 text => {
                     let wrong = |why| format!("--allow-origin: {text:?} is not an origin: {why}");
-                    origins.named.push(Origin::parse(text).map_err(wrong)?);
+                    origins.named.push(PageOrigin::parse(text).map_err(wrong)?);
                 }
             }
         }
@@ -71,7 +71,7 @@ impl Origins {
             return Err(bad_origin("send only one Origin header"));
         }
         let text = origin.to_str().unwrap_or_default();
-        let parsed = Origin::parse(text).ok();
+        let parsed = PageOrigin::parse(text).ok();
         match (&parsed, own) {
             (Some(origin), Some(own)) if origin.is_of(own, is_https) => Ok(Admitted { cors: None }),
             _ if self.all => Ok(Admitted { cors: Some(HeaderValue::from_static("*")) }),
@@ -107,7 +107,7 @@ impl Origins {
     }
 }
 
-impl Origin {
+impl PageOrigin {
     fn parse(text: &str) -> Result<Self, &'static str> {
         let form = "write it as https://app.example, with a port if it has one, \"*\" or \"null\"";
         let (scheme, rest) = text.split_once("://").ok_or(form)?;

@@ -56,7 +56,7 @@ impl SignedTokens {
             }
             granted => granted,
         }?;
-        let holder = Arc::new(Holder::of_signed(granted, now));
+        let holder = Arc::new(Holder::from_signed(granted, now));
         self.seen().insert(digest_of(token.as_bytes()), version, Arc::clone(&holder));
         Ok(holder)
     }

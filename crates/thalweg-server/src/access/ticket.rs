@@ -85,7 +85,9 @@ impl Tickets {
             self.unused.remove(&oldest);
         }
         if self.unused.len() >= ALL_TICKETS_MAX {
-            return Err(Refusal::busy("unused tickets"));
+            let message = "the server keeps as many unused tickets as it may: try again when some \
+                           have expired, after 30 s at most";
+            return Err(Refusal::busy(message));
         }
         let end_us = now_us + TICKET_LIFE_US;
         self.unused.insert(ticket, (holder, end_us));

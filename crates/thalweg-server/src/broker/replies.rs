@@ -10,87 +10,95 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::{BackfillId, FromBroker};
 
-/// The destination of the answer to a [`Store`](super::Store). Dropping it answers [`AppendError::Unknown`].
-#[derive(Debug)]
-pub(crate) struct StoreReply(Option<Publisher>);
+/// A caller that waits for a broker's answer.
+pub(crate) trait Caller {
+    /// The broker's answer.
+    type Answer;
 
-/// A shard that waits for a stored message.
-#[derive(Debug)]
-struct Publisher {
-    topic: Topic,
-    /// The shard's number of the message.
-    number: u64,
-    shard: mpsc::UnboundedSender<FromBroker>,
+    /// The answer if the broker gives none.
+    const UNKNOWN: Self::Answer;
+
+    /// Takes the answer. The caller may be gone: then it needs none.
+    fn take(self, answer: Self::Answer);
 }
 
-impl StoreReply {
-    pub(crate) fn new(topic: Topic, number: u64, shard: mpsc::UnboundedSender<FromBroker>) -> Self {
-        Self(Some(Publisher { topic, number, shard }))
+/// The destination of the answer to a [`Store`](super::Store) or a [`Read`](super::Read). Dropping it answers
+/// [`Caller::UNKNOWN`].
+#[derive(Debug)]
+pub(crate) struct BrokerReply<C: Caller>(Option<C>);
+
+impl<C: Caller> BrokerReply<C> {
+    /// Returns the reply to a caller.
+    pub(crate) fn new(caller: C) -> Self {
+        Self(Some(caller))
     }
 
-    pub(crate) fn send(mut self, result: Result<Stored, AppendError>) {
-        self.answer(result);
+    /// Sends the answer.
+    pub(crate) fn send(mut self, answer: C::Answer) {
+        self.answer(answer);
     }
 
-    fn answer(&mut self, result: Result<Stored, AppendError>) {
-        if let Some(Publisher { topic, number, shard }) = self.0.take() {
-            // A shard that has ended needs no answer.
-            let _ = shard.send(FromBroker::Stored { topic, number, result });
+    fn answer(&mut self, answer: C::Answer) {
+        if let Some(caller) = self.0.take() {
+            caller.take(answer);
         }
     }
 }
 
-impl Drop for StoreReply {
+impl<C: Caller> Drop for BrokerReply<C> {
     fn drop(&mut self) {
-        self.answer(Err(AppendError::Unknown));
+        self.answer(C::UNKNOWN);
     }
 }
 
-/// The destination of the answer to a [`Read`](super::Read). Dropping it answers [`Unreadable`].
+/// A shard that waits for a stored message.
 #[derive(Debug)]
-pub(crate) struct ReadReply(Option<Reader>);
+pub(crate) struct StoreCaller {
+    pub(crate) topic: Topic,
+    /// The shard's number of the message.
+    pub(crate) number: u64,
+    pub(crate) shard: mpsc::UnboundedSender<FromBroker>,
+}
 
+impl Caller for StoreCaller {
+    type Answer = Result<Stored, AppendError>;
+
+    const UNKNOWN: Self::Answer = Err(AppendError::Unknown);
+
+    fn take(self, result: Self::Answer) {
+        let Self { topic, number, shard } = self;
+        let _ = shard.send(FromBroker::Stored { topic, number, result });
+    }
+}
+
+/// A reader that waits for a page.
 #[derive(Debug)]
-pub(crate) enum Reader {
+pub(crate) enum ReadCaller {
     /// The subscribers of a topic on a shard.
     Shard(BackfillId, mpsc::UnboundedSender<FromBroker>),
     /// A single request.
     Once(oneshot::Sender<Result<ReadPage, Unreadable>>),
 }
 
-impl ReadReply {
-    pub(crate) fn new(reader: Reader) -> Self {
-        Self(Some(reader))
-    }
+impl Caller for ReadCaller {
+    type Answer = Result<ReadPage, Unreadable>;
 
-    pub(crate) fn send(mut self, result: Result<ReadPage, Unreadable>) {
-        self.answer(result);
-    }
+    const UNKNOWN: Self::Answer = Err(Unreadable);
 
-    fn answer(&mut self, result: Result<ReadPage, Unreadable>) {
-        match self.0.take() {
-            Some(Reader::Shard(id, shard)) => {
-                // A shard that has ended needs no answer.
-                let _ = shard.send(FromBroker::Page { id, result });
-            }
-            // The requester may be gone.
-            Some(Reader::Once(answer)) => _ = answer.send(result),
-            None => {}
+    fn take(self, result: Self::Answer) {
+        match self {
+            Self::Shard(id, shard) => _ = shard.send(FromBroker::Page { id, result }),
+            Self::Once(answer) => _ = answer.send(result),
         }
     }
 }
 
-impl Drop for ReadReply {
-    fn drop(&mut self) {
-        self.answer(Err(Unreadable));
-    }
-}
-
-/// The destination of the answer to a [`TicketRequest`](super::TicketRequest). Dropping it means [`TicketError::Unknown`].
+/// The destination of the answer to a [`TicketRequest`](super::TicketRequest). Dropping it means
+/// [`TicketError::Unknown`].
 #[derive(Debug)]
 pub(crate) struct TicketReply<T> {
     answer: oneshot::Sender<Result<T, TicketError>>,
-    /// Its permit among all unanswered requests. The requester may be gone while the broker still works on it.
+    /// Its permit among all unanswered requests. The caller may be gone while the broker still works on it.
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -109,7 +117,7 @@ impl<T> TicketReply<T> {
     }
 
     pub(crate) fn send(self, result: Result<T, TicketError>) {
-        // The requester may be gone.
+        // The caller may be gone.
         let _ = self.answer.send(result);
     }
 }
@@ -125,8 +133,10 @@ mod tests {
     #[test]
     fn a_dropped_store_is_unknown_and_an_answered_one_is_not_answered_again() {
         let (shard, mut answers) = mpsc::unbounded_channel();
-        drop(StoreReply::new(topic(), 7, shard.clone()));
-        StoreReply::new(topic(), 8, shard).send(Err(AppendError::Unavailable));
+        let reply =
+            |number| BrokerReply::new(StoreCaller { topic: topic(), number, shard: shard.clone() });
+        drop(reply(7));
+        reply(8).send(Err(AppendError::Unavailable));
         let mut next = || match answers.try_recv() {
             Ok(FromBroker::Stored { number, result, .. }) => Some((number, result)),
             _ => None,
@@ -139,7 +149,7 @@ mod tests {
     #[test]
     fn a_dropped_read_is_unreadable() {
         let (once, mut page) = oneshot::channel();
-        drop(ReadReply::new(Reader::Once(once)));
+        drop(BrokerReply::new(ReadCaller::Once(once)));
         assert!(matches!(page.try_recv(), Ok(Err(Unreadable))));
     }
 }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_reads_waits_and_nothing_overtakes_it() {
+    async fn unread_messages_wait_and_keep_their_order() {
         let (sender, mut shard) = mpsc::channel(8);
         let read = Arc::<ReadTopics>::default();
         let shards = Shards::new(std::iter::once((sender, read.clone())), 2, Readiness::default());

@@ -409,7 +409,7 @@ impl Limits {
     }
 
     /// The limit of connections from one address.
-    pub fn of_one_address(&self) -> usize {
+    pub fn connections_of_one_address(&self) -> usize {
         self.connections_per_address.unwrap_or_else(|| (self.connections / 10).max(100))
     }
 

@@ -31,7 +31,7 @@ impl FromStr for Network {
         let length = if address.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.map_or(Ok(length), str::parse::<u32>).map_err(|_| wrong())?;
         if prefix > length {
-            return Err(format!("{text:?}: a prefix of {address} has at most {length} bits"));
+            return Err(format!("{text:?} has too long a prefix: write /{length} at most"));
         }
         // For a prefix of 0, shifting by all 128 bits would overflow.
         let mask = u128::MAX.checked_shl(length - prefix).unwrap_or(0);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn malformed_networks_are_refused() {
         for wrong in ["", "proxy", "10.0.0.1/33", "::/129", "10.0.0.1/", "10.0.0.1/-1", "10.0.0"] {
             assert!(wrong.parse::<Network>().is_err(), "{wrong}");
         }

@@ -21,9 +21,9 @@ impl Options {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut options = Vec::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
-            let (key, value) = part
-                .split_once('=')
-                .ok_or_else(|| format!("{:?} is not key=value", Excerpt(part)))?;
+            let (key, value) = part.split_once('=').ok_or_else(|| {
+                format!("{:?} has no value: write it as key=value", Excerpt(part))
+            })?;
             options.push((key.to_owned(), value.to_owned()));
         }
         Ok(Self(options))
@@ -46,7 +46,9 @@ impl Options {
     /// One sentence when the value is none.
     pub fn number(&self, key: &str) -> Result<Option<u64>, String> {
         self.read(key, |value| {
-            value.parse().map_err(|_| format!("{:?} is not a whole number", Excerpt(value)))
+            value.parse().map_err(|_| {
+                format!("{:?} is not a whole number: write digits only", Excerpt(value))
+            })
         })
     }
 

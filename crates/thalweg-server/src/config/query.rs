@@ -1,7 +1,7 @@
 use thalweg_wire::Topic;
 
 /// The prefix of topics of ad hoc queries.
-pub(crate) const ASKED_TOPICS: &str = "query/";
+pub(crate) const AD_HOC_TOPICS: &str = "query/";
 
 /// A topic whose events are the rows of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
 
 use thalweg_wire::Excerpt;
 
@@ -14,7 +14,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         )
     };
     let (number, unit) = split_unit(text);
-    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let number: u64 = parse_digits(number, text, wrong)?;
     let us_per_unit = match unit {
         "us" => 1,
         "ms" => 1_000,
@@ -24,7 +24,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "" if number == 0 => 0,
         _ => return Err(wrong()),
     };
-    number.checked_mul(us_per_unit).map(Duration::from_micros).ok_or_else(wrong)
+    let us = number.checked_mul(us_per_unit).ok_or_else(|| too_large(text))?;
+    Ok(Duration::from_micros(us))
 }
 
 /// Reads `64KiB`, `8MiB`, `1GiB` or `512`.
@@ -39,7 +40,7 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
         )
     };
     let (number, unit) = split_unit(text);
-    let number: usize = number.parse().map_err(|_| wrong())?;
+    let number: usize = parse_digits(number, text, wrong)?;
     let shift = match unit {
         "" | "B" => 0,
         "KiB" => 10,
@@ -47,7 +48,21 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
         "GiB" => 30,
         _ => return Err(wrong()),
     };
-    number.checked_mul(1 << shift).ok_or_else(wrong)
+    number.checked_mul(1 << shift).ok_or_else(|| too_large(text))
+}
+
+/// Reads digits. A number that does not fit is too large, and not malformed.
+fn parse_digits<T: FromStr>(
+    digits: &str,
+    text: &str,
+    wrong: impl Fn() -> String,
+) -> Result<T, String> {
+    let is_empty = digits.is_empty();
+    digits.parse().map_err(|_| if is_empty { wrong() } else { too_large(text) })
+}
+
+fn too_large(text: &str) -> String {
+    format!("{:?} is too large: write a smaller number", Excerpt(text))
 }
 
 fn split_unit(text: &str) -> (&str, &str) {
@@ -68,8 +83,14 @@ mod tests {
         check("5m", Some(Duration::from_secs(300)));
         check("1h", Some(Duration::from_secs(3600)));
         check("0", Some(Duration::ZERO));
-        for wrong in ["", "5", "ms", "1.5s", "-1s", "1d", "99999999999999999999s"] {
-            check(wrong, None);
+        for wrong in ["", "5", "ms", "1.5s", "-1s", "1d"] {
+            assert!(
+                parse_duration(wrong).unwrap_err().contains("write a number and us"),
+                "{wrong}"
+            );
+        }
+        for large in ["99999999999999999999s", "99999999999999999h"] {
+            assert!(parse_duration(large).unwrap_err().contains("write a smaller number"));
         }
     }
 
@@ -79,8 +100,11 @@ mod tests {
         check("512", Some(512));
         check("64KiB", Some(65_536));
         check("1GiB", Some(1 << 30));
-        for wrong in ["", "1kb", "KiB", "99999999999999999999", "99999999999GiB"] {
-            check(wrong, None);
+        for wrong in ["", "1kb", "KiB"] {
+            assert!(parse_bytes(wrong).unwrap_err().contains("write a number of bytes"), "{wrong}");
+        }
+        for large in ["99999999999999999999", "99999999999GiB"] {
+            assert!(parse_bytes(large).unwrap_err().contains("write a smaller number"), "{large}");
         }
     }
 }

@@ -97,10 +97,9 @@ impl UpstreamUrl {
     /// One sentence saying what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
         // With a topic in its place it is a URL like any other.
-        let uri: Uri = text
-            .replacen(PLACEHOLDER, "topic", 1)
-            .parse()
-            .map_err(|error| format!("not a URL ({error}): write it as http://host/path"))?;
+        let uri: Uri = text.replacen(PLACEHOLDER, "topic", 1).parse().map_err(|error| {
+            format!("this is not a URL ({error}): write it as http://host/path")
+        })?;
         let is_tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -112,10 +111,15 @@ impl UpstreamUrl {
                 "remove the name and the password from the URL: logs would show them".to_owned()
             );
         }
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
-        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        if authority.ends_with(':') || text.contains('#') {
-            return Err("remove the empty port, or the part from # on".to_owned());
+        let host = uri
+            .host()
+            .filter(|host| !host.is_empty())
+            .ok_or("the URL has no host: write it as http://host/path")?;
+        let port = port(&uri, is_tls).ok_or(
+            "the port of the URL is not a number from 1 to 65535: write it as http://host:8080/path",
+        )?;
+        if text.contains('#') {
+            return Err("remove the part of the URL from # on: servers never see it".to_owned());
         }
         let path = uri.path();
         let is_dots = |segment: &str| {
@@ -135,7 +139,9 @@ impl UpstreamUrl {
             Some((before, after)) => (before.to_owned(), Some(after.to_owned())),
             None => (rest, None),
         };
-        if before.contains(['{', '}']) || after.as_ref().is_some_and(|it| it.contains(['{', '}'])) {
+        if before.contains(['{', '}'])
+            || after.as_ref().is_some_and(|later| later.contains(['{', '}']))
+        {
             return Err(format!("write {PLACEHOLDER} once at most, and nothing else in braces"));
         }
         Ok(Self { is_tls, host: host.to_owned(), port, before, after })
@@ -162,7 +168,7 @@ impl UpstreamUrl {
     ///
     /// # Errors
     /// One sentence saying what is wrong.
-    pub fn of_document(text: &str) -> Result<Self, String> {
+    pub fn parse_document(text: &str) -> Result<Self, String> {
         let url = Self::parse(text)?;
         if url.after.is_some() {
             Err(format!("{PLACEHOLDER} has no meaning here: remove it"))
@@ -182,6 +188,19 @@ impl UpstreamUrl {
             (false, 80) | (true, 443) => self.host.clone(),
             _ => format!("{}:{}", self.host, self.port),
         }
+    }
+}
+
+/// Returns the port of a URL, or the default of its scheme; `None` if the port is not a number from 1 to 65535.
+pub(crate) fn port(uri: &Uri, is_tls: bool) -> Option<u16> {
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    // The colons of an IPv6 address are within its brackets.
+    match authority.rsplit_once(':').filter(|_| !authority.ends_with(']')) {
+        None => Some(if is_tls { 443 } else { 80 }),
+        Some((_, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            port.parse().ok().filter(|port| *port != 0)
+        }
+        Some(_) => None,
     }
 }
 
@@ -237,6 +256,10 @@ mod tests {
         check("http://h/x/../{topic}", "segment");
         check("http://h/x/%2E%2e/{topic}", "segment");
         check("http://h/{topic}#x", "#");
+        for port in ["", "0", "65536", "99999999999", "80x", "-1", "+80"] {
+            check(&format!("http://h:{port}/{{topic}}"), "a number from 1 to 65535");
+            check(&format!("https://[::1]:{port}?key={{topic}}"), "a number from 1 to 65535");
+        }
         check("http://{topic}/", "path");
     }
 }

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_back_can_be_taken_again() {
+    fn returned_permits_can_be_taken_again() {
         let shares = AddressCounts::new(1);
         let [one, other] =
             ["192.0.2.1", "192.0.2.2"].map(|ip| Address::from_ip(ip.parse().unwrap()));

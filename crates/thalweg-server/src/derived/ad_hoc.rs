@@ -9,11 +9,11 @@ use thalweg_query::{Plan, Query};
 use thalweg_wire::{ErrorCode, Topic};
 
 use super::{
-    DerivedTopic, columns_asked,
+    DerivedTopic, ad_hoc_columns,
     memory::{MemoryShare, QueryMemory},
 };
 use crate::{
-    config::{ASKED_TOPICS, Limits},
+    config::{AD_HOC_TOPICS, Limits},
     connection_limits::Address,
     refusal::Refusal,
 };
@@ -48,8 +48,9 @@ type TextHash = [u8; 32];
 pub(crate) struct AdHocQueries {
     /// Topics of the configuration's [shared](DerivedTopic::is_shared) queries.
     shared: HashSet<Topic>,
-    by_topic: Mutex<HashMap<Topic, AdHocQuery>>,
-    /// Queries that are remembered or in use, by text: clients that reconnect together with the same query have it parsed once.
+    by_topic: Mutex<HashMap<Topic, KnownQuery>>,
+    /// Queries that are remembered or in use, by text: clients that reconnect together with the same query have it
+    /// parsed once.
     by_text: Mutex<HashMap<TextHash, Weak<ParsedQuery>>>,
     memory: QueryMemory,
     /// Maximum number of running queries, and of remembered ones.
@@ -58,14 +59,14 @@ pub(crate) struct AdHocQueries {
 }
 
 #[derive(Debug)]
-struct AdHocQuery {
+struct KnownQuery {
     topic: DerivedTopic,
     /// The text as first received.
     parsed: Arc<ParsedQuery>,
     /// The address of the first client, if it counts.
     address: Option<Address>,
     /// The time of the last request for it, in µs.
-    asked_us: u64,
+    requested_us: u64,
     phase: Phase,
     /// The memory of its plan.
     memory: MemoryShare,
@@ -80,12 +81,12 @@ enum Phase {
     Runs,
 }
 
-impl AdHocQuery {
+impl KnownQuery {
     /// Returns whether it counts as running.
     fn counts(&self, now_us: u64) -> bool {
         match self.phase {
             Phase::Remembered => false,
-            Phase::Begins => now_us.saturating_sub(self.asked_us) < BEGINS_US,
+            Phase::Begins => now_us.saturating_sub(self.requested_us) < BEGINS_US,
             Phase::Runs => true,
         }
     }
@@ -120,9 +121,9 @@ impl AdHocQueries {
 
     /// Returns whether a topic has the rows of a [shared](DerivedTopic::is_shared) query.
     pub(crate) fn is_shared(&self, topic: &Topic) -> bool {
-        let is_asked = topic.as_str().starts_with(ASKED_TOPICS);
+        let is_ad_hoc = topic.as_str().starts_with(AD_HOC_TOPICS);
         self.shared.contains(topic)
-            || is_asked && self.lock().get(topic).is_some_and(|asked| asked.topic.is_shared)
+            || is_ad_hoc && self.lock().get(topic).is_some_and(|query| query.topic.is_shared)
     }
 
     /// Returns the parsed query of this text, if a client still has it.
@@ -152,13 +153,13 @@ impl AdHocQueries {
         begins: bool,
         now_us: u64,
     ) -> Result<Option<Arc<Plan>>, Refusal> {
-        let mut asked = self.lock();
-        let Some(known) = asked.get(topic) else { return Ok(None) };
+        let mut queries = self.lock();
+        let Some(known) = queries.get(topic) else { return Ok(None) };
         if !known.counts(now_us) {
-            self.check_count(&asked, known.address, now_us)?;
+            self.check_count(&queries, known.address, now_us)?;
         }
-        let Some(known) = asked.get_mut(topic) else { return Ok(None) };
-        known.asked_us = now_us;
+        let Some(known) = queries.get_mut(topic) else { return Ok(None) };
+        known.requested_us = now_us;
         if begins && known.phase == Phase::Remembered {
             known.phase = Phase::Begins;
         }
@@ -175,42 +176,42 @@ impl AdHocQueries {
         begins: bool,
         now_us: u64,
     ) -> Result<(), Refusal> {
-        let mut asked = self.lock();
+        let mut queries = self.lock();
         // Another client may have sent it while this one waited for the columns of its source.
-        let known = asked.get_mut(&topic.output);
+        let known = queries.get_mut(&topic.output);
         if let Some(known) = known.filter(|known| !begins || known.counts(now_us)) {
-            known.asked_us = now_us;
+            known.requested_us = now_us;
             return Ok(());
         }
-        self.check_count(&asked, address, now_us)?;
-        self.forget_oldest(&mut asked, address, now_us);
+        self.check_count(&queries, address, now_us)?;
+        self.forget_oldest(&mut queries, address, now_us);
         let mut memory = self.memory.share(address);
-        if !hold(&mut asked, &mut memory, topic.memory_bytes(), now_us) {
+        if !hold(&mut queries, &mut memory, topic.memory_bytes(), now_us) {
             let message = "the running queries of this address have reached their limit of memory: end one of them, or group by fewer keys";
             return Err(Refusal::new(ErrorCode::TooManyQueries, message));
         }
         let phase = if begins { Phase::Begins } else { Phase::Remembered };
         let output = topic.output.clone();
-        let known = AdHocQuery { topic, parsed, address, asked_us: now_us, phase, memory };
-        asked.insert(output, known);
+        let known = KnownQuery { topic, parsed, address, requested_us: now_us, phase, memory };
+        queries.insert(output, known);
         Ok(())
     }
 
     fn check_count(
         &self,
-        asked: &HashMap<Topic, AdHocQuery>,
+        queries: &HashMap<Topic, KnownQuery>,
         address: Option<Address>,
         now_us: u64,
     ) -> Result<(), Refusal> {
         let too_many = |message: String| Err(Refusal::new(ErrorCode::TooManyQueries, message));
-        let running = || asked.values().filter(|known| known.counts(now_us));
+        let running = || queries.values().filter(|known| known.counts(now_us));
         if running().count() >= self.max {
             return too_many(format!(
                 "the server has reached its limit of ad hoc queries ({}): subscribe to one that runs, or try again",
                 self.max
             ));
         }
-        let of_address = |known: &&AdHocQuery| address.is_some() && known.address == address;
+        let of_address = |known: &&KnownQuery| address.is_some() && known.address == address;
         if running().filter(of_address).count() >= self.max_per_address {
             return too_many(format!(
                 "this address has reached its limit of ad hoc queries ({}): end one of them",
@@ -223,20 +224,20 @@ impl AdHocQueries {
     /// Forgets the oldest query that does not run, if the maximum is remembered, in total or of an address.
     fn forget_oldest(
         &self,
-        asked: &mut HashMap<Topic, AdHocQuery>,
+        queries: &mut HashMap<Topic, KnownQuery>,
         address: Option<Address>,
         now_us: u64,
     ) {
-        let idle = |known: &AdHocQuery| !known.counts(now_us);
-        let is_its = |known: &AdHocQuery| address.is_some() && known.address == address;
-        let of_address = asked.values().filter(|known| idle(known) && is_its(known)).count();
-        let is_full = asked.values().filter(|known| idle(known)).count() >= self.max;
-        let oldest = asked.iter().filter(|(_, known)| {
+        let idle = |known: &KnownQuery| !known.counts(now_us);
+        let is_its = |known: &KnownQuery| address.is_some() && known.address == address;
+        let of_address = queries.values().filter(|known| idle(known) && is_its(known)).count();
+        let is_full = queries.values().filter(|known| idle(known)).count() >= self.max;
+        let oldest = queries.iter().filter(|(_, known)| {
             idle(known) && (is_its(known) && of_address >= self.max_per_address || is_full)
         });
-        let oldest = oldest.min_by_key(|(_, known)| known.asked_us);
+        let oldest = oldest.min_by_key(|(_, known)| known.requested_us);
         if let Some(topic) = oldest.map(|(topic, _)| topic.clone()) {
-            asked.remove(&topic);
+            queries.remove(&topic);
         }
     }
 
@@ -247,51 +248,51 @@ impl AdHocQueries {
         topic: &Topic,
         now_us: u64,
     ) -> Result<(DerivedTopic, MemoryShare), NoBeginning> {
-        let mut asked = self.lock();
-        let known = asked.get(topic).ok_or(NoBeginning::Unknown)?;
+        let mut queries = self.lock();
+        let known = queries.get(topic).ok_or(NoBeginning::Unknown)?;
         if !known.counts(now_us) {
-            let checked = self.check_count(&asked, known.address, now_us);
+            let checked = self.check_count(&queries, known.address, now_us);
             checked.map_err(|_| NoBeginning::TooMany)?;
         }
-        let known = asked.get_mut(topic).ok_or(NoBeginning::Unknown)?;
+        let known = queries.get_mut(topic).ok_or(NoBeginning::Unknown)?;
         known.phase = Phase::Runs;
         Ok((known.topic.clone(), known.memory.sibling()))
     }
 
     /// Records the end of a topic's query. The query is remembered for a while, unless it would fail again.
     pub(crate) fn end(&self, topic: &Topic, has_failed: bool, now_us: u64) {
-        let mut asked = self.lock();
+        let mut queries = self.lock();
         if has_failed {
-            asked.remove(topic);
-        } else if let Some(known) = asked.get_mut(topic) {
-            (known.phase, known.asked_us) = (Phase::Remembered, now_us);
+            queries.remove(topic);
+        } else if let Some(known) = queries.get_mut(topic) {
+            (known.phase, known.requested_us) = (Phase::Remembered, now_us);
         }
     }
 
     pub(crate) fn columns(&self, topic: &Topic) -> Option<Arc<Columns>> {
-        if !topic.as_str().starts_with(ASKED_TOPICS) {
+        if !topic.as_str().starts_with(AD_HOC_TOPICS) {
             return None;
         }
-        let asked = self.lock();
-        let plan = asked.get(topic)?.topic.plan.as_ref()?;
-        columns_asked(plan).map(Arc::new)
+        let queries = self.lock();
+        let plan = queries.get(topic)?.topic.plan.as_ref()?;
+        ad_hoc_columns(plan).map(Arc::new)
     }
 
     /// Sets the new plan after the columns of a query's source have become wider.
     pub(crate) fn set_plan(&self, topic: &Topic, plan: &Arc<Plan>) {
-        if let Some(asked) = self.lock().get_mut(topic) {
-            asked.topic.plan = Some(Arc::clone(plan));
+        if let Some(query) = self.lock().get_mut(topic) {
+            query.topic.plan = Some(Arc::clone(plan));
         }
     }
 
     pub(crate) fn source_of(&self, topic: &Topic) -> Option<Topic> {
-        self.lock().get(topic).map(|asked| asked.parsed.source.clone())
+        self.lock().get(topic).map(|query| query.parsed.source.clone())
     }
 
     /// Forgets queries that do not run and that no client has requested recently.
     pub(crate) fn forget_old(&self, now_us: u64) {
-        let is_old = |asked: &AdHocQuery| now_us.saturating_sub(asked.asked_us) > REMEMBERED_US;
-        self.lock().retain(|_, asked| asked.phase == Phase::Runs || !is_old(asked));
+        let is_old = |query: &KnownQuery| now_us.saturating_sub(query.requested_us) > REMEMBERED_US;
+        self.lock().retain(|_, query| query.phase == Phase::Runs || !is_old(query));
     }
 
     /// Lets a running query hold this many bytes. Returns `false`, and keeps its previous share, if its address has no room.
@@ -301,25 +302,25 @@ impl AdHocQueries {
         memory.set(bytes) || hold(&mut self.lock(), memory, bytes, now_us)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, AdHocQuery>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, KnownQuery>> {
         lock(&self.by_topic)
     }
 }
 
 /// Lets a query hold this many bytes, if there is room. The oldest queries of its address that do not run make room.
 fn hold(
-    asked: &mut HashMap<Topic, AdHocQuery>,
+    queries: &mut HashMap<Topic, KnownQuery>,
     memory: &mut MemoryShare,
     bytes: usize,
     now_us: u64,
 ) -> bool {
     while !memory.set(bytes) {
-        let idle = asked
+        let idle = queries
             .iter()
             .filter(|(_, known)| !known.counts(now_us) && known.memory.is_sibling(memory));
-        let oldest = idle.min_by_key(|(_, known)| known.asked_us);
+        let oldest = idle.min_by_key(|(_, known)| known.requested_us);
         let Some(topic) = oldest.map(|(topic, _)| topic.clone()) else { return false };
-        asked.remove(&topic);
+        queries.remove(&topic);
     }
     true
 }
@@ -336,7 +337,7 @@ fn hash(text: &str) -> TextHash {
 fn topic_of(query: &Query) -> Option<Topic> {
     let digest = digest(&SHA256, &query.identity());
     let short: String = digest.as_ref()[..12].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{ASKED_TOPICS}{short}").parse().ok()
+    format!("{AD_HOC_TOPICS}{short}").parse().ok()
 }
 
 #[cfg(test)]

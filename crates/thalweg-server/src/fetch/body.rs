@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_inflates_to_a_thousand_times_its_size_ends_at_the_bound() {
+    fn bodies_that_inflate_a_thousandfold_end_at_the_bound() {
         let bomb = gzip(&vec![b' '; 100 << 20]);
         assert_eq!(read("gzip", &[&bomb], 1 << 20), Err(BodyError::TooLarge));
     }

@@ -59,7 +59,7 @@ const VALIDATORS: [HeaderName; 2] = [header::IF_NONE_MATCH, header::IF_MODIFIED_
 pub(super) struct Report {
     /// Received bytes of the body, before decoding.
     pub(super) received: usize,
-    pub(super) result: Result<FetchOutcome, Failure>,
+    pub(super) result: Result<FetchOutcome, FetchFailure>,
 }
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ pub(super) enum Unchanged {
 
 /// The reason of a failed fetch, and the earliest time of the next one.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct FetchFailure {
     pub(super) why: Why,
     pub(super) retry_after: Option<Duration>,
 }
@@ -123,7 +123,7 @@ impl Upstream {
         mut target: String,
         known: Option<&Known>,
         received: &mut usize,
-    ) -> Result<FetchOutcome, Failure> {
+    ) -> Result<FetchOutcome, FetchFailure> {
         for _ in 0..=REDIRECTS_MAX {
             let request = self.request(&target, known)?;
             let (response, connection) =
@@ -151,7 +151,7 @@ impl Upstream {
                 (Outcome::Gone, _) => return Ok(FetchOutcome::Gone),
                 (Outcome::Failed | Outcome::Unchanged, _) => {
                     let retry_after = retry_after(&headers, now);
-                    return Err(Failure { why: Why::Status(status.as_u16()), retry_after });
+                    return Err(FetchFailure { why: Why::Status(status.as_u16()), retry_after });
                 }
             };
             self.host.keep(connection, now_us());
@@ -160,7 +160,7 @@ impl Upstream {
         Err(Why::Redirect.into())
     }
 
-    fn request(&self, target: &str, known: Option<&Known>) -> Result<Request<()>, Failure> {
+    fn request(&self, target: &str, known: Option<&Known>) -> Result<Request<()>, FetchFailure> {
         let mut request = Request::get(target)
             .header(header::HOST, self.config.url.authority())
             .header(header::USER_AGENT, USER_AGENT)
@@ -247,7 +247,7 @@ impl Known {
     }
 }
 
-impl From<Why> for Failure {
+impl From<Why> for FetchFailure {
     fn from(why: Why) -> Self {
         Self { why, retry_after: None }
     }

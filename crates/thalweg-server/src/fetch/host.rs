@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 use crate::config::{UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, UpstreamUrl};
 
 /// A connection for requests, one after the other.
-type Connection = SendRequest<Empty<Bytes>>;
+type UpstreamConnection = SendRequest<Empty<Bytes>>;
 
 /// The only destination of an upstream's requests.
 pub(super) struct UpstreamHost {
@@ -29,7 +29,7 @@ pub(super) struct UpstreamHost {
     port: u16,
     tls: Option<Arc<ClientConfig>>,
     /// Idle connections, and since when, in µs. At most as many as fetches at a time.
-    idle: RefCell<Vec<(Connection, u64)>>,
+    idle: RefCell<Vec<(UpstreamConnection, u64)>>,
 }
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl UpstreamHost {
         &self,
         request: &Request<()>,
         now_us: u64,
-    ) -> Result<(Response<Incoming>, Connection), HostError> {
+    ) -> Result<(Response<Incoming>, UpstreamConnection), HostError> {
         if let Some(mut connection) = self.take_idle(now_us) {
             // The host may have closed it just now: then a new one is tried, once.
             if connection.ready().await.is_ok()
@@ -71,7 +71,8 @@ impl UpstreamHost {
         Ok((response.map_err(HostError::Http)?, connection))
     }
 
-    pub(super) fn keep(&self, connection: Connection, now_us: u64) {
+    /// Keeps a connection for the next request.
+    pub(super) fn keep(&self, connection: UpstreamConnection, now_us: u64) {
         self.idle.borrow_mut().push((connection, now_us));
     }
 
@@ -83,7 +84,7 @@ impl UpstreamHost {
     }
 
     /// Returns the last used connection: the others may then expire.
-    fn take_idle(&self, now_us: u64) -> Option<Connection> {
+    fn take_idle(&self, now_us: u64) -> Option<UpstreamConnection> {
         loop {
             let (connection, since_us) = self.idle.borrow_mut().pop()?;
             if !connection.is_closed() && !is_stale(since_us, now_us) {
@@ -92,7 +93,7 @@ impl UpstreamHost {
         }
     }
 
-    async fn connect(&self) -> Result<Connection, HostError> {
+    async fn connect(&self) -> Result<UpstreamConnection, HostError> {
         let socket = TcpStream::connect((&*self.name, self.port)).await;
         let socket = socket.map_err(HostError::Connect)?;
         // A request is small and waited for.
@@ -105,7 +106,7 @@ impl UpstreamHost {
     }
 }
 
-async fn shake_hands<S>(socket: S) -> Result<Connection, HostError>
+async fn shake_hands<S>(socket: S) -> Result<UpstreamConnection, HostError>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {

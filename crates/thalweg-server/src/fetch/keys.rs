@@ -59,7 +59,7 @@ async fn keep(
                 most = next;
                 Ok(None)
             }
-            Ok((text, next)) => match Keys::of_set(&text) {
+            Ok((text, next)) => match Keys::from_set(&text) {
                 Ok((keys, skipped)) => {
                     tracing::info!(keys = keys.len(), "read the keys of tokens");
                     log_skipped(&skipped);
@@ -101,19 +101,22 @@ fn log_skipped(skipped: &[SkippedKey]) {
 }
 
 /// The reason of a failed read, and the earliest time of the next one.
-struct Failure {
+struct KeyReadFailure {
     why: String,
     retry_after: Option<Duration>,
 }
 
-impl From<String> for Failure {
+impl From<String> for KeyReadFailure {
     fn from(why: String) -> Self {
         Self { why, retry_after: None }
     }
 }
 
 /// Reads the text at the URL, and its freshness. Redirects are followed on the same host.
-async fn read(url: &UpstreamUrl, host: &UpstreamHost) -> Result<(Vec<u8>, Duration), Failure> {
+async fn read(
+    url: &UpstreamUrl,
+    host: &UpstreamHost,
+) -> Result<(Vec<u8>, Duration), KeyReadFailure> {
     let mut target = url.path().to_owned();
     for _ in 0..=REDIRECTS_MAX {
         let request = request(url, &target)?;
@@ -126,7 +129,10 @@ async fn read(url: &UpstreamUrl, host: &UpstreamHost) -> Result<(Vec<u8>, Durati
         }
         if response.status() != StatusCode::OK {
             let retry_after = retry_after(response.headers(), SystemTime::now());
-            return Err(Failure { why: format!("it returns {}", response.status()), retry_after });
+            return Err(KeyReadFailure {
+                why: format!("it returns {}", response.status()),
+                retry_after,
+            });
         }
         let text = text(response).await?;
         // The connection ends: the next read is minutes away.

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Uri, header};
 
-use crate::config::UpstreamUrl;
+use crate::config::{UpstreamUrl, port};
 
 /// Returns path and query of the redirect (RFC 9110 §10.2.2) from `target`, if it stays on the host of `url`. The
 /// location may be relative (RFC 3986 §5.2).
@@ -38,9 +38,8 @@ fn on_same_host(url: &UpstreamUrl, location: &str) -> Option<String> {
         "https" => true,
         _ => return None,
     };
-    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
     let is_same = is_tls == url.is_tls
-        && port == url.port
+        && port(&uri, is_tls) == Some(url.port)
         && uri.host()?.eq_ignore_ascii_case(&url.host)
         && !uri.authority()?.as_str().contains('@');
     is_same.then(|| without_dots(uri.path_and_query().map_or("/", |target| target.as_str())))
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     fn check(target: &str, location: &str, expected: Option<&str>) {
-        let url = UpstreamUrl::of_document("http://host:8080/").unwrap();
+        let url = UpstreamUrl::parse_document("http://host:8080/").unwrap();
         let headers = HeaderMap::from_iter([(header::LOCATION, location.parse().unwrap())]);
         let found = followed(&url, target, &headers);
         assert_eq!(found.as_deref(), expected, "{location} from {target}");
@@ -128,6 +127,19 @@ mod tests {
         }
         check("/d", "g", Some("/g"));
         check("/?x=a/b", "g", Some("/g"));
+    }
+
+    #[test]
+    fn a_redirect_to_a_malformed_port_is_not_followed() {
+        let url = UpstreamUrl::parse_document("http://host/").unwrap();
+        for (location, expected) in [
+            ("http://host:80/b", Some("/b")),
+            ("http://host:65616/b", None),
+            ("//host:80x/b", None),
+        ] {
+            let headers = HeaderMap::from_iter([(header::LOCATION, location.parse().unwrap())]);
+            assert_eq!(followed(&url, "/a", &headers).as_deref(), expected, "{location}");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) const DISCONNECT: &str = "/v1/admin/disconnect";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct WantedClients {
     subject: Option<Box<str>>,
     token: Option<Box<str>>,
     topics: Option<String>,
@@ -40,10 +40,10 @@ pub(super) async fn disconnect(
     // A client without the right is refused before the body is read.
     access.allow(holder, Administering)?;
     let bad = |message: String| Refusal::new(ErrorCode::BadCommand, message);
-    let too_large = || bad(format!("the body has at most {ADMIN_BODY_BYTES} bytes"));
+    let too_large = || bad(format!("the body is longer than {ADMIN_BODY_BYTES} bytes: send fewer"));
     let body = http.whole(body, ADMIN_BODY_BYTES, too_large).await?;
     let form = r#"{"subject":"alice"}, {"token":"orders"} or {"topics":"rooms/7/**"}"#;
-    let wanted: Wanted = serde_json::from_slice(&body)
+    let wanted: WantedClients = serde_json::from_slice(&body)
         .map_err(|_| bad(format!("name the connections to close in the body: {form}")))?;
     let wanted = match (wanted.subject, wanted.token, wanted.topics) {
         (Some(subject), None, None) => Disconnect::Subject(subject),

@@ -44,7 +44,7 @@ impl BodyPermits {
     }
 
     /// Returns a client's share. `taken` counts the permits taken.
-    pub(crate) fn of_client<'a>(
+    pub(crate) fn permits_of_client<'a>(
         &'a self,
         taken: &'a Metric,
         client: Client,
@@ -66,7 +66,11 @@ impl BodyPermits {
 impl ClientBodyPermits<'_> {
     /// Takes a permit without waiting. Fails when the client has used up its share, or no permit is free.
     pub(crate) fn try_take(&self) -> Result<BodyPermit<'_>, Refusal> {
-        let busy = |_| Refusal::busy("requests with a body");
+        let busy = |_| {
+            let message = "the server reads as many requests with a body as it may, in all or from \
+                           this client: try again when others have ended";
+            Refusal::busy(message)
+        };
         let own = self.own.as_ref().map(|(_, own)| own.try_acquire()).transpose();
         let _of_own = own.map_err(busy)?;
         let _of_all = self.permits.free.try_acquire().map_err(busy)?;
@@ -115,7 +119,9 @@ impl<'a> BodyMemory<'a> {
         self.all.add(bytes as u64);
         self.bytes = bytes;
         if bytes > SMALL_BODY_BYTES && self.all.get() > bytes_max as u64 {
-            return Err(Refusal::busy("large bodies"));
+            let message = "the large bodies that the server reads hold all memory that they may: \
+                           try again, or send a smaller body";
+            return Err(Refusal::busy(message));
         }
         Ok(())
     }
@@ -159,12 +165,12 @@ mod tests {
         let [one, other, here] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|ip| {
             let address = Address::from_ip(ip.parse().unwrap());
             let is_counted = ip != "127.0.0.1";
-            permits.of_client(
+            permits.permits_of_client(
                 &taken,
                 Client { identity: Identity::new(Kind::Nobody, ""), address, is_counted },
             )
         });
-        let same = permits.of_client(&taken, one.own.as_ref().unwrap().0);
+        let same = permits.permits_of_client(&taken, one.own.as_ref().unwrap().0);
         let held = [one.try_take().unwrap(), same.try_take().unwrap()];
         assert!(one.try_take().is_err() && same.try_take().is_err());
         let rest = [other.try_take().unwrap(), here.try_take().unwrap()];

@@ -21,12 +21,12 @@ const COALESCED_BYTES: usize = 64 << 10;
 pub(super) type SharedBuffer = Rc<Cell<Vec<u8>>>;
 
 /// The sending end of a [`CoalescingStream`], for the task that polls the writer.
-pub(super) struct Flusher<S>(Rc<RefCell<State<S>>>);
+pub(super) struct Flusher<S>(Rc<RefCell<CoalescingState<S>>>);
 
 /// A stream that coalesces writes until [`Flusher::poll_send`]. Flushing it sends nothing.
-pub(super) struct CoalescingStream<S>(Rc<RefCell<State<S>>>);
+pub(super) struct CoalescingStream<S>(Rc<RefCell<CoalescingState<S>>>);
 
-struct State<S> {
+struct CoalescingState<S> {
     stream: S,
     waiting: Vec<u8>,
     /// Sent bytes of `waiting`.
@@ -39,7 +39,8 @@ struct State<S> {
 pub(super) fn coalesce<S>(stream: S, spare: &SharedBuffer) -> (CoalescingStream<S>, Flusher<S>) {
     let spare = Rc::clone(spare);
     let (waiting, refused_streams) = (Vec::new(), RefusedStreamCounter::default());
-    let state = Rc::new(RefCell::new(State { stream, waiting, sent: 0, spare, refused_streams }));
+    let state =
+        Rc::new(RefCell::new(CoalescingState { stream, waiting, sent: 0, spare, refused_streams }));
     (CoalescingStream(Rc::clone(&state)), Flusher(state))
 }
 
@@ -54,7 +55,7 @@ impl<S: AsyncWrite + Unpin> Flusher<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> State<S> {
+impl<S: AsyncWrite + Unpin> CoalescingState<S> {
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.waiting.len() {
             let rest = &self.waiting[self.sent..];

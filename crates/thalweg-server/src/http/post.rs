@@ -40,8 +40,13 @@ pub(super) fn client_permits<'a>(
     client: Client,
 ) -> ClientBodyPermits<'a> {
     match http.access().lets_publish(holder) {
-        true => http.shared.requests_of_publishers.of_client(&http.shard.counts.requests, client),
-        false => http.shared.requests_of_others.of_client(&http.shard.counts.requests, client),
+        true => http
+            .shared
+            .requests_of_publishers
+            .permits_of_client(&http.shard.counts.requests, client),
+        false => {
+            http.shared.requests_of_others.permits_of_client(&http.shard.counts.requests, client)
+        }
     }
 }
 
@@ -258,8 +263,9 @@ pub(super) async fn command(
         Refusal::new(ErrorCode::EventTooLarge, message)
     };
     let body = http.whole(body, bytes_max, too_large).await?;
-    let text = std::str::from_utf8(&body)
-        .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command must be JSON in UTF-8"))?;
+    let text = std::str::from_utf8(&body).map_err(|_| {
+        Refusal::new(ErrorCode::BadCommand, "the command is not UTF-8: send JSON in UTF-8")
+    })?;
     let request = thalweg::read(text, may_publish.then_some(limits.event_bytes));
     let context = Context { client, subscriber: None };
     if let Some(rated) = holder.rated(client.counted()) {

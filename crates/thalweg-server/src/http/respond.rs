@@ -28,7 +28,7 @@ impl From<Refusal> for ErrorResponse {
 
 impl ErrorResponse {
     pub(super) fn method(allow: &'static str) -> Self {
-        let message = format!("this path supports only {allow}");
+        let message = format!("this path does not support the method: use {allow}");
         let refusal = Refusal::new(ErrorCode::MethodNotAllowed, message);
         Self { allow: Some(allow), ..refusal.into() }
     }

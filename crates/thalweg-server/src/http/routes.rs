@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The outcome of `begin`: a subscription, or a response.
-enum Begun {
+enum Routed {
     Subscription(Granted),
     Session(OpenRequest),
     Answer(Answer),
@@ -79,7 +79,8 @@ pub(super) async fn answer(
 ) -> Answer {
     let (mut parts, mut body) = request.into_parts();
     let rules = ResponseRules::from_request(&parts);
-    let has_mount = || http.shared.mounts.iter().any(|it| it.rest(parts.uri.path()).is_some());
+    let has_mount =
+        || http.shared.mounts.iter().any(|mount| mount.rest(parts.uri.path()).is_some());
     if rules.is_head && !has_mount() {
         // HEAD is answered like GET, without a body (RFC 9110 §9.3.2). A GET of another protocol may take messages, which
         // a HEAD would drop.
@@ -123,15 +124,15 @@ pub(super) async fn answer(
         Err(refusal) => Err(refusal.into()),
     };
     let routed = match checked {
-        Ok((Some(Begun::Answer(answer)), _)) => Ok(answer),
-        Ok((Some(Begun::Subscription(granted)), _)) if rules.is_head => granted.head(),
-        Ok((Some(Begun::Subscription(granted)), requester)) => {
+        Ok((Some(Routed::Answer(answer)), _)) => Ok(answer),
+        Ok((Some(Routed::Subscription(granted)), _)) if rules.is_head => granted.head(),
+        Ok((Some(Routed::Subscription(granted)), requester)) => {
             // This may take a long time, so the request's header and body are dropped first.
             drop((parts, body));
             let subscribed = subscribe(http, slot, connection, granted, &admitted, requester).await;
             return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted, &info));
         }
-        Ok((Some(Begun::Session(request)), requester)) => {
+        Ok((Some(Routed::Session(request)), requester)) => {
             // Boxed because it is rare: it must not enlarge the future of every request.
             Box::pin(sessions::answer(http, request, &requester, &parts, &mut body)).await
         }
@@ -222,7 +223,7 @@ async fn begin(
     connection: &RequestConnection,
     parts: &Parts,
     requester: &Requester,
-) -> Result<Option<Begun>, ErrorResponse> {
+) -> Result<Option<Routed>, ErrorResponse> {
     let path = parts.uri.path();
     let mut mounts = http.shared.mounts.iter();
     if let Some((mount, rest)) = mounts.find_map(|mount| Some((mount, mount.rest(path)?))) {
@@ -244,23 +245,24 @@ async fn begin(
     if query.explains || reads && Transport::asked(parts, &query).is_none() {
         return Ok(None);
     }
-    let asked = match &query.sql {
-        Some(sql) => Some(Box::pin(http.shard.read_asked(sql, requester.into())).await?),
+    let ad_hoc = match &query.sql {
+        Some(sql) => Some(Box::pin(http.shard.read_ad_hoc(sql, requester.into())).await?),
         None => None,
     };
-    if asked.as_ref().is_some_and(|asked| asked.query().is_explain()) {
+    if ad_hoc.as_ref().is_some_and(|ad_hoc| ad_hoc.query().is_explain()) {
         return Ok(None);
     }
     if http.shard.is_draining() {
         return Err(Refusal::draining().into());
     }
-    let path_topic = asked.as_ref().map(|asked| asked.topic().as_str()).or(path_topic);
-    let request = negotiate(parts, &query, path_topic, http.config(), &http.access())?;
+    let path_topic = ad_hoc.as_ref().map(|ad_hoc| ad_hoc.topic().as_str()).or(path_topic);
+    let config = (http.config(), &*http.shard.common.shared_topics);
+    let request = negotiate(parts, &query, path_topic, config, &http.access())?;
     // Boxed before it waits, which keeps the future of every request small.
-    let wanted = Box::new(Subscription { request, protocol: Box::new(Thalweg), asked });
+    let wanted = Box::new(Subscription { request, protocol: Box::new(Thalweg), ad_hoc });
     let holder = http.identify(parts, &query, requester).await?;
     let subscription = http.access().allow(&holder, wanted)?;
-    Ok(Some(Begun::Subscription(Granted { subscription, holder })))
+    Ok(Some(Routed::Subscription(Granted { subscription, holder })))
 }
 
 /// Begins a request to a mount. It passes the same checks as a request for topics.
@@ -271,7 +273,7 @@ async fn begin_at(
     rest: &str,
     parts: &Parts,
     requester: &Requester,
-) -> Result<Option<Begun>, ErrorResponse> {
+) -> Result<Option<Routed>, ErrorResponse> {
     let access = http.access();
     let (config, sessions) = (http.config(), &http.shared.sessions);
     let connection_us = connection.opened_us;
@@ -282,16 +284,16 @@ async fn begin_at(
     if matches!(accepted, Accepted::Connection(..)) && http.shard.is_draining() {
         return Err(Refusal::draining().into());
     }
-    let credentials = Query::of_credentials(parts, mount.token_parameter);
+    let credentials = Query::from_credentials(parts, mount.token_parameter);
     let holder = http.identify(parts, &credentials, requester).await?;
     Ok(Some(match accepted {
-        Accepted::Session(session) => Begun::Session(OpenRequest { session, holder }),
-        Accepted::Answer(answer) => Begun::Answer(answer.map(Content::from)),
+        Accepted::Session(session) => Routed::Session(OpenRequest { session, holder }),
+        Accepted::Answer(answer) => Routed::Answer(answer.map(Content::from)),
         Accepted::Connection(request, protocol) => {
-            let wanted = Box::new(Subscription { request, protocol, asked: None });
+            let wanted = Box::new(Subscription { request, protocol, ad_hoc: None });
             // The policy may have changed since.
             let subscription = http.access().allow(&holder, wanted)?;
-            Begun::Subscription(Granted { subscription, holder })
+            Routed::Subscription(Granted { subscription, holder })
         }
     }))
 }
@@ -370,19 +372,19 @@ async fn read_query(
     requester: &Requester,
     parts: &Parts,
     query: &Query<'_>,
-    asked: Box<AdHocQuery>,
+    ad_hoc: Box<AdHocQuery>,
 ) -> Result<Answer, ErrorResponse> {
     let holder = http.identify(parts, query, requester).await?;
-    let asked = http.access().allow(&holder, asked)?;
-    if query.explains || asked.query().is_explain() {
-        let explained = http.shard.explain(&asked).await?;
-        let explained = format!("topic     {}\n{explained}", asked.topic());
+    let ad_hoc = http.access().allow(&holder, ad_hoc)?;
+    if query.explains || ad_hoc.query().is_explain() {
+        let explained = http.shard.explain(&ad_hoc).await?;
+        let explained = format!("topic     {}\n{explained}", ad_hoc.topic());
         return Ok(text("text/plain; charset=utf-8", explained.into_bytes()));
     }
     let client = Client::new(&holder, requester);
-    let plan = http.shard.ask(&asked, client.counted()).await?;
+    let plan = http.shard.ask(&ad_hoc, client.counted()).await?;
     let results = plan.results().iter();
-    Ok(json_line(StatusCode::OK, columns::described(asked.topic(), results)))
+    Ok(json_line(StatusCode::OK, columns::described(ad_hoc.topic(), results)))
 }
 
 async fn delete(
@@ -407,8 +409,8 @@ async fn read(
 ) -> Result<Answer, ErrorResponse> {
     let query = Query::from_request(parts)?;
     if let Some(sql) = &query.sql {
-        let asked = Box::pin(http.shard.read_asked(sql, requester.into())).await?;
-        return Box::pin(read_query(http, requester, parts, &query, asked)).await;
+        let ad_hoc = Box::pin(http.shard.read_ad_hoc(sql, requester.into())).await?;
+        return Box::pin(read_query(http, requester, parts, &query, ad_hoc)).await;
     }
     if query.limit.is_some() && query.newest.is_some() {
         return Err(parameters::bad(

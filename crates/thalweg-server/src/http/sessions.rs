@@ -85,6 +85,7 @@ async fn records(http: &Http, holder: &Holder, body: &mut RequestBody) -> Result
         Refusal::new(ErrorCode::EventTooLarge, message)
     };
     let body = http.whole(body, bytes_max, too_large).await?;
-    String::from_utf8(body)
-        .map_err(|_| Refusal::new(ErrorCode::BadCommand, "messages are JSON in UTF-8"))
+    String::from_utf8(body).map_err(|_| {
+        Refusal::new(ErrorCode::BadCommand, "the messages are not UTF-8: send JSON in UTF-8")
+    })
 }

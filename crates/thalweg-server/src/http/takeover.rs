@@ -36,6 +36,9 @@ use crate::{
     },
 };
 
+/// The sentence for a subscriber that cannot begin.
+const NOT_BEGUN: &str = "the server cannot begin another connection now: try again";
+
 /// Time between two checks whether a poll without a wait has begun.
 const FIRST_REPLY_POLL: Duration = Duration::from_millis(1);
 
@@ -199,7 +202,7 @@ fn open_polled(
 ) -> Result<Answer, ErrorResponse> {
     // This cannot fail for polls: they need nothing from the system.
     let Ok((_, request)) = opened.begin(http, Writer::Polls(Polls::default()), permit, &[]) else {
-        return Err(Refusal::busy("connections").into());
+        return Err(Refusal::busy(NOT_BEGUN).into());
     };
     Ok(request.head.map(|_| "".into()))
 }
@@ -216,7 +219,7 @@ async fn respond(
     let (end, mut body) = pipe(http.limits().stream_buffer_bytes, &connection.retired);
     // This cannot fail for a pipe: it needs nothing from the system.
     let Ok((id, request)) = opened.begin(http, Writer::Pipe(end), permit, &[]) else {
-        return Err(Refusal::busy("connections").into());
+        return Err(Refusal::busy(NOT_BEGUN).into());
     };
     let shard = Rc::clone(&http.shard);
     body.listener = Some(Box::new(move |news| match news {
@@ -292,7 +295,7 @@ async fn stream_start(
             // The subscriber is gone.
             return Err(match http.shard.is_draining() {
                 true => Refusal::draining(),
-                false => Refusal::busy("starting streams"),
+                false => Refusal::busy("the stream ended before its first event: open it again"),
             });
         }
         sleep(pause).await;

@@ -67,7 +67,9 @@ impl TicketStore {
             Self::Own(tickets) => lock(tickets).keep(ticket, holder, now_us()),
             Self::Shared(shared) => {
                 if !lock(&shared.rates).take(&holder, now_us()) {
-                    return Err(Refusal::busy("tickets for this token"));
+                    let message = "this token has as many unused tickets as it may: use them, or try \
+                                   again in 30 s";
+                    return Err(Refusal::busy(message));
                 }
                 let place = shared.keeps.take().await?;
                 let (reply, answer) = TicketReply::channel(Some(place));
@@ -85,8 +87,11 @@ impl TicketStore {
         }
     }
 
-    /// Redeems a ticket. Returns the holder with its rights. Fails with `Unauthorized` if it is not valid, `Busy` if too many are
-    /// redeemed at a time, and `Unavailable` if this cannot be determined.
+    /// Redeems a ticket. Returns the holder with its rights.
+    ///
+    /// # Errors
+    /// `Unauthorized` if it is not valid, `Busy` if too many are redeemed at a time, `Unavailable` if it was not
+    /// checked, `TicketUnknown` if it may have been redeemed.
     pub(crate) async fn redeem(
         &self,
         access: &AccessPolicy,
@@ -101,7 +106,7 @@ impl TicketStore {
                 let ticket = TicketDigest::new(access.ticket_digest(ticket));
                 let redeem = TicketRequest::Redeem { ticket, reply };
                 let holder = shared.ask(redeem, answer).await.map_err(not_redeemed)?;
-                holder.and_then(|holder| Holder::of_text(&holder, Now::get()))
+                holder.and_then(|holder| Holder::from_text(&holder, Now::get()))
             }
         };
         let holder = holder.filter(|holder| !holder.is_over(now_us()));
@@ -136,7 +141,9 @@ impl Slots {
 
     /// Waits for a slot; first come, first served. Fails with `Busy` if too many wait already, or for too long.
     async fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let busy = || Refusal::busy("requests with tickets");
+        let busy = || {
+            Refusal::busy("too many requests wait for the store of tickets: try again in a second")
+        };
         let _waiting = self.waiting.try_acquire().map_err(|_| busy())?;
         let place = timeout(TICKET_WAIT, Arc::clone(&self.under_way).acquire_owned()).await;
         place.ok().and_then(Result::ok).ok_or_else(busy)
@@ -145,14 +152,15 @@ impl Slots {
 
 /// A ticket whose state is unknown does not count as valid.
 fn not_redeemed(error: TicketError) -> Refusal {
-    unavailable(match error {
-        TicketError::Unavailable => {
-            "the ticket cannot be checked now, because its store does not respond: try again"
-        }
-        TicketError::Unknown => {
-            "it is unknown whether the ticket was used, because its store did not respond: request a new one"
-        }
-    })
+    match error {
+        TicketError::Unavailable => unavailable(
+            "the ticket cannot be checked now, because its store does not respond: try again",
+        ),
+        TicketError::Unknown => Refusal::new(
+            ErrorCode::TicketUnknown,
+            "it is unknown whether the ticket was used, because its store did not respond: request a new one",
+        ),
+    }
 }
 
 fn unavailable(message: &str) -> Refusal {
@@ -241,7 +249,7 @@ mod tests {
         let Some(TicketRequest::Keep { holder, reply, .. }) = asked.recv().await else {
             panic!("nothing is kept")
         };
-        assert_eq!(Holder::of_text(&holder, Now::get()), Some(publisher(&access)));
+        assert_eq!(Holder::from_text(&holder, Now::get()), Some(publisher(&access)));
         reply.send(Ok(()));
         assert_eq!(issued.await.unwrap(), Ok(false));
         // Then the waiting ones take their turn.
@@ -283,7 +291,7 @@ mod tests {
             }
             told.push(code(&redeemed.await.unwrap()));
         }
-        use ErrorCode::{Unauthorized, Unavailable};
-        assert_eq!(told, [Unavailable, Unavailable, Unauthorized, Unavailable].map(Some));
+        use ErrorCode::{TicketUnknown, Unauthorized, Unavailable};
+        assert_eq!(told, [Unavailable, TicketUnknown, Unauthorized, TicketUnknown].map(Some));
     }
 }

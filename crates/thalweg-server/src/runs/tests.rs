@@ -124,7 +124,7 @@ fn links_lead_nowhere() {
 }
 
 #[test]
-fn what_is_no_file_or_too_large_is_not_read() {
+fn folders_and_oversized_files_are_not_read() {
     let place = Place::new("files");
     place.write("run", "summary.json", "12345");
     fs::create_dir(place.0.join("run/report.html")).unwrap();

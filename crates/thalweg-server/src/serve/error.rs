@@ -19,7 +19,9 @@ pub enum ServeError {
     #[error("query {0}: {1}")]
     Query(Topic, String),
     /// The system refused a resource of a shard.
-    #[error("a shard cannot run: {0}")]
+    #[error(
+        "a shard cannot run ({0}): raise the limits of open files and memory, or lower --shards"
+    )]
     Shard(#[from] io::Error),
 }
 

@@ -71,7 +71,7 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
     let room = usize::try_from(descriptors).unwrap_or(usize::MAX);
     let connections = limits.connections.min(room.saturating_sub(OTHER_DESCRIPTORS).max(1));
     if connections < limits.connections {
-        tracing::info!(
+        tracing::warn!(
             connections,
             "the limit of open files allows only this many connections: raise it with ulimit -n, or LimitNOFILE in a unit of systemd"
         );

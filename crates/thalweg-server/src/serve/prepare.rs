@@ -7,7 +7,7 @@ use thalweg_columns::Columns;
 use super::error::ServeError;
 use crate::{
     access::{AccessPolicy, MadeOf, PublishedKeys},
-    config::{Config, SourceConfig, UpstreamUrl},
+    config::{Config, SharedTopics, SourceConfig, UpstreamUrl},
     derived::{self, AdHocQueries, DerivedTopic},
     fetch::KeyReader,
     protocol::Sessions,
@@ -28,13 +28,14 @@ pub(super) struct Prepared {
     /// With the columns of sources and queries.
     pub(super) config: Config,
     pub(super) queries: Vec<DerivedTopic>,
-    pub(super) asked: Arc<AdHocQueries>,
+    pub(super) ad_hoc: Arc<AdHocQueries>,
     pub(super) sessions: Sessions,
 }
 
-/// Fails when the configuration cannot be applied.
-pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
-    let admin = config.admin_listen.map(|listen| AccessPolicy::of_admin(listen, &config.access));
+/// # Errors
+/// When the configuration cannot be applied.
+pub(super) fn prepare(mut config: Config, shared: &SharedTopics) -> Result<Prepared, ServeError> {
+    let admin = config.admin_listen.map(|listen| AccessPolicy::new_admin(listen, &config.access));
     let admin = admin.transpose().map_err(ServeError::Config)?;
     let certificate = config.tls.as_ref().map(Certificate::load).transpose();
     let certificate = certificate.map_err(ServeError::Config)?;
@@ -49,11 +50,11 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     if !config.runs_sources {
         sources.clear();
     }
-    let queries = derived::prepare(&mut config);
+    let queries = derived::prepare(&mut config, shared);
     let queries = queries.map_err(|(topic, error)| ServeError::Query(topic, error))?;
-    let asked = Arc::new(AdHocQueries::new(&queries, &config.limits));
+    let ad_hoc = Arc::new(AdHocQueries::new(&queries, &config.limits));
     let read = queries.iter().map(|query| (query.output.clone(), query.source.clone()));
-    let made_of = MadeOf { configured: Arc::new(read.collect()), asked: Arc::clone(&asked) };
+    let made_of = MadeOf { configured: Arc::new(read.collect()), ad_hoc: Arc::clone(&ad_hoc) };
     let (access, key_reader) =
         access_policy(&config, made_of.clone(), None).map_err(ServeError::Config)?;
     let sessions = sessions(&access)?;
@@ -67,7 +68,7 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
         sources,
         config,
         queries,
-        asked,
+        ad_hoc,
         sessions,
     })
 }
@@ -102,12 +103,12 @@ pub(super) fn access_policy(
     Ok((access, reader))
 }
 
-/// Finds the errors that [`super::serve`] would find, without serving.
+/// Finds the errors that [`super::serve`] would find, without serving. `shared`: the topics of brokers.
 ///
 /// # Errors
 /// When the configuration cannot be applied.
-pub fn check(config: &Config) -> Result<(), ServeError> {
-    prepare(config.clone()).map(|_| ())
+pub fn check(config: &Config, shared: &SharedTopics) -> Result<(), ServeError> {
+    prepare(config.clone(), shared).map(|_| ())
 }
 
 fn scheduled_sources(config: &Config) -> Result<Vec<Scheduled>, ServeError> {

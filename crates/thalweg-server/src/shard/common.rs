@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::{ingest::IdempotencyHasher, message::ShardMessage};
 use crate::{
     broker::{BrokerLink, BrokerStream, FromBroker, ReadTopics},
-    config::Config,
+    config::{Config, SharedTopics},
     connection_limits::{AddressCounts, AddressRates},
     derived::AdHocQueries,
     fetch::{Demands, Fetched},
@@ -21,7 +21,8 @@ pub(crate) struct Common {
     pub(crate) config: Arc<Config>,
     pub(crate) metrics: Metrics,
     pub(crate) peers: Vec<Peer>,
-    pub(crate) asked: Arc<AdHocQueries>,
+    /// The ad hoc queries of clients.
+    pub(crate) ad_hoc: Arc<AdHocQueries>,
     /// The topics that sources read, on all shards.
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) idempotency_hasher: IdempotencyHasher,
@@ -33,6 +34,8 @@ pub(crate) struct Common {
     /// The queue of the fetcher. `None` if there are no upstreams.
     pub(crate) demands: Option<Demands>,
     pub(crate) streams: Arc<[BrokerStream]>,
+    /// Their topics.
+    pub(crate) shared_topics: Arc<SharedTopics>,
     pub(crate) brokers: Arc<[BrokerLink]>,
 }
 

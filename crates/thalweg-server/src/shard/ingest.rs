@@ -194,7 +194,7 @@ impl Ingest {
             return PendingPublish::Posted { result, is_stored: true };
         }
         let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
-        let message = ShardMessage::Append { topic, payloads, retry_key, answer };
+        let message = ShardMessage::Append { topic, is_broker_topic, payloads, retry_key, answer };
         let owner = &self.common.peers[owner].publishes;
         match owner.try_send(message) {
             Err(TrySendError::Full(message)) => PendingPublish::Waiting {
@@ -213,12 +213,12 @@ impl Ingest {
     pub(super) fn answer(
         &mut self,
         topics: &mut Topics,
-        topic: &Topic,
+        (topic, is_broker_topic): (&Topic, bool),
         payloads: &mut Payloads,
         retry_key: Option<RetryKey>,
         answer: oneshot::Sender<Result<PublishResult, Refusal>>,
     ) {
-        if topics.origin(topic).is_broker_topic() {
+        if is_broker_topic {
             return topics.store(topic, payloads, retry_key, StoreAnswer::Published(answer));
         }
         // The publisher may be gone.
@@ -268,7 +268,13 @@ mod tests {
             let (owner, mut messages) = mpsc::channel(1);
             let (answer, result) = oneshot::channel();
             let (topic, payloads) = ("t".parse().unwrap(), Payloads::default());
-            let message = ShardMessage::Append { topic, payloads, retry_key: None, answer };
+            let message = ShardMessage::Append {
+                topic,
+                is_broker_topic: is_stored,
+                payloads,
+                retry_key: None,
+                answer,
+            };
             let pending = PendingPublish::Waiting { owner, message, result, is_stored };
             let dropped = async { drop(messages.recv().await) };
             let (result, ()) = tokio::join!(pending.result(), dropped);

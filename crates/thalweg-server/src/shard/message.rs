@@ -29,6 +29,8 @@ pub(crate) enum ShardMessage {
     /// Events for a topic that this shard owns.
     Append {
         topic: Topic,
+        /// Whether a broker stores them, as the sender has found.
+        is_broker_topic: bool,
         payloads: Payloads,
         retry_key: Option<RetryKey>,
         answer: oneshot::Sender<Result<PublishResult, Refusal>>,
@@ -244,7 +246,8 @@ mod tests {
     #[test]
     fn only_what_may_be_shown_is_looked_at() {
         let check = |patterns: &[&str], prefix: &str, expected: &[&str]| {
-            let shown: Topics = patterns.iter().map(|it| it.parse::<Pattern>().unwrap()).collect();
+            let shown: Topics =
+                patterns.iter().map(|pattern| pattern.parse::<Pattern>().unwrap()).collect();
             let listing =
                 TopicListing { after: String::new(), prefix: prefix.to_owned(), limit: 1, shown };
             assert_eq!(listing.beginnings(), expected, "{patterns:?} {prefix}");

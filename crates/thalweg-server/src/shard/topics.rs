@@ -100,11 +100,11 @@ impl Topics {
         Self {
             shard,
             feeds: FeedTable::new(
-                Arc::clone(&common.config),
+                (Arc::clone(&common.config), common.metrics.patterns()),
                 streams,
                 shares,
                 memory,
-                Arc::clone(&common.asked),
+                Arc::clone(&common.ad_hoc),
                 Arc::clone(counts),
             ),
             due: Vec::new(),
@@ -389,7 +389,7 @@ impl Topics {
         }
         self.counts.batches_sealed.add(batches.len() as u64);
         let events: usize = batches.iter().map(|batch| batch.count()).sum();
-        self.counts.of_pattern(local.pattern as usize).pattern_events.add(events as u64);
+        self.counts.pattern_counts(local.pattern as usize).pattern_events.add(events as u64);
         let before = feed.history_bytes();
         let is_own = matches!(owner.order, Order::Own(_));
         for batch in batches {
@@ -431,7 +431,7 @@ impl Topics {
     ) -> Option<u32> {
         let local = self.feeds.get_mut(key)?;
         let place = local.join(connection, format);
-        self.counts.of_pattern(local.pattern as usize).pattern_subscriptions.add(1);
+        self.counts.pattern_counts(local.pattern as usize).pattern_subscriptions.add(1);
         self.want(key, now_us);
         Some(place)
     }
@@ -468,7 +468,7 @@ impl Topics {
         let before = local.subscribers.len();
         let moved = local.leave(place, format);
         let left = (before - local.subscribers.len()) as u64;
-        self.counts.of_pattern(local.pattern as usize).pattern_subscriptions.sub(left);
+        self.counts.pattern_counts(local.pattern as usize).pattern_subscriptions.sub(left);
         self.remove_ended(key);
         moved
     }

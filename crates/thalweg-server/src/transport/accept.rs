@@ -30,9 +30,9 @@ pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
 pub(crate) fn preferred<'a>(
     headers: &HeaderMap,
     header: &HeaderName,
-    values: &[&'a str],
+    values: impl DoubleEndedIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    let weighed = values.iter().map(|value| (named(headers, header, value), *value));
+    let weighed = values.map(|value| (named(headers, header, value), value));
     let best = weighed.filter(|(weight, _)| *weight > 0).rev().max_by_key(|(weight, _)| *weight);
     best.map(|(_, value)| value)
 }
@@ -95,7 +95,11 @@ mod tests {
     fn the_highest_weight_wins_and_zero_excludes() {
         let check = |text: &str, expected: Option<&str>| {
             let known = ["text/event-stream", "application/x-ndjson"];
-            assert_eq!(preferred(&accept(text), &header::ACCEPT, &known), expected, "{text}");
+            assert_eq!(
+                preferred(&accept(text), &header::ACCEPT, known.into_iter()),
+                expected,
+                "{text}"
+            );
         };
         let (sse, lines) = (Some("text/event-stream"), Some("application/x-ndjson"));
         check("text/event-stream", sse);

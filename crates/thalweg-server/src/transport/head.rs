@@ -12,13 +12,8 @@ use thalweg_wire::{
 /// The head of a response. Its body contains the first bytes, not yet encoded.
 pub(crate) type Head = Response<Vec<u8>>;
 
-/// The media types of streams.
+/// The media type of Server-Sent Events.
 pub(super) const SSE: &str = "text/event-stream";
-pub(super) const LINES: &str = "application/x-ndjson";
-pub(super) const ARROW: &str = "application/vnd.apache.arrow.stream";
-
-/// All of them; a client without a preference gets the first.
-pub(super) const STREAMS: [&str; 3] = [SSE, LINES, ARROW];
 
 /// RFC 10036: asks intermediaries to pass on each part of a message as it comes.
 const INCREMENTAL: HeaderName = HeaderName::from_static("incremental");
@@ -49,14 +44,9 @@ pub(crate) fn messages() -> Head {
     head
 }
 
-/// Returns the head of HTTP streaming of columns.
-pub(super) fn arrow() -> Head {
-    streaming(ARROW, Vec::new())
-}
-
 /// Returns the head of HTTP streaming and long polling.
-pub(super) fn lines() -> Head {
-    streaming(LINES, Vec::new())
+pub(super) fn stream(media_type: &'static str) -> Head {
+    streaming(media_type, Vec::new())
 }
 
 /// Returns the head for a body of gzip blocks.

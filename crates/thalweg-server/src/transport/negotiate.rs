@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     access::AccessPolicy,
-    config::{Config, H2_INTERVAL_US, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS},
+    config::{Config, H2_INTERVAL_US, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS, SharedTopics},
     refusal::Refusal,
 };
 
@@ -88,6 +88,9 @@ impl SubscribeRequest {
 /// A forever frame reloads after this many bytes, because browsers keep the whole document.
 const DOCUMENT_BYTES: u64 = 4 << 20;
 
+/// One object per line: the form of polls, and of streams to clients that prefer no other.
+const LINES: (&str, Format) = Format::STREAMED[Format::STREAMED.len() - 1];
+
 /// The header with an EventSource's position (WHATWG HTML §9.2.3).
 const LAST_EVENT_ID: &str = "last-event-id";
 
@@ -99,7 +102,7 @@ pub(crate) fn negotiate(
     request: &Parts,
     query: &Query<'_>,
     path_topic: Option<&str>,
-    config: &Config,
+    (config, shared): (&Config, &SharedTopics),
     access: &AccessPolicy,
 ) -> Result<SubscribeRequest, Refusal> {
     let transport = Transport::from_request(request, query)?;
@@ -135,18 +138,20 @@ pub(crate) fn negotiate(
         }
         Transport::Sse if topics.len() > 1 => (Format::SSE_MANY, head::sse(retry_ms(access)?)),
         Transport::Sse => encoded(Format::SSE, head::sse(retry_ms(access)?)),
-        Transport::HttpStreaming if prefers_columns(&request.headers) => {
-            check_columns(&topics, config)?;
-            (Format::ARROW, head::arrow())
+        Transport::HttpStreaming => {
+            let (media_type, format) = streamed(&request.headers);
+            if format.has_columns() {
+                check_columns(&topics, config, shared)?;
+            }
+            encoded(format, head::stream(media_type))
         }
-        Transport::HttpStreaming => encoded(Format::NDJSON, head::lines()),
         Transport::LongPolling if accepts_only_columns(&request.headers) => {
             return Err(bad(
                 "wait: columns come as a stream: remove this parameter, or accept application/x-ndjson"
                     .into(),
             ));
         }
-        Transport::LongPolling => (Format::NDJSON, head::lines()),
+        Transport::LongPolling => (LINES.1, head::stream(LINES.0)),
         Transport::ForeverFrame => {
             let nonce = format!("{:032x}", access.random()?);
             // `null` is an origin, but it cannot frame a page.
@@ -196,23 +201,31 @@ fn is_of_chromium(headers: &HeaderMap) -> bool {
     headers.contains_key("sec-ch-ua")
 }
 
-/// Returns whether a client prefers columns to lines.
-fn prefers_columns(headers: &HeaderMap) -> bool {
-    preferred(headers, &header::ACCEPT, &[head::ARROW, head::LINES]) == Some(head::ARROW)
+/// Returns the format of HTTP streaming that a client prefers, and its media type.
+fn streamed(headers: &HeaderMap) -> (&'static str, Format) {
+    let media_types = Format::STREAMED.into_iter().map(|(media_type, _)| media_type);
+    let preferred = preferred(headers, &header::ACCEPT, media_types);
+    let is_its = |(media_type, _): &(&str, Format)| Some(*media_type) == preferred;
+    Format::STREAMED.into_iter().find(is_its).unwrap_or(LINES)
 }
 
 /// Returns whether a client names columns in Accept, and no media type that means JSON.
 fn accepts_only_columns(headers: &HeaderMap) -> bool {
-    takes(headers, &header::ACCEPT, head::ARROW)
-        && allowed(headers, &header::ACCEPT, head::LINES) == 0
+    let mut columns = Format::STREAMED.into_iter().filter(|(_, format)| format.has_columns());
+    columns.any(|(media_type, _)| takes(headers, &header::ACCEPT, media_type))
+        && allowed(headers, &header::ACCEPT, LINES.0) == 0
 }
 
 /// Checks that a stream of columns can have these topics.
-fn check_columns(topics: &[(Topic, StartAt)], config: &Config) -> Result<(), Refusal> {
+fn check_columns(
+    topics: &[(Topic, StartAt)],
+    config: &Config,
+    shared: &SharedTopics,
+) -> Result<(), Refusal> {
     let [(topic, _)] = topics else {
         return Err(bad("a stream of columns has one topic: request each topic separately".into()));
     };
-    match config.has_values(topic) {
+    match config.has_values(shared, topic) {
         false => Ok(()),
         true => Err(bad(format!(
             "{} is a value topic, and only topics in which every event counts have columns: \
@@ -309,16 +322,21 @@ fn websocket(
     let headers = &request.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if request.version < Version::HTTP_11 {
-        return Err(bad("a WebSocket handshake needs HTTP/1.1 (RFC 6455 §4.1)".into()));
+        return Err(bad(
+            "a WebSocket handshake needs HTTP/1.1 (RFC 6455 §4.1): use this version".into()
+        ));
     }
     if text(header::SEC_WEBSOCKET_VERSION) != Some("13") {
         return Err(Refusal::new(
             ErrorCode::UpgradeRequired,
-            "only Sec-WebSocket-Version: 13 is supported (RFC 6455)",
+            "the server does not support this version of WebSocket: send Sec-WebSocket-Version: 13 (RFC 6455)",
         ));
     }
     if !super::has_token(headers, header::CONNECTION, "upgrade") {
-        return Err(bad("a WebSocket handshake needs Connection: Upgrade".into()));
+        return Err(bad(
+            "the WebSocket handshake has no Connection: Upgrade: send it, or let the proxy pass it"
+                .into(),
+        ));
     }
     let accept = accept_key(text(header::SEC_WEBSOCKET_KEY).unwrap_or_default())
         .map_err(|error| bad(error.to_string()))?;
@@ -366,7 +384,13 @@ mod tests {
             AccessPolicy::new(&config.access, listen, crate::access::MadeOf::default(), None)
                 .unwrap();
         let query = Query::from_request(&parts)?;
-        negotiate(&parts, &query, path_topic.as_deref(), &config, &access)
+        negotiate(
+            &parts,
+            &query,
+            path_topic.as_deref(),
+            (&config, &SharedTopics::default()),
+            &access,
+        )
     }
 
     const SSE: &[(&str, &str)] = &[("accept", "text/html, text/event-stream;q=0.9")];
@@ -424,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_remedy() {
+    fn mistakes_are_refused_with_the_remedy() {
         refused("/v1/topics/a?polcy=skip", SSE, ErrorCode::BadParameter, "\"policy\"");
         refused("/v1/topics/a?policy=lates", SSE, ErrorCode::BadParameter, "\"latest\"");
         refused("/v1/topics/a?interval=5", SSE, ErrorCode::BadParameter, "250ms");

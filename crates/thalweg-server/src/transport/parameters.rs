@@ -57,7 +57,7 @@ pub(crate) fn time_us(name: &str, text: &str) -> Result<u64, Refusal> {
 pub(crate) fn window(text: &str) -> Result<u64, Refusal> {
     let bytes = parse_bytes(text).map_err(|error| bad(format!("window: {error}")))?;
     if bytes < WINDOW_BYTES_MIN {
-        return Err(bad("window: at least 1KiB".into()));
+        return Err(bad("window: the number is too small: write at least 1KiB".into()));
     }
     Ok(bytes as u64)
 }

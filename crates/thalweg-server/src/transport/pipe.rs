@@ -16,16 +16,16 @@ use thalweg_core::fanout::{Sent, Sink};
 /// cursor waits, and no queue grows. `retired` is set when the connection of the response must not be used for further requests.
 pub(crate) fn pipe(capacity: usize, retired: &Rc<Cell<bool>>) -> (PipeEnd, PipeBody) {
     let retired = Rc::clone(retired);
-    let state = Rc::new(RefCell::new(State { capacity, retired, ..State::default() }));
+    let state = Rc::new(RefCell::new(PipeState { capacity, retired, ..PipeState::default() }));
     (PipeEnd(Rc::clone(&state)), PipeBody { state, listener: None })
 }
 
 /// The subscriber's end.
-pub(crate) struct PipeEnd(Rc<RefCell<State>>);
+pub(crate) struct PipeEnd(Rc<RefCell<PipeState>>);
 
 /// HTTP's end.
 pub(crate) struct PipeBody {
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<PipeState>>,
     /// Called with each event of the pipe.
     pub(crate) listener: Option<Box<dyn Fn(PipeEvent)>>,
 }
@@ -45,7 +45,7 @@ pub(crate) enum PipeEvent {
 pub(crate) struct Cut;
 
 #[derive(Default)]
-struct State {
+struct PipeState {
     chunks: VecDeque<Bytes>,
     bytes: usize,
     capacity: usize,
@@ -64,7 +64,7 @@ enum End {
     Cut,
 }
 
-impl State {
+impl PipeState {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();

@@ -107,7 +107,7 @@ impl<'a> Query<'a> {
 
     /// Returns the ticket of a request whose other parameters belong to another protocol, and its token, if the
     /// protocol has a parameter for it.
-    pub(crate) fn of_credentials(request: &'a Parts, token_parameter: Option<&str>) -> Self {
+    pub(crate) fn from_credentials(request: &'a Parts, token_parameter: Option<&str>) -> Self {
         let text = request.uri.query().unwrap_or_default();
         let value = |name: &str| {
             let mut pairs = form_urlencoded::parse(text.as_bytes());

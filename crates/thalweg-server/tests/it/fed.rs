@@ -129,7 +129,7 @@ fn publishers_of_many_nodes_keep_their_order() {
 }
 
 #[test]
-fn what_becomes_of_a_publish_is_said() {
+fn the_outcome_of_a_publish_is_reported() {
     let streams = Streams::new(&["**"]);
     let node = node(&streams, 1);
     let ask = |key: &str, body: &str| {
@@ -300,7 +300,7 @@ fn a_node_backfills_missing_events() {
 }
 
 #[test]
-fn what_is_not_stored_any_more_is_a_gap_of_unknown_size() {
+fn deleted_records_are_a_gap_of_unknown_size() {
     let streams = Streams::new(&["**"]);
     let old = node(&streams, 1);
     let publish = |event: &str| json(&publish(&old, "cars", event))["position"].clone();
@@ -324,7 +324,7 @@ fn what_is_not_stored_any_more_is_a_gap_of_unknown_size() {
 }
 
 #[test]
-fn what_a_node_has_is_there_though_the_stream_has_it_no_longer() {
+fn the_history_of_a_node_survives_deletion_from_the_stream() {
     let streams = Streams::new(&["**"]);
     let old = node(&streams, 1);
     let before = json(&publish(&old, "cars", "0"))["position"].clone();

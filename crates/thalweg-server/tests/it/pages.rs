@@ -82,7 +82,7 @@ fn every_page_is_hardened() {
 }
 
 #[test]
-fn what_has_a_hash_in_its_name_is_kept_and_what_has_not_is_asked_for_again() {
+fn files_with_a_hash_are_cached_and_others_are_revalidated() {
     let shown = start();
     let script = shown.get("/assets/main-1a2b3c.js", &[]);
     assert_eq!((script.status, &*script.body), (200, SCRIPT));
@@ -92,7 +92,7 @@ fn what_has_a_hash_in_its_name_is_kept_and_what_has_not_is_asked_for_again() {
 }
 
 #[test]
-fn who_accepts_gzip_gets_it_and_another_etag() {
+fn clients_that_accept_gzip_get_it_with_another_etag() {
     let shown = start();
     let path = "/assets/main-1a2b3c.js";
     let plain = shown.get(path, &["Accept-Encoding: br, gzip;q=0"]);
@@ -109,7 +109,7 @@ fn who_accepts_gzip_gets_it_and_another_etag() {
 }
 
 #[test]
-fn who_has_it_is_told_so() {
+fn clients_with_the_current_page_get_304() {
     let shown = start();
     for (path, encoding) in [("/", "identity"), ("/assets/main-1a2b3c.js", "gzip")] {
         let encoding = format!("Accept-Encoding: {encoding}");

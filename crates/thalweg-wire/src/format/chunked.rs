@@ -61,13 +61,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_chunk() {
+    fn empty_data_makes_no_chunk() {
         assert_eq!(chunk_of(0, 0), "before");
         assert_eq!(chunk_of(10, 0), "before");
     }
 
     #[test]
-    fn what_stands_around_something_has_the_size_of_both() {
+    fn a_chunk_around_a_body_has_the_size_of_both() {
         let mut out = b"before[]".to_vec();
         assert_eq!(chunk_around(6, 14, &mut out), 4);
         assert_eq!(out, b"before10\r\n[]\r\n");

@@ -1,33 +1,84 @@
-//! Messages to subscribers as bytes, before any framing.
+//! Codecs: messages to subscribers as bytes, before any framing. A codec is a file below, with its messages and its
+//! properties. Here is its registration: a variant of [`Codec`], and a line in `with_codec`.
 
-use super::Codec;
-use crate::{
-    Close, End, EndCode, Envelope, Gap, Position, notice,
-    signalr::{
-        self, StreamId,
-        delivery::{self, Target},
-    },
-};
+pub(super) mod arrow;
+pub(super) mod json;
+mod signalr;
 
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Outgoing<'a> {
-    Batch(&'a Envelope<'a>),
-    Gap(&'a Gap<'a>),
-    End(&'a End<'a>),
-    Heartbeat,
-    Close(Close),
+use super::message::{MessageCodec, Outgoing};
+use crate::{Envelope, signalr::StreamId};
+
+/// The form of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// One JSON object.
+    Json,
+    /// One JSON object; a version of a value topic may be a patch of the version before.
+    JsonPatch,
+    /// Columns of rows, as an Arrow IPC stream. The bytes depend on the topic's schema, therefore the caller writes
+    /// them with [`Format::own`](super::Format::own). All other messages are empty in this codec.
+    Arrow,
+    /// One record of SignalR's JSON hub protocol, which wraps the JSON object. A close is empty: only the protocol of
+    /// the connection can write it.
+    SignalR,
 }
 
-impl Outgoing<'_> {
-    pub(super) fn position(self) -> Option<Position> {
-        match self {
-            Self::Batch(envelope) => {
-                Some(Position { epoch: envelope.epoch, offset: envelope.last })
+/// Runs an expression with the type of a codec: static dispatch.
+macro_rules! with_codec {
+    ($codec:expr, $type:ident => $what:expr) => {
+        match $codec {
+            Codec::Json => {
+                type $type = json::Json<false>;
+                $what
             }
-            Self::Gap(gap) => Some(gap.position),
-            Self::End(end) => Some(end.position),
-            Self::Heartbeat | Self::Close(_) => None,
+            Codec::JsonPatch => {
+                type $type = json::Json<true>;
+                $what
+            }
+            Codec::Arrow => {
+                type $type = arrow::Arrow;
+                $what
+            }
+            Codec::SignalR => {
+                type $type = signalr::SignalR;
+                $what
+            }
         }
+    };
+}
+
+impl Codec {
+    /// Returns the codec with patches of versions, if there are both.
+    pub(super) const fn with_patches(self) -> Self {
+        match self {
+            Self::Json => Self::JsonPatch,
+            other => other,
+        }
+    }
+
+    /// Returns the codec without patches of versions.
+    pub(super) const fn without_patches(self) -> Self {
+        match self {
+            Self::JsonPatch => Self::Json,
+            other => other,
+        }
+    }
+
+    pub(super) const fn takes_patches(self) -> bool {
+        with_codec!(self, C => C::TAKES_PATCHES)
+    }
+
+    #[inline]
+    pub(super) const fn has_columns(self) -> bool {
+        with_codec!(self, C => C::HAS_COLUMNS)
+    }
+
+    pub(super) const fn takes_commands(self) -> bool {
+        with_codec!(self, C => C::TAKES_COMMANDS)
+    }
+
+    pub(super) const fn has_streams(self) -> bool {
+        with_codec!(self, C => C::HAS_STREAMS)
     }
 }
 
@@ -39,75 +90,18 @@ pub(super) struct MessageForm {
 }
 
 impl MessageForm {
+    /// As [`MessageCodec::write`].
     pub(super) fn write(self, message: Outgoing<'_>, out: &mut Vec<u8>) {
-        match self.codec {
-            // An envelope itself tells whether it is a patch.
-            Codec::Json | Codec::JsonPatch => match message {
-                Outgoing::Batch(envelope) => envelope.write(out),
-                Outgoing::Gap(gap) => gap.write(out),
-                Outgoing::End(end) => end.write(out),
-                Outgoing::Heartbeat => out.extend_from_slice(notice::HEARTBEAT),
-                Outgoing::Close(close) => close.write(out),
-            },
-            Codec::Arrow => {}
-            Codec::SignalR => self.write_hub_message(message, out),
-        }
+        with_codec!(self.codec, C => C::write(message, self.stream, out));
     }
 
-    fn write_hub_message(self, message: Outgoing<'_>, out: &mut Vec<u8>) {
-        let stream = self.stream;
-        match message {
-            Outgoing::Batch(envelope) => {
-                delivery::begin(Target::Events, stream, out);
-                envelope.write(out);
-                delivery::end(stream, out);
-            }
-            Outgoing::Gap(gap) => {
-                delivery::begin(Target::Gap, stream, out);
-                gap.write(out);
-                delivery::end(stream, out);
-            }
-            Outgoing::End(end) => {
-                delivery::begin(Target::End, stream, out);
-                end.write(out);
-                delivery::end(stream, out);
-                if let Some(stream) = stream {
-                    delivery::complete(stream, stream_error(end.code).as_deref(), out);
-                }
-            }
-            Outgoing::Heartbeat => out.extend_from_slice(signalr::PING),
-            Outgoing::Close(_) => {}
-        }
-    }
-
-    /// Returns the exact number of bytes of a batch.
+    /// As [`MessageCodec::len`].
     pub(super) fn len(self, envelope: &Envelope<'_>) -> usize {
-        match self.codec {
-            Codec::Json | Codec::JsonPatch => envelope.len(),
-            Codec::Arrow => 0,
-            Codec::SignalR => envelope.len() + delivery::around_len(Target::Events, self.stream),
-        }
+        with_codec!(self.codec, C => C::len(envelope, self.stream))
     }
 
-    /// Appends a batch without its events; returns where in `out` the events belong.
+    /// As [`MessageCodec::write_around`].
     pub(super) fn write_around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> usize {
-        match self.codec {
-            Codec::Json | Codec::JsonPatch => envelope.write_around(out),
-            Codec::Arrow => out.len(),
-            Codec::SignalR => {
-                delivery::begin(Target::Events, self.stream, out);
-                let events_at = envelope.write_around(out);
-                delivery::end(self.stream, out);
-                events_at
-            }
-        }
-    }
-}
-
-/// Returns the error of a stream whose topic ends with this code; `None` if the topic itself is complete.
-fn stream_error(code: EndCode) -> Option<String> {
-    match code {
-        EndCode::Deleted | EndCode::Gone => None,
-        _ => Some(format!("{}: {}", code.name(), code.reason())),
+        with_codec!(self.codec, C => C::write_around(envelope, self.stream, out))
     }
 }

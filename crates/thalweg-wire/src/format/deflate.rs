@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_become_shorter_stays_plain() {
+    fn incompressible_messages_stay_plain() {
         for plain in [&b""[..], b"a", b"no two of these: 0123456789"] {
             assert_eq!(deflate(plain), plain);
         }

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_message_is_markup() {
+    fn text_in_a_message_is_not_markup() {
         let script = script_of("\"</script><!-- \u{2028}\u{2029}\u{2027}\u{20ac}\"");
         let expected = "before<receive('\"\\u003c/script>\\u003c!-- \\u2028\\u2029\u{2027}\u{20ac}\"')\
                         </script>\n";
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_message_ends_the_string() {
+    fn text_in_a_message_never_ends_the_string() {
         let script = script_of(r#"["it's","\"\\\u003c"]"#);
         assert_eq!(
             script,

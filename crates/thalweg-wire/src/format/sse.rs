@@ -1,7 +1,7 @@
 //! Server-sent events (WHATWG HTML §9.2). The JSON has no line breaks and fits one `data` line; `id` comes last, and a
 //! connection can replace it with its own line.
 
-use super::Outgoing;
+use super::message::Outgoing;
 use crate::{
     StartAt,
     position::{write_decimal, write_position},

@@ -2,8 +2,9 @@
 //! A close is a control frame (§5.5.1).
 
 use super::{
-    codec::{MessageForm, Outgoing},
+    codec::MessageForm,
     deflate::{self, SYNC_END},
+    message::Outgoing,
 };
 use crate::{Envelope, websocket};
 

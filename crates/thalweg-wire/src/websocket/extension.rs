@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_browsers_offer_is_granted() {
+    fn offers_of_browsers_are_granted() {
         check("permessage-deflate; client_max_window_bits", PLAIN);
         check("permessage-deflate", PLAIN);
     }

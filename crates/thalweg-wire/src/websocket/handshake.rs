@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_16_bytes_in_base64_is_refused() {
+    fn keys_other_than_16_bytes_in_base64_are_refused() {
         check("", Err(BadKey));
         check("dGhlIHNhbXBsZSBub25j", Err(BadKey));
         check("dGhlIHNhbXBsZSBub25jZSE=", Err(BadKey));

@@ -163,7 +163,7 @@ fn large_frames_are_read_as_well() {
 }
 
 #[test]
-fn what_cannot_be_compressed_is_stored_in_several_blocks() {
+fn incompressible_data_is_stored_in_several_blocks() {
     let plain: Vec<u8> =
         (0..200_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     for len in [0, 1, 65_535, 65_536, 200_000] {
@@ -211,7 +211,7 @@ fn rows_become_much_smaller() {
 }
 
 #[test]
-fn what_is_for_one_subscriber_is_not_compressed() {
+fn messages_for_one_subscriber_are_not_compressed() {
     let (topic, epoch) = ("cars".parse().expect("a topic"), "1".parse().expect("an epoch"));
     let envelope = Envelope {
         topic: &topic,

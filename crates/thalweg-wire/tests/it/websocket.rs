@@ -27,7 +27,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_a_client_says_is_received(
+    fn messages_of_a_client_are_received(
         said in conversation(),
         frame_len in 1..2000_usize,
         piece_lens in piece_lens(),
@@ -39,7 +39,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_server_says_is_received(
+    fn messages_of_the_server_are_received(
         texts in vec(message(), 0..4),
         payload in vec(any::<u8>(), 0..200),
         code in 3000..5000_u16,

@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_around_the_events_and_they_are_the_frame(batch in batch()) {
+    fn framing_and_events_make_the_frame(batch in batch()) {
         const EARLIER: &[u8] = b"an earlier frame";
         let envelope = batch.envelope();
         for format in Format::all() {

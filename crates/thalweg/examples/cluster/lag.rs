@@ -91,7 +91,7 @@ pub(crate) fn run(seconds: u64) -> Option<Value> {
     publisher.join().expect("a publisher");
     let (received, missing, gaps) = reader.join().expect("a subscriber");
     let published = published.load(Relaxed);
-    let rss_max = samples.iter().filter_map(|it| it["rss_bytes"].as_u64()).max();
+    let rss_max = samples.iter().filter_map(|sample| sample["rss_bytes"].as_u64()).max();
     Some(json!({
         "what": "a node runs for 5 ms of each second while its stream goes on",
         "max_history_bytes": MAX_HISTORY_BYTES,

@@ -52,7 +52,7 @@ impl Node {
     pub(crate) fn rss_bytes(&self) -> u64 {
         let path = format!("/proc/{}/statm", self.child.id());
         let text = fs::read_to_string(path).unwrap_or_default();
-        let pages: u64 = text.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);
+        let pages: u64 = text.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
         pages * rustix::param::page_size() as u64
     }
 

@@ -65,13 +65,15 @@ pub(crate) fn run(seconds: u64) -> Option<Value> {
     });
     let publishers: Vec<_> = publishers.collect();
     let answered: Vec<Vec<u64>> =
-        publishers.into_iter().map(|it| it.join().expect("a publisher")).collect();
+        publishers.into_iter().map(|publisher| publisher.join().expect("a publisher")).collect();
     let last_us = answered.iter().flatten().max().copied().unwrap_or(1);
     let events = answered.iter().flatten().count() as u64 * EVENTS;
-    let got: Vec<Got> =
-        subscribers.into_iter().map(|it| it.join().expect("a subscriber")).collect();
+    let got: Vec<Got> = subscribers
+        .into_iter()
+        .map(|subscriber| subscriber.join().expect("a subscriber"))
+        .collect();
     let is_whole = |got: &Got| got.events == events && got.out_of_order == 0 && got.gaps == 0;
-    let is_same = got.iter().all(|it| it.order == got[0].order);
+    let is_same = got.iter().all(|found| found.order == got[0].order);
     drop(nodes);
     // The file is not needed any more.
     let _ = fs::remove_file(&conf);

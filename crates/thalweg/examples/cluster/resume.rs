@@ -61,7 +61,7 @@ fn resume(count: usize, is_cold: bool) -> Option<Value> {
         thread::sleep(Duration::from_secs(3));
         nodes = (0..2).map(|_| Node::start(&servers, &["--topic", COLD_HISTORY])).collect();
     }
-    let messages = nodes.iter().map(|it| it.metric("thalweg_nats_messages_total"));
+    let messages = nodes.iter().map(|node| node.metric("thalweg_nats_messages_total"));
     let messages: Vec<_> = messages.collect();
     let pages = |nodes: &[Node]| -> Vec<f64> {
         let of = |node: &Node| wait_for("metrics", || node.metric("thalweg_nats_pages_total"));

@@ -39,7 +39,7 @@ pub(crate) fn run(topics: u64) -> Option<Value> {
         }
     }
     let (begun, mut samples) = (Instant::now(), Vec::new());
-    let each = |name: &str| nodes.iter().map(|it| it.metric(name)).collect::<Vec<_>>();
+    let each = |name: &str| nodes.iter().map(|node| node.metric(name)).collect::<Vec<_>>();
     let sample = |published: u64, samples: &mut Vec<Value>| {
         samples.push(json!({
             "at_ms": begun.elapsed().as_millis() as u64, "published": published,
@@ -65,7 +65,7 @@ pub(crate) fn run(topics: u64) -> Option<Value> {
     wait_for("the nodes have caught up", || {
         nodes
             .iter()
-            .all(|it| it.metric("thalweg_nats_messages_total") == Some(topics as f64))
+            .all(|node| node.metric("thalweg_nats_messages_total") == Some(topics as f64))
             .then_some(())
     });
     sample(topics, &mut samples);
@@ -77,7 +77,8 @@ pub(crate) fn run(topics: u64) -> Option<Value> {
             received += 1;
         }
     }
-    let rss_max = samples.iter().flat_map(|it| it["rss_bytes"].as_array().cloned()).flatten();
+    let rss_max =
+        samples.iter().flat_map(|sample| sample["rss_bytes"].as_array().cloned()).flatten();
     Some(json!({
         "what": "topics of one event each, a thousand with subscribers on each of two nodes",
         "topics": topics,
@@ -85,7 +86,7 @@ pub(crate) fn run(topics: u64) -> Option<Value> {
         "event_bytes": EVENT_BYTES,
         "max_history_bytes": MAX_HISTORY_BYTES,
         "received": received,
-        "rss_bytes_max": rss_max.filter_map(|it| it.as_u64()).max(),
+        "rss_bytes_max": rss_max.filter_map(|bytes| bytes.as_u64()).max(),
         "samples": samples,
     }))
 }

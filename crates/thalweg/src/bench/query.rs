@@ -47,7 +47,7 @@ pub(super) struct ExportArgs {
     read: ReadArgs,
     /// Write this format.
     #[arg(long, value_enum)]
-    format: Format,
+    format: ReportFormat,
     /// Write to this file; `-` is stdout.
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
@@ -66,7 +66,7 @@ pub(super) struct ArchiveArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum ReportFormat {
     /// A self-contained page with charts.
     Html,
     /// The findings and a table for each scenario.
@@ -119,18 +119,19 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
     let run = read(&args.read)?;
     let summary = run.summary();
     let text = match args.format {
-        Format::Html => report::html(&summary),
-        Format::Markdown => report::markdown(&summary),
-        Format::Csv => report::csv(&summary),
-        Format::Json => json(&summary)?,
-        Format::Junit => report::junit(&run.plan, &summary, &[]),
-        Format::Cost => json(&run.basis())?,
+        ReportFormat::Html => report::html(&summary),
+        ReportFormat::Markdown => report::markdown(&summary),
+        ReportFormat::Csv => report::csv(&summary),
+        ReportFormat::Json => json(&summary)?,
+        ReportFormat::Junit => report::junit(&run.plan, &summary, &[]),
+        ReportFormat::Cost => json(&run.basis())?,
     };
     if args.out.as_os_str() == "-" {
         return print(&text);
     }
-    std::fs::write(&args.out, text)
-        .with_context(|| format!("cannot write {}", args.out.display()))?;
+    std::fs::write(&args.out, text).with_context(|| {
+        format!("cannot write {}; name another file with --out", args.out.display())
+    })?;
     Ok(Ended::Complete)
 }
 

@@ -33,7 +33,7 @@ impl<R: Read> Lines<R> {
         self.number += 1;
         let mut line = Vec::new();
         let read = self.input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-        match read.context("stdin cannot be read") {
+        match read.context("stdin cannot be read; check the command that writes to it") {
             Ok(0) => return None,
             Ok(_) => {}
             Err(error) => return Some(Err(error)),
@@ -55,7 +55,11 @@ impl<R: Read> Lines<R> {
                 Some(Err(error)) => return Some(Err(error)),
                 Some(Ok((number, line))) if is_text => match std::str::from_utf8(&line) {
                     Ok(text) => piece.extend_from_slice(text_event(text).as_bytes()),
-                    Err(_) => return Some(Err(anyhow::anyhow!("line {number} is not UTF-8"))),
+                    Err(_) => {
+                        return Some(Err(anyhow::anyhow!(
+                            "line {number} is not UTF-8; convert it first"
+                        )));
+                    }
                 },
                 Some(Ok((_, line))) => piece.extend_from_slice(&line),
             }
@@ -106,6 +110,6 @@ mod tests {
     fn an_error_names_the_line_that_is_not_utf_8() {
         let mut lines = Lines::new(&b"good\n\xff\n"[..]);
         let error = lines.piece(true).map(|piece| piece.unwrap_err().to_string());
-        assert_eq!(error.as_deref(), Some("line 2 is not UTF-8"));
+        assert_eq!(error.as_deref(), Some("line 2 is not UTF-8; convert it first"));
     }
 }

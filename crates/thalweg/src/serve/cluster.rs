@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
-#[cfg(feature = "nats")]
-use thalweg_server::config::StreamConfig;
 use thalweg_server::{broker::BrokerService, config::Config};
 
-use super::settings::Settings;
+use super::{settings::Settings, stream::StreamConfig};
 
 /// The NATS servers of a cluster, and the names of its Thalweg servers.
 // A build without NATS only checks them.
@@ -38,20 +36,23 @@ impl Cluster {
                 ("time-node", time_node.is_some()),
             ];
             return match given.into_iter().find(|(_, is_given)| *is_given) {
-                Some((name, _)) => Err(format!("{name} needs nats, the URLs of the NATS servers")),
+                Some((name, _)) => {
+                    Err(format!("{name} needs nats: set it to the URLs of the NATS servers"))
+                }
                 None => Ok(None),
             };
         }
         if stream.is_empty() {
             return Err(
-                "nats needs a stream: --stream live=**, for instance, stores all topics".into()
+                "nats needs a stream: add --stream live=**, for instance, which stores all topics"
+                    .into(),
             );
         }
         for (name, is_given) in
             [("source-node", source_node.is_some()), ("time-node", time_node.is_some())]
         {
             if is_given && node.is_none() {
-                return Err(format!("{name} needs node, the name of this server"));
+                return Err(format!("{name} needs node: set it to the name of this server"));
             }
         }
         Ok(Some(Self {
@@ -82,9 +83,30 @@ impl Cluster {
         }
     }
 
-    /// Connects, and creates or checks the streams. The error is one sentence with the remedy.
+    /// Checks the settings of NATS without a server.
+    ///
+    /// # Errors
+    /// One sentence with the remedy.
     #[cfg(feature = "nats")]
-    pub(super) fn open(self, config: &Config) -> Result<BrokerService, String> {
+    pub(super) fn check(&self, config: &Config, streams: &[StreamConfig]) -> Result<(), String> {
+        self.nats_settings(config, streams).check()
+    }
+
+    /// Connects, and creates or checks the streams.
+    ///
+    /// # Errors
+    /// One sentence with the remedy.
+    #[cfg(feature = "nats")]
+    pub(super) fn open(
+        self,
+        config: &Config,
+        streams: &[StreamConfig],
+    ) -> Result<BrokerService, String> {
+        BrokerService::open(thalweg_nats::open(&self.nats_settings(config, streams)))
+    }
+
+    #[cfg(feature = "nats")]
+    fn nats_settings(&self, config: &Config, streams: &[StreamConfig]) -> thalweg_nats::Settings {
         let warm = std::time::Duration::from_micros(config.topic_defaults.history.age_us_max);
         let stream = |stream: &StreamConfig| thalweg_nats::StreamSettings {
             name: stream.name.clone(),
@@ -96,24 +118,36 @@ impl Cluster {
             warm,
         };
         // Tickets have as many replicas as the safest stream.
-        let replicas = config.streams.iter().map(|stream| stream.replicas).max().unwrap_or(1);
+        let replicas = streams.iter().map(|stream| stream.replicas).max().unwrap_or(1);
         let tickets = config.access.has_tokens().then_some(thalweg_nats::TicketSettings {
             replicas,
             life: thalweg_server::broker::TICKET_LIFE,
         });
-        let settings = thalweg_nats::Settings {
-            servers: self.servers,
-            credentials: self.credentials,
-            ca_file: self.ca_file,
-            streams: config.streams.iter().map(stream).collect(),
+        thalweg_nats::Settings {
+            servers: self.servers.clone(),
+            credentials: self.credentials.clone(),
+            ca_file: self.ca_file.clone(),
+            streams: streams.iter().map(stream).collect(),
             tickets,
-        };
-        BrokerService::open(thalweg_nats::open(&settings))
+        }
     }
 
     /// Always fails, because this build has no NATS.
     #[cfg(not(feature = "nats"))]
-    pub(super) fn open(self, _: &Config) -> Result<BrokerService, String> {
+    pub(super) fn check(&self, _: &Config, _: &[StreamConfig]) -> Result<(), String> {
         Err("this build has no NATS: build it with --features nats".into())
+    }
+
+    /// Fails as [`Self::check`].
+    ///
+    /// # Errors
+    /// Always.
+    #[cfg(not(feature = "nats"))]
+    pub(super) fn open(
+        self,
+        config: &Config,
+        streams: &[StreamConfig],
+    ) -> Result<BrokerService, String> {
+        self.check(config, streams).and(Err(String::new()))
     }
 }

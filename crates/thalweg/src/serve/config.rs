@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use thalweg_server::config::{Config, SignedBy, StreamConfig, Subscribing, Tls};
+use thalweg_server::config::{Config, SharedTopics, SignedBy, Subscribing, Tls};
 use thalweg_token::{Expectations, Keys, Pattern};
 
 use super::{
     merge::set,
     settings::Settings,
+    stream::StreamConfig,
     tables::{QueryTable, SourceTable, TopicTable},
 };
 
@@ -61,9 +62,11 @@ fn hub_paths(paths: Vec<String>) -> Result<Vec<String>, String> {
     Ok(hubs)
 }
 
-/// The server's configuration. The error is one sentence about settings that contradict each other, or about a file that cannot
-/// be read.
-pub(super) fn config(settings: Settings) -> Result<Config, String> {
+/// The server's configuration, and the streams of its broker.
+///
+/// # Errors
+/// One sentence about settings that contradict each other, or about a file that cannot be read.
+pub(super) fn config(settings: Settings) -> Result<(Config, Vec<StreamConfig>), String> {
     let mut config = Config { tls: tls(&settings)?, ..Config::default() };
     let limits = &mut config.limits;
     settings.limits.set_limits(limits)?;
@@ -121,25 +124,31 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
         }
         config.upstreams.push(upstream);
     }
+    let mut streams = Vec::<StreamConfig>::new();
     for table in settings.stream {
         let stream = table.stream().map_err(|error| format!("stream: {error}"))?;
-        if config.streams.iter().any(|other| other.name == stream.name) {
+        if streams.iter().any(|other| other.name == stream.name) {
             return Err(format!("stream: the name {:?} occurs twice: rename one", stream.name));
         }
-        config.streams.push(stream);
+        streams.push(stream);
     }
-    check_streams(&config)?;
-    Ok(config)
+    check_streams(&config, &streams)?;
+    Ok((config, streams))
+}
+
+/// Returns the topics of the streams.
+pub(super) fn shared_topics(streams: &[StreamConfig]) -> SharedTopics {
+    SharedTopics::new(streams.iter().map(|stream| (stream.pattern.clone(), stream.kind)))
 }
 
 /// Refuses value topics in a stream of events, which keeps all of them.
-fn check_streams(config: &Config) -> Result<(), String> {
+fn check_streams(config: &Config, streams: &[StreamConfig]) -> Result<(), String> {
     let all = (Pattern::all(), config.topic_defaults.clone());
     let topics = config.topics.iter().chain([&all]);
     for (pattern, _) in topics.filter(|(_, settings)| settings.kind.is_state()) {
         let has_some =
             |stream: &&StreamConfig| !stream.kind.is_state() && stream.pattern.overlaps(pattern);
-        if let Some(stream) = config.streams.iter().find(has_some) {
+        if let Some(stream) = streams.iter().find(has_some) {
             return Err(format!(
                 "topic: {pattern} has kind=value, but stream {:?} stores some of these topics as events: \
                  give value topics a stream of their own, with kind=value",
@@ -162,8 +171,12 @@ fn tls(settings: &Settings) -> Result<Option<Tls>, String> {
             "tls-self-signed makes its own certificate: remove it, or remove tls-cert and tls-key"
                 .into(),
         ),
-        (Some(_), None, _) => Err("tls-cert needs tls-key, the key of the certificate".into()),
-        (None, Some(_), _) => Err("tls-key needs tls-cert, the certificate of the key".into()),
+        (Some(_), None, _) => {
+            Err("tls-cert needs tls-key: set it to the file of the certificate's key".into())
+        }
+        (None, Some(_), _) => {
+            Err("tls-key needs tls-cert: set it to the file of the key's certificate".into())
+        }
     }
 }
 
@@ -179,7 +192,9 @@ fn signed(settings: &Settings) -> Result<Option<SignedBy>, String> {
     if keys.is_empty() && jwks_url.is_none() {
         let set = [("jwt-issuer", jwt_issuer.is_some()), ("jwt-audience", jwt_audience.is_some())];
         return match set.iter().find(|(_, is_set)| *is_set) {
-            Some((name, _)) => Err(format!("{name} needs a key: jwt-key, jwt-secret or jwks-url")),
+            Some((name, _)) => {
+                Err(format!("{name} needs a key: set jwt-key, jwt-secret or jwks-url"))
+            }
             None => Ok(None),
         };
     }

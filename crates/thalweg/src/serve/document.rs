@@ -34,7 +34,8 @@ pub(super) struct Section {
 
 /// Reads a document. The error is one sentence with the nearest right key, or about the value of a key, which it names.
 pub(super) fn read<T: DeserializeOwned>(text: &str, sections: &[Section]) -> Result<T, Mistake> {
-    let table = DeTable::parse(text).map_err(|error| mistake(error.span(), error.message()))?;
+    let table =
+        DeTable::parse(text).map_err(|error| mistake(error.span(), &not_toml(error.message())))?;
     for section in sections {
         section.check(table.get_ref(), table.span())?;
     }
@@ -46,6 +47,14 @@ pub(super) fn read<T: DeserializeOwned>(text: &str, sections: &[Section]) -> Res
             None => mistake(Some(span), &message),
         }
     })
+}
+
+/// The sentence about a text that is not TOML, with the reader's words.
+fn not_toml(message: &str) -> String {
+    match message {
+        "duplicate key" => "this key occurs twice: remove one of them".to_owned(),
+        _ => format!("this is not TOML ({message}): correct it, as in docs/thalweg.toml"),
+    }
 }
 
 /// The remedy for a value of a wrong type; other messages unchanged. Serde's words show the value, which may be a secret.

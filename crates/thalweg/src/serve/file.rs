@@ -16,7 +16,9 @@ use super::{
 /// Reads the file. Fails as [`parse`], or if it cannot be read.
 pub(super) fn read(path: &Path) -> Result<Settings, String> {
     let name = path.display();
-    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        format!("cannot read {name} ({error}): name a file that this user may read")
+    })?;
     parse(&name.to_string(), &text)
 }
 

@@ -174,13 +174,13 @@ fn check(limits: &Limits) -> Result<(), String> {
     let largest = bytes_text(event_bytes);
     if limits.history_bytes < event_bytes {
         return Err(format!(
-            "limits.history-bytes: at least {largest}, the size of one event (limits.event-bytes)"
+            "limits.history-bytes is smaller than one event: write at least {largest}, or lower limits.event-bytes"
         ));
     }
     // A command has some bytes besides its event.
     if limits.unfinished_bytes <= event_bytes {
         return Err(format!(
-            "limits.unfinished-bytes: more than {largest}, the size of one event (limits.event-bytes)"
+            "limits.unfinished-bytes has no room for one event: write more than {largest}, or lower limits.event-bytes"
         ));
     }
     Ok(())

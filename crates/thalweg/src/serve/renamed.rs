@@ -1,5 +1,7 @@
 //! Names that settings had before version 0.2, each with the way to write it now.
 
+use std::ffi::OsString;
+
 /// The present form of an old setting.
 enum Now {
     /// A flag, and a key at the top of the file.
@@ -131,6 +133,9 @@ const SETTINGS: &[(&str, Now)] = &[
 const OF_TABLES: &[(&str, &str, &str)] =
     &[("upstream", "least", "min-interval"), ("upstream", "most", "max-interval")];
 
+/// The variable of the token that clients send.
+const CLIENT_TOKEN: &str = "THALWEG_TOKEN";
+
 /// Variables that held tokens. Ignoring one of them would open the server.
 const TOKENS: [&str; 3] =
     ["THALWEG_PUBLISH_TOKEN", "THALWEG_SUBSCRIBE_TOKEN", "THALWEG_INSPECT_TOKEN"];
@@ -166,14 +171,29 @@ pub(super) fn key(section: &str, key: &str) -> Option<String> {
     })
 }
 
-/// Refuses variables that a former version read. The error is one sentence with the present variable.
-pub(super) fn check_variables(is_set: impl Fn(&str) -> bool) -> Result<(), String> {
-    match TOKENS.into_iter().find(|name| is_set(name)) {
-        Some(name) => Err(format!(
+/// Refuses variables that a former version read, and tokens of the server in the variable of clients. `has_rights` tells
+/// whether a text is one.
+///
+/// # Errors
+/// One sentence with the present variable.
+pub(super) fn check_variables(
+    variable: impl Fn(&str) -> Option<OsString>,
+    has_rights: impl Fn(&str) -> bool,
+) -> Result<(), String> {
+    if let Some(name) = TOKENS.into_iter().find(|name| variable(name).is_some()) {
+        return Err(format!(
             "{name} is now THALWEG_TOKENS, with one token per line in the form of --token: \
              NAME=SECRET,subscribe=PATTERN …,publish=…"
+        ));
+    }
+    // A shell that also runs clients may have the variable. Only a token with rights is meant for the server, and without
+    // it everybody might publish.
+    match variable(CLIENT_TOKEN).is_some_and(|value| has_rights(&value.to_string_lossy())) {
+        true => Err(format!(
+            "{CLIENT_TOKEN} is the token that thalweg tail and thalweg pub send: write the tokens that the server \
+             accepts to THALWEG_TOKENS"
         )),
-        None => Ok(()),
+        false => Ok(()),
     }
 }
 

@@ -8,12 +8,15 @@ use std::{
 
 use thalweg_server::config::{Access, Config, SignedBy, SourceConfig, Tls};
 
-use super::values::{bytes_text, time_text};
+use super::{
+    stream::StreamConfig,
+    values::{bytes_text, time_text},
+};
 
 /// The first screen: commands to copy, and the rights of clients. `address` is where the server listens, `admin` where
 /// it listens for administrators.
 pub(super) fn first_screen(
-    config: &Config,
+    (config, streams): (&Config, &[StreamConfig]),
     address: SocketAddr,
     admin: Option<SocketAddr>,
 ) -> String {
@@ -29,7 +32,7 @@ pub(super) fn first_screen(
         |with: &str, topic: &str| format!("{curl} -N{subscriber} {with} {url}/v1/topics/{topic}");
 
     let mut rows = vec![("pages", pages(config, &url))];
-    rows.extend(about(config));
+    rows.extend(about(config, streams));
     rows.extend([
         ("health", format!("{url}/healthz")),
         ("metrics", metrics(config, &url, admin)),
@@ -53,7 +56,7 @@ const WEBSOCKET: &str = "--http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websock
      -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhhbHdlZyBzYXlzIGhpIQ==' --output -";
 
 /// The screen of `--check`: what the server would do.
-pub(super) fn check_screen(config: &Config) -> String {
+pub(super) fn check_screen(config: &Config, streams: &[StreamConfig]) -> String {
     let Config {
         shards,
         topic_defaults,
@@ -69,7 +72,7 @@ pub(super) fn check_screen(config: &Config) -> String {
     let url = url(config, config.listen);
     let pages = pages(config, &url);
     let mut rows = vec![("listen", format!("{url}, {shards} shards")), ("pages", pages)];
-    rows.extend(about(config));
+    rows.extend(about(config, streams));
     rows.push(("metrics", metrics(config, &url, config.admin_listen)));
     rows.extend([
         (
@@ -97,7 +100,7 @@ pub(super) fn check_screen(config: &Config) -> String {
             format!(
                 "{} connections, {} from one address; {} topics; {} an event",
                 limits.connections,
-                limits.of_one_address(),
+                limits.connections_of_one_address(),
                 limits.topics,
                 bytes_text(limits.event_bytes),
             ),
@@ -141,7 +144,7 @@ fn metrics(config: &Config, url: &str, admin: Option<SocketAddr>) -> String {
     }
 }
 
-fn about(config: &Config) -> Rows {
+fn about(config: &Config, streams: &[StreamConfig]) -> Rows {
     let mut rows = Vec::new();
     if config.runs_sources && !config.sources.is_empty() {
         let shown = config.sources.iter().take(SOURCES_SHOWN);
@@ -161,8 +164,8 @@ fn about(config: &Config) -> Rows {
             shown.map(|upstream| format!("{} ({})", upstream.pattern, upstream.url)).collect();
         rows.push(("upstreams", upstreams.join(", ")));
     }
-    if !config.streams.is_empty() {
-        let shown = config.streams.iter().take(SOURCES_SHOWN);
+    if !streams.is_empty() {
+        let shown = streams.iter().take(SOURCES_SHOWN);
         let streams: Vec<_> =
             shown.map(|stream| format!("{} ({})", stream.name, stream.pattern)).collect();
         rows.push(("streams", format!("{}, shared through NATS", streams.join(", "))));

@@ -233,7 +233,7 @@ over!(Settings:
     log log_format signalr limits tuning
 );
 
-/// The environment variable of a flag. `THALWEG_TOKEN` is the token that clients present.
+/// The environment variable of a flag. `THALWEG_TOKEN` is the token that clients send.
 pub(super) fn variable(flag: &str) -> String {
     let flag = if flag == "token" { "tokens" } else { flag };
     format!("THALWEG_{}", flag.to_uppercase().replace('-', "_"))

@@ -24,8 +24,9 @@ pub(super) fn read<T: DeserializeOwned>(
         text += &format!("{key} = {}\n", quoted(value));
     }
     for option in options.split(',').filter(|option| !option.is_empty()) {
-        let (key, value) =
-            option.split_once('=').ok_or_else(|| format!("{option:?} is not key=value"))?;
+        let (key, value) = option
+            .split_once('=')
+            .ok_or_else(|| format!("{option:?} has no value: write it as key=value"))?;
         let is_head = head.iter().any(|(name, _)| *name == key);
         if is_head || !keys.contains(&key) {
             let known: Vec<&str> = keys

@@ -5,12 +5,13 @@ use std::{str::FromStr, time::Duration};
 use serde::Deserialize;
 use thalweg_core::stream::FeedKind;
 use thalweg_server::config::{
-    Config, Options, Pace, QueryConfig, SourceConfig, StreamConfig, TopicSettings, UpstreamConfig,
+    Config, Options, Pace, QueryConfig, SourceConfig, TopicSettings, UpstreamConfig,
 };
 
 use super::{
     merge::set,
     short,
+    stream::StreamConfig,
     values::{Count, Kind, Number, Size, Time, TopicName, TopicPattern, UpstreamAddress},
 };
 
@@ -240,7 +241,9 @@ impl TopicTable {
             settings = settings.with_columns(columns).map_err(wrong)?;
         }
         if !settings.kind.has_rows() && settings.columns.is_some() {
-            return Err(wrong("columns: a topic of kind=value has documents, not rows".to_owned()));
+            return Err(wrong(
+                "a topic of kind=value has documents, not rows: remove columns".to_owned(),
+            ));
         }
         set(&mut settings.batch.flush_us, self.flush.map(micros));
         set(&mut settings.batch.events_max, self.batch_events);
@@ -291,7 +294,10 @@ impl UpstreamTable {
         set(least, self.min_interval);
         set(most, self.max_interval);
         if most < least {
-            return Err("max-interval: at least min-interval".to_owned());
+            return Err(
+                "max-interval is shorter than min-interval: raise it, or lower min-interval"
+                    .to_owned(),
+            );
         }
         set(&mut upstream.timeout, self.timeout);
         set(&mut upstream.in_flight, self.in_flight);
@@ -312,7 +318,7 @@ impl StreamTable {
         set(&mut stream.kind, self.kind);
         set(&mut stream.replicas, self.replicas);
         if ![1, 3, 5].contains(&stream.replicas) {
-            return Err(format!("replicas: 1, 3 or 5, and not {}", stream.replicas));
+            return Err(format!("replicas is {}: write 1, 3 or 5", stream.replicas));
         }
         if stream.kind.is_state() && self.age.is_some() {
             return Err(

@@ -11,8 +11,14 @@ use thalweg_server::{
 };
 
 use super::{
-    ServeArgs, cluster::Cluster, config::config, explain, file, merge::Over as _, renamed, screen,
+    ServeArgs,
+    cluster::Cluster,
+    config::{config, shared_topics},
+    explain, file,
+    merge::Over as _,
+    renamed, screen,
     settings::Settings,
+    tokens,
 };
 
 #[derive(Debug, Parser)]
@@ -32,6 +38,12 @@ fn line(text: &str) -> Result<Settings, clap::Error> {
 
 fn read(text: &str) -> Result<Settings, String> {
     file::parse("thalweg.toml", text)
+}
+
+/// The configuration and the streams that settings make.
+fn text_of(settings: Settings) -> String {
+    let (config, streams) = config(settings).unwrap();
+    format!("{config:#?}\n{streams:#?}")
 }
 
 /// The sentence that flags earn when they are put together.
@@ -128,11 +140,28 @@ fn old_names_are_refused_with_the_new_one() {
     }
     refusals.push(clash_of_variables("THALWEG_PUBLISH_TOKEN"));
     insta::assert_snapshot!(refusals.join("\n"));
-    assert!(renamed::check_variables(|_| false).is_ok());
+    assert!(renamed::check_variables(|_| None, tokens::has_rights).is_ok());
+}
+
+/// A server and clients may share a shell, whose variable then holds a client's token.
+#[test]
+fn tokens_in_the_variable_of_clients_are_refused() {
+    let check = |value: &'static str| {
+        let variable = |name: &str| (name == "THALWEG_TOKEN").then(|| value.into());
+        renamed::check_variables(variable, tokens::has_rights)
+    };
+    for client in ["", "s3cret", "s3cret=", "a,b=c", "eyJhbGciOiJIUzI1NiJ9.e30.c2ln"] {
+        assert_eq!(check(client), Ok(()), "{client}");
+    }
+    for server in ["app=s3cret,publish=**", "everybody,subscribe=**", "a=b\nc=d,admin=true"] {
+        let refused = check(server).unwrap_err();
+        assert!(refused.contains("THALWEG_TOKENS") && !refused.contains("s3cret"), "{refused}");
+    }
 }
 
 fn clash_of_variables(set: &str) -> String {
-    renamed::check_variables(|name| name == set).unwrap_err()
+    renamed::check_variables(|name| (name == set).then(|| "x".into()), tokens::has_rights)
+        .unwrap_err()
 }
 
 #[test]
@@ -140,7 +169,7 @@ fn keys_without_a_flag_are_set_one_by_one() {
     let file = "[limits]\nconnections = 5\nevent-bytes = \"2MiB\"\n[tuning]\nread-slice = \"2ms\"";
     let flags = "--set limits.event-bytes=3MiB --set limits.address-rates.commands=7 --set existing-topics-only=true \
                  --set websocket-protocols=[\"a\",\"b\"] --set jwt-leeway=0";
-    let merged = config(line(flags).unwrap().over(read(file).unwrap())).unwrap();
+    let (merged, _) = config(line(flags).unwrap().over(read(file).unwrap())).unwrap();
     let limits = &merged.limits;
     assert_eq!((limits.connections, limits.event_bytes), (5, 3 << 20));
     assert_eq!(limits.rates_of_address.commands.per_s, 7);
@@ -165,7 +194,6 @@ fn keys_without_a_flag_are_set_one_by_one() {
 
 #[test]
 fn the_short_form_of_a_table_is_the_table() {
-    let text = |settings: Settings| format!("{:#?}", config(settings).unwrap());
     for (flag, file) in [
         (
             "--topic orders/*,kind=log,flush=5ms,columns=a:int,batch-events=7,batch-bytes=1KiB,history-bytes=1MiB,\
@@ -205,7 +233,7 @@ fn the_short_form_of_a_table_is_the_table() {
              admin = true\n[[token]]\nname = \"everybody\"\npublish = [\"in\"]",
         ),
     ] {
-        assert_eq!(text(line(flag).unwrap()), text(read(file).unwrap()), "{flag}");
+        assert_eq!(text_of(line(flag).unwrap()), text_of(read(file).unwrap()), "{flag}");
     }
 }
 
@@ -288,7 +316,7 @@ fn settings_of_a_cluster_that_contradict_each_other_are_refused() {
     let cluster = |flags: &str| {
         let settings = line(flags).unwrap();
         let cluster = Cluster::new(&settings)?;
-        let mut made = config(settings)?;
+        let (mut made, _) = config(settings)?;
         cluster.map_or(Ok(()), |cluster| cluster.settle(&mut made))?;
         Ok::<_, String>(made)
     };
@@ -322,7 +350,7 @@ fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
                 [[topic]]\npattern = \"t\"\nflush = \"9ms\"\n\
                 [[token]]\nname = \"a\"\nsecret = \"of the file\"\npublish = [\"**\"]";
     let flags = line("--heartbeat 9s --source c=cars --compression").unwrap();
-    let merged = config(flags.over(read(file).unwrap())).unwrap();
+    let (merged, _) = config(flags.over(read(file).unwrap())).unwrap();
     assert_eq!(merged.heartbeat, Duration::from_secs(9));
     assert_eq!(merged.limits.write_timeout, Duration::from_secs(3));
     assert_eq!(merged.shutdown_timeout, Config::default().shutdown_timeout);
@@ -332,14 +360,14 @@ fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
     assert_eq!(merged.topics[0].1.batch.flush_us, 9_000);
     assert_eq!(merged.access.tokens[0].secret.as_bytes(), b"of the file");
     let limits = merged.limits;
-    assert_eq!((limits.connections, limits.of_one_address()), (50, 100));
+    assert_eq!((limits.connections, limits.connections_of_one_address()), (50, 100));
 }
 
 /// The order of the flags does not matter.
 #[test]
 fn a_topic_has_the_bounds_of_all_topics_where_it_has_none() {
     let flags = "--topic **,history-events=7,kind=value --topic t,flush=9ms";
-    let made = config(line(flags).unwrap()).unwrap();
+    let (made, _) = config(line(flags).unwrap()).unwrap();
     let (pattern, topic) = &made.topics[0];
     assert_eq!((pattern.as_str(), made.topics.len()), ("t", 1));
     assert_eq!((topic.history.events_max, topic.batch.flush_us), (7, 9_000));
@@ -353,7 +381,7 @@ const PUBLIC_KEY: &str =
 #[test]
 fn tokens_have_rights_of_their_own() {
     let flags = "--token dash=s3cret,subscribe=cars/**,inspect=**,admin=true --token everybody,publish=in/*";
-    let made = config(line(flags).unwrap()).unwrap().access;
+    let made = config(line(flags).unwrap()).unwrap().0.access;
     let token = &made.tokens[0];
     assert_eq!((&*token.name, token.secret.as_bytes()), ("dash", &b"s3cret"[..]));
     let topic = |text: &str| text.parse().unwrap();
@@ -373,7 +401,7 @@ fn tokens_have_rights_of_their_own() {
         ("--token t=@/nowhere,subscribe=a", "/nowhere"),
         ("--token everybody=s3cret,subscribe=a", "remove its secret"),
         ("--token everybody,subscribe=//", "everybody"),
-        ("--jwt-key nonsense", "PEM or a JWK"),
+        ("--jwt-key nonsense", "in PEM or as a JWK"),
         ("--jwt-secret s3cret", "32 bytes"),
         ("--jwt-issuer me", "needs a key"),
     ] {
@@ -387,7 +415,7 @@ fn tokens_have_rights_of_their_own() {
 
 #[test]
 fn every_setting_reaches_the_configuration() {
-    let untouched = format!("{:#?}", Config::default());
+    let untouched = text_of(line("").unwrap());
     // The lines that a setting changes, and no other may.
     let mut taken = std::collections::HashMap::new();
     let command = Line::command();
@@ -459,7 +487,7 @@ fn every_setting_reaches_the_configuration() {
     });
     for flags in flags.chain(only_in_file).filter(|flags| !flags.is_empty()) {
         let settings = line(&flags).unwrap();
-        let made = format!("{:#?}", config(settings).unwrap());
+        let made = text_of(settings);
         assert_ne!(made, untouched, "{flags} changes nothing");
         // A list or a table adds lines; the limit of all connections sets the one of an address, too.
         let is_longer = made.lines().count() != untouched.lines().count();
@@ -481,7 +509,7 @@ fn a_token_is_read_from_a_file_and_never_shown() {
     let flags = format!("--token a=@{},publish=**", path.display());
     let settings = line(&flags).unwrap();
     let shown = format!("{settings:?}");
-    let made = config(settings).unwrap();
+    let (made, _) = config(settings).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(made.access.tokens[0].secret.as_bytes(), b"s3cret");
     let shown = format!("{shown}{made:?}");
@@ -529,12 +557,12 @@ fn the_first_screen_says_how_and_who_may() {
         "--token everybody,subscribe=a,inspect=a,admin=true",
     ]
     .map(|flags| {
-        let mut made = config(line(flags).unwrap()).unwrap();
+        let (mut made, streams) = config(line(flags).unwrap()).unwrap();
         if flags.contains("--runs") {
             let (path, bytes) = ("/index.html".to_owned(), Bytes::from_static(b"shown"));
             made.pages = Pages::new([Page { path, bytes, gzip: None }]);
         }
-        format!("> {flags}\n{}", screen::first_screen(&made, address, made.admin_listen))
+        format!("> {flags}\n{}", screen::first_screen((&made, &streams), address, made.admin_listen))
     });
     insta::assert_snapshot!(screens.join("\n"));
 }
@@ -542,8 +570,8 @@ fn the_first_screen_says_how_and_who_may() {
 #[test]
 fn the_demo_is_made_of_what_can_be() {
     for flags in ["--demo", "--demo --stream all=**"] {
-        let made = config(line(flags).unwrap()).unwrap();
-        thalweg_server::check(&made).unwrap();
+        let (made, streams) = config(line(flags).unwrap()).unwrap();
+        thalweg_server::check(&made, &shared_topics(&streams)).unwrap();
     }
 }
 
@@ -552,9 +580,9 @@ fn a_check_says_what_would_be_served() {
     let flags = "--listen [::]:8443 --shards 2 --demo --topic orders,flush=5ms \
                  --set limits.history-bytes=64MiB --tls-cert cert.pem --tls-key key.pem \
                  --token p=s3cret,publish=** --token everybody,subscribe=** --allow-origin *";
-    let made = config(line(flags).unwrap()).unwrap();
+    let (made, streams) = config(line(flags).unwrap()).unwrap();
     assert!(matches!(made.tls, Some(Tls::Files { .. })));
-    insta::assert_snapshot!(screen::check_screen(&made));
+    insta::assert_snapshot!(screen::check_screen(&made, &streams));
 }
 
 /// All keys of the file, with their tables.

@@ -100,11 +100,22 @@ fn short_form(text: &str) -> Result<TokenFields, String> {
     short::read("token", &[("name", name), ("secret", secret)], options).map_err(wrong)
 }
 
+/// Whether a text has the form of `--token` with a right.
+pub(super) fn has_rights(text: &str) -> bool {
+    let mut options = text.split([',', '\n']).skip(1);
+    options.any(|option| {
+        option.split_once('=').is_some_and(|(key, _)| keys_of::<TokenFields>()[2..].contains(&key))
+    })
+}
+
 fn check_name(name: &str) -> Result<(), String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     match !name.is_empty() && name.chars().all(is_name) {
         true => Ok(()),
-        false => Err("the name of a token may contain only letters, digits, -, _ and .".to_owned()),
+        false => {
+            Err("the name of a token has other characters: use letters, digits, -, _ and . only"
+                .to_owned())
+        }
     }
 }
 
@@ -198,7 +209,7 @@ impl TokenKey {
             Some((id, path)) => (Some(id), text_of(&format!("@{path}"))?),
             None => (None, text_of(&self.0)?),
         };
-        let from_file = ". To read it from a file, write @ before the file's name";
+        let from_file = "; to read it from a file, write @ before the file's name";
         let hint = if self.0.contains('@') { "" } else { from_file };
         read(&text, id).map_err(|error| format!("{error}{hint}"))
     }
@@ -223,7 +234,9 @@ fn text_of(text: &str) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path)
         .and_then(|file| file.take(SECRET_FILE_BYTES_MAX + 1).read_to_string(&mut text));
-    let bytes = read.map_err(|error| format!("cannot read {path}: {error}"))?;
+    let bytes = read.map_err(|error| {
+        format!("cannot read {path} ({error}): name a file that this user may read")
+    })?;
     if bytes as u64 > SECRET_FILE_BYTES_MAX {
         return Err(format!(
             "{path} has more than 4 KiB: name a file with nothing but the secret or key"

@@ -81,7 +81,7 @@ impl<const MIN: u32, const MAX: u32> FromStr for Count<MIN, MAX> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
+        let number = text.parse().map_err(|_| not_whole(text))?;
         within(number, MIN, MAX, |bound| bound.to_string()).map(Self)
     }
 }
@@ -90,7 +90,7 @@ impl FromStr for Number {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|_| format!("{text:?} is not a whole number"))
+        text.parse().map(Self).map_err(|_| not_whole(text))
     }
 }
 
@@ -191,7 +191,7 @@ impl FromStr for Url {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        UpstreamUrl::of_document(text).map(Self)
+        UpstreamUrl::parse_document(text).map(Self)
     }
 }
 
@@ -260,6 +260,14 @@ pub(super) fn time_text(time: Duration) -> String {
     unit.map_or_else(|| "0".to_owned(), |(us_per_unit, unit)| format!("{}{unit}", us / us_per_unit))
 }
 
+/// Refuses a text that is no whole number, or too large a one.
+fn not_whole(text: &str) -> String {
+    match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => format!("{text:?} is too large: write a smaller number"),
+        false => format!("{text:?} is not a whole number: write digits only"),
+    }
+}
+
 fn within<T: PartialOrd + Copy>(
     value: T,
     min: T,
@@ -267,9 +275,9 @@ fn within<T: PartialOrd + Copy>(
     text: impl Fn(T) -> String,
 ) -> Result<T, String> {
     if value < min {
-        Err(format!("at least {}", text(min)))
+        Err(format!("{} is too small: write at least {}", text(value), text(min)))
     } else if value > max {
-        Err(format!("at most {}", text(max)))
+        Err(format!("{} is too large: write at most {}", text(value), text(max)))
     } else {
         Ok(value)
     }

@@ -6,7 +6,7 @@ use crate::harness::{Line, OPEN, Raw, Response, Server, TRUSTED, TlsClient, Tran
 const SUBSCRIBE: &str = "/v1/topics/t?transport=sse";
 
 /// Starts a server that allows three connections per address.
-fn of_three() -> Server {
+fn server_of_three() -> Server {
     Server::start(&[&TRUSTED[..], &OPEN, &["--set", "limits.connections-per-address=3"]].concat())
 }
 
@@ -22,7 +22,7 @@ fn subscribe(server: &Server, headers: &[(&str, &str)]) -> (u16, Raw) {
 /// A client may have three subscriptions. The fourth is refused, whichever of these ways the proxy uses to
 /// name the client, and another client's is accepted.
 fn check(ways: &[&[(&str, &str)]], other: &[(&str, &str)]) {
-    let server = of_three();
+    let server = server_of_three();
     let first: Vec<_> = (0..3).map(|_| subscribe(&server, ways[0])).collect();
     assert!(first.iter().all(|(status, _)| *status == 200), "{ways:?}");
     for way in ways {
@@ -56,7 +56,7 @@ fn a_client_of_a_trusted_proxy_is_counted_by_the_last_address() {
 }
 
 #[test]
-fn of_ipv6_the_first_64_bits_are_counted() {
+fn the_first_64_bits_of_ipv6_are_counted() {
     let x = "X-Forwarded-For";
     check(
         &[
@@ -92,7 +92,7 @@ fn a_request_without_a_named_client_counts_for_the_proxy() {
 /// A client may add the header that its proxy does not write. That has no effect.
 #[test]
 fn two_headers_that_name_different_clients_are_refused() {
-    let server = of_three();
+    let server = server_of_three();
     let headers = [("X-Forwarded-For", "192.0.2.1"), ("Forwarded", "for=198.51.100.7")];
     let refused = server.ask("GET", "/v1/topics/t?limit=1", &headers, "");
     refused.refused(400, "bad_parameter");
@@ -126,7 +126,7 @@ fn a_subscription_through_a_proxy_has_a_place_of_its_client() {
 }
 
 fn has_a_place(transport: Transport, line: impl Fn(&Server) -> Line) {
-    let server = of_three();
+    let server = server_of_three();
     let (line, position) = (line(&server), server.publish("t", 0..1).position);
     let query = match transport {
         // The poll waits, because nothing follows this position.
@@ -151,7 +151,7 @@ fn has_a_place(transport: Transport, line: impl Fn(&Server) -> Line) {
 /// A request with a slow body counts as well.
 #[test]
 fn a_request_through_a_proxy_has_a_place_of_its_client() {
-    let server = of_three();
+    let server = server_of_three();
     let client = server.http2();
     let slow: Vec<_> = (0..3).map(|_| client.start_open("POST", "/v1/topics/t", &CLIENT)).collect();
     // A request for metrics before all of them are connected would take the place of one.

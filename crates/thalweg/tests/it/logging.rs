@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Server, Terminal, Transport, close};
+use crate::harness::{Server, Terminal, Transport, close, wait_for};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_thalweg");
 
@@ -49,6 +49,17 @@ fn a_closed_log_does_not_end_the_server() {
 fn logs_that_wait_to_be_read_hold_nothing_up() {
     let (_reader, writer) = full_pipe();
     serves_to_the_end(Command::new(BINARY), writer);
+}
+
+/// The server has fewer connections than its settings say, which the operator can change.
+#[test]
+fn a_low_limit_of_open_files_is_a_warning() {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -n 256 && exec \"$0\" \"$@\"", BINARY, "serve"]);
+    let server = Server::start_by(&mut shell, &["--log", "warn"], Stdio::piped());
+    wait_for("the warning", || {
+        server.log().contains("the limit of open files allows only").then_some(())
+    });
 }
 
 /// <https://no-color.org>

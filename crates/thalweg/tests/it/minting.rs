@@ -90,7 +90,7 @@ fn a_token_made_on_the_command_line_is_taken_and_explained() {
         "subscribe  users/alice/**",
         "publish    users/alice/out",
         "A server rejects it",
-        "another audience (aud); a server with --jwt-audience \"push\" accepts it",
+        "another audience (aud): get one for this server; a server with --jwt-audience \"push\" accepts it",
     ] {
         assert!(said.contains(words), "{words} in {said}");
     }

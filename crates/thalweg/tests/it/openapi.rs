@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::Server;
+use crate::harness::{Answer, Raw, Server};
 
 fn spec() -> Value {
     serde_json::from_str(include_str!("../../../../docs/reference/openapi.json")).expect("JSON")
@@ -229,6 +229,56 @@ fn real_answers_fit_the_description() {
     }
 }
 
+/// Refusals that concern no single operation: the server checks these before it looks at the path, or by the path alone.
+#[test]
+fn refusals_of_all_operations_fit_the_description() {
+    let rights = "everybody,subscribe=**,publish=**,inspect=**,admin=true";
+    let server = Server::start(&["--token", rights, "--set", "limits.header-bytes=16KiB"]);
+    let spec = spec();
+    for (path, operations) in spec["paths"].as_object().expect("paths") {
+        let target = path.replace("{topic}", "cars");
+        let methods = operations.as_object().expect("operations").keys();
+        for method in methods.filter(|method| ["get", "post", "delete"].contains(&method.as_str()))
+        {
+            let known = method.to_uppercase();
+            for (method, headers, status) in [
+                ("PUT", &[][..], 405),
+                (&*known, &[("Host", "other.example")], 421),
+                (&*known, &[("Host", "a b")], 421),
+                (&*known, &[("Origin", "https://other.example")], 403),
+                (&*known, &[], 431),
+            ] {
+                if status == 431 {
+                    let answer = oversized(&server, method, &target);
+                    let described = &operations[known.to_lowercase()]["responses"]["431"]["$ref"];
+                    assert_eq!(described, "#/components/responses/HeadTooLarge");
+                    assert!(answer.status == 431 && answer.body.is_empty(), "{}", answer.head);
+                    continue;
+                }
+                let answer = server.ask(method, &target, headers, "");
+                let told = format!("{method} {target}: {}: {}", answer.status, answer.text());
+                assert_eq!(answer.status, status, "{told}");
+                let described = &operations[known.to_lowercase()]["responses"][status.to_string()];
+                let reference = described["$ref"].as_str().map(|path| path.trim_start_matches('#'));
+                let described = spec.pointer(reference.expect("a reference")).expect("a response");
+                let allows = described["headers"]["Allow"].is_object();
+                assert_eq!(answer.header("allow").is_some(), allows, "{told}");
+                let schema = &described["content"]["application/json"]["schema"];
+                check(&spec, schema, &answer.json()).unwrap_or_else(|why| panic!("{told}: {why}"));
+            }
+        }
+    }
+}
+
+/// Sends a header that ends just above the limit, because a reset may replace the answer to a longer one.
+fn oversized(server: &Server, method: &str, target: &str) -> Answer {
+    let mut raw = Raw::connect(server.address);
+    let value = "x".repeat(16 << 10);
+    raw.send(format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nX-Large: {value}"));
+    raw.answer()
+}
+
+/// Every parameter of a subscription that is described is one that the server knows.
 #[test]
 fn the_described_parameters_are_known() {
     let server = Server::start(&[]);

@@ -53,7 +53,7 @@ pub(crate) fn references(document: &str) -> Vec<String> {
 }
 
 #[test]
-fn everything_that_the_document_asks_for_is_there_plain_and_compressed() {
+fn all_files_of_the_document_exist_plain_and_compressed() {
     if embedded() == 0 {
         return;
     }

@@ -79,7 +79,7 @@ fn a_wrong_clock_decides_for_no_client() {
 }
 
 #[test]
-fn how_far_a_time_may_be_ahead_is_a_setting() {
+fn the_lead_of_a_time_is_a_setting() {
     let query = "count=SELECT count(*) FROM tumble(cars, 1s) GROUP BY window_start EMIT AFTER WINDOW CLOSE AND TIMEOUT 300ms";
     for (lead, left_out) in [("1h", 1), ("48h", 0)] {
         let server = Server::start(&[

@@ -78,6 +78,63 @@ fn an_address_may_be_written_short() {
     assert!(refused(&["--listen", ":8081"], None).contains("--token"));
 }
 
+/// A wrong port would otherwise be noticed when the server is needed, or never.
+#[test]
+fn ports_of_all_addresses_are_checked() {
+    for port in ["65536", "http", "-1"] {
+        let cluster = format!("nats://u:s3cret@h:{port}");
+        for (arguments, remedy) in [
+            (vec!["--nats", &cluster, "--stream", "live=**"], "write it as nats://host:4222"),
+            (
+                vec!["--upstream", &format!("a=http://h:{port}/")],
+                "write it as http://host:8080/path",
+            ),
+            (
+                vec!["--jwks-url", &format!("https://h:{port}/keys")],
+                "write it as http://host:8080/path",
+            ),
+            (vec!["--listen", &format!("127.0.0.1:{port}")], "write it as 127.0.0.1:8080"),
+            (vec!["--admin-listen", &format!("localhost:{port}")], "write it as 127.0.0.1:8080"),
+            (
+                vec!["--allow-origin", &format!("https://h:{port}")],
+                "write it as https://app.example",
+            ),
+            (vec!["--allow-host", &format!("h:{port}")], "write only its name"),
+            (vec!["--trusted-proxy", &format!("10.0.0.1:{port}")], "write it as 10.0.0.1"),
+        ] {
+            // The start refuses the same.
+            for check in [&["serve", "--check"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+                if check.contains(&"--listen") && arguments[0] == "--listen" {
+                    continue;
+                }
+                let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+                let output = command.args(check).args(&arguments).output().expect("run the binary");
+                let complained = text(output.stderr);
+                assert!(!output.status.success() && output.stdout.is_empty(), "{arguments:?}");
+                assert!(complained.contains(remedy), "{arguments:?}: {complained}");
+                assert!(!complained.contains("s3cret"), "{complained}");
+            }
+        }
+    }
+}
+
+/// The settings of NATS are checked without a NATS server.
+#[test]
+fn settings_of_nats_are_checked_without_a_server() {
+    for (arguments, words) in [
+        (&["--nats", "nats://h", "--stream", "live=**,age=1m"][..], "set at least 5m"),
+        (&["--nats", "nats://h", "--stream", "a.b=**"], "letters, digits"),
+        (
+            &["--nats", "nats://h", "--stream", "a=**", "--set", "nats-credentials=/no/file"],
+            "cannot read the NATS credentials /no/file",
+        ),
+        (&["--nats", "nats://h", "--stream", "a=**", "--set", "nats-ca=/no/file"], "/no/file"),
+    ] {
+        assert!(refused(arguments, None).contains(words), "{arguments:?}");
+    }
+    served(&["--nats", "nats://a:4222,tls://b", "--stream", "live=**"], None);
+}
+
 #[test]
 fn a_folder_of_runs_may_come_later() {
     let folder = std::env::temp_dir().join(format!("thalweg-later-{}", std::process::id()));
@@ -114,6 +171,95 @@ fn a_token_is_refused_by_its_name() {
     assert!(complained.contains("token second") && !complained.contains("two words"));
     let complained = refused(&["--token", "dash=two words,publish=**"], None);
     assert!(complained.contains("token dash"), "{complained}");
+}
+
+/// The value of each flag, and flags that make it count. The effect shows in the check or in its error.
+const VALUES: &[(&str, &str, &[&str])] = &[
+    ("config", "/no/file", &[]),
+    ("listen", "127.0.0.1:9", &[]),
+    ("admin-listen", "127.0.0.1:9", &[]),
+    ("shards", "77", &[]),
+    ("demo", "true", &[]),
+    ("runs", "/no/folder", &[]),
+    ("compression", "true", &[]),
+    ("set", "limits.topics=77", &[]),
+    ("topic", "orders,flush=5ms", &[]),
+    ("source", "a=cars", &[]),
+    ("query", "a=SELECT nothing", &[]),
+    ("upstream", "a=http://h/", &[]),
+    ("nats", "nats://h", &[]),
+    ("stream", "live=**", &[]),
+    ("node", "one", &["--nats", "nats://h", "--stream", "live=**", "--source-node", "one"]),
+    ("source-node", "one", &[]),
+    ("time-node", "one", &[]),
+    ("token", "app=s3cret,publish=**", &[]),
+    ("jwt-key", "nonsense", &[]),
+    ("jwt-secret", "short", &[]),
+    ("jwks-url", "http://h/keys", &[]),
+    ("jwt-issuer", "me", &[]),
+    ("jwt-audience", "me", &[]),
+    ("allow-origin", "https://app.example", &[]),
+    ("allow-host", "push.example", &[]),
+    ("trusted-proxy", "10.0.0.0/8", &[]),
+    ("tls-cert", "/no/file", &[]),
+    ("tls-key", "/no/file", &[]),
+    ("tls-self-signed", "true", &[]),
+    ("heartbeat", "77s", &[]),
+    ("header-timeout", "1d", &[]),
+    ("body-timeout", "1d", &[]),
+    ("write-timeout", "77s", &[]),
+    ("shutdown-delay", "77s", &[]),
+    ("shutdown-timeout", "77s", &[]),
+    ("log", "inform", &[]),
+    ("log-format", "xml", &[]),
+];
+
+/// A variable has the effect of its flag.
+#[test]
+fn the_variable_of_each_flag_is_read() {
+    let run = |arguments: &[&str], variable: Option<(&str, &str)>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        let output = command.arg("serve").args(arguments).envs(variable).output();
+        let output = output.expect("run the binary");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (_, help, _) = run(&["--help"], None);
+    let mut flags = Vec::new();
+    for line in help.lines() {
+        if let Some(flag) = line.strip_prefix("      --") {
+            flags.push((flag.split(' ').next().unwrap_or(flag), ""));
+        } else if let Some((_, variable)) = line.split_once("[env: ")
+            && let Some(last) = flags.last_mut()
+        {
+            last.1 = variable.trim_end_matches(']');
+        }
+    }
+    assert!(flags.len() > 30, "{flags:?}");
+    for (flag, variable) in flags {
+        if flag == "check" {
+            assert_eq!(run(&[], Some((variable, "true"))), run(&["--check"], None));
+            continue;
+        }
+        let found = VALUES.iter().find(|(name, ..)| *name == flag);
+        let (_, value, others) = found.unwrap_or_else(|| panic!("--{flag} has no value here"));
+        let others = [&["--check"], *others].concat();
+        let by_variable = run(&others, Some((variable, value)));
+        let flag = format!("--{flag}");
+        let by_flag: &[&str] = if *value == "true" { &[&flag] } else { &[&flag, value] };
+        assert_eq!(by_variable, run(&[&others, by_flag].concat(), None), "{variable}");
+        assert_ne!(by_variable, run(&others, None), "{variable} has no effect");
+    }
+}
+
+/// A server that ignores its tokens would let everybody publish.
+#[test]
+fn tokens_of_the_server_in_the_variable_of_clients_are_refused() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    let output = command.args(["serve", "--check"]).env("THALWEG_TOKEN", "app=s3cret,publish=**");
+    let output = output.output().expect("run the binary");
+    let complained = text(output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{complained}");
+    assert!(complained.contains("THALWEG_TOKENS") && !complained.contains("s3cret"));
 }
 
 /// A flag wins over its variable, the variable over the file. A list in a variable has one value per line.

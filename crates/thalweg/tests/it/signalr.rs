@@ -52,7 +52,13 @@ fn a_client_streams_publishes_and_acks() {
         // Fire and forget has no answer: the next result is of the next invocation.
         client.say(&json!(["send", "Publish", topic, 4]));
         client.say(&json!(["invoke", "Unsubscribe", "other"]));
-        assert!(client.next("error").as_str().unwrap().contains("not_subscribed: not subscribed"));
+        assert!(
+            client
+                .next("error")
+                .as_str()
+                .unwrap()
+                .contains("not_subscribed: this connection is not subscribed")
+        );
         assert_eq!(client.next("item")["events"], json!([4]));
         client.say(&json!(["invoke", "Unsubscribe", topic]));
         assert_eq!(client.next("complete"), Value::Null);

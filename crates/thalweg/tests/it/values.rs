@@ -240,7 +240,7 @@ fn a_document_that_cannot_be_patched_comes_whole() {
 }
 
 #[test]
-fn of_a_value_topic_the_newest_version_is_read() {
+fn the_newest_version_of_a_value_topic_is_read() {
     let server = Server::start(&VALUES);
     for version in 0..3 {
         publish(&server, "v/t", version);

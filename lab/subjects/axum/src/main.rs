@@ -76,7 +76,7 @@ impl Source {
     }
 
     fn number(&self, name: &str) -> u64 {
-        self.of.get(name).and_then(|it| it.parse().ok()).expect("--source has its numbers")
+        self.of.get(name).and_then(|found| found.parse().ok()).expect("--source has its numbers")
     }
 }
 
@@ -101,7 +101,7 @@ async fn subscribe(
     match WebSocketUpgrade::from_request_parts(&mut parts, &app).await {
         Ok(upgrade) => upgrade.on_upgrade(move |socket| converse(socket, events, app)),
         // A browser also asks for an icon by itself.
-        Err(_) if parts.headers.get(ACCEPT).is_none_or(|it| it != "text/event-stream") => {
+        Err(_) if parts.headers.get(ACCEPT).is_none_or(|header| header != "text/event-stream") => {
             StatusCode::NOT_FOUND.into_response()
         }
         Err(_) => {

@@ -46,7 +46,7 @@ impl Body {
         Self { state: State::Size { bytes: 0, digits: false } }
     }
 
-    pub(crate) fn of_length(bytes: u64) -> Self {
+    pub(crate) fn with_length(bytes: u64) -> Self {
         Self { state: State::Length(bytes) }
     }
 
@@ -201,12 +201,12 @@ mod tests {
     fn a_body_of_known_length_ends_there() {
         let input = b"1\n\r\n22\n3NEXT";
         for cut in 0..input.len() {
-            let (lines, rest, ended) = lines_of(Body::of_length(8), input, &[cut]);
+            let (lines, rest, ended) = lines_of(Body::with_length(8), input, &[cut]);
             assert_eq!(lines, ["1", "22", "3"]);
             assert_eq!(rest, b"NEXT");
             assert!(ended);
         }
-        assert_eq!(Body::of_length(0).next(&mut &b""[..]), Ok(Piece::End));
+        assert_eq!(Body::with_length(0).next(&mut &b""[..]), Ok(Piece::End));
     }
 
     #[test]

@@ -205,7 +205,8 @@ impl Peer {
                     self.is_open = true;
                     self.answers.extend_from_slice(response.as_bytes());
                     let topic = topics[0].as_str();
-                    self.wants_firehose = firehose.as_ref().is_some_and(|it| it.topic == topic);
+                    self.wants_firehose =
+                        firehose.as_ref().is_some_and(|firehose| firehose.topic == topic);
                     let confirmation = Envelope { topic, first: 1, count: 0 };
                     confirmation.push_head(Framing::WebSocket, 0, &mut self.answers);
                     confirmation.push_tail(Framing::WebSocket, &mut self.answers);

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_read_is_let_go_of_and_forgotten() {
+    fn clients_that_do_not_read_are_closed_and_forgotten() {
         let (mut fanout, topic, mut connections) = subscribed(Mode::Coalesced);
         let event = vec![b'1'; 1 << 20];
         let lost = (0..).find_map(|_| {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_link_holds_back_is_sent_though_the_log_has_nothing_more() {
+    fn held_back_data_of_a_link_is_sent_without_further_events() {
         let (mut fanout, _, mut connections) = subscribed(Mode::Coalesced);
         let Role::Subscriber(subscriber) = &mut connections[1].role else {
             unreachable!("it subscribed");

@@ -84,7 +84,7 @@ fn publish(head: &Head<'_>, topic: &str) -> Result<Request, Refusal> {
         Body::chunked()
     } else {
         let length = head.header("content-length").unwrap_or("0");
-        Body::of_length(length.parse().map_err(|_| NOT_HTTP)?)
+        Body::with_length(length.parse().map_err(|_| NOT_HTTP)?)
     };
     Ok(Request::Publish {
         topic: topic.to_owned(),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn malformed_requests_are_refused() {
         for bad in [
             "\r\n\r\n",
             "GET\r\n\r\n",

@@ -70,7 +70,7 @@ export function LabPage() {
       <h1>Lab</h1>
       {problem && (
         <p class="problem" role="alert">
-          {problem}
+          {problem}.
         </p>
       )}
       {running ? (

@@ -42,10 +42,10 @@ export function parse(text: string): Result {
   try {
     found = JSON.parse(text) as Partial<Result>;
   } catch {
-    throw new Error("This file is not JSON. Open a result that the lab page saved as JSON.");
+    throw new Error("this file is not JSON: open a result that the lab page saved as JSON");
   }
   if (found?.format !== FORMAT || !isWhole(found))
-    throw new Error("This file is not a result of the lab page. Open a result that the lab page saved as JSON.");
+    throw new Error("this file is not a result of the lab page: open a result that the lab page saved as JSON");
   return found as Result;
 }
 

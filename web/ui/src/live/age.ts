@@ -17,7 +17,7 @@ export class Ages {
   #leastMs = Infinity;
 
   /** @param happenedMs - the event's timestamp; `NaN` without one. */
-  came(nowMs: number, happenedMs: number): void {
+  add(nowMs: number, happenedMs: number): void {
     this.#cameMs = nowMs;
     this.#happenedMs = happenedMs;
     if (Number.isFinite(happenedMs)) this.#leastMs = Math.min(this.#leastMs, nowMs - happenedMs);

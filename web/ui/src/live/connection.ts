@@ -19,10 +19,11 @@ import { Refused, topicOf } from "./query.js";
 import { columnNames, type Topic, topic } from "./topics.js";
 import { Volume } from "./volume.js";
 
-export type Way = TransportName | "arrow";
+/** How a topic is received: over a transport of a session, or as columns. */
+export type LiveTransport = TransportName | "arrow";
 
 /** The options of the menu. `null` selects the best transport that works, and columns for high volume. */
-export const WAYS: readonly (Way | null)[] = [
+export const LIVE_TRANSPORTS: readonly (LiveTransport | null)[] = [
   null,
   "websocket",
   "http-streaming",
@@ -33,7 +34,7 @@ export const WAYS: readonly (Way | null)[] = [
 ];
 
 export interface LiveStatus extends Omit<Status, "transport"> {
-  readonly transport: Way | null;
+  readonly transport: LiveTransport | null;
 }
 
 type Arrow = typeof import("thalweg/arrow");
@@ -66,7 +67,7 @@ export class Live {
       if (!this.#columns) this.status = status;
     },
   });
-  #way: Way | null;
+  #transport: LiveTransport | null;
   /** At most one of this and `#columns` is set. */
   #subscription: Subscription<unknown> | null = null;
   #columns: ColumnStream | null = null;
@@ -83,22 +84,23 @@ export class Live {
   #namedEpoch = "";
   #isClosed = false;
 
-  constructor(name: string, way: Way | null, query: string | null = null) {
+  constructor(name: string, transport: LiveTransport | null, query: string | null = null) {
     this.#topic = name;
     this.#query = query;
-    this.#way = way;
-    if (way && way !== "arrow") this.#prefer(way);
+    this.#transport = transport;
+    if (transport && transport !== "arrow") this.#prefer(transport);
     topic(name).then(
       (known) => this.#begin(beginning(known), known?.position ?? null),
       () => this.#begin("earliest", null),
     );
   }
 
-  use(way: Way | null): void {
-    this.#way = way;
+  /** Switches the transport while data flows. */
+  use(transport: LiveTransport | null): void {
+    this.#transport = transport;
     this.#isRefused = false;
     if (this.#isClosed || this.status.state === "closed") return;
-    if (way !== "arrow") this.#prefer(way);
+    if (transport !== "arrow") this.#prefer(transport);
     if (this.#cursor !== null) this.#receive();
   }
 
@@ -133,7 +135,7 @@ export class Live {
   }
 
   #receive(): void {
-    if (this.#way === "arrow") void this.#load();
+    if (this.#transport === "arrow") void this.#load();
     else this.#subscribe();
   }
 
@@ -174,8 +176,8 @@ export class Live {
   }
 
   #isHigh(count: number): boolean {
-    const isHigh = this.#volume.came(count, Date.now());
-    return isHigh && this.#way === null && !this.#isRefused && !this.feed.version;
+    const isHigh = this.#volume.add(count, Date.now());
+    return isHigh && this.#transport === null && !this.#isRefused && !this.feed.version;
   }
 
   /** Switches to columns once the module is loaded; until then the session continues. */
@@ -186,7 +188,7 @@ export class Live {
       this.#refused();
       return;
     }
-    const isWanted = this.#way === "arrow" || (this.#way === null && !this.#isRefused);
+    const isWanted = this.#transport === "arrow" || (this.#transport === null && !this.#isRefused);
     if (isWanted && !this.#isClosed && !this.#columns) this.#receiveColumns(this.#arrow);
   }
 

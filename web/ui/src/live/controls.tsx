@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { duration } from "../format.js";
 import type { Column } from "./columns.js";
-import { WAYS, type Way } from "./connection.js";
+import { LIVE_TRANSPORTS, type LiveTransport } from "./connection.js";
 import type { View } from "./defaults.js";
 import type { Aggregate } from "./series.js";
 import { type Search, TopicSearch } from "./topic-search.js";
@@ -53,7 +53,7 @@ interface Props {
   /** Whether the page shows the topic of a query. */
   readonly isQuery: boolean;
   readonly isQueryOpen: boolean;
-  readonly transport: Way | null;
+  readonly transport: LiveTransport | null;
   readonly view: View;
   /** Whether it is a value topic. */
   readonly hasDocument: boolean;
@@ -61,7 +61,7 @@ interface Props {
   readonly isPaused: boolean;
   chooseTopic(topic: string): void;
   openQuery(isOpen: boolean): void;
-  chooseTransport(transport: Way | null): void;
+  chooseTransport(transport: LiveTransport | null): void;
   chooseView(view: View): void;
   choosePace(paceMs: number): void;
   pause(): void;
@@ -99,7 +99,7 @@ export function Controls(props: Props) {
       <Select
         label="Transport"
         value={props.transport}
-        options={WAYS}
+        options={LIVE_TRANSPORTS}
         text={(name) => name ?? "automatic"}
         choose={props.chooseTransport}
       />

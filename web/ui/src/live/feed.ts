@@ -74,7 +74,7 @@ export class Feed {
     this.rows.push(events, previous === undefined ? bytes : this.#replace(batch));
     if (!isOld) this.#events.add(count);
     const time = this.#findTime();
-    this.#ages.came(nowMs, time ? numeric("time", cell(events.event(count - 1), time)) : Number.NaN);
+    this.#ages.add(nowMs, time ? numeric("time", cell(events.event(count - 1), time)) : Number.NaN);
     if (this.#series.size) this.#draw(events, time, nowMs);
   }
 

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { askForToken, type Problem, problemOf, sentence, serverUrl } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { read, write } from "./address.js";
-import type { Way } from "./connection.js";
+import type { LiveTransport } from "./connection.js";
 import { QueryButton } from "./controls.js";
 import type { View } from "./defaults.js";
 import { type AdHocQuery, examples } from "./query.js";
@@ -22,7 +22,7 @@ export function LivePage() {
   const address = read(location.search);
   const [topic, setTopic] = useState(address.topic);
   const [view, setView] = useState(address.view);
-  const [transport, setTransport] = useState<Way | null>(null);
+  const [transport, setTransport] = useState<LiveTransport | null>(null);
   const [paceMs, setPaceMs] = useState(PACE_MS);
   /** The part of the list that the menu shows: a prefix, and a maximum number of topics. */
   const [prefix, setPrefix] = useState("");

@@ -6,7 +6,7 @@ import { LostNotice, useLost } from "../lost.js";
 import { type Problem, serverUrl } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { Chart } from "./chart.js";
-import { Live, type Way } from "./connection.js";
+import { Live, type LiveTransport } from "./connection.js";
 import { ChartControls, Controls, TableControls } from "./controls.js";
 import { coordinates, firstAggregate, firstSeries, firstView, type View } from "./defaults.js";
 import type { Version } from "./document.js";
@@ -50,12 +50,12 @@ interface Props {
   readonly problem: Problem | null;
   /** The view in the address; `null` for the suggested view. */
   readonly view: View | null;
-  readonly transport: Way | null;
+  readonly transport: LiveTransport | null;
   readonly paceMs: number;
   chooseTopic(topic: string): void;
   openQuery(isOpen: boolean): void;
   chooseView(view: View): void;
-  chooseTransport(transport: Way | null): void;
+  chooseTransport(transport: LiveTransport | null): void;
   choosePace(paceMs: number): void;
 }
 
@@ -225,7 +225,8 @@ function Ended({ reason }: { reason: string }) {
   );
 }
 
-function useLive(topic: string, transport: Way | null, query: string | null): Live {
+/** Receives a topic while the component is mounted. */
+function useLive(topic: string, transport: LiveTransport | null, query: string | null): Live {
   const live = useMemo(() => new Live(topic, transport, query), [topic]);
   const used = useRef(transport);
   useEffect(() => {

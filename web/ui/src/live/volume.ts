@@ -10,7 +10,7 @@ export class Volume {
   #count = 0;
 
   /** @returns whether the rate was high during the last time span. */
-  came(count: number, nowMs: number): boolean {
+  add(count: number, nowMs: number): boolean {
     this.#beganMs ??= nowMs;
     this.#count += count;
     const passedMs = nowMs - this.#beganMs;

@@ -68,6 +68,21 @@ pub(super) fn functions_of(text: &str) -> Vec<usize> {
     named.map(|pair| pair[0].line).collect()
 }
 
+/// First words of names that hide the subject of a function or a test.
+const HIDING: [&str; 6] = ["what", "whatever", "who", "whoever", "nothing", "so"];
+
+/// Returns the functions whose name begins with a word that hides its subject: line and name.
+pub(super) fn without_subject(text: &str) -> Vec<(usize, String)> {
+    let code = code(text);
+    let tokens = tokens(&code);
+    let functions = tokens.windows(2).filter(|pair| pair[0].text == "fn").map(|pair| &pair[1]);
+    let hides = |name: &str| name.split_once('_').is_some_and(|(first, _)| HIDING.contains(&first));
+    functions
+        .filter(|name| hides(name.text))
+        .map(|name| (name.line, name.text.to_owned()))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +120,18 @@ mod tests {
             &[test, ("a/tests/it/c/d.rs", "pub struct Answer;")],
             &["1 Answer a/tests/it/b.rs:1"],
         );
+    }
+
+    #[test]
+    fn a_name_without_a_subject_is_found() {
+        let found = |text: &str| without_subject(text).into_iter().map(|(line, _)| line).collect();
+        let check = |text: &str, expected: &[usize]| {
+            let lines: Vec<usize> = found(text);
+            assert_eq!(lines, expected, "{text}");
+        };
+        check("mod a {\n async fn what_is_old_goes() {} }", &[2]);
+        check("fn nothing_is_lost() {}\nfn so_far(b: u8)", &[1, 2]);
+        check("fn what() {} fn whatsoever_a() {} fn sort_b() {} // fn who_a()", &[]);
     }
 
     #[test]

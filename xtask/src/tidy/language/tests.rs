@@ -20,6 +20,7 @@ fn each_rule_finds_its_case() {
     check(&[("a/src/b.rs", "// x\nfn heard() {}")], &["a/src/b.rs:2: \"heard\""]);
     check(&[("a/src/b.rs", "x(\"a\nwhom\")")], &["a/src/b.rs:2: \"whom\""]);
     check(&[("a/src/b.rs", "fn of() {}")], &["a/src/b.rs:1: a function named `of`"]);
+    check(&[("a/src/b.rs", "fn what_is_old_goes() {}")], &["a/src/b.rs:1: the name `what_is"]);
     let twice = [("a/src/b.rs", "pub struct A;"), ("a/src/c.rs", "pub struct A;")];
     check(&twice, &["a/src/c.rs:1: A is a type of this crate at a/src/b.rs:1"]);
     check(&[("docs/a.md", "The server sends it."), ("a/src/b.rs", "pub fn new() {}")], &[]);

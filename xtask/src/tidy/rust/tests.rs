@@ -60,7 +60,7 @@ fn functions_are_measured() {
 }
 
 #[test]
-fn what_a_use_brings_in_is_known() {
+fn names_brought_in_by_a_use_are_known() {
     let paths = outline("use a::{b, c::d}; e::f();").paths;
     let found: Vec<_> = paths.iter().map(|path| path.is_use).collect();
     assert_eq!(found, [true, true, false]);

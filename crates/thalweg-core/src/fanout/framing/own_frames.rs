@@ -18,7 +18,7 @@ pub(in crate::fanout) trait OwnFrames {
         None
     }
 
-    /// A subscription has begun. `is_asked`: at a position that its client named.
+    /// A subscription has begun. `is_ad_hoc`: at a position that its client named.
     fn begun(
         &mut self,
         _feed: &impl Feed,

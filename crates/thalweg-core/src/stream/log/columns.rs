@@ -7,8 +7,8 @@ use thalweg_wire::{Format, Offset};
 
 use super::{
     super::{
-        Batch, ColumnCounts, ColumnRows, Cursor, Encoding, Feed, batch_columns::ColumnFrame,
-        column_frames::ColumnFrames, log_columns::LogColumns,
+        ColumnCounts, ColumnRows, Cursor, Encoding, Feed, batch_columns::ColumnFrame,
+        log_columns::LogColumns,
     },
     Log,
 };
@@ -32,7 +32,11 @@ impl ColumnRows for Log {
     fn columns_change_at(&self, cursor: &Cursor) -> bool {
         let before = cursor.next.checked_sub(1).and_then(|before| self.batch_at(before));
         let after = self.batch_at(cursor.next);
-        LogColumns::changes_at(before.map(|it| &**it), after.map(|it| &**it), cursor.next)
+        LogColumns::changes_at(
+            before.map(|before| &**before),
+            after.map(|later| &**later),
+            cursor.next,
+        )
     }
 
     fn columns(&self) -> Option<Arc<Columns>> {
@@ -74,24 +78,13 @@ impl ColumnRows for Log {
 }
 
 impl Log {
-    pub(in crate::stream) fn columns_of<'a>(
-        &'a self,
-        batch: &'a Batch,
-        stream: Option<&Arc<Columns>>,
-    ) -> &'a Arc<Columns> {
-        self.columns.schema_of(batch, stream)
-    }
-
     fn infer_columns(&self) -> Option<Arc<Columns>> {
         Columns::infer_from(self.history.past(0).map(|batch| batch.joined())).map(Arc::new)
     }
 
-    pub(in crate::stream) fn column_frames(&self) -> &ColumnFrames {
-        &self.columns.frames
-    }
-
-    /// The memory that frames of columns may take, in bytes: as much as the events, and at least a hot tail's. Frames are mostly
-    /// smaller than their events, so nearly all of a history's are kept. A larger frame is not kept.
+    /// The memory that frames of columns may take, in bytes: as much as the events, and at least a hot tail's.
+    /// Frames are mostly smaller than their events, so nearly all of a history's are kept. A larger frame is not
+    /// kept.
     fn column_frames_bytes_max(&self) -> usize {
         self.history.bytes_max().max(self.tail_bytes)
     }
@@ -104,8 +97,9 @@ impl Log {
         }
     }
 
-    /// The bytes of events in a frame of columns for one subscriber alone, and of those for which frames are made at a time.
-    pub(in crate::stream) fn part_bytes(&self) -> usize {
+    /// The bytes of events in a frame of columns for one subscriber alone, and of those for which frames are made
+    /// at a time.
+    pub(super) fn part_bytes(&self) -> usize {
         self.tail_bytes / COLUMN_PART_DIVISOR
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use thalweg_wire::{Epoch, Offset, StartAt, Topic};
 
 use super::{
-    super::{Batch, Cursor, Encoding, Feed, LogFrames, Offsets, Start, tail::HotTail},
-    Log, TAIL_BYPASS_DIVISOR,
+    super::{Batch, Cursor, Encoding, Feed, Offsets, Start, tail::HotTail},
+    Log, LogFrames, TAIL_BYPASS_DIVISOR,
 };
 
 impl Feed for Log {

@@ -34,7 +34,7 @@ fn hot<'a>(feed: &'a Log, cursor: &Cursor) -> (&'a str, Cursor) {
 }
 
 #[test]
-fn what_was_lost_at_the_end_is_known_to_be_lost() {
+fn events_lost_at_the_end_are_reported_as_lost() {
     let mut feed = feed(Offsets::Consecutive);
     push(&mut feed, 1, 1);
     let (_, after) = hot(&feed, &Cursor::before(1));
@@ -50,7 +50,7 @@ fn what_was_lost_at_the_end_is_known_to_be_lost() {
 }
 
 #[test]
-fn who_keeps_up_reads_hot_over_offsets_that_were_never_given() {
+fn readers_that_keep_up_read_hot_across_skipped_offsets() {
     let mut feed = feed(Offsets::Stored);
     push(&mut feed, 1, 256);
     let (_, after) = hot(&feed, &Cursor::before(1));

@@ -194,7 +194,7 @@ fn keyed_messages_are_in_flight_together_and_nothing_overtakes_others() {
     assert!(outbox.take(1).is_some() && outbox.take(2).is_some());
     assert!(outbox.take(3).is_none(), "one without a key waits for all before it");
     let answers = |answered: Vec<Answered<u8>>| -> Vec<u8> {
-        answered.into_iter().map(|it| it.answer).collect()
+        answered.into_iter().map(|answered| answered.answer).collect()
     };
     assert_eq!(answers(settle(&mut outbox, 2, Outcome::Stored(9))), [1], "the later one first");
     assert!(outbox.take(3).is_none());
@@ -204,11 +204,14 @@ fn keyed_messages_are_in_flight_together_and_nothing_overtakes_others() {
     assert!(outbox.take(4).is_some() && outbox.take(5).is_none());
     assert_eq!(answers(settle(&mut outbox, 4, Outcome::Stored(11))), [3]);
     assert!(outbox.take(5).is_some());
-    assert_eq!(outbox.abandon().map(|it| it.outcome).collect::<Vec<_>>(), [Outcome::Unknown]);
+    assert_eq!(
+        outbox.abandon().map(|settled| settled.outcome).collect::<Vec<_>>(),
+        [Outcome::Unknown]
+    );
 }
 
 #[test]
-fn what_is_published_meanwhile_shares_a_message() {
+fn events_published_meanwhile_share_a_message() {
     let mut outbox: Outbox<bool, u8> = Outbox::new(BOUNDS);
     for answer in 0..4 {
         let mut payloads = Payloads::default();
@@ -226,7 +229,7 @@ fn what_is_published_meanwhile_shares_a_message() {
     assert_eq!(settle(&mut outbox, 1, Outcome::Stored(8)).len(), 1);
     assert_eq!(outbox.take(2).map(|message| message.payloads.count()), Some(3));
     let settled = settle(&mut outbox, 2, Outcome::Stored(24)).into_iter();
-    let answers: Vec<_> = settled.map(|it| (it.answer, it.outcome)).collect();
+    let answers: Vec<_> = settled.map(|settled| (settled.answer, settled.outcome)).collect();
     let at = |offset| Outcome::Stored(Appended { first: offset, end: offset + 1 });
     assert_eq!(answers, [(1, at(24)), (2, at(25)), (3, at(26))]);
 }
@@ -247,12 +250,12 @@ fn a_message_without_events_has_its_turn_and_its_answer() {
     assert_eq!(outbox.take(2).and_then(|message| message.mark), Some("end"));
     assert!(outbox.take(3).is_none() && !outbox.is_empty(), "it is in flight");
     let answered = settle(&mut outbox, 2, Outcome::NotStored);
-    assert_eq!(answered.first().map(|it| it.outcome), Some(Outcome::NotStored));
+    assert_eq!(answered.first().map(|answered| answered.outcome), Some(Outcome::NotStored));
     assert!(outbox.is_empty());
 }
 
 #[test]
-fn what_is_given_up_is_answered() {
+fn abandoned_events_are_answered() {
     let mut outbox: Outbox<bool, u8> = Outbox::new(MessageBounds { events_max: 1, ..BOUNDS });
     for answer in 0..3 {
         let mut payloads = Payloads::default();
@@ -270,7 +273,8 @@ fn what_is_given_up_is_answered() {
     outbox.take(2);
     assert_eq!(settle(&mut outbox, 2, Outcome::Stored(9)).len(), 1);
     outbox.take(3);
-    let outcomes: Vec<_> = outbox.abandon().map(|it| (it.answer, it.outcome)).collect();
+    let outcomes: Vec<_> =
+        outbox.abandon().map(|settled| (settled.answer, settled.outcome)).collect();
     assert_eq!(outcomes, [(1, Outcome::Unknown), (2, Outcome::NotStored)]);
     assert!(outbox.is_empty() && outbox.bytes() == 0);
 }

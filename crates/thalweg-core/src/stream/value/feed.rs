@@ -5,11 +5,8 @@ use std::sync::Arc;
 use thalweg_wire::{Before, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
-    super::{
-        Backfill, Batch, Cursor, Encoding, Feed, Memory, Offsets, Start, ValueFrames,
-        batch::Retained,
-    },
-    PAUSE_BITS_MAX, PatchFailures, Value,
+    super::{Backfill, Batch, Cursor, Encoding, Feed, Memory, Offsets, Start, batch::Retained},
+    PAUSE_BITS_MAX, PatchFailures, Value, ValueFrames,
 };
 
 impl Feed for Value {
@@ -56,7 +53,7 @@ impl Feed for Value {
     }
 
     fn published_us(&self, _offset: Offset) -> Option<u64> {
-        self.newest_version().map(Batch::published_us)
+        self.newest.as_ref().map(|batch| batch.published_us())
     }
 
     fn confirmed_after(&self, cursor: &Cursor) -> Before {
@@ -130,14 +127,6 @@ impl Feed for Value {
         self.next = head;
         self.trim_all(usize::MAX, u64::MAX);
         self.is_elsewhere = self.offsets == Offsets::Stored;
-    }
-
-    fn first_retained(&self) -> Offset {
-        self.newest.as_ref().map_or(self.next, |batch| batch.start())
-    }
-
-    fn newest_version(&self) -> Option<&Batch> {
-        self.newest.as_ref().map(|batch| &***batch)
     }
 
     // After a failure some versions go out whole, more each time, before the next try. A version after missing

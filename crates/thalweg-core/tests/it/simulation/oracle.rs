@@ -168,7 +168,8 @@ impl Oracle {
         let has_trailer = self.format.has_trailer();
         let may_wait =
             is_crowded || has_trailer && (self.is_in_frame() || self.readings.len() > AT_ONCE);
-        for reading in self.readings.iter_mut().filter(|it| it.end != TopicEnd::Received) {
+        for reading in self.readings.iter_mut().filter(|reading| reading.end != TopicEnd::Received)
+        {
             let topic = reading.subscribe.feed as usize;
             if let Some(retained) = shard.retained(topic) {
                 reading.visit(retained, &visit.published[topic], may_wait);

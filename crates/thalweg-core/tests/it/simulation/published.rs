@@ -198,7 +198,7 @@ impl Published {
     pub(super) fn version(&self, until: Offset) -> Page {
         let newest = self.messages.last().map(|(first, end)| {
             let events: Vec<String> =
-                self.events.range(first..end).map(|(_, it)| it.clone()).collect();
+                self.events.range(first..end).map(|(_, event)| event.clone()).collect();
             (*first, payloads(&events))
         });
         let messages = newest.into_iter().collect();

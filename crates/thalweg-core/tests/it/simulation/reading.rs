@@ -98,8 +98,8 @@ impl Reading {
 
     /// Whether it has all of a topic whose end it has not received.
     pub(super) fn is_owed_end(&self) -> bool {
-        let is_asked = self.left_at.is_none() && self.end == TopicEnd::Due;
-        is_asked && self.visits.last().is_some_and(|last| self.has_everything(last))
+        let is_ad_hoc = self.left_at.is_none() && self.end == TopicEnd::Due;
+        is_ad_hoc && self.visits.last().is_some_and(|last| self.has_everything(last))
     }
 
     fn has_everything(&self, retained: &Retained) -> bool {
@@ -373,7 +373,7 @@ impl Reading {
     ) {
         let retained = self.visits.last();
         if self.next().is_none()
-            && retained.is_some_and(|it| it.may_look(self.subscribe.start, epoch))
+            && retained.is_some_and(|retained| retained.may_look(self.subscribe.start, epoch))
         {
             return tally.count(Situation::LooksFirst, 1);
         }

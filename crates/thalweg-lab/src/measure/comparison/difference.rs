@@ -118,7 +118,7 @@ impl Difference {
     ) -> Option<Difference> {
         let mut rounds = rounds(metric, subjects, subject, samples);
         let mut starts: Vec<u32> =
-            rounds.iter().filter(|it| it.is_undisturbed).map(|it| it.start).collect();
+            rounds.iter().filter(|round| round.is_undisturbed).map(|round| round.start).collect();
         starts.sort_unstable();
         starts.dedup();
         if starts.len() >= UNDISTURBED_MIN {
@@ -129,13 +129,13 @@ impl Difference {
             by_start.entry(round.start).or_default().push(round.log);
         }
         let means: Vec<f64> = by_start.values().map(|logs| mean(logs)).collect();
-        (!means.is_empty()).then(|| Difference::of_starts(&means, rounds.len()))
+        (!means.is_empty()).then(|| Difference::from_starts(&means, rounds.len()))
     }
 
-    /// From one value for each start, at least one.
-    pub(crate) fn of_starts(means: &[f64], rounds: usize) -> Difference {
+    /// Of one value for each start, at least one.
+    pub(crate) fn from_starts(means: &[f64], rounds: usize) -> Difference {
         let (mean, starts) = (mean(means), means.len());
-        let squares: f64 = means.iter().map(|it| (it - mean).powi(2)).sum();
+        let squares: f64 = means.iter().map(|found| (found - mean).powi(2)).sum();
         let degrees = starts as f64 - 1.0;
         let error = (starts > 1).then(|| ((squares / degrees / starts as f64).sqrt(), degrees));
         Difference { mean, error, starts, rounds }
@@ -204,7 +204,8 @@ fn rounds(
     };
     // All or none: leaving out the samples with a large share of the swarm would leave out the low ones.
     let is_withheld = |who: usize| {
-        let own: Vec<&Sample> = samples.iter().copied().filter(|it| it.subject == who).collect();
+        let own: Vec<&Sample> =
+            samples.iter().copied().filter(|sample| sample.subject == who).collect();
         metric == Metric::P99 && !shows_p99(&own)
     };
     if subject == subjects.baseline || is_withheld(subject) || is_withheld(subjects.baseline) {
@@ -212,7 +213,8 @@ fn rounds(
     }
     let mut own: BTreeMap<u32, (u32, f64, bool)> = BTreeMap::new();
     let mut bases: BTreeMap<u32, Vec<(f64, bool)>> = BTreeMap::new();
-    let is_compared = |it: &&&Sample| it.verdict.is_valid() && it.verdict != Verdict::Drops;
+    let is_compared =
+        |sample: &&&Sample| sample.verdict.is_valid() && sample.verdict != Verdict::Drops;
     for sample in samples.iter().filter(is_compared) {
         let connections = subjects.connections.get(sample.subject).copied().unwrap_or(1);
         let Some(value) = metric.of(sample, connections) else { continue };
@@ -225,12 +227,13 @@ fn rounds(
     }
     let pair = |(repeat, (start, log, is_undisturbed)): (u32, (u32, f64, bool))| {
         let all = bases.get(&repeat)?;
-        // One undisturbed sample is better than a disturbed one.
-        let undisturbed: Vec<f64> = all.iter().filter(|it| it.1).map(|it| it.0).collect();
+        // One of both is better than one that somebody disturbed.
+        let undisturbed: Vec<f64> =
+            all.iter().filter(|found| found.1).map(|found| found.0).collect();
         let is_undisturbed = is_undisturbed && !undisturbed.is_empty();
         let used = match is_undisturbed {
             true => undisturbed,
-            false => all.iter().map(|it| it.0).collect(),
+            false => all.iter().map(|found| found.0).collect(),
         };
         Some(Round { start, log: log - mean(&used), is_undisturbed })
     };

@@ -56,7 +56,7 @@ fn taken(
             dice.of(starts) + noise / ROUNDS as f64
         };
         means.push(log + of_one() - f64::midpoint(of_one(), of_one()));
-        let found = Difference::of_starts(&means, means.len() * ROUNDS);
+        let found = Difference::from_starts(&means, means.len() * ROUNDS);
         if is_far(&found) || is_decided(&found) || means.len() == starts_max {
             return found;
         }
@@ -64,7 +64,7 @@ fn taken(
 }
 
 fn share(count: usize, of: impl FnMut(usize) -> bool) -> f64 {
-    (0..count).map(of).filter(|it| *it).count() as f64 / count as f64
+    (0..count).map(of).filter(|found| *found).count() as f64 / count as f64
 }
 
 fn holds(found: &Difference, ratio: f64) -> bool {
@@ -110,7 +110,7 @@ fn intervals_of_old_archives_cover_as_much_or_more() {
         let mut one = || dice.of(&apart) * std::f64::consts::SQRT_2;
         let cover = share(CELLS, |_| {
             let means: Vec<f64> = (0..samples).map(|_| one()).collect();
-            holds(&Difference::of_starts(&means, samples), 1.0)
+            holds(&Difference::from_starts(&means, samples), 1.0)
         });
         assert!((0.945..=0.985).contains(&cover), "{samples}: {cover}");
     }
@@ -150,14 +150,14 @@ fn twenty_cells_are_seldom_wrong_after_correction() {
         };
         let mut family: Vec<Comparison> = (0..20).map(cell).collect();
         correct(&mut family);
-        family.iter().any(|it| matches!(it.word, Word::Better | Word::Worse))
+        family.iter().any(|family| matches!(family.word, Word::Better | Word::Worse))
     });
     assert!(wrong <= 0.07, "{wrong}");
 }
 
 /// Pooled over ten cells that are each as many percent apart as they are.
 #[test]
-fn what_is_pooled_covers_as_well() {
+fn pooled_intervals_cover_the_true_ratio() {
     let (starts, rounds) = (residuals("starts"), residuals("conversation"));
     let mut dice = Dice(5);
     let (cells, logs) = (10, |cell: usize| 0.02 * cell as f64);
@@ -190,7 +190,7 @@ fn cell(cpu_us: impl Fn(u32) -> f64, starts: u32) -> Vec<Sample> {
         .flat_map(|(start, round)| {
             let figures = [1.0, 1.02, cpu_us(start)];
             figures
-                .map(|it| it)
+                .map(|figure| figure)
                 .into_iter()
                 .enumerate()
                 .map(move |(subject, cpu_us)| sample(subject, start, round, cpu_us))
@@ -227,7 +227,8 @@ fn rounds_of_one_start_are_one_value_and_old_samples_one_start_each() {
     let old = difference(&samples, 2).unwrap();
     assert_eq!((old.starts, old.rounds), (6, 6));
     assert!((found.ratio() - old.ratio()).abs() < 1e-9);
-    let width = |it: &Difference| it.interval(0.05).map(|(low, high)| high / low).unwrap();
+    let width =
+        |difference: &Difference| difference.interval(0.05).map(|(low, high)| high / low).unwrap();
     assert!(width(&old) < width(&found), "six values know more than three");
 }
 
@@ -235,7 +236,9 @@ fn rounds_of_one_start_are_one_value_and_old_samples_one_start_each() {
 fn disturbed_rounds_are_left_out_where_others_are_enough() {
     let mut samples = cell(|_| 1.0, 4);
     let disturb = |samples: &mut [Sample], start: u32| {
-        for sample in samples.iter_mut().filter(|it| it.subject == 2 && it.start() == start) {
+        for sample in
+            samples.iter_mut().filter(|sample| sample.subject == 2 && sample.start() == start)
+        {
             (sample.verdict, sample.subject_cpu_ns) = (Verdict::Machine, 9_000_000);
         }
     };
@@ -245,7 +248,7 @@ fn disturbed_rounds_are_left_out_where_others_are_enough() {
     assert_eq!(difference(&samples, 2).unwrap().starts, 4, "two are too few");
     // If one of both baselines was disturbed, the other remains.
     let mut samples = cell(|_| 1.0, 3);
-    for sample in samples.iter_mut().filter(|it| it.subject == 1) {
+    for sample in samples.iter_mut().filter(|sample| sample.subject == 1) {
         sample.verdict = Verdict::Machine;
     }
     assert!((difference(&samples, 2).unwrap().ratio() - 1.0).abs() < 1e-6);
@@ -256,7 +259,7 @@ fn disturbed_rounds_are_left_out_where_others_are_enough() {
 }
 
 #[test]
-fn who_is_far_off_needs_no_further_start() {
+fn a_subject_far_from_the_baseline_needs_no_further_start() {
     let far = |cpu_us: &dyn Fn(u32) -> f64, starts| {
         let samples = cell(cpu_us, starts);
         far_off(Metric::Cpu, &subjects(), &samples.iter().collect::<Vec<_>>())
@@ -271,13 +274,13 @@ fn who_is_far_off_needs_no_further_start() {
 }
 
 #[test]
-fn who_drops_events_is_compared_with_nobody() {
+fn a_subject_that_drops_events_is_not_compared() {
     let mut samples = cell(|_| 4.0, 6);
-    for sample in samples.iter_mut().filter(|it| it.subject == 2) {
+    for sample in samples.iter_mut().filter(|sample| sample.subject == 2) {
         sample.verdict = Verdict::Drops;
     }
     assert_eq!(difference(&samples, 2), None);
-    assert!(samples.iter().all(|it| it.verdict.is_valid()));
+    assert!(samples.iter().all(|sample| sample.verdict.is_valid()));
 }
 
 #[test]
@@ -300,7 +303,7 @@ fn a_cell_ends_when_it_is_known() {
     assert_eq!(super::next(Metric::Cpu, &subjects(), &all), Next::Decided);
     // No subject to wait for.
     let samples = cell(even, 6);
-    let own: Vec<&Sample> = samples.iter().filter(|it| it.subject == 0).collect();
+    let own: Vec<&Sample> = samples.iter().filter(|sample| sample.subject == 0).collect();
     assert_eq!(super::next(Metric::Cpu, &subjects(), &own), Next::Decided);
 }
 
@@ -313,7 +316,7 @@ fn words() {
             None => vec![mean],
         };
         let found =
-            Comparison::new(metric, None, ["a", "b"], false, &Difference::of_starts(&means, 10));
+            Comparison::new(metric, None, ["a", "b"], false, &Difference::from_starts(&means, 10));
         assert_eq!(found.word, expected, "{found:?}");
         found
     };
@@ -324,7 +327,7 @@ fn words() {
     // A small difference is still one, if it is sure.
     check(Metric::Cpu, 0.02, Some(0.002), Word::Worse);
     let undecided = check(Metric::Cpu, 0.01, Some(0.05), Word::Undecided);
-    assert!(undecided.not_excluded.is_some_and(|it| (0.10..0.20).contains(&it)));
+    assert!(undecided.not_excluded.is_some_and(|share| (0.10..0.20).contains(&share)));
     let one = check(Metric::Cpu, 0.5, None, Word::Undecided);
     assert_eq!((one.low, one.not_excluded, one.p), (None, None, None));
 }
@@ -339,7 +342,7 @@ fn holm_counts_the_least_probable_most() {
                 None,
                 ["a", "b"],
                 false,
-                &Difference::of_starts(&[0.1, 0.2], 2),
+                &Difference::from_starts(&[0.1, 0.2], 2),
             )
         };
         let mut family: Vec<Comparison> = p.iter().map(one).collect();

@@ -11,10 +11,10 @@ use crate::scenario::{Consumer, Drive, Settings, Transport};
 
 pub(in crate::report) fn sentences(summary: &Summary) -> Vec<String> {
     let parts = summary.parts.iter().filter(|part| part.in_browser);
-    parts.flat_map(of_part).collect()
+    parts.flat_map(part_findings).collect()
 }
 
-fn of_part(part: &PartSummary) -> Vec<String> {
+fn part_findings(part: &PartSummary) -> Vec<String> {
     let mut told = Vec::new();
     if part.drive == Drive::GeneratedLoad {
         told.extend(growth::sentences(part));
@@ -62,7 +62,7 @@ fn at_equal_rate(part: &PartSummary) -> Vec<String> {
 }
 
 fn rate(cell: &[Row]) -> f64 {
-    cell.first().and_then(|row| row.throughput.events_per_s).map_or(0.0, |it| it.median)
+    cell.first().and_then(|row| row.throughput.events_per_s).map_or(0.0, |cell| cell.median)
 }
 
 /// The most that the browser takes by each subject.
@@ -75,7 +75,7 @@ fn at_most(part: &PartSummary) -> Option<String> {
     }
     let most = |name: &&str| {
         let rows = part.rows.iter().filter(|row| row.subject == *name && row.is_ranked);
-        let events = |row: &Row| row.throughput.events_per_s.map_or(0.0, |it| it.median);
+        let events = |row: &Row| row.throughput.events_per_s.map_or(0.0, |rate| rate.median);
         let most = rows.max_by(|one, other| events(one).total_cmp(&events(other)))?;
         Some(format!("{name} {}/s ({})", short(events(most)), most.cell))
     };
@@ -88,13 +88,16 @@ fn at_most(part: &PartSummary) -> Option<String> {
 /// The same at several rates: how many times as much as of the baseline.
 fn ladders(part: &PartSummary) -> Vec<String> {
     let of_ladder = |ladder: &[Most]| {
-        let each = ladder.iter().filter_map(|it| {
-            let beside = it.to_baseline.as_ref().map_or(String::new(), |beside| {
+        let each = ladder.iter().filter_map(|ladder| {
+            let beside = ladder.to_baseline.as_ref().map_or(String::new(), |beside| {
                 let Comparison { ratio, baseline, .. } = beside;
                 format!("{}\u{a0}× {baseline}{}, ", digits(*ratio), beside.interval())
             });
-            let per_s = short(it.events_per_s?.median);
-            Some(format!("{} {per_s}/s ({beside}{}: {})", it.subject, it.cell, it.verdict))
+            let per_s = short(ladder.events_per_s?.median);
+            Some(format!(
+                "{} {per_s}/s ({beside}{}: {})",
+                ladder.subject, ladder.cell, ladder.verdict
+            ))
         });
         let each: Vec<String> = each.collect();
         format!("The most of {} that came: {}.", ladder[0].ladder, each.join("; "))
@@ -110,9 +113,14 @@ fn ladders(part: &PartSummary) -> Vec<String> {
 }
 
 fn observed(part: &PartSummary) -> Option<String> {
-    let each = part.observed.iter().map(|it| {
-        let cell = it.cell.as_deref().unwrap_or_default();
-        format!("{} {}\u{a0}×{} ({cell})", it.baseline, digits(it.ratio), it.interval())
+    let each = part.observed.iter().map(|observed| {
+        let cell = observed.cell.as_deref().unwrap_or_default();
+        format!(
+            "{} {}\u{a0}×{} ({cell})",
+            observed.baseline,
+            digits(observed.ratio),
+            observed.interval()
+        )
     });
     let each: Vec<String> = each.collect();
     let told = "Of the events that come to a tab that nobody observes, with DevTools attached came";
@@ -147,7 +155,9 @@ fn decoding(part: &PartSummary) -> Vec<String> {
                 .then(|| (transport == Transport::Websocket, transport.to_string()))
         }));
     }
-    for (transport, consumer) in TRANSPORTS.iter().flat_map(|it| CONSUMERS.map(|to| (*it, to))) {
+    for (transport, consumer) in
+        TRANSPORTS.iter().flat_map(|transport| CONSUMERS.map(|to| (*transport, to)))
+    {
         told.extend(bought(&rows, "What a worker buys", |row| {
             let is_own = (row.settings.transport, row.settings.consumer) == (transport, consumer);
             is_own.then(|| (!row.settings.worker, "in a worker".to_owned()))
@@ -191,7 +201,11 @@ fn bought(
 }
 
 fn us_per_event(row: &Row) -> Option<f64> {
-    row.browser.as_ref()?.us_per_event.map(|it| it.median).filter(|it| *it > 0.0)
+    row.browser
+        .as_ref()?
+        .us_per_event
+        .map(|estimate| estimate.median)
+        .filter(|estimate| *estimate > 0.0)
 }
 
 fn named(consumer: Consumer) -> &'static str {

@@ -9,7 +9,8 @@ use crate::scenario::Settings;
 /// At least so many values of an axis show a growth.
 const VALUES_MIN: usize = 3;
 
-struct Axis {
+/// A setting that a scenario varies.
+struct GrowthAxis {
     value: fn(&Settings) -> u32,
     /// Names of one of it, and of several.
     unit: [&'static str; 2],
@@ -17,26 +18,26 @@ struct Axis {
     without: fn(&Settings) -> Settings,
 }
 
-const AXES: [Axis; 3] = [
-    Axis {
-        value: |it| it.batch,
+const AXES: [GrowthAxis; 3] = [
+    GrowthAxis {
+        value: |settings| settings.batch,
         unit: ["row", "rows"],
-        without: |it| Settings { batch: 0, ..it.clone() },
+        without: |found| Settings { batch: 0, ..found.clone() },
     },
     // Tabs have their own connections each.
-    Axis {
-        value: |it| it.connections,
+    GrowthAxis {
+        value: |settings| settings.connections,
         unit: ["connection", "connections"],
-        without: |it| Settings { connections: 0, ..it.clone() },
+        without: |found| Settings { connections: 0, ..found.clone() },
     },
-    Axis {
-        value: |it| it.tabs,
+    GrowthAxis {
+        value: |settings| settings.tabs,
         unit: ["tab", "tabs"],
-        without: |it| Settings { connections: 0, tabs: 0, ..it.clone() },
+        without: |found| Settings { connections: 0, tabs: 0, ..found.clone() },
     },
 ];
 
-impl Axis {
+impl GrowthAxis {
     fn at(&self, row: &Row) -> String {
         let value = (self.value)(&row.settings);
         format!("{value} {}", self.unit[usize::from(value != 1)])
@@ -67,9 +68,9 @@ impl Axis {
 
     /// A sentence about one subject: how far all came, where most came, and how much at the end.
     fn told(&self, curve: &[&Row]) -> Option<String> {
-        let per_s = |row: &Row| row.throughput.events_per_s.map_or(0.0, |it| it.median);
+        let per_s = |row: &Row| row.throughput.events_per_s.map_or(0.0, |rate| rate.median);
         // Where more came in full, less could have.
-        let is_full = curve.iter().rposition(|row| row.came_in_full()).map_or(0, |it| it + 1);
+        let is_full = curve.iter().rposition(|row| row.came_in_full()).map_or(0, |found| found + 1);
         let subject = &curve.first()?.subject;
         let last = curve.last()?;
         if is_full == curve.len() {
@@ -78,7 +79,7 @@ impl Axis {
                 short(per_s(last))
             ));
         }
-        let full = match is_full.checked_sub(1).map(|it| curve[it]) {
+        let full = match is_full.checked_sub(1).map(|time| curve[time]) {
             Some(row) => format!("in full up to {} ({}/s)", self.at(row), short(per_s(row))),
             None => "nowhere in full".to_owned(),
         };
@@ -96,10 +97,10 @@ impl Axis {
 
 /// For each axis that a part varies: events, as the value grows.
 pub(super) fn sentences(part: &PartSummary) -> Vec<String> {
-    AXES.iter().flat_map(|axis| of_axis(axis, part)).collect()
+    AXES.iter().flat_map(|axis| axis_findings(axis, part)).collect()
 }
 
-fn of_axis(axis: &Axis, part: &PartSummary) -> Vec<String> {
+fn axis_findings(axis: &GrowthAxis, part: &PartSummary) -> Vec<String> {
     let curves = axis.curves(part);
     let ends = |curve: &[&'_ Row]| {
         let [first, .., last] = curve else { return String::new() };

@@ -61,19 +61,19 @@ fn check(cpu: impl Fn(&str, usize, u32) -> u64, headline: &str) {
     assert_eq!(findings(&summary(SCENARIO, cpu)).headline, headline);
 }
 
-fn of_thalweg(subject: &str, cpu: u64) -> u64 {
+fn thalweg_cpu(subject: &str, cpu: u64) -> u64 {
     if subject == "thalweg" { cpu } else { 1_000_000 }
 }
 
 #[test]
 fn the_headline_is_what_it_costs() {
     check(
-        |subject, _, repeat| noisy(of_thalweg(subject, 700_000), repeat),
+        |subject, _, repeat| noisy(thalweg_cpu(subject, 700_000), repeat),
         "thalweg takes 0.70\u{a0}× the CPU per event of limit (0.70–0.70) over 3 cells: better by \
          30\u{a0}%.",
     );
     check(
-        |subject, _, repeat| noisy(of_thalweg(subject, 1_300_000), repeat),
+        |subject, _, repeat| noisy(thalweg_cpu(subject, 1_300_000), repeat),
         "thalweg takes 1.30\u{a0}× the CPU per event of limit (1.30–1.30) over 3 cells: worse by \
          30\u{a0}%.",
     );
@@ -97,7 +97,7 @@ fn the_headline_is_what_it_costs() {
 }
 
 #[test]
-fn how_sure_it_is() {
+fn findings_state_their_certainty() {
     let found = findings(&summary(SCENARIO, |_, _, repeat| noisy(1_000_000, repeat)));
     assert_eq!(
         found.trust,
@@ -112,7 +112,7 @@ fn how_sure_it_is() {
 }
 
 #[test]
-fn nothing_valid() {
+fn findings_without_valid_samples_say_that() {
     let found = findings(&changed(SCENARIO, |sample, _| {
         sample.verdict = Verdict::Invalid("3 missing".to_owned());
     }));
@@ -172,7 +172,7 @@ fn a_throughput_that_somebody_else_limited_is_not_compared() {
             }
         });
         let mut asked = found.parts[0].asked(Metric::Throughput);
-        asked.next().map(|it| it.starts)
+        asked.next().map(|found| found.starts)
     };
     assert_eq!(verdict(Verdict::Subject), Some(5));
     assert_eq!(verdict(Verdict::Both), Some(1));
@@ -194,19 +194,19 @@ fn an_interrupted_run_says_so() {
     let mut summary = summary(SCENARIO, |_, _, _| 1000);
     summary.manifest.was_interrupted = true;
     let found = findings(&summary);
-    assert!(found.trust.iter().any(|it| it.starts_with("The run was interrupted")));
+    assert!(found.trust.iter().any(|trust| trust.starts_with("The run was interrupted")));
 }
 
 #[test]
 fn one_start_has_no_interval() {
     let text = SCENARIO.replace("repeats = 5", "repeats = 1");
-    let found = findings(&summary(&text, |subject, _, _| of_thalweg(subject, 100_000)));
+    let found = findings(&summary(&text, |subject, _, _| thalweg_cpu(subject, 100_000)));
     assert_eq!(
         found.headline,
         "thalweg takes 0.10\u{a0}× the CPU per event of limit over 3 cells: undecided, for one start \
          has no interval."
     );
-    assert!(found.trust.iter().any(|it| it.contains("no intervals")), "{:?}", found.trust);
+    assert!(found.trust.iter().any(|trust| trust.contains("no intervals")), "{:?}", found.trust);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn several_subjects_have_a_sentence_each() {
 #[test]
 fn several_scenarios_are_named_one_by_one() {
     let mut all =
-        summary(SCENARIO, |subject, _, repeat| noisy(of_thalweg(subject, 1_300_000), repeat));
+        summary(SCENARIO, |subject, _, repeat| noisy(thalweg_cpu(subject, 1_300_000), repeat));
     let mut other = all.parts[0].clone();
     other.name = "second".to_owned();
     all.parts.push(other);
@@ -240,5 +240,5 @@ fn several_scenarios_are_named_one_by_one() {
 #[test]
 fn without_a_pair_the_noise_is_unknown() {
     let found = findings(&summary(&format!("control = \"none\"\n{SCENARIO}"), |_, _, _| 1000));
-    assert!(found.trust.iter().any(|it| it.contains("No baseline ran twice")));
+    assert!(found.trust.iter().any(|trust| trust.contains("No baseline ran twice")));
 }

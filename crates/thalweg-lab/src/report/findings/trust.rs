@@ -25,7 +25,7 @@ pub(super) fn sentences(summary: &Summary, is_compared: bool) -> Vec<String> {
 
 /// `19 of 20 intervals contain 1, half their width is 2.1 % at the median`: of the baseline beside itself.
 pub(super) fn controls(part: &PartSummary) -> Option<String> {
-    let sure = part.controls(part.metric()).filter_map(|it| it.low.zip(it.high));
+    let sure = part.controls(part.metric()).filter_map(|control| control.low.zip(control.high));
     let sure: Vec<(f64, f64)> = sure.collect();
     let contain = sure.iter().filter(|(low, high)| *low <= 1.0 && *high >= 1.0).count();
     let widths: Vec<f64> = sure.iter().map(|(low, high)| (high / low).sqrt() - 1.0).collect();
@@ -87,7 +87,8 @@ fn disturbed(summary: &Summary, taken: usize) -> String {
 
 fn intervals(summary: &Summary) -> Option<String> {
     let all = || summary.parts.iter().flat_map(|part| part.asked(part.metric()));
-    let (least, most) = (all().map(|it| it.starts).min()?, all().map(|it| it.starts).max()?);
+    let (least, most) =
+        (all().map(|sample| sample.starts).min()?, all().map(|sample| sample.starts).max()?);
     if most == 1 {
         return Some(
             "Each ratio is of a single start: there are no intervals, so no difference is claimed."

@@ -48,7 +48,7 @@ impl Against<'_> {
     /// The same for all facets, so that they can be compared.
     fn y_scale(&self, metric: &Metric) -> Scale {
         let rows = self.lines.iter().flat_map(Facet::rows).filter_map(|row| (metric.of)(row));
-        let measured = rows.flat_map(|it| [it.low, it.median, it.high]);
+        let measured = rows.flat_map(|row| [row.low, row.median, row.high]);
         let marks = self.lines.iter().flat_map(|facet| self.marks(facet, metric));
         Scale::fitting(measured.chain(marks.map(|mark| mark.value)))
     }
@@ -83,7 +83,7 @@ impl Against<'_> {
                     published_mark(markup);
                 });
             }
-            let is_here = |it: &&Series| facet.rows().any(|row| row.subject == it.name);
+            let is_here = |series: &&Series| facet.rows().any(|row| row.subject == series.name);
             let here: Vec<&Series> = self.series.iter().filter(is_here).collect();
             let middle = here.len().saturating_sub(1) as f64 / 2.0;
             for (index, series) in here.into_iter().enumerate() {
@@ -112,8 +112,10 @@ impl Against<'_> {
         let attributes: [super::markup::Attribute<'_>; 2] =
             [("class", &series.class), ("transform", &beside)];
         markup.element("g", &attributes, |markup| {
-            let line: Vec<(f64, f64)> =
-                points.iter().filter_map(|(x, it, _)| Some((*x, it.as_ref()?.median))).collect();
+            let line: Vec<(f64, f64)> = points
+                .iter()
+                .filter_map(|(x, ratio, _)| Some((*x, ratio.as_ref()?.median)))
+                .collect();
             plot.line(markup, series.dash, &line);
         });
         for (value, estimate, row) in points {
@@ -159,8 +161,9 @@ impl Against<'_> {
         let marks = figures.iter().filter_map(|figure| figure.mark.as_ref());
         let on_axis = |mark: &Mark| {
             let values = facet.cells.iter().filter_map(|cell| settings(cell)).map(self.axis.of);
-            let (low, high) =
-                values.fold((f64::INFINITY, 0.0f64), |(low, high), it| (low.min(it), high.max(it)));
+            let (low, high) = values.fold((f64::INFINITY, 0.0f64), |(low, high), value| {
+                (low.min(value), high.max(value))
+            });
             (low..=high).contains(&mark.at)
         };
         marks

@@ -95,7 +95,7 @@ fn with_series<'a>(
     cell: &'a [Row],
     series: &'a [Series],
 ) -> impl Iterator<Item = (&'a Row, &'a Series)> {
-    let of = |row: &Row| series.iter().find(|it| it.name == row.subject);
+    let of = |row: &Row| series.iter().find(|series| series.name == row.subject);
     cell.iter().filter_map(move |row| Some((row, of(row)?)))
 }
 
@@ -125,7 +125,7 @@ fn latency(markup: &mut Markup, cell: &[Row], series: &[Series]) {
         x: Scale::exact(
             nines(SHARES[0]),
             far,
-            SHARES.map(nines).into_iter().filter(|it| *it <= far).collect(),
+            SHARES.map(nines).into_iter().filter(|shares| *shares <= far).collect(),
         ),
         x_title: "percentile",
         x_show: &|x| round_share(1.0 - 10f64.powf(-x)),
@@ -160,7 +160,7 @@ fn over_time(
 /// From 0 to the end exactly.
 fn until(end: f64) -> Scale {
     let ticks = Scale::linear(0.0, end).ticks;
-    Scale::exact(0.0, end, ticks.into_iter().filter(|it| *it <= end).collect())
+    Scale::exact(0.0, end, ticks.into_iter().filter(|tick| *tick <= end).collect())
 }
 
 fn lines(
@@ -183,8 +183,8 @@ fn lines(
 fn steps(markup: &mut Markup, cell: &[Row], series: &[Series]) {
     let all = || cell.iter().flat_map(|row| &row.curves.steps);
     let settings = cell.first().map(|row| &row.settings);
-    let objective = settings.map_or(0, |it| match it.late_us_max {
-        0 => it.p99_us_max,
+    let objective = settings.map_or(0, |setting| match setting.late_us_max {
+        0 => setting.p99_us_max,
         late_us_max => late_us_max,
     }) as f64;
     let is_ramp = all().any(|step| step.connections > 0);

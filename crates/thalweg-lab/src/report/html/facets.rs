@@ -21,109 +21,123 @@ const AXES: [Axis; 17] = [
     axis(
         "rate",
         "events published per s",
-        |it| f64::from(it.rate),
+        |settings| f64::from(settings.rate),
         round,
-        |it| format!("{}/s", round(it)),
+        |value| format!("{}/s", round(value)),
     ),
     axis(
         "batch",
         "rows in a batch",
-        |it| f64::from(it.batch),
+        |settings| f64::from(settings.batch),
         round,
-        |it| format!("{} rows", round(it)),
+        |value| format!("{} rows", round(value)),
     ),
     axis(
         "connections",
         "connections",
-        |it| f64::from(it.connections),
+        |settings| f64::from(settings.connections),
         round,
-        |it| format!("{} connections", round(it)),
+        |value| format!("{} connections", round(value)),
     ),
     axis(
         "dummy_bytes",
         "size of the firehose's event",
-        |it| f64::from(it.dummy_bytes),
+        |settings| f64::from(settings.dummy_bytes),
         bytes,
-        |it| {
-            if it == 0.0 { "no firehose".to_owned() } else { format!("firehose of {}", bytes(it)) }
+        |value| {
+            if value == 0.0 {
+                "no firehose".to_owned()
+            } else {
+                format!("firehose of {}", bytes(value))
+            }
         },
     ),
-    axis("event_bytes", "size of an event", |it| f64::from(it.event_bytes), bytes, bytes),
+    axis(
+        "event_bytes",
+        "size of an event",
+        |settings| f64::from(settings.event_bytes),
+        bytes,
+        bytes,
+    ),
     axis(
         "topics",
         "topics",
-        |it| f64::from(it.topics),
+        |settings| f64::from(settings.topics),
         round,
-        |it| format!("{} topics", round(it)),
+        |value| format!("{} topics", round(value)),
     ),
     axis(
         "streams",
         "streams per connection",
-        |it| f64::from(it.streams),
+        |settings| f64::from(settings.streams),
         round,
-        |it| {
-            if it == 0.0 { "HTTP/1.1".to_owned() } else { format!("{} streams", round(it)) }
+        |value| {
+            if value == 0.0 { "HTTP/1.1".to_owned() } else { format!("{} streams", round(value)) }
         },
     ),
     axis(
         "shards",
         "shards",
-        |it| f64::from(it.shards),
+        |settings| f64::from(settings.shards),
         round,
-        |it| format!("{} shards", round(it)),
+        |value| format!("{} shards", round(value)),
     ),
     axis(
         "window",
         "events outstanding",
-        |it| f64::from(it.window),
+        |settings| f64::from(settings.window),
         round,
-        |it| format!("window of {}", round(it)),
+        |value| format!("window of {}", round(value)),
     ),
     axis(
         "chunk_events",
         "events of a chunk",
-        |it| f64::from(it.chunk_events),
+        |settings| f64::from(settings.chunk_events),
         round,
-        |it| {
-            if it == 0.0 { "one chunk of all".to_owned() } else { format!("{} a chunk", round(it)) }
+        |value| {
+            if value == 0.0 {
+                "one chunk of all".to_owned()
+            } else {
+                format!("{} a chunk", round(value))
+            }
         },
     ),
     axis(
         "stopped",
         "subscribers that stop",
-        |it| f64::from(it.stopped),
+        |settings| f64::from(settings.stopped),
         round,
-        |it| format!("{} stop", round(it)),
+        |value| format!("{} stop", round(value)),
     ),
-    axis("interval_us", "µs between batches", |it| it.interval_us as f64, round, every),
-    axis("request_us", "µs between requests", |it| it.request_us as f64, round, every),
+    axis("interval_us", "µs between batches", |settings| settings.interval_us as f64, round, every),
+    axis("request_us", "µs between requests", |settings| settings.request_us as f64, round, every),
     axis(
         "requests",
         "requests",
-        |it| f64::from(it.requests),
+        |settings| f64::from(settings.requests),
         round,
-        |it| format!("{} requests", round(it)),
+        |value| format!("{} requests", round(value)),
     ),
     axis(
         "p99_us_max",
         "objective, p99 in µs",
-        |it| it.p99_us_max as f64,
+        |settings| settings.p99_us_max as f64,
         round,
-        |it| format!("p99 ≤ {} µs", round(it)),
+        |value| format!("p99 ≤ {} µs", round(value)),
     ),
     axis(
         "window_bytes",
         "bytes under way",
-        |it| f64::from(it.window_bytes),
+        |settings| f64::from(settings.window_bytes),
         bytes,
-        |it| format!("window of {}", bytes(it)),
+        |value| format!("window of {}", bytes(value)),
     ),
     axis(
         "receive_buffer_bytes",
         "receive buffer",
-        |it| f64::from(it.receive_buffer_bytes),
+        |settings| f64::from(settings.receive_buffer_bytes),
         bytes,
-        |it| format!("receive buffer of {}", bytes(it)),
+        |value| format!("receive buffer of {}", bytes(value)),
     ),
 ];
 
@@ -162,18 +176,18 @@ pub(super) fn facets(part: &PartSummary) -> Facets<'_> {
     let cells = part.cells();
     let mut best: Option<(usize, &'static Axis)> = None;
     for axis in &AXES {
-        let segments = groups(&cells, Some(axis)).iter().map(|it| it.cells.len() - 1).sum();
+        let segments = groups(&cells, Some(axis)).iter().map(|group| group.cells.len() - 1).sum();
         if segments > best.map_or(0, |(most, _)| most) {
             best = Some((segments, axis));
         }
     }
     let axis = best.map(|(_, axis)| axis);
     let (lines, alone): (Vec<Facet<'_>>, Vec<Facet<'_>>) =
-        groups(&cells, axis).into_iter().partition(|it| it.cells.len() > 1);
+        groups(&cells, axis).into_iter().partition(|group| group.cells.len() > 1);
     // Once more without those that stand alone: their differences are no part of the names.
-    let kept: Vec<&[Row]> = lines.iter().flat_map(|it| it.cells.clone()).collect();
+    let kept: Vec<&[Row]> = lines.iter().flat_map(|found| found.cells.clone()).collect();
     let lines = groups(&kept, axis);
-    Facets { axis, lines, rest: alone.into_iter().flat_map(|it| it.cells).collect() }
+    Facets { axis, lines, rest: alone.into_iter().flat_map(|found| found.cells).collect() }
 }
 
 /// Cells that agree in everything but the axis.
@@ -184,12 +198,12 @@ fn groups<'a>(cells: &[&'a [Row]], axis: Option<&'static Axis>) -> Vec<Facet<'a>
         let Some(settings) = settings(cell) else { continue };
         let own = traits(settings).into_iter().zip(&varying);
         let kept =
-            own.filter(|((key, _), varies)| **varies && axis.is_none_or(|it| it.key != *key));
+            own.filter(|((key, _), varies)| **varies && axis.is_none_or(|axis| axis.key != *key));
         let label = kept.map(|((_, value), _)| value).collect::<Vec<_>>().join(" · ");
         let at = axis.map(|axis| (axis.of)(settings));
         let same = groups.iter_mut().find(|group| {
-            let is_new = |it: &&[Row]| {
-                axis.zip(at).is_none_or(|(axis, at)| self::settings(it).map(axis.of) != Some(at))
+            let is_new = |row: &&[Row]| {
+                axis.zip(at).is_none_or(|(axis, at)| self::settings(row).map(axis.of) != Some(at))
             };
             group.label == label && group.cells.iter().all(is_new)
         });
@@ -209,7 +223,7 @@ pub(super) fn settings(cell: &[Row]) -> Option<&Settings> {
 fn varying(cells: &[&[Row]]) -> Vec<bool> {
     let all: Vec<_> = cells.iter().filter_map(|cell| settings(cell)).map(traits).collect();
     let Some(first) = all.first() else { return Vec::new() };
-    (0..first.len()).map(|index| all.iter().any(|it| it[index] != first[index])).collect()
+    (0..first.len()).map(|index| all.iter().any(|found| found[index] != first[index])).collect()
 }
 
 /// All settings that can differ, by key and in words.
@@ -258,19 +272,19 @@ mod tests {
         let plan = read(find(scenario).unwrap(), &Changes::default(), &[]).unwrap();
         let samples: Vec<Sample> = plan
             .slots()
-            .map(|it| Sample {
-                part: it.part,
-                cell: it.cell,
-                subject: it.subject,
+            .map(|slot| Sample {
+                part: slot.part,
+                cell: slot.cell,
+                subject: slot.subject,
                 ..Sample::default()
             })
             .collect();
         let manifest = Manifest::new("0", "", MachineNote::default());
         let summary = Summary::new(&plan, &samples, manifest);
         let found = facets(&summary.parts[0]);
-        assert_eq!(found.axis.map(|it| it.key), axis, "{scenario}");
+        assert_eq!(found.axis.map(|axis| axis.key), axis, "{scenario}");
         assert_eq!(
-            found.lines.iter().map(|it| &*it.label).collect::<Vec<_>>(),
+            found.lines.iter().map(|found| &*found.label).collect::<Vec<_>>(),
             lines,
             "{scenario}"
         );

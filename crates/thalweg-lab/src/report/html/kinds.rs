@@ -11,15 +11,17 @@ const BAR: f64 = 14.0;
 /// More cells are folded away.
 const CELLS_MAX: usize = 3;
 
-/// A part of a bar: its colour, its name, and its length in cores.
-type Kind = (&'static str, &'static str, fn(&BrowserFigures) -> Option<f64>);
+/// What a part of a bar stands for: its colour, its name, and how long it is, in cores.
+type BarKind = (&'static str, &'static str, fn(&BrowserFigures) -> Option<f64>);
 
-const KINDS: [Kind; 5] = [
-    ("c0", "tab", |it| it.tab_cpu),
-    ("c1", "network process", |it| it.network_cpu),
-    ("c2", "browser process", |it| it.browser_cpu),
-    ("c3", "GPU process and others", |it| Some(it.gpu_cpu.unwrap_or(0.0) + it.other_cpu?)),
-    ("again", "server", |it| it.subject_cpu.map(|it| it.median)),
+const KINDS: [BarKind; 5] = [
+    ("c0", "tab", |figures| figures.tab_cpu),
+    ("c1", "network process", |figures| figures.network_cpu),
+    ("c2", "browser process", |figures| figures.browser_cpu),
+    ("c3", "GPU process and others", |figures| {
+        Some(figures.gpu_cpu.unwrap_or(0.0) + figures.other_cpu?)
+    }),
+    ("again", "server", |figures| figures.subject_cpu.map(|cpu| cpu.median)),
 ];
 
 /// For a part whose load was a browser.
@@ -45,7 +47,7 @@ fn all(cell: &[Row]) -> impl Iterator<Item = (&Row, &BrowserFigures)> {
 }
 
 fn bars(markup: &mut Markup, cells: &[&&[Row]]) {
-    let longest = cells.iter().flat_map(|cell| all(cell)).map(|(_, it)| length(it));
+    let longest = cells.iter().flat_map(|cell| all(cell)).map(|(_, value)| length(value));
     let longest = longest.fold(f64::MIN_POSITIVE, f64::max);
     markup.element("ul", &[("class", &"legend")], |markup| {
         for (class, name, _) in KINDS {
@@ -79,8 +81,8 @@ fn bar(markup: &mut Markup, row: &Row, figures: &BrowserFigures, longest: f64) {
     });
     let described = format!("{}: {}", row.subject, each.collect::<Vec<_>>().join(", "));
     let in_all = |of: Option<f64>| round((of.unwrap_or(0.0) * 1000.0).round() / 10.0);
-    let browser = in_all(figures.cpu.map(|it| it.median));
-    let server = in_all(figures.subject_cpu.map(|it| it.median));
+    let browser = in_all(figures.cpu.map(|cpu| cpu.median));
+    let server = in_all(figures.subject_cpu.map(|cpu| cpu.median));
     markup.element("div", &[("class", &"strip")], |markup| {
         markup.leaf("span", &[("class", &"label")], &row.subject);
         let attributes: [Attribute<'_>; 4] =

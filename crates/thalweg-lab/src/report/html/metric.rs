@@ -20,21 +20,21 @@ pub(in crate::report) const EVENTS: Metric = Metric {
     title: "Events per second",
     of: |row| row.throughput.events_per_s,
     tick: round,
-    show: |it| format!("{}/s", short(it)),
+    show: |value| format!("{}/s", short(value)),
 };
 pub(in crate::report) const CPU: Metric = Metric {
     key: "cpu-us",
     title: "Subject’s CPU per event, µs",
     of: |row| row.cpu.us_per_event,
     tick: round,
-    show: |it| format!("{} µs", digits(it)),
+    show: |value| format!("{} µs", digits(value)),
 };
 pub(in crate::report) const BUSY: Metric = Metric {
     key: "subject-busy",
     title: "Subject’s CPU, % of its cores",
     of: |row| scaled(row.curves.spreads.subject_busy, 100.0),
     tick: round,
-    show: |it| format!("{} %", digits(it)),
+    show: |value| format!("{} %", digits(value)),
 };
 pub(in crate::report) const P99: Metric = Metric {
     key: "p99-us",
@@ -87,28 +87,28 @@ pub(in crate::report) const TOTAL: Metric = Metric {
     title: "All round trips of a sample, ms",
     of: |row| row.curves.spreads.round_trips_ms,
     tick: round,
-    show: |it| format!("{} ms", digits(it)),
+    show: |value| format!("{} ms", digits(value)),
 };
 pub(in crate::report) const RECEIVED: Metric = Metric {
     key: "mb-per-s",
     title: "Received, MB/s",
     of: |row| row.curves.spreads.mb_per_s,
     tick: round,
-    show: |it| format!("{} MB/s", digits(it)),
+    show: |value| format!("{} MB/s", digits(value)),
 };
 pub(in crate::report) const PER_CONNECTION: Metric = Metric {
     key: "rss-per-connection",
     title: "Resident memory per connection, KiB",
     of: |row| scaled(row.curves.spreads.rss_bytes_per_connection, 1.0 / 1024.0),
     tick: round,
-    show: |it| format!("{} KiB", digits(it)),
+    show: |value| format!("{} KiB", digits(value)),
 };
 pub(in crate::report) const OPENED: Metric = Metric {
     key: "open-ms",
     title: "Until all connections stood, ms",
     of: |row| row.curves.spreads.open_ms,
     tick: round,
-    show: |it| format!("{} ms", digits(it)),
+    show: |value| format!("{} ms", digits(value)),
 };
 
 pub(in crate::report) const BROWSER_CPU: Metric = Metric {
@@ -116,21 +116,21 @@ pub(in crate::report) const BROWSER_CPU: Metric = Metric {
     title: "Browser’s CPU per event, µs",
     of: |row| row.browser.as_ref()?.us_per_event,
     tick: round,
-    show: |it| format!("{} µs", digits(it)),
+    show: |value| format!("{} µs", digits(value)),
 };
 pub(in crate::report) const BROWSER_BUSY: Metric = Metric {
     key: "browser-busy",
     title: "Browser’s CPU, % of a core",
     of: |row| scaled(row.browser.as_ref()?.cpu, 100.0),
     tick: round,
-    show: |it| format!("{} %", digits(it)),
+    show: |value| format!("{} %", digits(value)),
 };
 pub(in crate::report) const SUBJECT_CORES: Metric = Metric {
     key: "subject-cores",
     title: "Server’s CPU, % of a core",
     of: |row| scaled(row.browser.as_ref()?.subject_cpu, 100.0),
     tick: round,
-    show: |it| format!("{} %", digits(it)),
+    show: |value| format!("{} %", digits(value)),
 };
 
 fn micros(us: f64) -> String {

@@ -42,7 +42,7 @@ pub(super) fn draw(markup: &mut Markup, summary: &Summary) {
 }
 
 /// A part, and its comparisons that are shown.
-type Shown<'a> = (&'a PartSummary, Vec<&'a Comparison>);
+type ShownPart<'a> = (&'a PartSummary, Vec<&'a Comparison>);
 
 /// A part's cells in its figure; in a run of A/A pairs alone, those.
 fn shown(part: &PartSummary) -> Vec<&Comparison> {
@@ -50,13 +50,13 @@ fn shown(part: &PartSummary) -> Vec<&Comparison> {
     if asked.is_empty() { part.controls(part.metric()).collect() } else { asked }
 }
 
-fn chart(markup: &mut Markup, metric: comparison::Metric, parts: &[Shown<'_>]) {
+fn chart(markup: &mut Markup, metric: comparison::Metric, parts: &[ShownPart<'_>]) {
     let all = || parts.iter().flat_map(|(part, all)| all.iter().map(move |one| (part, *one)));
     let ends = all().flat_map(|(part, one)| {
         let (low, high) = noise(part, one).unwrap_or((1.0, 1.0));
         [one.ratio, one.low.unwrap_or(1.0), one.high.unwrap_or(1.0), low, high]
     });
-    let (low, high) = ends.fold((1.0f64, 1.0f64), |(low, high), it| (low.min(it), high.max(it)));
+    let (low, high) = ends.fold((1.0f64, 1.0f64), |(low, high), end| (low.min(end), high.max(end)));
     let scale = Scale::around_one(low, high);
     let is_each = all().count() <= STRIPS_MAX;
     let has_parts = parts.len() > 1;
@@ -79,8 +79,9 @@ fn chart(markup: &mut Markup, metric: comparison::Metric, parts: &[Shown<'_>]) {
         let show = |tick: f64| format!("{}×", round((tick * 100.0).round() / 100.0));
         Strips { scale: &scale, show: &show, sides, lines: &lines }.draw(markup);
         let pooled = parts.iter().flat_map(|(part, _)| &part.pooled);
-        let pooled = pooled.filter(|it| it.metric == metric && !it.is_control);
-        let words: Vec<Word> = all().map(|(_, one)| one).chain(pooled).map(|it| it.word).collect();
+        let pooled = pooled.filter(|pooled| pooled.metric == metric && !pooled.is_control);
+        let words: Vec<Word> =
+            all().map(|(_, one)| one).chain(pooled).map(|comparison| comparison.word).collect();
         key(markup, &words, all().any(|(part, one)| noise(part, one).is_some()));
     });
 }
@@ -89,13 +90,13 @@ fn noise(part: &PartSummary, one: &Comparison) -> Option<(f64, f64)> {
     if one.is_control {
         return None;
     }
-    let control = part.controls(one.metric).find(|it| it.cell == one.cell)?;
+    let control = part.controls(one.metric).find(|control| control.cell == one.cell)?;
     control.low.zip(control.high)
 }
 
 /// A strip for each cell and subject, under the cell if there are several subjects.
 fn one_by_one(lines: &mut Vec<Line>, part: &PartSummary, all: &[&Comparison]) {
-    let has_subjects = all.iter().any(|it| it.subject != all[0].subject);
+    let has_subjects = all.iter().any(|sample| sample.subject != all[0].subject);
     let mut last = None;
     for one in all {
         let cell = one.cell.clone().unwrap_or_default();
@@ -118,20 +119,21 @@ fn by_subject(lines: &mut Vec<Line>, part: &PartSummary, all: &[&Comparison]) {
     subjects.sort_unstable();
     subjects.dedup();
     for subject in subjects {
-        let own: Vec<&&Comparison> = all.iter().filter(|it| it.subject == subject).collect();
+        let own: Vec<&&Comparison> =
+            all.iter().filter(|sample| sample.subject == subject).collect();
         let noise = own.iter().filter_map(|one| noise(part, one));
         lines.push(Line::Strip(Strip {
             label: subject.to_owned(),
             figure: format!("{} cells", own.len()),
-            band: noise.reduce(|(low, high), it| (low.min(it.0), high.max(it.1))),
-            points: own.iter().map(|it| point(it)).collect(),
+            band: noise.reduce(|(low, high), band| (low.min(band.0), high.max(band.1))),
+            points: own.iter().map(|sample| point(sample)).collect(),
         }));
     }
 }
 
 /// The pooled comparison, under the cells that it is of.
 fn over_all_cells(lines: &mut Vec<Line>, part: &PartSummary, all: &[&Comparison]) {
-    let pooled = part.pooled.iter().filter(|it| all.iter().any(|one| one.is_beside(it)));
+    let pooled = part.pooled.iter().filter(|pooled| all.iter().any(|one| one.is_beside(pooled)));
     let pooled: Vec<&Comparison> = pooled.collect();
     if all.len() <= pooled.len() {
         return;
@@ -209,22 +211,27 @@ fn without_comparison(markup: &mut Markup, summary: &Summary) {
     let rows: Vec<&[Row]> = part.cells();
     markup.element("figure", &[("class", &"overview")], |markup| {
         markup.leaf("figcaption", &[], metric.title);
-        of_metric(markup, &rows, &metric, &series(part));
+        metric_overview(markup, &rows, &metric, &series(part));
     });
 }
 
 /// A figure of every subject of the cells, from 0 or along decades.
-pub(super) fn of_metric(markup: &mut Markup, cells: &[&[Row]], metric: &Metric, all: &[Series]) {
+pub(super) fn metric_overview(
+    markup: &mut Markup,
+    cells: &[&[Row]],
+    metric: &Metric,
+    all: &[Series],
+) {
     let rows = || cells.iter().flat_map(|cell| cell.iter());
     let scale = Scale::fitting(
-        rows().filter_map(|row| (metric.of)(row)).flat_map(|it| [it.low, it.median, it.high]),
+        rows().filter_map(|row| (metric.of)(row)).flat_map(|row| [row.low, row.median, row.high]),
     );
     let mut lines = Vec::new();
     for cell in cells {
         lines.extend(cell.first().map(|row| Line::Heading(row.cell.clone())));
         for row in *cell {
             let (Some(at), Some(series)) =
-                ((metric.of)(row), all.iter().find(|it| it.name == row.subject))
+                ((metric.of)(row), all.iter().find(|subject| subject.name == row.subject))
             else {
                 continue;
             };

@@ -25,13 +25,13 @@ pub(super) fn draw(markup: &mut Markup, part: &PartSummary) {
         markup.leaf("h3", &[], "Figures");
         table::draw(markup, part);
         for row in &part.rows {
-            what_was_received(markup, row);
+            received_events(markup, row);
         }
     });
 }
 
-/// For an endpoint that does not cooperate.
-fn what_was_received(markup: &mut Markup, row: &Row) {
+/// Of an endpoint that does not cooperate.
+fn received_events(markup: &mut Markup, row: &Row) {
     let Some(received) = &row.received else { return };
     markup.leaf("h3", &[], &format!("{}, {}", row.subject, row.cell));
     markup.element("dl", &[], |markup| {
@@ -53,7 +53,7 @@ fn charts(markup: &mut Markup, part: &PartSummary) {
         series: &series,
         published: published.as_ref(),
     });
-    let has_published = against.as_ref().is_some_and(|it| it.has_published(&metrics));
+    let has_published = against.as_ref().is_some_and(|against| against.has_published(&metrics));
     legend(markup, part, &series, has_published);
     if let Some(against) = &against {
         against.draw(markup, &metrics);
@@ -64,7 +64,7 @@ fn charts(markup: &mut Markup, part: &PartSummary) {
             if rows().any(|row| (metric.of)(row).is_some()) {
                 markup.element("figure", &[("class", &"wide")], |markup| {
                     markup.leaf("figcaption", &[], metric.title);
-                    overview::of_metric(markup, &facets.rest, metric, &series);
+                    overview::metric_overview(markup, &facets.rest, metric, &series);
                 });
             }
         }

@@ -33,7 +33,7 @@ pub(super) fn series(part: &PartSummary) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     let (mut baselines, mut others) = (0, 0);
     for row in &part.rows {
-        if all.iter().any(|it| it.name == row.subject) {
+        if all.iter().any(|subject| subject.name == row.subject) {
             continue;
         }
         let (class, shape, dash) = if row.is_baseline {
@@ -108,8 +108,9 @@ pub(super) fn legend(
             });
         }
         for (verdict, means) in meanings() {
-            let is_same =
-                |it: &Verdict| std::mem::discriminant(it) == std::mem::discriminant(&verdict);
+            let is_same = |own_verdict: &Verdict| {
+                std::mem::discriminant(own_verdict) == std::mem::discriminant(&verdict)
+            };
             if part.rows.iter().any(|row| is_same(&row.curves.limited_by)) {
                 markup.element("li", &[], |markup| {
                     swatch(markup, "", |markup| mark(markup, CIRCLE, &verdict));

@@ -8,7 +8,7 @@ const CAPTION: &str = "In brackets: the interval that holds the share in 95 of 1
 
 pub(super) fn draw(markup: &mut Markup, all: &[Standing]) {
     for own in all.chunk_by(|one, other| one.transport == other.transport) {
-        let Some(baseline) = own.iter().find(|it| it.is_baseline) else { continue };
+        let Some(baseline) = own.iter().find(|sample| sample.is_baseline) else { continue };
         let label = format!("Where each stands over {}", baseline.transport);
         markup.leaf("h2", &[("class", &"over-transport")], &baseline.transport.to_string());
         markup.element(

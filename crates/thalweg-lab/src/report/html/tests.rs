@@ -49,7 +49,7 @@ fn the_same_summary_gives_the_same_page() {
 }
 
 /// A part of the library with two subjects, as it would be found.
-fn of_library(scenario: &str, transport: &str) -> String {
+fn library_page(scenario: &str, transport: &str) -> String {
     let changes = Changes {
         subjects: vec!["limit".to_owned(), "thalweg".to_owned()],
         transports: vec![transport.to_owned()],
@@ -77,10 +77,11 @@ fn of_library(scenario: &str, transport: &str) -> String {
 #[test]
 fn published_figures_are_marked_where_they_belong() {
     let check = |scenario: &str, transport: &str, marked: &[&str]| {
-        let page = of_library(scenario, transport);
+        let page = library_page(scenario, transport);
         let marks = page.split("<g class=\"published\"").skip(1);
-        let title =
-            |it: &str| it.split("<title>").nth(1)?.split("</title>").next().map(str::to_owned);
+        let title = |value: &str| {
+            value.split("<title>").nth(1)?.split("</title>").next().map(str::to_owned)
+        };
         let titles: Vec<String> = marks.filter_map(title).collect();
         assert_eq!(titles, marked, "{scenario} {transport}");
     };
@@ -93,17 +94,17 @@ fn published_figures_are_marked_where_they_belong() {
     let worst = |figure: &str| format!("Go, worst of five runs: {figure}, {THERE}");
     let figures = ["161 µs", "83.5 µs", "5364 µs", "301 µs", "111 µs", "5675 µs"].map(worst);
     check("c", "websocket", &figures.each_ref().map(String::as_str));
-    let page = of_library("c", "websocket");
-    let is_marked = |it: &&str| it.contains("<g class=\"published\"");
+    let page = library_page("c", "websocket");
+    let is_marked = |value: &&str| value.contains("<g class=\"published\"");
     let charts: Vec<&str> = page.split("<figure").filter(is_marked).collect();
     assert_eq!(charts.len(), 2);
-    assert!(charts.iter().all(|it| it.contains("Mean round trip of the worst sample")));
+    assert!(charts.iter().all(|chart| chart.contains("Mean round trip of the worst sample")));
     // Five samples of 100 to 104 µs.
-    assert!(charts.iter().all(|it| it.contains("104 µs") && !it.contains("102 µs")));
+    assert!(charts.iter().all(|chart| chart.contains("104 µs") && !chart.contains("102 µs")));
 }
 
 #[test]
-fn nothing_from_outside_is_markup() {
+fn text_from_outside_is_not_markup() {
     let mut summary = small();
     summary.name = HOSTILE.to_owned();
     let manifest = &mut summary.manifest;

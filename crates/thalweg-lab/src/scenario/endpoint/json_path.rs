@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_place_is_refused() {
+    fn paths_without_a_place_are_refused() {
         for text in ["", ".", "a.", "a..b", ".a", "a[", "a[]", "a[x]", "a[*]", "$.*", "a]", "/~2"] {
             let said = text.parse::<JsonPath>().expect_err(text).to_string();
             assert!(said.contains("write it as data.items[0].time"), "{said}");

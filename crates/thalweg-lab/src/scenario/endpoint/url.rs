@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_with_the_remedy() {
+    fn malformed_urls_are_refused_with_the_remedy() {
         let check = |text: &str, expected: &str| {
             let said = text.parse::<Url>().expect_err(text).to_string();
             assert!(said.contains(expected), "{text}: {said}");
@@ -244,7 +244,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_the_same(text in "(ws|https)://[a-z:0-9\\[\\]@/?#]{0,20}") {
+        fn a_parsed_url_is_written_the_same(text in "(ws|https)://[a-z:0-9\\[\\]@/?#]{0,20}") {
             if let Ok(url) = text.parse::<Url>() {
                 prop_assert_eq!(String::from(url.clone()).parse::<Url>(), Ok(url));
             }

@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_deflated_inflates(
+        fn deflated_messages_inflate(
             words in prop::collection::vec("[a-c]{0,40}", 0..200),
             cuts in prop::collection::vec(1usize..97, 0..40),
         ) {
@@ -230,7 +230,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_no_deflate_is_an_error_or_something(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn malformed_deflate_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             for mut inflate in [Inflate::Alone, Inflate::in_context()] {
                 let _ = inflate.message(&bytes);
                 let _ = inflate.message(&bytes);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_offered_is_refused() {
+    fn extensions_that_were_not_offered_are_refused() {
         let refused = |chosen: &str| Offer::Alone.judge(chosen).err().unwrap_or_default();
         let offer = Offer::Alone.text();
         assert_eq!(refused("permessage-deflate; server_no_context_takeover"), "");

@@ -1,7 +1,7 @@
 //! A forever frame: a document that never ends, each message a script that hands it to the page as a string. Text between two
 //! scripts is not looked at.
 
-use super::{CarrierError, Incoming, Kind, Step, wrong};
+use super::{CarrierError, CarrierStep, Incoming, Kind, wrong};
 use memchr::{memchr, memmem::find};
 
 const CALL: &[u8] = b">receive('";
@@ -10,24 +10,24 @@ const END: &[u8] = b"')</script>";
 /// This framing changes no event that the lab publishes, so a message stands in its string as it is.
 const ESCAPED: CarrierError = wrong("a message with an escape, which no event of a scenario has");
 
-pub(super) fn step(bytes: &[u8], searched: usize) -> Result<Step<'_>, CarrierError> {
+pub(super) fn step(bytes: &[u8], searched: usize) -> Result<CarrierStep<'_>, CarrierError> {
     // A marker may have been cut where the last search ended.
     let from = searched.saturating_sub(CALL.len().max(END.len())).min(bytes.len());
     // The searched bytes held no whole message, but perhaps its call.
     let Some(call) = find(bytes, CALL) else {
-        return Ok(Step::Incomplete { searched: 0 });
+        return Ok(CarrierStep::Incomplete { searched: 0 });
     };
     let begin = call + CALL.len();
     let end_from = from.max(begin);
     let Some(at) = find(&bytes[end_from..], END) else {
-        return Ok(Step::Incomplete { searched: bytes.len() });
+        return Ok(CarrierStep::Incomplete { searched: bytes.len() });
     };
     let message = &bytes[begin..end_from + at];
     match memchr(b'\\', message) {
         Some(_) => Err(ESCAPED),
         None => {
             let message = Incoming::Message(Kind::Text, message);
-            Ok(Step::Incoming(message, end_from + at + END.len()))
+            Ok(CarrierStep::Incoming(message, end_from + at + END.len()))
         }
     }
 }
@@ -41,14 +41,15 @@ mod tests {
         let document =
             b"<!doctype html><script nonce=\"x\">function receive(m){parent.thalweg(m,window)}\
             </script>\n<script nonce=\"x\">receive('{\"heartbeat\":{}}')</script>\nrest";
-        let Ok(Step::Incoming(Incoming::Message(_, message), length)) = step(document, 0) else {
+        let Ok(CarrierStep::Incoming(Incoming::Message(_, message), length)) = step(document, 0)
+        else {
             panic!()
         };
         assert_eq!(message, b"{\"heartbeat\":{}}");
         assert_eq!(&document[length..], b"\nrest");
-        let found = Step::Incoming(Incoming::Message(Kind::Text, message), length);
+        let found = CarrierStep::Incoming(Incoming::Message(Kind::Text, message), length);
         for cut in 0..length {
-            let Ok(Step::Incomplete { searched }) = step(&document[..cut], 0) else {
+            let Ok(CarrierStep::Incomplete { searched }) = step(&document[..cut], 0) else {
                 panic!("{cut}")
             };
             assert_eq!(step(document, searched), Ok(found), "{cut}");

@@ -1,7 +1,7 @@
 //! Server-Sent Events (WHATWG HTML §9.2.6), all of it: lines that end in CR, LF or both, a byte order mark, several data lines,
 //! comments, fields of any name. The name and id of an event are not used.
 
-use super::{CarrierError, Incoming, Kind, Partial, Step};
+use super::{CarrierError, CarrierStep, Incoming, Kind, Partial};
 use memchr::memchr2;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -14,14 +14,14 @@ pub(super) fn step<'a>(
     searched: usize,
     has_begun: &mut bool,
     partial: &'a mut Option<Box<Partial>>,
-) -> Result<Step<'a>, CarrierError> {
+) -> Result<CarrierStep<'a>, CarrierError> {
     if !*has_begun {
         if bytes.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(bytes) {
-            return Ok(Step::Incomplete { searched: 0 });
+            return Ok(CarrierStep::Incomplete { searched: 0 });
         }
         *has_begun = true;
         if bytes.starts_with(BYTE_ORDER_MARK) {
-            return Ok(Step::Skip(BYTE_ORDER_MARK.len()));
+            return Ok(CarrierStep::Skip(BYTE_ORDER_MARK.len()));
         }
     }
     if partial.is_none()
@@ -34,12 +34,12 @@ pub(super) fn step<'a>(
 
 /// An event in the common form: one data line, then perhaps lines that are not used, all of them ended by LF; else `None`.
 #[inline]
-fn whole(bytes: &[u8], searched: usize) -> Option<Step<'_>> {
+fn whole(bytes: &[u8], searched: usize) -> Option<CarrierStep<'_>> {
     if !bytes.starts_with(b"data:") {
         return None;
     }
     let Some(length) = memchr2(b'\n', b'\r', &bytes[searched..]) else {
-        return Some(Step::Incomplete { searched: bytes.len() });
+        return Some(CarrierStep::Incomplete { searched: bytes.len() });
     };
     let end = searched + length;
     let data = &bytes[b"data:".len()..end];
@@ -47,10 +47,10 @@ fn whole(bytes: &[u8], searched: usize) -> Option<Step<'_>> {
     while bytes[at] == b'\n' {
         let line = &bytes[at + 1..];
         match memchr2(b'\n', b'\r', line) {
-            None => return Some(Step::Incomplete { searched: end }),
+            None => return Some(CarrierStep::Incomplete { searched: end }),
             Some(0) if line[0] == b'\n' => {
                 let message = Incoming::Message(Kind::Text, without_space(data));
-                return Some(Step::Incoming(message, at + 2));
+                return Some(CarrierStep::Incoming(message, at + 2));
             }
             Some(_) if line.starts_with(DATA) || line[0] == b':' => return None,
             Some(length) => at += 1 + length,
@@ -65,15 +65,15 @@ fn line<'a>(
     bytes: &'a [u8],
     searched: usize,
     partial: &'a mut Option<Box<Partial>>,
-) -> Result<Step<'a>, CarrierError> {
+) -> Result<CarrierStep<'a>, CarrierError> {
     if let (Some(partial), Some(first)) = (partial.as_deref_mut(), bytes.first())
         && std::mem::take(&mut partial.is_behind_cr)
         && *first == b'\n'
     {
-        return Ok(Step::Skip(1));
+        return Ok(CarrierStep::Skip(1));
     }
     let Some(length) = memchr2(b'\n', b'\r', &bytes[searched..]) else {
-        return Ok(Step::Incomplete { searched: bytes.len() });
+        return Ok(CarrierStep::Incomplete { searched: bytes.len() });
     };
     let (line, end) = bytes.split_at(searched + length);
     let used = line.len() + if end.starts_with(b"\r\n") { 2 } else { 1 };
@@ -81,8 +81,8 @@ fn line<'a>(
     let is_behind_cr = end == b"\r";
     if line.is_empty() {
         return Ok(match partial {
-            Some(partial) => Step::Incoming(partial.finish(), used),
-            None => Step::Skip(used),
+            Some(partial) => CarrierStep::Incoming(partial.finish(), used),
+            None => CarrierStep::Skip(used),
         });
     }
     if let Some(value) = value(line) {
@@ -97,7 +97,11 @@ fn line<'a>(
     if let Some(partial) = partial {
         partial.is_behind_cr = is_behind_cr;
     }
-    Ok(if line[0] == b':' { Step::Incoming(Incoming::SignOfLife, used) } else { Step::Skip(used) })
+    Ok(if line[0] == b':' {
+        CarrierStep::Incoming(Incoming::SignOfLife, used)
+    } else {
+        CarrierStep::Skip(used)
+    })
 }
 
 /// The value of a data line.

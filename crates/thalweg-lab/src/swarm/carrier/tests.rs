@@ -72,7 +72,7 @@ fn golden_streams() {
 }
 
 #[test]
-fn what_waits_is_small_and_holds_nothing() {
+fn waiting_carriers_are_small_and_hold_no_buffer() {
     assert!(size_of::<Decoder>() <= 24, "{}", size_of::<Decoder>());
     let nothing = |_: Incoming<'_>| Ok::<_, CarrierError>(());
     let mut decoder = Decoder::default();
@@ -83,7 +83,7 @@ fn what_waits_is_small_and_holds_nothing() {
 }
 
 #[test]
-fn what_has_no_end_is_refused() {
+fn responses_without_an_end_are_refused() {
     let endless = vec![b'x'; MESSAGE_BYTES_MAX + 1];
     for transport in &ALL[1..] {
         let decode = |bytes| Decoder::default().decode(*transport, bytes, |_| Ok(()));

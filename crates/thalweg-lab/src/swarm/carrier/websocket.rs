@@ -2,7 +2,7 @@
 //! them, compressed (RFC 7692) if that was agreed on; and a client's frames.
 
 use super::{
-    CarrierError, Incoming, Kind, MESSAGE_BYTES_MAX, Partial, Step, deflate, too_long, wrong,
+    CarrierError, CarrierStep, Incoming, Kind, MESSAGE_BYTES_MAX, Partial, deflate, too_long, wrong,
 };
 
 const CONTINUATION: u8 = 0x0;
@@ -29,8 +29,9 @@ pub(super) fn step<'a>(
     bytes: &'a [u8],
     partial: &'a mut Option<Box<Partial>>,
     inflate: Option<&mut deflate::Inflate>,
-) -> Result<Step<'a>, CarrierError> {
-    const INCOMPLETE: Result<Step<'_>, CarrierError> = Ok(Step::Incomplete { searched: 0 });
+) -> Result<CarrierStep<'a>, CarrierError> {
+    const INCOMPLETE: Result<CarrierStep<'_>, CarrierError> =
+        Ok(CarrierStep::Incomplete { searched: 0 });
     let &[first, second, ref rest @ ..] = bytes else {
         return INCOMPLETE;
     };
@@ -50,7 +51,7 @@ pub(super) fn step<'a>(
     };
     if let (Some(kind), None, 0) = (kind, &partial, second & MASKED) {
         return match bytes.get(head..end) {
-            Some(payload) => Ok(Step::Incoming(Incoming::Message(kind, payload), end)),
+            Some(payload) => Ok(CarrierStep::Incoming(Incoming::Message(kind, payload), end)),
             None => INCOMPLETE,
         };
     }
@@ -59,21 +60,21 @@ pub(super) fn step<'a>(
         return INCOMPLETE;
     };
     Ok(match first & 0x0F {
-        CLOSE => Step::Incoming(Incoming::Close(payload), end),
-        PING => Step::Incoming(Incoming::Ping(payload), end),
-        PONG => Step::Incoming(Incoming::SignOfLife, end),
+        CLOSE => CarrierStep::Incoming(Incoming::Close(payload), end),
+        PING => CarrierStep::Incoming(Incoming::Ping(payload), end),
+        PONG => CarrierStep::Incoming(Incoming::SignOfLife, end),
         opcode => {
             let kind = if opcode == TEXT { Kind::Text } else { Kind::Binary };
             let partial = partial.get_or_insert_with(|| Partial::begin(kind));
             partial.is_deflated |= first & DEFLATED != 0;
             partial.push(payload)?;
             if first & FINAL == 0 {
-                return Ok(Step::Skip(end));
+                return Ok(CarrierStep::Skip(end));
             }
             if let (true, Some(inflate)) = (partial.is_deflated, inflate) {
                 partial.bytes = inflate.message(&partial.bytes)?;
             }
-            Step::Incoming(partial.finish(), end)
+            CarrierStep::Incoming(partial.finish(), end)
         }
     })
 }

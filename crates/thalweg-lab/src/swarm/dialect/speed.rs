@@ -126,7 +126,7 @@ fn cpu_ns() -> u64 {
 #[test]
 #[ignore = "it looks at times"]
 #[expect(clippy::print_stdout, reason = "what it finds is for who runs it")]
-fn what_an_event_costs_the_swarm() {
+fn the_cost_of_an_event_to_the_swarm() {
     let settings = Settings {
         connections: 1,
         event_bytes: EVENT_BYTES,

@@ -24,7 +24,7 @@ fn a_runner_is_told_by_its_number() {
 }
 
 #[test]
-fn what_comes_back_is_told_by_its_number() {
+fn answers_are_matched_by_their_number() {
     for dialect in dialects() {
         let (_, answer) = dialect.echo(4711);
         assert_eq!(dialect.echo_number(&answer), Some(4711), "{dialect:?}");
@@ -96,7 +96,7 @@ fn unmasked(mut frames: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_no_packet_of_socket_io_is_refused() {
+fn malformed_packets_of_socket_io_are_refused() {
     let dialect = socketio::SocketIo;
     let mut replies = Vec::new();
     for packet in

@@ -56,7 +56,7 @@ fn a_head_is_a_status_and_fields() {
 }
 
 #[test]
-fn what_is_no_head_is_named() {
+fn malformed_heads_are_named() {
     let check = |bytes: &[u8], expected: &str| {
         let said = Head::read(bytes, |_| ()).unwrap_err().to_string();
         assert!(said.contains(expected), "{said:?} should say {expected:?}");
@@ -146,7 +146,7 @@ proptest! {
         // Errors quote the available bytes.
         let unquoted = |pieces: &[&[u8]]| -> Vec<String> {
             let found = received(pieces);
-            found.iter().map(|it| it.split('"').next().unwrap_or_default().to_owned()).collect()
+            found.iter().map(|found| found.split('"').next().unwrap_or_default().to_owned()).collect()
         };
         prop_assert_eq!(unquoted(&golden::cut(&bytes, &cuts)), unquoted(&[&bytes]));
     }

@@ -43,8 +43,9 @@ impl Dialect for Told {
 fn received(transport: Transport, bytes: &[u8], cuts: &[usize], end: Option<End>) -> Vec<String> {
     let url = if transport == Transport::Websocket { "ws://h/" } else { "http://h/" };
     let transport_name = Some(transport.to_string());
-    let compress =
-        ["gzip", "-deflate"].iter().any(|it| memchr::memmem::find(bytes, it.as_bytes()).is_some());
+    let compress = ["gzip", "-deflate"]
+        .iter()
+        .any(|found| memchr::memmem::find(bytes, found.as_bytes()).is_some());
     let url = url.to_owned();
     let typed = Typed { url, transport: transport_name, compress, ..Typed::default() };
     let program = Program::Url(Box::new(Endpoint::read(&typed).unwrap()));
@@ -146,7 +147,7 @@ fn refusals_say_what_the_body_says() {
 }
 
 #[test]
-fn what_is_malformed_once_it_is_open_is_an_error() {
+fn malformed_messages_of_an_open_session_are_errors() {
     let bytes = [SOCKET.as_bytes(), b"\x81\x01\xff"].concat();
     let reasons = received(Transport::Websocket, &bytes, &[], None);
     assert_eq!(reasons, ["!it sent a text message that is not UTF-8 (RFC 6455 §8.1)"]);

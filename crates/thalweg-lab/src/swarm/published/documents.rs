@@ -31,7 +31,8 @@ pub(super) struct Documents {
 
 impl Documents {
     pub(super) fn new(topic: u32, settings: &Settings) -> Documents {
-        let size = Size::ALL.into_iter().find(|it| it.bytes() == settings.event_bytes as usize);
+        let size =
+            Size::ALL.into_iter().find(|found| found.bytes() == settings.event_bytes as usize);
         let game = Match::new(SEED, &topic.to_string(), size.unwrap_or(Size::Small));
         let seconds = settings.period().map_or(1, |period| period.as_secs().max(1) as u32);
         let mut documents = Documents { game, seconds, next: Vec::new() };
@@ -262,9 +263,9 @@ mod tests {
     #[test]
     fn documents_of_a_log_are_known_by_their_offsets() {
         assert_eq!(log("1", |_| {}), "whole");
-        assert_eq!(log("1", |it| drop(it.pop())), "1 missing");
-        assert_eq!(log("2", |it| drop(it.remove(0))), "1 missing");
-        assert_eq!(log("1", |it| it[1][70] ^= 1), "2 missing, 1 corrupt");
+        assert_eq!(log("1", |found| drop(found.pop())), "1 missing");
+        assert_eq!(log("2", |found| drop(found.remove(0))), "1 missing");
+        assert_eq!(log("1", |found| found[1][70] ^= 1), "2 missing, 1 corrupt");
         assert_eq!(log("2", |_| {}), "3 missing, 1 corrupt");
         assert_eq!(log("", |_| {}), "3 missing, 1 corrupt");
         assert_eq!(log("4", |_| {}), "3 missing, 1 early");
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_before_a_reader_comes_or_after_it_goes_is_not_waited_for() {
+    fn events_published_without_a_reader_are_not_expected() {
         let settings =
             Settings { payload: Payload::Match, event_bytes: 5000, ..Settings::default() };
         let mut topic = Topic::new(0, None, &settings);

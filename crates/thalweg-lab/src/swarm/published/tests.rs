@@ -192,7 +192,7 @@ fn the_window_does_not_wait_for_what_was_announced_as_missed() {
 }
 
 #[test]
-fn whoever_was_excused_counts_once() {
+fn an_excused_connection_counts_once() {
     let mut topic = topic(1, 2);
     let (mut ledger, mut statistics) = (Ledger::new(2, Some(1)), SpanStatistics::default());
     let mut line = Vec::new();

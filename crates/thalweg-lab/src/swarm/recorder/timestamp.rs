@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn malformed_times_are_none() {
         for text in [
             "",
             "\"",

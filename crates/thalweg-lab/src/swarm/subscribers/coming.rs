@@ -39,7 +39,9 @@ impl Subscribers {
     }
 
     pub(in crate::swarm) fn stands(&self, index: usize) -> bool {
-        self.connections.get(index).is_some_and(|it| it.session.stage == Stage::Standing)
+        self.connections
+            .get(index)
+            .is_some_and(|connection| connection.session.stage == Stage::Standing)
     }
 
     /// A connection that stands leaves, and another takes its place.

@@ -150,7 +150,8 @@ impl Subscribers {
 
     /// Why no connection stands; `None` if one does.
     pub(in crate::swarm) fn why_nobody(&mut self) -> Option<String> {
-        let why = (self.standing == 0).then(|| self.receiver.recorder().map(|it| it.why_nobody()));
+        let why = (self.standing == 0)
+            .then(|| self.receiver.recorder().map(|recorder| recorder.why_nobody()));
         why.flatten().map(|why| format!("{} {why}", self.name()))
     }
 

@@ -213,7 +213,7 @@ impl<'a> Broadcast<'a> {
         }
         progress.tell(*observer, |now_us| {
             let connections = subscribers.standing();
-            Figures::of_span(connections, &subscribers.receiver().statistics, *begun_us, now_us)
+            Figures::from_span(connections, &subscribers.receiver().statistics, *begun_us, now_us)
         })
     }
 }

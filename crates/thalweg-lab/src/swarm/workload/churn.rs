@@ -40,7 +40,8 @@ impl<'a> Churn<'a> {
             if until_due_us > 0 {
                 continue;
             }
-            let leaver = turns.by_ref().take(connections).find(|&it| self.0.is_served(it));
+            let leaver =
+                turns.by_ref().take(connections).find(|&subscriber| self.0.is_served(subscriber));
             if let Some(index) = leaver {
                 self.0.replace(index, due_us)?;
                 due.next();

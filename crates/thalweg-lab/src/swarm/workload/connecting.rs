@@ -242,7 +242,7 @@ impl<'a> Connecting<'a> {
         self.settle(now_us);
         let Connecting { progress, observer, subscribers, begun_us, stood, .. } = self;
         progress.tell(*observer, |now_us| {
-            Figures::of_span(subscribers.standing(), stood, *begun_us, now_us)
+            Figures::from_span(subscribers.standing(), stood, *begun_us, now_us)
         })
     }
 
@@ -257,7 +257,7 @@ impl<'a> Connecting<'a> {
             }
             // One that is lost again is as late as the span is long.
             if let Some(due_us) = due_us[index].take_if(|_| stands) {
-                stood.came(due_us, now_us, 1);
+                stood.record(due_us, now_us, 1);
             }
             false
         });

@@ -24,11 +24,12 @@ use std::time::Duration;
 pub(super) struct Echo<'a> {
     load: Load<'a>,
     poller: Poller,
-    /// The first carries the firehose, the last the requests; the poller knows them by their index.
-    lines: Vec<Line>,
+    /// The first carries the firehose, the last the requests; the poller knows them
+    /// by their index.
+    lines: Vec<EchoConnection>,
     dialect: Box<dyn Dialect>,
     attention: Attention<'a>,
-    received: Received,
+    received: EchoProgress,
     negotiated: Negotiated,
     /// Counts of the ledger that earlier spans have reported.
     reported: Reported,
@@ -36,13 +37,15 @@ pub(super) struct Echo<'a> {
     begun_us: u64,
 }
 
-struct Line {
+/// One connection.
+struct EchoConnection {
     conversation: Conversation,
     may_be_more: bool,
 }
 
 #[derive(Debug)]
-struct Received {
+struct EchoProgress {
+    /// Subscriptions that stand.
     confirmed: usize,
     acks: bool,
     /// Position of the last message that was processed, and is not acked.
@@ -52,8 +55,8 @@ struct Received {
     wanted: u64,
     asked: u64,
     asked_before: u64,
-    outstanding: VecDeque<Request>,
-    /// Future requests that were answered already.
+    outstanding: VecDeque<EchoRequest>,
+    /// Of those that will be made, the ones that were answered before.
     early: HashSet<u64>,
     /// From sent to come back.
     round_trips_us: Vec<u64>,
@@ -62,7 +65,7 @@ struct Received {
 }
 
 #[derive(Debug)]
-struct Request {
+struct EchoRequest {
     due_us: u64,
     sent_us: u64,
     answer: Vec<u8>,
@@ -83,7 +86,7 @@ impl Workload for Echo<'_> {
         self.run_until(Echo::is_confirmed, u64::MAX)?;
         // Before the kernel makes the buffers larger.
         self.negotiated =
-            self.lines.first().map(|it| it.conversation.negotiated()).unwrap_or_default();
+            self.lines.first().map(|found| found.conversation.negotiated()).unwrap_or_default();
         Ok(now_us() - begun_us)
     }
 
@@ -142,7 +145,7 @@ impl Workload for Echo<'_> {
             }),
             traffic,
             latency: std::mem::take(&mut received.statistics.latency),
-            round_trips: RoundTrips::of(std::mem::take(&mut received.round_trips_us), span_us),
+            round_trips: RoundTrips::new(std::mem::take(&mut received.round_trips_us), span_us),
             ledger,
             negotiated: self.negotiated.clone(),
             ..Outcome::default()
@@ -170,7 +173,7 @@ impl<'a> Echo<'a> {
             lines: Vec::new(),
             attention: Attention::new(observer),
             dialect: dialect::of(load.program, load.settings),
-            received: Received::new(load.settings),
+            received: EchoProgress::new(load.settings),
             negotiated: Negotiated::default(),
             reported: Reported::default(),
             begun_us: 0,
@@ -186,7 +189,7 @@ impl Echo<'_> {
         let wanted = Wanted { transport, topics: topic..topic + 1, query };
         let key = self.lines.len() as u64;
         let conversation = Conversation::open(&dialer, &*self.dialect, &wanted, key, &self.poller)?;
-        self.lines.push(Line { conversation, may_be_more: false });
+        self.lines.push(EchoConnection { conversation, may_be_more: false });
         Ok(())
     }
 
@@ -257,7 +260,7 @@ impl Echo<'_> {
             let (message, answer) = dialect.echo(received.asked);
             let sent_us = socket::now_us();
             if !received.early.remove(&received.asked) {
-                received.outstanding.push_back(Request { due_us, sent_us, answer });
+                received.outstanding.push_back(EchoRequest { due_us, sent_us, answer });
             }
             if let Some(line) = lines.last_mut() {
                 line.conversation.send(&message, &self.poller)?;
@@ -268,7 +271,7 @@ impl Echo<'_> {
 
     fn hear(&mut self, line: usize) -> anyhow::Result<()> {
         let Echo { received, dialect, attention, lines, poller, .. } = self;
-        let Line { conversation, may_be_more } = &mut lines[line];
+        let EchoConnection { conversation, may_be_more } = &mut lines[line];
         *may_be_more = conversation.receive(&**dialect, poller, |message, received_us| {
             attention.received_us = received_us;
             received.on_message(&**dialect, message, received_us)
@@ -282,7 +285,7 @@ impl Echo<'_> {
 
     /// Counts of the ledger since the last call; outstanding events are missing.
     fn new_counts(&mut self) -> Counts {
-        let Received { ledger, firehose, outstanding, .. } = &mut self.received;
+        let EchoProgress { ledger, firehose, outstanding, .. } = &mut self.received;
         ledger.missing += outstanding.len() as u64;
         outstanding.clear();
         let counts = ledger.and(&firehose.counts());
@@ -290,9 +293,9 @@ impl Echo<'_> {
     }
 }
 
-impl Received {
-    fn new(settings: &Settings) -> Received {
-        Received {
+impl EchoProgress {
+    fn new(settings: &Settings) -> EchoProgress {
+        EchoProgress {
             confirmed: 0,
             acks: false,
             position: Vec::new(),
@@ -320,7 +323,8 @@ impl Received {
             Message::Answer(message) | Message::Event(Kind::Text, message)
                 if self.is_answered(message, received_us) => {}
             Message::Answer(message) | Message::Event(Kind::Text, message)
-                if let Some(number) = dialect.echo_number(message).filter(|it| *it > 0) =>
+                if let Some(number) =
+                    dialect.echo_number(message).filter(|echo_number| *echo_number > 0) =>
             {
                 self.answered_unasked(number);
             }
@@ -356,7 +360,7 @@ impl Received {
         let Some(at) = self.outstanding.iter().position(|request| request.answer == message) else {
             return false;
         };
-        if let Some(Request { due_us, sent_us, .. }) = self.outstanding.remove(at) {
+        if let Some(EchoRequest { due_us, sent_us, .. }) = self.outstanding.remove(at) {
             self.ledger.reordered += u64::from(at > 0);
             self.ledger.delivered += 1;
             self.round_trips_us.push(received_us.saturating_sub(sent_us));
@@ -381,8 +385,8 @@ mod tests {
     fn answers_to_what_will_never_be_asked_are_counted_and_not_kept() {
         let settings = Settings { requests: 20, ..Settings::default() };
         let dialect = dialect::of(&Program::Limit, &settings);
-        let mut received = Received::new(&settings);
-        let answered = |received: &mut Received, number| {
+        let mut received = EchoProgress::new(&settings);
+        let answered = |received: &mut EchoProgress, number| {
             let (_, answer) = dialect.echo(number);
             received.on_message(&*dialect, Message::Answer(&answer), 0).unwrap();
         };

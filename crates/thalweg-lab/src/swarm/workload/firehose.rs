@@ -16,7 +16,7 @@ const END: &[u8] = b"\"}";
 pub(super) struct Firehose {
     /// Size of a push; 0 if there is to be none.
     push_bytes: usize,
-    first: Option<First>,
+    first: Option<FirstPush>,
     ledger: Ledger,
     /// Intact pushes without a number, which the ledger has no line for.
     unnumbered: u64,
@@ -24,7 +24,7 @@ pub(super) struct Firehose {
 
 /// The first push: the others are like it.
 #[derive(Debug)]
-struct First {
+struct FirstPush {
     is_numbered: bool,
     has_end: bool,
     /// All of it but its number and time, and its end.
@@ -60,7 +60,7 @@ impl Firehose {
         let (seq, rest) = event::number_of(push);
         let has_end = rest.ends_with(END);
         let padding = rest.strip_suffix(END).unwrap_or(rest);
-        let first = self.first.get_or_insert_with(|| First {
+        let first = self.first.get_or_insert_with(|| FirstPush {
             is_numbered: seq.is_some(),
             has_end,
             padding: padding.to_vec(),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_announced_as_dropped_is_not_missing() {
+    fn announced_drops_are_not_missing() {
         let mut firehose = Firehose::new(BYTES);
         let mut push = |seq| firehose.push(numbered(seq).as_bytes());
         push(7);

@@ -154,9 +154,9 @@ impl<'a> Listen<'a> {
         progress.tell(*observer, |now_us| {
             let connections = subscribers.standing();
             let receiver = subscribers.receiver();
-            let exchange = receiver.recorder().and_then(|it| it.exchange.as_deref());
+            let exchange = receiver.recorder().and_then(|recorder| recorder.exchange.as_deref());
             let round_trip_us = exchange.and_then(Exchange::mean_us);
-            let figures = Figures::of_span(connections, &receiver.statistics, *begun_us, now_us);
+            let figures = Figures::from_span(connections, &receiver.statistics, *begun_us, now_us);
             Figures { round_trip_us, ..figures }
         })
     }

@@ -118,7 +118,8 @@ impl Taken {
     }
 }
 
-struct Stream {
+/// One long NDJSON request.
+struct PostedStream {
     publisher: Publisher,
     sent: u64,
     answer: Vec<u8>,
@@ -152,11 +153,17 @@ impl<'a> Publishing<'a> {
     fn stream(&mut self, until_us: u64) -> anyhow::Result<Taken> {
         let settings = self.load.settings;
         let target = self.publish_target()?;
-        let open = |key| -> anyhow::Result<Stream> {
+        let open = |key| -> anyhow::Result<PostedStream> {
             let dialer = Dialer::to_subject(self.node_of(key), settings, tls::HTTP_1)?;
             let (chunk_events, key) = (settings.chunk_events, u64::from(key));
             let publisher = Publisher::ndjson(&dialer, &target, chunk_events, key, &self.poller)?;
-            Ok(Stream { publisher, sent: 0, answer: Vec::new(), facts: None, negotiated: None })
+            Ok(PostedStream {
+                publisher,
+                sent: 0,
+                answer: Vec::new(),
+                facts: None,
+                negotiated: None,
+            })
         };
         let mut streams = (0..settings.connections).map(open).collect::<Result<Vec<_>, _>>()?;
         let (mut taken, mut lines, mut seq) = (Taken::default(), Vec::new(), 0);
@@ -168,7 +175,9 @@ impl<'a> Publishing<'a> {
             }
             let mut timeout_us = PROGRESS_EVERY_US;
             if now_us < until_us {
-                for stream in streams.iter_mut().filter(|it| it.publisher.pending_bytes() == 0) {
+                for stream in
+                    streams.iter_mut().filter(|stream| stream.publisher.pending_bytes() == 0)
+                {
                     lines.clear();
                     stream.sent += fill(&mut lines, &mut seq, settings.event_bytes as usize);
                     taken.sent_bytes += lines.len() as u64;
@@ -276,8 +285,8 @@ impl<'a> Publishing<'a> {
     }
 }
 
-impl Stream {
-    /// Reads available bytes of the answer; it may come only once the request `has_ended`.
+impl PostedStream {
+    /// Reads of the answer what there is; it may come only once the request `has_ended`.
     fn hear(&mut self, has_ended: bool, taken: &mut Taken) -> anyhow::Result<()> {
         self.answer.extend(self.publisher.answer()?);
         let Some(answer) = http_response::take(&self.answer)? else { return Ok(()) };
@@ -335,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_is_held_against_what_was_sent() {
+    fn acknowledged_events_are_compared_with_sent_ones() {
         let answer = |count| HttpResponse {
             status: 200,
             body: format!("{{\"count\":{count}}}").into(),

@@ -90,6 +90,6 @@ impl Probe {
     }
 
     pub(super) fn end(&mut self, span_us: u64) -> Option<RoundTrips> {
-        RoundTrips::of(std::mem::take(&mut self.each_us), span_us)
+        RoundTrips::new(std::mem::take(&mut self.each_us), span_us)
     }
 }

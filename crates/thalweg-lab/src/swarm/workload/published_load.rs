@@ -46,7 +46,7 @@ fn seconds(us: u64) -> String {
 }
 
 impl Behind {
-    pub(super) fn of(topic: &Topic, now_us: u64) -> Behind {
+    pub(super) fn new(topic: &Topic, now_us: u64) -> Behind {
         let since_us = topic.waits_since_us().unwrap_or(now_us);
         Behind { behind_us: now_us.saturating_sub(since_us), events: topic.outstanding() }
     }
@@ -213,7 +213,7 @@ impl PublishedLoad {
             while let Some(due_us) = self.schedule.take(index, now_us) {
                 topic.publish_on_schedule(due_us, &mut self.lines);
                 if topic.outstanding() >= events_max {
-                    self.behind = Some(Behind::of(topic, now_us));
+                    self.behind = Some(Behind::new(topic, now_us));
                     break;
                 }
             }

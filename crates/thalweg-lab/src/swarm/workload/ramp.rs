@@ -33,11 +33,12 @@ struct Objective {
     swarm_busy: f64,
     steps: Vec<Step>,
     latency: Latency,
-    missed: Option<Missed>,
+    /// Since the objective was missed.
+    missed: Option<MissedRate>,
 }
 
 #[derive(Debug)]
-struct Missed {
+struct MissedRate {
     at_us: u64,
     held: Held,
     counts: Counts,
@@ -55,7 +56,7 @@ impl<'a> Ramp<'a> {
     fn is_over(&mut self) -> bool {
         let Ramp { connecting, objective: Some(objective) } = self else { return false };
         objective.look(connecting);
-        objective.missed.as_ref().is_some_and(|it| now_us() - it.at_us > BEYOND_US)
+        objective.missed.as_ref().is_some_and(|missed| now_us() - missed.at_us > BEYOND_US)
     }
 
     /// Runs until then, or until the ramp is over; returns whether it is.
@@ -97,7 +98,7 @@ impl Objective {
         let since_us = connecting.subscribers.receiver().waits_since_us();
         let late_us = since_us.map_or(0, |us| now_us.saturating_sub(us));
         match &mut self.missed {
-            Some(Missed { held, .. }) => {
+            Some(MissedRate { held, .. }) => {
                 held.beyond.late_us_max = held.beyond.late_us_max.max(late_us);
             }
             None if late_us > self.late_us_max => {
@@ -111,7 +112,7 @@ impl Objective {
                     beyond: Beyond { late_us_max: late_us, ..Beyond::default() },
                 };
                 let counts = connecting.subscribers.receiver().ledger.counts().clone();
-                self.missed = Some(Missed { at_us: now_us, held, counts });
+                self.missed = Some(MissedRate { at_us: now_us, held, counts });
             }
             None => {}
         }
@@ -157,7 +158,7 @@ impl Objective {
                 };
                 (held, outcome.ledger)
             }
-            Some(Missed { held, counts, .. }) => {
+            Some(MissedRate { held, counts, .. }) => {
                 let beyond = now.since(&counts);
                 let beyond = Beyond {
                     connections,

@@ -32,10 +32,10 @@ pub(super) struct RoundTrip<'a> {
     poller: Poller,
     dialect: Box<dyn Dialect>,
     attention: Attention<'a>,
-    listener: Listener,
-    /// For acks, unless they go the way the Runners come.
+    listener: RunnerListener,
+    /// Where acks go, unless they go the way the Runners come.
     acks: Option<HttpClient>,
-    state: State,
+    state: TripState,
     negotiated: Negotiated,
     /// Counts of the ledger that earlier spans have reported.
     reported: Reported,
@@ -45,12 +45,14 @@ pub(super) struct RoundTrip<'a> {
     begun_us: u64,
 }
 
-enum Listener {
+/// How Runners come.
+enum RunnerListener {
     Conversation(Box<Conversation>),
     Polls(HttpClient),
 }
 
-struct State {
+/// How far it is.
+struct TripState {
     is_confirmed: bool,
     position: Vec<u8>,
     /// Position and content of the last Runner, which is not acked yet.
@@ -69,8 +71,8 @@ impl Workload for RoundTrip<'_> {
         self.poll(&format!("{}&wait=0", self.dialect.earliest_query()))?;
         self.run_until(|trips| trips.state.is_confirmed)?;
         self.negotiated = match &self.listener {
-            Listener::Conversation(conversation) => conversation.negotiated(),
-            Listener::Polls(polls) => polls.negotiated(),
+            RunnerListener::Conversation(conversation) => conversation.negotiated(),
+            RunnerListener::Polls(polls) => polls.negotiated(),
         };
         Ok(now_us() - begun_us)
     }
@@ -121,7 +123,7 @@ impl Workload for RoundTrip<'_> {
                 heartbeats: 0,
             },
             latency,
-            round_trips: RoundTrips::of(each_us, span_us),
+            round_trips: RoundTrips::new(each_us, span_us),
             negotiated: self.negotiated.clone(),
             ledger: self.new_counts(),
             littles_ratio,
@@ -153,12 +155,12 @@ impl<'a> RoundTrip<'a> {
         let wanted = Wanted { transport, topics: 0..1, query };
         let listener = match transport {
             Transport::LongPolling => {
-                Listener::Polls(HttpClient::open(&dialer, LISTENER, &poller)?)
+                RunnerListener::Polls(HttpClient::open(&dialer, LISTENER, &poller)?)
             }
             _ => {
                 let conversation =
                     Conversation::open(&dialer, &*dialect, &wanted, LISTENER, &poller)?;
-                Listener::Conversation(Box::new(conversation))
+                RunnerListener::Conversation(Box::new(conversation))
             }
         };
         let acks = match transport {
@@ -173,7 +175,7 @@ impl<'a> RoundTrip<'a> {
             attention: Attention::new(observer),
             listener,
             acks,
-            state: State {
+            state: TripState {
                 is_confirmed: false,
                 position: Vec::new(),
                 runner: None,
@@ -207,10 +209,10 @@ impl<'a> RoundTrip<'a> {
                     continue;
                 }
                 match &mut self.listener {
-                    Listener::Conversation(conversation) => {
+                    RunnerListener::Conversation(conversation) => {
                         conversation.on_ready(ready, &self.poller)?;
                     }
-                    Listener::Polls(polls) => polls.flush(&self.poller)?,
+                    RunnerListener::Polls(polls) => polls.flush(&self.poller)?,
                 }
                 may_be_more |= ready.readable;
             }
@@ -246,10 +248,10 @@ impl<'a> RoundTrip<'a> {
                 request.extend_from_slice(&runner);
                 acks.send(&request, &self.poller)?;
             }
-            (Listener::Conversation(conversation), None) => {
+            (RunnerListener::Conversation(conversation), None) => {
                 conversation.send(&self.dialect.ack(&position, &runner), &self.poller)?;
             }
-            (Listener::Polls(_), None) => bail!("polls have no way for acks"),
+            (RunnerListener::Polls(_), None) => bail!("polls have no way for acks"),
         }
         self.poll_from(&position)
     }
@@ -260,7 +262,7 @@ impl<'a> RoundTrip<'a> {
 
     /// Polls, over transports that need it.
     fn poll(&mut self, query: &str) -> anyhow::Result<()> {
-        let Listener::Polls(polls) = &mut self.listener else {
+        let RunnerListener::Polls(polls) = &mut self.listener else {
             return Ok(());
         };
         let wanted = Wanted { transport: Transport::LongPolling, topics: 0..1, query };
@@ -273,7 +275,7 @@ impl<'a> RoundTrip<'a> {
     fn hear(&mut self) -> anyhow::Result<bool> {
         let RoundTrip { listener, dialect, state, poller, attention, .. } = self;
         match listener {
-            Listener::Conversation(conversation) => {
+            RunnerListener::Conversation(conversation) => {
                 let may_be_more =
                     conversation.receive(&**dialect, poller, |message, received_us| {
                         attention.received_us = received_us;
@@ -289,7 +291,7 @@ impl<'a> RoundTrip<'a> {
                 }
                 Ok(may_be_more)
             }
-            Listener::Polls(polls) => {
+            RunnerListener::Polls(polls) => {
                 let Some(answer) = polls.receive()? else {
                     return Ok(false);
                 };
@@ -322,7 +324,7 @@ impl<'a> RoundTrip<'a> {
     /// Leaves a document that has grown large for a new one, at its cursor.
     fn reload(&mut self) -> anyhow::Result<()> {
         let RoundTrip { load, dialer, dialect, poller, listener, state, .. } = self;
-        let Listener::Conversation(conversation) = listener else { return Ok(()) };
+        let RunnerListener::Conversation(conversation) = listener else { return Ok(()) };
         let query = format!("cursor={}", String::from_utf8_lossy(&state.position));
         let wanted = Wanted { transport: load.settings.transport, topics: 0..1, query: &query };
         let (wire_bytes, reads) = (conversation.wire_bytes, conversation.reads);
@@ -347,13 +349,15 @@ impl<'a> RoundTrip<'a> {
 
     fn received(&self) -> (u64, u64) {
         match &self.listener {
-            Listener::Conversation(conversation) => (conversation.wire_bytes, conversation.reads),
-            Listener::Polls(polls) => (polls.wire_bytes, polls.reads),
+            RunnerListener::Conversation(conversation) => {
+                (conversation.wire_bytes, conversation.reads)
+            }
+            RunnerListener::Polls(polls) => (polls.wire_bytes, polls.reads),
         }
     }
 }
 
-impl State {
+impl TripState {
     fn on_message(
         &mut self,
         dialect: &dyn Dialect,

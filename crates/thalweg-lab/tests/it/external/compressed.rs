@@ -100,7 +100,7 @@ fn bodies_are_read_as_they_come_compressed() {
 }
 
 #[test]
-fn who_does_not_compress_is_received_all_the_same() {
+fn uncompressed_servers_are_measured_too() {
     undisturbed(|| {
         let plain = script(|mut peer: Peer| {
             peer.upgrade("")?;

@@ -113,7 +113,7 @@ fn answer(text: &'static str) -> Script {
 }
 
 #[test]
-fn what_lets_nobody_stand_is_told() {
+fn servers_that_keep_no_connection_are_reported() {
     undisturbed(|| {
         let wrong_key = "HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
@@ -138,7 +138,7 @@ fn what_lets_nobody_stand_is_told() {
 }
 
 #[test]
-fn what_is_malformed_is_an_error() {
+fn malformed_messages_are_errors() {
     undisturbed(|| {
         let masked = script(|mut peer| {
             peer.upgrade("")?;

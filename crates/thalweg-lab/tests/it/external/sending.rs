@@ -46,7 +46,7 @@ fn assert_on_schedule(outcome: &Outcome) {
 }
 
 #[test]
-fn what_holds_the_id_of_a_message_is_its_answer() {
+fn a_message_with_the_id_is_the_answer() {
     undisturbed(|| {
         let outcome = send_to(typed(String::new()), |peer, _, message| {
             assert_eq!(message.len(), Settings::default().event_bytes as usize);
@@ -58,9 +58,12 @@ fn what_holds_the_id_of_a_message_is_its_answer() {
         assert_eq!((answered, unanswered), (sent, 0));
         let trips = outcome.round_trips.unwrap();
         assert_eq!(trips.count, answered);
-        assert!(latency.is_some_and(|it| it.max_us >= trips.max_us), "{latency:?} {trips:?}");
+        assert!(
+            latency.is_some_and(|latency| latency.max_us >= trips.max_us),
+            "{latency:?} {trips:?}"
+        );
         assert!(outcome.latency.quantile_us(0.5) >= Some(trips.p50_us / 2));
-        assert!(outcome.pacing.is_some_and(|it| it.scheduled.abs_diff(sent) <= 1));
+        assert!(outcome.pacing.is_some_and(|pacing| pacing.scheduled.abs_diff(sent) <= 1));
     });
 }
 
@@ -84,7 +87,7 @@ fn messages_are_sent_whether_or_not_there_are_answers() {
 }
 
 #[test]
-fn what_is_not_answered_is_counted() {
+fn unanswered_messages_are_counted() {
     undisturbed(|| {
         let outcome = send_to(typed(String::new()), |peer, number, message| match number % 4 {
             0 => Ok(()),

@@ -66,7 +66,7 @@ fn errors_make_the_wait_longer() {
 }
 
 #[test]
-fn what_is_stopped_does_not_come_back() {
+fn stopped_fetches_do_not_return() {
     let mut schedule = schedule();
     schedule.start(1, 0, MINE, 0);
     schedule.stop(1);

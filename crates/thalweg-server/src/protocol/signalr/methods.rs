@@ -51,7 +51,9 @@ pub(super) fn command(
         "Publish" if !is_stream => {
             let topic = arguments.text("a topic")?.parse()?;
             if arguments.rest.is_empty() {
-                return Err(bad("Publish has a topic and at least one event"));
+                return Err(bad(
+                    "Publish lacks a topic or an event: pass a topic, and at least one event",
+                ));
             }
             let mut payloads = Payloads::default();
             for raw in std::mem::take(&mut arguments.rest) {
@@ -122,12 +124,14 @@ impl<'a> Arguments<'a> {
     fn optional_text(&mut self, what: &str) -> Result<Option<Cow<'a, str>>, Refusal> {
         let Some(next) = self.next() else { return Ok(None) };
         let text = serde_json::from_str::<Cow<'a, str>>(next.get());
-        text.map(Some).map_err(|_| bad(format!("{} has {what}, which is a string", self.target)))
+        text.map(Some).map_err(|_| {
+            bad(format!("{} has {what} that is not a string: pass a string", self.target))
+        })
     }
 
     fn text(&mut self, what: &str) -> Result<Cow<'a, str>, Refusal> {
         let text = self.optional_text(what)?;
-        text.ok_or_else(|| bad(format!("{} needs {what}, which is a string", self.target)))
+        text.ok_or_else(|| bad(format!("{} needs {what}: pass a string", self.target)))
     }
 
     fn options(&mut self) -> Result<SubscribeOptions<'a>, Refusal> {

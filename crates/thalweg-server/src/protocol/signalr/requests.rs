@@ -39,7 +39,7 @@ pub(in crate::protocol) fn accept(opening: &Opening<'_>) -> Result<Option<Accept
 fn negotiate(opening: &Opening<'_>) -> Result<Accepted, Refusal> {
     let version = parameter(opening, "negotiateVersion");
     let version = NegotiateVersion::parse(version.as_deref()).ok_or_else(|| {
-        let message = "negotiateVersion: a whole number, as official clients send it";
+        let message = "negotiateVersion is not a whole number: send 0 or 1, as official clients do";
         Refusal::new(ErrorCode::BadParameter, message)
     })?;
     let token = opening.sessions.issue(opening.access.random()?, now_us()).text();
@@ -102,6 +102,7 @@ fn parameter<'a>(opening: &Opening<'a>, name: &str) -> Option<Cow<'a, str>> {
 }
 
 fn no_id() -> Refusal {
-    let message = "id: the token that the answer to POST …/negotiate has";
+    let message =
+        "id is missing, repeated or malformed: send the token of the answer to POST …/negotiate";
     Refusal::new(ErrorCode::BadParameter, message)
 }

@@ -11,7 +11,7 @@ use thalweg_wire::{Offset, Topic};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::{
-    broker::{BackfillId, BrokerStream, FromBroker, Read, ReadReply, Reader},
+    broker::{BackfillId, BrokerReply, BrokerStream, FromBroker, Read, ReadCaller},
     config::{BACKFILL_BYTES_MAX, BACKFILL_OFFSETS_MAX, READS_PER_SHARD},
 };
 
@@ -81,7 +81,7 @@ impl Backfills {
             let id = BackfillId { broker, key, topic: topic.clone(), epoch, from, until };
             // The stream does not have the events before `stored_from` any more.
             let from = if from <= until { from.max(feed.stored_from()).min(until) } else { from };
-            let reply = ReadReply::new(Reader::Shard(id, answers.clone()));
+            let reply = BrokerReply::new(ReadCaller::Shard(id, answers.clone()));
             let range = ReadRange { stream, topic, epoch, from, until };
             place.send(Read { range, is_value, reply });
         }
@@ -100,7 +100,7 @@ impl Backfills {
     }
 
     /// A page of a feed has come. Returns the connections whose offset `needs_more` no longer names.
-    pub(in crate::shard) fn came(
+    pub(in crate::shard) fn take_served(
         &mut self,
         feed: FeedKey,
         needs_more: impl Fn(Offset) -> bool,
@@ -202,18 +202,18 @@ mod tests {
         assert!(!pages.is_due(), "one page of a feed at a time");
         // The same connection requests the same offset again before its page has come.
         pages.want(1, 10, Some(1));
-        assert_eq!(pages.came(1, |from| from > 10), [1]);
+        assert_eq!(pages.take_served(1, |from| from > 10), [1]);
         pages.want(1, 10, Some(9));
         assert_eq!(pages.next(), Some((1, 20)), "and not the first again");
-        let mut served = pages.came(1, |_| false);
+        let mut served = pages.take_served(1, |_| false);
         served.sort_unstable();
         assert_eq!(served, [2, 3, 9]);
-        assert_eq!(pages.came(2, |_| false), [4]);
+        assert_eq!(pages.take_served(2, |_| false), [4]);
         assert!(pages.next().is_none() && pages.wanted.is_empty() && pages.under_way == 0);
     }
 
     #[test]
-    fn what_fails_is_tried_again_and_what_is_gone_is_forgotten() {
+    fn failed_backfills_are_retried_and_gone_ones_are_forgotten() {
         let mut pages = Backfills::default();
         pages.want(1, 10, Some(1));
         pages.want(2, 10, Some(2));
@@ -224,7 +224,7 @@ mod tests {
         assert!(!pages.is_due());
         pages.retry();
         assert_eq!(pages.next(), Some((1, 10)));
-        assert_eq!(pages.came(1, |_| false).len(), 2);
+        assert_eq!(pages.take_served(1, |_| false).len(), 2);
         assert!(pages.wanted.is_empty());
     }
 
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(pages.wanted[&1].by_from.len(), BACKFILL_OFFSETS_MAX);
         let mut served = HashSet::new();
         while let Some((_, from)) = pages.next() {
-            served.extend(pages.came(1, |other| other > from));
+            served.extend(pages.take_served(1, |other| other > from));
         }
         assert_eq!(served.len() as u64, 3 * most + 1);
     }

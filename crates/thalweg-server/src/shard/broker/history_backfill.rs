@@ -8,7 +8,7 @@ use thalweg_wire::{Epoch, GapReason, Offset, StartAt, Topic};
 
 use super::{backfills::page_of, order::BrokerStreams};
 use crate::{
-    broker::{BrokerStream, Read, ReadReply},
+    broker::{BrokerReply, BrokerStream, Read, ReadCaller},
     clock::now_us,
     config::HISTORY_PAGE_BYTES,
     refusal::Refusal,
@@ -70,7 +70,8 @@ impl HistoryBackfill {
         Some(Self { broker, stream, page, epoch, start, from, until, head, retained, is_known })
     }
 
-    pub(in crate::shard) fn read(&self, topic: &Topic, reply: ReadReply) -> Read {
+    /// Returns the request to the broker.
+    pub(in crate::shard) fn read(&self, topic: &Topic, reply: BrokerReply<ReadCaller>) -> Read {
         let &Self { stream, epoch, from, until, .. } = self;
         let range = ReadRange { stream, topic: topic.clone(), epoch, from, until };
         Read { range, is_value: self.page.is_state(), reply }

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_all_are_known_is_known() {
+    fn pauses_are_complete_from_the_oldest_kept_one() {
         let mut pauses: Pauses = (1..=PAUSES_MAX as u64).map(|nth| (nth * 10, 200)).collect();
         assert_eq!((pauses.complete_from(), pauses.newest()), (0, 10 * PAUSES_MAX as u64));
         pauses.insert(10 * PAUSES_MAX as u64 + 10, 300);

@@ -15,7 +15,7 @@ use super::{
     order::{BrokerOrder, SingleMessage, StoreAnswer},
 };
 use crate::{
-    broker::{BrokerLink, FromBroker, Store, StoreReply},
+    broker::{BrokerLink, BrokerReply, FromBroker, Store, StoreCaller},
     clock::now_us,
     config::UNSTORED_BYTES_MAX,
     metrics::Counts,
@@ -89,7 +89,9 @@ impl Stores {
         let held = order.outbox.bytes();
         if self.bytes + payloads.joined().len() > UNSTORED_BYTES_MAX {
             payloads.clear();
-            answer.send(Err(Refusal::busy("events that wait to be stored")));
+            let message = "the events that wait for the broker hold all memory that they may: try \
+                           again when it has stored some";
+            answer.send(Err(Refusal::busy(message)));
             return false;
         }
         order.outbox.push(payloads, mark, answer, now_us());
@@ -127,8 +129,10 @@ impl Stores {
                 if let Some(message) = order.outbox.take(*posted + 1) {
                     *posted += 1;
                     *in_flight += 1;
-                    let reply = StoreReply::new(topic.clone(), *posted, answers.clone());
-                    place.send(store(order.index, topic.clone(), message, reply));
+                    let (topic, shard) = (topic.clone(), answers.clone());
+                    let caller = StoreCaller { topic: topic.clone(), number: *posted, shard };
+                    let reply = BrokerReply::new(caller);
+                    place.send(store(order.index, topic, message, reply));
                 }
                 // Topics take turns, because one topic may have hundreds of messages that are due.
                 order.is_unstored = order.outbox.is_due();
@@ -223,7 +227,13 @@ impl Stores {
     }
 }
 
-fn store(stream: usize, topic: Topic, message: Message<SingleMessage>, reply: StoreReply) -> Store {
+/// Returns the request to the broker.
+fn store(
+    stream: usize,
+    topic: Topic,
+    message: Message<SingleMessage>,
+    reply: BrokerReply<StoreCaller>,
+) -> Store {
     let Message { payloads, mark, arrived_us } = message;
     let (content, key, after) = match mark {
         None => (Content::Events(payloads), None, None),

@@ -41,17 +41,19 @@ impl Wanted for AdHocQuery {
 }
 
 impl Handle {
-    /// Parses a client's query, unless a client has sent the same one before. Fails if the text is no query, or too many queries
-    /// wait.
-    pub(crate) async fn read_asked(
+    /// Parses a client's query, unless a client has sent the same one before.
+    ///
+    /// # Errors
+    /// If the text is no query, or too many queries wait.
+    pub(crate) async fn read_ad_hoc(
         &self,
         text: &str,
         client: PlanningClient,
     ) -> Result<Box<AdHocQuery>, Refusal> {
-        let asked = &self.common.asked;
-        let parsed = match asked.parsed(text) {
+        let ad_hoc = &self.common.ad_hoc;
+        let parsed = match ad_hoc.parsed(text) {
             Some(parsed) => parsed,
-            None => self.planning.run(client, || asked.parse(text)).await??,
+            None => self.planning.run(client, || ad_hoc.parse(text)).await??,
         };
         // A query is rare: boxed, it does not enlarge the future of every request.
         Ok(Box::new(AdHocQuery { parsed, client }))
@@ -61,29 +63,29 @@ impl Handle {
     /// query cannot run, or there are too many.
     pub(crate) async fn ask(
         &self,
-        asked: &Allowed<Box<AdHocQuery>>,
+        ad_hoc: &Allowed<Box<AdHocQuery>>,
         address: Option<Address>,
     ) -> Result<Arc<Plan>, Refusal> {
-        self.remember(asked, false, address).await
+        self.remember(ad_hoc, false, address).await
     }
 
     /// Registers a query whose subscription begins at once.
     pub(super) async fn run(
         &self,
-        asked: &AdHocQuery,
+        ad_hoc: &AdHocQuery,
         address: Option<Address>,
     ) -> Result<Arc<Plan>, Refusal> {
-        self.remember(asked, true, address).await
+        self.remember(ad_hoc, true, address).await
     }
 
     async fn remember(
         &self,
-        asked: &AdHocQuery,
+        ad_hoc: &AdHocQuery,
         begins: bool,
         address: Option<Address>,
     ) -> Result<Arc<Plan>, Refusal> {
-        let ParsedQuery { query, topic: output, .. } = &*asked.parsed;
-        let known = || self.common.asked.again(output, begins, now_us());
+        let ParsedQuery { query, topic: output, .. } = &*ad_hoc.parsed;
+        let known = || self.common.ad_hoc.again(output, begins, now_us());
         if let Some(plan) = known()? {
             return Ok(plan);
         }
@@ -98,21 +100,21 @@ impl Handle {
             let (output, query) = (output.clone(), query.clone());
             let known = Some(Arc::clone(&plan));
             let topic = DerivedTopic { output, query, source, plan: known, is_shared };
-            let parsed = Arc::clone(&asked.parsed);
-            self.common.asked.add(topic, parsed, address, begins, now_us())?;
+            let parsed = Arc::clone(&ad_hoc.parsed);
+            self.common.ad_hoc.add(topic, parsed, address, begins, now_us())?;
             Ok(plan)
         };
-        self.planning.run(asked.client, plan_or_known).await?
+        self.planning.run(ad_hoc.client, plan_or_known).await?
     }
 
     /// Describes a query in words. Fails if the query cannot run.
     pub(crate) async fn explain(
         &self,
-        asked: &Allowed<Box<AdHocQuery>>,
+        ad_hoc: &Allowed<Box<AdHocQuery>>,
     ) -> Result<String, Refusal> {
-        let query = asked.query();
+        let query = ad_hoc.query();
         let (_, columns) = self.columns_of(query).await?;
-        Ok(self.planning.run(asked.client, || query.explain(&columns)).await??)
+        Ok(self.planning.run(ad_hoc.client, || query.explain(&columns)).await??)
     }
 
     /// Returns the known columns of a topic's events. `None` if they are unknown or the events are no rows. Fails with
@@ -122,9 +124,9 @@ impl Handle {
         topic: &Allowed<Reading>,
     ) -> Result<Option<Arc<Columns>>, Refusal> {
         let Reading(topic) = &**topic;
-        let Common { config, asked, peers, .. } = &self.common;
+        let Common { config, ad_hoc, peers, .. } = &self.common;
         let declared = config.topic(topic).columns;
-        if let Some(columns) = declared.or_else(|| asked.columns(topic)) {
+        if let Some(columns) = declared.or_else(|| ad_hoc.columns(topic)) {
             return Ok(Some(columns));
         }
         // Lookups run one at a time like other reads, because each takes as long as many visits.
@@ -148,14 +150,15 @@ impl Handle {
     }
 
     fn is_shared(&self, source: &Topic) -> bool {
-        derived::is_in_stream(&self.common.config, source) || self.common.asked.is_shared(source)
+        let Common { config, shared_topics, ad_hoc, .. } = &self.common;
+        derived::is_in_stream(config, shared_topics, source) || ad_hoc.is_shared(source)
     }
 
     /// Returns the source of a query and the source's columns.
     async fn columns_of(&self, query: &Query) -> Result<(Topic, Arc<Columns>), Refusal> {
         let config = &self.common.config;
         let source: Topic = query.source().parse()?;
-        derived::check_source(config, &source).map_err(bad_query)?;
+        derived::check_source(config, &self.common.shared_topics, &source).map_err(bad_query)?;
         if let Some(columns) = config.topic(&source).columns {
             return Ok((source, columns));
         }

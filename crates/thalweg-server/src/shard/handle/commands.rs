@@ -139,7 +139,8 @@ impl Shard {
         let id = context.subscriber()?;
         if self.feed_read(id, topic).is_some() {
             let topic = Excerpt(topic.as_str());
-            let message = format!("already subscribed to {topic}: unsubscribe first");
+            let message =
+                format!("this connection is already subscribed to {topic}: unsubscribe first");
             return Err(Refusal::new(ErrorCode::AlreadySubscribed, message));
         }
         let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
@@ -265,7 +266,7 @@ impl Shard {
         let id = context.subscriber()?;
         let Some(feed) = self.feed_read(id, topic) else {
             let topic = Excerpt(topic.as_str());
-            let message = format!("not subscribed to {topic}");
+            let message = format!("this connection is not subscribed to {topic}: subscribe first");
             return Err(Refusal::new(ErrorCode::NotSubscribed, message));
         };
         Ok(self.unsubscribe(id, feed))
@@ -275,10 +276,13 @@ impl Shard {
     fn cancel(&mut self, context: &Context, stream: StreamId) -> Result<Reply, Refusal> {
         let id = context.subscriber()?;
         let connection = self.subscribers.get_mut(id);
-        let feed = connection.and_then(|it| it.subscriber.feed_of_stream(stream));
+        let feed = connection.and_then(|connection| connection.subscriber.feed_of_stream(stream));
         let topic = feed.and_then(|feed| self.topics.topic(feed)).cloned();
         let Some((feed, topic)) = feed.zip(topic) else {
-            return Err(Refusal::new(ErrorCode::NotSubscribed, "no stream has this invocation id"));
+            return Err(Refusal::new(
+                ErrorCode::NotSubscribed,
+                "no stream has this invocation id: send that of a running stream",
+            ));
         };
         Ok(Reply::Unsubscribed(topic, self.unsubscribe(id, feed)))
     }

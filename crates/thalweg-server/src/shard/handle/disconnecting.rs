@@ -71,9 +71,13 @@ impl Shard {
     /// Ends connections of this shard. Returns their number.
     pub(super) fn disconnect(&mut self, wanted: &Disconnect) -> usize {
         let (topics, subscribers) = (&self.topics, &mut self.subscribers);
-        let standing = subscribers.iter().filter(|(_, it)| !it.subscriber.is_ending());
-        let meant = standing.filter(|(_, it)| {
-            wanted.means(&it.holder, it.subscriber.feeds().filter_map(|feed| topics.topic(feed)))
+        let standing =
+            subscribers.iter().filter(|(_, connection)| !connection.subscriber.is_ending());
+        let meant = standing.filter(|(_, connection)| {
+            wanted.means(
+                &connection.holder,
+                connection.subscriber.feeds().filter_map(|feed| topics.topic(feed)),
+            )
         });
         let keys: Vec<u32> = meant.map(|(key, _)| key).collect();
         for key in &keys {

@@ -16,7 +16,7 @@ use super::Handle;
 use crate::{
     access::{Allowed, Reading},
     answers::AnswerAccount,
-    broker::{ReadReply, Reader},
+    broker::{BrokerReply, ReadCaller},
     connection_limits::Address,
     owner_shard::owner_shard,
     refusal::Refusal,
@@ -29,7 +29,8 @@ use crate::{
 };
 
 /// The object of the refusal if no history query ends in time.
-const HISTORIES: &str = "histories being sent";
+const HISTORIES: &str = "the histories that the server sends hold all memory that they may: read those \
+                         that you requested, or try again";
 
 /// The time between two checks whether an idle history query can be ended.
 const QUEUE_POLL: Duration = Duration::from_millis(20);
@@ -167,7 +168,7 @@ impl Handle {
     ) -> Result<ReadPage, Refusal> {
         let reads = &self.common.brokers[backfill.broker].reads;
         let (answer, page) = oneshot::channel();
-        let read = backfill.read(topic, ReadReply::new(Reader::Once(answer)));
+        let read = backfill.read(topic, BrokerReply::new(ReadCaller::Once(answer)));
         let answered = timeout_at(deadline, async {
             let _place = self.read_queue.pages.acquire().await;
             reads.send(read).await.map_err(|_| Refusal::draining())?;

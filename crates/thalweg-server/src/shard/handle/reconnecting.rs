@@ -5,6 +5,7 @@ use crate::{
     config::CUT_OFF_SPREAD_US,
     derived::is_in_stream,
     shard::{
+        common::Common,
         session_input::SubscriberId,
         subscribers::{Connection, ReconnectReason},
     },
@@ -56,8 +57,8 @@ impl Shard {
 
     /// Returns whether a connection reads a topic that comes from a stream.
     fn reads_streams(&self, connection: &Connection) -> bool {
-        let (config, asked) = (&self.common.config, &self.common.asked);
+        let Common { config, shared_topics, ad_hoc, .. } = &self.common;
         let mut topics = connection.subscriber.feeds().filter_map(|feed| self.topics.topic(feed));
-        topics.any(|topic| is_in_stream(config, topic) || asked.is_shared(topic))
+        topics.any(|topic| is_in_stream(config, shared_topics, topic) || ad_hoc.is_shared(topic))
     }
 }

@@ -36,15 +36,15 @@ pub(crate) struct Subscription {
     pub(crate) request: SubscribeRequest,
     pub(crate) protocol: Box<dyn Protocol>,
     /// The query whose rows the client reads.
-    pub(crate) asked: Option<Box<AdHocQuery>>,
+    pub(crate) ad_hoc: Option<Box<AdHocQuery>>,
 }
 
 impl Wanted for Subscription {
     /// Returns the rights to the topics, or to the source of the query.
     fn rights(&self) -> impl Iterator<Item = Right<'_>> {
         let topics = self.request.topics.iter().map(|(topic, _)| Right::Subscribe(topic));
-        let topics = topics.filter(|_| self.asked.is_none());
-        topics.chain(self.asked.iter().flat_map(|asked| asked.rights()))
+        let topics = topics.filter(|_| self.ad_hoc.is_none());
+        topics.chain(self.ad_hoc.iter().flat_map(|ad_hoc| ad_hoc.rights()))
     }
 }
 
@@ -76,9 +76,9 @@ impl Handle {
         subscription: &Allowed<Box<Subscription>>,
         address: Option<Address>,
     ) -> Result<Vec<FeedKey>, Refusal> {
-        if let Some(asked) = &subscription.asked {
+        if let Some(ad_hoc) = &subscription.ad_hoc {
             // A query is rare: boxed, it does not enlarge the future of every request.
-            Box::pin(self.run(asked, address)).await?;
+            Box::pin(self.run(ad_hoc, address)).await?;
         }
         let topics = || subscription.request.topics.iter().map(|(topic, _)| topic);
         self.find(topics(), address).await?;

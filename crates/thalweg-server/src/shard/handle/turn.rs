@@ -223,7 +223,11 @@ impl Shard {
     /// Closes the subscribers of a topic without room, here and on other shards.
     pub(super) fn evict_subscribers(&mut self, key: FeedKey) {
         for key in self.topics.evict_subscribers(key) {
-            if self.subscribers.get(key).is_some_and(|it| !it.subscriber.is_ending()) {
+            if self
+                .subscribers
+                .get(key)
+                .is_some_and(|subscriber| !subscriber.subscriber.is_ending())
+            {
                 self.counts.count_refused(ErrorCode::TooManyTopics);
                 self.subscribers.close(key, close::BUSY);
             }

@@ -14,7 +14,7 @@ use super::{query_pace::Overrun, running_query::RunningQuery};
 use crate::{
     audit::AuditLines,
     clock,
-    config::{ASKED_TOPICS, QUERIES_US, QUERY_DROPS_US, QUERY_US_MIN},
+    config::{AD_HOC_TOPICS, QUERIES_US, QUERY_DROPS_US, QUERY_US_MIN},
     derived::{DerivedTopic, MemoryShare, NoBeginning},
     metrics::Counts,
     shard::{
@@ -86,7 +86,7 @@ impl Queries {
         now_us: u64,
     ) {
         let Some(topic) =
-            topics.topic(key).filter(|topic| topic.as_str().starts_with(ASKED_TOPICS))
+            topics.topic(key).filter(|topic| topic.as_str().starts_with(AD_HOC_TOPICS))
         else {
             return;
         };
@@ -95,18 +95,19 @@ impl Queries {
                 if self.by_output.contains_key(&key) {
                     return;
                 }
-                let asked = self.common.asked.begin(topic, now_us);
-                let begun = asked.and_then(|(asked, memory)| {
-                    let input = topics.open_queried(&asked.source, now_us);
+                let ad_hoc = self.common.ad_hoc.begin(topic, now_us);
+                let begun = ad_hoc.and_then(|(ad_hoc, memory)| {
+                    let input = topics.open_queried(&ad_hoc.source, now_us);
                     let Some(input) = input else {
-                        self.common.asked.end(&asked.output, false, now_us);
+                        self.common.ad_hoc.end(&ad_hoc.output, false, now_us);
                         return Err(NoBeginning::TooMany);
                     };
-                    Ok((asked, input, memory))
+                    Ok((ad_hoc, input, memory))
                 });
                 match begun {
-                    Ok((asked, input, memory)) => self.run(asked, [key, input], memory, now_us),
-                    // A client that subscribes by the topic's name must register the query again, which gives it the reason.
+                    Ok((ad_hoc, input, memory)) => self.run(ad_hoc, [key, input], memory, now_us),
+                    // A client that subscribes by the topic's name must register the query again, which gives it
+                    // the reason.
                     Err(NoBeginning::Unknown | NoBeginning::TooMany) => {
                         topics.end(key, Ending::Ended(EndCode::Gone), now_us);
                     }
@@ -121,7 +122,7 @@ impl Queries {
 
     /// Forgets ad hoc queries that nobody reads.
     pub(super) fn sweep(&self, now_us: u64) {
-        self.common.asked.forget_old(now_us);
+        self.common.ad_hoc.forget_old(now_us);
     }
 
     fn run(
@@ -151,8 +152,8 @@ impl Queries {
             self.pending.retain(|pending| *pending != index);
         }
         self.common.metrics.queries.end(&query.topic.output, &query.cost);
-        if query.is_asked() {
-            self.common.asked.end(&query.topic.output, has_failed, now_us);
+        if query.is_ad_hoc() {
+            self.common.ad_hoc.end(&query.topic.output, has_failed, now_us);
         }
         self.remains.append(query.into_remains());
         self.counts.queries.sub(1);
@@ -205,8 +206,8 @@ impl Queries {
             }
             for index in self.by_input.remove(ended).into_iter().flatten() {
                 let query = &mut self.running[index];
-                let (output, is_asked) = (query.output(topics), query.is_asked());
-                let Some(opened) = opened.filter(|_| !is_asked) else {
+                let (output, is_ad_hoc) = (query.output(topics), query.is_ad_hoc());
+                let Some(opened) = opened.filter(|_| !is_ad_hoc) else {
                     // The client may register the query again.
                     if let Some(output) = output {
                         self.end(topics, output, now_us);
@@ -295,19 +296,19 @@ impl Queries {
     /// Logs and counts that a query has exceeded a limit. An ad hoc query ends.
     fn has_overrun(&mut self, topics: &mut Topics, index: usize, overrun: Overrun, now_us: u64) {
         let query = &self.running[index];
-        let (code, is_asked) = (overrun.code(), query.is_asked());
+        let (code, is_ad_hoc) = (overrun.code(), query.is_ad_hoc());
         self.counts.count_overrun(code);
         if let Some(left_out) = self.lines.take(now_us) {
             let (topic, source) = (&query.topic.output, &query.topic.source);
             let most_expensive = self.common.metrics.queries.most_expensive();
-            let what = match is_asked {
+            let what = match is_ad_hoc {
                 true => "an ad hoc query ends",
                 false => "a query loses an event and its open windows",
             };
             let code = code.name();
             tracing::warn!(%topic, %source, code, left_out, most_expensive, "{what}: {overrun}");
         }
-        if is_asked && let Some(output) = query.output {
+        if is_ad_hoc && let Some(output) = query.output {
             self.end(topics, output, now_us);
             topics.end(output, Ending::Ended(code), now_us);
         }

@@ -17,7 +17,8 @@ pub(super) struct QueryPace<'a> {
     /// Bytes of its unsealed rows.
     unsealed_bytes: &'a Cell<usize>,
     memory: &'a mut MemoryShare,
-    asked: &'a AdHocQueries,
+    /// The queries that may have to make room for its memory.
+    ad_hoc: &'a AdHocQueries,
     /// Steps since the clock was last read.
     steps: u64,
     is_over: bool,
@@ -43,10 +44,10 @@ impl<'a> QueryPace<'a> {
         until_us: u64,
         unsealed_bytes: &'a Cell<usize>,
         memory: &'a mut MemoryShare,
-        asked: &'a AdHocQueries,
+        ad_hoc: &'a AdHocQueries,
     ) -> Self {
         let is_over = unsealed_bytes.get() >= QUERY_BYTES;
-        Self { until_us, unsealed_bytes, memory, asked, steps: 0, is_over, is_full: false }
+        Self { until_us, unsealed_bytes, memory, ad_hoc, steps: 0, is_over, is_full: false }
     }
 
     /// Returns whether the query pauses.
@@ -67,7 +68,7 @@ impl Pace for QueryPace<'_> {
         // Sealed rows do not count for the query.
         let bytes = held_bytes + unsealed_bytes;
         if bytes >= self.memory.bytes() + QUERY_GRAIN_BYTES {
-            self.is_full |= !self.asked.hold(self.memory, bytes, clock::now_us());
+            self.is_full |= !self.ad_hoc.hold(self.memory, bytes, clock::now_us());
         }
         self.steps += steps + QUERY_EVENT_STEPS;
         if self.steps >= QUERY_STEPS_PER_LOOK {

@@ -1,33 +1,39 @@
 //! A running query: a reader of its source's events that makes the rows of its topic.
+//!
+//! - `start`: its start, and its columns
+//! - `unread`: events in
+//! - `rows`: rows out
+
+mod rows;
+mod start;
+mod unread;
 
 use std::{cell::Cell, sync::Arc};
 
 use thalweg_broker::LogThrottle;
 use thalweg_core::{
-    fanout::{FeedKey, Feeds},
-    stream::{AnyFeed, Backfill as _, Batch, DerivedBatches, Feed as _},
+    fanout::{FeedKey, Feeds as _},
+    stream::{DerivedBatches, Feed as _},
 };
 use thalweg_query::{
-    Beginning, Bounds, Counts, Failure, Plan, Remains, Running, Sink, Waiting, limits,
+    Beginning, Bounds, Counts, Failure, Plan, Remains, Running, Sink as _, Waiting,
 };
 use thalweg_wire::{Epoch, Offset};
 
 use super::{
     query_log::QueryLog,
     query_pace::{Overrun, QueryPace},
-    query_start::{QueryStart, Step, block_from},
+    query_start::{QueryStart, Step},
 };
 use crate::{
     clock,
-    config::{ASKED_TOPICS, PAUSE_MS_MIN, QUERY_BYTES},
+    config::{AD_HOC_TOPICS, PAUSE_MS_MIN},
     derived::{self, AdHocQueries, DerivedTopic, MemoryShare},
     metrics::{self, QueryCost},
-    shard::{
-        broker::{Paused, Pauses},
-        common::Common,
-        topics::Topics,
-    },
+    shard::{broker::Paused, common::Common, topics::Topics},
 };
+use rows::Rows;
+use unread::Unread;
 
 pub(super) struct RunningQuery {
     pub(super) topic: DerivedTopic,
@@ -43,7 +49,7 @@ pub(super) struct RunningQuery {
     /// The memory that counts for its address.
     memory: MemoryShare,
     /// The queries that may have to make room for its memory.
-    asked: Arc<AdHocQueries>,
+    ad_hoc: Arc<AdHocQueries>,
     /// Whether it paused within an event or within windows to close.
     is_paused: bool,
     /// The limit that it has exceeded, until the caller takes it.
@@ -86,69 +92,6 @@ enum QueryState {
     Failed,
 }
 
-/// The unread events of a turn.
-struct Unread {
-    batches: Vec<Arc<Batch>>,
-    /// A backfill is needed from this offset on.
-    backfill_from: Option<Offset>,
-    head: Offset,
-    /// The pauses of the source, in ms.
-    pauses: Vec<(Offset, u64)>,
-}
-
-/// A sink for rows that a topic gets.
-struct Rows<'a> {
-    batches: &'a mut DerivedBatches,
-    now_us: u64,
-    published_ms: i64,
-    unsealed_bytes: &'a Cell<usize>,
-    /// The topic has all rows from this offset on.
-    begins: Option<Offset>,
-    /// Whether the topic's columns follow the query's plan.
-    has_columns: bool,
-}
-
-impl<'a> Rows<'a> {
-    fn new(
-        batches: &'a mut DerivedBatches,
-        unsealed_bytes: &'a Cell<usize>,
-        published_ms: i64,
-        now_us: u64,
-    ) -> Self {
-        unsealed_bytes.set(batches.unsealed_bytes());
-        Self { batches, now_us, published_ms, unsealed_bytes, begins: None, has_columns: false }
-    }
-
-    /// Advances the publish time by a pause of `ms`.
-    fn pass(&mut self, ms: u64) {
-        self.published_ms = self.published_ms.saturating_add_unsigned(ms);
-    }
-}
-
-impl Sink for Rows<'_> {
-    fn begins(&mut self, offset: Offset) {
-        self.batches.begin(offset);
-        self.begins = Some(offset);
-    }
-
-    fn row(&mut self, offset: Offset, row: &[u8]) {
-        self.unsealed_bytes.set(self.unsealed_bytes.get() + row.len());
-        self.batches.push(offset, row, self.published_ms, self.now_us);
-    }
-
-    fn lost(&mut self, offset: Offset) {
-        self.batches.lose(offset, self.now_us);
-    }
-
-    fn widened(&mut self, plan: &Plan) {
-        if self.has_columns
-            && let Some(columns) = derived::columns_asked(plan)
-        {
-            self.batches.set_columns(columns, self.now_us);
-        }
-    }
-}
-
 impl RunningQuery {
     pub(super) fn new(
         common: &Common,
@@ -165,7 +108,7 @@ impl RunningQuery {
             input,
             is_pending: false,
             memory,
-            asked: Arc::clone(&common.asked),
+            ad_hoc: Arc::clone(&common.ad_hoc),
             is_paused: false,
             overrun: None,
             last_counts: Counts::default(),
@@ -191,7 +134,7 @@ impl RunningQuery {
     /// Logs the losses of a configured query since `before`. Clients see the losses of ad hoc queries.
     pub(super) fn log(&mut self, before: Counts, now_us: u64) {
         let now = self.counts();
-        if now != before && !self.is_asked() {
+        if now != before && !self.is_ad_hoc() {
             self.log.log(&self.topic, self.bounds, before, now, now_us);
         }
     }
@@ -201,8 +144,8 @@ impl RunningQuery {
     }
 
     /// Returns whether this is an ad hoc query.
-    pub(super) fn is_asked(&self) -> bool {
-        self.topic.output.as_str().starts_with(ASKED_TOPICS)
+    pub(super) fn is_ad_hoc(&self) -> bool {
+        self.topic.output.as_str().starts_with(AD_HOC_TOPICS)
     }
 
     /// Takes the limit that the query has exceeded. An ad hoc query has failed. A configured query continues after
@@ -370,12 +313,11 @@ impl RunningQuery {
         now_us: u64,
         until_us: u64,
     ) -> Option<Offset> {
-        let is_asked = self.is_asked();
+        let is_ad_hoc = self.is_ad_hoc();
         let QueryState::Running(running) = &self.state else { return None };
         let unsealed_bytes = Cell::new(0);
-        let has_columns = is_asked && running.plan().schema().are_inferred();
-        let rows = Rows::new(batches, &unsealed_bytes, self.published_ms, now_us);
-        let mut rows = Rows { has_columns, ..rows };
+        let mut rows = Rows::new(batches, &unsealed_bytes, self.published_ms, now_us);
+        rows.has_columns = is_ad_hoc && running.plan().schema().are_inferred();
         if !rows.batches.has_columns() {
             rows.widened(running.plan());
         }
@@ -400,10 +342,10 @@ impl RunningQuery {
             &mut Offset,
         ) -> Result<bool, Failure>,
     ) {
-        let is_asked = self.is_asked();
+        let is_ad_hoc = self.is_ad_hoc();
         let QueryState::Running(running) = &mut self.state else { return };
-        let asked = &*self.asked;
-        let mut pace = QueryPace::new(until_us, rows.unsealed_bytes, &mut self.memory, asked);
+        let ad_hoc = &*self.ad_hoc;
+        let mut pace = QueryPace::new(until_us, rows.unsealed_bytes, &mut self.memory, ad_hoc);
         let done = step(running, rows, &mut pace, &mut self.next);
         let is_full = pace.is_full();
         self.published_ms = rows.published_ms;
@@ -411,11 +353,11 @@ impl RunningQuery {
         let overrun = match done {
             Err(failure) => Some(Overrun::Cost(failure)),
             Ok(_) if is_full => Some(Overrun::Memory),
-            Ok(_) if asked.hold(&mut self.memory, held_bytes, clock::now_us()) => None,
+            Ok(_) if ad_hoc.hold(&mut self.memory, held_bytes, clock::now_us()) => None,
             Ok(_) => Some(Overrun::Memory),
         };
         self.is_paused = done != Ok(true);
-        if overrun.is_some() && is_asked {
+        if overrun.is_some() && is_ad_hoc {
             self.last_counts = running.counts();
             self.set_state(QueryState::Failed);
             self.is_paused = false;
@@ -425,248 +367,6 @@ impl RunningQuery {
             running.skip(rows);
         }
         self.overrun = overrun.or(self.overrun.take());
-    }
-
-    /// Begins the topic of a shared query when the offset from which on it has all rows is known. If no unread
-    /// events could reveal it, the topic begins after them.
-    fn follow_start(
-        &self,
-        topics: &mut Topics,
-        output: FeedKey,
-        begins: Option<Offset>,
-        head: Offset,
-    ) {
-        let (QueryState::Running(running), Some(epoch)) = (&self.state, self.epoch) else { return };
-        let behind = || (self.next >= head).then(|| running.first_place(self.next));
-        if let Some(offset) = begins.or_else(behind) {
-            topics.begin_derived(output, epoch, offset);
-        }
-    }
-
-    /// Begins a shared query with the first block at or after an offset of its source.
-    fn begin_at(
-        &mut self,
-        topics: &mut Topics,
-        output: FeedKey,
-        from: Offset,
-        beginning: Beginning,
-    ) {
-        let (Some(plan), Some(epoch)) = (self.topic.plan.clone(), self.epoch) else { return };
-        if let QueryState::Running(before) = &self.state {
-            self.counts.query_windows_lost.add(before.open_windows() as u64);
-        }
-        let running = Running::new(plan, self.bounds, beginning);
-        self.next = block_from(from);
-        let first = running.first_place(self.next);
-        if first > limits::OFFSET_MAX {
-            let (topic, source) = (&self.topic.output, &self.topic.source);
-            tracing::error!(%topic, %source, "the query ends: its source has reached offsets that are too large to number its rows");
-            self.set_state(QueryState::Failed);
-            return;
-        }
-        if running.is_numbered() {
-            topics.begin_derived(output, epoch, first);
-            if let Some(batches) = topics.derived(output) {
-                batches.begin(first);
-            }
-        }
-        self.set_state(QueryState::Running(Box::new(running)));
-    }
-
-    /// Begins with the first events, or waits for events from which to infer the columns.
-    fn begin(&mut self, first: &Batch) {
-        self.next = first.start();
-        match self.topic.plan.clone() {
-            Some(plan) => self.run(plan),
-            None => {
-                self.is_inferred = true;
-                let waiting = Waiting::new(self.topic.query.clone());
-                self.set_state(QueryState::Waiting(Box::new(waiting), false));
-            }
-        }
-    }
-
-    fn run(&mut self, plan: Arc<Plan>) {
-        self.timeout_us = Some(waits_us(&plan));
-        let (topic, source) = (&self.topic.output, &self.topic.source);
-        let absent: Vec<&str> = plan.absent().collect();
-        if !absent.is_empty() {
-            let absent = absent.join(", ");
-            let known = known_names(&plan);
-            tracing::warn!(%topic, %source, "no event has the columns {absent} yet, which the query reads as NULL: the events have {known}");
-        }
-        self.topic.plan = Some(Arc::clone(&plan));
-        // Publishers may have begun before this server started.
-        let running = Running::new(plan, self.bounds, Beginning::Anywhere);
-        self.set_state(QueryState::Running(Box::new(running)));
-    }
-
-    /// Searches for an event that the query can read, and begins with it.
-    fn wait(&mut self, unread: &Unread, now_us: u64, until_us: u64) {
-        let QueryState::Waiting(waiting, has_failed) = &mut self.state else { return };
-        for batch in &unread.batches {
-            let events = (batch.first().max(self.next)..).zip(batch.events_from(self.next));
-            for (offset, event) in events {
-                match waiting.take(event) {
-                    Some(Ok(plan)) => {
-                        self.next = offset;
-                        return self.run(Arc::new(plan));
-                    }
-                    Some(Err(error)) => {
-                        let (topic, source) = (&self.topic.output, &self.topic.source);
-                        if self.failed.take(1, now_us).is_some() {
-                            tracing::error!(%topic, %source, "the query cannot read these events, and waits for others: {error}");
-                        }
-                        *has_failed = true;
-                    }
-                    None => {}
-                }
-                self.skipped += 1;
-                self.next = offset + 1;
-                // Planning and inferring take as long as hundreds of events.
-                if clock::now_us() >= until_us {
-                    return;
-                }
-            }
-            self.next = self.next.max(batch.end());
-        }
-        if unread.is_behind_loss(self.next) {
-            self.next = unread.head;
-        }
-    }
-
-    /// Tells new clients about columns that have become wider.
-    fn follow_plan(&mut self) {
-        let QueryState::Running(running) = &self.state else { return };
-        let plan = running.plan();
-        if self.topic.plan.as_ref().is_some_and(|known| Arc::ptr_eq(known, plan)) {
-            return;
-        }
-        if !self.is_asked() {
-            let (topic, source) = (&self.topic.output, &self.topic.source);
-            let known = known_names(plan);
-            tracing::info!(%topic, %source, "the columns of the query's source are wider now: {known}");
-        }
-        self.asked.set_plan(&self.topic.output, plan);
-        self.topic.plan = Some(Arc::clone(plan));
-    }
-}
-
-/// Returns the columns that a plan reads, each as `name:type`.
-fn known_names(plan: &Plan) -> String {
-    let known = plan.schema().iter().map(|column| format!("{}:{}", column.name, column.kind));
-    known.collect::<Vec<_>>().join(", ")
-}
-
-impl Unread {
-    fn new(feed: &AnyFeed, pauses: &Pauses, from: Offset) -> Self {
-        let (head, pauses) = (feed.head(), pauses.since(from).collect());
-        let mut unread = Self { batches: Vec::new(), backfill_from: None, head, pauses };
-        let (mut bytes, mut at) = (0, from);
-        while at < head && bytes < QUERY_BYTES {
-            let batch = match feed.batch_at(at) {
-                Some(batch) => batch,
-                None if feed.needs_backfill(at) => {
-                    unread.backfill_from = Some(at);
-                    break;
-                }
-                // The events in between are lost.
-                None => match feed.batches_from(at).next() {
-                    Some(batch) => batch,
-                    None => break,
-                },
-            };
-            bytes += batch.event_bytes(at.max(batch.first()));
-            at = batch.end();
-            unread.batches.push(Arc::clone(batch));
-        }
-        unread
-    }
-
-    /// Makes rows of the events until there are none left or the pace is over. Returns whether no work is left for
-    /// the events that were taken.
-    fn take(
-        &self,
-        running: &mut Running,
-        rows: &mut Rows<'_>,
-        pace: &mut QueryPace<'_>,
-        next: &mut Offset,
-    ) -> Result<bool, Failure> {
-        let now_ms = clock::unix_ms();
-        let mut pauses = self.pauses.iter().copied().peekable();
-        for batch in &self.batches {
-            if batch.start() > *next {
-                if !running.finish(rows, pace)? {
-                    return Ok(false);
-                }
-                running.lose();
-                *next = batch.start();
-            }
-            let events = (batch.first().max(*next)..).zip(batch.events_from(*next));
-            for (offset, event) in events {
-                while let Some((at, ms)) = pauses.next_if(|(at, _)| *at < offset) {
-                    if !running.finish(rows, pace)? {
-                        return Ok(false);
-                    }
-                    rows.pass(ms);
-                    running.pause(at, ms, rows);
-                    *next = at + 1;
-                    // The rows of closed windows are published at the time of the pause, not of the event.
-                    if !running.finish(rows, pace)? {
-                        return Ok(false);
-                    }
-                }
-                // If the time is unknown, no event is ahead of it.
-                rows.published_ms = batch.published_ms().unwrap_or(i64::MAX);
-                let times_ms = (rows.published_ms, now_ms);
-                match running.take_in_part(offset, event, times_ms, rows, pace) {
-                    Ok(true) => *next = offset + 1,
-                    // The event is read again.
-                    Ok(false) => {
-                        *next = offset;
-                        return Ok(false);
-                    }
-                    Err(failure) => {
-                        *next = offset + 1;
-                        return Err(failure);
-                    }
-                }
-                if pace.is_over() {
-                    return Ok(false);
-                }
-            }
-            *next = (*next).max(batch.end());
-        }
-        if !running.finish(rows, pace)? {
-            return Ok(false);
-        }
-        if self.is_behind_loss(*next) {
-            // No event before the head is left.
-            running.lose();
-            *next = self.head;
-        }
-        if *next >= self.head {
-            for (at, ms) in pauses {
-                rows.pass(ms);
-                running.pause(at, ms, rows);
-                *next = at + 1;
-                if !running.finish(rows, pace)? {
-                    return Ok(false);
-                }
-            }
-            running.settle();
-        }
-        Ok(true)
-    }
-
-    /// Returns where the first batch starts, or the head if there is none.
-    fn start(&self) -> Offset {
-        self.batches.first().map_or(self.head, |batch| batch.start())
-    }
-
-    /// Returns whether events from an offset on are lost, up to the first batch or, without one, to the head.
-    fn is_behind_loss(&self, from: Offset) -> bool {
-        self.start() > from && (self.backfill_from.is_none() || !self.batches.is_empty())
     }
 }
 

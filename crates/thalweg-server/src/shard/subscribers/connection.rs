@@ -29,7 +29,7 @@ use crate::{
 pub(crate) struct Connection {
     pub(crate) writer: Writer,
     pub(crate) subscriber: Subscriber,
-    input: Input,
+    input: ClientInput,
     protocol: Box<dyn Protocol>,
     /// Data that waits to be processed, for example because the client must read earlier replies first.
     deferred: Option<Box<Deferred>>,
@@ -62,7 +62,8 @@ pub(crate) struct Connection {
     _permit: Option<ConnectionPermit>,
 }
 
-enum Input {
+/// The way in which a client's data comes.
+enum ClientInput {
     /// As messages of a WebSocket.
     Messages(Decoder),
     /// As records in requests of their own.
@@ -110,10 +111,12 @@ impl Connection {
     ) -> Self {
         let format = subscriber.format();
         let input = match (format.framing(), format.compression()) {
-            (Framing::WebSocket, Compression::Deflate) => Input::Messages(Decoder::inflating(0)),
-            (Framing::WebSocket, Compression::None) => Input::Messages(Decoder::new(0)),
-            _ if format.takes_commands() => Input::Requests,
-            _ => Input::Nothing,
+            (Framing::WebSocket, Compression::Deflate) => {
+                ClientInput::Messages(Decoder::inflating(0))
+            }
+            (Framing::WebSocket, Compression::None) => ClientInput::Messages(Decoder::new(0)),
+            _ if format.takes_commands() => ClientInput::Requests,
+            _ => ClientInput::Nothing,
         };
         let mut connection = Self {
             writer,
@@ -145,7 +148,7 @@ impl Connection {
     fn let_publish(&mut self, command_bytes_max: Option<usize>) {
         self.may_publish = command_bytes_max.is_some();
         let bytes_max = self.protocol.message_bytes_max().or(command_bytes_max);
-        if let Input::Messages(decoder) = &mut self.input {
+        if let ClientInput::Messages(decoder) = &mut self.input {
             let is_in_proportion = bytes_max.is_none();
             let bytes_max = bytes_max.unwrap_or(COMMAND_BYTES_MAX) as u32;
             decoder.set_message_bytes_max(bytes_max, is_in_proportion);
@@ -239,7 +242,7 @@ impl Connection {
 
     /// Keeps bytes that cannot be processed yet.
     pub(crate) fn defer(&mut self, bytes: &[u8]) {
-        if matches!(self.input, Input::Messages(_)) && !bytes.is_empty() {
+        if matches!(self.input, ClientInput::Messages(_)) && !bytes.is_empty() {
             self.deferred.get_or_insert_default().bytes.extend_from_slice(bytes);
         }
     }
@@ -256,7 +259,7 @@ impl Connection {
             let _ = request.send(Ok(()));
             return;
         }
-        if matches!(self.input, Input::Requests) && !self.subscriber.is_ending() {
+        if matches!(self.input, ClientInput::Requests) && !self.subscriber.is_ending() {
             self.note_data(now_us);
             let deferred = self.deferred.get_or_insert_default();
             (deferred.records, deferred.read) = (records, 0);
@@ -331,7 +334,7 @@ impl Connection {
     ) -> Option<Request> {
         self.note_data(now_us);
         let Self { subscriber, protocol, deferred, input, .. } = self;
-        if matches!(input, Input::Nothing) || subscriber.is_ending() {
+        if matches!(input, ClientInput::Nothing) || subscriber.is_ending() {
             *bytes = &[];
             *deferred = None;
             return None;
@@ -352,7 +355,7 @@ impl Connection {
             }
             *deferred =
                 Some(rest).filter(|rest| !rest.records.is_empty() || !rest.bytes.is_empty());
-        } else if let Input::Messages(decoder) = input {
+        } else if let ClientInput::Messages(decoder) = input {
             let decoded = decoder.next(bytes, &mut |message| match message {
                 websocket::Message::Text(text) => {
                     let (record, rest) = first_record(protocol, text);
@@ -396,8 +399,8 @@ impl Connection {
         let deferred =
             |deferred: &Deferred| deferred.bytes.capacity() + deferred.records.capacity();
         let decoded = match &self.input {
-            Input::Messages(decoder) => decoder.held_bytes(),
-            Input::Requests | Input::Nothing => 0,
+            ClientInput::Messages(decoder) => decoder.held_bytes(),
+            ClientInput::Requests | ClientInput::Nothing => 0,
         };
         decoded + self.deferred.as_deref().map_or(0, deferred)
     }
@@ -405,8 +408,8 @@ impl Connection {
     /// Sends a close. Later data of the client is dropped.
     pub(crate) fn close(&mut self, close: Close) {
         let Self { subscriber, protocol, .. } = self;
-        let input = std::mem::replace(&mut self.input, Input::Nothing);
-        if !matches!(input, Input::Nothing) && !subscriber.is_ending() {
+        let input = std::mem::replace(&mut self.input, ClientInput::Nothing);
+        if !matches!(input, ClientInput::Nothing) && !subscriber.is_ending() {
             subscriber.send_control(|format, out| {
                 protocol.close(close, &mut Messages::new(format, out));
             });

@@ -144,7 +144,9 @@ impl Subscribers {
     pub(super) fn send_reconnects(&mut self, now_us: u64) {
         while let Some((reason, key, serial)) = self.reconnects.take_due(now_us) {
             let connection = self.connections.get(key as usize);
-            if connection.is_some_and(|it| it.serial == serial && !it.subscriber.is_ending()) {
+            if connection.is_some_and(|connection| {
+                connection.serial == serial && !connection.subscriber.is_ending()
+            }) {
                 self.close(key, reason.close());
             }
         }

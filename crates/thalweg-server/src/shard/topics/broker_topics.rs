@@ -273,7 +273,7 @@ impl Topics {
         };
         let Some(local) = self.feeds.get_mut(key).filter(is_its) else {
             // The key may belong to another topic now, whose readers wait for a page of their own.
-            self.backfills[broker].came(key, |_| true);
+            self.backfills[broker].take_served(key, |_| true);
             return;
         };
         let Some(feed) = &mut local.feed else { return };
@@ -290,7 +290,7 @@ impl Topics {
         let (after, head) = (feed.backfilled_bytes(), feed.head());
         let is_version = feed.history_bytes() > history_before;
         self.history_bytes = self.history_bytes + feed.history_bytes() - history_before;
-        let served = self.backfills[broker].came(key, |from| feed.needs_backfill(from));
+        let served = self.backfills[broker].take_served(key, |from| feed.needs_backfill(from));
         local.was_read(head, newest);
         let is_input = local.is_input;
         self.news.backfilled.extend(served);

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::{Topics, feeds::random_epoch, local_topic::LocalTopic};
 use crate::{
     clock::now_us,
-    config::ASKED_TOPICS,
+    config::AD_HOC_TOPICS,
     refusal::Refusal,
     shard::{
         broker::{SingleMessage, StoreAnswer},
@@ -46,7 +46,7 @@ impl Topics {
         if origin.upstream().is_some() {
             return Err(Refusal::fetched(topic));
         }
-        if topic.as_str().starts_with(ASKED_TOPICS) {
+        if topic.as_str().starts_with(AD_HOC_TOPICS) {
             return Err(Refusal::derived(topic));
         }
         let key = match origin.is_broker_topic() {

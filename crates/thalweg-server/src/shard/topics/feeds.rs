@@ -48,14 +48,14 @@ pub(super) struct FeedTable {
     config: Arc<Config>,
     pub(super) streams: BrokerStreams,
     column_memory: ColumnMemory,
-    asked: Arc<AdHocQueries>,
+    ad_hoc: Arc<AdHocQueries>,
     by_topic: HashMap<Topic, FeedKey>,
     /// The same topics in order, for the list of topics.
     by_name: BTreeMap<Topic, FeedKey>,
     feeds: Slab<LocalTopic>,
     pub(super) topic_limits: TopicLimits,
     /// The patterns by which topics are counted.
-    patterns: Vec<Pattern>,
+    patterns: Arc<[Pattern]>,
     counts: Arc<Counts>,
     /// The next topic to trim when all histories together are too large.
     shed_next: usize,
@@ -65,22 +65,22 @@ pub(super) struct FeedTable {
 
 impl FeedTable {
     pub(super) fn new(
-        config: Arc<Config>,
+        (config, patterns): (Arc<Config>, Arc<[Pattern]>),
         streams: BrokerStreams,
         shares: Arc<AddressCounts>,
         column_memory: ColumnMemory,
-        asked: Arc<AdHocQueries>,
+        ad_hoc: Arc<AdHocQueries>,
         counts: Arc<Counts>,
     ) -> Self {
         Self {
             streams,
             column_memory,
-            asked,
+            ad_hoc,
             by_topic: HashMap::new(),
             by_name: BTreeMap::new(),
             feeds: Slab::new(),
             topic_limits: TopicLimits::new(Arc::clone(&config), shares),
-            patterns: config.patterns(),
+            patterns,
             counts,
             config,
             shed_next: 0,
@@ -109,7 +109,7 @@ impl FeedTable {
             None if origin.is_derived => {
                 let order = Order::Derived(Box::new(DerivedBatches::new(settings.batch)));
                 // The query finds the first offset of a shared topic ([`super::Topics::begin_derived`]).
-                let is_known = !self.asked.is_shared(topic);
+                let is_known = !self.ad_hoc.is_shared(topic);
                 (order, is_known.then(|| (random_epoch(), 1)))
             }
             None => {
@@ -130,7 +130,7 @@ impl FeedTable {
         };
         // The last pattern matches every topic.
         let pattern = self.patterns.iter().position(|pattern| pattern.matches(topic)).unwrap_or(0);
-        self.counts.of_pattern(pattern).pattern_topics.add(u64::from(is_owner));
+        self.counts.pattern_counts(pattern).pattern_topics.add(u64::from(is_owner));
         let key = self.feeds.insert(LocalTopic {
             topic: topic.clone(),
             kind,
@@ -161,7 +161,7 @@ impl FeedTable {
         settings: TopicSettings,
     ) -> AnyFeed {
         let kind = origin.kind(&settings, &self.streams);
-        let columns = settings.columns.or_else(|| self.asked.columns(topic));
+        let columns = settings.columns.or_else(|| self.ad_hoc.columns(topic));
         let columns = (columns, self.column_memory.clone());
         let start = (topic.clone(), epoch, next);
         AnyFeed::new(kind, start, origin.offsets(), settings.history, columns)
@@ -369,7 +369,7 @@ impl FeedTable {
                 self.streams.move_known_from(order.stream);
             }
             self.topic_limits.give_back(feed.kind, feed.owner.is_some());
-            let counts = self.counts.of_pattern(feed.pattern as usize);
+            let counts = self.counts.pattern_counts(feed.pattern as usize);
             counts.pattern_topics.sub(u64::from(feed.owner.is_some()));
         }
     }

@@ -60,7 +60,7 @@ impl Origin {
 
     pub(super) fn kind(self, settings: &TopicSettings, streams: &BrokerStreams) -> FeedKind {
         let has_values = |stream| streams.get(stream).stream.has_values;
-        self.stream().map_or(settings.kind, |stream| FeedKind::of_stream(has_values(stream)))
+        self.stream().map_or(settings.kind, |stream| FeedKind::from_stream(has_values(stream)))
     }
 
     pub(super) fn offsets(self) -> Offsets {

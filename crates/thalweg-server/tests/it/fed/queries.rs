@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 use thalweg_columns::Columns;
-use thalweg_server::config::{Config, QueryConfig, StreamConfig, TopicSettings};
+use thalweg_server::config::{Config, QueryConfig, TopicSettings};
 use thalweg_testing::wait_for_value;
 
 use super::{broker, hear, history, memory::Streams, poll, publish};
@@ -28,7 +28,6 @@ fn node_that(streams: &Streams, shards: usize, tells_time: bool) -> Running {
     let columns = Columns::declared(["car:string", "speed:int", "time:time"]).expect("columns");
     let settings = TopicSettings { columns: Some(Arc::new(columns)), ..TopicSettings::default() };
     config.topics.push(("cars".parse().expect("a pattern"), settings));
-    config.streams = vec![StreamConfig::new("all", "**".parse().expect("a pattern"))];
     let query = |text: &&str| {
         let (topic, text) = text.split_once('=').expect("a topic");
         QueryConfig { topic: topic.parse().expect("a topic"), text: text.to_owned() }
@@ -136,7 +135,7 @@ fn a_later_subscriber_continues_at_the_same_positions() {
 }
 
 #[test]
-fn who_was_with_a_node_that_is_killed_in_the_middle_of_a_window_misses_nothing_at_another() {
+fn subscribers_of_a_node_killed_in_mid_window_miss_no_row_at_another() {
     let streams = Streams::new(&["cars"]);
     let mut nodes = vec![node(&streams, 2)];
     let mut cursor = "earliest".to_owned();
@@ -212,9 +211,7 @@ fn a_stream_that_becomes_another_one_begins_its_queries_again() {
 #[test]
 fn columns_of_shared_topics_are_declared() {
     let streams = Streams::new(&["cars"]);
-    let shared = vec![StreamConfig::new("cars", "cars".parse().expect("a pattern"))];
-    let config = Config { streams: shared, ..Config::default() };
-    let node = Running::start(config, Some(broker(&streams)));
+    let node = Running::start(Config::default(), Some(broker(&streams)));
     publish(&node, "cars", r#"{"speed":1}"#);
     let answer = node.get("/v1/topics?query=SELECT%20speed%20FROM%20cars", &[]);
     let said = answer.text();
@@ -274,7 +271,7 @@ fn a_query_begins_also_where_little_of_its_source_fits_into_memory() {
 }
 
 #[test]
-fn who_waits_for_no_time_at_all_stops_nobody() {
+fn a_poll_without_a_wait_delays_no_other_client() {
     let streams = Streams::new(&["cars"]);
     let node = node_that(&streams, 1, true);
     let query = QUERIES[0].split_once('=').expect("two").1.replace("200ms", "0s");

@@ -109,7 +109,7 @@ fn the_bit_stands_on_the_first_frame_of_a_message_only() {
 }
 
 #[test]
-fn what_is_not_deflate_is_refused() {
+fn malformed_deflate_is_refused() {
     let text = FIN | RSV1 | TEXT;
     let not_deflate = Some(ProtocolError::NotDeflate);
     check(&[(text, b"")], &[], not_deflate);
@@ -151,7 +151,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_a_client_compresses_is_received(
+    fn compressed_messages_of_a_client_are_received(
         messages in vec((vec(any::<char>(), 0..200), 0..10_i32, any::<bool>()), 1..5),
         repeat in 1..50_usize,
         frame_len in 1..3000_usize,

@@ -170,7 +170,7 @@ fn a_close_is_received_with_its_code_and_reason() {
 }
 
 #[test]
-fn nothing_is_received_after_a_close() {
+fn messages_after_a_close_are_ignored() {
     let close = Said::Close(Some(1000), String::new());
     for after in [(CLOSE, &b"\x03\xe8"[..]), (PING, b""), (FIN | TEXT, b"x"), (0x7f, b"\xff")] {
         check(&[(CLOSE, b"\x03\xe8"), after], std::slice::from_ref(&close), None);
@@ -276,7 +276,7 @@ fn a_message_that_its_client_cut_into_packets_arrives_whole() {
 }
 
 #[test]
-fn nothing_is_received_after_a_refusal() {
+fn messages_after_a_refusal_are_ignored() {
     let mut decoder = Decoder::new(LIMIT);
     let mut ignore = |message: thalweg_wire::websocket::Message<'_>| panic!("{message:?}");
     decoder.push(&[0xff, 0], &mut ignore).expect_err("reserved bits");

@@ -213,8 +213,10 @@ fn clients_of_a_machine_that_dies_are_told() {
     for (node, number) in nodes.iter().zip(0..) {
         node.publish("t", number..number + 1);
     }
-    let mut of_nodes: Vec<_> =
-        subscribers.into_iter().map(|mut it| (it.numbers(1).0[0], it)).collect();
+    let mut of_nodes: Vec<_> = subscribers
+        .into_iter()
+        .map(|mut subscriber| (subscriber.numbers(1).0[0], subscriber))
+        .collect();
     of_nodes.sort_by_key(|(number, _)| *number);
     network.drop_packets();
     assert_eq!(of_nodes.remove(0).1.next(), Received::End);

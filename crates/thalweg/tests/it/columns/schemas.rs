@@ -152,8 +152,8 @@ fn wrong_declarations_are_refused_at_the_start_in_one_sentence() {
         ("t,columns=speed:float", "float is not a column type: write bool, int"),
         ("t,columns=a:int a:string", "two columns are named a"),
         ("t,columns=_offset:int", "two columns are named _offset"),
-        ("t,columns=", "a topic has 1 to 256 columns"),
-        (&many, "a topic has 1 to 256 columns"),
+        ("t,columns=", "declare 1 to 256 columns"),
+        (&many, "declare 1 to 256 columns"),
         ("t,kind=value,columns=a:int", "documents, not rows"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));

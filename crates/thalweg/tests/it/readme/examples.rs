@@ -144,7 +144,7 @@ fn a_server_is_load_tested() {
 }
 
 #[test]
-fn nothing_is_lost_when_the_server_is_killed() {
+fn no_event_is_lost_when_the_server_is_killed() {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/nats/nats-server");
     let nats = env::var_os("THALWEG_NATS_SERVER").map_or(built, PathBuf::from);
     if !nats.is_file() {

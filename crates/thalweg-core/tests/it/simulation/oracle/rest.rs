@@ -37,12 +37,12 @@ impl Oracle {
     ) {
         assert!(!self.is_in_frame(), "at rest within a frame");
         assert!(self.head.is_empty() && self.own.is_empty(), "at rest with {:?} unsent", self.own);
-        let is_asked = self.asked_to_close.is_some() || self.has_no_topic;
-        assert!(self.closed.is_none() && !is_asked, "at rest, not closed");
+        let is_ad_hoc = self.asked_to_close.is_some() || self.has_no_topic;
+        assert!(self.closed.is_none() && !is_ad_hoc, "at rest, not closed");
         assert!(!self.owes_end(), "at rest, and a topic has ended");
         assert!(self.leaving.is_empty(), "at rest with {:?} not left", self.leaving);
         assert!(!self.is_spent(self.taken), "a document grows on");
-        for reading in self.readings.iter().filter(|it| it.end != TopicEnd::Received) {
+        for reading in self.readings.iter().filter(|reading| reading.end != TopicEnd::Received) {
             let topic = reading.subscribe.feed as usize;
             if shard.is_open(topic) {
                 let frame = |next| shard.frame_bytes(topic, next, self.format);
@@ -64,7 +64,8 @@ impl Oracle {
     }
 
     pub(in crate::simulation) fn has_begun(&self) -> bool {
-        let is_told = |it: &Reading| it.next().is_some() || it.end == TopicEnd::Received;
+        let is_told =
+            |reading: &Reading| reading.next().is_some() || reading.end == TopicEnd::Received;
         self.readings.iter().all(is_told)
     }
 
@@ -89,7 +90,7 @@ impl Oracle {
     }
 
     pub(in crate::simulation) fn check_has_everything(&self, shard: &Shard<impl Feeding>) {
-        for reading in self.readings.iter().filter(|it| it.end != TopicEnd::Received) {
+        for reading in self.readings.iter().filter(|reading| reading.end != TopicEnd::Received) {
             let topic = reading.subscribe.feed as usize;
             let retained = shard.retained(topic).expect("a feed");
             let head = if retained.owes_nothing() { 0 } else { retained.head };

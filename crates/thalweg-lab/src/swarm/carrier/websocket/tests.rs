@@ -18,12 +18,12 @@ fn every_length_comes_back() {
         let payload = vec![b'x'; length];
         for (first, kind) in [(WHOLE_TEXT, Kind::Text), (WHOLE_BINARY, Kind::Binary)] {
             let bytes = frame(first, &payload);
-            let whole = Step::Incoming(Incoming::Message(kind, &payload), bytes.len());
+            let whole = CarrierStep::Incoming(Incoming::Message(kind, &payload), bytes.len());
             assert_eq!(step(&bytes, &mut None, None), Ok(whole));
             let short = &bytes[..bytes.len() - 1];
             assert_eq!(
                 step(short, &mut None, Some(&mut deflate::Inflate::Alone)),
-                Ok(Step::Incomplete { searched: 0 })
+                Ok(CarrierStep::Incomplete { searched: 0 })
             );
         }
     }

@@ -49,8 +49,8 @@ impl Workload for Ceiling<'_> {
     fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
         let (first, warm_up) = (self.first(), self.swarm.load.warm_up);
         self.swarm.start_posting(Some(first))?;
-        let warm = self.offered(first, |it| {
-            it.run(warm_up)?;
+        let warm = self.offered(first, |found| {
+            found.run(warm_up)?;
             Ok(Outcome::default())
         })?;
         if let Some(failure) = warm.failure.clone() {
@@ -149,9 +149,9 @@ impl<'a> Ceiling<'a> {
         time: Duration,
     ) -> anyhow::Result<(Outcome, End, Step)> {
         let spans = if is_confirmation { CONFIRMATION_SPANS } else { 1 };
-        let mut offered = self.offered(rate, |it| {
-            it.run(SETTLE.min(time))?;
-            measure(it, time * spans)
+        let mut offered = self.offered(rate, |found| {
+            found.run(SETTLE.min(time))?;
+            measure(found, time * spans)
         })?;
         let failure = offered.failure.take();
         let missed = failure.or_else(|| self.missed(&offered.outcome, rate));

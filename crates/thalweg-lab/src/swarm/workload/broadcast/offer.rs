@@ -79,7 +79,7 @@ impl Broadcast<'_> {
             Wait::StillComing => {
                 let topics = self.subscribers.receiver().topics().iter();
                 let last = topics.max_by_key(|topic| topic.outstanding());
-                match last.map(|topic| Behind::of(topic, now_us())) {
+                match last.map(|topic| Behind::new(topic, now_us())) {
                     Some(behind) => Err(behind.into()),
                     None => bail!("there is no topic to wait for"),
                 }

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_disturbed_is_tried_again_and_not_for_ever() {
+    fn disturbed_samples_are_retried_a_few_times() {
         let mut left = 2;
         let mut twice = |rate: f64, _: bool| {
             let is_disturbed = rate == 200.0 && left > 0;
@@ -205,7 +205,8 @@ mod tests {
         let (found, tried) = search(100.0, &mut twice);
         assert!(matches!(found, Next::Found(rate) if rate >= 200.0), "{found:?}");
         assert!(!is_swarms(&tried));
-        let at_200: Vec<_> = tried.iter().filter(|it| it.rate == 200.0).map(|it| it.end).collect();
+        let at_200: Vec<_> =
+            tried.iter().filter(|tried| tried.rate == 200.0).map(|tried| tried.end).collect();
         assert_eq!(at_200[..3], [End::Disturbed, End::Disturbed, End::Met]);
 
         let always = |rate: f64, _: bool| if rate > 150.0 { End::Disturbed } else { End::Met };
@@ -220,11 +221,11 @@ mod tests {
         };
         let (found, tried) = search(100.0, longer);
         assert_eq!(found, Next::Found(95.0));
-        assert_eq!(tried.iter().filter(|it| it.end == End::Disturbed).count(), 3);
+        assert_eq!(tried.iter().filter(|tried| tried.end == End::Disturbed).count(), 3);
     }
 
     #[test]
-    fn whose_limit_it_is() {
+    fn the_limiting_side_is_named() {
         let whose = |ends: fn(f64, bool) -> End| is_swarms(&search(400.0, ends).1);
         assert!(whose(|rate, _| if rate > 300.0 { End::SwarmBound } else { End::Met }));
         // A rate that it could not offer did not end the search.

@@ -7,13 +7,14 @@ use crate::{metrics::Metrics, shard::topics::Moved};
 fn every_subscription_is_found_at_its_place() {
     let shares = Arc::new(AddressCounts::new(1));
     let streams = BrokerStreams::new(&[]);
+    let metrics = Metrics::new("", 1, vec![Pattern::all()], std::iter::empty(), Vec::new());
     let mut feeds = FeedTable::new(
-        Arc::default(),
+        (Arc::default(), metrics.patterns()),
         streams,
         shares,
         ColumnMemory::default(),
         Arc::default(),
-        Metrics::new("", 1, vec![Pattern::all()], std::iter::empty(), Vec::new()).shard_counts(0),
+        metrics.shard_counts(0),
     );
     let topic = "cars".parse().unwrap();
     let key = feeds.open(&topic, true, Creator::Publisher).unwrap();

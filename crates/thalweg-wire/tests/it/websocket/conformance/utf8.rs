@@ -76,7 +76,7 @@ fn a_text_that_ends_inside_a_character_is_refused() {
 }
 
 #[test]
-fn what_is_invalid_is_refused_at_its_first_byte() {
+fn invalid_utf8_is_refused_at_its_first_byte() {
     let valid = "κόσμε".as_bytes();
     check_refused(&[valid, b"\xed\xa0\x80edited"].concat(), valid.len() + 1);
     check_refused(&[valid, b"\xf4\x90\x80\x80edited"].concat(), valid.len() + 1);

@@ -3,9 +3,12 @@ use std::borrow::Cow;
 use thalweg_wire::{Format, Offset};
 
 use super::{
-    Backfill, Cursor, Frames, Next, Value,
-    cursor::COLD,
-    kept_frames::{KeptFrame, KeptFrames, Target},
+    super::{
+        Backfill, Cursor, Frames, Next,
+        cursor::COLD,
+        kept_frames::{KeptFrame, KeptFrames, Target},
+    },
+    Value,
 };
 
 /// Documents of at least this many bytes are sent from the batch's own memory.
@@ -28,7 +31,9 @@ impl<'a> ValueFrames<'a> {
     fn kept_frame(&self, previous: Offset, target: Target) -> Option<&'a KeptFrame> {
         let frames = self.kept?;
         let newest = frames.newest.as_deref();
-        if let Some(newest) = newest.filter(|it| (it.previous, it.target) == (previous, target)) {
+        if let Some(newest) =
+            newest.filter(|newest| (newest.previous, newest.target) == (previous, target))
+        {
             return Some(newest);
         }
         let is_newest = target.offset + 1 == self.value.next && self.value.has_version();

@@ -1,10 +1,13 @@
 use std::sync::Arc;
 
 use super::{
-    Batch, Cursor, Encoding, Feed, Frames, Log, Next,
-    batch_columns::ColumnFrame,
-    cursor::{COLD, COLD_PART},
-    tail::HotTail,
+    super::{
+        Batch, Cursor, Encoding, Feed, Frames, Next,
+        batch_columns::ColumnFrame,
+        cursor::{COLD, COLD_PART},
+        tail::HotTail,
+    },
+    Log,
 };
 
 /// A log as subscribers of one encoding read it, with the encoding's hot tail.
@@ -18,7 +21,7 @@ pub struct LogFrames<'a, 'e> {
 impl<'a, 'e> LogFrames<'a, 'e> {
     #[inline]
     pub(super) fn new(log: &'a Log, encoding: Encoding<'e>) -> Self {
-        Self { log, encoding, tail: log.tail(encoding.format()) }
+        Self { log, encoding, tail: log.tails.get(encoding.format()).and_then(Option::as_deref) }
     }
 
     /// Returns the frame at the cursor, or its rest, made for this cursor alone.
@@ -38,7 +41,7 @@ impl<'a, 'e> LogFrames<'a, 'e> {
             Some(columns) => batch.part_end(cursor.next, columns, self.log.part_bytes()),
             None => batch.end(),
         };
-        let envelope = batch.envelope_until(cursor.next, end, self.log.topic(), self.log.epoch());
+        let envelope = batch.envelope_until(cursor.next, end, &self.log.topic, self.log.epoch);
         let is_large = envelope.events.len() >= self.log.zero_copy_bytes();
         let after = Cursor::before(end);
         Next::cold(&envelope, self.encoding, is_large, cursor.sent(), after, scratch)
@@ -58,14 +61,14 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         if is_at_whole_frame(cursor, batch) && !batch.is_column_frame_too_large() {
             return Some(Next::Unmade);
         }
-        let columns = self.log.columns_of(batch, self.encoding.columns());
+        let columns = self.log.columns.schema_of(batch, self.encoding.columns());
         let is_other = !cursor.in_frame() && self.encoding.differs_from(Some(columns));
         is_other.then_some(Next::OtherColumns)
     }
 
     /// Returns the kept frame of all of a batch's rows, if the cursor is in it or before it.
     fn whole_frame(&self, cursor: &Cursor, batch: &Batch) -> Option<&'a ColumnFrame> {
-        let frames = self.log.column_frames();
+        let frames = &self.log.columns.frames;
         is_at_whole_frame(cursor, batch).then(|| frames.get(batch.end())).flatten()
     }
 
@@ -100,7 +103,7 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         if cursor.in_frame() {
             return None;
         }
-        let is_at_head = cursor.next == self.log.head();
+        let is_at_head = cursor.next == self.log.next;
         let at = if is_at_head { tail.head() } else { tail.byte_of(cursor.next)? };
         Some((tail, at))
     }
@@ -108,7 +111,7 @@ impl<'a, 'e> LogFrames<'a, 'e> {
     fn cursor_at(&self, tail: &HotTail, at: u64) -> Cursor {
         match tail.frame_at(at) {
             Some((first, byte)) => Cursor { next: first, sent: (at - byte) as u32, hot: at },
-            None => Cursor { next: self.log.head(), sent: 0, hot: at },
+            None => Cursor { next: self.log.next, sent: 0, hot: at },
         }
     }
 }
@@ -118,7 +121,7 @@ impl<'a> Frames<'a> for LogFrames<'a, '_> {
         match self.kept(cursor, one_frame) {
             Some(([], _)) => Next::Nothing,
             Some((bytes, after)) => Next::Hot(bytes, after),
-            None if cursor.next >= self.log.head() => Next::Nothing,
+            None if cursor.next >= self.log.next => Next::Nothing,
             None => self.cold(cursor, scratch),
         }
     }

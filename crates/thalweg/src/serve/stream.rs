@@ -1,28 +1,28 @@
 use std::time::Duration;
 
 use thalweg_core::stream::FeedKind;
-use thalweg_wire::Pattern;
+use thalweg_token::Pattern;
 
 /// A stream of the broker: the server creates a missing one, and an existing one must be the same.
 #[derive(Clone, Debug)]
-pub struct StreamConfig {
+pub(super) struct StreamConfig {
     /// Its name, for operators.
-    pub name: String,
+    pub(super) name: String,
     /// The topics in it.
-    pub pattern: Pattern,
+    pub(super) pattern: Pattern,
     /// The kind of its topics. It stores the newest version of a value topic, without a time limit.
-    pub kind: FeedKind,
+    pub(super) kind: FeedKind,
     /// NATS servers that store each event.
-    pub replicas: usize,
+    pub(super) replicas: usize,
     /// The age at which events are deleted, but for value topics.
-    pub age: Duration,
+    pub(super) age: Duration,
     /// Bytes on each replica. Above this the oldest events are deleted; a stream of value topics rejects new versions.
-    pub bytes: Option<u64>,
+    pub(super) bytes: Option<u64>,
 }
 
 impl StreamConfig {
     /// A stream of events with three replicas, for an hour.
-    pub fn new(name: impl Into<String>, pattern: Pattern) -> Self {
+    pub(super) fn new(name: impl Into<String>, pattern: Pattern) -> Self {
         Self {
             name: name.into(),
             pattern,

@@ -1,0 +1,200 @@
+//! Calls of functions and aggregates.
+
+use sqlparser::{
+    ast::{
+        CaseWhen, DuplicateTreatment, Expr as Ast, Function as Call, FunctionArg, FunctionArgExpr,
+        FunctionArguments,
+    },
+    tokenizer::Span,
+};
+use thalweg_columns::{Cell, Kind};
+
+use super::{Scope, name_of};
+use crate::{
+    QueryError,
+    aggregate::{Aggregate, AggregateFunction},
+    civil,
+    expr::Expr,
+    functions::{FUNCTIONS, Function, Signature},
+    typed::{Compiled, Typed, article, as_kind, typed},
+};
+
+impl Scope<'_> {
+    pub(super) fn aggregate(
+        &mut self,
+        function: AggregateFunction,
+        call: &Call,
+        span: Span,
+    ) -> Compiled {
+        let message =
+            || format!("the arguments do not fit: call this function as {}", function.usage());
+        let usage = || QueryError::at(span, message());
+        let Some(mut grouping) = self.grouping.take() else { return Err(usage()) };
+        let argument = match arguments(call, span)? {
+            CallArguments::All if function == AggregateFunction::Count => Ok(None),
+            CallArguments::These(arguments) => match &*arguments {
+                [argument] => self.compile(argument, span).map(Some),
+                _ => Err(usage()),
+            },
+            CallArguments::All => Err(usage()),
+        };
+        let filter = match &call.filter {
+            Some(filter) => self.condition(filter, "FILTER").map(Some),
+            None => Ok(None),
+        };
+        let found = argument.and_then(|argument| {
+            let filter = filter?;
+            let kind = argument.as_ref().map_or(Kind::Null, |argument| argument.kind);
+            let result = function.result(kind).ok_or_else(|| {
+                let message =
+                    format!("the argument is {}: call this as {}", article(kind), function.usage());
+                QueryError::at(span, message)
+            })?;
+            let argument = argument.map(|argument| argument.expr);
+            let aggregate = Aggregate { function, argument, kind, filter };
+            let known = grouping.aggregates.iter().position(|known| *known == aggregate);
+            let index = known.unwrap_or_else(|| {
+                grouping.aggregates.push(aggregate);
+                grouping.aggregates.len() - 1
+            });
+            // Results follow the keys.
+            Ok(typed(Expr::Cell(grouping.keys.len() + index), result))
+        });
+        self.grouping = Some(grouping);
+        found
+    }
+
+    pub(super) fn function(&mut self, call: &Call, span: Span) -> Compiled {
+        let name = name_of(call).unwrap_or_default().to_lowercase();
+        if call.over.is_some() {
+            return Err(QueryError::at(
+                span,
+                "window functions (OVER) are not supported: use tumble or hop and GROUP BY",
+            ));
+        }
+        if AggregateFunction::named(&name).is_some() {
+            let message = format!(
+                "{name} is an aggregate, and is not allowed here: write it after SELECT or HAVING, with FROM tumble(topic, 1s) and GROUP BY window_start"
+            );
+            return Err(QueryError::at(span, message));
+        }
+        let CallArguments::These(arguments) = arguments(call, span)? else {
+            return Err(QueryError::at(span, "only count accepts *: name a column"));
+        };
+        match (&*name, &*arguments) {
+            ("now" | "current_timestamp", []) => Ok(typed(Expr::Now, Kind::Time)),
+            ("if" | "iif", [condition, then, otherwise]) => {
+                let case = CaseWhen { condition: (*condition).clone(), result: (*then).clone() };
+                self.case(None, &[case], Some(otherwise), span)
+            }
+            _ => self.call(&name, &arguments, span),
+        }
+    }
+
+    pub(super) fn call(&mut self, name: &str, arguments: &[&Ast], span: Span) -> Compiled {
+        let has_name = |known: &&Signature| known.names.contains(&name);
+        let signature = FUNCTIONS.iter().find(has_name).ok_or_else(|| no_function(name, span))?;
+        let found = arguments.iter().map(|argument| self.compile(argument, span));
+        let found = found.collect::<Result<Vec<Typed>, QueryError>>()?;
+        let kinds: Vec<Kind> = found.iter().map(|found| found.kind).collect();
+        let known: Vec<Kind> = stand_ins(signature, &kinds);
+        let result = (signature.result)(&known).ok_or_else(|| {
+            let of: Vec<String> = kinds.iter().map(|kind| kind.to_string()).collect();
+            let message = format!(
+                "no function {name}({}) exists: call it as {}",
+                of.join(", "),
+                signature.usage
+            );
+            QueryError::at(span, message)
+        })?;
+        let (found, result) = with_part(signature.function, found, result, span)?;
+        let is_one_type = matches!(
+            signature.function,
+            Function::Coalesce | Function::Least | Function::Greatest | Function::NullIf
+        );
+        let exprs = found
+            .into_iter()
+            .map(|found| if is_one_type { as_kind(found, result) } else { found.expr });
+        Ok(typed(Expr::Call(signature.function, exprs.collect()), result))
+    }
+}
+
+/// Replaces the type of NULL arguments by one that the signature accepts.
+fn stand_ins(signature: &Signature, kinds: &[Kind]) -> Vec<Kind> {
+    let tries = [Kind::Null, Kind::String, Kind::Int, Kind::Time];
+    let stand_in = |by: Kind| -> Vec<Kind> {
+        kinds.iter().map(|kind| if *kind == Kind::Null { by } else { *kind }).collect()
+    };
+    let found = tries.into_iter().map(stand_in).find(|kinds| (signature.result)(kinds).is_some());
+    found.unwrap_or_else(|| kinds.to_vec())
+}
+
+/// Returns the arguments and the type of a call that names a part of a time, with the name in lower case. Returns other
+/// calls unchanged.
+fn with_part(
+    function: Function,
+    mut arguments: Vec<Typed>,
+    result: Kind,
+    span: Span,
+) -> Result<(Vec<Typed>, Kind), QueryError> {
+    let known: &[&'static str] = match function {
+        Function::DateTrunc => &civil::UNITS,
+        Function::Extract => &civil::PARTS,
+        _ => return Ok((arguments, result)),
+    };
+    let named = match arguments.first().map(|first| &first.expr) {
+        Some(Expr::Constant(Cell::String(said))) => {
+            known.iter().find(|part| part.eq_ignore_ascii_case(said))
+        }
+        _ => None,
+    };
+    let no_part = || {
+        QueryError::at(
+            span,
+            format!("this part of a time is not known: write one of {}", known.join(", ")),
+        )
+    };
+    let part: &'static str = named.ok_or_else(no_part)?;
+    arguments[0].expr = Expr::Constant(Cell::String(part.into()));
+    let result = if part == civil::EPOCH { Kind::Double } else { result };
+    Ok((arguments, result))
+}
+
+fn no_function(name: &str, span: Span) -> QueryError {
+    let known: Vec<&str> = FUNCTIONS.iter().map(|function| function.names[0]).collect();
+    QueryError::at(span, format!("there is no function {name}: there are {}", known.join(", ")))
+}
+
+/// The arguments of a call.
+enum CallArguments<'a> {
+    /// `*`
+    All,
+    These(Vec<&'a Ast>),
+}
+
+fn arguments(call: &Call, span: Span) -> Result<CallArguments<'_>, QueryError> {
+    let refused = |what: &str| Err(QueryError::at(span, what));
+    let list = match &call.args {
+        FunctionArguments::None => return Ok(CallArguments::These(Vec::new())),
+        FunctionArguments::List(list) => list,
+        FunctionArguments::Subquery(_) => {
+            return refused(
+                "subqueries are not supported: give the inner query a topic of its own in the configuration",
+            );
+        }
+    };
+    if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
+        return refused("DISTINCT is not supported: group by the columns in a window");
+    }
+    if !list.clauses.is_empty() || !call.within_group.is_empty() || call.null_treatment.is_some() {
+        return refused("clauses in a call are not supported: write only arguments");
+    }
+    if let [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)] = &*list.args {
+        return Ok(CallArguments::All);
+    }
+    let argument = |argument| match argument {
+        &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref expr)) => Ok(expr),
+        _ => Err(QueryError::at(span, "named arguments are not supported: remove the names")),
+    };
+    Ok(CallArguments::These(list.args.iter().map(argument).collect::<Result<_, _>>()?))
+}
