@@ -9,7 +9,7 @@ use crate::{
     Tickets, Unreadable,
 };
 
-/// The least offset of a record. Queries number the rows of each 256 offsets of their source, and the first such block
+/// The lowest offset of a record. A query numbers rows by blocks of 256 source offsets; the first block
 /// is "before everything".
 pub const OFFSET_FIRST: Offset = 256;
 
@@ -23,7 +23,7 @@ pub struct Stream {
     /// The incarnation of the stream. The same offset in another epoch is another event. A stream that lost records
     /// that a server may have read gets a new epoch.
     pub epoch: Epoch,
-    /// [`Broker::follow`] delivers all records from this offset on. Earlier ones are [read](Broker::read).
+    /// [`Broker::follow`] delivers all records from this offset on. [`Broker::read`] reads older records.
     pub from: Offset,
     /// Maximum number of events of a record, at least 1.
     pub events_max: usize,
@@ -58,15 +58,15 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Appends a record to its topic.
     ///
-    /// - `Ok`: the record is stored as durably as the broker is configured, and survives a crash. All followers of the stream get
-    ///   it exactly once, at [`Stored::first`] and the following offsets, also those that start or reconnect later, until it is
+    /// - `Ok`: the record is stored as durably as the broker is configured, and survives a crash. All followers of the stream
+    ///   get it exactly once, also if they start or reconnect later, at [`Stored::first`] and the following offsets, until it is
     ///   trimmed. A record appended after this answer has a larger offset.
     /// - [`AppendError::Unknown`]: the record may be stored, or may still be stored. With a key the caller may append it again.
     /// - Any other error: the record is not stored and never will be by this call.
     ///
-    /// After a crash before the answer the caller knows as much as after `Unknown`.
+    /// A crash before the answer has the same meaning as `Unknown`.
     ///
-    /// **Events** of a record get consecutive offsets in their order, all or none of them.
+    /// **Events** of a record get consecutive offsets in order. All are stored, or none.
     ///
     /// **With a key** the record has one event. The broker remembers keys for at least five minutes, across crashes, for all
     /// servers. An append with the same key, topic and event is not stored a second time: the answer has the first offset and
@@ -99,10 +99,10 @@ pub trait Broker: Send + Sync + 'static {
     -> impl Future<Output = Result<ReadPage, Unreadable>> + Send;
 
     /// Delivers the records of all streams to `follower`, from [`Stream::from`] on, in the order of their offsets, each
-    /// once. A record of a value topic that has a newer one may be left out.
+    /// once. It may skip a value topic's record if there is a newer record.
     ///
-    /// The broker reconnects by itself and continues where it was. If it cannot, because records were trimmed before
-    /// they were delivered, lost, or the stream was created again, it says so ([`Follower::restarted`]) before it
+    /// The broker reconnects by itself and continues where it was. If it cannot, because records were lost or trimmed
+    /// before delivery, or the stream was created again, it says so ([`Follower::restarted`]) before it
     /// delivers another record of that stream: a gap is never silent. It reports when it has caught up with all
     /// records, and when it is behind for some time or cannot know ([`Follower::set_ready`]).
     ///
@@ -126,8 +126,8 @@ pub trait Broker: Send + Sync + 'static {
 
 /// Appends that depend on the newest record of a topic.
 pub trait CompareAndSet: Sync {
-    /// Appends a record if the newest record of its topic, an end or a pause included, has its first offset at `newest`; 0 if the
-    /// topic must have none.
+    /// Appends a record if the newest record of its topic, including an end or a pause, begins at `newest`. 0 means that the
+    /// topic has no record.
     ///
     /// At most one of several concurrent calls with the same `newest`, on all servers, stores its record. After a crash before
     /// the answer the outcome is unknown, and the same call again is safe: it stores no record if the first call did.

@@ -3,7 +3,7 @@
 //! A broker has **streams**. A stream has the topics of a pattern, one [epoch](Stream::epoch), and a list of records,
 //! each of one topic. A [record](Content) takes one offset for each of its events, or one if it has no events. Offsets
 //! rise within a stream, and the broker may leave some out. All servers that use a stream read the same
-//! records at the same offsets, so a subscriber can continue at any of them.
+//! records at the same offsets, so a subscriber can continue at any server.
 //!
 //! ```text
 //! publish ─► owner shard ─► append ─► broker ─► follow ─► owner shard ─► feed ─► subscribers

@@ -7,8 +7,8 @@ use crate::{
     Stored, Unreadable,
 };
 
-/// The records of all streams of a broker, in memory, with one epoch and one order. A broker that stores records elsewhere as
-/// well writes between [`Self::answer`] and [`Self::push`], and pushes what it has stored when it starts.
+/// The records of all streams of a broker, in memory, with one epoch and one order. A broker that also stores records
+/// elsewhere writes between [`Self::answer`] and [`Self::push`], and pushes its stored records when it starts.
 #[derive(Debug)]
 pub struct RecordLog {
     epoch: Epoch,
@@ -30,7 +30,7 @@ pub enum News {
         /// The first offset that follows.
         from: Offset,
     },
-    /// Call [`Follower::deliver`](crate::Follower::deliver). Records from its end on follow.
+    /// Call [`Follower::deliver`](crate::Follower::deliver). Continue at the record's end.
     Record {
         /// The record.
         record: Delivery,
@@ -71,7 +71,7 @@ impl RecordLog {
         self.head
     }
 
-    /// Returns the offset from which on records are stored: older ones were trimmed.
+    /// Returns the first offset that is stored: older records were trimmed.
     pub fn stored_from(&self) -> Offset {
         self.stored_from
     }

@@ -14,7 +14,7 @@ pub struct ReadRange {
     pub topic: Topic,
     /// The incarnation of the stream that the offsets belong to.
     pub epoch: Epoch,
-    /// Read events from this offset on. There need not be one at the offset itself.
+    /// Read events from this offset on. The offset itself may have no event.
     pub from: Offset,
     /// Read records that begin before this offset. If it is less than `from`, the range is empty.
     pub until: Offset,
@@ -26,14 +26,14 @@ pub struct ReadPage {
     /// Each record's first offset and events, in order, none left out. The first record has an event of the range. None
     /// is older than `stored_from`.
     pub records: Vec<(Offset, Payloads)>,
-    /// Offsets of [pauses](crate::Content::Paused) in the range, and their durations in ms, in order. All pauses before
-    /// the last record are there, and none that comes after a record that the page leaves out.
+    /// Offsets of [pauses](crate::Content::Paused) in the range, and their durations in ms, in order. It has all pauses
+    /// before its last record, and none after a record that the page leaves out.
     pub pauses: Vec<(Offset, u64)>,
     /// Whether the range has no more records. Otherwise `records` is not empty.
     pub is_whole: bool,
     /// Older records cannot be read: they were trimmed, or belong to a topic of this name that has ended.
     pub stored_from: Offset,
-    /// The first offset of the newest record that is on the page or, if it is newer, of the topic's end; 0 if there is neither.
+    /// The first offset of the page's newest record or of the topic's end, whichever is newer; 0 if there is neither.
     pub newest: Offset,
     /// Offsets from this one on were not assigned yet when the page was read.
     pub head: Offset,

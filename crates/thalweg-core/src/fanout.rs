@@ -7,7 +7,7 @@
 //! ids             decides which frames name the cursors of several topics
 //! window          the limit of bytes ahead of a client's acks
 //! transmit        one send: planned, sent, committed
-//! at_once         a send that is all of a visit
+//! at_once         a visit that is a single send
 //! deliver         one send after the other, up to a budget
 //! ```
 //!
@@ -23,7 +23,7 @@
 //! use thalweg_core::stream::{BatchBounds, Feed as _, HistoryBounds, Log, Offsets, Payloads, Sequencer};
 //! use thalweg_wire::{Epoch, Format, StartAt};
 //!
-//! /// One feed is all that there is.
+//! /// The only feed.
 //! struct One(Log);
 //!
 //! impl Feeds for One {
@@ -111,13 +111,13 @@ pub trait Feeds {
     /// The type of a feed: one kind, or any.
     type Feed: Feed;
 
-    /// The feed of a key. `None` until it is here: its subscriptions wait, and their subscribers must be visited when it comes.
+    /// The feed of a key; `None` until the shard has it. Visit the subscribers that wait for it when it has.
     fn feed(&self, key: FeedKey) -> Option<&Self::Feed>;
 
     /// Returns the feed of a key, to pin batches.
     fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Self::Feed>;
 
-    /// A sink took the last byte of events, the oldest published `age_us` ago, of a subscription without interval that kept up.
+    /// Called when a sink has taken events up to `age_us` old, of a subscription without interval that keeps up.
     fn sent(&mut self, _age_us: u64) {}
 }
 

@@ -4,7 +4,7 @@
 //! ```text
 //! payloads    events' JSON, joined
 //! sequencer   assigns offsets, seals batches                          (owner shard only)
-//! derived     seals events whose offsets follow from those of others  (owner shard only)
+//! derived     seals rows of queries, with offsets from their events   (owner shard only)
 //! outbox      events on their way to a store that assigns the offsets (owner shard only)
 //! batch       sealed events, shared by all shards
 //! feed        the traits of a topic that subscriptions read
@@ -14,7 +14,7 @@
 //! offsets     the relation of offsets to events
 //! ahead       the broker's answers about positions after the head
 //! page        events of a backfill
-//! backfilled  batches made of these
+//! backfilled  batches from pages
 //! value       the newest version of a topic: value/feed; value/frames: how subscribers read it
 //! kept_frames its finished frames
 //! version_patch  patches between versions

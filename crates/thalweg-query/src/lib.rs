@@ -3,7 +3,7 @@
 //! ```text
 //! limits        every bound, with its reason
 //! meter         the cost of an evaluation, in steps and bytes
-//! pace          pauses
+//! pace          query pauses
 //! error         the error of a query, with its position
 //! interval      durations
 //! tokens        a query's text as tokens
@@ -35,15 +35,15 @@
 //! sink          the receiver of rows
 //! ledger        the counts and costs of a run
 //! completeness  which windows are complete
-//! row_writer    rows out, with their offsets
-//! windows       events into windows
+//! row_writer    writes rows and offsets
+//! windows       open windows
 //! closing       ended windows
-//! run_state     an event's way through a running query
+//! run_state     how a running query handles an event
 //! running       a running query
 //! ```
 //!
 //! The same events in the same order make the same rows with the same offsets, regardless of batches, pauses and
-//! machines. The limits of their cost hold in the same way, because cost is counted. Only `now()`, and closing windows
+//! machines. Limits on cost act alike, too, because cost is counted, not timed. Only `now()`, and closing windows
 //! for lack of events ([`Running::close_all`]), depend on the clock.
 //!
 //! ```

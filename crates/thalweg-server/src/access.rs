@@ -168,8 +168,8 @@ impl AccessPolicy {
         let is_loopback = listen.ip().to_canonical().is_loopback();
         if !is_loopback && !access.limits_publishers() {
             return Err(format!(
-                "{listen} is reachable from other machines: name the clients that may publish with --token or \
-                 --jwt-key, or let all clients publish with --token everybody,subscribe=**,publish=**"
+                "{listen} is reachable from other machines: set --token or --jwt-key to say which clients may \
+                 publish, or allow all with --token everybody,subscribe=**,publish=**"
             ));
         }
         Ok(Self {
@@ -199,7 +199,7 @@ impl AccessPolicy {
         Ok(Self { hosts, ..Self::new(&own, listen, MadeOf::default(), None)? })
     }
 
-    /// Admits a request for this server that does not come from a web page, or comes from an allowed one. Call it first for every
+    /// Admits a request for this server, unless it comes from a web page of a forbidden origin. Call it first for every
     /// request. `is_https` tells whether the client is known to use TLS. Fails with `BadHost`, `BadOrigin`, or, for more than one
     /// `Host`, `BadParameter`.
     pub(crate) fn admit(&self, request: &Parts, is_https: bool) -> Result<Admitted, Refusal> {
@@ -303,7 +303,7 @@ impl AccessPolicy {
         !holder.rights.publish.are_none() || !self.holders.everybody.rights.publish.are_none()
     }
 
-    /// Returns a new ticket for `holder`. A ticket is valid once it is kept. Fails with `Unauthorized` if the server has tokens
+    /// Returns a new ticket for `holder`. A ticket is valid when stored. Fails with `Unauthorized` if the server has tokens
     /// and the client presents none: a ticket stands for a token.
     pub(crate) fn new_ticket(&self, holder: &Holder) -> Result<Ticket, Refusal> {
         if holder.kind == Kind::Nobody && self.holders.has_tokens() {
@@ -326,7 +326,7 @@ impl AccessPolicy {
     pub(crate) fn random(&self) -> Result<u128, Refusal> {
         let mut random = [0; 16];
         self.random.fill(&mut random).map_err(|_| {
-            Refusal::new(ErrorCode::Busy, "the system has no random numbers now: try again")
+            Refusal::new(ErrorCode::Busy, "the system returns no random numbers: try again")
         })?;
         Ok(u128::from_ne_bytes(random))
     }

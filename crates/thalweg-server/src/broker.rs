@@ -59,7 +59,7 @@ pub(crate) struct Store {
     pub(crate) append: Append,
     /// Store only if this record is the newest of the topic.
     pub(crate) after: Option<Offset>,
-    /// The arrival of its first publish ([`crate::now_us`]), from when on the publisher waits.
+    /// When its first publish arrived ([`crate::now_us`]) and its publisher began to wait.
     pub(crate) arrived_us: u64,
     pub(crate) reply: BrokerReply<StoreCaller>,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Read {
     pub(crate) reply: BrokerReply<ReadCaller>,
 }
 
-/// A request to the keeper of tickets.
+/// A request about tickets.
 #[derive(Debug)]
 pub(crate) enum TicketRequest {
     /// Keep a new ticket, which gives the rights of this holder.

@@ -127,7 +127,7 @@ pub(crate) fn check_source(
 ) -> Result<(), String> {
     if config.has_values(shared, source) {
         return Err(format!(
-            "{source} is a value topic, and queries read only topics in which every event counts"
+            "{source} is a value topic, and queries read only log topics (kind=log)"
         ));
     }
     if source.as_str().starts_with(AD_HOC_TOPICS) {

@@ -1,17 +1,17 @@
 //! Connections served by HTTP. hyper reads requests. After a request to subscribe over HTTP/1.1 it releases the socket,
 //! which becomes a slab entry of the shard: hyper's own streaming bodies would cost a wake-up, a task and chunked
-//! encoding for each subscriber. HTTP/2, where subscribers share a socket, uses them.
+//! encoding for each subscriber. HTTP/2, where subscribers share a socket, uses hyper's.
 //!
 //! ```text
-//! arrival          a socket: which HTTP its client uses
+//! arrival          a new socket, and its HTTP version
 //!   preface        the first bytes of HTTP/2
 //! http1            a connection with one request at a time
 //! http2            a connection with many streams
-//! takeover         a request becomes a subscriber: its socket, or a pipe, leaves HTTP
+//! takeover         a request becomes a subscriber with its socket, or with a pipe
 //! context          HTTP on a shard, and a connection, as requests see them
 //! routes           a request → its answer
-//!   identify       the holder of a request, and its rates
-//! sessions         requests of clients that do not send on their connection
+//!   identify       the token's holder, and its rates
+//! sessions         requests by which clients of one-way connections send
 //! post             bodies: events, commands, tickets
 //! tickets          the keeper of tickets: this server, or the broker for all servers
 //! columns          the columns of topics
@@ -25,10 +25,10 @@
 //! content          bodies of answers
 //! timeouts         time limits of peers
 //! line_body        bodies of lines, published as they arrive
-//! repolls          reading to the end of the received bytes
+//! repolls          reads all received bytes of a body
 //! rejection        connections that are rejected with a reason
 //! discard          bodies of requests that are refused by their head
-//! coalescing       one send for all that HTTP/2 writes at a time
+//! coalescing       one send for several writes of HTTP/2
 //! refused_streams  counts the streams that HTTP/2 refuses
 //! ```
 

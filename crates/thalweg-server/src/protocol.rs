@@ -4,7 +4,7 @@
 //! ```text
 //! contract   what a protocol does for a connection, and for a request that opens one
 //! command    commands and replies, independent of the protocol
-//! session    connections whose clients send, or also receive, by requests of their own
+//! session    connections whose clients send, or also receive, in separate requests
 //! thalweg    Thalweg's own protocol
 //! signalr    SignalR's hub protocol
 //! echo       sends messages back, for conformance tests

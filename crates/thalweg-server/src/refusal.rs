@@ -80,8 +80,7 @@ impl Refusal {
 
     /// The server has not caught up with its streams.
     pub(crate) fn catching_up() -> Self {
-        let message =
-            "the server has not caught up with its streams, or cannot reach them: try again";
+        let message = "the server has not read all stored events, or cannot reach them: try again";
         Self::new(ErrorCode::Unavailable, message)
     }
 
@@ -101,9 +100,7 @@ impl Refusal {
     /// The server itself publishes to the topic, or reads it.
     pub(crate) fn in_use(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
-        let message = format!(
-            "the server itself generates or reads the events of {topic}: first remove its source or query"
-        );
+        let message = format!("a source or query of the server uses {topic}: remove that first");
         Self::new(ErrorCode::InUse, message)
     }
 
@@ -127,7 +124,7 @@ impl Refusal {
 
     /// It is unknown whether the event was stored.
     pub(crate) fn unknown() -> Self {
-        let message = "it is unknown whether this was stored: read the topic, or publish with an \
+        let message = "the event may or may not be stored: read the topic, or publish with an \
                        Idempotency-Key, which makes a retry safe";
         Self::new(ErrorCode::Unknown, message)
     }

@@ -121,7 +121,7 @@ fn check_upgrade(request: &Parts) -> Result<(), Refusal> {
             "a WebSocket handshake came without Upgrade: websocket over HTTP/1.1, because a proxy removed \
              it: configure the proxy to pass on Upgrade and Connection"
         }
-        false => "a WebSocket needs the headers of its handshake over HTTP/1.1 (RFC 6455 §4.1)",
+        false => "send the headers of a WebSocket handshake over HTTP/1.1 (RFC 6455 §4.1)",
     };
     Err(Refusal::new(ErrorCode::UpgradeRequired, message))
 }

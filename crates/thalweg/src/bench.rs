@@ -22,7 +22,7 @@ const USAGE: &str = "thalweg bench [OPTIONS] [SCENARIO]
 
 /// Measure the cost of push on this machine.
 ///
-/// A run measures every subject of a scenario (a server) in every cell (a combination of settings), several times
+/// A run measures every subject (a server) of a scenario in every cell (a combination of settings), several times
 /// and interleaved. The subject uses the first core, the load generator the next one. The result is a table, and a
 /// folder with raw data, a summary and a description of the machine.
 ///
@@ -102,8 +102,8 @@ struct OutputArgs {
     /// the step selects all entries. A ratio and a median also have .low and .high. OP is <, <=, >, >=, == or
     /// !=.
     ///
-    /// The A/A control is compared only if PATH names it. Entries without a figure are skipped, but a
-    /// condition without any figure is met, and so is every condition for a subject without a valid sample.
+    /// The A/A control is compared only if PATH names it. Thalweg skips entries without a figure. A
+    /// condition is also met if no entry has a figure, or if its subject has no valid sample.
     /// Repeat the flag for several conditions.
     #[arg(long, value_name = "CONDITION", help_heading = OUTPUT)]
     fail_if: Vec<Condition>,

@@ -13,8 +13,8 @@ const BASIS: &str = include_str!("../../../lab/cost.json");
 /// Estimate how many servers a load needs, and which resource runs out first.
 ///
 /// The estimate uses the costs of connections, messages and bytes that a run of `thalweg bench d-cost` has
-/// measured: the run that ships with this release, or one of yours (--from). The output names the run, the
-/// confidence interval, and every figure beyond the measured range. It plans for servers that are loaded to at
+/// measured: the run that ships with this release, or your own (--from). The output names the run, the
+/// confidence interval, and every figure beyond the measured range. The plan loads servers to at
 /// most 70 %.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]

@@ -19,7 +19,7 @@ use lines::Lines;
 
 /// Publish each line of stdin as an event.
 ///
-/// Each line is a JSON value. It is sent with an idempotency key, and retried for up to four minutes if the
+/// Each line is a JSON value. `pub` sends it with an idempotency key, and retries up to four minutes if the
 /// connection breaks or the server restarts. The next line is sent after the server has confirmed this one, so
 /// the order is kept. Exit status: 0 if all lines are published, otherwise 1, with a message that names the
 /// line to continue with.

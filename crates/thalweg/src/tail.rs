@@ -24,8 +24,8 @@ use crate::reach::{Notes, ReachArgs, events, grouped, one_line, topics};
 
 /// Subscribe to topics and print their events, one per line.
 ///
-/// `tail` reconnects after a failure and resumes at its position. It reports events that are no longer
-/// available as a gap, on stderr. Press Ctrl-C to stop: the exit status is 0, or 1 if --count is not reached.
+/// `tail` reconnects after a failure and resumes at its position. It reports missing events
+/// as a gap, on stderr. Press Ctrl-C to stop: the exit status is 0, or 1 if --count is not reached.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -63,7 +63,7 @@ pub(crate) struct TailArgs {
     /// Wait at least this long between two deliveries of a topic, e.g. 250ms. Missed events come without delay.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
     interval: Duration,
-    /// Let the server send this much ahead of printed events, e.g. 64KiB. WebSocket only.
+    /// Let the server send at most this much unprinted data, e.g. 64KiB. WebSocket only.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     window: Option<usize>,
     #[command(flatten)]
@@ -99,7 +99,7 @@ enum PolicyArg {
 enum LineFormat {
     /// The JSON of each event.
     Json,
-    /// The text of events that are strings (line breaks as \n), and the JSON of others.
+    /// The text of string events (line breaks as \n), and the JSON of other events.
     Plain,
     /// Whole messages, with topic and position.
     Messages,

@@ -11,7 +11,7 @@ const RENEWAL_MS_MIN = 5000;
 /** Longest delay of a timer; a longer one would fire at once. */
 const RENEWAL_MS_MAX = 1e9;
 
-/** The route that opens a connection, as the connection sees it. @internal */
+/** A connection's view of the route that opens it. @internal */
 export interface ConnectionOwner {
   established(connection: Connection): void;
   /** The connection has ended on its own. */
@@ -19,7 +19,7 @@ export interface ConnectionOwner {
   expiring(connection: Connection): void;
 }
 
-/** The session that receives a connection's messages, as the connection sees it. @internal */
+/** A connection's view of the session that receives its messages. @internal */
 export interface MessageHooks {
   /** Commands can be sent over the connection. For two-way transports only. */
   opened(connection: Connection): void;
@@ -32,7 +32,7 @@ export interface MessageHooks {
 
 /** A topic on a connection. @internal */
 export interface Carried {
-  /** The subscription that receives the events, and not a later subscription to the same topic. */
+  /** The subscription that receives the events. A later one to the same topic does not. */
   readonly by: TopicCursor;
   /** The requested interval, ms; `null`: an unsubscribe is in flight. */
   interval: number | null;
@@ -165,7 +165,7 @@ export function connection(
   return self;
 }
 
-/** The lifetime of a JSON Web Token, ms; `null` for others. A time of issue in the page's future counts as now. */
+/** The lifetime of a JSON Web Token, ms; `null` for others. An `iat` ahead of the page's clock counts as now. */
 function lifetime(token: string | null): number | null {
   try {
     const claims = `${token}`.split(".")[1] as string;

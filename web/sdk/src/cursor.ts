@@ -29,7 +29,7 @@ export function advance(progress: Progress, message: Message): NewEvents | null 
   if (!position || !(gap || patch || message.events)) throw new TypeError("neither an envelope nor a gap");
   const last = parsePosition(progress.cursor);
   const isSame = last?.epoch === position.epoch;
-  // Without a version at the cursor, no patch applies. After `unknown` the topic continues without a version.
+  // No patch applies to a version of another epoch. A gap `unknown` always counts: it drops the version.
   if (gap?.reason !== "unknown" && (isSame ? position.offset <= last.offset : patch)) return null;
   if (events.length || previous !== last?.offset) progress.version = events[0];
   progress.cursor = message.position as Cursor;

@@ -17,9 +17,9 @@ export interface TransportFallback {
   better(): Transport | undefined;
   /** Makes `best` the preferred transport (`null`: the first of the order). `inUse` stays the current one. */
   prefer(best: Transport | null, inUse: Transport | null): void;
-  /** A message has arrived. Returns whether to try a better transport at once: this one was first by chance. */
+  /** A message came. Returns whether to try a better transport at once, because this one was first by chance. */
   worked(transport: Transport): boolean;
-  /** The current transport has failed or was lost. Returns whether to wait: an untried transport is tried at once. */
+  /** The current transport has failed or was lost. Returns whether to wait. An untried transport does not wait. */
   failed(): boolean;
 }
 
@@ -32,7 +32,7 @@ export function transportFallback(given: readonly Transport[], first: string | n
   let start = at;
   /** Losses since the last message. */
   let losses = 0;
-  /** Whether a whole round has failed since then. */
+  /** Whether a round has failed since the last message. */
   let isOut = false;
   let upgrades = 0;
   return {

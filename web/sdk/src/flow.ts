@@ -4,13 +4,13 @@ import type { Commands } from "./commands.js";
 import type { Connection } from "./connection.js";
 import type { Flow, SharedSubscription } from "./sharing.js";
 
-/** Unprocessed bytes from which a transport with backpressure stops reading. */
+/** Unprocessed bytes at which a transport with backpressure stops reading. */
 const FULL_BYTES = 4 * 1024 * 1024;
-/** Unprocessed bytes from which a connection without backpressure is closed until there is room. */
+/** Unprocessed bytes at which a connection without backpressure is closed until there is room. */
 const OVER_BYTES = 16 * 1024 * 1024;
-/** Share of a window from which an ack is sent at once. */
+/** Share of a window at which an ack is sent at once. */
 const SHARE = 1 / 4;
-/** Longest delay of an ack for less, ms: a few large batches work as well as many small ones. */
+/** Longest delay of an ack for a smaller share, ms. */
 const SOON_MS = 50;
 
 /** The flow of a session's messages. @internal */

@@ -40,12 +40,12 @@ export function receive(shared: SharedSubscription, message: Message, bytes: num
 function hold(shared: SharedSubscription, first: HeldMessage, owner: Receiver): void {
   const held = [first];
   shared.state = held;
-  // A page may serve the core without its other files.
+  // A page may serve `thalweg.js` without `deltas.js`.
   void import("./deltas.js")
     .catch((): Deltas => ({ made: (shared, _, owner) => owner.takeWhole(shared) }))
     .then((module) => {
       deltas = module;
-      // The page may have left the topic in the meantime: held messages then count as late messages.
+      // The page may have left the topic in the meantime: held messages are then dropped.
       if (shared.state !== "closed") shared.state = "open";
       for (const message of held) safely(() => receive(shared, ...message, owner));
     });

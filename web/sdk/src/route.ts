@@ -1,5 +1,5 @@
 /**
- * The connection in use, and the search for the next one: reconnects, falls back, and upgrades. The route does not
+ * The connection in use, and the search for the next one: the route reconnects, falls back and upgrades. It does not
  * know topics.
  *
  * Connecting: `want` or `wake`, `#connect`, `#dial` (the session makes a plan, the transport opens a connection),
@@ -20,7 +20,7 @@ import type { ConnectPlan, End, Transport } from "./transports/transport.js";
 const UPGRADE_FIRST_MS = 30_000;
 const UPGRADE_MOST_MS = 15 * 60_000;
 
-/** A session, as its route sees it. @internal */
+/** A route's view of its session. @internal */
 export interface RouteHooks extends MessageHooks {
   /** Plans the next connection. May fail with a {@link ThalwegError}. */
   plan(transport: Transport): Promise<ConnectPlan>;
@@ -173,7 +173,7 @@ export class Route implements ConnectionOwner {
   #changeTo(next: Connection | null): void {
     const last = this.#current;
     this.#current = next;
-    // The candidate is this connection.
+    // `next` may be the candidate.
     if (next) this.#candidate = null;
     this.#isStale = false;
     clearTimeout(this.#retryTimer);

@@ -39,8 +39,8 @@ export interface Session {
    *
    * A subscription that joins others begins with the next batch; on a value topic it first gets the newest version
    * that the session has. Its `from` must be `latest` or the current position of the others. The first
-   * subscription's `interval` and `policy` apply to all: omit them or pass the same values. The bytes of a batch count
-   * as processed (for the window and acks) when every subscription has processed it: the slowest subscription to a
+   * subscription's `interval` and `policy` apply to all: omit them or pass the same values. A batch counts
+   * as processed when every subscription has processed it: the slowest subscription to a
    * topic limits how far the server may be ahead.
    *
    * ```js
@@ -60,9 +60,8 @@ export interface Session {
   /**
    * Publishes one or more events, in order.
    *
-   * Over a WebSocket they are sent once. By `POST` (over other transports, and while there is no connection) a single
-   * event is sent up to six times until it is answered, with an idempotency key: the server appends it once. Several
-   * events are sent once.
+   * Over a WebSocket the session sends them once. Otherwise it sends a `POST`: a single event up to six times until
+   * the server answers, with an idempotency key, so that the server appends it once; several events only once.
    *
    * @throws ThalwegError the server's error; `unanswered` or `unreachable`: the events may or may not have been
    * appended; `closed` or `bad_topic`.
@@ -87,7 +86,7 @@ export interface Session {
   use(transport: TransportName | Transport | null): void;
 
   /**
-   * Connects at once if the session waits for its next attempt (`status.retryAt`), for example for a button beside a
+   * Connects at once if the session waits for its next attempt (`status.retryAt`): call it from a button beside a
    * countdown. Otherwise it has no effect.
    *
    * @throws ThalwegError `closed`.
@@ -98,7 +97,7 @@ export interface Session {
   close(): void;
 }
 
-/** The topics of a session: the object between its subscriptions and its route. */
+/** The implementation of a session, between its subscriptions and its route. */
 class LiveSession implements Receiver, RouteHooks, DesiredTopics {
   readonly topics = new Map<string, SharedSubscription>();
   declare readonly settings: Settings;
@@ -167,7 +166,7 @@ class LiveSession implements Receiver, RouteHooks, DesiredTopics {
   takeWhole(subscription: SharedSubscription): null {
     subscription.cursor = "latest";
     this.settings.deltas = undefined;
-    this.route.pause("no patches", this.flow.drained());
+    this.route.pause("patches do not apply", this.flow.drained());
     return null;
   }
 
@@ -198,7 +197,7 @@ class LiveSession implements Receiver, RouteHooks, DesiredTopics {
     this.#changedIfUnused();
     const subscription = carried.get(message.topic as string)?.by as SharedSubscription | undefined;
     if (!subscription) return;
-    // The page does not process the end of a topic.
+    // A topic's end does not wait for the page.
     if (!message.end) this.flow.received(bytes);
     receive(subscription, message, bytes, this);
     if (this.flow.isOver() && !transport.hasBackpressure) {

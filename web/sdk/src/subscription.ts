@@ -66,7 +66,7 @@ export interface Batch<T> {
   /** On a value topic only: the offset of the version that this one replaces, 0 if there was none. */
   readonly previous?: number | undefined;
   /**
-   * The differences of a value topic's version from the one before, as JSON Pointers (RFC 6901). Missing if they are
+   * The parts of a value topic's version that have changed, as JSON Pointers (RFC 6901). Missing if they are
    * unknown, because the version arrived as a whole document or is the first one of a subscription.
    */
   readonly changed?: readonly string[] | undefined;
@@ -84,7 +84,7 @@ export type Listener<T> = (batch: Batch<T>) => void | Promise<void>;
 /** A subscription with events of any type. @internal */
 export type AnySubscription = Subscription<unknown>;
 
-/** The shared subscription, as each subscription to its topic sees it. @internal */
+/** A subscription's view of the shared subscription to its topic. @internal */
 export interface Shared {
   readonly topic: string;
   /** A subscription has processed its next batch. */
@@ -124,7 +124,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   /** @internal Number of the batch that the page processes next. */
   declare next: number;
   #state: State<T> = "idle";
-  /** The end of the subscription, unless the page has closed it. */
+  /** The error that ended the subscription, if there is one. */
   #error: ThalwegError | null = null;
   #queue: Batch<T>[];
   #position: Position | null;
@@ -150,7 +150,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     this.#listener = listener;
     this.#position = position;
     this.#queue = queue;
-    // A listener may use the result of `subscribe`.
+    // Return first: a listener may use the subscription.
     queueMicrotask(() => this.#pump());
   }
 
@@ -174,9 +174,9 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   }
 
   /**
-   * Declares all received batches processed, and sends an ack at once. Before the first batch the ack follows the
-   * confirmation; if other subscriptions share the topic, it waits until they have processed as much. Call it only if
-   * the topic's source waits for acks: otherwise the session acks on its own, often enough for the window.
+   * Declares all delivered batches processed, and sends an ack: before the first batch, when the server has confirmed
+   * the subscription; if others share the topic, when they have processed as much. Call it only if the topic's
+   * source waits for acks: otherwise the session acks on its own, often enough.
    */
   ack(): void {
     this.#finish("acked");
@@ -228,7 +228,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     if (this.#listener) throw new TypeError("the subscription has a listener");
     const batches = this.#batches();
     const leave = batches.return.bind(batches);
-    // A generator could be left only when the next batch arrives.
+    // `return` of a generator would wait for the next batch.
     batches.return = (value) => {
       this.close();
       return leave(value);
@@ -257,7 +257,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
       if (!batch) return;
       const pending = safely(() => listener(batch));
       if (pending) {
-        // A listener without types may return any value.
+        // An untyped listener may return any value.
         void Promise.resolve(pending).finally(() => {
           this.#finish("idle");
           this.#pump();

@@ -26,7 +26,7 @@ const KNOWN: [(&str, usize); 16] = [
     ("crates/thalweg-lab/src/run.rs", 10),
     ("crates/thalweg-lab/src/scenario.rs", 6),
     ("crates/thalweg-lab/src/swarm/carrier.rs", 6),
-    ("crates/thalweg-lab/src/swarm/dialect.rs", 12),
+    ("crates/thalweg-lab/src/swarm/dialect.rs", 13),
     ("crates/thalweg-lab/src/swarm/published.rs", 2),
     ("crates/thalweg-lab/src/swarm/subscribers.rs", 2),
     ("crates/thalweg-lab/src/swarm/workload.rs", 12),

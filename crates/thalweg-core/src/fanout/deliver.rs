@@ -35,7 +35,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Takes the feeds and offsets whose backfills subscribers have needed since the last call.
+    /// Takes the backfills (feed, offset) that subscribers have needed since the last call.
     pub fn take_backfills(&mut self) -> std::vec::Drain<'_, (FeedKey, Offset)> {
         self.buffers.backfills.drain(..)
     }
@@ -151,7 +151,7 @@ impl Subscriber {
         }
     }
 
-    /// Begins subscriptions whose feed has come, after a partly sent frame with a trailer, which would name them too early.
+    /// Begins subscriptions whose feed now exists. A partly sent frame with a trailer, which would name them, ends first.
     fn begin(&mut self, feeds: &impl Feeds, scratch: &mut Scratch) {
         let Scratch { buffers, gaps, .. } = scratch;
         if self.format.has_trailer() && self.in_frame.is_some() {
@@ -180,8 +180,8 @@ impl Subscriber {
             if self.format.has_trailer()
                 && let Begun::Exact | Begun::Gap(_) = begun
             {
-                // The first confirmation has an id with the start positions of all that begin now, at which a
-                // client that is disconnected between the confirmations resumes.
+                // The first confirmation has an id with the start positions of all that begin now. A client
+                // that is disconnected between confirmations resumes there.
                 let is_due = begun != Begun::Exact || !std::mem::replace(&mut is_named, true);
                 let ids = if is_due { Ids::default() } else { self.ids };
                 let frame_bytes = self.control.frames().len() - before;
@@ -245,7 +245,7 @@ impl Subscriber {
         found.map(|(index, _)| index)
     }
 
-    /// Returns the end of a visit after which only ends of topics may be due.
+    /// Returns how a visit ends when only ends of topics may be due.
     fn caught_up(&self, feeds: &impl Feeds, wake_us: Option<u64>) -> Delivered {
         match self.has_ends && self.finished(feeds).is_some() {
             true => Delivered::More,
@@ -253,7 +253,7 @@ impl Subscriber {
         }
     }
 
-    /// Whether a long poll between frames was sent something. An end that is due comes in the same answer, which may be the last.
+    /// Whether a long poll has sent something and is between frames. A due end comes in the same answer, which may be the last.
     fn is_poll_complete(&self, feeds: &impl Feeds) -> bool {
         self.mode == ResponseMode::Once
             && self.has_delivered

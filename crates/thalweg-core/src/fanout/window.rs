@@ -29,7 +29,7 @@ struct WindowMark {
 }
 
 /// About this many marks in a window. Two marks are merged into the newer one if fewer bytes lie between them than the window
-/// divided by this number. An ack between two marks counts as the earlier one, so the window opens late by fewer bytes than that.
+/// divided by this number. An ack between two marks counts as the earlier one: the window opens late by less than that distance.
 const MARKS_MAX: u64 = 64;
 
 impl Window {

@@ -7,8 +7,8 @@ const ANSWERS_MAX: usize = 64;
 const ANSWER_US: u64 = 5_000_000;
 
 /// The broker's answers about offsets after the head that subscribers resumed at: whether the stream has given the
-/// offset before. If it has, this shard lacks events that will come. If not, the stream has lost its newest
-/// events, and the position belongs to the time before.
+/// previous offset. If yes, this shard will get more events. If not, the stream has lost its newest
+/// events, and the position is from before the loss.
 #[derive(Debug, Default)]
 pub(super) struct AheadAnswers(Vec<AheadAnswer>);
 

@@ -16,7 +16,7 @@ use super::{
 use crate::patch::{self, PatchBudget};
 
 /// Sealed events of consecutive offsets. A batch never changes, and all shards share it. It covers all offsets after those of the
-/// batch before. If offsets are sparse, the first of them may have no events: a frame from one of these has the same events as a
+/// batch before. If offsets are sparse, its first offsets may have no events: a frame from such an offset has the events of a
 /// frame from [`Self::first`].
 #[derive(Debug)]
 pub struct Batch {
@@ -58,7 +58,7 @@ impl Batch {
     }
 
     /// Seals messages that follow each other in their stream, each with the offset of its first event. Each batch
-    /// covers the offsets since the one before, the first those from `start` on.
+    /// covers the offsets after the batch before; the first begins at `start`.
     pub fn seal_messages(
         start: Offset,
         messages: impl IntoIterator<Item = (Offset, Payloads)>,
@@ -269,8 +269,8 @@ impl Batch {
         self.columns.is_frame_kept()
     }
 
-    /// Returns one past the last of the events from `from` on that together have at most `bytes_max` bytes, both
-    /// as JSON and as cells of `columns`. There is at least one.
+    /// Returns the end of the events from `from` on, at least one, that together have at most `bytes_max` bytes,
+    /// both as JSON and as cells of `columns`.
     pub(super) fn part_end(&self, from: Offset, columns: &Columns, bytes_max: usize) -> Offset {
         let index = self.index_of(from);
         let start = self.start_of(index);

@@ -90,12 +90,12 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
         self.batches_from(offset).next().filter(|batch| batch.start() <= offset)
     }
 
-    /// Returns when the event that a reader at `offset` gets was published, in µs. `None` if it is not here.
+    /// Returns the publish time, in µs, of the event that a reader at `offset` gets. `None` if not here.
     fn published_us(&self, offset: Offset) -> Option<u64> {
         self.batch_at(offset).map(|batch| batch.published_us())
     }
 
-    /// Returns the field that a confirmation has for a subscription at `cursor`.
+    /// Returns the `Before` of the confirmation of a subscription at `cursor`.
     fn confirmed_after(&self, _cursor: &Cursor) -> Before {
         Before::Adjacent
     }
@@ -119,8 +119,8 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
 /// one that came with the bytes. After a partial send, [`Self::advance`] returns the new cursor. A cursor within a
 /// frame must be pinned ([`Pinning::pin`]) while it waits.
 pub trait Frames<'a>: Copy {
-    /// Returns what comes after `cursor`. With `one_frame` that is the frame at the cursor, or its rest, otherwise
-    /// as much as is contiguous. Cold bytes are appended to `scratch`.
+    /// Returns what comes after `cursor`. With `one_frame` this is the rest of the frame at the cursor, otherwise
+    /// all contiguous bytes. It appends cold bytes to `scratch`.
     fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a>;
 
     /// Returns the kept bytes after a cursor, which all readers share, as [`Self::next`] does, and the cursor after
@@ -129,7 +129,7 @@ pub trait Frames<'a>: Copy {
         None
     }
 
-    /// Returns the cursor after `sent` of the bytes that [`Self::next`] gave for `cursor`, fewer than it gave.
+    /// Returns the cursor after a partial send: `sent` of the bytes that [`Self::next`] gave for `cursor`.
     fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor;
 }
 
@@ -139,7 +139,7 @@ pub trait Memory {
     fn history_bytes(&self) -> usize;
 
     /// Frees about `bytes` of retained batches, if necessary including the newest, but none sealed at `now_us` or
-    /// later, because no reader has seen it yet. Returns the bytes freed.
+    /// later: no reader has seen those yet. Returns the bytes freed.
     fn trim_all(&mut self, bytes: usize, now_us: u64) -> usize;
 
     /// Frees about `bytes` of retained batches, but never the newest. Returns the bytes freed.
@@ -158,7 +158,7 @@ pub trait Memory {
     /// Keeps frames of `format` from the next batch on.
     fn open_tail(&mut self, _format: Format) {}
 
-    /// Drops the frames of a format that no longer has users, at once or soon.
+    /// Drops the frames of a format without subscribers, at once or soon.
     fn close_tail(&mut self, _format: Format) {}
 }
 
@@ -182,7 +182,7 @@ pub trait Pinning {
 /// Events that a broker stores and that are not retained here. By default there are none.
 pub trait Backfill {
     /// Returns whether a reader at `from` waits for a backfill. After the head, it waits for the answer whether
-    /// the stream has given the offset before.
+    /// the stream has given `from` − 1.
     fn needs_backfill(&self, _from: Offset) -> bool {
         false
     }
@@ -205,7 +205,7 @@ pub trait Backfill {
     /// Takes the events of a backfill ([`Next::Backfill`]).
     fn backfill(&mut self, _page: Page, _now_us: u64) {}
 
-    /// Takes the broker's answer whether the stream has given the offset before `from`, which is after the head.
+    /// Takes the broker's answer whether the stream has given `from` − 1. `from` is after the head.
     fn answer_ahead(&mut self, _from: Offset, _is_given: bool, _now_us: u64) {}
 
     /// Returns the memory of backfills, in bytes.

@@ -30,7 +30,7 @@ impl History {
         Self { bounds, batches: VecDeque::new(), events: 0, bytes: 0, whole_from: next }
     }
 
-    /// No batch that came is missing from this offset on: an offset without a batch never came.
+    /// From this offset on, no pushed batch is missing: an offset without a batch never came.
     pub(super) fn whole_from(&self) -> Offset {
         self.whole_from
     }
@@ -124,8 +124,8 @@ impl History {
         before - self.bytes
     }
 
-    /// Returns the index of the first batch that ends after `offset`. Nearly every reader is near the newest batch, and each look
-    /// at a batch may miss the cache. The search goes backwards from the newest batch in doubling steps, then by halves.
+    /// Returns the index of the first batch that ends after `offset`. Nearly every reader is near the newest batch, and each
+    /// access may miss the cache. The search goes back from the newest batch in doubling steps, then it is a binary search.
     fn index_past(&self, offset: Offset) -> usize {
         let ends_past = |index: usize| self.batches[index].end() > offset;
         let (mut low, mut high, mut step) = (0, self.batches.len(), 1);

@@ -83,12 +83,12 @@ impl Log {
         }
     }
 
-    /// Sets the size of later hot tails, in bytes, about.
+    /// Sets the rough size of later hot tails, in bytes.
     pub fn with_tail_bytes(self, tail_bytes: usize) -> Self {
         Self { tail_bytes, ..self }
     }
 
-    /// Sets declared columns, if there are any, and the account of frames of columns.
+    /// Sets declared columns, if any, and the memory account of column frames.
     pub fn with_columns(self, columns: Option<Arc<Columns>>, memory: ColumnMemory) -> Self {
         Self { columns: LogColumns::new(columns, memory), ..self }
     }
@@ -170,7 +170,7 @@ impl Memory for Log {
         made.map(|tail| tail.memory_bytes()).sum::<usize>() + self.columns.frames.bytes()
     }
 
-    // Columns have no tail: a reader causes their frames.
+    // Columns have no tail: a read makes their frames.
     fn open_tail(&mut self, format: Format) {
         match format.has_columns() {
             true => self.columns.open(self.history.past(0)),
@@ -238,8 +238,8 @@ impl Backfill for Log {
         self.stored_from.unwrap_or_default()
     }
 
-    // If no event lies between the page and the next batch, that batch starts at the end of the page. Without a next
-    // batch, the head goes back to there.
+    // If no event lies between the page and the next batch, that batch starts at the page's end. Without a next
+    // batch, the head goes back to that end.
     fn backfill(&mut self, page: Page, now_us: u64) {
         let Page { from, messages, is_last_before, stored_from } = page;
         self.stored_from = self.stored_from.map(|before| before.max(stored_from));

@@ -22,9 +22,9 @@ pub struct MessageBounds {
     pub in_flight_max: usize,
 }
 
-/// A mark of a publish that is a message of its own.
+/// Marks a publish that is a separate message.
 pub trait Mark {
-    /// Returns whether the message, which has one event, may be in flight together with others that may, so that
+    /// Returns whether the message, which has one event, may be in flight with other such messages; then
     /// the store orders them. Its publisher waits for the answer before it publishes a later event.
     fn may_overlap(&self) -> bool;
 }
@@ -33,7 +33,7 @@ pub trait Mark {
 /// published in the meantime share the next one. Publishers keep their order, and a slow store gets larger
 /// messages. Only messages that may overlap are in flight together.
 ///
-/// `K` marks a publish that is a message of its own. `A` receives a publish's answer. Pure: the owner takes
+/// `K` marks a publish that is a separate message. `A` receives a publish's answer. Pure: the owner takes
 /// messages ([`Self::take`]) and reports the outcome of each ([`Self::settle`]).
 #[derive(Debug)]
 pub struct Outbox<K, A> {
@@ -85,7 +85,7 @@ pub enum Outcome<T> {
     Stored(T),
     /// No part of it is stored.
     NotStored,
-    /// A part of it may be stored, or is.
+    /// A part of it is or may be stored.
     Unknown,
 }
 

@@ -31,8 +31,8 @@ const FRAME_IDLE_US: u64 = 2_000_000;
 /// Only the last event of a batch is a version. A subscriber that takes patches and has a version in the short
 /// chain of patches gets the patches from there on.
 ///
-/// A cursor says which version a subscriber has: `next` is one past it. 1 means none, and 0 means none and a
-/// notice that the newest one is unknown. Within a frame `hot` identifies the frame (`Target`). Its bytes follow
+/// A cursor says which version a subscriber has: `next` is one past it. 1 means none, 0 means that the
+/// subscriber was told "unknown". Within a frame `hot` identifies the frame (`Target`). Its bytes follow
 /// from `next` and `hot` and from pinned data, whatever versions have come since.
 #[derive(Debug)]
 pub struct Value {
@@ -45,7 +45,7 @@ pub struct Value {
     is_elsewhere: bool,
     ahead: AheadAnswers,
     newest: Option<Retained>,
-    /// The version that subscribers that keep up had before the newest. 0: none.
+    /// The version that up-to-date subscribers had before the newest. 0: none.
     previous: Offset,
     patches: Patches,
     failures: PatchFailures,
@@ -62,7 +62,7 @@ struct PatchFailures {
     pause: u32,
 }
 
-/// After many failures a patch is tried once in 2 to the power of this many versions.
+/// After many failures there is one try in 2 to the power of this many versions.
 const PAUSE_BITS_MAX: u32 = 6;
 
 impl Value {
@@ -90,7 +90,7 @@ impl Value {
         self.newest.is_some()
     }
 
-    /// Whether it is unknown if the stream has given the offset before `from`.
+    /// Whether it is unknown if the stream has given `from` − 1.
     fn is_unsure(&self, from: Offset) -> bool {
         let is_ahead = from > self.next && self.offsets == Offsets::Stored;
         is_ahead && self.ahead.is_given(from).is_none()

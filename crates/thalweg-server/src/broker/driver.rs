@@ -75,7 +75,7 @@ async fn drive<B: Broker>(broker: Arc<B>, inbox: Inbox, shards: Shards) -> io::R
 }
 
 /// Runs a task for each request, at most `most` at a time, until no more can come and all are done. Tasks begin in the
-/// order of the requests. A task that panics drops its reply, which answers.
+/// order of the requests. If a task panics, its dropped reply answers.
 async fn run_each<R, T>(mut requests: mpsc::Receiver<R>, most: usize, task: impl Fn(R) -> T)
 where
     T: Future<Output = ()> + Send + 'static,

@@ -1,8 +1,8 @@
 //! Destinations of the answers to stores and reads. Every request gets an answer: a reply that is dropped, because the broker's
 //! task has panicked or the broker ends, answers "unknown". A shard that waited for an answer that never comes would never end.
 //!
-//! Answers have their own queue. It is unbounded, because the number of requests bounds it, and therefore sending never waits: a
-//! drop cannot.
+//! Answers have their own queue. It is unbounded, because the number of requests bounds it. Sending never waits,
+//! so `drop` can send.
 
 use thalweg_broker::{AppendError, ReadPage, Stored, TicketError, Unreadable};
 use thalweg_wire::Topic;

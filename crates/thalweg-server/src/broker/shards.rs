@@ -123,7 +123,7 @@ impl ToShard {
     }
 }
 
-/// The read topics of a shard, and some others. Their owner shard writes it.
+/// A shard's read topics, with false positives. That shard writes it.
 #[derive(Debug)]
 pub(crate) struct ReadTopics(Box<[AtomicU64]>);
 

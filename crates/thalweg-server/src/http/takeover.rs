@@ -1,5 +1,5 @@
 //! Turns a request into a subscriber. Over HTTP/1.1 the subscriber takes its connection's socket from hyper; elsewhere
-//! it writes to a pipe into the response.
+//! a pipe leads into the response.
 
 use std::{
     cell::Cell,
@@ -154,8 +154,8 @@ impl Opened {
     }
 }
 
-/// Turns a request into a subscriber. With a `slot` it takes the socket of the connection, and this never returns, unless it is a
-/// long poll; otherwise the answer is the subscriber's pipe. Fails when a limit is reached, when a topic cannot be opened, and
+/// Turns a request into a subscriber. With a `slot` it takes the connection's socket, and this never returns. For a
+/// long poll, or without a `slot`, the answer is the subscriber's pipe. Fails when a limit is reached, when a topic cannot be opened, and
 /// when the subscriber ends before it has begun.
 pub(super) async fn subscribe(
     http: &Rc<Http>,
@@ -194,7 +194,7 @@ pub(super) async fn subscribe(
     respond(http, connection, opened, permit, is_poll).await
 }
 
-/// Begins a subscriber that sends by the answers to polls. The answer to the first one has no messages.
+/// Begins a subscriber that sends in the answers to polls. The answer to the first one has no messages.
 fn open_polled(
     http: &Http,
     opened: Opened,

@@ -24,7 +24,7 @@ use super::{
 use crate::{access::Identity, config::SIGNALR_TIMEOUT_US, refusal::Refusal};
 pub(super) use requests::{TOKEN_PARAMETER, accept};
 
-/// Bytes of a record that has no effect. Official clients send only pings of 11 bytes.
+/// Maximum bytes of an unused record. Official clients send only pings of 11 bytes.
 const UNUSED_BYTES_MAX: usize = 1024;
 
 #[derive(Debug)]
@@ -47,8 +47,8 @@ impl Hub {
         Self { phase: HubPhase::Handshake, session }
     }
 
-    /// Parses the handshake ("Overview": the server answers it, and closes the connection if the first message is none
-    /// or names a protocol that the server does not have).
+    /// Parses the handshake ("Overview": the server answers it, and closes the connection if the first message is no
+    /// handshake or names an unknown protocol).
     fn shake_hands(&mut self, record: &str, out: &mut Messages<'_>) -> Inbound {
         match accept_handshake(record) {
             Ok(()) => {
@@ -95,7 +95,7 @@ impl Protocol for Hub {
         };
         let bytes = record.len();
         match message {
-            // Each takes as much of the read budget as a short record.
+            // The read budget counts each of these as a short record.
             HubMessage::Ping | HubMessage::Ignored if bytes > UNUSED_BYTES_MAX => {
                 Inbound::Close(close::TOO_BIG)
             }

@@ -102,7 +102,7 @@ impl Ingest {
         self.queries.start(topics, topic, now_us);
     }
 
-    /// Follows topics that have ended, and runs the timers.
+    /// Replaces ended topics, and runs the timers.
     pub(super) fn tick(&mut self, topics: &mut Topics, now_us: u64) {
         let moved = std::mem::take(&mut topics.news.moved);
         self.queries.follow(topics, &moved, now_us);
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn events_for_a_broker_may_be_stored_when_their_home_does_not_answer() {
+    async fn events_for_a_broker_may_be_stored_when_the_owner_does_not_answer() {
         for (is_stored, expected) in [(true, ErrorCode::Unknown), (false, ErrorCode::Draining)] {
             let (owner, mut messages) = mpsc::channel(1);
             let (answer, result) = oneshot::channel();

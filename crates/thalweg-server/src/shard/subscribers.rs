@@ -45,7 +45,7 @@ const TOKEN_ENDS_PER_TURN: usize = 16;
 pub(super) struct Subscribers {
     common: Common,
     connections: Slab<Connection>,
-    /// The part of a connection that a walk reads first: small, so that marking ten thousand dirty stays in the cache.
+    /// The part of a connection that a walk reads first: small, so that ten thousand of them fit into the cache.
     flags: Vec<Flags>,
     /// Connections to visit, each at most once.
     dirty: VecDeque<u32>,
@@ -92,7 +92,7 @@ struct Flags {
     sent: bool,
     /// It gets heartbeats even if other data was sent.
     always_beats: bool,
-    /// It may have more data when it may be read again.
+    /// It is not read now, and may have more data.
     read_paused: bool,
     /// It has sent a part of a message, or unprocessed data.
     unfinished: bool,
@@ -110,7 +110,7 @@ enum ConnectionPhase {
     PeerClosed,
 }
 
-/// The reason for which connections are told to reconnect.
+/// Why the server tells connections to reconnect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ReconnectReason {
     Draining,
@@ -118,7 +118,7 @@ pub(super) enum ReconnectReason {
     CutOff,
 }
 
-/// The times at which connections are told to reconnect, with their keys and serials.
+/// When the server tells connections to reconnect, with their keys and serials.
 type Reconnects = Timers<(ReconnectReason, u32, u64)>;
 
 impl ReconnectReason {
@@ -330,7 +330,7 @@ impl Subscribers {
         self.mark_dirty(key);
     }
 
-    /// Removes a subscription that has left its feed from the feed's list.
+    /// Removes a subscription from its feed's list after it left.
     pub(super) fn take_left(&mut self, topics: &mut Topics, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let Some(left) = connection.subscriber.take_left() else { return };

@@ -237,7 +237,7 @@ impl Topics {
         Ok(opened)
     }
 
-    /// Opens a topic that a source feeds or reads. It stays without events.
+    /// Opens a topic that a source feeds or reads. It stays even if empty.
     pub(super) fn open_permanent(&mut self, topic: &Topic) -> Option<(FeedKey, TopicDemand)> {
         let key = self.open(topic, Creator::Publisher).ok()?;
         let owner = self.feeds.get_mut(key)?.owner.as_mut()?;
@@ -462,7 +462,7 @@ impl Topics {
         self.news.demand.extend(change.map(|change| (key, change)));
     }
 
-    /// Removes a subscription from a feed's list. The caller must tell the connection whose subscription moves there.
+    /// Removes a subscription from a feed's list. The caller must tell the connection whose subscription moves.
     pub(super) fn leave(&mut self, key: FeedKey, place: u32, format: Format) -> Option<Moved> {
         let local = self.feeds.get_mut(key)?;
         let before = local.subscribers.len();

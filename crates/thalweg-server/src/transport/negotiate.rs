@@ -228,7 +228,7 @@ fn check_columns(
     match config.has_values(shared, topic) {
         false => Ok(()),
         true => Err(bad(format!(
-            "{} is a value topic, and only topics in which every event counts have columns: \
+            "{} is a value topic, which has no columns: \
              request JSON",
             Excerpt(topic.as_str())
         ))),

@@ -24,7 +24,7 @@ const WINDOW_BYTES_MIN: usize = 1024;
 pub(crate) fn topic(name: &str) -> Result<Topic, Refusal> {
     name.parse::<Topic>().map_err(|error| match error {
         TopicError::Character(' ') => {
-            let message = "a topic has no spaces, and + is a space in a query: write %2B for +";
+            let message = "a topic has no spaces, and + in a URL is a space: write %2B for +";
             Refusal::new(ErrorCode::BadTopic, message)
         }
         error => error.into(),

@@ -31,14 +31,14 @@ pub(super) struct ScenarioArgs {
     /// Run the short form of the scenario: fewer cells and shorter measurements.
     #[arg(long)]
     quick: bool,
-    /// Run experiment c with the configuration file of its published program.
+    /// Run experiment c with this file, the settings of the original program.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "quick"])]
     config: Option<PathBuf>,
     /// Set a value of the scenario in every cell, e.g. topics=10 or window=[1,4].
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Measure this running endpoint (ws, wss, http or https) instead of a scenario. Repeat the flag to
-    /// compare others with the first. Values in the query string are not stored.
+    /// compare several endpoints. Values in the query string are not stored.
     #[arg(long, value_name = "URL", conflicts_with_all = NOT_OF_URL, help_heading = ENDPOINT)]
     url: Vec<String>,
     /// Send this header to the endpoint, as "Name: value". The value is not stored.
@@ -54,7 +54,7 @@ pub(super) struct ScenarioArgs {
     /// with {id} gets an id and expects a reply with it; {connection} is the number of the connection.
     #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
     data: Option<PathBuf>,
-    /// Use a line of this file for each connection as {token} in URL, headers and messages. The lines are not
+    /// Replace {token} in URL, headers and messages by a line of this file per connection. The lines are not
     /// stored.
     #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
     tokens: Option<PathBuf>,
@@ -115,13 +115,13 @@ pub(super) struct ScenarioArgs {
     /// Measure only these subjects of the scenario, e.g. limit,thalweg.
     #[arg(long, alias = "subjects", value_name = "LIST", value_delimiter = ',', help_heading = SUBJECTS)]
     subject: Vec<String>,
-    /// Compare each Thalweg with this other build, e.g. target/before/thalweg.
+    /// Compare Thalweg subjects with this build, e.g. target/before/thalweg.
     #[arg(long, value_name = "OLD-BINARY", help_heading = SUBJECTS)]
     against: Option<PathBuf>,
     /// Skip the A/A control, which measures the baseline twice to show the noise.
     #[arg(long, alias = "no-again", help_heading = SUBJECTS)]
     no_control: bool,
-    /// Install these peers, or `all`, and exit.
+    /// Install these peers (other servers), or `all`, and exit.
     #[arg(long, value_name = "PEER", value_delimiter = ',', conflicts_with = "url", help_heading = SUBJECTS)]
     install: Vec<String>,
     /// Run the subjects under this command, e.g. "ip netns exec far".

@@ -34,7 +34,7 @@ pub(super) struct Settings {
     /// Serve /metrics, the list of topics, and health without a token on this address
     ///
     /// Its clients may also close connections of other clients, and it has no TLS: use loopback, or an address behind a
-    /// firewall. It accepts requests that name an address, or a name of --allow-host.
+    /// firewall. It accepts requests whose Host is an address, or in --allow-host.
     #[arg(long, value_name = "ADDRESS")]
     pub(super) admin_listen: Option<Address>,
     /// Run this many threads, each with its own sockets and topics [default: number of cores]
@@ -60,9 +60,9 @@ pub(super) struct Settings {
     #[serde(skip)]
     pub(super) echo_path: Option<String>,
 
-    /// Set the kind, columns and bounds of topics: PATTERN,kind=value,history-age=10m,…
+    /// Set the kind, columns and bounds of topics: PATTERN,kind=log,history-age=10m,…
     ///
-    /// In a pattern * matches one segment, and ** at the end matches all that follow. The first matching pattern
+    /// In a pattern * matches one segment, and ** at the end matches one or more. The first matching pattern
     /// applies. The bounds of ** are the defaults of the other patterns. Keys: kind (log, or value: only the newest
     /// event), columns (name:type with spaces between), flush, batch-events, batch-bytes, history-events,
     /// history-bytes, history-age. Types of columns: bool, int, double, time, time_s, time_us, time_ns, string, json.
@@ -109,7 +109,7 @@ pub(super) struct Settings {
     /// Run the sources on the server with this name only
     #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
     pub(super) source_node: Option<String>,
-    /// Let the server with this name close windows of queries when a shared topic pauses
+    /// Let the server with this name close query windows when a shared topic is idle
     ///
     /// Without it, only later events close a window.
     #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
@@ -126,7 +126,7 @@ pub(super) struct Settings {
     /// A secret in a flag (NAME=SECRET) shows in the list of processes: use @FILE, or the variable. Patterns have the
     /// form of --topic, with spaces between several. inspect shows topics in the list of topics, and with ** also
     /// /metrics. admin closes connections of other clients. The token named everybody has no secret: it holds the
-    /// rights of all clients, as in --token everybody,subscribe=**. Without any token, clients may subscribe and
+    /// rights of all clients, as in --token everybody,subscribe=**. Without tokens (on loopback), all may subscribe and
     /// publish.
     #[arg(long, value_name = "NAME=@FILE,…", help_heading = ACCESS)]
     pub(super) token: Vec<TokenTable>,
@@ -139,7 +139,7 @@ pub(super) struct Settings {
     /// Accept JSON Web Tokens signed with this secret of at least 32 bytes (HS256): @FILE
     #[arg(long, value_name = "SECRET", help_heading = ACCESS)]
     pub(super) jwt_secret: Option<TokenKey>,
-    /// Accept JSON Web Tokens signed with a key of the set at this URL, and reload the set
+    /// Accept JSON Web Tokens signed with a key of the JWK set at this URL, and reload it
     #[arg(long, value_name = "URL", help_heading = ACCESS)]
     pub(super) jwks_url: Option<Url>,
     /// Reject JSON Web Tokens of other issuers (claim iss)
@@ -164,7 +164,7 @@ pub(super) struct Settings {
     pub(super) allow_host: Vec<String>,
     /// Trust X-Forwarded-For and Forwarded from this proxy (address or CIDR)
     ///
-    /// The server counts each client of the proxy by its own address. It ignores these headers from all other
+    /// The server counts the proxy's clients by their own addresses. It ignores these headers from all other
     /// addresses.
     #[arg(long, value_name = "ADDRESS", help_heading = ACCESS)]
     pub(super) trusted_proxy: Vec<Proxy>,
@@ -192,7 +192,7 @@ pub(super) struct Settings {
     /// Close a connection whose request header or TLS handshake takes longer than this [default: 10s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) header_timeout: Option<Time>,
-    /// Reject a request body, a line or a message that takes longer than this [default: 30s]
+    /// Reject a body, an NDJSON line or a message that takes longer than this [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) body_timeout: Option<Time>,
     /// Close a connection that reads less than a quarter of its pending data in this time [default: 30s]

@@ -40,8 +40,8 @@ export interface LiveStatus extends Omit<Status, "transport"> {
 type Arrow = typeof import("thalweg/arrow");
 
 /**
- * From more than `SMALL_HISTORY` events the page requests at most the newer half, because the oldest may be deleted
- * before the request arrives. On a sparse topic this limits offsets.
+ * With more than `SMALL_HISTORY` events the page requests at most the newer half, because the oldest may be deleted
+ * before the request arrives. Sparse offsets count as events.
  */
 const PAST_EVENTS_MAX = 20_000;
 const SMALL_HISTORY = 10_000;
@@ -49,7 +49,7 @@ const SMALL_HISTORY = 10_000;
 /** A page that has fallen behind the history continues with the newest events. */
 const POLICY: Policy = "latest";
 
-/** Error codes of a query that the server has forgotten: its topic has ended, or a connection without topics has. */
+/** Error codes for a query that the server has forgotten: its topic has ended, or the connection with it. */
 const FORGOTTEN = ["gone", "close_4500"];
 const AGAIN_MS = 1000;
 
@@ -224,7 +224,7 @@ export class Live {
     this.#columns?.close();
     this.#columns = null;
     for (;;) {
-      // Behind a load balancer, another server than the one that streams the rows may answer.
+      // Behind a load balancer, this answer may come from another server than the rows.
       await new Promise((done) => setTimeout(done, AGAIN_MS));
       if (this.#isClosed) return;
       try {
