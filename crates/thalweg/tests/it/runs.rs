@@ -303,7 +303,7 @@ fn help_lists_the_scenarios_of_the_library() {
     let help = place.bench(&["--help"]);
     let help = help.ended_with(0);
     assert!(
-        help.lines().any(|line| line.starts_with("  all ") && line.contains(" everything")),
+        help.lines().any(|line| line.starts_with("  all ") && line.contains(" main suite")),
         "{help}"
     );
     assert!(help.contains("rerun") && help.contains("--fail-if"), "{help}");
