@@ -75,6 +75,22 @@ macro_rules! counts {
     };
 }
 
+/// One value for each code.
+#[derive(Debug)]
+struct PerCode<T>([T; ErrorCode::ALL.len()]);
+
+impl<T: Default> Default for PerCode<T> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| T::default()))
+    }
+}
+
+impl<T> PerCode<T> {
+    fn of(&self, code: ErrorCode) -> &T {
+        &self.0[code as usize]
+    }
+}
+
 counts! {
     /// One shard's counts.
     Counts {
@@ -225,13 +241,13 @@ counts! {
         source_lateness_seconds_max: Micros,
     }
     /// Refusals by code.
-    refused: [Metric; ErrorCode::ALL.len()],
+    refused: PerCode<Metric>,
     /// Closes by code.
     closed: [Metric; close::ALL.len()],
     /// Queries that exceeded a limit, by end code.
     overruns: [Metric; EndCode::ALL.len()],
     /// Log lines about refusals, by code.
-    lines: [AuditLines; ErrorCode::ALL.len()],
+    lines: PerCode<AuditLines>,
     /// Time from publication to sending of events.
     delivery: Histogram,
     /// Delay of the event loop.
@@ -304,13 +320,13 @@ counts! {
 impl Counts {
     /// Counts a refusal.
     pub(crate) fn count_refused(&self, code: ErrorCode) {
-        self.refused[code as usize].add(1);
+        self.refused.of(code).add(1);
     }
 
     /// Counts a refusal, and logs it.
     pub(crate) fn refuse(&self, refusal: &Refusal, origin: RequestOrigin<'_>) {
         self.count_refused(refusal.code);
-        if is_audited(refusal.code) && !self.lines[refusal.code as usize].write(refusal, origin) {
+        if is_audited(refusal.code) && !self.lines.of(refusal.code).write(refusal, origin) {
             self.audit_left_out.add(1);
         }
     }
@@ -448,8 +464,8 @@ impl Metrics {
     pub(crate) fn text(&self, form: ExpositionFormat) -> String {
         let mut out = String::new();
         let sum = |of: &dyn Fn(&Counts) -> u64| self.shards.iter().map(|counts| of(counts)).sum();
-        let refused = |index: usize| sum(&|counts| counts.refused[index].get());
-        let codes = ErrorCode::ALL.iter().map(|code| code.name()).zip((0..).map(refused));
+        let refused = |code: ErrorCode| sum(&|counts| counts.refused.of(code).get());
+        let codes = ErrorCode::ALL.iter().map(|code| (code.name(), refused(*code)));
         family(&mut out, form, &REFUSED, "code", codes);
         let closed = |index: usize| sum(&|counts| counts.closed[index].get());
         let codes = close::ALL.iter().map(|close| close.code).zip((0..).map(closed));
