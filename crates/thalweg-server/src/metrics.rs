@@ -86,7 +86,7 @@ impl<T: Default> Default for PerCode<T> {
 }
 
 impl<T> PerCode<T> {
-    fn of(&self, code: ErrorCode) -> &T {
+    fn at(&self, code: ErrorCode) -> &T {
         &self.0[code as usize]
     }
 }
@@ -320,13 +320,13 @@ counts! {
 impl Counts {
     /// Counts a refusal.
     pub(crate) fn count_refused(&self, code: ErrorCode) {
-        self.refused.of(code).add(1);
+        self.refused.at(code).add(1);
     }
 
     /// Counts a refusal, and logs it.
     pub(crate) fn refuse(&self, refusal: &Refusal, origin: RequestOrigin<'_>) {
         self.count_refused(refusal.code);
-        if is_audited(refusal.code) && !self.lines.of(refusal.code).write(refusal, origin) {
+        if is_audited(refusal.code) && !self.lines.at(refusal.code).write(refusal, origin) {
             self.audit_left_out.add(1);
         }
     }
@@ -464,7 +464,7 @@ impl Metrics {
     pub(crate) fn text(&self, form: ExpositionFormat) -> String {
         let mut out = String::new();
         let sum = |of: &dyn Fn(&Counts) -> u64| self.shards.iter().map(|counts| of(counts)).sum();
-        let refused = |code: ErrorCode| sum(&|counts| counts.refused.of(code).get());
+        let refused = |code: ErrorCode| sum(&|counts| counts.refused.at(code).get());
         let codes = ErrorCode::ALL.iter().map(|code| (code.name(), refused(*code)));
         family(&mut out, form, &REFUSED, "code", codes);
         let closed = |index: usize| sum(&|counts| counts.closed[index].get());

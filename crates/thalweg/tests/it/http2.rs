@@ -61,7 +61,7 @@ fn a_response_head_has_no_header_of_http_1() {
         let subscriber = client.subscribe(transport, "/t");
         let head = &subscriber.head;
         let is_cached = head.header("cache-control").is_none_or(|it| !it.contains("no-cache"));
-        // Nothing caches a tunnel.
+        // A tunnel is no response that a cache could keep.
         assert_eq!(is_cached, transport == Transport::WebSocket, "{transport:?}");
         // RFC 9113 §8.2.2.
         for name in ["connection", "transfer-encoding", "keep-alive", "upgrade"] {

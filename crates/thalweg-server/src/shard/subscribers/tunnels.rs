@@ -15,7 +15,7 @@ pub(super) struct Tunnels(Arc<Mutex<Woken>>);
 #[derive(Default)]
 struct Woken {
     tunnels: Vec<Arc<TunnelWaker>>,
-    /// Of the shard's loop.
+    /// The waker of the loop.
     waker: Option<Waker>,
 }
 
@@ -26,7 +26,7 @@ struct TunnelWaker {
 }
 
 impl Tunnels {
-    /// Returns the waker of the connection with this key. A later connection may have the same key, and is then woken in vain.
+    /// Returns the waker of the connection with this key. A later connection may have the same key, and is then woken without need.
     pub(super) fn waker(&self, key: u32) -> Waker {
         let woken = Arc::clone(&self.0);
         Waker::from(Arc::new(TunnelWaker { key, is_woken: AtomicBool::new(false), woken }))
