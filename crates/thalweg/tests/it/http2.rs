@@ -143,7 +143,9 @@ fn many_streams_share_a_connection() {
 #[test]
 fn a_stream_that_is_not_read_holds_up_no_other() {
     const EVENTS: u64 = 40;
-    let server = Server::start(&["--topic", "**,history-bytes=64MiB"]);
+    // Longer than the test takes on a busy machine.
+    let patient = ["--write-timeout", "10m"];
+    let server = Server::start(&[&["--topic", "**,history-bytes=64MiB"], &patient[..]].concat());
     let client = server.http2();
     for transport in Transport::ALL {
         let topic = format!("{transport:?}");
