@@ -28,6 +28,7 @@
 //!   upkeep            heartbeats, stalls, reconnects
 //!   reading           reads connections and splits their data into messages
 //!   requests          takes the requests of sessions
+//!   tunnels           wakes the shard for HTTP/2 streams in both directions
 //!   read_budget       the time that a turn may spend on that
 //!   answering         bounds unread answers
 //!   history_query     a query for a topic's history, while its answer is sent

@@ -11,7 +11,8 @@
 //! certificate   the certificate and key of TLS
 //! pipe          a bounded pipe into a response that HTTP sends
 //! polls         messages for the polls of a client
-//! writer        a socket, a TLS socket, a pipe or polls
+//! tunnel        a stream of HTTP/2 in both directions
+//! writer        a socket, a TLS socket, a pipe, polls or a tunnel
 //! client        the client of a request or a connection
 //! ```
 //!
@@ -28,9 +29,11 @@ mod polls;
 mod query;
 mod socket;
 mod tls;
+mod tunnel;
 mod writer;
 
 use http::{HeaderMap, HeaderName, Version, header, request::Parts};
+use hyper::ext::Protocol;
 use thalweg_wire::{ErrorCode, Format};
 
 pub(crate) use accept::{prefers, takes, takes_gzip};
@@ -42,6 +45,7 @@ pub(crate) use polls::{PollAnswer, Polls};
 pub(crate) use query::Query;
 pub(crate) use socket::{Received, Socket, has_vanished};
 pub(crate) use tls::TlsSocket;
+pub(crate) use tunnel::{Tunnel, TunnelEnd};
 pub(crate) use writer::Writer;
 
 use crate::refusal::Refusal;
@@ -54,6 +58,9 @@ pub(crate) enum Transport {
     ForeverFrame,
     LongPolling,
 }
+
+/// The protocol of a CONNECT for a WebSocket over HTTP/2 (RFC 8441 §5).
+pub(crate) const WEBSOCKET: &str = "websocket";
 
 const NAMES: [(&str, Transport); 5] = [
     ("websocket", Transport::WebSocket),
@@ -74,9 +81,7 @@ impl Transport {
     /// Returns the transport that a request selects, if any.
     pub(crate) fn asked(request: &Parts, query: &Query<'_>) -> Option<Self> {
         let headers = &request.headers;
-        // HTTP/2 has no upgrades (RFC 9113 §8.6), nor does HTTP/1.0.
-        let upgrades = has_token(headers, header::UPGRADE, "websocket");
-        if upgrades && request.version == Version::HTTP_11 {
+        if asks_for_websocket(request) {
             return Some(Self::WebSocket);
         }
         if query.transport.is_some() {
@@ -110,10 +115,23 @@ impl Transport {
     }
 }
 
-/// Checks that a request asks for a WebSocket over HTTP/1.1. The error has the remedy.
+/// Returns whether a request asks for a WebSocket over HTTP/2: its stream becomes a tunnel if the answer is a success.
+pub(crate) fn is_tunnel(request: &Parts) -> bool {
+    request.version == Version::HTTP_2 && request.extensions.get::<Protocol>().is_some()
+}
+
+fn asks_for_websocket(request: &Parts) -> bool {
+    match request.version {
+        Version::HTTP_11 => has_token(&request.headers, header::UPGRADE, WEBSOCKET),
+        // HTTP/2 has no upgrades (RFC 9113 §8.6), nor does HTTP/1.0.
+        _ => is_tunnel(request),
+    }
+}
+
+/// Checks that a request asks for a WebSocket. The error has the remedy.
 fn check_upgrade(request: &Parts) -> Result<(), Refusal> {
     let headers = &request.headers;
-    if has_token(headers, header::UPGRADE, "websocket") && request.version == Version::HTTP_11 {
+    if asks_for_websocket(request) {
         return Ok(());
     }
     let message = match headers.contains_key(header::SEC_WEBSOCKET_KEY) {
@@ -121,7 +139,10 @@ fn check_upgrade(request: &Parts) -> Result<(), Refusal> {
             "a WebSocket handshake came without Upgrade: websocket over HTTP/1.1, because a proxy removed \
              it: configure the proxy to pass on Upgrade and Connection"
         }
-        false => "send the headers of a WebSocket handshake over HTTP/1.1 (RFC 6455 §4.1)",
+        false => {
+            "send the headers of a WebSocket handshake over HTTP/1.1 (RFC 6455 §4.1), or a CONNECT with :protocol over \
+             HTTP/2 (RFC 8441 §5)"
+        }
     };
     Err(Refusal::new(ErrorCode::UpgradeRequired, message))
 }

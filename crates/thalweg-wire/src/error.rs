@@ -85,6 +85,8 @@ codes! {
     TooManyRequests = 429 "too_many_requests",
     /// The request's head is over the size limit.
     HeadTooLarge = 431 "head_too_large",
+    /// The request asks for another protocol than WebSocket over HTTP/2.
+    UnsupportedProtocol = 501 "unsupported_protocol",
     /// The server has as many connections as allowed.
     TooManyConnections = 503 "too_many_connections",
     /// The server has as many requests in flight, or bytes of unread answers, as allowed.

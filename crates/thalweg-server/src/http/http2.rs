@@ -7,7 +7,8 @@ use std::{
     task::Poll,
 };
 
-use hyper::{server::conn::http2, service::service_fn};
+use http::{Method, Request};
+use hyper::{ext::Protocol, server::conn::http2, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -22,6 +23,7 @@ use super::{
 use crate::{
     config::{H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_STREAM_WINDOW_BYTES},
     connection_limits::ConnectionPermit,
+    transport::WEBSOCKET,
 };
 
 /// Serves a connection of HTTP/2 until it ends.
@@ -40,7 +42,11 @@ pub(super) async fn serve(
     let streams = Streams { http: Rc::clone(http), active_requests: Rc::clone(&active_requests) };
     let stream = TimeoutStream::new(stream, http).with_preface_by(limits.header_timeout);
     let (coalescing, flusher) = coalesce(stream, &http.spare);
-    let mut connection = http2::Builder::new(streams)
+    let mut builder = http2::Builder::new(streams);
+    if !served.1.permit.is_admin() {
+        builder.enable_connect_protocol();
+    }
+    let mut connection = builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.h2_streams)
         .max_pending_accept_reset_streams(limits.h2_resets)
@@ -58,8 +64,8 @@ pub(super) async fn serve(
                 let served = Rc::clone(&served);
                 async move {
                     let (http, via) = &*served;
-                    let mut answer =
-                        routes::answer(http, None, via, request.map(RequestBody::from)).await;
+                    let request = as_handshake(request.map(RequestBody::from));
+                    let mut answer = routes::answer(http, None, via, request).await;
                     content::count(http, &mut answer, via);
                     Ok::<_, Infallible>(answer.map(ProgressBody::new))
                 }
@@ -105,6 +111,16 @@ pub(super) async fn serve(
     {
         http.shard.counts.h2_misuses.add(1);
     }
+}
+
+/// Returns a request for a WebSocket as the GET that it is over HTTP/1.1 (RFC 8441 §5). It keeps the protocol, which only a
+/// CONNECT has.
+fn as_handshake<B>(mut request: Request<B>) -> Request<B> {
+    let protocol = request.extensions().get::<Protocol>();
+    if protocol.is_some_and(|protocol| protocol.as_str() == WEBSOCKET) {
+        *request.method_mut() = Method::GET;
+    }
+    request
 }
 
 /// Returns whether the server ended an HTTP/2 connection, and not its peer or the network.

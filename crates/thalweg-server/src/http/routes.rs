@@ -1,6 +1,7 @@
 use std::rc::Rc;
 
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, request::Parts};
+use hyper::{ext::Protocol, upgrade::OnUpgrade};
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
     respond::{Answer, ErrorResponse, empty, json_line, text},
     runs,
     sessions::{self, OpenRequest},
-    takeover::{Granted, TakeoverSlot, subscribe},
+    takeover::{Granted, Outlet, TakeoverSlot, subscribe},
 };
 use crate::{
     access::{Admitted, Reading, ViewMetrics, Writing},
@@ -24,7 +25,7 @@ use crate::{
     protocol::{Accepted, Mount, Opening, thalweg::Thalweg},
     refusal::Refusal,
     shard::{AdHocQuery, Subscription},
-    transport::{Client, Query, Transport, negotiate, parameters},
+    transport::{self, Client, Query, Transport, negotiate, parameters},
 };
 
 /// The outcome of `begin`: a subscription, or a response.
@@ -113,7 +114,7 @@ pub(super) async fn answer(
         Ok(requester) => {
             connection.address.set(requester.address);
             let begun = match http.take_handshake(&parts, &requester) {
-                Ok(()) => match reject_get_body(&parts, &body) {
+                Ok(()) => match check_method(&parts, &body) {
                     Ok(()) => begin(http, connection, &parts, &requester).await,
                     Err(error) => Err(error),
                 },
@@ -124,18 +125,25 @@ pub(super) async fn answer(
         Err(refusal) => Err(refusal.into()),
     };
     let routed = match checked {
-        Ok((Some(Routed::Answer(answer)), _)) => Ok(answer),
         Ok((Some(Routed::Subscription(granted)), _)) if rules.is_head => granted.head(),
         Ok((Some(Routed::Subscription(granted)), requester)) => {
+            let outlet = match (slot, parts.extensions.remove::<OnUpgrade>()) {
+                (Some(slot), _) => Outlet::Socket(slot),
+                (None, Some(upgrade)) => Outlet::Tunnel(upgrade),
+                (None, None) => Outlet::Response,
+            };
             // This may take a long time, so the request's header and body are dropped first.
             drop((parts, body));
-            let subscribed = subscribe(http, slot, connection, granted, &admitted, requester).await;
+            let subscribed =
+                subscribe(http, outlet, connection, granted, &admitted, requester).await;
             return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted, &info));
         }
+        Ok(_) if transport::is_tunnel(&parts) => Err(no_websocket().into()),
         Ok((Some(Routed::Session(request)), requester)) => {
             // Boxed because it is rare: it must not enlarge the future of every request.
             Box::pin(sessions::answer(http, request, &requester, &parts, &mut body)).await
         }
+        Ok((Some(Routed::Answer(answer)), _)) => Ok(answer),
         Ok((None, requester)) => route(http, connection, requester, &mut parts, &mut body).await,
         Err(error) => {
             drop(parts);
@@ -143,6 +151,23 @@ pub(super) async fn answer(
         }
     };
     finish_answer(http, rules, body, http.finish(routed, &admitted, &info)).await
+}
+
+/// Rejects a GET with a body, and a CONNECT for another protocol than WebSocket (RFC 9220 §3).
+fn check_method(parts: &Parts, body: &RequestBody) -> Result<(), ErrorResponse> {
+    if parts.method == Method::CONNECT
+        && let Some(protocol) = parts.extensions.get::<Protocol>()
+    {
+        let name = Excerpt(protocol.as_str());
+        let message = format!("{name} is not supported: :protocol must be websocket");
+        return Err(Refusal::new(ErrorCode::UnsupportedProtocol, message).into());
+    }
+    reject_get_body(parts, body)
+}
+
+/// A success would make a stream a tunnel that nobody uses.
+fn no_websocket() -> Refusal {
+    Refusal::new(ErrorCode::NotFound, "there is no WebSocket at this path: see /v1/topics")
 }
 
 impl Granted {
@@ -280,8 +305,9 @@ async fn begin_at(
     let opening =
         Opening { request: parts, rest, config, access: &access, sessions, connection_us };
     let Some(accepted) = (mount.accept)(&opening)? else { return Ok(None) };
-    // This comes first, because `identify` redeems the ticket.
-    if matches!(accepted, Accepted::Connection(..)) && http.shard.is_draining() {
+    // This comes first, because `identify` redeems the ticket. Sessions may still send and poll their last messages; a
+    // negotiation would only lead to a connection that is refused.
+    if !matches!(accepted, Accepted::Session(_)) && http.shard.is_draining() {
         return Err(Refusal::draining().into());
     }
     let credentials = Query::from_credentials(parts, mount.token_parameter);

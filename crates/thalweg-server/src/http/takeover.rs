@@ -11,11 +11,13 @@ use std::{
 };
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
+use hyper::upgrade::OnUpgrade;
 use thalweg_core::fanout::{ConnectionFraming, FeedKey, ResponseMode};
 use thalweg_wire::StreamStart;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
+    task::spawn_local,
     time::{Instant, sleep, timeout_at},
 };
 use tokio_rustls::server::TlsStream;
@@ -24,6 +26,7 @@ use super::{
     content::Content,
     context::{Http, RequestConnection},
     respond::{Answer, ErrorResponse, empty},
+    timeouts::begin_tunnel,
 };
 use crate::{
     access::{Admitted, Allowed, Holder},
@@ -32,7 +35,7 @@ use crate::{
     refusal::Refusal,
     shard::{NewSubscriber, SubscriberId, Subscription},
     transport::{
-        Client, PipeEvent, Polls, Socket, SubscribeRequest, TlsSocket, Writer, head, pipe,
+        Client, PipeEvent, Polls, Socket, SubscribeRequest, TlsSocket, Tunnel, Writer, head, pipe,
     },
 };
 
@@ -55,6 +58,16 @@ pub(super) struct Granted {
 
 /// The slot for a subscriber that takes the socket of its request's connection.
 pub(super) type TakeoverSlot = Cell<Option<Takeover>>;
+
+/// The way of a subscriber's bytes.
+pub(super) enum Outlet<'a> {
+    /// The socket of an HTTP/1.1 connection.
+    Socket(&'a TakeoverSlot),
+    /// A stream of HTTP/2 in both directions, once the request is answered.
+    Tunnel(OnUpgrade),
+    /// The response to the request.
+    Response,
+}
 
 /// A subscriber that waits for its socket.
 pub(super) struct Takeover {
@@ -135,7 +148,9 @@ impl Opened {
         let Self { request, protocol, feeds, client, holder } = self;
         let head = match writer {
             // HTTP sends the head of the response.
-            Writer::Pipe(_) | Writer::Polls(_) => head::first(&request.head, request.format),
+            Writer::Pipe(_) | Writer::Polls(_) | Writer::Tunnel(_) => {
+                head::first(&request.head, request.format)
+            }
             Writer::Tcp(_) | Writer::Tls(_) => head::to_bytes(&request.head, request.format),
         };
         let (head, of_request, feeds) = (&*head, &request, &*feeds);
@@ -154,12 +169,12 @@ impl Opened {
     }
 }
 
-/// Turns a request into a subscriber. With a `slot` it takes the connection's socket, and this never returns. For a
-/// long poll, or without a `slot`, the answer is the subscriber's pipe. Fails when a limit is reached, when a topic cannot be opened, and
+/// Turns a request into a subscriber. If it takes the socket of the connection, this never returns, unless it is a long poll.
+/// Otherwise the answer is the subscriber's pipe, or comes before its tunnel. Fails when a limit is reached, when a topic cannot be opened, and
 /// when the subscriber ends before it has begun.
 pub(super) async fn subscribe(
     http: &Rc<Http>,
-    slot: Option<&TakeoverSlot>,
+    outlet: Outlet<'_>,
     connection: &RequestConnection,
     granted: Granted,
     admitted: &Admitted,
@@ -169,9 +184,9 @@ pub(super) async fn subscribe(
     let client = Client::new(&granted.holder, &requester);
     let is_polled = granted.subscription.request.is_polled;
     // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
-    let (requester, permit) = match slot.filter(|_| !is_polled) {
-        Some(_) => (Some(requester), None),
-        None => (None, Some(connection.permit.for_stream(requester)?)),
+    let (requester, permit) = match outlet {
+        Outlet::Socket(_) if !is_polled => (Some(requester), None),
+        _ => (None, Some(connection.permit.for_stream(requester)?)),
     };
     // After the permit, so that a refused subscriber leaves no topic behind.
     let opened = Opened::new(http, granted, client, admitted).await?;
@@ -183,8 +198,11 @@ pub(super) async fn subscribe(
         return Ok(empty(StatusCode::NO_CONTENT));
     }
     // A long poll keeps its permit until its response is made.
-    let _requester = match (slot.filter(|_| !is_poll), requester) {
-        (Some(slot), Some(requester)) => {
+    let _requester = match (outlet, requester) {
+        (Outlet::Tunnel(upgrade), _) => {
+            return answer_tunnel(http, connection, opened, permit, upgrade);
+        }
+        (Outlet::Socket(slot), Some(requester)) if !is_poll => {
             slot.set(Some(Takeover { opened, requester }));
             // The task that polls this future takes the socket instead.
             return pending().await;
@@ -192,6 +210,28 @@ pub(super) async fn subscribe(
         (_, requester) => requester,
     };
     respond(http, connection, opened, permit, is_poll).await
+}
+
+/// Answers the request for a tunnel. Its subscriber begins once the answer is on its way.
+fn answer_tunnel(
+    http: &Rc<Http>,
+    connection: &RequestConnection,
+    mut opened: Opened,
+    permit: Option<ConnectionPermit>,
+    upgrade: OnUpgrade,
+) -> Result<Answer, ErrorResponse> {
+    // Each stream of HTTP/2 has a task.
+    let Some(end) = begin_tunnel() else { return Err(Refusal::busy(NOT_BEGUN).into()) };
+    let head = std::mem::take(&mut opened.request.head);
+    let (http, retired) = (Rc::clone(http), Rc::clone(&connection.retired));
+    spawn_local(async move {
+        // Fails if the client has gone.
+        let Ok(upgraded) = upgrade.await else { return };
+        let tunnel = Tunnel::new(upgraded, end, http.limits().stream_buffer_bytes, &retired);
+        // This cannot fail for a tunnel: it needs nothing from the system.
+        let _ = opened.begin(&http, Writer::Tunnel(Box::new(tunnel)), permit, &[]);
+    });
+    Ok(head.map(|_| Content::Nothing))
 }
 
 /// Begins a subscriber that sends in the answers to polls. The answer to the first one has no messages.

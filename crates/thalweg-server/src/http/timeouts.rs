@@ -18,7 +18,7 @@ use http_body::{Body, Frame, SizeHint};
 use thalweg_wire::{ErrorCode, close};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::Notify,
+    sync::{Notify, oneshot},
     task::spawn_local,
     time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
@@ -26,7 +26,7 @@ use tokio::{
 use super::{content::Content, context::Http, preface::PREFACE};
 use crate::{
     config::has_read_enough,
-    transport::{Cut, has_vanished},
+    transport::{Cut, TunnelEnd, has_vanished},
 };
 
 /// A socket that HTTP serves. It fails when its peer takes too long.
@@ -235,6 +235,16 @@ tokio::task_local! {
 #[derive(Default)]
 struct StreamProgress {
     progress: Cell<Option<ReadProgress>>,
+    /// Set when the answer to the stream's request makes it a tunnel.
+    tunnel_end: Cell<Option<oneshot::Receiver<()>>>,
+}
+
+/// Makes the stream of this task a tunnel, if its answer is a success: another task then sends for it, until the result is
+/// dropped. `None` outside of a stream's task.
+pub(super) fn begin_tunnel() -> Option<TunnelEnd> {
+    let (complete, end) = oneshot::channel();
+    let begun = PROGRESS.try_with(|progress| progress.tunnel_end.set(Some(end)));
+    begun.ok().map(|()| TunnelEnd::new(complete))
 }
 
 #[derive(Clone, Copy)]
@@ -334,6 +344,15 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
         let http = Rc::clone(&self.http);
         let active = ActiveRequest::enter(&self.active_requests);
+        // hyper runs the task that sends for a tunnel from the task of its request.
+        let tunnel_end = PROGRESS.try_with(|progress| progress.tunnel_end.take()).ok().flatten();
+        if let Some(end) = tunnel_end {
+            spawn_local(async move {
+                let _active = active;
+                send_until(end, http.limits().write_timeout, stream).await;
+            });
+            return;
+        }
         let stream_progress = Rc::new(StreamProgress::default());
         spawn_local(PROGRESS.scope(Rc::clone(&stream_progress), async move {
             let _active = active;
@@ -363,6 +382,22 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
             })
             .await;
         }));
+    }
+}
+
+/// Sends for a tunnel until its end, and then what is left, for at most `wait`.
+async fn send_until(end: oneshot::Receiver<()>, wait: Duration, sending: impl Future<Output = ()>) {
+    let mut sending = pin!(sending);
+    tokio::select! {
+        // The stream of a tunnel that was dropped is reset, with what it has not sent.
+        biased;
+        is_complete = end => {
+            if is_complete.is_ok() {
+                // A peer that does not read the rest gets a reset.
+                let _ = timeout(wait, sending).await;
+            }
+        }
+        () = &mut sending => {}
     }
 }
 

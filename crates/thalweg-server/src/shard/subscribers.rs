@@ -8,6 +8,7 @@ mod poll;
 mod read_budget;
 mod reading;
 mod requests;
+mod tunnels;
 mod upkeep;
 mod walk;
 
@@ -38,6 +39,7 @@ pub(super) use connection::Connection;
 use history_query::HistoryQuery;
 use poll::{Poll, Ready};
 use read_budget::ReadBudget;
+use tunnels::Tunnels;
 
 /// Connections with expired tokens that one turn closes.
 const TOKEN_ENDS_PER_TURN: usize = 16;
@@ -65,6 +67,7 @@ pub(super) struct Subscribers {
     /// History queries whose answers are being sent.
     history_queries: Vec<HistoryQuery>,
     poll: Poll,
+    tunnels: Tunnels,
     scratch: Scratch,
     read_buffer: Vec<u8>,
     read_budget: ReadBudget,
@@ -148,6 +151,7 @@ impl Subscribers {
             control_accounts: HashMap::new(),
             history_queries: Vec::new(),
             poll: Poll::new()?,
+            tunnels: Tunnels::default(),
             scratch: Scratch::default(),
             read_buffer: vec![0; SOCKET_READ_BYTES],
             read_budget: ReadBudget::default(),
@@ -165,10 +169,12 @@ impl Subscribers {
         self.timers.set(now_us, Timer::Heartbeat);
     }
 
-    /// Returns whether sockets have had events since the last call. If not, the task of `cx` is woken later. Fails if the runtime
+    /// Returns whether sockets or tunnels have had events since the last call. If not, the task of `cx` is woken later. Fails if the runtime
     /// shuts down.
     pub(super) fn has_events(&self, cx: &mut Context<'_>) -> io::Result<bool> {
-        self.poll.has_events(cx)
+        // Both must register the task.
+        let has_woken = self.tunnels.has_woken(cx);
+        Ok(self.poll.has_events(cx)? || has_woken)
     }
 
     pub(super) fn run_timers(&mut self, now_us: u64) {
@@ -234,7 +240,7 @@ impl Subscribers {
         next.into_iter().flatten().min()
     }
 
-    /// Takes the events of the sockets from epoll. Returns whether there may be more.
+    /// Takes the events of the sockets from epoll, and of tunnels. Returns whether there may be more.
     pub(super) fn take_ready(&mut self) -> bool {
         let mut ready = Vec::new();
         let more = self.poll.take(&mut ready);
@@ -252,6 +258,14 @@ impl Subscribers {
                 self.mark_readable(key);
             }
         }
+        for key in self.tunnels.take() {
+            let Some(connection) = self.connections.get_mut(key as usize) else { continue };
+            // Bytes of its client wake a full tunnel, too, and are no room.
+            if self.flags[key as usize].blocked && connection.writer.has_room() {
+                self.unblock(key);
+            }
+            self.mark_readable(key);
+        }
         more
     }
 
@@ -261,10 +275,12 @@ impl Subscribers {
     }
 
     /// Adds a connection. Fails if its socket cannot be watched.
-    pub(super) fn insert(&mut self, connection: Connection) -> io::Result<SubscriberId> {
-        let is_piped = connection.writer.is_pipe();
-        if let Some(socket) = connection.writer.socket() {
-            self.poll.add(socket, self.connections.vacant_key() as u32)?;
+    pub(super) fn insert(&mut self, mut connection: Connection) -> io::Result<SubscriberId> {
+        let is_piped = connection.writer.is_piped();
+        let key = self.connections.vacant_key() as u32;
+        match connection.writer.socket() {
+            Some(socket) => self.poll.add(socket, key)?,
+            None => connection.writer.watch(|| self.tunnels.waker(key)),
         }
         let (serial, always_beats) = (connection.serial, connection.always_wants_heartbeats());
         let has_client_timeout = connection.has_client_timeout();
@@ -312,7 +328,7 @@ impl Subscribers {
         self.forget_control(key);
         let connection = self.connections.remove(key as usize);
         self.unfinished_bytes -= connection.unfinished_bytes();
-        let is_piped = connection.writer.is_pipe();
+        let is_piped = connection.writer.is_piped();
         self.counts.piped_connections.sub(u64::from(is_piped));
         self.counts.polled_connections.sub(u64::from(connection.is_polled()));
         self.counts.blocked_connections.sub(u64::from(self.flags[key as usize].blocked));

@@ -71,14 +71,16 @@ pub(super) fn forever_frame(nonce: &str, ancestors: &str) -> Head {
     head
 }
 
-/// RFC 6455 §4.2.2.
-pub(super) fn websocket(accept: &str, extensions: Option<&'static str>) -> Head {
+/// RFC 6455 §4.2.2; without `accept` RFC 8441 §5.
+pub(super) fn websocket(accept: Option<&str>, extensions: Option<&'static str>) -> Head {
     let mut head = Head::default();
-    *head.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    if accept.is_some() {
+        *head.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    }
     let headers = head.headers_mut();
-    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    if let Ok(accept) = HeaderValue::from_str(accept) {
+    if let Some(accept) = accept.and_then(|accept| HeaderValue::from_str(accept).ok()) {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
     }
     if let Some(extensions) = extensions {

@@ -171,7 +171,9 @@ pub(crate) fn negotiate(
     let wait_us = query.wait_us.unwrap_or(WAIT_US);
     let mut terms = query.terms;
     let is_held_back = request.version == Version::HTTP_2 && is_of_chromium(&request.headers);
-    if is_held_back && mode != ResponseMode::Once {
+    // Chromium reads WebSockets another way.
+    let is_awaited = mode == ResponseMode::Once || transport == Transport::WebSocket;
+    if is_held_back && !is_awaited {
         terms.interval_us = terms.interval_us.max(H2_INTERVAL_US);
     }
     let is_return = transport == Transport::Sse && last_event_id(query, &request.headers).is_some();
@@ -332,19 +334,24 @@ fn websocket(
             "the server does not support this version of WebSocket: send Sec-WebSocket-Version: 13 (RFC 6455)",
         ));
     }
-    if !super::has_token(headers, header::CONNECTION, "upgrade") {
-        return Err(bad(
-            "the WebSocket handshake has no Connection: Upgrade: send it, or let the proxy pass it"
-                .into(),
-        ));
-    }
-    let accept = accept_key(text(header::SEC_WEBSOCKET_KEY).unwrap_or_default())
-        .map_err(|error| bad(error.to_string()))?;
+    // A tunnel has neither an upgrade nor a key (RFC 8441 §5).
+    let accept = if super::is_tunnel(request) {
+        None
+    } else {
+        if !super::has_token(headers, header::CONNECTION, "upgrade") {
+            return Err(bad(
+                "the WebSocket handshake has no Connection: Upgrade: send it, or let the proxy pass it"
+                    .into(),
+            ));
+        }
+        let key = text(header::SEC_WEBSOCKET_KEY).unwrap_or_default();
+        Some(accept_key(key).map_err(|error| bad(error.to_string()))?)
+    };
     let offered = headers.get_all(header::SEC_WEBSOCKET_EXTENSIONS).into_iter();
     let offered: Vec<&str> = offered.filter_map(|value| value.to_str().ok()).collect();
     let granted = if compresses { deflate_offer(&offered.join(",")) } else { None };
     let format = granted.and_then(|_| Format::WEBSOCKET.compressed()).unwrap_or(Format::WEBSOCKET);
-    let mut head = head::websocket(&accept, granted);
+    let mut head = head::websocket(accept.as_deref(), granted);
     if let Some(protocol) = protocols.iter().find(|protocol| offers(headers, protocol))
         && let Ok(protocol) = HeaderValue::from_str(protocol)
     {

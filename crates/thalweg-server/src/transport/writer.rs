@@ -1,8 +1,8 @@
-use std::io::IoSlice;
+use std::{io::IoSlice, task::Waker};
 
 use thalweg_core::fanout::{Sent, Sink};
 
-use super::{Polls, Received, Socket, pipe::PipeEnd, tls::TlsSocket};
+use super::{Polls, Received, Socket, pipe::PipeEnd, tls::TlsSocket, tunnel::Tunnel};
 
 /// The destination of a subscriber's bytes.
 pub(crate) enum Writer {
@@ -14,27 +14,50 @@ pub(crate) enum Writer {
     Pipe(PipeEnd),
     /// The answers to a client's polls.
     Polls(Polls),
+    /// A stream of HTTP/2 in both directions.
+    Tunnel(Box<Tunnel>),
 }
 
 impl Writer {
-    /// Returns its socket, to watch; a pipe and polls have none.
+    /// Returns its socket, to watch; a pipe, polls and a tunnel have none.
     pub(crate) fn socket(&self) -> Option<&Socket> {
         match self {
             Self::Tcp(socket) => Some(socket),
             Self::Tls(tls) => Some(tls.socket()),
-            Self::Pipe(_) | Self::Polls(_) => None,
+            Self::Pipe(_) | Self::Polls(_) | Self::Tunnel(_) => None,
         }
     }
 
-    /// Returns whether it writes to a response that HTTP sends.
-    pub(crate) fn is_pipe(&self) -> bool {
-        matches!(self, Self::Pipe(_))
+    /// Returns whether HTTP sends its bytes, on a stream or as a response.
+    pub(crate) fn is_piped(&self) -> bool {
+        matches!(self, Self::Pipe(_) | Self::Tunnel(_))
+    }
+
+    /// Returns whether the shard ends it if its peer reads too little. The stream of a pipe has a deadline of its own
+    /// (`http/timeouts.rs`).
+    pub(crate) fn has_write_timeout(&self) -> bool {
+        matches!(self, Self::Tcp(_) | Self::Tls(_) | Self::Tunnel(_))
+    }
+
+    /// Sets the waker of a tunnel. Sockets are watched by epoll, and pipes have listeners.
+    pub(crate) fn watch(&mut self, waker: impl FnOnce() -> Waker) {
+        if let Self::Tunnel(tunnel) = self {
+            tunnel.watch(waker());
+        }
+    }
+
+    /// Returns whether a woken tunnel takes more.
+    pub(crate) fn has_room(&mut self) -> bool {
+        match self {
+            Self::Tunnel(tunnel) => tunnel.has_room(),
+            Self::Tcp(_) | Self::Tls(_) | Self::Pipe(_) | Self::Polls(_) => false,
+        }
     }
 
     /// Sends earlier bytes; `false` while some of them wait for the peer.
     pub(crate) fn flush(&mut self) -> bool {
         match self {
-            Self::Tcp(_) | Self::Pipe(_) | Self::Polls(_) => true,
+            Self::Tcp(_) | Self::Pipe(_) | Self::Polls(_) | Self::Tunnel(_) => true,
             Self::Tls(tls) => tls.flush(),
         }
     }
@@ -45,6 +68,7 @@ impl Writer {
             Self::Tcp(_) | Self::Polls(_) => 0,
             Self::Tls(tls) => tls.held_bytes(),
             Self::Pipe(pipe) => pipe.held_bytes(),
+            Self::Tunnel(tunnel) => tunnel.held_bytes(),
         }
     }
 
@@ -52,15 +76,17 @@ impl Writer {
     /// these are written at once.
     pub(crate) fn take_taken(&mut self, sent: usize) -> usize {
         match self {
-            Self::Tcp(_) | Self::Pipe(_) | Self::Polls(_) => sent,
+            Self::Tcp(_) | Self::Pipe(_) | Self::Polls(_) | Self::Tunnel(_) => sent,
             Self::Tls(tls) => tls.take_flushed(),
         }
     }
 
     /// Makes its client reconnect on another connection. A connection with a single subscriber ends anyway.
     pub(crate) fn retire(&self) {
-        if let Self::Pipe(pipe) = self {
-            pipe.retire();
+        match self {
+            Self::Pipe(pipe) => pipe.retire(),
+            Self::Tunnel(tunnel) => tunnel.retire(),
+            Self::Tcp(_) | Self::Tls(_) | Self::Polls(_) => {}
         }
     }
 
@@ -69,6 +95,7 @@ impl Writer {
         match self {
             Self::Tcp(socket) => socket.finish(),
             Self::Tls(tls) => tls.finish(),
+            Self::Tunnel(tunnel) => tunnel.finish(),
             Self::Pipe(pipe) => {
                 pipe.finish();
                 return false;
@@ -78,6 +105,7 @@ impl Writer {
         true
     }
 
+    /// Makes the end of a socket a reset. A tunnel is reset if it is dropped before its end.
     pub(crate) fn reset(&self) {
         if let Some(socket) = self.socket() {
             socket.reset();
@@ -89,6 +117,7 @@ impl Writer {
         match self {
             Self::Tcp(socket) => socket.read(buffer),
             Self::Tls(tls) => tls.read(buffer),
+            Self::Tunnel(tunnel) => tunnel.read(buffer),
             Self::Pipe(_) | Self::Polls(_) => (0, Received::Nothing),
         }
     }
@@ -102,6 +131,7 @@ impl Sink for Writer {
             Self::Tls(tls) => tls.send(slices),
             Self::Pipe(pipe) => pipe.send(slices),
             Self::Polls(polls) => polls.send(slices),
+            Self::Tunnel(tunnel) => tunnel.send(slices),
         }
     }
 }

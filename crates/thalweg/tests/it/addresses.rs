@@ -119,9 +119,7 @@ fn is_refused(server: &Server) -> bool {
 fn a_subscription_through_a_proxy_has_a_place_of_its_client() {
     for transport in Transport::ALL {
         has_a_place(transport, |server| Line::Http1(server.address));
-        if transport != Transport::WebSocket {
-            has_a_place(transport, |server| Line::Http2(server.http2()));
-        }
+        has_a_place(transport, |server| Line::Http2(server.http2()));
     }
 }
 

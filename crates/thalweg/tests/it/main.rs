@@ -76,5 +76,6 @@ mod upgrading;
 mod values;
 mod vanishing;
 mod websocket;
+mod websocket_over_http2;
 mod widening;
 mod windows;

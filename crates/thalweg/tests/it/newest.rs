@@ -54,9 +54,6 @@ fn a_subscription_begins_with_the_newest_events_and_goes_on() {
         let head = filled(&server, "t");
         for transport in Transport::ALL {
             for line in [Line::Http1(server.address), Line::Http2(server.http2())] {
-                if transport == Transport::WebSocket && matches!(line, Line::Http2(_)) {
-                    continue;
-                }
                 for query in ["newest=10", "cursor=newest.10"] {
                     let target = format!("/v1/topics/t?{query}");
                     let mut stream = Subscriber::open(line.clone(), transport, &target, &[]);

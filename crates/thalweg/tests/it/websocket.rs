@@ -2,157 +2,179 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Frame, Received, Server, Subscriber, Transport, offset, opcode};
+use crate::harness::{Frame, Line, Received, Server, Subscriber, Transport, offset, opcode};
 
-fn connect(server: &Server) -> Subscriber {
-    let mut subscriber = server.subscribe(Transport::WebSocket, "/t");
+fn connect(line: Line) -> Subscriber {
+    let mut subscriber = Subscriber::open(line, Transport::WebSocket, "/v1/topics/t", &[]);
     subscriber.confirmed();
     subscriber
 }
 
+/// Both versions of HTTP that carry a WebSocket.
+fn lines(server: &Server) -> [Line; 2] {
+    [Line::Http1(server.address), Line::Http2(server.http2())]
+}
+
+fn over_each_http(test: impl Fn(&Server, &mut Subscriber)) {
+    for nth in 0..2 {
+        let server = Server::start(&[]);
+        let line = lines(&server)[nth].clone();
+        println!("{line:?}");
+        test(&server, &mut connect(line));
+    }
+}
+
 #[test]
 fn a_command_publishes_and_is_answered_with_its_id() {
-    let server = Server::start(&[]);
-    let mut socket = connect(&server);
-    let answer =
-        socket.command(r#"{"command":"publish","id":7,"topic":"cars","event":{"speed": 39}}"#);
-    let position = answer["answer"]["position"].as_str().expect("a position").to_owned();
-    assert_eq!(offset(&position), 1);
-    assert_eq!(
-        answer,
-        json!({"answer": {"id": 7, "topic": "cars", "position": position, "first": 1, "count": 1}})
-    );
-    let answer =
-        socket.command(r#"{"command":"publish","id":{"a":[1]},"topic":"cars","events":[1,2,3]}"#);
-    let answer = &answer["answer"];
-    assert_eq!(
-        (&answer["id"], &answer["first"], &answer["count"]),
-        (&json!({"a": [1]}), &json!(2), &json!(3))
-    );
-    let answer = socket.command(r#"{"command":"publish","topic":"cars","event":null}"#);
-    assert_eq!((answer["answer"].get("id"), &answer["answer"]["first"]), (None, &json!(5)));
-    let mut subscriber = server.subscribe(Transport::HttpStreaming, "/cars?cursor=earliest");
-    subscriber.confirmed();
-    let mut events = Vec::new();
-    while events.len() < 5 {
-        events.extend(subscriber.envelope().events);
-    }
-    assert_eq!(events, [json!({"speed": 39}), json!(1), json!(2), json!(3), Value::Null]);
+    over_each_http(|server, socket| {
+        let answer =
+            socket.command(r#"{"command":"publish","id":7,"topic":"cars","event":{"speed": 39}}"#);
+        let position = answer["answer"]["position"].as_str().expect("a position").to_owned();
+        assert_eq!(offset(&position), 1);
+        assert_eq!(
+            answer,
+            json!({"answer": {"id": 7, "topic": "cars", "position": position, "first": 1, "count": 1}})
+        );
+        let answer = socket
+            .command(r#"{"command":"publish","id":{"a":[1]},"topic":"cars","events":[1,2,3]}"#);
+        let answer = &answer["answer"];
+        assert_eq!(
+            (&answer["id"], &answer["first"], &answer["count"]),
+            (&json!({"a": [1]}), &json!(2), &json!(3))
+        );
+        let answer = socket.command(r#"{"command":"publish","topic":"cars","event":null}"#);
+        assert_eq!((answer["answer"].get("id"), &answer["answer"]["first"]), (None, &json!(5)));
+        let mut subscriber = server.subscribe(Transport::HttpStreaming, "/cars?cursor=earliest");
+        subscriber.confirmed();
+        let mut events = Vec::new();
+        while events.len() < 5 {
+            events.extend(subscriber.envelope().events);
+        }
+        assert_eq!(events, [json!({"speed": 39}), json!(1), json!(2), json!(3), Value::Null]);
+    });
 }
 
 #[test]
 fn a_publisher_receives_its_own_events() {
-    let server = Server::start(&[]);
-    let mut socket = connect(&server);
-    socket.send(&Frame::new(opcode::TEXT, r#"{"command":"publish","topic":"t","event":1}"#));
-    let mut received = [socket.next(), socket.next()];
-    received.sort_by_key(|received| matches!(received, Received::Answer(_)));
-    let [Received::Envelope(envelope), Received::Answer(_)] = &received else {
-        panic!("{received:?}")
-    };
-    assert_eq!(envelope.events, [json!(1)]);
+    over_each_http(|_, socket| {
+        socket.send(&Frame::new(opcode::TEXT, r#"{"command":"publish","topic":"t","event":1}"#));
+        let mut received = [socket.next(), socket.next()];
+        received.sort_by_key(|received| matches!(received, Received::Answer(_)));
+        let [Received::Envelope(envelope), Received::Answer(_)] = &received else {
+            panic!("{received:?}")
+        };
+        assert_eq!(envelope.events, [json!(1)]);
+    });
 }
 
 #[test]
 fn a_websocket_without_topics_can_publish() {
     let server = Server::start(&[]);
-    let mut socket = server.subscribe(Transport::WebSocket, "");
-    let answer = socket.command(r#"{"command":"publish","id":1,"topic":"t","event":1}"#);
-    assert_eq!(answer["answer"]["count"], json!(1));
+    for line in lines(&server) {
+        let mut socket = Subscriber::open(line, Transport::WebSocket, "/v1/topics", &[]);
+        let answer = socket.command(r#"{"command":"publish","id":1,"topic":"t","event":1}"#);
+        assert_eq!(answer["answer"]["count"], json!(1));
+    }
 }
 
 #[test]
 fn a_wrong_command_is_answered_and_the_connection_lives_on() {
-    let server = Server::start(&[]);
-    let mut socket = connect(&server);
-    for (command, code, id) in [
-        (r#"{"command":"publish","id":8,"topic":"a//b","event":1}"#, "bad_topic", Some(json!(8))),
-        (r#"{"command":"shout","id":9}"#, "bad_command", None),
-        (r#"{"command":"publish","id":"x","topic":"a"}"#, "bad_command", Some(json!("x"))),
-        ("hello", "bad_command", None),
-        ("", "bad_command", None),
-        ("[]", "bad_command", None),
-        (r#"{"command":"publish","topic":"a","event":}"#, "bad_command", None),
-    ] {
-        let answer = socket.command(command);
-        let error = &answer["error"];
-        assert_eq!(error["code"].as_str(), Some(code), "{command}: {answer}");
-        assert!(!error["message"].as_str().unwrap_or_default().is_empty(), "{answer}");
-        if id.is_some() {
-            assert_eq!(error.get("id"), id.as_ref(), "{command}: {answer}");
+    over_each_http(|server, socket| {
+        for (command, code, id) in [
+            (
+                r#"{"command":"publish","id":8,"topic":"a//b","event":1}"#,
+                "bad_topic",
+                Some(json!(8)),
+            ),
+            (r#"{"command":"shout","id":9}"#, "bad_command", None),
+            (r#"{"command":"publish","id":"x","topic":"a"}"#, "bad_command", Some(json!("x"))),
+            ("hello", "bad_command", None),
+            ("", "bad_command", None),
+            ("[]", "bad_command", None),
+            (r#"{"command":"publish","topic":"a","event":}"#, "bad_command", None),
+        ] {
+            let answer = socket.command(command);
+            let error = &answer["error"];
+            assert_eq!(error["code"].as_str(), Some(code), "{command}: {answer}");
+            assert!(!error["message"].as_str().unwrap_or_default().is_empty(), "{answer}");
+            if id.is_some() {
+                assert_eq!(error.get("id"), id.as_ref(), "{command}: {answer}");
+            }
         }
-    }
-    let too_large = "7".repeat((1 << 20) + 1);
-    let command = format!(r#"{{"command":"publish","id":1,"topic":"a","event":{too_large}}}"#);
-    assert_eq!(socket.command(&command)["error"]["code"], json!("event_too_large"));
-    server.publish("t", 0..1);
-    assert_eq!(socket.numbers(1).0, [0]);
+        let too_large = "7".repeat((1 << 20) + 1);
+        let command = format!(r#"{{"command":"publish","id":1,"topic":"a","event":{too_large}}}"#);
+        assert_eq!(socket.command(&command)["error"]["code"], json!("event_too_large"));
+        server.publish("t", 0..1);
+        assert_eq!(socket.numbers(1).0, [0]);
+    });
 }
 
 #[test]
 fn a_ping_is_answered_with_its_payload() {
-    let server = Server::start(&[]);
-    let mut socket = connect(&server);
-    let longest = [b'x'; 125];
-    for payload in [&b""[..], b"hi", &[0, 255, 254], &longest] {
-        socket.send(&Frame::new(opcode::PING, payload));
-        assert_eq!(socket.next(), Received::Pong(payload.to_vec()));
-    }
-    socket.send(&Frame::new(opcode::PONG, "unasked"));
-    socket.send(&Frame::new(opcode::PING, "still there"));
-    assert_eq!(socket.next(), Received::Pong(b"still there".to_vec()));
+    over_each_http(|_, socket| {
+        let longest = [b'x'; 125];
+        for payload in [&b""[..], b"hi", &[0, 255, 254], &longest] {
+            socket.send(&Frame::new(opcode::PING, payload));
+            assert_eq!(socket.next(), Received::Pong(payload.to_vec()));
+        }
+        socket.send(&Frame::new(opcode::PONG, "unasked"));
+        socket.send(&Frame::new(opcode::PING, "still there"));
+        assert_eq!(socket.next(), Received::Pong(b"still there".to_vec()));
+    });
 }
 
 #[test]
 fn a_command_may_come_in_fragments_with_a_ping_between_them() {
-    let server = Server::start(&[]);
-    let mut socket = connect(&server);
-    let command = r#"{"command":"publish","id":"ü","topic":"cars","event":"größe"}"#.as_bytes();
-    // The cut may be inside of a character.
-    for cut in [0, 1, 29, command.len() - 3, command.len()] {
-        let (start, end) = command.split_at(cut);
-        socket.send(&Frame::new(opcode::TEXT, start).not_final());
-        socket.send(&Frame::new(opcode::PING, "between"));
-        assert_eq!(socket.next(), Received::Pong(b"between".to_vec()));
-        socket.send(&Frame::new(opcode::CONTINUATION, "").not_final());
-        socket.send(&Frame::new(opcode::CONTINUATION, end));
-        let Received::Answer(answer) = socket.next() else { panic!("cut at {cut}: no answer") };
-        assert_eq!(answer["answer"]["id"], json!("ü"));
-    }
+    over_each_http(|_, socket| {
+        let command = r#"{"command":"publish","id":"ü","topic":"cars","event":"größe"}"#.as_bytes();
+        // The cut may be inside of a character.
+        for cut in [0, 1, 29, command.len() - 3, command.len()] {
+            let (start, end) = command.split_at(cut);
+            socket.send(&Frame::new(opcode::TEXT, start).not_final());
+            socket.send(&Frame::new(opcode::PING, "between"));
+            assert_eq!(socket.next(), Received::Pong(b"between".to_vec()));
+            socket.send(&Frame::new(opcode::CONTINUATION, "").not_final());
+            socket.send(&Frame::new(opcode::CONTINUATION, end));
+            let Received::Answer(answer) = socket.next() else { panic!("cut at {cut}: no answer") };
+            assert_eq!(answer["answer"]["id"], json!("ü"));
+        }
+    });
 }
 
 #[test]
 fn frames_may_arrive_byte_by_byte_or_many_at_once() {
-    let server = Server::start(&[]);
-    let mut socket = connect(&server);
-    let command = r#"{"command":"publish","id":1,"topic":"cars","event":1}"#;
-    let frame = Frame::new(opcode::TEXT, command).bytes();
-    for byte in &frame {
-        socket.socket.send([*byte]);
-    }
-    assert!(matches!(socket.next(), Received::Answer(_)));
-    socket.socket.send(frame.repeat(200));
-    for first in 2..202 {
-        let Received::Answer(answer) = socket.next() else { panic!("no answer") };
-        assert_eq!(answer["answer"]["first"], json!(first));
-    }
+    over_each_http(|_, socket| {
+        let command = r#"{"command":"publish","id":1,"topic":"cars","event":1}"#;
+        let frame = Frame::new(opcode::TEXT, command).bytes();
+        for byte in &frame {
+            socket.socket.send([*byte]);
+        }
+        assert!(matches!(socket.next(), Received::Answer(_)));
+        socket.socket.send(frame.repeat(200));
+        for first in 2..202 {
+            let Received::Answer(answer) = socket.next() else { panic!("no answer") };
+            assert_eq!(answer["answer"]["first"], json!(first));
+        }
+    });
 }
 
 #[test]
 fn a_long_command_is_taken() {
-    let server = Server::start(&[]);
-    let mut socket = connect(&server);
-    for bytes in [100, 200, 70_000, (1 << 20) - 2] {
-        let text = "x".repeat(bytes);
-        let answer =
-            socket.command(&format!(r#"{{"command":"publish","topic":"long","event":"{text}"}}"#));
-        assert_eq!(answer["answer"]["count"], json!(1), "{bytes}");
-    }
+    over_each_http(|_, socket| {
+        for bytes in [100, 200, 70_000, (1 << 20) - 2] {
+            let text = "x".repeat(bytes);
+            let answer = socket
+                .command(&format!(r#"{{"command":"publish","topic":"long","event":"{text}"}}"#));
+            assert_eq!(answer["answer"]["count"], json!(1), "{bytes}");
+        }
+    });
 }
 
 fn check_close(frames: &[Vec<u8>], code: u16, reason: &str) {
-    let server = Server::start(&[]);
-    let mut socket = connect(&server);
+    over_each_http(|_, socket| check_close_of(socket, frames, code, reason));
+}
+
+fn check_close_of(socket: &mut Subscriber, frames: &[Vec<u8>], code: u16, reason: &str) {
     for frame in frames {
         socket.socket.send_if_open(frame);
     }
@@ -226,8 +248,11 @@ fn a_message_may_not_be_too_big_whole_or_in_fragments() {
 #[test]
 fn a_clients_close_is_answered_and_ends_the_connection() {
     let server = Server::start(&[]);
-    for payload in [&b""[..], &1000u16.to_be_bytes(), b"\x0f\xa0bye", b"\x03\xe9"] {
-        let mut socket = connect(&server);
+    let payloads = [&b""[..], &1000u16.to_be_bytes(), b"\x0f\xa0bye", b"\x03\xe9"];
+    for (payload, line) in
+        payloads.iter().flat_map(|payload| lines(&server).map(|line| (*payload, line)))
+    {
+        let mut socket = connect(line);
         socket.send(&Frame::new(opcode::CLOSE, payload));
         let received = socket.next();
         assert!(matches!(received, Received::Close(1000, _, None)), "{payload:?}: {received:?}");
@@ -285,7 +310,7 @@ fn frames_sent_with_the_handshake_are_not_lost() {
 fn an_answer_overtakes_the_data_that_is_due() {
     const EVENTS: u64 = 6_000;
     let server = Server::start(&["--topic", "**,history-bytes=64MiB"]);
-    let mut socket = connect(&server);
+    let mut socket = connect(Line::Http1(server.address));
     let line = format!("\"{}\"\n", "x".repeat(1000));
     let mut publisher = server.connect();
     // The client does not read meanwhile: most events are still unsent when the command arrives.

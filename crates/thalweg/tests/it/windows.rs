@@ -61,8 +61,12 @@ fn never_more_than_the_window_is_under_way_and_acks_open_it() {
     const WINDOW: usize = 16 << 10;
     for shards in ["1", "2"] {
         let server = Server::start(&["--shards", shards]);
-        for (topic, target) in [("a", "/a?window=16KiB"), ("b", "?topic=b&window=16384")] {
-            let mut socket = server.subscribe(Transport::WebSocket, target);
+        let client = server.http2();
+        for (topic, mut socket) in [
+            ("a", server.subscribe(Transport::WebSocket, "/a?window=16KiB")),
+            ("b", server.subscribe(Transport::WebSocket, "?topic=b&window=16384")),
+            ("c", client.subscribe(Transport::WebSocket, "/c?window=16KiB")),
+        ] {
             socket.confirmed();
             publish(&server, topic, 0..EVENTS);
             let mut seen = 0;

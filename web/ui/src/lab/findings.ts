@@ -18,9 +18,7 @@ export function findings(result: Result): string[] {
   if (!all.length) return ["The run has no samples."];
   const sentences = result.plan.experiment === "a1" ? aboutRows(all) : aboutTrips(all, result.plan.trips);
   if (result.plan.repeats < 3) {
-    sentences.push(
-      "With fewer than three repeats, a difference between two transports may be chance.",
-    );
+    sentences.push("With fewer than three repeats, a difference between two transports may be chance.");
   }
   if (result.wasStopped) sentences.push("The run was stopped early: some cells have fewer repeats than planned.");
   return sentences;

@@ -78,8 +78,7 @@ impl Subscribers {
             if flags.phase.is_over(connection) && stalled_us > CLOSE_WAIT_US {
                 over.push(key as u32);
             } else if flags.blocked && connection.holds_memory() {
-                // A pipe's stream has its own deadline (`http/timeouts.rs`).
-                let is_over = connection.writer.socket().is_some()
+                let is_over = connection.writer.has_write_timeout()
                     && connection.is_stalled(topics, now_us, stall_us);
                 holders.push((stalled_us, key as u32, is_over));
             }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
-use h2::{RecvStream, SendStream};
+use h2::ext::Protocol;
+use h2::{Ping, RecvStream, SendStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::socket::Channel;
@@ -81,6 +82,18 @@ impl Http2 {
         self.start_with(method, target, headers, b"", false)
     }
 
+    /// Asks for a tunnel (RFC 8441). The socket is its stream, once the answer is read.
+    pub(crate) fn tunnel(
+        &self,
+        protocol: &'static str,
+        target: &str,
+        headers: &[(&str, &str)],
+    ) -> Socket {
+        let mut request = request("CONNECT", target, headers);
+        request.extensions_mut().insert(Protocol::from_static(protocol));
+        self.start_request(request, b"", false)
+    }
+
     fn start_with(
         &self,
         method: &str,
@@ -89,14 +102,10 @@ impl Http2 {
         body: &[u8],
         is_whole: bool,
     ) -> Socket {
-        let host = headers.iter().find(|(key, _)| key.eq_ignore_ascii_case("host"));
-        let host = host.map_or("localhost", |(_, host)| host);
-        let mut request =
-            http::Request::builder().method(method).uri(format!("http://{host}{target}"));
-        for (key, value) in headers.iter().filter(|(key, _)| !key.eq_ignore_ascii_case("host")) {
-            request = request.header(*key, *value);
-        }
-        let request = request.body(()).expect("a request");
+        self.start_request(request(method, target, headers), body, is_whole)
+    }
+
+    fn start_request(&self, request: http::Request<()>, body: &[u8], is_whole: bool) -> Socket {
         let (orders, taken) = unbounded_channel();
         let (pieces, given) = channel();
         let body = Bytes::copy_from_slice(body);
@@ -124,12 +133,25 @@ impl Http2 {
     }
 }
 
+fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> http::Request<()> {
+    let host = headers.iter().find(|(key, _)| key.eq_ignore_ascii_case("host"));
+    let host = host.map_or("localhost", |(_, host)| host);
+    let mut request = http::Request::builder().method(method).uri(format!("http://{host}{target}"));
+    for (key, value) in headers.iter().filter(|(key, _)| !key.eq_ignore_ascii_case("host")) {
+        request = request.header(*key, *value);
+    }
+    request.body(()).expect("a request")
+}
+
 async fn serve(address: SocketAddr, mut jobs: UnboundedReceiver<Job>) {
     let stream = tokio::net::TcpStream::connect(address).await.expect("connect");
     let mut builder = h2::client::Builder::new();
     builder.initial_connection_window_size(CONNECTION_WINDOW_BYTES).enable_push(false);
-    let (mut requests, connection) = builder.handshake(stream).await.expect("a handshake");
+    let (mut requests, mut connection) = builder.handshake(stream).await.expect("a handshake");
+    let mut pings = connection.ping_pong().expect("the first use");
     tokio::spawn(connection);
+    // The settings of the server come before its answer. Without them there are no tunnels.
+    pings.ping(Ping::opaque()).await.expect("a pong");
     while let Some(job) = jobs.recv().await {
         match open(&mut requests, job.request, job.body, job.is_whole).await {
             Ok((response, body)) => {

@@ -76,16 +76,15 @@ impl Subscriber {
     ) -> Self {
         let mut head = socket.response_head();
         let name = format!("{target} over {transport:?}");
-        if head.status != if transport == Transport::WebSocket { 101 } else { 200 } {
+        let upgrades = transport == Transport::WebSocket && matches!(line, Line::Http1(_));
+        if head.status != if upgrades { 101 } else { 200 } {
             head.body = socket.body(&head);
             panic!("{name} was refused: {head:?} {}", head.text());
         }
         let content_type = head.header("content-type").and_then(|value| value.split(';').next());
         assert_eq!(content_type, transport.content_type(), "{name}");
-        if transport == Transport::WebSocket {
-            let accept = head.header("sec-websocket-accept");
-            assert_eq!(accept, Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{name}");
-        }
+        let accept = head.header("sec-websocket-accept");
+        assert_eq!(accept, upgrades.then_some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{name}");
         let reader = Reader::new(transport, &head, &mut socket);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let topics = topics(path, query);

@@ -28,7 +28,7 @@ impl Transport {
     pub(crate) fn headers(self) -> Vec<(&'static str, &'static str)> {
         match self {
             Self::WebSocket => vec![
-                ("Upgrade", "websocket"),
+                UPGRADE,
                 ("Connection", "Upgrade"),
                 ("Sec-WebSocket-Version", "13"),
                 // RFC 6455 §1.3.
@@ -58,6 +58,11 @@ impl Transport {
     }
 }
 
+const UPGRADE: (&str, &str) = ("Upgrade", "websocket");
+
+/// The headers of a handshake that only HTTP/1.1 has.
+const HANDSHAKE: [&str; 3] = ["Upgrade", "Connection", "Sec-WebSocket-Key"];
+
 /// A way to the server: a connection for each request, or a stream.
 #[derive(Clone, Debug)]
 pub(crate) enum Line {
@@ -73,6 +78,12 @@ impl Line {
                 let mut socket = Socket::connect(*address);
                 socket.send(request("GET", target, headers, b""));
                 socket
+            }
+            Self::Http2(connection) if headers.contains(&UPGRADE) => {
+                // RFC 8441 §5: a tunnel has neither an upgrade nor a key.
+                let is_kept = |(name, _): &&(&str, &str)| !HANDSHAKE.contains(name);
+                let headers: Vec<_> = headers.iter().filter(is_kept).copied().collect();
+                connection.tunnel("websocket", target, &headers)
             }
             Self::Http2(connection) => connection.start("GET", target, headers, b""),
         }
