@@ -25,7 +25,8 @@ pub trait Rig {
     /// Opens the broker, as one more server.
     fn open(&self) -> impl Future<Output = Result<Self::Broker, String>> + Send + 'static;
 
-    /// Crashes the broker, and starts it again with all records that it has stored.
+    /// Crashes the broker, and starts it again with all records that it has stored. A broker without a process of its own
+    /// leaves what a crash would leave, such as half a record.
     fn restart(&mut self);
 
     /// Removes all records that were appended so far, as retention does.
@@ -34,7 +35,8 @@ pub trait Rig {
     /// Deletes the stream `log/**`, and makes it again, empty.
     fn renew(&mut self);
 
-    /// Makes the broker stop answering, or answer again. The broker loses no records.
+    /// Makes the broker stop answering, or answer again. The broker loses no records. One without a process of its own
+    /// fails all calls with `Unavailable` or `Unknown` meanwhile, and its followers are not ready.
     fn cut(&mut self, is_cut: bool);
 }
 

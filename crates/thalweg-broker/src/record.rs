@@ -99,7 +99,8 @@ pub struct Append {
     pub content: Content,
     /// The idempotency key, unique among the publishes to the topic. A record with a key has one event.
     pub key: Option<Vec<u8>>,
-    /// How long its first publisher has waited already: a broker that retries for a limited time subtracts this.
+    /// How long its first publisher has waited already. A broker that retries for a limited time, which it chooses, subtracts
+    /// this, and answers `Unavailable` or `Unknown` at its end.
     pub waited: Duration,
 }
 

@@ -6,15 +6,18 @@
 //! - `connections`: what a reader must know of them; `received`: what an endpoint said that does not cooperate
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `findings`: what was found and how sure it is, in words; `curves`: what only a chart shows
+//! - `blanks`: subjects without a figure, and the reasons
 //! - `browser`: what a browser used that was the load; `most`: what it takes at most
 //! - `held`: how many clients a ramp held; `cost`: what connections, messages and bytes cost
 //! - `as_published`: experiment C in the lines of its published program; `published`: published figures of the same experiments
 //! - `workload`: what is shown of each workload; `columns`: what tables may have
 //! - `table`: for a terminal; `html`: one page for everyone, with charts; `markdown`: for a repository; `csv`, `junit`
+//! - `unsettled`: rows of a suite that are missing, worse or undecided
 //! - `condition`: what a figure must not be; `entry`: a run in a list of runs
 //! - `words`: what a report says besides; `number`: how figures are written
 
 mod as_published;
+mod blanks;
 mod browser;
 mod choice;
 mod columns;
@@ -41,6 +44,7 @@ mod row;
 mod standings;
 mod summary;
 mod table;
+mod unsettled;
 mod words;
 mod workload;
 

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! - `sampling`: the starts of a plan's cells; `start`: the subjects of one, in turns; `sample`: what one span shows
+//! - `span_points`: what a subject uses over a span of any length
 //! - `start_barrier`: samples that are taken at the same time begin together
 //! - `ending`: what is saved, printed and judged at the end; `go_on`: a run that was interrupted
 //! - `machine`, `endpoints`: what is found of them beforehand; `peers`: installed, and found again
@@ -33,6 +34,7 @@ mod query;
 mod sample;
 mod sampling;
 mod secrets;
+mod span_points;
 mod start;
 mod start_barrier;
 mod store;

@@ -110,6 +110,15 @@ pub enum Program {
 }
 
 impl Program {
+    /// Whether it is the build that is measured, under whatever name.
+    pub fn is_thalweg(&self) -> bool {
+        match self {
+            Program::Thalweg => true,
+            Program::Peer(peer) => peer.command.first().is_some_and(|word| word == "{thalweg}"),
+            _ => false,
+        }
+    }
+
     /// The dialect on top of a transport.
     pub fn dialect(&self) -> Dialect {
         match self {

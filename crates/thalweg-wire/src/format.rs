@@ -255,7 +255,8 @@ impl Format {
         self.message(Outgoing::Heartbeat, out);
     }
 
-    /// Appends the connection's close; [`Self::end`] follows it.
+    /// Appends the connection's close; [`Self::end`] follows it. A WebSocket sends a control frame instead, which has no
+    /// message of a codec.
     pub fn close(self, close: Close, out: &mut Vec<u8>) {
         self.message(Outgoing::Close(close), out);
     }

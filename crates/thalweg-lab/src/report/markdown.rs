@@ -7,6 +7,7 @@ use super::received;
 use super::row::Row;
 use super::summary::Summary;
 use super::table::{columns, notes};
+use super::unsettled::unsettled;
 use super::{cost, standings, words, workload};
 
 /// The whole report.
@@ -32,6 +33,9 @@ pub fn markdown(summary: &Summary) -> String {
     if !cost.is_empty() {
         let grid = grid_table(&cost::grid(&models));
         text += &format!("\n## What it costs\n{grid}{}", list(&cost));
+    }
+    if let [head, rows @ ..] = unsettled(summary).as_slice() {
+        text += &format!("\n## {}\n{}", safe(head.trim_end_matches(':')), list(rows));
     }
     text += "\n## How it was measured\n\n| | |\n|---|---|\n";
     for (name, values) in words::facts(summary) {

@@ -37,6 +37,9 @@ pub struct PartSummary {
     /// Subjects that could not take part in a cell, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blanks: Vec<BlankCell>,
+    /// Subjects of which no sample was taken in a cell.
+    #[serde(skip)]
+    pub missing: Vec<BlankCell>,
     /// A row for each subject of each cell.
     pub rows: Vec<Row>,
     /// Every subject beside its baseline in every metric, cell by cell.
@@ -73,7 +76,7 @@ impl PartSummary {
 
 /// Summarises the samples of a part, which may not be all.
 pub(super) fn summarise(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartSummary {
-    let (mut rows, mut equality) = (Vec::new(), Vec::new());
+    let (mut rows, mut equality, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for (index, cell) in part.cells.iter().enumerate() {
         let of_cell =
             samples.iter().copied().filter(|sample| sample.cell == index).collect::<Vec<_>>();
@@ -81,6 +84,7 @@ pub(super) fn summarise(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartS
             equality.push(Equality::new(cell, &of_cell));
         }
         rows.extend(summarise_cell(part, cell, &of_cell));
+        missing.extend(not_taken(cell, &of_cell));
     }
     let (comparisons, pooled) = comparisons(part, samples);
     let is_browsers = load.is_browser() && part.drive == Drive::GeneratedLoad;
@@ -96,6 +100,7 @@ pub(super) fn summarise(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartS
         concurrent: part.concurrent,
         in_browser: load.is_browser(),
         blanks: part.cells.iter().flat_map(blanks).collect(),
+        missing,
         rows,
         comparisons,
         pooled,
@@ -119,6 +124,19 @@ fn blanks(cell: &Cell) -> impl Iterator<Item = BlankCell> {
     })
 }
 
+fn not_taken(cell: &Cell, samples: &[&Sample]) -> Vec<BlankCell> {
+    let is_taken = |index: usize| samples.iter().any(|sample| sample.subject == index);
+    let all = cell.subjects.iter().enumerate();
+    let missing = all.filter(|(index, _)| !is_taken(*index) && !cell.is_control(*index));
+    missing
+        .map(|(_, subject)| BlankCell {
+            cell: cell.label.clone(),
+            subject: subject.name.clone(),
+            why: "no sample was taken".to_owned(),
+        })
+        .collect()
+}
+
 fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
     let of_subject = |subject: usize| -> Vec<&Sample> {
         samples.iter().copied().filter(|sample| sample.subject == subject).collect()
@@ -139,6 +157,7 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
             settings: subject.settings.clone(),
             is_baseline: index == cell.baseline,
             is_noise: cell.is_control(index),
+            is_thalweg: subject.program.is_thalweg(),
             samples: own.len(),
             incomplete: own.iter().filter(|sample| is_incomplete(sample)).count(),
             valid: valid.0.len(),

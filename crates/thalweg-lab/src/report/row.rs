@@ -22,6 +22,9 @@ pub struct Row {
     pub is_baseline: bool,
     /// Whether it is the baseline once more (A/A).
     pub is_noise: bool,
+    /// Whether it is Thalweg, in any of its forms.
+    #[serde(skip)]
+    pub is_thalweg: bool,
     /// Samples taken.
     pub samples: usize,
     /// Samples in which something did not come, or came damaged.

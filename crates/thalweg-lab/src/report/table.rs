@@ -1,13 +1,15 @@
 //! The summary as a table for a terminal.
 
+use super::blanks::blanks;
 use super::columns::{
     BESIDE, Column, LATE, LIMITED, LOAD, PAINTED, PROBE, PROCESSES, PROPORTIONAL, RECEIVED, SERVED,
     STOPPED, TO_BASELINE, TOPICS, withholds_p99,
 };
 use super::findings::browser;
-use super::part_summary::{BlankCell, PartSummary};
+use super::part_summary::PartSummary;
 use super::row::Row;
 use super::summary::Summary;
+use super::unsettled::unsettled;
 use super::words::{pinned, printable};
 use super::{cost, received, standings, workload};
 use crate::measure::comparison::{Comparison, Word};
@@ -55,6 +57,10 @@ pub fn table(summary: &Summary) -> String {
     }
     if !cost.is_empty() {
         text += &format!("\n{}\n", cost.join("\n"));
+    }
+    let unsettled = unsettled(summary);
+    if !unsettled.is_empty() {
+        text += &format!("\n{}\n", unsettled.join("\n"));
     }
     printable(&text)
 }
@@ -230,29 +236,4 @@ fn differences(part: &PartSummary) -> String {
             cells.map(|(of, told)| format!("{} differs: {told}.\n", of.cell)).collect()
         }
     }
-}
-/// Subjects that could not take part, and where: a line for each reason.
-fn blanks(blanks: &[BlankCell]) -> String {
-    let mut told: Vec<(&str, Vec<&str>, Vec<&str>)> = Vec::new();
-    for BlankCell { cell, subject, why } in blanks {
-        let at = told.iter().position(|(known, ..)| known == why).unwrap_or_else(|| {
-            told.push((why, Vec::new(), Vec::new()));
-            told.len() - 1
-        });
-        let (_, subjects, cells) = &mut told[at];
-        for (list, name) in [(subjects, subject), (cells, cell)] {
-            if !list.contains(&name.as_str()) {
-                list.push(name);
-            }
-        }
-    }
-    let line = |(why, subjects, cells): &(&str, Vec<&str>, Vec<&str>)| {
-        let cells = match cells.as_slice() {
-            [] => String::new(),
-            [only] => format!("{only} · "),
-            [first, ..] => format!("{} cells, e.g. {first} · ", cells.len()),
-        };
-        format!("{cells}{}: blank, for {why}.\n", subjects.join(", "))
-    };
-    told.iter().map(line).collect()
 }

@@ -248,7 +248,7 @@ impl Bench<'_> {
                 system_calls: observations.system_calls,
             },
             sockets: observations.sockets,
-            timeline: observations.timeline,
+            timeline: observations.timeline.into_points(),
             negotiated,
             latency: outcome.latency.percentiles(),
             received: outcome.received,

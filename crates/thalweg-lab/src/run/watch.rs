@@ -1,6 +1,7 @@
 //! Observes a subject besides its events, at the right moments.
 
 use super::progress::Progress;
+use super::span_points::SpanPoints;
 use super::start_barrier::StartBarrier;
 use crate::load_generator::{Figures, Moment, Observer, monotonic_us};
 use crate::measure::{
@@ -15,10 +16,6 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Points of a sample's timeline: ten a second, and of a longer span than two minutes only the first.
-const POINTS_MAX: usize = 1200;
-/// Proportional memory is looked at so rarely, if at all.
-const POINTS_PER_PSS: usize = 10;
 /// How long system calls are counted, and how long that may take to begin.
 const COUNT_US: u64 = 300_000;
 const COUNT_WITHIN_US: u64 = 3_000_000;
@@ -35,7 +32,7 @@ pub(super) struct Observations {
     pub(super) sockets: Option<SocketMemory>,
     /// How the subject's side of its connections is set.
     pub(super) negotiated: Vec<(String, String)>,
-    pub(super) timeline: Vec<Point>,
+    pub(super) timeline: SpanPoints,
     pub(super) system_calls: Option<SystemCalls>,
     pub(super) processes: Vec<ProcessUse>,
     /// The reason why something could not be observed.
@@ -257,7 +254,7 @@ impl Observer for Watch<'_> {
             Moment::Begin => {
                 // Not between the subject's own looks, which are to be short.
                 inspector.observations.processes = inspector.processes_beside();
-                inspector.observations.timeline.clear();
+                inspector.observations.timeline = SpanPoints::default();
                 inspector.is_in_span = true;
                 inspector.observations.begin = inspector.snapshot();
             }
@@ -286,9 +283,9 @@ impl Observer for Watch<'_> {
         if let Some(progress) = options.progress {
             progress.borrow_mut().figures(figures);
         }
-        if *is_in_span && observations.timeline.len() < POINTS_MAX {
+        if *is_in_span && observations.timeline.wants_next() {
             let (cpu_ns, rss_bytes) = Resources::glance(processes);
-            let wants_pss = options.is_keyed && observations.timeline.len() % POINTS_PER_PSS == 0;
+            let wants_pss = options.is_keyed && observations.timeline.wants_pss();
             observations.timeline.push(Point {
                 at_us: monotonic_us() - observations.begin.at_us,
                 events: figures.events,

@@ -151,6 +151,9 @@ pub(super) struct SuiteFile {
     /// Names of scenarios that come with Thalweg, in order.
     #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub(super) scenarios: Vec<Spanned<String>>,
+    /// The same with `--browser`, where that is another list.
+    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
+    pub(super) in_browser: Option<Vec<Spanned<String>>>,
     /// Whether they are always taken in their quick form.
     #[serde(default)]
     pub(super) quick: bool,

@@ -4,6 +4,7 @@
 pub const LIBRARY: &[(&str, &str)] = &[
     ("quick", include_str!("../../../../lab/scenarios/quick.toml")),
     ("all", include_str!("../../../../lab/scenarios/all.toml")),
+    ("published", include_str!("../../../../lab/scenarios/published.toml")),
     ("fanout", include_str!("../../../../lab/scenarios/fanout.toml")),
     ("latency", include_str!("../../../../lab/scenarios/latency.toml")),
     ("ceiling", include_str!("../../../../lab/scenarios/ceiling.toml")),
@@ -37,6 +38,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("d-ramp", include_str!("../../../../lab/scenarios/d-ramp.toml")),
     ("d-slow", include_str!("../../../../lab/scenarios/d-slow.toml")),
     ("d-churn", include_str!("../../../../lab/scenarios/d-churn.toml")),
+    ("d-soak", include_str!("../../../../lab/scenarios/d-soak.toml")),
     ("d-stampede", include_str!("../../../../lab/scenarios/d-stampede.toml")),
     ("d-cost", include_str!("../../../../lab/scenarios/d-cost.toml")),
     ("interference", include_str!("../../../../lab/scenarios/interference.toml")),

@@ -59,7 +59,8 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
     let forced = forced_block(&changes)?;
     let mut idle: Vec<&str> = forced.keys().collect();
     let (mut parts, mut declared, mut blank) = (Vec::new(), Vec::new(), None);
-    for name in &suite.scenarios {
+    let in_browser = suite.in_browser.as_ref().filter(|_| changes.load.is_browser());
+    for name in in_browser.unwrap_or(&suite.scenarios) {
         let blame = |message: String| ScenarioError::at(text, &name.span(), message);
         let found = find(name.get_ref()).map_err(|error| blame(error.message))?;
         let table: toml::Table = toml::from_str(found).unwrap_or_default();

@@ -252,6 +252,19 @@ fn peers_that_cannot_be_installed_are_left_out_of_their_cells() {
 }
 
 #[test]
+fn a_suite_has_other_scenarios_in_a_browser() {
+    let names = |load: LoadIn| -> Vec<String> {
+        let changes = Changes { load, ..changes(true) };
+        let plan = read(find("published").unwrap(), &changes, &peers()).unwrap();
+        plan.parts.into_iter().map(|part| part.name).collect()
+    };
+    let (swarm, browser) = (names(LoadIn::Swarm), names(LoadIn::Chromium));
+    let has = |names: &[String], name: &str| names.iter().any(|known| known == name);
+    assert!(has(&swarm, "d-soak") && !has(&swarm, "a4"), "{swarm:?}");
+    assert!(has(&browser, "a4") && has(&browser, "a1") && !has(&browser, "d-soak"), "{browser:?}");
+}
+
+#[test]
 fn a_run_is_compared_with_whom_one_likes() {
     let mut plan = read(find("peers-all").unwrap(), &changes(true), &peers()).unwrap();
     let said = plan.compare_with("bunn").unwrap_err().to_string();

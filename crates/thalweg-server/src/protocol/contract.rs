@@ -79,7 +79,8 @@ pub(crate) trait Protocol: Debug {
         out: &mut Messages<'_>,
     ) -> Inbound;
 
-    /// Appends the reply to a command with this id; nothing if its client expects none.
+    /// Appends the reply to a command; nothing if its client expects none. The server calls this for every command, also
+    /// without an id.
     fn reply(
         &mut self,
         id: Option<&RawValue>,

@@ -1,0 +1,29 @@
+//! Subjects without a figure, and the reasons.
+
+use super::part_summary::BlankCell;
+
+/// Subjects that could not take part, and where: a line for each reason.
+pub(super) fn blanks(blanks: &[BlankCell]) -> String {
+    let mut told: Vec<(&str, Vec<&str>, Vec<&str>)> = Vec::new();
+    for BlankCell { cell, subject, why } in blanks {
+        let at = told.iter().position(|(known, ..)| known == why).unwrap_or_else(|| {
+            told.push((why, Vec::new(), Vec::new()));
+            told.len() - 1
+        });
+        let (_, subjects, cells) = &mut told[at];
+        for (list, name) in [(subjects, subject), (cells, cell)] {
+            if !list.contains(&name.as_str()) {
+                list.push(name);
+            }
+        }
+    }
+    let line = |(why, subjects, cells): &(&str, Vec<&str>, Vec<&str>)| {
+        let cells = match cells.as_slice() {
+            [] => String::new(),
+            [only] => format!("{only} · "),
+            [first, ..] => format!("{} cells, e.g. {first} · ", cells.len()),
+        };
+        format!("{cells}{}: blank, for {why}.\n", subjects.join(", "))
+    };
+    told.iter().map(line).collect()
+}
