@@ -283,6 +283,8 @@ describe("errors", () => {
       "too_many_connections",
       "busy",
       "unavailable",
+      // A session never asks for it: to the SDK it is a failure of the server, as each status from 500 on.
+      "unsupported_protocol",
       "unknown",
       "ticket_unknown",
     ];
