@@ -221,17 +221,19 @@ fn answer_tunnel(
     upgrade: OnUpgrade,
 ) -> Result<Answer, ErrorResponse> {
     // Each stream of HTTP/2 has a task.
-    let Some(end) = begin_tunnel() else { return Err(Refusal::busy(NOT_BEGUN).into()) };
-    let head = std::mem::take(&mut opened.request.head);
+    let Some(end) = begin_tunnel(permit) else { return Err(Refusal::busy(NOT_BEGUN).into()) };
+    // The protocol's first messages follow in the tunnel.
+    let (head, first_messages) = std::mem::take(&mut opened.request.head).into_parts();
+    *opened.request.head.body_mut() = first_messages;
     let (http, retired) = (Rc::clone(http), Rc::clone(&connection.retired));
     spawn_local(async move {
         // Fails if the client has gone.
         let Ok(upgraded) = upgrade.await else { return };
         let tunnel = Tunnel::new(upgraded, end, http.limits().stream_buffer_bytes, &retired);
         // This cannot fail for a tunnel: it needs nothing from the system.
-        let _ = opened.begin(&http, Writer::Tunnel(Box::new(tunnel)), permit, &[]);
+        let _ = opened.begin(&http, Writer::Tunnel(Box::new(tunnel)), None, &[]);
     });
-    Ok(head.map(|_| Content::Nothing))
+    Ok(Answer::from_parts(head, Content::Nothing))
 }
 
 /// Begins a subscriber that sends in the answers to polls. The answer to the first one has no messages.

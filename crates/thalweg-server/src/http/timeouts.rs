@@ -26,6 +26,7 @@ use tokio::{
 use super::{content::Content, context::Http, preface::PREFACE};
 use crate::{
     config::has_read_enough,
+    connection_limits::ConnectionPermit,
     transport::{Cut, TunnelEnd, has_vanished},
 };
 
@@ -236,15 +237,16 @@ tokio::task_local! {
 struct StreamProgress {
     progress: Cell<Option<ReadProgress>>,
     /// Set when the answer to the stream's request makes it a tunnel.
-    tunnel_end: Cell<Option<oneshot::Receiver<()>>>,
+    tunnel_end: Cell<Option<(oneshot::Receiver<()>, Option<Rc<ConnectionPermit>>)>>,
 }
 
 /// Makes the stream of this task a tunnel, if its answer is a success: another task then sends for it, until the result is
-/// dropped. `None` outside of a stream's task.
-pub(super) fn begin_tunnel() -> Option<TunnelEnd> {
+/// dropped, and a little longer to send the rest. It holds `permit` until then. `None` outside of a stream's task.
+pub(super) fn begin_tunnel(permit: Option<ConnectionPermit>) -> Option<TunnelEnd> {
     let (complete, end) = oneshot::channel();
-    let begun = PROGRESS.try_with(|progress| progress.tunnel_end.set(Some(end)));
-    begun.ok().map(|()| TunnelEnd::new(complete))
+    let permit = permit.map(Rc::new);
+    let begun = PROGRESS.try_with(|progress| progress.tunnel_end.set(Some((end, permit.clone()))));
+    begun.ok().map(|()| TunnelEnd::new(complete, permit))
 }
 
 #[derive(Clone, Copy)]
@@ -346,9 +348,9 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
         let active = ActiveRequest::enter(&self.active_requests);
         // hyper runs the task that sends for a tunnel from the task of its request.
         let tunnel_end = PROGRESS.try_with(|progress| progress.tunnel_end.take()).ok().flatten();
-        if let Some(end) = tunnel_end {
+        if let Some((end, permit)) = tunnel_end {
             spawn_local(async move {
-                let _active = active;
+                let _counted = (active, permit);
                 send_until(end, http.limits().write_timeout, stream).await;
             });
             return;

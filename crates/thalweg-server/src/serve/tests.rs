@@ -100,6 +100,35 @@ fn a_connection_that_breaks_the_protocol_is_closed_in_its_words() {
     assert_eq!(client.next_frame(), Some((0x8, [&[3, 234], "protocol error".as_bytes()].concat())));
 }
 
+/// Returns the first message of the server in a WebSocket over HTTP/2.
+async fn first_message_of_tunnel(address: SocketAddr) -> Vec<u8> {
+    let socket = tokio::net::TcpStream::connect(address).await.expect("a connection");
+    let (mut client, connection) = h2::client::handshake(socket).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    // The settings of the server allow extended CONNECT.
+    while !client.is_extended_connect_protocol_enabled() {
+        tokio::task::yield_now().await;
+    }
+    let request = http::Request::builder()
+        .method(http::Method::CONNECT)
+        .uri(format!("http://{address}/lines"))
+        .header("sec-websocket-version", "13")
+        .extension(h2::ext::Protocol::from_static("websocket"))
+        .body(())
+        .expect("a request");
+    let (answer, _upload) = client.send_request(request, false).expect("a stream");
+    let mut body = answer.await.expect("an answer").into_body();
+    body.data().await.expect("data").expect("a frame").to_vec()
+}
+
+#[test]
+fn a_protocol_speaks_first_over_http2() {
+    let running = Running::start(config());
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let first = runtime.expect("a runtime").block_on(first_message_of_tunnel(running.address()));
+    assert_eq!(first, [&[0x81, 19], &b"hello, who are you?"[..]].concat());
+}
+
 #[test]
 fn a_drain_ends_a_connection_in_its_words() {
     let mut running = Running::start(config());

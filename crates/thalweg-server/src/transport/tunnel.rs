@@ -17,9 +17,10 @@ use tokio::{
 };
 
 use super::Received;
+use crate::connection_limits::ConnectionPermit;
 
-/// Pieces that hyper and its library hold at most for a peer that does not read: two in hyper's queue, one taken out of the queue,
-/// and one that waits for the window of the stream.
+/// Pieces that hyper and its library hold for a peer whose window is closed: two in hyper's queue, one taken out of the queue, and
+/// one that waits for the window of the stream. While the socket is full, h2 holds about as many again.
 const PIECES_HELD_MAX: usize = 4;
 
 /// A stream of HTTP/2 that carries a WebSocket in both directions (RFC 8441). Unread bytes of the client stay in its window.
@@ -29,20 +30,27 @@ pub(crate) struct Tunnel {
     /// Woken when the client has sent more, and when a full tunnel has room again.
     waker: Waker,
     is_full: bool,
+    /// The bytes of the last pieces, in a ring.
+    last_pieces: [usize; PIECES_HELD_MAX],
+    pieces: usize,
     end: TunnelEnd,
     retired: Rc<Cell<bool>>,
 }
 
 /// Lets the task that sends for a tunnel complete. If this is dropped instead, the stream is reset.
-pub(crate) struct TunnelEnd(Option<oneshot::Sender<()>>);
+pub(crate) struct TunnelEnd {
+    complete: Option<oneshot::Sender<()>>,
+    /// The task that sends shares it: unsent bytes count as a connection until they are gone.
+    _permit: Option<Rc<ConnectionPermit>>,
+}
 
 impl TunnelEnd {
-    pub(crate) fn new(complete: oneshot::Sender<()>) -> Self {
-        Self(Some(complete))
+    pub(crate) fn new(complete: oneshot::Sender<()>, permit: Option<Rc<ConnectionPermit>>) -> Self {
+        Self { complete: Some(complete), _permit: permit }
     }
 
     fn complete(&mut self) {
-        if let Some(complete) = self.0.take() {
+        if let Some(complete) = self.complete.take() {
             // The task may have ended.
             let _ = complete.send(());
         }
@@ -63,6 +71,8 @@ impl Tunnel {
             piece_bytes: (bytes_max / PIECES_HELD_MAX).max(1),
             waker: Waker::noop().clone(),
             is_full: false,
+            last_pieces: [0; PIECES_HELD_MAX],
+            pieces: 0,
             end,
             retired: Rc::clone(retired),
         }
@@ -74,7 +84,7 @@ impl Tunnel {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        if self.is_full { self.piece_bytes * PIECES_HELD_MAX } else { 0 }
+        if self.is_full { self.last_pieces.iter().sum() } else { 0 }
     }
 
     pub(super) fn retire(&self) {
@@ -96,20 +106,29 @@ impl Tunnel {
         self.end.complete();
     }
 
+    /// Reads until the buffer is full or nothing is left. A read gives the bytes of one frame at most, and h2 ends a
+    /// connection with many short unread frames.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> (usize, Received) {
         let mut buffer = ReadBuf::new(buffer);
         let context = &mut Context::from_waker(&self.waker);
-        match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
-            Poll::Pending => (0, Received::Nothing),
-            Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
-                (buffer.filled().len(), Received::More)
+        while buffer.remaining() > 0 {
+            let before = buffer.filled().len();
+            let read = Pin::new(&mut self.stream).poll_read(context, &mut buffer);
+            let is_end = match read {
+                Poll::Pending => return (before, Received::Nothing),
+                Poll::Ready(Ok(())) if buffer.filled().len() > before => continue,
+                Poll::Ready(read) => read.is_ok(),
+            };
+            // The next read finds the end again.
+            if before > 0 {
+                break;
             }
-            Poll::Ready(Ok(())) => {
+            if is_end {
                 self.end.complete();
-                (0, Received::Gone)
             }
-            Poll::Ready(Err(_)) => (0, Received::Gone),
+            return (0, Received::Gone);
         }
+        (buffer.filled().len(), Received::More)
     }
 }
 
@@ -124,6 +143,8 @@ impl Sink for Tunnel {
             let context = &mut Context::from_waker(&self.waker);
             match Pin::new(&mut self.stream).poll_write(context, &piece) {
                 Poll::Ready(Ok(bytes)) => {
+                    self.last_pieces[self.pieces % PIECES_HELD_MAX] = bytes;
+                    self.pieces = self.pieces.wrapping_add(1);
                     taken += bytes;
                     IoSlice::advance_slices(&mut rest, bytes);
                 }

@@ -216,7 +216,7 @@ fn experiment_c_reads_its_published_file_and_prints_its_lines() {
     let peers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects");
     let bench = |scenario: &str, file: &str| {
         let subjects = ["--subject", "limit", "--no-control", "--peers", peers, "--out", "run"];
-        place.bench(&[&[scenario, "--config", file], &subjects[..]].concat())
+        place.valid("run", &[&[scenario, "--config", file], &subjects[..]].concat())
     };
     for (scenario, file, reason) in [
         ("a1", "config.toml", "--config has the settings of experiment c, not of a1"),

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::harness::{
     Frame, H2, H2Frame, Http2, Raw, Received, Response, Server, Transport, flag, hpack, kind,
-    opcode, ticking, unharmed, wait_for,
+    opcode, request, ticking, unharmed, wait_for,
 };
 
 /// RFC 8441 §3.
@@ -279,6 +279,57 @@ fn input_waits_in_its_window_while_answers_are_unread() {
         h2.until(|frame| frame.stream == 1 && frame.kind == kind::WINDOW_UPDATE).expect("room");
     });
     server.has_counted("thalweg_piped_connections", 0);
+}
+
+/// The bytes that a client has not read outlive its end of the stream, and count until then.
+#[test]
+fn ended_tunnels_count_as_long_as_their_bytes_are_held() {
+    const TUNNELS: u32 = 20;
+    let own = ["--write-timeout", "60s", "--set", "limits.connections=30"];
+    let server = ticking(&[&HOSE[..], &own].concat());
+    let mut h2 = connect(&server, &[(INITIAL_WINDOW_SIZE, 0)]);
+    for stream in (1..).step_by(2).take(TUNNELS as usize) {
+        ask(&mut h2, stream, "/v1/topics/hose");
+        server.has_counted("thalweg_blocked_connections", 1);
+        h2.send(kind::DATA, flag::END_STREAM, stream, []);
+        server.await_connections(0);
+    }
+    let mut kept = Vec::new();
+    let statuses = (0..15).map(|_| {
+        let mut socket = server.connect();
+        socket.send(request("GET", "/healthz", &[], b""));
+        let status = socket.response().status;
+        kept.push(socket);
+        status
+    });
+    let statuses: Vec<_> = statuses.collect();
+    assert_eq!((statuses[0], statuses[14]), (200, 503), "{statuses:?}");
+}
+
+/// More than 1,024 unread frames would end the connection.
+#[test]
+fn short_frames_that_come_together_are_read_together() {
+    const PINGS: usize = 20_000;
+    const UNANSWERED_MAX: usize = 1_000;
+    let server = Server::start(&[]);
+    let mut h2 = opened(&server);
+    let ping = Frame::new(opcode::PING, &[b'x'; 40]).bytes();
+    let pong = [&[0x8a, 40], &[b'x'; 40][..]].concat();
+    let (mut sent, mut answers) = (0, Vec::new());
+    while answers.len() < PINGS * pong.len() {
+        while sent < PINGS && sent - answers.len() / pong.len() < UNANSWERED_MAX {
+            h2.send(kind::DATA, 0, 1, &ping);
+            sent += 1;
+        }
+        let frame = next_of(&mut h2, 1);
+        if frame.kind == kind::DATA {
+            let more = (frame.payload.len() as u32).to_be_bytes();
+            h2.send(kind::WINDOW_UPDATE, 0, 0, more);
+            h2.send(kind::WINDOW_UPDATE, 0, 1, more);
+            answers.extend(frame.payload);
+        }
+    }
+    assert!(answers.chunks(pong.len()).all(|answer| answer == pong));
 }
 
 #[test]

@@ -24,9 +24,9 @@ pub(crate) enum Polled {
 }
 
 impl Handle {
-    /// Gives a session's connection the records of a request. Returns when they are processed. `permit` is held until the
-    /// connection's shard has the records, whose memory it bounds. Fails if the session has ended, or another request is not
-    /// finished.
+    /// Gives a session's connection the records of a request. Returns when they are processed. `permit`, which bounds the memory
+    /// of request bodies, is held until the message to the connection's shard is queued. Fails if the session has ended, or another
+    /// request is not finished.
     pub(crate) async fn send_records(
         &self,
         place: SessionPlace,

@@ -10,6 +10,8 @@ use crate::harness::skipped;
 
 /// The allowed difference between counts of the tabs and of the server, over about the same time.
 const APART_MAX: f64 = 0.05;
+/// Attempts at a run that the machine does not disturb.
+const ATTEMPTS: usize = 6;
 
 fn run(name: &str, scenario: &str) -> Option<Vec<Value>> {
     if !has_chromium() {
@@ -41,6 +43,40 @@ fn has_chromium() -> bool {
     ran.is_ok_and(|ran| ran.status.success())
 }
 
+/// Returns the samples of a run, and repeats it while the machine was too busy for a sample that does not
+/// fit. Returns `None` if that cannot be tested, or after the last attempt.
+fn run_until_fitting(
+    name: &str,
+    scenario: &str,
+    fits: impl Fn(&Value) -> bool,
+) -> Option<Vec<Value>> {
+    for _ in 0..ATTEMPTS {
+        let samples = run(name, scenario)?;
+        let is_disturbed = |sample: &Value| sample["verdict"] == "machine" && !fits(sample);
+        if !samples.iter().any(is_disturbed) {
+            return Some(samples);
+        }
+    }
+    skipped(&format!("{name} in tabs needs a quiet machine"));
+    None
+}
+
+/// Returns the events that the tabs have received for each that the server has sent to them, and the same for bytes.
+fn received_per_sent(sample: &Value, tabs: f64, bytes: &str) -> (f64, f64) {
+    let span_s = number(sample, "/span_us") / 1e6;
+    let published_per_s = number(sample, "/browser/published_per_s") * tabs;
+    let sent_per_s = number(sample, "/browser/sent_bytes_per_s");
+    (
+        number(sample, "/traffic/events") / span_s / published_per_s,
+        number(sample, bytes) / span_s / sent_per_s,
+    )
+}
+
+/// The bytes that are sent include framing, or line breaks.
+fn is_all((events, bytes): (f64, f64)) -> bool {
+    (events - 1.0).abs() <= APART_MAX && (0.85..=1.0 + APART_MAX).contains(&bytes)
+}
+
 #[test]
 fn tabs_have_received_all_sent_events() {
     let scenario = r#"
@@ -70,18 +106,12 @@ name = "http-streaming"
 program = "thalweg"
 with = { transport = "http-streaming", consumer = "raw", worker = true }
 "#;
-    let Some(samples) = run("tabs", scenario) else { return };
+    let ratios = |sample: &Value| received_per_sent(sample, 3.0, "/browser/message_bytes");
+    let fits = |sample: &Value| is_all(ratios(sample));
+    let Some(samples) = run_until_fitting("tabs", scenario, fits) else { return };
     assert_whole(&samples, 3);
     for sample in samples {
-        let number = |path: &str| sample.pointer(path).and_then(Value::as_f64).expect("a number");
-        let span_s = number("/span_us") / 1e6;
-        let received_per_s = number("/traffic/events") / span_s;
-        let published_per_s = number("/browser/published_per_s") * 3.0;
-        let ratio = received_per_s / published_per_s;
-        assert!((ratio - 1.0).abs() <= APART_MAX, "{ratio}: {sample}");
-        // The bytes that are sent include framing, or line breaks.
-        let ratio = number("/browser/message_bytes") / span_s / number("/browser/sent_bytes_per_s");
-        assert!((0.85..=1.0 + APART_MAX).contains(&ratio), "{ratio}: {sample}");
+        assert!(fits(&sample), "{:?}: {sample}", ratios(&sample));
         let kinds: Vec<&str> = sample["browser"]["processes"]
             .as_array()
             .expect("processes")
@@ -90,7 +120,8 @@ with = { transport = "http-streaming", consumer = "raw", worker = true }
             .filter_map(|kind| kind["kind"].as_str())
             .collect();
         assert!(kinds.starts_with(&["tab", "network", "browser"]), "{sample}");
-        assert!(number("/browser/heap_bytes") > 0.0 && number("/subject_cpu_ns") > 0.0);
+        let has_used = |path| number(&sample, path) > 0.0;
+        assert!(has_used("/browser/heap_bytes") && has_used("/subject_cpu_ns"));
         let http_2 = serde_json::json!(["HTTP of the page", "h2"]);
         assert!(sample["negotiated"]["facts"].as_array().expect("facts").contains(&http_2));
     }
@@ -110,12 +141,13 @@ fn tabs_receive_and_ask_peers_in_their_dialects() {
          batch = 10\ninterval_us = 5000\n[browser]\nrepeats = 1\nwarm_up_ms = 200\n\
          measured_ms = 600\n{peers}"
     );
-    let Some(samples) = run("rows-of-peers", &scenario) else { return };
+    // 10 rows every 5 ms for each of 3 tabs, of about 100 bytes each.
+    let fits = |sample: &Value| number(sample, "/traffic/events") > 500.0;
+    let Some(samples) = run_until_fitting("rows-of-peers", &scenario, fits) else { return };
     assert_whole(&samples, 3);
     for sample in &samples {
-        // 10 rows every 5 ms for each of 3 tabs, of about 100 bytes each.
         let rows = number(sample, "/traffic/events");
-        assert!(rows > 500.0, "{sample}");
+        assert!(fits(sample), "{sample}");
         let bytes = number(sample, "/traffic/wire_bytes") / rows;
         assert!((80.0..200.0).contains(&bytes), "{bytes}: {sample}");
     }
@@ -156,18 +188,12 @@ fn received(name: &str, warm_up_ms: u32, all: &[(&str, u32, &str)]) -> Option<Ve
          warm_up_ms = {warm_up_ms}\nmeasured_ms = 1000\n[browser.defaults]\n\
          cores = \"shared\"\n{subjects}"
     );
-    let samples = run(name, &scenario)?;
+    let ratios = |sample: &Value| received_per_sent(sample, 1.0, "/traffic/wire_bytes");
+    let samples = run_until_fitting(name, &scenario, |sample| is_all(ratios(sample)))?;
     assert_whole(&samples, all.len());
     for sample in &samples {
         let (name, ..) = all[index(sample)];
-        let span_s = number(sample, "/span_us") / 1e6;
-        let published_per_s = number(sample, "/browser/published_per_s");
-        let ratio = number(sample, "/traffic/events") / span_s / published_per_s;
-        assert!((ratio - 1.0).abs() <= APART_MAX, "{name}: {ratio}: {sample}");
-        // The bytes that are sent include framing, or line breaks.
-        let sent_per_s = number(sample, "/browser/sent_bytes_per_s");
-        let ratio = number(sample, "/traffic/wire_bytes") / span_s / sent_per_s;
-        assert!((0.85..=1.0 + APART_MAX).contains(&ratio), "{name}: {ratio}: {sample}");
+        assert!(is_all(ratios(sample)), "{name}: {:?}: {sample}", ratios(sample));
     }
     Some(samples)
 }

@@ -133,7 +133,8 @@ fn others_are_served_while_a_window_is_closed() {
         .map(|column| format!("upper(lower(max(car))) LIKE '%X{column}%Y%' AS c{column}"))
         .collect();
     let query = format!(
-        "SELECT speed, {} FROM tumble(cars, time, 1s) GROUP BY window_start, speed",
+        "SELECT speed, {} FROM tumble(cars, time, 1s) GROUP BY window_start, speed \
+         EMIT AFTER WINDOW CLOSE AND TIMEOUT 1h",
         costly.join(", ")
     );
     let server = Server::start(&["--shards", "1", "--topic", COLUMNS]);
