@@ -4,6 +4,7 @@
 
 mod chunked;
 mod codec;
+mod context;
 mod deflate;
 mod forever_frame;
 mod gzip;
@@ -15,6 +16,7 @@ mod websocket;
 use chunked::{chunk, chunk_around};
 pub use codec::Codec;
 use codec::{MessageForm, arrow, json};
+pub use context::SharedContext;
 use message::Outgoing;
 
 use crate::{Close, End, Envelope, Gap, signalr::StreamId};
@@ -33,6 +35,9 @@ pub struct Format {
 /// Streams with smaller numbers share hot tails: a page begins few streams, and its client counts from 0. Subscribers
 /// with other numbers get frames made for them alone, because each tail of a topic may take megabytes.
 const SHARED_STREAMS: u32 = 16;
+
+/// The smallest window that the compressor can have.
+const WINDOW_BITS_MIN: u8 = 9;
 
 /// The delimiter of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,7 +61,7 @@ pub enum Framing {
     Bare,
 }
 
-/// The compression of batches, each independent of the others.
+/// The compression of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// No compression.
@@ -64,6 +69,12 @@ pub enum Compression {
     /// Deflate (RFC 1951) if it makes the batch smaller: permessage-deflate without context takeover over a WebSocket
     /// (RFC 7692), otherwise blocks of a gzip stream (RFC 1952).
     Deflate,
+    /// Deflate whose frames may refer to the text of earlier ones ([`Format::batch_in_context`]): permessage-deflate with the
+    /// server's context taken over, or a gzip stream. The context has 2^`window_bits` bytes of text.
+    Context {
+        /// 9 to 15, as in RFC 7692 §7.1.2.
+        window_bits: u8,
+    },
 }
 
 /// The delimiter of an HTTP response's body.
@@ -126,7 +137,9 @@ impl Format {
     /// Returns all formats of JSON.
     pub fn all() -> impl Iterator<Item = Self> {
         let plain = [Self::WEBSOCKET, Self::SSE, Self::SSE_MANY, Self::NDJSON, Self::FOREVER_FRAME];
-        let encoded = plain.into_iter().flat_map(|plain| [Some(plain), plain.compressed()]);
+        let encoded = plain.into_iter().flat_map(|plain| {
+            [Some(plain), plain.compressed(), plain.compressed_in_context(WINDOW_BITS_MIN)]
+        });
         let coded =
             encoded.flatten().flat_map(|encoded| [Some(encoded), encoded.chunked()]).flatten();
         let with_patches =
@@ -162,9 +175,18 @@ impl Format {
     /// Returns this format with compression; `None` if it has trailers, which each connection would have to compress
     /// itself, or columns, which are not compressed.
     pub const fn compressed(self) -> Option<Self> {
+        self.with_compression(Compression::Deflate)
+    }
+
+    /// Returns this format with compression whose context has 2^`window_bits` bytes of text, 9 to 15; `None` as [`Self::compressed`].
+    pub const fn compressed_in_context(self, window_bits: u8) -> Option<Self> {
+        self.with_compression(Compression::Context { window_bits })
+    }
+
+    const fn with_compression(self, compression: Compression) -> Option<Self> {
         match self.framing {
             Framing::WebSocket | Framing::Sse | Framing::Ndjson => {
-                Some(Self { compression: Compression::Deflate, ..self })
+                Some(Self { compression, ..self })
             }
             Framing::SseMany
             | Framing::SseData
@@ -224,6 +246,55 @@ impl Format {
         self.message(Outgoing::Batch(envelope), out);
     }
 
+    /// Returns a context for the frames of one topic in this format; `None` if its frames refer to no earlier ones.
+    pub fn context(self) -> Option<SharedContext> {
+        match self.compression {
+            Compression::Context { window_bits } => Some(SharedContext::new(window_bits)),
+            Compression::None | Compression::Deflate => None,
+        }
+    }
+
+    /// Appends a batch with events that may refer to the text of the earlier batches in `context`, and adds it to that text. Only a
+    /// client that has inflated the text from [`SharedContext::reach`] on, and nothing after it, can read the frame. Returns
+    /// whether it refers to text; if not, it equals that of [`Self::batch`].
+    ///
+    /// The text of a batch is the same in both. A client that gets some frames from here and some from there has the same text.
+    pub fn batch_in_context(
+        self,
+        envelope: &Envelope<'_>,
+        context: &mut SharedContext,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let (form, message) = (self.form(), Outgoing::Batch(envelope));
+        let mut text = Vec::new();
+        match self.framing {
+            Framing::WebSocket => form.write(message, &mut text),
+            _ => self.framing.message(form, message, &mut text),
+        }
+        let had_text = context.reach() < context.end();
+        let mut deflated = Vec::new();
+        if !context.deflate(&text, &mut deflated) {
+            self.batch(envelope, out);
+            return false;
+        }
+        self.coded(deflated.len(), out, |out| match self.framing {
+            Framing::WebSocket => websocket::deflated_message(&deflated, out),
+            _ => out.extend_from_slice(&deflated),
+        });
+        had_text
+    }
+
+    /// Returns whether the messages for one connection are part of the text that later frames refer to.
+    pub fn own_messages_enter_context(self) -> bool {
+        self.has_context() && self.framing.is_streamed()
+    }
+
+    /// Returns whether frames refer to the text of earlier ones.
+    #[inline]
+    pub fn has_context(self) -> bool {
+        matches!(self.compression, Compression::Context { .. })
+    }
+
     /// Appends the parts of a batch around its events and returns the length of the first part: a frame is the first part, the
     /// envelope's events unchanged, and the rest. Returns `None` and appends nothing for formats that change the events.
     pub fn around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<usize> {
@@ -263,7 +334,7 @@ impl Format {
 
     /// Appends the beginning of a response: the compression's header, then `first`.
     pub fn begin(self, first: &[u8], out: &mut Vec<u8>) {
-        let is_gzip = self.compression == Compression::Deflate && self.framing.is_streamed();
+        let is_gzip = self.compression != Compression::None && self.framing.is_streamed();
         let header: &[u8] = if is_gzip { &gzip::HEADER } else { &[] };
         self.coded(header.len() + first.len(), out, |out| {
             out.extend_from_slice(header);
@@ -293,7 +364,9 @@ impl Format {
         let is_shared = matches!(message, Outgoing::Batch(envelope) if !envelope.is_empty());
         let form = self.form();
         self.coded(self.framing.len_about(form, message), out, |out| match self.compression {
-            Compression::Deflate if is_shared => self.framing.deflated(form, message, out),
+            Compression::Deflate | Compression::Context { .. } if is_shared => {
+                self.framing.deflated(form, message, self.has_context(), out);
+            }
             _ => self.stored(out, |out| self.framing.message(form, message, out)),
         });
     }
@@ -304,7 +377,9 @@ impl Format {
 
     fn stored(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         match self.compression {
-            Compression::Deflate if self.framing.is_streamed() => gzip::stored(write, out),
+            Compression::Deflate | Compression::Context { .. } if self.framing.is_streamed() => {
+                gzip::stored(write, out);
+            }
             _ => write(out),
         }
     }
@@ -337,9 +412,16 @@ impl Framing {
         }
     }
 
-    fn deflated(self, form: MessageForm, message: Outgoing<'_>, out: &mut Vec<u8>) {
+    /// Appends a message that refers to no earlier one. `enters_context`: its text is part of the context, compressed or not.
+    fn deflated(
+        self,
+        form: MessageForm,
+        message: Outgoing<'_>,
+        enters_context: bool,
+        out: &mut Vec<u8>,
+    ) {
         match self {
-            Self::WebSocket => websocket::deflated(form, message, out),
+            Self::WebSocket => websocket::deflated(form, message, enters_context, out),
             _ => gzip::deflated(|plain| self.message(form, message, plain), out),
         }
     }

@@ -94,6 +94,19 @@ impl Subscriber {
     /// Adds a feed, which it must not read already.
     pub fn subscribe(&mut self, subscribe: Subscribe) {
         self.subscriptions.push(Subscription::new(subscribe, self.format));
+        self.lose_context();
+    }
+
+    /// Whether frames of several topics are sent to it: each is then other text for the other topics.
+    pub(super) fn has_other_text(&self) -> bool {
+        self.subscriptions.len() > 1
+    }
+
+    /// Notes that other text is sent to it, or that its frames come from elsewhere: no frame refers to those before.
+    pub(super) fn lose_context(&mut self) {
+        if self.format.has_context() {
+            self.subscriptions.iter_mut().for_each(Subscription::lose_context);
+        }
     }
 
     /// Returns the feed of the subscription that is this stream of its client, and that it is not leaving.
@@ -283,17 +296,21 @@ impl Subscriber {
         taken: usize,
         now_us: u64,
     ) -> Option<(FeedKey, Cursor)> {
+        let has_others = self.has_other_text();
         let subscription = &mut self.subscriptions[usize::from(index)];
         let feed = feeds.feed_mut(subscription.feed)?;
-        let after =
+        let mut after =
             after.unwrap_or_else(|| feed.frames(subscription.encoding()).advance(before, taken));
+        if has_others {
+            after = after.without_context();
+        }
         let age_us =
             (!after.in_frame()).then(|| subscription.age_us(feed, before, now_us)).flatten();
         if is_at_head(feed, &after) {
             subscription.caught_up(now_us);
         }
         if after.in_frame() {
-            feed.pin(&after);
+            feed.pin(&after, subscription.format);
         }
         if let Some(age_us) = age_us {
             feeds.sent(age_us);
@@ -342,6 +359,7 @@ impl Subscriber {
     pub(super) fn remove_at(&mut self, index: u16) {
         let left = self.subscriptions.swap_remove(usize::from(index));
         self.left = Some(left.left());
+        self.lose_context();
         // The last subscription has moved to its place.
         let last = self.subscriptions.len() as u16;
         for place in [&mut self.in_frame, &mut self.leaving] {

@@ -226,6 +226,12 @@ impl Subscription {
         }
     }
 
+    pub(super) fn lose_context(&mut self) {
+        if let Progress::At(cursor) = &mut self.progress {
+            *cursor = cursor.without_context();
+        }
+    }
+
     pub(super) fn set_cursor(&mut self, cursor: Cursor) {
         self.progress = Progress::At(cursor);
     }

@@ -205,7 +205,12 @@ impl<'f, 's> Transmit<'f, 's> {
         let frames = feed.frames(subscription.encoding());
         let interrupted = |why| Interrupted { index: index.into(), why };
         let mut planned = 0;
+        let has_other_text = subscriber.has_other_text()
+            || (format.own_messages_enter_context() && self.has_own_messages());
         loop {
+            if has_other_text {
+                cursor = cursor.without_context();
+            }
             if self.is_full() {
                 self.summary.is_complete = false;
                 return Ok(cursor);
@@ -221,7 +226,7 @@ impl<'f, 's> Transmit<'f, 's> {
                 // Everything before a gap or the end of a stream is sent first. Frames that are made are sent
                 // before more are made.
                 Next::Lost(_) | Next::Unknown(_) | Next::OtherColumns | Next::Unmade
-                    if subscription.cursor() != Some(cursor) =>
+                    if planned > 0 || from.is_some() =>
                 {
                     self.summary.is_complete = false;
                     return Ok(cursor);
@@ -277,6 +282,11 @@ impl<'f, 's> Transmit<'f, 's> {
                 return Ok(cursor);
             }
         }
+    }
+
+    /// Whether the send has messages for the connection alone.
+    fn has_own_messages(&self) -> bool {
+        self.buffers.pieces.iter().any(|piece| matches!(piece.kind, PieceKind::Control))
     }
 
     fn is_full(&self) -> bool {
@@ -374,7 +384,12 @@ impl AcceptedSend<'_> {
             // Set if the piece before was a complete frame: its trailer must be sent, too.
             let was_whole = std::mem::replace(&mut whole, false);
             match &piece.kind {
-                PieceKind::Control => subscriber.control.advance(taken),
+                PieceKind::Control => {
+                    subscriber.control.advance(taken);
+                    if subscriber.format.own_messages_enter_context() {
+                        subscriber.lose_context();
+                    }
+                }
                 PieceKind::Trailer(range, ids) if was_whole => {
                     subscriber.control.put_back(&cold[range.clone()][taken..]);
                     subscriber.ids = *ids;

@@ -13,6 +13,9 @@ pub struct Cursor {
     pub(super) sent: u32,
     /// The absolute byte in the hot tail, or [`COLD`], or [`COLD_PART`].
     pub(super) hot: u64,
+    /// Where the frames begin that were sent without anything between them, as the hot tail has them, or [`NO_CONTEXT`]. Frames of
+    /// a format with a context may refer to the text from there on.
+    pub(super) context: Offset,
 }
 
 /// The cursor has no place in the hot tail.
@@ -21,10 +24,20 @@ pub(super) const COLD: u64 = u64::MAX;
 /// The cursor has no place in the hot tail, and is within a frame of some of a batch's events that was made for it alone.
 pub(super) const COLD_PART: u64 = u64::MAX - 1;
 
+/// No frame before the cursor is in the context of its reader.
+pub(super) const NO_CONTEXT: Offset = Offset::MAX;
+
 impl Cursor {
     /// Returns a cursor between frames, before `next`.
     pub fn before(next: Offset) -> Self {
-        Self { next, sent: 0, hot: COLD }
+        Self { next, sent: 0, hot: COLD, context: NO_CONTEXT }
+    }
+
+    /// Returns this cursor for a reader who has got, or will get, other text before the next frame.
+    #[must_use]
+    pub fn without_context(self) -> Self {
+        let hot = if self.in_frame() { self.hot } else { COLD };
+        Self { hot, context: NO_CONTEXT, ..self }
     }
 
     /// Returns the cursor of a value's subscriber that has no version and knows that the newest one is unknown.

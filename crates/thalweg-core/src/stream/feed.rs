@@ -164,8 +164,9 @@ pub trait Memory {
 
 /// Keeps the batches of partly sent frames until they are finished, whatever the feed trims.
 pub trait Pinning {
-    /// Keeps the batch of the frame that a cursor is in, until [`Self::unpin`] is called with a cursor in the same frame.
-    fn pin(&mut self, cursor: &Cursor);
+    /// Keeps the batch of the frame in `format` that a cursor is in, until [`Self::unpin`] is called with a cursor in the same
+    /// frame. If the frame cannot be made again, it is kept, too.
+    fn pin(&mut self, cursor: &Cursor, format: Format);
 
     /// Undoes one call of [`Self::pin`].
     fn unpin(&mut self, cursor: &Cursor);

@@ -164,7 +164,7 @@ impl Pinning for AnyFeed {
     }
 
     delegate! { AnyFeed [Log Value]:
-        fn pin(&mut self, cursor: &Cursor);
+        fn pin(&mut self, cursor: &Cursor, format: Format);
         fn unpin(&mut self, cursor: &Cursor);
     }
 }

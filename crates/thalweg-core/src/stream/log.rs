@@ -184,10 +184,14 @@ impl Memory for Log {
 }
 
 impl Pinning for Log {
-    fn pin(&mut self, cursor: &Cursor) {
-        if let Some(batch) = self.batch_at(cursor.next) {
-            let batch = Arc::clone(batch);
-            self.pins.pin(&batch);
+    fn pin(&mut self, cursor: &Cursor, format: Format) {
+        let Some(batch) = self.batch_at(cursor.next) else { return };
+        let batch = Arc::clone(batch);
+        self.pins.pin(&batch);
+        let format = self.frame_format(format);
+        if format.has_context() && cursor.is_hot() {
+            let tail = self.tails.get(format).and_then(Option::as_deref);
+            self.pins.keep_frame(cursor.next, format, || tail?.frame_bytes(cursor.hot));
         }
     }
 
@@ -198,7 +202,7 @@ impl Pinning for Log {
     fn pinned_bytes(&self) -> usize {
         let frames = self.pins.ends().filter_map(|end| self.columns.frames.get(end));
         let frame_bytes: usize = frames.map(ColumnFrame::memory_bytes).sum();
-        self.pins.bytes_before(self.first_retained()) + frame_bytes
+        self.pins.bytes_before(self.first_retained()) + self.pins.frame_bytes() + frame_bytes
     }
 
     fn rest_of_frame(&self, cursor: &Cursor, format: Format) -> Option<usize> {

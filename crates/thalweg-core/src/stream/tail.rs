@@ -1,8 +1,16 @@
-use thalweg_wire::Offset;
+use std::{
+    cell::{Cell, OnceCell},
+    collections::VecDeque,
+};
+
+use thalweg_wire::{Format, Offset, SharedContext};
 
 /// Bytes of a hot tail, about: small enough to stay in the cache while a walk sends it to all, large enough that a
 /// subscriber may be late for a moment without becoming cold.
 pub(super) const TAIL_BYTES: usize = 1 << 20;
+
+/// How long a context stays without new frames, in µs: topics with a message every few seconds gain most from it.
+const CONTEXT_IDLE_US: u64 = 60_000_000;
 
 /// The newest finished frames of one stream in one format.
 ///
@@ -15,6 +23,17 @@ pub(super) struct HotTail {
     older: Segment,
     newer: Segment,
     appended_us: u64,
+    context: Option<Box<TailContext>>,
+    /// The bytes of frames that were made without a context.
+    alone_bytes: Cell<usize>,
+}
+
+/// The text that the next frame may refer to.
+#[derive(Debug)]
+struct TailContext {
+    text: SharedContext,
+    /// The batches whose text that is: the start of each, and the number of the byte of text after it.
+    batches: VecDeque<(Offset, u64)>,
 }
 
 #[derive(Debug, Default)]
@@ -25,19 +44,33 @@ struct Segment {
     frames: Vec<FrameStart>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct FrameStart {
     byte: u64,
     start: Offset,
+    /// The start of the oldest batch whose text the frame may refer to. It is its own batch's if there is none.
+    context: Offset,
+    /// The frame without a context. The first reader who cannot read the other one causes it.
+    alone: OnceCell<Box<[u8]>>,
+}
+
+impl TailContext {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.batches = VecDeque::new();
+    }
 }
 
 impl HotTail {
-    pub(super) fn new(tail_bytes: usize) -> Self {
+    pub(super) fn new(tail_bytes: usize, format: Format) -> Self {
+        let context = format.context();
         Self {
             segment_bytes: tail_bytes / 2,
             older: Segment::default(),
             newer: Segment::default(),
             appended_us: 0,
+            context: context.map(|text| Box::new(TailContext { text, batches: VecDeque::new() })),
+            alone_bytes: Cell::new(0),
         }
     }
 
@@ -46,15 +79,62 @@ impl HotTail {
         self.newer.end()
     }
 
-    /// Appends the frame of the batch that starts at `start`.
-    pub(super) fn append(&mut self, start: Offset, now_us: u64, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends the frame of the batch that starts at `start`. With a context, `write` returns whether the frame refers to it.
+    pub(super) fn append(
+        &mut self,
+        start: Offset,
+        now_us: u64,
+        write: impl FnOnce(Option<&mut SharedContext>, &mut Vec<u8>) -> bool,
+    ) {
         if self.newer.bytes.len() >= self.segment_bytes {
             self.turn_over();
         }
         let byte = self.newer.end();
-        self.newer.frames.push(FrameStart { byte, start });
-        write(&mut self.newer.bytes);
+        let mut context = start;
+        match &mut self.context {
+            Some(kept) => {
+                let oldest = kept.batches.front().map_or(start, |(oldest, _)| *oldest);
+                if write(Some(&mut kept.text), &mut self.newer.bytes) {
+                    context = oldest;
+                }
+                kept.batches.push_back((start, kept.text.end()));
+                while kept.batches.front().is_some_and(|(_, end)| *end <= kept.text.reach()) {
+                    kept.batches.pop_front();
+                }
+            }
+            None => drop(write(None, &mut self.newer.bytes)),
+        }
+        self.newer.frames.push(FrameStart { byte, start, context, alone: OnceCell::new() });
         self.appended_us = now_us;
+    }
+
+    /// Returns whether a reader with this context, [`super::cursor::NO_CONTEXT`] if it has none, can read the frame of the batch
+    /// that starts at `start`. It can then read all later ones.
+    pub(super) fn is_readable(&self, start: Offset, context: Offset) -> bool {
+        let frame = self.find(start);
+        frame.is_some_and(|frame| frame.context >= context || frame.context == frame.start)
+    }
+
+    /// Returns the frame of the batch that starts at `start` without a context, and has `make` make it if necessary.
+    pub(super) fn alone(
+        &self,
+        start: Offset,
+        make: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Option<&[u8]> {
+        let frame = self.find(start)?;
+        if frame.alone.get().is_none() {
+            if self.alone_bytes.get() >= 2 * self.segment_bytes {
+                return None;
+            }
+            let made = make()?;
+            self.alone_bytes.set(self.alone_bytes.get() + made.len());
+            frame.alone.get_or_init(|| made.into());
+        }
+        frame.alone.get().map(|alone| &**alone)
+    }
+
+    pub(super) fn has_context(&self) -> bool {
+        self.context.is_some()
     }
 
     /// Returns the bytes from `at` to the end of their segment. They are empty at the head only. `None` if they are gone.
@@ -77,6 +157,12 @@ impl HotTail {
         Some((frame.start, frame.byte))
     }
 
+    /// Returns the frame that holds byte `at`. `None` at the head, or if it is gone.
+    pub(super) fn frame_bytes(&self, at: u64) -> Option<&[u8]> {
+        let (_, byte) = self.frame_at(at)?;
+        Some(&self.slice(byte)?[..(self.frame_end(at) - byte) as usize])
+    }
+
     /// Returns one past the frame that holds byte `at`, or `at` if no frame does.
     pub(super) fn frame_end(&self, at: u64) -> u64 {
         let segment = if at >= self.newer.base { &self.newer } else { &self.older };
@@ -89,29 +175,42 @@ impl HotTail {
 
     /// Returns the first byte of the frame of the batch that starts at `start`.
     pub(super) fn byte_of(&self, start: Offset) -> Option<u64> {
+        self.find(start).map(|frame| frame.byte)
+    }
+
+    fn find(&self, start: Offset) -> Option<&FrameStart> {
         [&self.newer, &self.older].into_iter().find_map(|segment| {
             let index = segment.frames.partition_point(|frame| frame.start < start);
-            segment.frames.get(index).filter(|frame| frame.start == start).map(|frame| frame.byte)
+            segment.frames.get(index).filter(|frame| frame.start == start)
         })
     }
 
     pub(super) fn release_if_idle(&mut self, now_us: u64, idle_us: u64) {
-        if now_us.saturating_sub(self.appended_us) < idle_us {
+        let unused_us = now_us.saturating_sub(self.appended_us);
+        if unused_us < idle_us {
             return;
         }
         self.restart_at(self.head());
+        if let Some(context) = self.context.as_mut().filter(|_| unused_us >= CONTEXT_IDLE_US) {
+            context.clear();
+        }
     }
 
     /// Drops all bytes: every place up to the head, included, becomes invalid.
     pub(super) fn cut(&mut self) {
         self.clear_to(self.head() + 1);
+        self.alone_bytes.set(0);
+        self.context.iter_mut().for_each(|context| context.clear());
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.older.bytes.capacity() + self.newer.bytes.capacity()
+        let context = self.context.as_ref().map_or(0, |context| context.text.memory_bytes());
+        self.older.bytes.capacity() + self.newer.bytes.capacity() + self.alone_bytes.get() + context
     }
 
+    /// Drops the frames, but not the context.
     fn restart_at(&mut self, byte: u64) {
+        self.alone_bytes.set(0);
         self.older = Segment { base: byte, ..Segment::default() };
         self.newer = Segment { base: byte, ..Segment::default() };
     }
@@ -128,6 +227,9 @@ impl HotTail {
         let head = self.head();
         std::mem::swap(&mut self.older, &mut self.newer);
         let recycled = &mut self.newer;
+        let alone = recycled.frames.iter().filter_map(|frame| frame.alone.get());
+        let alone_bytes: usize = alone.map(|alone| alone.len()).sum();
+        self.alone_bytes.set(self.alone_bytes.get() - alone_bytes);
         recycled.base = head;
         recycled.frames.clear();
         recycled.bytes.clear();

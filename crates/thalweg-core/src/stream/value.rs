@@ -221,7 +221,7 @@ impl Memory for Value {
 }
 
 impl Pinning for Value {
-    fn pin(&mut self, cursor: &Cursor) {
+    fn pin(&mut self, cursor: &Cursor, _: Format) {
         let Some(target) = Target::at(cursor) else { return };
         if target.is_patch {
             self.patch_pins.pin(target.offset, &self.patches);

@@ -102,7 +102,7 @@ impl Reader {
         self.sent.extend_from_slice(&given[..given.len().min(bytes_max)]);
         let before = std::mem::replace(&mut self.cursor, next);
         if next.in_frame() {
-            feed.pin(&next);
+            feed.pin(&next, Format::ARROW);
         }
         if before.in_frame() {
             feed.unpin(&before);

@@ -141,7 +141,7 @@ impl Reading {
         let whole = taken == bytes.len();
         self.cursor = if whole { after } else { self.frames().advance(&before, taken) };
         if self.cursor.in_frame() {
-            self.log.pin(&self.cursor);
+            self.log.pin(&self.cursor, Format::NDJSON);
         }
         if before.in_frame() {
             self.log.unpin(&before);

@@ -1,5 +1,5 @@
-//! An endless gzip stream (RFC 1952). After its header, each frame consists of whole deflate blocks that refer to no
-//! earlier block and end at a byte boundary.
+//! An endless gzip stream (RFC 1952). After its header, each frame consists of whole deflate blocks that end at a byte boundary.
+//! Without a context they refer to no earlier block.
 
 use super::deflate;
 
@@ -24,7 +24,7 @@ pub(super) fn stored(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     store(&plain, out);
 }
 
-fn store(plain: &[u8], out: &mut Vec<u8>) {
+pub(super) fn store(plain: &[u8], out: &mut Vec<u8>) {
     for part in plain.chunks(STORED_BYTES_MAX) {
         // Header of a stored block that is not the last, padded to the byte boundary.
         out.push(0);

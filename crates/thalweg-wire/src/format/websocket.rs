@@ -4,6 +4,7 @@
 use super::{
     codec::MessageForm,
     deflate::{self, SYNC_END},
+    gzip,
     message::Outgoing,
 };
 use crate::{Envelope, websocket};
@@ -33,14 +34,24 @@ pub(super) fn around(
     write(out);
 }
 
-pub(super) fn deflated(form: MessageForm, message: Outgoing<'_>, out: &mut Vec<u8>) {
+/// `enters_context`: only a compressed message does (RFC 7692 §7.2.2), so that one that would not become smaller is compressed, too.
+pub(super) fn deflated(
+    form: MessageForm,
+    message: Outgoing<'_>,
+    enters_context: bool,
+    out: &mut Vec<u8>,
+) {
     deflate::deflated(
         |text| form.write(message, text),
-        // RFC 7692 §7.2.1: a message omits the end of the flush.
-        |text, deflated| match deflated.and_then(|bytes| bytes.strip_suffix(&SYNC_END)) {
-            Some(payload) => {
-                websocket::deflated_text_header(payload.len(), out);
-                out.extend_from_slice(payload);
+        |text, deflated| match deflated.filter(|bytes| bytes.ends_with(&SYNC_END)) {
+            Some(deflated) => deflated_message(deflated, out),
+            None if enters_context => {
+                let mut stored = Vec::new();
+                gzip::store(text, &mut stored);
+                // An empty stored block stands for the flush.
+                stored.push(0);
+                stored.extend_from_slice(&SYNC_END);
+                deflated_message(&stored, out);
             }
             None => {
                 websocket::text_header(text.len(), out);
@@ -48,4 +59,11 @@ pub(super) fn deflated(form: MessageForm, message: Outgoing<'_>, out: &mut Vec<u
             }
         },
     );
+}
+
+/// Appends the message of deflated text with a sync flush, whose end the message omits (RFC 7692 §7.2.1).
+pub(super) fn deflated_message(deflated: &[u8], out: &mut Vec<u8>) {
+    let payload = deflated.strip_suffix(&SYNC_END).unwrap_or(deflated);
+    websocket::deflated_text_header(payload.len(), out);
+    out.extend_from_slice(payload);
 }

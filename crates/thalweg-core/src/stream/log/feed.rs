@@ -71,15 +71,22 @@ impl Feed for Log {
         let is_missing = batch.start() > self.next;
         let is_large = batch.event_bytes(batch.first()) >= self.tail_bytes / TAIL_BYPASS_DIVISOR;
         for (format, tail) in self.tails.iter_mut() {
-            let tail = tail.get_or_insert_with(|| Box::new(HotTail::new(self.tail_bytes)));
+            let make = || Box::new(HotTail::new(self.tail_bytes, format));
+            let tail = tail.get_or_insert_with(make);
             let is_left_out = is_large && format.keeps_events();
             if is_missing || is_left_out {
                 tail.cut();
             }
             if !is_left_out {
-                tail.append(batch.start(), now_us, |out| {
-                    let encoding = format.into();
-                    batch.write_frame(batch.start(), &self.topic, self.epoch, encoding, out);
+                tail.append(batch.start(), now_us, |context, out| {
+                    let envelope = batch.envelope(batch.start(), &self.topic, self.epoch);
+                    match context {
+                        Some(context) => format.batch_in_context(&envelope, context, out),
+                        None => {
+                            format.batch(&envelope, out);
+                            false
+                        }
+                    }
                 });
             }
         }

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
+use thalweg_wire::Offset;
+
 use super::{
     super::{
         Batch, Cursor, Encoding, Feed, Frames, Next,
         batch_columns::ColumnFrame,
-        cursor::{COLD, COLD_PART},
+        cursor::{COLD, COLD_PART, NO_CONTEXT},
         tail::HotTail,
     },
     Log,
@@ -41,9 +43,12 @@ impl<'a, 'e> LogFrames<'a, 'e> {
             Some(columns) => batch.part_end(cursor.next, columns, self.log.part_bytes()),
             None => batch.end(),
         };
+        let after = Cursor { context: self.context_after(cursor), ..Cursor::before(end) };
+        if let Some(frame) = self.pinned_frame(cursor) {
+            return Next::Hot(&frame[cursor.sent()..], after);
+        }
         let envelope = batch.envelope_until(cursor.next, end, &self.log.topic, self.log.epoch);
         let is_large = envelope.events.len() >= self.log.zero_copy_bytes();
-        let after = Cursor::before(end);
         Next::cold(&envelope, self.encoding, is_large, cursor.sent(), after, scratch)
     }
 
@@ -80,6 +85,52 @@ impl<'a, 'e> LogFrames<'a, 'e> {
             && !self.log.batch_at(cursor.next).is_some_and(is_whole)
     }
 
+    /// Returns the context of a reader after the frame at its cursor. The text of a frame is in the hot tail's context, too, if it
+    /// begins where a batch does that was pushed: a backfill may have other batches.
+    fn context_after(&self, cursor: &Cursor) -> Offset {
+        let is_pushed = self.encoding.format().has_context()
+            && self.log.history.find(cursor.next).is_some_and(|batch| batch.start() == cursor.next);
+        match (is_pushed, cursor.context) {
+            (false, _) => NO_CONTEXT,
+            (true, NO_CONTEXT) => cursor.next,
+            (true, context) => context,
+        }
+    }
+
+    /// Returns the partly sent frame at the cursor, if it refers to earlier ones and the tail has it no more.
+    fn pinned_frame(&self, cursor: &Cursor) -> Option<&'a [u8]> {
+        let format = self.encoding.format();
+        let is_in_shared_frame = format.has_context() && cursor.in_frame() && cursor.is_hot();
+        is_in_shared_frame.then(|| self.log.pins.frame(cursor.next, format)).flatten()
+    }
+
+    /// Returns the kept frame without a context, and the cursor after it, for a reader who cannot read the shared one.
+    fn alone(&self, cursor: &Cursor) -> Option<(&'a [u8], Cursor)> {
+        let tail = self.tail.filter(|tail| tail.has_context())?;
+        if cursor.in_frame() && cursor.is_hot() {
+            return None;
+        }
+        let batch = self.log.history.find(cursor.next)?;
+        let make = || {
+            let mut frame = Vec::new();
+            let (topic, epoch) = (&self.log.topic, self.log.epoch);
+            batch.write_frame(batch.start(), topic, epoch, self.encoding, &mut frame);
+            Some(frame)
+        };
+        let is_whole = batch.start() == cursor.next;
+        let frame = is_whole.then(|| tail.alone(cursor.next, make)).flatten()?;
+        let after = Cursor { context: self.context_after(cursor), ..Cursor::before(batch.end()) };
+        Some((&frame[cursor.sent()..], after))
+    }
+
+    /// Returns whether a reader between frames can read the frame at its cursor, which refers to earlier ones.
+    fn can_read(&self, tail: &HotTail, cursor: &Cursor) -> bool {
+        // A reader of the frame before, from the tail, has the context of the next one.
+        (cursor.is_hot() && cursor.context != NO_CONTEXT)
+            || cursor.next == self.log.next
+            || tail.is_readable(cursor.next, cursor.context)
+    }
+
     /// Returns the hot tail, the cursor's place there, and the bytes from there on.
     #[inline]
     fn hot(&self, cursor: &Cursor) -> Option<(&'a HotTail, u64, &'a [u8])> {
@@ -97,6 +148,9 @@ impl<'a, 'e> LogFrames<'a, 'e> {
     /// Returns the place of `cursor` in the hot tail. A cold cursor can enter the tail only at a frame boundary.
     fn hot_place(&self, cursor: &Cursor) -> Option<(&'a HotTail, u64)> {
         let tail = self.tail?;
+        if tail.has_context() && !cursor.in_frame() && !self.can_read(tail, cursor) {
+            return None;
+        }
         if cursor.is_hot() {
             return Some((tail, cursor.hot));
         }
@@ -108,11 +162,16 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         Some((tail, at))
     }
 
-    fn cursor_at(&self, tail: &HotTail, at: u64) -> Cursor {
-        match tail.frame_at(at) {
-            Some((first, byte)) => Cursor { next: first, sent: (at - byte) as u32, hot: at },
-            None => Cursor { next: self.log.next, sent: 0, hot: at },
-        }
+    /// Returns the cursor at a byte of the tail, for a reader who was at `before`.
+    fn cursor_at(&self, tail: &HotTail, at: u64, before: &Cursor) -> Cursor {
+        let (next, sent) = match tail.frame_at(at) {
+            Some((first, byte)) => (first, (at - byte) as u32),
+            None => (self.log.next, 0),
+        };
+        // The first frame of a context refers to no other, and its reader has the context from there on.
+        let begins = tail.has_context() && before.context == NO_CONTEXT && next > before.next;
+        let context = if begins { before.next } else { before.context };
+        Cursor { next, sent, hot: at, context }
     }
 }
 
@@ -128,18 +187,25 @@ impl<'a> Frames<'a> for LogFrames<'a, '_> {
 
     #[inline]
     fn kept(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)> {
-        let (tail, at, bytes) = self.hot(cursor)?;
-        let one_frame = one_frame || !self.is_retained(cursor);
+        let Some((tail, at, bytes)) = self.hot(cursor) else { return self.alone(cursor) };
+        // Only the frame that was begun is sure to be readable.
+        let has_lost_context =
+            tail.has_context() && cursor.in_frame() && cursor.context == NO_CONTEXT;
+        let one_frame = one_frame || has_lost_context || !self.is_retained(cursor);
         let end = if one_frame { tail.frame_end(at) } else { at + bytes.len() as u64 };
-        Some((&bytes[..(end - at) as usize], self.cursor_at(tail, end)))
+        Some((&bytes[..(end - at) as usize], self.cursor_at(tail, end, cursor)))
     }
 
     fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
         match self.hot(cursor) {
-            Some((tail, at, _)) => self.cursor_at(tail, at + sent as u64),
+            Some((tail, at, _)) => self.cursor_at(tail, at + sent as u64, cursor),
             None => {
-                let hot = if self.is_part(cursor) { COLD_PART } else { COLD };
-                Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot }
+                let hot = match self.pinned_frame(cursor) {
+                    Some(_) => cursor.hot,
+                    None if self.is_part(cursor) => COLD_PART,
+                    None => COLD,
+                };
+                Cursor { sent: cursor.sent + sent as u32, hot, ..*cursor }
             }
         }
     }

@@ -107,6 +107,6 @@ impl<'a> Frames<'a> for ValueFrames<'a> {
 
     fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
         let hot = self.target(cursor).map_or(COLD, Target::to_hot);
-        Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot }
+        Cursor { sent: cursor.sent + sent as u32, hot, ..*cursor }
     }
 }

@@ -70,7 +70,7 @@ impl Connection {
         }
         format.begin(&first, &mut head);
         let is_gzip =
-            format.compression() == Compression::Deflate && format.framing() != Framing::WebSocket;
+            format.compression() != Compression::None && format.framing() != Framing::WebSocket;
         let gzip_header: &[u8] = if is_gzip { &GZIP_HEADER } else { &[] };
         head_expected.extend(coded(format, &[gzip_header, &first].concat()));
         if format.has_columns() {
@@ -181,7 +181,7 @@ impl Connection {
                 (Framing::Ndjson, Compression::None) => {
                     out.extend(coded(format, format!("{answer}\n").as_bytes()));
                 }
-                (Framing::Ndjson, Compression::Deflate) => {
+                (Framing::Ndjson, Compression::Deflate | Compression::Context { .. }) => {
                     out.extend(coded(format, &stored(format!("{answer}\n").as_bytes())));
                 }
                 (other, _) => panic!("no answer on {other:?}"),

@@ -7,7 +7,7 @@ use thalweg_wire::{Format, Framing, format::Compression};
 use super::{
     chunks::{Chunk, chunk, is_chunked},
     conditions::is_signalr,
-    inflate::{gzip_frame, message},
+    inflate::{Inflated, gzip_frame, is_alone, message},
 };
 
 #[derive(Debug)]
@@ -34,12 +34,32 @@ pub(super) struct Deframed {
     pub(super) len: usize,
     pub(super) is_compressed: bool,
     pub(super) stream: Option<u32>,
+    /// The text that later frames may refer to, if it is inflated.
+    pub(super) text: Vec<u8>,
+    /// Whether it refers to text before it.
+    pub(super) refers: bool,
 }
 
-/// Returns the frame at the front of `bytes`. `None` while it is incomplete. Panics if no frame can begin so.
-pub(super) fn deframe(format: Format, bytes: &[u8]) -> Option<Deframed> {
+impl Deframed {
+    fn whole(frame: Frame, len: usize) -> Self {
+        Self {
+            frame,
+            told: len,
+            len,
+            is_compressed: false,
+            stream: None,
+            text: Vec::new(),
+            refers: false,
+        }
+    }
+}
+
+/// Returns the frame at the front of `bytes`, which may refer to the inflated text `before`. `None` while it is incomplete. Panics
+/// if no frame can begin so.
+pub(super) fn deframe(format: Format, bytes: &[u8], before: &[u8]) -> Option<Deframed> {
     let chunked = is_chunked(format);
-    let deframed = if chunked { in_chunks(format, bytes) } else { in_stream(format, bytes) };
+    let deframed =
+        if chunked { in_chunks(format, bytes, before) } else { in_stream(format, bytes, before) };
     let mut deframed = deframed?;
     if let Frame::Message { json, .. } = &mut deframed.frame
         && is_signalr(format)
@@ -77,13 +97,12 @@ fn hub_message(text: &str) -> (&str, Option<u32>) {
 }
 
 /// A frame that is a chunk, or two if the second is the connection's own.
-fn in_chunks(format: Format, bytes: &[u8]) -> Option<Deframed> {
+fn in_chunks(format: Format, bytes: &[u8], before: &[u8]) -> Option<Deframed> {
     let Chunk { data, data_at, len } = chunk(bytes)?;
     if data.is_empty() {
-        let frame = Frame::End;
-        return Some(Deframed { frame, told: len, len, is_compressed: false, stream: None });
+        return Some(Deframed::whole(Frame::End, len));
     }
-    if let Some(deframed) = in_stream(format, data) {
+    if let Some(deframed) = in_stream(format, data, before) {
         assert_eq!(deframed.len, data.len(), "a chunk of more than a frame");
         return Some(Deframed { told: data_at + deframed.told, len, ..deframed });
     }
@@ -91,27 +110,35 @@ fn in_chunks(format: Format, bytes: &[u8]) -> Option<Deframed> {
     let shared = (data, len);
     let Chunk { data, data_at, len } = chunk(&bytes[shared.1..])?;
     let both = [shared.0, data].concat();
-    let deframed = in_stream(format, &both).expect("a frame with its own ending");
+    let deframed = in_stream(format, &both, before).expect("a frame with its own ending");
     assert_eq!(deframed.len, both.len(), "more than a frame in two chunks");
     let told = shared.1 + data_at + (deframed.told - shared.0.len());
     Some(Deframed { told, len: shared.1 + len, ..deframed })
 }
 
-fn in_stream(format: Format, bytes: &[u8]) -> Option<Deframed> {
+fn in_stream(format: Format, bytes: &[u8], before: &[u8]) -> Option<Deframed> {
     match (format.compression(), format.framing()) {
-        (Compression::Deflate, Framing::WebSocket) if bytes.first() == Some(&0xc1) => {
-            let (payload, len) = websocket_payload(bytes)?;
-            let json = message(payload);
-            assert!(payload.len() < json.len(), "compressed, and not smaller");
-            let frame = Frame::Message { event: None, json: utf8(&json).into(), id: None };
-            Some(Deframed { frame, told: len, len, is_compressed: true, stream: None })
-        }
-        (Compression::None, _) | (Compression::Deflate, Framing::WebSocket) => {
+        (Compression::None, _) => {
             let (frame, len) = plain(format.framing(), bytes)?;
-            Some(Deframed { frame, told: len, len, is_compressed: false, stream: None })
+            Some(Deframed::whole(frame, len))
         }
-        (Compression::Deflate, Framing::Ndjson) => gzip(bytes, b"\n", line_message),
-        (Compression::Deflate, _) => gzip(bytes, b"\n\n", sse),
+        (compression, Framing::WebSocket) if bytes.first() == Some(&0xc1) => {
+            let (payload, len) = websocket_payload(bytes)?;
+            let text = message(payload, before).expect("a message refers to other text");
+            let is_smaller = payload.len() < text.len();
+            // With a context a larger message is compressed, too: it becomes part of the context.
+            assert!(is_smaller || compression != Compression::Deflate, "not smaller");
+            let frame = Frame::Message { event: None, json: utf8(&text).into(), id: None };
+            let refers = message(payload, &[]).is_none();
+            let whole = Deframed::whole(frame, len);
+            Some(Deframed { is_compressed: is_smaller, text, refers, ..whole })
+        }
+        (_, Framing::WebSocket) => {
+            let (frame, len) = plain(format.framing(), bytes)?;
+            Some(Deframed::whole(frame, len))
+        }
+        (_, Framing::Ndjson) => gzip(bytes, b"\n", before, line_message),
+        (_, _) => gzip(bytes, b"\n\n", before, sse),
     }
 }
 
@@ -130,13 +157,16 @@ fn plain(framing: Framing, bytes: &[u8]) -> Option<(Frame, usize)> {
 fn gzip(
     bytes: &[u8],
     end: &[u8],
+    before: &[u8],
     read: impl FnOnce(&[u8]) -> Option<(Frame, usize)>,
 ) -> Option<Deframed> {
-    let inflated = gzip_frame(bytes, end)?;
+    let inflated = gzip_frame(bytes, end, before)?;
     let (frame, text_len) = read(&inflated.text).expect("a whole frame");
     assert_eq!(text_len, inflated.text.len(), "blocks of more than one frame");
-    let is_compressed = !inflated.is_stored;
-    Some(Deframed { frame, told: inflated.told, len: inflated.len, is_compressed, stream: None })
+    let Inflated { text, told, len, is_stored } = inflated;
+    let refers = !is_alone(&bytes[..len]);
+    let whole = Deframed::whole(frame, len);
+    Some(Deframed { told, is_compressed: !is_stored, text, refers, ..whole })
 }
 
 pub(super) const NONCE: &str = "n0nce";

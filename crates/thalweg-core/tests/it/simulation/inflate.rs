@@ -1,4 +1,5 @@
-//! Deflate (RFC 1951) as peers read it: with another implementation than the writer's, and each frame alone.
+//! Deflate (RFC 1951) as peers read it: with another implementation than the writer's. A frame may refer to nothing but its own text
+//! and the given text before it.
 
 use miniz_oxide::inflate::{
     TINFLStatus,
@@ -28,25 +29,23 @@ pub(super) fn stored(plain: &[u8]) -> Vec<u8> {
     [&[0], &len.to_le_bytes()[..], &(!len).to_le_bytes()[..], plain].concat()
 }
 
-/// The text of a WebSocket message that is compressed on its own (RFC 7692 §7.2.2).
-pub(super) fn message(payload: &[u8]) -> Vec<u8> {
+/// The text of a compressed WebSocket message (RFC 7692 §7.2.2). `None` if it refers to other text than `before`.
+pub(super) fn message(payload: &[u8], before: &[u8]) -> Option<Vec<u8>> {
     assert!(!payload.ends_with(&FLUSH_END), "the end of the flush is left in (RFC 7692 §7.2.1)");
-    let mut inflater = Inflater::default();
-    inflater.push(payload);
-    inflater.push(&FLUSH_END);
-    inflater.into_text()
+    let mut inflater = Inflater::after(before);
+    (inflater.push(payload) && inflater.push(&FLUSH_END)).then(|| inflater.into_text())
 }
 
 /// Returns the blocks at the front of `bytes`, up to where the text ends with `end` and the compressor is empty.
 /// `None` while they are incomplete.
-pub(super) fn gzip_frame(bytes: &[u8], end: &[u8]) -> Option<Inflated> {
+pub(super) fn gzip_frame(bytes: &[u8], end: &[u8], before: &[u8]) -> Option<Inflated> {
     // A block of such a frame is not the last, is stored, and has no bits up to the end of the byte. The same
     // holds for a flush at its end.
     let is_stored = *bytes.first()? == 0;
-    let mut inflater = Inflater::default();
+    let mut inflater = Inflater::after(before);
     let mut told = None;
     for (index, byte) in bytes.iter().enumerate() {
-        inflater.push(&[*byte]);
+        assert!(inflater.push(&[*byte]), "a frame refers to other text");
         let len = index + 1;
         let was_told = told.is_some();
         if told.is_none() && inflater.text().ends_with(end) {
@@ -60,17 +59,28 @@ pub(super) fn gzip_frame(bytes: &[u8], end: &[u8]) -> Option<Inflated> {
     None
 }
 
-#[derive(Default)]
+/// Whether the blocks can be read without the text before them.
+pub(super) fn is_alone(blocks: &[u8]) -> bool {
+    Inflater::after(&[]).push(blocks)
+}
+
 struct Inflater {
     state: DecompressorOxide,
     text: Vec<u8>,
+    /// Where its own text begins.
+    start: usize,
     /// The bytes in use. The others are room.
     len: usize,
 }
 
 impl Inflater {
-    fn push(&mut self, mut input: &[u8]) {
-        // A frame may refer only to its own text so far.
+    fn after(before: &[u8]) -> Self {
+        let (state, len) = (DecompressorOxide::new(), before.len());
+        Self { state, text: before.to_vec(), start: len, len }
+    }
+
+    /// Returns `false` if the input refers to other text, after which nothing may be pushed.
+    fn push(&mut self, mut input: &[u8]) -> bool {
         const FLAGS: u32 = TINFL_FLAG_HAS_MORE_INPUT | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
         loop {
             // More than one symbol stands for (RFC 1951 §3.2.5).
@@ -83,18 +93,22 @@ impl Inflater {
             input = &input[read..];
             match status {
                 TINFLStatus::HasMoreOutput => {}
-                TINFLStatus::NeedsMoreInput => break assert!(input.is_empty()),
-                other => panic!("{other:?}: a stream does not end, nor refer to earlier frames"),
+                TINFLStatus::NeedsMoreInput => {
+                    assert!(input.is_empty());
+                    return true;
+                }
+                TINFLStatus::Failed => return false,
+                other => panic!("{other:?}: a stream does not end"),
             }
         }
     }
 
     fn text(&self) -> &[u8] {
-        &self.text[..self.len]
+        &self.text[self.start..self.len]
     }
 
     fn into_text(mut self) -> Vec<u8> {
         self.text.truncate(self.len);
-        self.text
+        self.text.split_off(self.start)
     }
 }

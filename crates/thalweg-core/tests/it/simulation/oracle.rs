@@ -46,6 +46,8 @@ pub(super) struct Oracle {
     begun_us: u64,
     taken: u64,
     ids: Ids,
+    /// The newest inflated text, as much as frames may refer to.
+    context: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +103,7 @@ impl Oracle {
             begun_us: 0,
             taken: 0,
             ids: Ids::new(is_chunked(format)),
+            context: Vec::new(),
         }
     }
 
@@ -239,7 +242,14 @@ impl Oracle {
 
     fn deframe(&mut self, bytes: &[u8], visit: &mut Visit<'_>) -> Option<(Vec<Frame>, Framed)> {
         if !self.format.has_columns() {
-            let Deframed { frame, told, len, is_compressed, stream } = deframe(self.format, bytes)?;
+            let deframed = deframe(self.format, bytes, &self.context)?;
+            let Deframed { frame, told, len, is_compressed, stream, text, refers } = deframed;
+            if let Compression::Context { window_bits } = self.format.compression() {
+                visit.tally.saw_if(Situation::InContext, refers);
+                self.context.extend(text);
+                let older = self.context.len().saturating_sub(1 << window_bits);
+                self.context.drain(..older);
+            }
             self.check_stream(&frame, stream, visit.published);
             return Some((vec![frame], Framed { told, len, is_compressed }));
         }

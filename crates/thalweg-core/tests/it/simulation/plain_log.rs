@@ -7,7 +7,7 @@ use thalweg_core::stream::{
     Backfill, Batch, ColumnMemory, ColumnRows, Cursor, Encoding, Feed, Frames, HistoryBounds, Lost,
     Memory, Next, Offsets, Pinning, Start,
 };
-use thalweg_wire::{Epoch, Offset, StartAt, Topic};
+use thalweg_wire::{Epoch, Format, Offset, StartAt, Topic};
 
 use super::{conditions::Conditions, published::Published, shard::Feeding};
 
@@ -146,7 +146,7 @@ impl Memory for PlainLog {
 }
 
 impl Pinning for PlainLog {
-    fn pin(&mut self, cursor: &Cursor) {
+    fn pin(&mut self, cursor: &Cursor, _: Format) {
         let batch = Arc::clone(self.batch_at(cursor.next()).expect("a batch"));
         self.pins.entry(batch.end()).or_insert((batch, 0)).1 += 1;
     }

@@ -70,9 +70,10 @@ pub(super) enum Situation {
     Changed,
     /// A topic read in three formats or more at once, on one shard.
     Mixed,
-    /// A compressed frame received; one that took more than one visit.
+    /// A compressed frame received; one that took more than one visit; one that refers to earlier ones.
     Compressed,
     CutCompressed,
+    InContext,
     /// Events that compressing would not have made smaller.
     NotSmaller,
     /// A frame that came as a chunk, or as two; one of them that took more than one visit; the last chunk of a response.
@@ -103,7 +104,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 60] = [
+    pub(super) const ALL: [Self; 61] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -144,6 +145,7 @@ impl Situation {
         Self::Mixed,
         Self::Compressed,
         Self::CutCompressed,
+        Self::InContext,
         Self::NotSmaller,
         Self::Chunked,
         Self::CutChunk,

@@ -182,9 +182,11 @@ impl<F: Feeding> World<F> {
         let tail_bytes_max = (Format::all().count() + SIGNALR_FORMATS)
             * 2
             * 2
-            * (conditions.tail_bytes + batch_bytes + 500)
+            * (conditions.tail_bytes + batch_bytes + 1500)
             + column_bytes_max;
-        let pin_bytes_max = batch_bytes + 4 * conditions.batch.events_max + size_of::<Batch>() + 64;
+        // A frame that refers to earlier ones is kept beside its batch.
+        let pin_bytes_max =
+            2 * batch_bytes + 4 * conditions.batch.events_max + size_of::<Batch>() + 64;
         for shard in 0..conditions.shards {
             for topic in 0..conditions.topics {
                 let readers = self.clients.iter_mut().filter_map(|c| c.reader(shard, topic));
