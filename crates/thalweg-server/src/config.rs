@@ -86,7 +86,7 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Accepted subprotocols of WebSocket.
     pub websocket_protocols: Vec<String>,
-    /// Whether clients that ask for permessage-deflate or gzip get it.
+    /// Whether clients that ask for permessage-deflate or gzip get it ([`Limits::compression_context_bytes`]).
     pub compression: bool,
     /// The pages for browsers.
     pub pages: Pages,

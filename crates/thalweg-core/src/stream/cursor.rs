@@ -11,11 +11,11 @@ use thalweg_wire::Offset;
 pub struct Cursor {
     pub(super) next: Offset,
     pub(super) sent: u32,
+    /// How many offsets before the next event have frames that were sent without anything between them, as the hot tail has them,
+    /// or [`NONE`]. Frames of a format with a context may refer to their text.
+    pub(super) in_context: u32,
     /// The absolute byte in the hot tail, or [`COLD`], or [`COLD_PART`].
     pub(super) hot: u64,
-    /// Where the frames begin that were sent without anything between them, as the hot tail has them, or [`NO_CONTEXT`]. Frames of
-    /// a format with a context may refer to the text from there on.
-    pub(super) context: Offset,
 }
 
 /// The cursor has no place in the hot tail.
@@ -24,20 +24,37 @@ pub(super) const COLD: u64 = u64::MAX;
 /// The cursor has no place in the hot tail, and is within a frame of some of a batch's events that was made for it alone.
 pub(super) const COLD_PART: u64 = u64::MAX - 1;
 
-/// No frame before the cursor is in the context of its reader.
-pub(super) const NO_CONTEXT: Offset = Offset::MAX;
+/// The reader of a cursor has no context.
+const NONE: u32 = u32::MAX;
 
 impl Cursor {
     /// Returns a cursor between frames, before `next`.
     pub fn before(next: Offset) -> Self {
-        Self { next, sent: 0, hot: COLD, context: NO_CONTEXT }
+        Self { next, sent: 0, in_context: NONE, hot: COLD }
     }
 
     /// Returns this cursor for a reader who has got, or will get, other text before the next frame.
     #[must_use]
     pub fn without_context(self) -> Self {
         let hot = if self.in_frame() { self.hot } else { COLD };
-        Self { hot, context: NO_CONTEXT, ..self }
+        Self { hot, in_context: NONE, ..self }
+    }
+
+    /// Returns this cursor for a reader whose context begins at `from`, if it has one.
+    pub(super) fn with_context(self, from: Option<Offset>) -> Self {
+        // A context that is too long is shortened.
+        let len = |from| u32::try_from(self.next.saturating_sub(from)).unwrap_or(NONE - 1);
+        Self { in_context: from.map_or(NONE, |from| len(from).min(NONE - 1)), ..self }
+    }
+
+    /// Returns the offset at which the context of its reader begins.
+    pub(super) fn context(&self) -> Option<Offset> {
+        (self.in_context != NONE).then(|| self.next.saturating_sub(self.in_context.into()))
+    }
+
+    #[inline]
+    pub(super) fn has_context(&self) -> bool {
+        self.in_context != NONE
     }
 
     /// Returns the cursor of a value's subscriber that has no version and knows that the newest one is unknown.

@@ -108,11 +108,11 @@ impl HotTail {
         self.appended_us = now_us;
     }
 
-    /// Returns whether a reader with this context, [`super::cursor::NO_CONTEXT`] if it has none, can read the frame of the batch
-    /// that starts at `start`. It can then read all later ones.
-    pub(super) fn is_readable(&self, start: Offset, context: Offset) -> bool {
-        let frame = self.find(start);
-        frame.is_some_and(|frame| frame.context >= context || frame.context == frame.start)
+    /// Returns whether a reader with the text from `context` on can read the frame of the batch that starts at `start`. It can then
+    /// read all later ones.
+    pub(super) fn is_readable(&self, start: Offset, context: Option<Offset>) -> bool {
+        let reaches = |frame: &FrameStart| context.is_some_and(|from| frame.context >= from);
+        self.find(start).is_some_and(|frame| reaches(frame) || frame.context == frame.start)
     }
 
     /// Returns the frame of the batch that starts at `start` without a context, and has `make` make it if necessary.

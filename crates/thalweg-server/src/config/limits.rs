@@ -366,6 +366,9 @@ pub struct Limits {
     pub send_buffer_bytes: Option<usize>,
     /// Size of the pipe between a subscriber and its HTTP/2 stream, or its long poll's answer, in bytes.
     pub stream_buffer_bytes: usize,
+    /// Bytes of text that compressed messages refer to: as much for each topic and format with compressed subscribers. Of a power of
+    /// two, 512 to 32 KiB. 0: each message is compressed alone.
+    pub compression_context_bytes: usize,
     /// Bytes of a subscriber's waiting control messages. Above this its commands wait unread.
     pub control_bytes: usize,
     /// Memory on each shard for answers that clients have not read: over HTTP, and over WebSocket the part above `control_bytes`.
@@ -487,6 +490,7 @@ impl Default for Limits {
             unsent_bytes: 16 << 10,
             send_buffer_bytes: None,
             stream_buffer_bytes: 32 << 10,
+            compression_context_bytes: 4 << 10,
             control_bytes: 64 << 10,
             answer_bytes: 8 << 20,
             pinned_bytes: 8 << 20,

@@ -237,7 +237,13 @@ tokio::task_local! {
 struct StreamProgress {
     progress: Cell<Option<ReadProgress>>,
     /// Set when the answer to the stream's request makes it a tunnel.
-    tunnel_end: Cell<Option<(oneshot::Receiver<()>, Option<Rc<ConnectionPermit>>)>>,
+    tunnel: Cell<Option<TunnelSending>>,
+}
+
+/// The end of a tunnel, for the task that sends for it, and its permit.
+struct TunnelSending {
+    end: oneshot::Receiver<()>,
+    permit: Option<Rc<ConnectionPermit>>,
 }
 
 /// Makes the stream of this task a tunnel, if its answer is a success: another task then sends for it, until the result is
@@ -245,7 +251,8 @@ struct StreamProgress {
 pub(super) fn begin_tunnel(permit: Option<ConnectionPermit>) -> Option<TunnelEnd> {
     let (complete, end) = oneshot::channel();
     let permit = permit.map(Rc::new);
-    let begun = PROGRESS.try_with(|progress| progress.tunnel_end.set(Some((end, permit.clone()))));
+    let sending = TunnelSending { end, permit: permit.clone() };
+    let begun = PROGRESS.try_with(|progress| progress.tunnel.set(Some(sending)));
     begun.ok().map(|()| TunnelEnd::new(complete, permit))
 }
 
@@ -347,8 +354,8 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
         let http = Rc::clone(&self.http);
         let active = ActiveRequest::enter(&self.active_requests);
         // hyper runs the task that sends for a tunnel from the task of its request.
-        let tunnel_end = PROGRESS.try_with(|progress| progress.tunnel_end.take()).ok().flatten();
-        if let Some((end, permit)) = tunnel_end {
+        let tunnel = PROGRESS.try_with(|progress| progress.tunnel.take()).ok().flatten();
+        if let Some(TunnelSending { end, permit }) = tunnel {
             spawn_local(async move {
                 let _counted = (active, permit);
                 send_until(end, http.limits().write_timeout, stream).await;

@@ -48,7 +48,7 @@ impl SubscribeRequest {
         compresses: bool,
     ) -> Result<Self, Refusal> {
         super::check_upgrade(request)?;
-        let (format, head) = websocket(request, compresses, &config.websocket_protocols)?;
+        let (format, head) = websocket(request, config, compresses)?;
         Ok(Self::without_topics(format, head))
     }
 
@@ -120,7 +120,8 @@ pub(crate) fn negotiate(
     let topics = topics(query, path_topic, transport, config.limits.subscriptions)?;
     let topics = with_starts(query, topics, &request.headers)?;
     let gzips = config.compression && takes_gzip(&request.headers);
-    let encoded = |format: Format, head: Head| match format.compressed() {
+    let window_bits = window_bits(config);
+    let encoded = |format: Format, head: Head| match compressed(format, window_bits) {
         Some(compressed) if gzips => (compressed, head::gzipped(head)),
         _ => (format, head),
     };
@@ -133,9 +134,7 @@ pub(crate) fn negotiate(
     };
     let mut document = None;
     let (format, head) = match transport {
-        Transport::WebSocket => {
-            websocket(request, config.compression, &config.websocket_protocols)?
-        }
+        Transport::WebSocket => websocket(request, config, config.compression)?,
         Transport::Sse if topics.len() > 1 => (Format::SSE_MANY, head::sse(retry_ms(access)?)),
         Transport::Sse => encoded(Format::SSE, head::sse(retry_ms(access)?)),
         Transport::HttpStreaming => {
@@ -316,10 +315,21 @@ fn with_starts(
     }
 }
 
+/// Returns the size of the context of compressed messages, as a power of two. `None`: each is compressed alone.
+fn window_bits(config: &Config) -> Option<u8> {
+    let bits = config.limits.compression_context_bytes.checked_ilog2()?;
+    Some(bits.clamp(9, 15) as u8)
+}
+
+/// Returns the format with compression; `None` if it has none.
+fn compressed(format: Format, window_bits: Option<u8>) -> Option<Format> {
+    window_bits.map_or_else(|| format.compressed(), |bits| format.compressed_in_context(bits))
+}
+
 fn websocket(
     request: &Parts,
+    config: &Config,
     compresses: bool,
-    protocols: &[String],
 ) -> Result<(Format, Head), Refusal> {
     let headers = &request.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -349,10 +359,15 @@ fn websocket(
     };
     let offered = headers.get_all(header::SEC_WEBSOCKET_EXTENSIONS).into_iter();
     let offered: Vec<&str> = offered.filter_map(|value| value.to_str().ok()).collect();
-    let granted = if compresses { deflate_offer(&offered.join(",")) } else { None };
-    let format = granted.and_then(|_| Format::WEBSOCKET.compressed()).unwrap_or(Format::WEBSOCKET);
-    let mut head = head::websocket(accept.as_deref(), granted);
-    if let Some(protocol) = protocols.iter().find(|protocol| offers(headers, protocol))
+    let window_bits = window_bits(config);
+    let offer = || deflate_offer(&offered.join(","), window_bits.is_some());
+    let granted = compresses.then(offer).flatten();
+    let window_bits = window_bits.filter(|_| granted.is_some_and(|granted| granted.has_context));
+    let format = granted.and_then(|_| compressed(Format::WEBSOCKET, window_bits));
+    let format = format.unwrap_or(Format::WEBSOCKET);
+    let mut head = head::websocket(accept.as_deref(), granted.map(|granted| granted.header));
+    if let Some(protocol) =
+        config.websocket_protocols.iter().find(|protocol| offers(headers, protocol))
         && let Ok(protocol) = HeaderValue::from_str(protocol)
     {
         head.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);

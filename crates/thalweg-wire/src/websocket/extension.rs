@@ -4,6 +4,19 @@ use std::borrow::Cow;
 const ANSWER: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 /// The answer to a client that names the server's window, which the answer must name too (§7.1.2.1).
 const ANSWER_WITH_WINDOW: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=15";
+/// The server keeps state between messages, which the client must keep, too.
+const IN_CONTEXT: &str = "permessage-deflate; client_no_context_takeover";
+const IN_CONTEXT_WITH_WINDOW: &str =
+    "permessage-deflate; client_no_context_takeover; server_max_window_bits=15";
+
+/// The answer to an offer of permessage-deflate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeflateAnswer {
+    /// The value of `Sec-WebSocket-Extensions`.
+    pub header: &'static str,
+    /// Whether messages of the server may refer to earlier ones.
+    pub has_context: bool,
+}
 
 /// All parameters (RFC 7692 §7.1); each may occur once in an offer.
 const PARAMETERS: [&str; 4] = [
@@ -15,8 +28,9 @@ const PARAMETERS: [&str; 4] = [
 
 /// Returns the answer to a request's `Sec-WebSocket-Extensions` (its lines, joined by commas): the first offer of
 /// permessage-deflate that this server can fulfil (RFC 7692 §5.1). `None` means no compression. A malformed header (RFC
-/// 6455 §9.1) offers nothing.
-pub fn deflate_offer(sec_websocket_extensions: &str) -> Option<&'static str> {
+/// 6455 §9.1) offers nothing. With `wants_context` the answer lets messages of the server refer to earlier ones, unless the client
+/// asks for the opposite.
+pub fn deflate_offer(sec_websocket_extensions: &str, wants_context: bool) -> Option<DeflateAnswer> {
     let mut header = Scanner { rest: sec_websocket_extensions };
     let mut answer = None;
     loop {
@@ -31,7 +45,7 @@ pub fn deflate_offer(sec_websocket_extensions: &str) -> Option<&'static str> {
             let value = if header.take('=') { Some(header.value()?) } else { None };
             offer.parameter(name, value.as_deref());
         }
-        answer = answer.or(offer.answer());
+        answer = answer.or(offer.answer(wants_context));
         if !header.rest.is_empty() && !header.take(',') {
             return None;
         }
@@ -65,9 +79,16 @@ impl Offer {
         self.has[index] = true;
     }
 
-    fn answer(&self) -> Option<&'static str> {
-        let names_window = self.has[2];
-        self.is_kept.then_some(if names_window { ANSWER_WITH_WINDOW } else { ANSWER })
+    fn answer(&self, wants_context: bool) -> Option<DeflateAnswer> {
+        let [refuses_context, _, names_window, _] = self.has;
+        let has_context = wants_context && !refuses_context;
+        let header = match (has_context, names_window) {
+            (false, false) => ANSWER,
+            (false, true) => ANSWER_WITH_WINDOW,
+            (true, false) => IN_CONTEXT,
+            (true, true) => IN_CONTEXT_WITH_WINDOW,
+        };
+        self.is_kept.then_some(DeflateAnswer { header, has_context })
     }
 }
 
@@ -138,11 +159,27 @@ mod tests {
 
     #[track_caller]
     fn check(header: &str, expected: Option<&str>) {
-        assert_eq!(deflate_offer(header), expected, "{header}");
+        let answer = |header: &str| deflate_offer(header, false).map(|answer| answer.header);
+        assert_eq!(answer(header), expected, "{header}");
         let spaced = header.replace(',', " ,\t").replace(';', "  ; ").replace('=', " = ");
-        assert_eq!(deflate_offer(&format!(" ,{spaced}\t, ")), expected, "{spaced}");
+        assert_eq!(answer(&format!(" ,{spaced}\t, ")), expected, "{spaced}");
         let second = format!("x-other; mode=\"fast\", {header}");
-        assert_eq!(deflate_offer(&second), expected, "{second}");
+        assert_eq!(answer(&second), expected, "{second}");
+    }
+
+    #[test]
+    fn the_context_is_taken_over_unless_the_client_forbids_it() {
+        let answer = |offer: &str| deflate_offer(offer, true);
+        let expected = |header, has_context| Some(DeflateAnswer { header, has_context });
+        for offer in ["permessage-deflate", "permessage-deflate; client_no_context_takeover"] {
+            assert_eq!(answer(offer), expected(IN_CONTEXT, true));
+        }
+        let window = "permessage-deflate; server_max_window_bits=15";
+        assert_eq!(answer(window), expected(IN_CONTEXT_WITH_WINDOW, true));
+        let alone = "permessage-deflate; server_no_context_takeover";
+        assert_eq!(answer(alone), expected(ANSWER, false));
+        let less = "permessage-deflate; server_max_window_bits=12";
+        assert_eq!(answer(less), None);
     }
 
     #[test]

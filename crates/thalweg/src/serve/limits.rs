@@ -97,6 +97,8 @@ pub(super) struct TuningTable {
     unsent_bytes: Option<Size<1, { 1 << 30 }>>,
     /// Bytes of the buffer of an HTTP/2 stream or a long poll [default: 32KiB]
     stream_buffer_bytes: Option<Size<1024, { 1 << 30 }>>,
+    /// Bytes of earlier messages that a compressed message refers to, per topic: a power of two, or 0 for none [default: 4KiB]
+    compression_context_bytes: Option<Size<0, { 32 << 10 }>>,
     /// Bytes of control messages that may wait for one connection; above this the server stops reading its commands [default: 64KiB]
     control_buffer_bytes: Option<Size<1024, { 1 << 30 }>>,
     /// Memory of old batches that partly sent frames need, on each shard, and the same for responses [default: 8MiB]
@@ -121,7 +123,7 @@ over!(LimitTable:
 );
 over!(RateTable: handshakes commands publishes bytes);
 over!(TuningTable:
-    send_buffer_bytes unsent_bytes stream_buffer_bytes control_buffer_bytes pinned_bytes visit_bytes
+    send_buffer_bytes unsent_bytes stream_buffer_bytes compression_context_bytes control_buffer_bytes pinned_bytes visit_bytes
     delivery_slice read_slice messages_per_shard publishes_per_shard
 );
 
@@ -205,6 +207,7 @@ impl TuningTable {
         limits.send_buffer_bytes = self.send_buffer_bytes.map(Into::into);
         set(&mut limits.unsent_bytes, self.unsent_bytes);
         set(&mut limits.stream_buffer_bytes, self.stream_buffer_bytes);
+        set(&mut limits.compression_context_bytes, self.compression_context_bytes);
         set(&mut limits.control_bytes, self.control_buffer_bytes);
         set(&mut limits.pinned_bytes, self.pinned_bytes);
         set(&mut limits.visit_bytes, self.visit_bytes);

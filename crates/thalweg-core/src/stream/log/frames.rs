@@ -6,7 +6,7 @@ use super::{
     super::{
         Batch, Cursor, Encoding, Feed, Frames, Next,
         batch_columns::ColumnFrame,
-        cursor::{COLD, COLD_PART, NO_CONTEXT},
+        cursor::{COLD, COLD_PART},
         tail::HotTail,
     },
     Log,
@@ -43,7 +43,7 @@ impl<'a, 'e> LogFrames<'a, 'e> {
             Some(columns) => batch.part_end(cursor.next, columns, self.log.part_bytes()),
             None => batch.end(),
         };
-        let after = Cursor { context: self.context_after(cursor), ..Cursor::before(end) };
+        let after = Cursor::before(end).with_context(self.context_after(cursor));
         if let Some(frame) = self.pinned_frame(cursor) {
             return Next::Hot(&frame[cursor.sent()..], after);
         }
@@ -87,14 +87,10 @@ impl<'a, 'e> LogFrames<'a, 'e> {
 
     /// Returns the context of a reader after the frame at its cursor. The text of a frame is in the hot tail's context, too, if it
     /// begins where a batch does that was pushed: a backfill may have other batches.
-    fn context_after(&self, cursor: &Cursor) -> Offset {
+    fn context_after(&self, cursor: &Cursor) -> Option<Offset> {
         let is_pushed = self.encoding.format().has_context()
             && self.log.history.find(cursor.next).is_some_and(|batch| batch.start() == cursor.next);
-        match (is_pushed, cursor.context) {
-            (false, _) => NO_CONTEXT,
-            (true, NO_CONTEXT) => cursor.next,
-            (true, context) => context,
-        }
+        is_pushed.then(|| cursor.context().unwrap_or(cursor.next))
     }
 
     /// Returns the partly sent frame at the cursor, if it refers to earlier ones and the tail has it no more.
@@ -119,16 +115,16 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         };
         let is_whole = batch.start() == cursor.next;
         let frame = is_whole.then(|| tail.alone(cursor.next, make)).flatten()?;
-        let after = Cursor { context: self.context_after(cursor), ..Cursor::before(batch.end()) };
+        let after = Cursor::before(batch.end()).with_context(self.context_after(cursor));
         Some((&frame[cursor.sent()..], after))
     }
 
     /// Returns whether a reader between frames can read the frame at its cursor, which refers to earlier ones.
     fn can_read(&self, tail: &HotTail, cursor: &Cursor) -> bool {
         // A reader of the frame before, from the tail, has the context of the next one.
-        (cursor.is_hot() && cursor.context != NO_CONTEXT)
+        (cursor.is_hot() && cursor.has_context())
             || cursor.next == self.log.next
-            || tail.is_readable(cursor.next, cursor.context)
+            || tail.is_readable(cursor.next, cursor.context())
     }
 
     /// Returns the hot tail, the cursor's place there, and the bytes from there on.
@@ -168,10 +164,13 @@ impl<'a, 'e> LogFrames<'a, 'e> {
             Some((first, byte)) => (first, (at - byte) as u32),
             None => (self.log.next, 0),
         };
+        let after = Cursor { sent, hot: at, ..Cursor::before(next) };
+        if !tail.has_context() {
+            return after;
+        }
         // The first frame of a context refers to no other, and its reader has the context from there on.
-        let begins = tail.has_context() && before.context == NO_CONTEXT && next > before.next;
-        let context = if begins { before.next } else { before.context };
-        Cursor { next, sent, hot: at, context }
+        let begins = next > before.next;
+        after.with_context(before.context().or(begins.then_some(before.next)))
     }
 }
 
@@ -189,8 +188,7 @@ impl<'a> Frames<'a> for LogFrames<'a, '_> {
     fn kept(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)> {
         let Some((tail, at, bytes)) = self.hot(cursor) else { return self.alone(cursor) };
         // Only the frame that was begun is sure to be readable.
-        let has_lost_context =
-            tail.has_context() && cursor.in_frame() && cursor.context == NO_CONTEXT;
+        let has_lost_context = tail.has_context() && cursor.in_frame() && !cursor.has_context();
         let one_frame = one_frame || has_lost_context || !self.is_retained(cursor);
         let end = if one_frame { tail.frame_end(at) } else { at + bytes.len() as u64 };
         Some((&bytes[..(end - at) as usize], self.cursor_at(tail, end, cursor)))

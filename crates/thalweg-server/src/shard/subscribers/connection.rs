@@ -111,7 +111,8 @@ impl Connection {
     ) -> Self {
         let format = subscriber.format();
         let input = match (format.framing(), format.compression()) {
-            (Framing::WebSocket, Compression::Deflate) => {
+            // Messages of a client never refer to earlier ones.
+            (Framing::WebSocket, Compression::Deflate | Compression::Context { .. }) => {
                 ClientInput::Messages(Decoder::inflating(0))
             }
             (Framing::WebSocket, Compression::None) => ClientInput::Messages(Decoder::new(0)),
