@@ -182,7 +182,7 @@ pub(super) async fn subscribe(
 ) -> Result<Answer, ErrorResponse> {
     let is_poll = granted.subscription.request.mode == ResponseMode::Once;
     let client = Client::new(&granted.holder, &requester);
-    let is_polled = granted.subscription.request.is_polled;
+    let is_polled = granted.subscription.request.is_polled();
     // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
     let (requester, permit) = match outlet {
         Outlet::Socket(_) if !is_polled => (Some(requester), None),
