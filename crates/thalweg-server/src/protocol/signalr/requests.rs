@@ -93,7 +93,7 @@ fn request(opening: &Opening<'_>, action: SessionAction) -> Result<Accepted, Ref
 }
 
 fn no_id() -> Refusal {
-    let message =
-        "id is missing, repeated or malformed: send the token of the answer to POST …/negotiate";
+    let message = "id is missing: add the connectionToken of the answer to POST …/negotiate as id (in \
+                   version 0 the connectionId), or open a WebSocket, which needs none";
     Refusal::new(ErrorCode::BadParameter, message)
 }
