@@ -1,5 +1,6 @@
-//! Turns a request into a subscriber. Over HTTP/1.1 the subscriber takes its connection's socket from hyper; elsewhere
-//! a pipe leads into the response.
+//! Turns a request into a subscriber. Over HTTP/1.1 the subscriber takes its connection's socket from hyper. Over HTTP/2
+//! a WebSocket takes its stream as a tunnel, and for other responses, and for long polls, a pipe leads into the response. The
+//! messages of a polled session wait for its polls.
 
 use std::{
     cell::Cell,
