@@ -70,8 +70,9 @@ $(abspath target/tools)/bin/mdbook: | toolchain
 
 .PHONY: book
 book:
-	@if test -x "$(MDBOOK)" && $(HAS_NODE); then $(MAKE) --no-print-directory book/dist/index.html; \
-	else echo "The documentation at /docs needs mdBook and Node 20: make docs installs mdBook."; fi
+	@if ! test -x "$(MDBOOK)"; then echo "The documentation at /docs needs mdBook: make docs installs it."; \
+	elif $(HAS_NODE); then $(MAKE) --no-print-directory book/dist/index.html; \
+	else echo "The documentation at /docs needs Node 20 or newer."; fi
 
 book/dist/index.html: $(DOCS_SOURCES)
 	@node book/build.mjs $(MDBOOK)

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, time::Duration};
 
 use hyper::Uri;
-use thalweg_wire::{StartAt, Topic};
+use thalweg_wire::{StartAt, Topic, authority::port};
 
 use crate::{Error, Subscribe, Transport};
 
@@ -116,18 +116,6 @@ impl Server {
             Transport::Sse | Transport::HttpStreaming => {}
         }
         format!("{path}?{}", query.finish())
-    }
-}
-
-/// Returns the port of an authority, or the default of its scheme; `None` if it is not a number from 1 to 65535.
-fn port(authority: &str, is_tls: bool) -> Option<u16> {
-    // The colons of an IPv6 address are within its brackets.
-    match authority.rsplit_once(':').filter(|_| !authority.ends_with(']')) {
-        None => Some(if is_tls { 443 } else { 80 }),
-        Some((_, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            port.parse().ok().filter(|port| *port != 0)
-        }
-        Some(_) => None,
     }
 }
 

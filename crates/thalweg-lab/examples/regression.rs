@@ -13,10 +13,10 @@ fn main() -> anyhow::Result<()> {
     let mut slower = Vec::new();
     for folder in std::env::args().skip(1) {
         for part in StoredRun::read(Path::new(&folder))?.summary().parts {
-            let is_ad_hoc = |comparison: &&Comparison| {
+            let is_cpu_result = |comparison: &&Comparison| {
                 comparison.metric == Metric::Cpu && !comparison.is_control
             };
-            let Some(pooled) = part.pooled.iter().rfind(is_ad_hoc) else {
+            let Some(pooled) = part.pooled.iter().rfind(is_cpu_result) else {
                 anyhow::bail!("{folder}: {} has no pairs", part.name);
             };
             println!("{}: {}", part.name, figures(pooled));
@@ -25,7 +25,7 @@ fn main() -> anyhow::Result<()> {
             }
             for rows in part.cells() {
                 let cell = rows.first().map(|row| row.cell.clone());
-                let mut own = part.comparisons.iter().filter(is_ad_hoc);
+                let mut own = part.comparisons.iter().filter(is_cpu_result);
                 let found =
                     own.rfind(|sample| sample.cell == cell && sample.subject == pooled.subject);
                 let label = cell.clone().unwrap_or_default();

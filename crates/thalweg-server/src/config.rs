@@ -46,7 +46,6 @@ pub use query::QueryConfig;
 pub use rate::{Rate, Rates};
 pub use shared_topics::SharedTopics;
 pub use units::{parse_bytes, parse_duration};
-pub(crate) use upstream::port;
 pub use upstream::{Pace, UpstreamConfig, UpstreamUrl};
 
 /// All settings of `thalweg serve`.

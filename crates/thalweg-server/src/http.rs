@@ -1,17 +1,18 @@
 //! Connections served by HTTP. hyper reads requests. After a request to subscribe over HTTP/1.1 it releases the socket,
 //! which becomes a slab entry of the shard: hyper's own streaming bodies would cost a wake-up, a task and chunked
-//! encoding for each subscriber. HTTP/2, where subscribers share a socket, uses hyper's.
+//! encoding for each subscriber. Over HTTP/2 subscribers share a socket, and hyper sends: what a subscriber writes goes
+//! through a pipe into its response, or a WebSocket reads and writes its stream as a tunnel.
 //!
 //! ```text
 //! arrival          a new socket, and its HTTP version
 //!   preface        the first bytes of HTTP/2
 //! http1            a connection with one request at a time
 //! http2            a connection with many streams
-//! takeover         a request becomes a subscriber with its socket, or with a pipe
+//! takeover         a request becomes a subscriber: with its socket, a pipe, a tunnel or polls
 //! context          HTTP on a shard, and a connection, as requests see them
 //! routes           a request → its answer
 //!   identify       the token's holder, and its rates
-//! sessions         requests by which clients of one-way connections send
+//! sessions         requests that name a session: records and polls of its client
 //! post             bodies: events, commands, tickets
 //! tickets          the keeper of tickets: this server, or the broker for all servers
 //! columns          the columns of topics

@@ -66,6 +66,7 @@
 //!
 //! common            the parts that all shards share
 //! message           messages between shards
+//! session_input     names of subscribers, and the requests of their sessions
 //! page              a page of a topic's history as JSON                   (pure)
 //! publish_result    the result of a publish
 //! timers            keys with due times

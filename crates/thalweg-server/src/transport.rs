@@ -42,7 +42,7 @@ pub(crate) use client::Client;
 pub(crate) use negotiate::{SubscribeRequest, negotiate};
 pub(crate) use pipe::{Cut, PipeBody, PipeEvent, pipe};
 pub(crate) use polls::{PollAnswer, Polls};
-pub(crate) use query::Query;
+pub(crate) use query::{Query, parameter};
 pub(crate) use socket::{Received, Socket, has_vanished};
 pub(crate) use tls::TlsSocket;
 pub(crate) use tunnel::{Tunnel, TunnelEnd};

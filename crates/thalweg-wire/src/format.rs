@@ -21,7 +21,8 @@ use message::Outgoing;
 
 use crate::{Close, End, Envelope, Gap, signalr::StreamId};
 
-/// Codec, framing, compression and transfer coding as one value. Only the combinations in docs/reference/subscribing.md exist: start with one of the constants.
+/// Codec, framing, compression, transfer coding and stream as one value. Only the combinations in
+/// docs/reference/subscribing.md exist: start with one of the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Format {
     codec: Codec,

@@ -9,6 +9,7 @@
 //! format                      messages as frames of each transport
 //! command, answer             a client's commands and their answers
 //! incoming                    a subscriber's parser of messages
+//! authority                   the port of a URL
 //! excerpt                     a peer's text within an error message
 //! websocket                   RFC 6455, server side, sans I/O
 //! signalr                     SignalR's JSON hub protocol, server side, sans I/O
@@ -16,6 +17,7 @@
 //! ```
 
 pub mod answer;
+pub mod authority;
 pub mod close;
 pub mod command;
 pub mod envelope;

@@ -172,11 +172,11 @@ impl Subscriber {
                 return;
             }
             let before = self.control.frames().len();
-            let is_ad_hoc = self.subscriptions[index].asks_for_position();
+            let is_resuming = self.subscriptions[index].asks_for_position();
             let subscription = &mut self.subscriptions[index];
             let control = self.control.frames();
             let begun = subscription.begin(feed, control);
-            self.framing.begun(feed, subscription, is_ad_hoc, begun, control);
+            self.framing.begun(feed, subscription, is_resuming, begun, control);
             if self.format.has_trailer()
                 && let Begun::Exact | Begun::Gap(_) = begun
             {

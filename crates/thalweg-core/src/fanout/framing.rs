@@ -89,7 +89,7 @@ impl OwnFrames for ConnectionFraming {
             &mut self,
             feed: &impl Feed,
             subscription: &mut Subscription,
-            is_ad_hoc: bool,
+            is_resuming: bool,
             begun: Begun,
             out: &mut Vec<u8>
         );

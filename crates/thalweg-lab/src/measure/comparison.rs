@@ -91,8 +91,8 @@ impl Comparison {
             baseline: baseline.to_owned(),
             is_control,
             ratio: difference.ratio(),
-            low: interval.map(|interval| interval.0),
-            high: interval.map(|interval| interval.1),
+            low: interval.map(|(low, _)| low),
+            high: interval.map(|(_, high)| high),
             starts: difference.starts,
             rounds: difference.rounds,
             p: difference.p(),
@@ -127,13 +127,13 @@ impl Comparison {
 /// lab and not to a subject, and are left alone.
 pub fn correct(family: &mut [Comparison]) {
     let mut asked: Vec<&mut Comparison> =
-        family.iter_mut().filter(|family| !family.is_control && family.p.is_some()).collect();
+        family.iter_mut().filter(|found| !found.is_control && found.p.is_some()).collect();
     asked.sort_by(|a, b| a.p.unwrap_or(1.0).total_cmp(&b.p.unwrap_or(1.0)));
     let (mut corrected, count) = (0.0f64, asked.len());
-    for (done, one) in asked.into_iter().enumerate() {
-        corrected = corrected.max(one.p.unwrap_or(1.0) * (count - done) as f64).min(1.0);
-        one.p_corrected = Some(corrected);
-        *one = one.clone().in_a_word();
+    for (done, found) in asked.into_iter().enumerate() {
+        corrected = corrected.max(found.p.unwrap_or(1.0) * (count - done) as f64).min(1.0);
+        found.p_corrected = Some(corrected);
+        *found = found.clone().in_a_word();
     }
 }
 

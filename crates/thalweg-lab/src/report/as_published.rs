@@ -8,8 +8,8 @@ use crate::scenario::{Plan, Slot};
 /// meanwhile. Repeats of the baseline (A/A controls) have none.
 pub fn as_published(plan: &Plan, samples: &[Sample]) -> String {
     let mut text = String::new();
-    let is_ad_hoc = |slot: &Slot| slot.repeat == 0 && !plan.cell(*slot).is_control(slot.subject);
-    for slot in plan.slots().filter(is_ad_hoc) {
+    let is_listed = |slot: &Slot| slot.repeat == 0 && !plan.cell(*slot).is_control(slot.subject);
+    for slot in plan.slots().filter(is_listed) {
         let subject = plan.subject(slot);
         let is_of = |sample: &&Sample| {
             (sample.part, sample.cell, sample.subject) == (slot.part, slot.cell, slot.subject)

@@ -87,12 +87,12 @@ impl BrowserFigures {
                 let [begun, ended] = rss(sample)?;
                 Some(ended as f64 - begun as f64)
             })),
-            received_us: delays(|sample| sample.received),
-            handled_us: delays(|sample| sample.handled),
-            painted_us: delays(|sample| sample.painted),
-            input_us: input(|sample| sample.p50_us)
-                .zip(input(|sample| sample.p95_us))
-                .zip(input(|sample| sample.p99_us))
+            received_us: delays(|painted| painted.received),
+            handled_us: delays(|painted| painted.handled),
+            painted_us: delays(|painted| painted.painted),
+            input_us: input(|delays| delays.p50_us)
+                .zip(input(|delays| delays.p95_us))
+                .zip(input(|delays| delays.p99_us))
                 .map(|((p50, p95), p99)| [p50, p95, p99]),
             published_to_received: median(&values(&|sample| {
                 let published = sample.browser.as_ref()?.published_per_s? * f64::from(connections);

@@ -49,7 +49,7 @@ pub(super) const BATCHING: &[Column] = &[
 ];
 pub(super) const CONNECTING: &[Column] = &[
     ("connections", "per s", |_, row| {
-        row.throughput.events_per_s.map_or(String::new(), |figures| short(figures.median))
+        row.throughput.events_per_s.map_or(String::new(), |estimate| short(estimate.median))
     }),
     ("CPU µs", "each", CPU[0].2),
     ("CPU", TO_BASELINE, CPU[1].2),
@@ -130,7 +130,7 @@ pub(super) const BROWSER_CPU: &[Column] = &[
             row.browser
                 .as_ref()
                 .and_then(|browser| browser.us_per_event)
-                .map(|browser| browser.median),
+                .map(|estimate| estimate.median),
         )
     }),
     ("browser CPU", TO_BASELINE, |part, row| compared(part, row, Metric::BrowserCpu)),
@@ -151,19 +151,11 @@ pub(super) const BROWSER_PAGE: &[Column] = &[
     }),
     ("", "% of time", |_, row| cores(row, |figures| figures.long_task_share)),
     ("JS heap", "MB", |_, row| {
-        figure(
-            row.browser
-                .as_ref()
-                .and_then(|browser| browser.heap_bytes)
-                .map(|browser| browser / 1e6),
-        )
+        figure(row.browser.as_ref().and_then(|browser| browser.heap_bytes).map(|bytes| bytes / 1e6))
     }),
     ("RSS of tabs, MB", "at the end", |_, row| {
         figure(
-            row.browser
-                .as_ref()
-                .and_then(|browser| browser.tab_rss_bytes)
-                .map(|browser| browser / 1e6),
+            row.browser.as_ref().and_then(|browser| browser.tab_rss_bytes).map(|bytes| bytes / 1e6),
         )
     }),
     ("", "grown", |_, row| {
@@ -171,7 +163,7 @@ pub(super) const BROWSER_PAGE: &[Column] = &[
             row.browser
                 .as_ref()
                 .and_then(|browser| browser.tab_rss_grown_bytes)
-                .map(|browser| browser / 1e6),
+                .map(|bytes| bytes / 1e6),
         )
     }),
 ];
@@ -198,9 +190,10 @@ fn figure(value: Option<f64>) -> String {
     value.map_or(String::new(), digits)
 }
 
-fn page(row: &Row, of: fn(&BrowserFigures) -> Option<(f64, f64)>) -> (String, String) {
-    let found = row.browser.as_ref().and_then(of);
-    (whole(found.map(|found| found.0)), whole(found.map(|found| found.1)))
+/// Returns p50 and p99 of a delay in live pages, in µs.
+fn page(row: &Row, delays_of: fn(&BrowserFigures) -> Option<(f64, f64)>) -> (String, String) {
+    let delays = row.browser.as_ref().and_then(delays_of);
+    (whole(delays.map(|(p50, _)| p50)), whole(delays.map(|(_, p99)| p99)))
 }
 
 fn input(row: &Row, quantile: usize) -> String {

@@ -133,9 +133,10 @@ impl Condition {
         let is_any = !summary.parts.iter().any(|part| names(&part.name));
         for part in summary.parts.iter().filter(|part| is_any || names(&part.name)) {
             let is_all = !part.rows.iter().any(|row| names(&row.subject));
-            let is_ad_hoc = |subject: &str, is_noise: bool| names(subject) || is_all && !is_noise;
+            let is_concerned =
+                |subject: &str, is_noise: bool| names(subject) || is_all && !is_noise;
             for row in part.rows.iter().filter(|row| row.samples > 0 && row.valid == 0) {
-                if is_ad_hoc(&row.subject, row.is_noise) {
+                if is_concerned(&row.subject, row.is_noise) {
                     let reason = format!(
                         "no sample counts, so nothing is known of {}, fail if {self}: {}",
                         self.path, row.verdict
@@ -225,9 +226,7 @@ impl<'a> SummaryPlace<'a> {
             part: self.part.or(text("name")),
             cell: text("cell").or(self.cell),
             subject: text("subject").or(self.subject),
-            is_control: CONTROLS
-                .iter()
-                .any(|controls| at.get(controls) == Some(&Value::Bool(true))),
+            is_control: CONTROLS.iter().any(|name| at.get(name) == Some(&Value::Bool(true))),
         }
     }
 

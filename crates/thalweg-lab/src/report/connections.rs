@@ -5,10 +5,10 @@ use crate::scenario::{Plan, Program, Settings};
 pub(super) fn notes(plan: &Plan) -> Vec<String> {
     // Of an endpoint that runs already, what it answered is told with its figures.
     let started = || plan.subjects().filter(|subject| !matches!(subject.program, Program::Url(_)));
-    let any = |is: fn(&Settings) -> bool| started().any(|subject| is(&subject.settings));
+    let any = |has: fn(&Settings) -> bool| started().any(|subject| has(&subject.settings));
     let ran = |is: fn(&Program) -> bool| started().any(|subject| is(&subject.program));
-    let has_limit = ran(|settings| *settings == Program::Limit);
-    let has_thalweg = ran(|settings| matches!(settings, Program::Thalweg | Program::Build(_)));
+    let has_limit = ran(|program| *program == Program::Limit);
+    let has_thalweg = ran(|program| matches!(program, Program::Thalweg | Program::Build(_)));
     let notes = [
         (any(|settings| settings.streams == 0 && !settings.tls), "HTTP/1.1 over IPv4, no TLS"),
         (
@@ -45,7 +45,7 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
             "thalweg: SO_SNDBUF where send_buffer_bytes, TCP_NOTSENT_LOWAT where unsent_bytes",
         ),
     ];
-    let notes = notes.into_iter().filter(|(is_true, _)| *is_true).map(|(_, note)| note.to_owned());
+    let notes = notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note.to_owned());
     notes.chain(peers(plan)).collect()
 }
 

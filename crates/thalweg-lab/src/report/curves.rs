@@ -53,8 +53,8 @@ impl Curves {
             limited_by: limited_by(all, valid),
             rss_bytes: over_time(valid, |point| Some(point.rss_bytes)),
             pss_bytes: over_time(valid, |point| point.pss_bytes),
-            kernel_bytes: over_time(valid, |sample| {
-                Some(sample.kernel_bytes).filter(|found| *found > 0)
+            kernel_bytes: over_time(valid, |point| {
+                Some(point.kernel_bytes).filter(|bytes| *bytes > 0)
             }),
             steps: valid.iter().flat_map(|sample| sample.steps.clone()).collect(),
             spreads: Spreads::new(valid, settings),
@@ -76,8 +76,8 @@ impl Spreads {
             mb_per_s: spread(&|sample| {
                 Some(sample.traffic.wire_bytes as f64 / sample.span_us.max(1) as f64)
             }),
-            rss_bytes_per_connection: spread(&|found| {
-                Some(found.rss_bytes_per_connection(settings.connections))
+            rss_bytes_per_connection: spread(&|sample| {
+                Some(sample.rss_bytes_per_connection(settings.connections))
             }),
             open_ms: spread(&|sample| Some(sample.open_us as f64 / 1000.0)),
         }
@@ -95,11 +95,7 @@ fn limited_by(all: &[&Sample], valid: &[&Sample]) -> Verdict {
 fn over_time(valid: &[&Sample], of: impl Fn(&Point) -> Option<u64>) -> Vec<(f64, f64)> {
     let known = |sample: &&Sample| -> Vec<(f64, f64)> {
         let at_s = |point: &Point| point.at_us as f64 / 1e6;
-        sample
-            .timeline
-            .iter()
-            .filter_map(|timeline| Some((at_s(timeline), of(timeline)? as f64)))
-            .collect()
+        sample.timeline.iter().filter_map(|point| Some((at_s(point), of(point)? as f64))).collect()
     };
     let timelines: Vec<_> = valid.iter().map(known).collect();
     let looks = timelines.iter().map(Vec::len).filter(|&len| len > 0).min().unwrap_or(0);
@@ -130,7 +126,7 @@ mod tests {
         };
         let (small, middle, large, none) =
             (sample(10, 3), sample(100, 4), sample(1000, 3), sample(0, 0));
-        let curve = over_time(&[&small, &large, &none, &middle], |sample| Some(sample.rss_bytes));
+        let curve = over_time(&[&small, &large, &none, &middle], |point| Some(point.rss_bytes));
         assert_eq!(curve, [(0.0, 100.0), (0.5, 101.0), (1.0, 102.0)]);
     }
 }

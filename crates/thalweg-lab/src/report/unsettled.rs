@@ -65,7 +65,7 @@ fn missing(part: &PartSummary) -> Vec<String> {
 
 /// Thalweg's losses in any metric, or what is undecided in the scenario's own.
 fn compared(part: &PartSummary, word: Word) -> Vec<String> {
-    let is_asked = |found: &&Comparison| {
+    let is_reported = |found: &&Comparison| {
         found.word == word
             && !found.is_control
             && (word == Word::Worse || found.metric == part.metric())
@@ -82,7 +82,7 @@ fn compared(part: &PartSummary, word: Word) -> Vec<String> {
             found.interval()
         )
     };
-    part.comparisons.iter().filter(is_asked).map(line).collect()
+    part.comparisons.iter().filter(is_reported).map(line).collect()
 }
 
 fn is_of(found: &Comparison, row: &Row) -> bool {

@@ -1,4 +1,4 @@
-//! What a subject uses over a span of any length, in a bounded number of points.
+//! The resources that a subject uses over a span of any length, as a bounded number of points.
 
 use crate::measure::Point;
 

@@ -1,7 +1,7 @@
 use std::{fmt, time::Duration};
 
 use http::Uri;
-use thalweg_wire::{Pattern, Topic};
+use thalweg_wire::{Pattern, Topic, authority::port};
 
 use super::Limits;
 
@@ -115,7 +115,7 @@ impl UpstreamUrl {
             .host()
             .filter(|host| !host.is_empty())
             .ok_or("the URL has no host: write it as http://host/path")?;
-        let port = port(&uri, is_tls).ok_or(
+        let port = port(authority, is_tls).ok_or(
             "the port of the URL is not a number from 1 to 65535: write it as http://host:8080/path",
         )?;
         if text.contains('#') {
@@ -188,19 +188,6 @@ impl UpstreamUrl {
             (false, 80) | (true, 443) => self.host.clone(),
             _ => format!("{}:{}", self.host, self.port),
         }
-    }
-}
-
-/// Returns the port of a URL, or the default of its scheme; `None` if the port is not a number from 1 to 65535.
-pub(crate) fn port(uri: &Uri, is_tls: bool) -> Option<u16> {
-    let authority = uri.authority().map_or("", |authority| authority.as_str());
-    // The colons of an IPv6 address are within its brackets.
-    match authority.rsplit_once(':').filter(|_| !authority.ends_with(']')) {
-        None => Some(if is_tls { 443 } else { 80 }),
-        Some((_, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            port.parse().ok().filter(|port| *port != 0)
-        }
-        Some(_) => None,
     }
 }
 

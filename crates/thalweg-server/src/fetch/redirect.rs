@@ -1,8 +1,9 @@
 //! The target of a redirect, if it may be followed. Pure.
 
 use http::{HeaderMap, Uri, header};
+use thalweg_wire::authority::port;
 
-use crate::config::{UpstreamUrl, port};
+use crate::config::UpstreamUrl;
 
 /// Returns path and query of the redirect (RFC 9110 §10.2.2) from `target`, if it stays on the host of `url`. The
 /// location may be relative (RFC 3986 §5.2).
@@ -38,10 +39,11 @@ fn on_same_host(url: &UpstreamUrl, location: &str) -> Option<String> {
         "https" => true,
         _ => return None,
     };
+    let authority = uri.authority()?.as_str();
     let is_same = is_tls == url.is_tls
-        && port(&uri, is_tls) == Some(url.port)
+        && port(authority, is_tls) == Some(url.port)
         && uri.host()?.eq_ignore_ascii_case(&url.host)
-        && !uri.authority()?.as_str().contains('@');
+        && !authority.contains('@');
     is_same.then(|| without_dots(uri.path_and_query().map_or("/", |target| target.as_str())))
 }
 

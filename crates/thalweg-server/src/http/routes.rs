@@ -1,3 +1,6 @@
+//! Answers a request: checks host and origin, identifies the holder, and leads the path to a subscription, the request of a
+//! session, or an answer.
+
 use std::rc::Rc;
 
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, request::Parts};

@@ -1,5 +1,6 @@
-//! Turns a request into a subscriber. Over HTTP/1.1 the subscriber takes its connection's socket from hyper; elsewhere
-//! a pipe leads into the response.
+//! Turns a request into a subscriber. Over HTTP/1.1 the subscriber takes its connection's socket from hyper. Over HTTP/2
+//! a WebSocket takes its stream as a tunnel, and for other responses, and for long polls, a pipe leads into the response. The
+//! messages of a polled session wait for its polls.
 
 use std::{
     cell::Cell,
@@ -182,7 +183,7 @@ pub(super) async fn subscribe(
 ) -> Result<Answer, ErrorResponse> {
     let is_poll = granted.subscription.request.mode == ResponseMode::Once;
     let client = Client::new(&granted.holder, &requester);
-    let is_polled = granted.subscription.request.is_polled;
+    let is_polled = granted.subscription.request.is_polled();
     // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
     let (requester, permit) = match outlet {
         Outlet::Socket(_) if !is_polled => (Some(requester), None),

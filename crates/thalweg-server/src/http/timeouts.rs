@@ -232,7 +232,7 @@ tokio::task_local! {
     static PROGRESS: Rc<StreamProgress>;
 }
 
-/// The bytes pending for a stream's peer, since the first piece that it has not read.
+/// A stream of HTTP/2 that a task sends: the pending bytes that its peer has not read, and the end of its tunnel.
 #[derive(Default)]
 struct StreamProgress {
     progress: Cell<Option<ReadProgress>>,

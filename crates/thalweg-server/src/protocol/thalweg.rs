@@ -1,10 +1,7 @@
 //! Thalweg's own protocol (docs/reference/messages.md): commands and answers are objects of JSON.
 
 use serde_json::value::RawValue;
-use thalweg_core::{
-    fanout::{Policy, Terms},
-    stream::Payloads,
-};
+use thalweg_core::stream::Payloads;
 use thalweg_wire::{
     ErrorCode, StartAt,
     answer::{self, refusal},
@@ -94,19 +91,11 @@ fn check(
             policy,
             interval,
             window,
-        }) => {
-            let read_time = |text: &str| parameters::time_us("interval", text);
-            Command::Subscribe {
-                topic: topic.parse()?,
-                start: cursor.as_deref().map_or(Ok(StartAt::default()), parameters::start)?,
-                terms: Terms {
-                    policy: policy.as_deref().map_or(Ok(Policy::default()), parameters::policy)?,
-                    interval_us: interval.as_deref().map_or(Ok(0), read_time)?,
-                    window_bytes: window.as_deref().map(parameters::window).transpose()?,
-                    stream: None,
-                },
-            }
-        }
+        }) => Command::Subscribe {
+            topic: topic.parse()?,
+            start: cursor.as_deref().map_or(Ok(StartAt::default()), parameters::start)?,
+            terms: parameters::terms(policy.as_deref(), interval.as_deref(), window.as_deref())?,
+        },
         command::Command::Unsubscribe { topic } => Command::Unsubscribe { topic: topic.parse()? },
         command::Command::Echo { data } => {
             event::check_depth(data)?;

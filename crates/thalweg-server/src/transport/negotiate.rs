@@ -35,8 +35,6 @@ pub(crate) struct SubscribeRequest {
     pub(crate) wait_us: u64,
     /// Whether an EventSource has reconnected by itself, as it does after each end of its stream.
     pub(crate) is_return: bool,
-    /// Whether the connection sends by the answers to polls, and outlives this one.
-    pub(crate) is_polled: bool,
 }
 
 impl SubscribeRequest {
@@ -66,8 +64,12 @@ impl SubscribeRequest {
 
     /// Returns a connection whose polls get SignalR's messages. The first poll is answered at once.
     pub(crate) fn signalr_polls() -> Self {
-        let request = Self::without_topics(Format::SIGNALR_POLLS, head::messages());
-        Self { is_polled: true, ..request }
+        Self::without_topics(Format::SIGNALR_POLLS, head::messages())
+    }
+
+    /// Returns whether the connection sends by the answers to polls, and outlives this one.
+    pub(crate) fn is_polled(&self) -> bool {
+        self.format == Format::SIGNALR_POLLS
     }
 
     fn without_topics(format: Format, head: Head) -> Self {
@@ -80,7 +82,6 @@ impl SubscribeRequest {
             framing: ConnectionFraming::new(format),
             wait_us: 0,
             is_return: false,
-            is_polled: false,
         }
     }
 }
@@ -176,18 +177,7 @@ pub(crate) fn negotiate(
         terms.interval_us = terms.interval_us.max(H2_INTERVAL_US);
     }
     let is_return = transport == Transport::Sse && last_event_id(query, &request.headers).is_some();
-    let is_polled = false;
-    Ok(SubscribeRequest {
-        format,
-        head,
-        topics,
-        terms,
-        mode,
-        framing,
-        wait_us,
-        is_return,
-        is_polled,
-    })
+    Ok(SubscribeRequest { format, head, topics, terms, mode, framing, wait_us, is_return })
 }
 
 /// Returns the time after which one EventSource reconnects, in ms: each has its own, so that not all reconnect together.

@@ -2,7 +2,7 @@
 
 use std::{str::FromStr, time::Duration};
 
-use thalweg_core::fanout::Policy;
+use thalweg_core::fanout::{Policy, Terms};
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic, topic::TopicError};
 
 use crate::{
@@ -33,6 +33,20 @@ pub(crate) fn topic(name: &str) -> Result<Topic, Refusal> {
 
 pub(crate) fn start(text: &str) -> Result<StartAt, Refusal> {
     StartAt::from_str(text).map_err(Refusal::from)
+}
+
+/// Parses the terms of a subscription without a stream. Terms that are missing have their defaults.
+pub(crate) fn terms(
+    policy: Option<&str>,
+    interval: Option<&str>,
+    window: Option<&str>,
+) -> Result<Terms, Refusal> {
+    Ok(Terms {
+        policy: policy.map_or(Ok(Policy::default()), self::policy)?,
+        interval_us: interval.map_or(Ok(0), |text| time_us("interval", text))?,
+        window_bytes: window.map(self::window).transpose()?,
+        stream: None,
+    })
 }
 
 /// Parses the policy for a subscriber that falls behind.

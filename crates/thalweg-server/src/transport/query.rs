@@ -108,13 +108,8 @@ impl<'a> Query<'a> {
     /// Returns the ticket of a request whose other parameters belong to another protocol, and its token, if the
     /// protocol has a parameter for it.
     pub(crate) fn from_credentials(request: &'a Parts, token_parameter: Option<&str>) -> Self {
-        let text = request.uri.query().unwrap_or_default();
-        let value = |name: &str| {
-            let mut pairs = form_urlencoded::parse(text.as_bytes());
-            pairs.find(|(key, _)| key == name).map(|(_, value)| value)
-        };
-        let token = token_parameter.and_then(value);
-        Self { ticket: value("ticket"), token, ..Self::default() }
+        let token = token_parameter.and_then(|name| parameter(request, name));
+        Self { ticket: parameter(request, "ticket"), token, ..Self::default() }
     }
 
     /// Returns the start of each topic, from `cursor` or `newest`; a single one applies to all topics. Fails when one of them is
@@ -125,4 +120,11 @@ impl<'a> Query<'a> {
             None => self.cursors.iter().map(|cursor| parameters::start(cursor)).collect(),
         }
     }
+}
+
+/// Returns the first parameter of a request's URL with this name.
+pub(crate) fn parameter<'a>(request: &'a Parts, name: &str) -> Option<Cow<'a, str>> {
+    let text = request.uri.query().unwrap_or_default();
+    let mut pairs = form_urlencoded::parse(text.as_bytes());
+    pairs.find(|(key, _)| key == name).map(|(_, value)| value)
 }

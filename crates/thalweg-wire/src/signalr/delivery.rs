@@ -3,7 +3,11 @@
 //! A subscription that an invocation began gets invocations of its client: `Events`, `Gap` or `End`, with that object as the only
 //! argument. A subscription that is a stream gets the object as an item.
 
-use super::{StreamId, record};
+use super::{
+    StreamId,
+    outgoing::{Outcome, end_completion},
+    record,
+};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target {
@@ -64,10 +68,5 @@ pub fn complete(stream: StreamId, error: Option<&str>, out: &mut Vec<u8>) {
     out.extend_from_slice(COMPLETION);
     stream.write(out);
     out.push(b'"');
-    if let Some(error) = error {
-        out.extend_from_slice(br#","error":"#);
-        super::outgoing::string(error, out);
-    }
-    out.push(b'}');
-    record::end(out);
+    end_completion(error.map_or(Outcome::Done, Outcome::Error), out);
 }

@@ -22,6 +22,11 @@ pub enum Outcome<'a> {
 pub fn completion(id: &RawValue, outcome: Outcome<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"type":3,"invocationId":"#);
     out.extend_from_slice(id.get().as_bytes());
+    end_completion(outcome, out);
+}
+
+/// Appends all that follows the id of a completion.
+pub(super) fn end_completion(outcome: Outcome<'_>, out: &mut Vec<u8>) {
     match outcome {
         Outcome::Done => {}
         Outcome::Result(json) => {

@@ -87,7 +87,7 @@ fn short_form(text: &str) -> Result<TokenFields, String> {
     let (secret, options) = rest.split_once(',').unwrap_or((rest, ""));
     let is_right = |option: &str| {
         let key = option.split_once('=').map_or(option, |(key, _)| key);
-        key.len() < 12 && (key.is_empty() || keys_of::<TokenFields>()[2..].contains(&key))
+        key.len() < 12 && (key.is_empty() || names_right(key))
     };
     if !options.split(',').all(is_right) {
         // The rest of a secret with a comma must not show.
@@ -103,9 +103,12 @@ fn short_form(text: &str) -> Result<TokenFields, String> {
 /// Whether a text has the form of `--token` with a right.
 pub(super) fn has_rights(text: &str) -> bool {
     let mut options = text.split([',', '\n']).skip(1);
-    options.any(|option| {
-        option.split_once('=').is_some_and(|(key, _)| keys_of::<TokenFields>()[2..].contains(&key))
-    })
+    options.any(|option| option.split_once('=').is_some_and(|(key, _)| names_right(key)))
+}
+
+/// Whether a key of a token gives it a right, as all but the name and the secret do.
+fn names_right(key: &str) -> bool {
+    keys_of::<TokenFields>()[2..].contains(&key)
 }
 
 fn check_name(name: &str) -> Result<(), String> {

@@ -40,7 +40,7 @@ impl OwnFrames for ColumnStream {
         &mut self,
         feed: &impl Feed,
         subscription: &mut Subscription,
-        is_ad_hoc: bool,
+        is_resuming: bool,
         begun: Begun,
         out: &mut Vec<u8>,
     ) {
@@ -53,7 +53,7 @@ impl OwnFrames for ColumnStream {
             Begun::Exact => Resume::Exact,
         };
         let position = feed.position_before(cursor.next());
-        let start = StreamStart { position, resume: is_ad_hoc.then_some(resume) };
+        let start = StreamStart { position, resume: is_resuming.then_some(resume) };
         if let Some(head) = self.head.take() {
             write_head(&head, &start, out);
         }

@@ -18,12 +18,12 @@ pub(in crate::fanout) trait OwnFrames {
         None
     }
 
-    /// A subscription has begun. `is_ad_hoc`: at a position that its client named.
+    /// A subscription has begun. `is_resuming`: whether its client named a position.
     fn begun(
         &mut self,
         _feed: &impl Feed,
         _subscription: &mut Subscription,
-        _is_asked: bool,
+        _is_resuming: bool,
         _begun: Begun,
         _out: &mut Vec<u8>,
     ) {

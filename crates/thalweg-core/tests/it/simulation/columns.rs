@@ -16,7 +16,7 @@ use crate::columns_reading::{Stream, read};
 pub(super) struct ColumnsReader {
     pub(super) topic: usize,
     /// Whether its client named a position.
-    is_ad_hoc: bool,
+    is_resuming: bool,
     has_head: bool,
     /// Whether a whole response came instead of a stream.
     pub(super) is_refused: bool,
@@ -39,9 +39,16 @@ const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 impl ColumnsReader {
     pub(super) fn new(subscribe: &[Subscribe]) -> Self {
         let topic = subscribe.first().map_or(usize::MAX, |subscribe| subscribe.feed as usize);
-        let is_ad_hoc =
+        let is_resuming =
             subscribe.first().is_some_and(|subscribe| matches!(subscribe.start, StartAt::After(_)));
-        Self { topic, is_ad_hoc, has_head: false, is_refused: false, ended_at: None, schema: None }
+        Self {
+            topic,
+            is_resuming,
+            has_head: false,
+            is_refused: false,
+            ended_at: None,
+            schema: None,
+        }
     }
 
     pub(super) fn awaits_head(&self) -> bool {
@@ -76,7 +83,7 @@ impl ColumnsReader {
             return self.has_head.then(|| Part { frames: vec![message(json)], len });
         };
         let resume = field("thalweg-resume");
-        assert_eq!(resume.is_some(), self.is_ad_hoc, "a resumption where none was asked for");
+        assert_eq!(resume.is_some(), self.is_resuming, "a resumption where none was asked for");
         tally.saw_if(Situation::ResumedChanged, resume == Some("schema"));
         tally
             .saw_if(Situation::ResumedLost, resume.is_some_and(|resume| resume.starts_with("gap")));

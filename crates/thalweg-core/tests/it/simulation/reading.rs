@@ -98,8 +98,8 @@ impl Reading {
 
     /// Whether it has all of a topic whose end it has not received.
     pub(super) fn is_owed_end(&self) -> bool {
-        let is_ad_hoc = self.left_at.is_none() && self.end == TopicEnd::Due;
-        is_ad_hoc && self.visits.last().is_some_and(|last| self.has_everything(last))
+        let is_end_due = self.left_at.is_none() && self.end == TopicEnd::Due;
+        is_end_due && self.visits.last().is_some_and(|last| self.has_everything(last))
     }
 
     fn has_everything(&self, retained: &Retained) -> bool {

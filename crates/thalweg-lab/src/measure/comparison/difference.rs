@@ -135,7 +135,7 @@ impl Difference {
     /// Of one value for each start, at least one.
     pub(crate) fn from_starts(means: &[f64], rounds: usize) -> Difference {
         let (mean, starts) = (mean(means), means.len());
-        let squares: f64 = means.iter().map(|found| (found - mean).powi(2)).sum();
+        let squares: f64 = means.iter().map(|value| (value - mean).powi(2)).sum();
         let degrees = starts as f64 - 1.0;
         let error = (starts > 1).then(|| ((squares / degrees / starts as f64).sqrt(), degrees));
         Difference { mean, error, starts, rounds }
@@ -229,11 +229,11 @@ fn rounds(
         let all = bases.get(&repeat)?;
         // One of both is better than one that somebody disturbed.
         let undisturbed: Vec<f64> =
-            all.iter().filter(|found| found.1).map(|found| found.0).collect();
+            all.iter().filter(|(_, is_undisturbed)| *is_undisturbed).map(|(log, _)| *log).collect();
         let is_undisturbed = is_undisturbed && !undisturbed.is_empty();
         let used = match is_undisturbed {
             true => undisturbed,
-            false => all.iter().map(|found| found.0).collect(),
+            false => all.iter().map(|(log, _)| *log).collect(),
         };
         Some(Round { start, log: log - mean(&used), is_undisturbed })
     };

@@ -64,7 +64,7 @@ fn taken(
 }
 
 fn share(count: usize, of: impl FnMut(usize) -> bool) -> f64 {
-    (0..count).map(of).filter(|found| *found).count() as f64 / count as f64
+    (0..count).map(of).filter(|is_so| *is_so).count() as f64 / count as f64
 }
 
 fn holds(found: &Difference, ratio: f64) -> bool {
@@ -150,7 +150,7 @@ fn twenty_cells_are_seldom_wrong_after_correction() {
         };
         let mut family: Vec<Comparison> = (0..20).map(cell).collect();
         correct(&mut family);
-        family.iter().any(|family| matches!(family.word, Word::Better | Word::Worse))
+        family.iter().any(|found| matches!(found.word, Word::Better | Word::Worse))
     });
     assert!(wrong <= 0.07, "{wrong}");
 }
@@ -312,7 +312,9 @@ fn words() {
     let check = |metric, mean: f64, error: Option<f64>, expected| {
         let spread = error.unwrap_or(0.0) * 10f64.sqrt();
         let means: Vec<f64> = match error {
-            Some(_) => (0..10).map(|i| mean + if i % 2 == 0 { spread } else { -spread }).collect(),
+            Some(_) => {
+                (0..10).map(|start| mean + if start % 2 == 0 { spread } else { -spread }).collect()
+            }
             None => vec![mean],
         };
         let found =

@@ -4,10 +4,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use thalweg_core::{
-    fanout::{Policy, Terms},
-    stream::Payloads,
-};
+use thalweg_core::{fanout::Terms, stream::Payloads};
 use thalweg_wire::{
     ErrorCode, Excerpt, StartAt, event,
     excerpt::told,
@@ -91,20 +88,15 @@ fn subscribe(
     let start = arguments.optional_text("a cursor")?;
     let start = start.as_deref().map_or(Ok(StartAt::default()), parameters::start)?;
     let options = arguments.options()?;
-    let read_time = |text: &str| parameters::time_us("interval", text);
     let stream = match invocation.id.filter(|_| invocation.is_stream) {
         Some(id) => Some(StreamId::parse(id).ok_or_else(|| {
             bad("the invocation id of a stream is a whole number: use an official client")
         })?),
         None => None,
     };
-    let terms = Terms {
-        policy: options.policy.as_deref().map_or(Ok(Policy::default()), parameters::policy)?,
-        interval_us: options.interval.as_deref().map_or(Ok(0), read_time)?,
-        window_bytes: options.window.as_deref().map(parameters::window).transpose()?,
-        stream,
-    };
-    Ok(Command::Subscribe { topic, start, terms })
+    let SubscribeOptions { policy, interval, window } = &options;
+    let terms = parameters::terms(policy.as_deref(), interval.as_deref(), window.as_deref())?;
+    Ok(Command::Subscribe { topic, start, terms: Terms { stream, ..terms } })
 }
 
 /// The arguments of an invocation that are not read yet.
@@ -150,6 +142,7 @@ fn bad(message: impl Into<String>) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use thalweg_core::fanout::Policy;
     use thalweg_wire::signalr::HubMessage;
 
     use super::*;

@@ -1,7 +1,5 @@
 //! Requests to a hub: negotiation, and the transports.
 
-use std::borrow::Cow;
-
 use http::{HeaderValue, Method, Response, header};
 use thalweg_wire::{
     ErrorCode,
@@ -18,7 +16,7 @@ use super::{
 use crate::{
     clock::now_us,
     refusal::Refusal,
-    transport::{Query, SubscribeRequest, Transport},
+    transport::{Query, SubscribeRequest, Transport, parameter},
 };
 
 /// Browsers send the token in this parameter where they cannot set a header (RFC 6750 §2.3).
@@ -37,7 +35,7 @@ pub(in crate::protocol) fn accept(opening: &Opening<'_>) -> Result<Option<Accept
 
 /// Answers "`POST [endpoint-base]/negotiate` request". A version that is not known yet becomes the newest here.
 fn negotiate(opening: &Opening<'_>) -> Result<Accepted, Refusal> {
-    let version = parameter(opening, "negotiateVersion");
+    let version = parameter(opening.request, "negotiateVersion");
     let version = NegotiateVersion::parse(version.as_deref()).ok_or_else(|| {
         let message = "negotiateVersion is not a whole number: send 0 or 1, as official clients do";
         Refusal::new(ErrorCode::BadParameter, message)
@@ -55,7 +53,7 @@ fn negotiate(opening: &Opening<'_>) -> Result<Accepted, Refusal> {
 /// Opens a connection, or accepts the next poll of one.
 fn connect(opening: &Opening<'_>) -> Result<Accepted, Refusal> {
     let Opening { request, config, connection_us, .. } = *opening;
-    let id = parameter(opening, "id");
+    let id = parameter(opening.request, "id");
     match Transport::asked(request, &Query::default()) {
         // "WebSockets": the id is optional. A second WebSocket of a connection is refused with 409.
         Some(Transport::WebSocket) => {
@@ -75,7 +73,7 @@ fn connect(opening: &Opening<'_>) -> Result<Accepted, Refusal> {
         _ => {
             let id = id.ok_or_else(no_id)?;
             // Official clients for browsers give each poll a number.
-            let number = parameter(opening, "_").and_then(|number| number.parse().ok());
+            let number = parameter(opening.request, "_").and_then(|number| number.parse().ok());
             let poll = number.map(|number| PollId { number, connection_us });
             if let Some(poll) = opening.sessions.request(&id, SessionAction::Poll(poll))? {
                 return Ok(Accepted::Session(poll));
@@ -89,20 +87,13 @@ fn connect(opening: &Opening<'_>) -> Result<Accepted, Refusal> {
 
 /// Accepts another request of a session ("HTTP Post": without an id 400, without a connection of this id 404).
 fn request(opening: &Opening<'_>, action: SessionAction) -> Result<Accepted, Refusal> {
-    let id = parameter(opening, "id").ok_or_else(no_id)?;
+    let id = parameter(opening.request, "id").ok_or_else(no_id)?;
     let request = opening.sessions.request(&id, action)?;
     request.map(Accepted::Session).ok_or_else(unknown)
 }
 
-/// Returns a parameter of the URL.
-fn parameter<'a>(opening: &Opening<'a>, name: &str) -> Option<Cow<'a, str>> {
-    let text = opening.request.uri.query().unwrap_or_default();
-    let mut pairs = form_urlencoded::parse(text.as_bytes());
-    pairs.find(|(key, _)| key == name).map(|(_, value)| value)
-}
-
 fn no_id() -> Refusal {
-    let message =
-        "id is missing, repeated or malformed: send the token of the answer to POST …/negotiate";
+    let message = "id is missing: add the connectionToken of the answer to POST …/negotiate as id (in \
+                   version 0 the connectionId), or open a WebSocket, which needs none";
     Refusal::new(ErrorCode::BadParameter, message)
 }

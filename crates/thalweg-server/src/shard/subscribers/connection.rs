@@ -1,4 +1,5 @@
-//! The connection of a subscriber, in both directions.
+//! The connection of a subscriber, in both directions. Its client sends on it, or by the requests of its session; quoted
+//! sections are those of SignalR's `TransportProtocols.md`.
 
 use std::sync::Arc;
 
@@ -275,7 +276,7 @@ impl Connection {
         }
     }
 
-    /// Lets a poll wait for messages. The silence of its client begins when the poll is answered at the latest.
+    /// Lets a poll wait for messages ("Long Polling"). The silence of its client begins when the poll is answered at the latest.
     pub(crate) fn take_poll(&mut self, poll: PollAnswer, now_us: u64) {
         self.received_us = now_us + SIGNALR_POLL_WAIT.as_micros() as u64;
         if let Writer::Polls(polls) = &mut self.writer {

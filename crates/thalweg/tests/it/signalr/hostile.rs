@@ -81,7 +81,8 @@ fn requests_without_a_connection_are_refused() {
     let server = Server::start(&HUB);
     for method in ["GET", "POST", "DELETE"] {
         let ask = |target: &str| server.ask(method, target, &[], "");
-        ask("/hub").refused(400, "bad_parameter");
+        let message = ask("/hub").refused(400, "bad_parameter");
+        assert!(message.contains("connectionToken"), "{message}");
         ask("/hub?id=1").refused(404, "not_found");
         ask("/hub/other").refused(404, "not_found");
     }

@@ -37,8 +37,8 @@ impl Oracle {
     ) {
         assert!(!self.is_in_frame(), "at rest within a frame");
         assert!(self.head.is_empty() && self.own.is_empty(), "at rest with {:?} unsent", self.own);
-        let is_ad_hoc = self.asked_to_close.is_some() || self.has_no_topic;
-        assert!(self.closed.is_none() && !is_ad_hoc, "at rest, not closed");
+        let is_closing = self.asked_to_close.is_some() || self.has_no_topic;
+        assert!(self.closed.is_none() && !is_closing, "at rest, not closed");
         assert!(!self.owes_end(), "at rest, and a topic has ended");
         assert!(self.leaving.is_empty(), "at rest with {:?} not left", self.leaving);
         assert!(!self.is_spent(self.taken), "a document grows on");
