@@ -7,7 +7,7 @@ export default defineConfig({
   projects: [
     {
       name: "beside",
-      testMatch: ["sdk/*.spec.ts", "pages/*.spec.ts", "signalr/*.spec.ts"],
+      testMatch: ["sdk/*.spec.ts", "pages/*.spec.ts", "signalr/*.spec.ts", "round-trips/*.spec.js"],
       testIgnore: "pages/load.spec.ts",
     },
     { name: "alone", testMatch: "pages/load.spec.ts", fullyParallel: false, workers: 1 },

@@ -12,6 +12,7 @@ import { cpus } from "node:os";
 import { parseArgs } from "node:util";
 import { chromium } from "@playwright/test";
 import { CLIENTS } from "./clients.js";
+import { mean, ratio } from "./ratio.js";
 
 const { values } = parseArgs({
   options: {
@@ -127,8 +128,6 @@ async function inChromium(client, url, transport) {
   };
 }
 
-const mean = (/** @type {number[]} */ list) => list.reduce((sum, value) => sum + value, 0) / list.length;
-
 /** @param {typeof inNode} open @param {string} client @param {string} transport */
 async function measure(open, client, transport) {
   const server = await startServer();
@@ -145,35 +144,6 @@ async function measure(open, client, transport) {
     p99_us: 1000 * each[Math.floor(each.length * 0.99)],
     cpu_us: (1000 * cpuMs) / TRIPS,
   };
-}
-
-/** 97.5 % quantile of Student's t distribution by degrees of freedom (NIST e-Handbook of Statistical Methods, 1.3.6.7.2). */
-const T = [
-  NaN,
-  12.706,
-  4.303,
-  3.182,
-  2.776,
-  2.571,
-  2.447,
-  2.365,
-  2.306,
-  2.262,
-  2.228,
-  2.201,
-  2.179,
-  2.16,
-  2.145,
-  2.131,
-];
-
-/** The geometric mean of paired ratios, and its 95 % interval. @param {number[]} ratios */
-function ratio(ratios) {
-  const logs = ratios.map(Math.log);
-  const middle = mean(logs);
-  const variance = logs.reduce((sum, log) => sum + (log - middle) ** 2, 0) / (logs.length - 1);
-  const reach = (T[logs.length - 1] ?? 1.96) * Math.sqrt(variance / logs.length);
-  return [middle, middle - reach, middle + reach].map(Math.exp);
 }
 
 const rows = [];

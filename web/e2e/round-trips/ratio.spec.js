@@ -1,0 +1,29 @@
+/** The interval of a ratio, with quantiles of Student's t from tables. */
+
+import { expect, test } from "@playwright/test";
+import { ratio } from "./ratio.js";
+
+/** @param {number} pairs - half of them e^-1, half e. @param {number} quantile - at `pairs - 1` degrees of freedom. */
+function check(pairs, quantile) {
+  const ratios = Array.from({ length: pairs }, (_, index) => Math.exp(index % 2 ? 1 : -1));
+  const [middle, low, high] = ratio(ratios);
+  expect(middle).toBeCloseTo(1, 9);
+  // The standard deviation of the logarithms is √(n ÷ (n − 1)).
+  const reach = quantile / Math.sqrt(pairs - 1);
+  expect(Math.log(low)).toBeCloseTo(-reach, 9);
+  expect(Math.log(high)).toBeCloseTo(reach, 9);
+}
+
+test("an interval has the quantile of one degree of freedom less than there are pairs", () => {
+  check(2, 12.706);
+  check(10, 2.262);
+  check(16, 2.131);
+});
+
+test("an interval of more pairs than the table has is too wide, not too narrow", () => check(30, 2.131));
+
+test("a single pair has no interval", () => {
+  const [middle, low, high] = ratio([2]);
+  expect(middle).toBeCloseTo(2, 9);
+  expect([low, high]).toEqual([Number.NaN, Number.NaN]);
+});
