@@ -21,7 +21,7 @@ test("an interval has the quantile of one degree of freedom less than there are 
 });
 
 test("an interval of more pairs than the table has comes from a series", () => {
-  // Of the same handbook, rounded to three digits.
+  // The same handbook has them, rounded to three digits.
   check(18, 2.11, 3);
   check(20, 2.093, 3);
   check(30, 2.045, 3);

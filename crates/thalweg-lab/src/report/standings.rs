@@ -221,9 +221,7 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
             found.cells.iter().enumerate().map(move |(cell, found)| (part, cell, found))
         });
         cells.find_map(|(part, cell, found)| {
-            let is_own = |one: &Subject| {
-                one.name == subject && one.settings.transport == transport
-            };
+            let is_own = |one: &Subject| one.name == subject && one.settings.transport == transport;
             let index = found.subjects.iter().position(is_own)?;
             let is_taken = |sample: &&Sample| {
                 (sample.part, sample.cell, sample.subject) == (part, cell, index)

@@ -133,7 +133,11 @@ impl Difference {
     }
 
     /// Takes a subject's own figure in its valid samples as a ratio to 1: the geometric mean over its starts.
-    pub(super) fn to_one(metric: Metric, connections: u32, samples: &[&Sample]) -> Option<Difference> {
+    pub(super) fn to_one(
+        metric: Metric,
+        connections: u32,
+        samples: &[&Sample],
+    ) -> Option<Difference> {
         let mut by_start: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for sample in samples.iter().filter(|sample| sample.verdict.is_valid()) {
             if let Some(value) = metric.of(sample, connections) {

@@ -364,9 +364,13 @@ fn an_own_figure_is_the_mean_of_its_starts_with_their_interval() {
         sample.memory.rss_end_bytes = bytes * 10;
         sample
     };
-    let own = |samples: &[Sample]| own_figure(Metric::Memory, 10, &samples.iter().collect::<Vec<_>>());
+    let own =
+        |samples: &[Sample]| own_figure(Metric::Memory, 10, &samples.iter().collect::<Vec<_>>());
     let mut samples = vec![taken(0, 1000)];
-    assert_eq!(own(&samples).map(|(mean, interval)| (mean.round(), interval)), Some((1000.0, None)));
+    assert_eq!(
+        own(&samples).map(|(mean, interval)| (mean.round(), interval)),
+        Some((1000.0, None))
+    );
     samples.push(taken(1, 1210));
     samples.push(Sample { verdict: Verdict::Invalid("cut".to_owned()), ..taken(2, 9000) });
     let (mean, interval) = own(&samples).expect("two starts");
