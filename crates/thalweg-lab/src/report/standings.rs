@@ -215,21 +215,6 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
     if subjects.len() < SUBJECTS_MIN {
         return Vec::new();
     }
-    let idle = |transport: Transport, subject: &str| {
-        let idle = plan.parts.iter().enumerate().filter(|(_, part)| part.drive == Drive::Idle);
-        let mut cells = idle.flat_map(|(part, found)| {
-            found.cells.iter().enumerate().map(move |(cell, found)| (part, cell, found))
-        });
-        cells.find_map(|(part, cell, found)| {
-            let is_own = |one: &Subject| one.name == subject && one.settings.transport == transport;
-            let index = found.subjects.iter().position(is_own)?;
-            let is_taken = |sample: &&Sample| {
-                (sample.part, sample.cell, sample.subject) == (part, cell, index)
-            };
-            let own: Vec<&Sample> = samples.iter().filter(is_taken).collect();
-            own_figure(Metric::Memory, found.subjects[index].settings.connections, &own)
-        })
-    };
     let standing = |transport: Transport, subject: &str| {
         let own = together.rows(transport, subject);
         let share = together.share(transport, subject);
@@ -243,7 +228,7 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
         });
         let p99 = p99.map(|found| &found.comparison);
         let has_p99 = is_baseline && at_a_rate.is_some();
-        let idle = idle(transport, subject);
+        let idle = idle_bytes(plan, samples, transport, subject);
         let idle_interval = idle.and_then(|(_, interval)| interval);
         Standing {
             transport,
@@ -275,6 +260,27 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
         by_transport.then(place(one).cmp(&place(other))).then(share(other).total_cmp(&share(one)))
     });
     all
+}
+
+/// Returns the resident bytes of an idle connection, and their interval.
+fn idle_bytes(
+    plan: &Plan,
+    samples: &[Sample],
+    transport: Transport,
+    subject: &str,
+) -> Option<(f64, Option<(f64, f64)>)> {
+    let parts = plan.parts.iter().enumerate().filter(|(_, part)| part.drive == Drive::Idle);
+    let mut cells = parts.flat_map(|(index, part)| {
+        part.cells.iter().enumerate().map(move |(number, cell)| (index, number, cell))
+    });
+    cells.find_map(|(part, number, cell)| {
+        let is_own = |one: &Subject| one.name == subject && one.settings.transport == transport;
+        let index = cell.subjects.iter().position(is_own)?;
+        let is_taken =
+            |sample: &&Sample| (sample.part, sample.cell, sample.subject) == (part, number, index);
+        let own: Vec<&Sample> = samples.iter().filter(is_taken).collect();
+        own_figure(Metric::Memory, cell.subjects[index].settings.connections, &own)
+    })
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
