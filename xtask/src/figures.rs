@@ -166,7 +166,8 @@ mod tests {
             {"transport": "sse", "subject": "limit", "is_baseline": true, "together": {"said": "100 %"},
              "alone": {"said": "100 %"}, "p99": 1},
             {"transport": "sse", "subject": "thalweg", "is_baseline": false,
-             "together": {"said": "95 % (93–98)"}, "alone": {"said": "97 %"}, "p99": 1.02, "idle_bytes": 614},
+             "together": {"said": "95 % (93–98)"}, "alone": {"said": "97 %"}, "p99": 1.02, "p99_low": 0.9,
+             "p99_high": 1.156, "idle_bytes": 614, "idle_bytes_low": 512, "idle_bytes_high": 736.3},
             {"transport": "sse", "subject": "drops", "is_baseline": false,
              "together": {"said": "unranked: 40.0 % delivered"}}
         ]"#;
@@ -177,7 +178,7 @@ mod tests {
             p99 at a fixed rate, × `limit` | KiB per idle connection |\n\
             |---|---|---|---|---|\n\
             | `limit` | 100 % | 100 % | 1.00 | – |\n\
-            | `thalweg` | 95 % (93–98) | 97 % | 1.02 | 0.60 |\n\
+            | `thalweg` | 95 % (93–98) | 97 % | 1.02 (0.90–1.16) | 0.60 (0.50–0.72) |\n\
             | `drops` | unranked: 40.0 % delivered | – | – | – |\n";
         check("standings from day/latency", &summary.to_string(), Ok(&format!("{table}{FOOT}")));
         let (first, _) = table.split_once("| `drops`").expect("rows");

@@ -1,15 +1,26 @@
 /**
  * The two clients of the measurement, in a page or in Node. The server sends a Runner, the client acks it, and the
- * server sends the next one.
+ * server sends the next one. Both wait until the server has confirmed the subscription, and both check that each
+ * Runner arrives alone and in order, over the transport that was asked for.
  *
  * @typedef {"WebSockets" | "ServerSentEvents" | "LongPolling"} Transport - as SignalR names them.
- * @typedef {{ trips(count: number): Promise<number[]>, close(): unknown }} Client - `trips` returns milliseconds.
+ * @typedef {{ trips(count: number): Promise<number[]>, close(): unknown }} Client - `trips` returns milliseconds. It
+ *   rejects if a Runner is missing, or if the connection has ended.
  */
 
 const TOPIC = "bench/0";
 
-/** @type {Record<Transport, string>} */
-const NAMES = { WebSockets: "websocket", ServerSentEvents: "sse", LongPolling: "long-polling" };
+/** The name of a transport in the SDK, and its class in SignalR's client. @type {Record<Transport, [string, string]>} */
+const NAMES = {
+  WebSockets: ["websocket", "WebSocketTransport"],
+  ServerSentEvents: ["sse", "ServerSentEventsTransport"],
+  LongPolling: ["long-polling", "LongPollingTransport"],
+};
+
+/** @param {string | undefined} used @param {string} wanted */
+function expectTransport(used, wanted) {
+  if (used !== wanted) throw new Error(`the connection uses ${used} instead of ${wanted}`);
+}
 
 /** @param {() => void} ack - acks the newest Runner; the first ack has none. */
 function counter(ack) {
@@ -17,24 +28,40 @@ function counter(ack) {
   let each = [];
   let wanted = 0;
   let sentMs = 0;
+  let id = 0;
   /** @type {(each: number[]) => void} */
   let done = () => {};
+  /** @type {Error | null} */
+  let problem = null;
+  /** @type {(error: Error) => void} */
+  let failed = () => {};
+  const fail = (/** @type {string} */ why) => {
+    problem = new Error(why);
+    failed(problem);
+  };
   const next = () => {
     sentMs = performance.now();
     ack();
   };
   return {
-    arrived() {
+    /** @param {readonly { id: number }[]} events */
+    arrived(events) {
       each.push(performance.now() - sentMs);
-      if (each.length < wanted) next();
+      id++;
+      if (events.length !== 1 || events[0]?.id !== id) {
+        fail(`Runner ${id} is missing: ${events.map((event) => event.id)} came`);
+      } else if (each.length < wanted) next();
       else done(each);
     },
+    fail,
     /** @param {number} count @returns {Promise<number[]>} */
     trips(count) {
       each = [];
       wanted = count;
-      return new Promise((resolve) => {
+      return new Promise((resolve, reject) => {
+        if (problem) throw problem;
         done = resolve;
+        failed = reject;
         next();
       });
     },
@@ -43,16 +70,29 @@ function counter(ack) {
 
 /** @param {any} thalweg - the SDK. @param {string} url @param {Transport} transport @returns {Promise<Client>} */
 async function sdkClient(thalweg, url, transport) {
-  /** @type {(value?: unknown) => void} */
+  const [name] = NAMES[transport];
+  /** @type {(used: string) => void} */
   let isOpen = () => {};
+  /** @type {Promise<string>} */
   const open = new Promise((resolve) => (isOpen = resolve));
+  let wasOpened = false;
   const session = thalweg.connect(url, {
-    transports: [NAMES[transport]],
-    onStatus: (/** @type {any} */ { state }) => state === "open" && isOpen(),
+    transports: [name],
+    onStatus: (/** @type {any} */ { state, transport, reason }) => {
+      if (wasOpened) counted.fail(`the connection is ${state}: ${reason}`);
+      if (state !== "open") return;
+      wasOpened = true;
+      isOpen(transport);
+    },
   });
-  const subscription = session.subscribe(TOPIC, { from: "earliest" }, () => counted.arrived());
+  const subscription = session.subscribe(TOPIC, { from: "earliest" }, (/** @type {any} */ { events, gap }) => {
+    if (gap) counted.fail("the SDK reports a gap");
+    counted.arrived(events);
+  });
   const counted = counter(() => subscription.ack());
-  await open;
+  expectTransport(await open, name);
+  // The position of a subscription is known when the server has confirmed it.
+  while (subscription.position === null) await new Promise((go) => setTimeout(go, 1));
   return { trips: counted.trips, close: () => session.close() };
 }
 
@@ -64,18 +104,24 @@ async function signalrClient(signalR, url, transport) {
     .build();
   let position = "";
   const counted = counter(() => connection.send("Ack", TOPIC, position));
+  connection.onclose((/** @type {unknown} */ error) => counted.fail(`the connection is closed: ${error}`));
   const confirmed = new Promise((resolve) => {
     connection.on("Events", (/** @type {any} */ message) => {
       position = message.position;
-      if (message.events.length > 0) counted.arrived();
+      if (message.events.length > 0) counted.arrived(message.events);
       else resolve(undefined);
     });
   });
   await connection.start();
+  expectTransport(connection.connection.transport.constructor.name, NAMES[transport][1]);
   await connection.invoke("Subscribe", TOPIC, "earliest");
   await confirmed;
   return { trips: counted.trips, close: () => connection.stop() };
 }
 
-/** @type {Record<string, (module: any, url: string, transport: Transport) => Promise<Client>>} */
-export const CLIENTS = { sdk: sdkClient, signalr: signalrClient };
+/**
+ * `again` is the SDK once more: its difference is the noise.
+ *
+ * @type {Record<string, (module: any, url: string, transport: Transport) => Promise<Client>>}
+ */
+export const CLIENTS = { sdk: sdkClient, again: sdkClient, signalr: signalrClient };

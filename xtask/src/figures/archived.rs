@@ -37,7 +37,16 @@ pub(super) struct Standing {
     pub(super) alone: Option<Share>,
     /// The p99 at a fixed rate, relative to the baseline's.
     pub(super) p99: Option<f64>,
+    /// The ends of its interval, as of the memory below; older runs have none.
+    #[serde(default)]
+    pub(super) p99_low: Option<f64>,
+    #[serde(default)]
+    pub(super) p99_high: Option<f64>,
     pub(super) idle_bytes: Option<f64>,
+    #[serde(default)]
+    pub(super) idle_bytes_low: Option<f64>,
+    #[serde(default)]
+    pub(super) idle_bytes_high: Option<f64>,
 }
 
 /// The share that it delivers for the CPU for which the baseline delivers all.

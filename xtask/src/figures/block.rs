@@ -105,15 +105,21 @@ fn standings(runs: &[Run], rows: &Rows) -> Result<String, String> {
              fixed rate, × {name} | KiB per idle connection |\n|---|---|---|---|---|\n",
             own[0].transport
         );
-        let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
+        let figure = |value: Option<f64>, low: Option<f64>, high: Option<f64>, unit: f64| {
+            let interval = low.zip(high).map_or_else(String::new, |(low, high)| {
+                format!(" ({}–{})", digits(low / unit), digits(high / unit))
+            });
+            let of_value = |value: f64| digits(value / unit) + &interval;
+            value.map_or_else(|| "–".to_owned(), of_value)
+        };
         for one in own.iter().take(rows_max) {
             let alone = one.alone.as_ref().map_or("–", |share| &share.said);
             text += &format!(
                 "| {} | {} | {alone} | {} | {} |\n",
                 code(&one.subject),
                 one.together.said,
-                figure(one.p99),
-                figure(one.idle_bytes.map(|bytes| bytes / 1024.0))
+                figure(one.p99, one.p99_low, one.p99_high, 1.0),
+                figure(one.idle_bytes, one.idle_bytes_low, one.idle_bytes_high, 1024.0)
             );
         }
         tables.push(text);

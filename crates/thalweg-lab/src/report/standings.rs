@@ -6,8 +6,8 @@ use super::number::{digits, short};
 use super::part_summary::PartSummary;
 use super::row::Row;
 use crate::measure::Sample;
-use crate::measure::comparison::Metric;
-use crate::scenario::{Drive, Figure, Plan, Settings, Transport};
+use crate::measure::comparison::{Metric, own_figure};
+use crate::scenario::{Drive, Figure, Plan, Settings, Subject, Transport};
 use serde::Serialize;
 use std::cmp::Ordering::Equal;
 use std::collections::BTreeSet;
@@ -34,8 +34,16 @@ pub struct Standing {
     pub events_per_cpu_s: Option<f64>,
     /// Its p99 at a fixed rate, to the baseline's, over all cells in which that has one; `None` if it has none in one of them.
     pub p99: Option<f64>,
-    /// Resident bytes of an idle connection.
+    /// The interval that holds it in 95 of 100. The baseline has none.
+    pub p99_low: Option<f64>,
+    /// Its upper end.
+    pub p99_high: Option<f64>,
+    /// Resident bytes of an idle connection: the geometric mean over the starts.
     pub idle_bytes: Option<f64>,
+    /// The interval that holds it in 95 of 100; none of one start.
+    pub idle_bytes_low: Option<f64>,
+    /// Its upper end.
+    pub idle_bytes_high: Option<f64>,
 }
 
 /// A subject's share of the baseline's deliveries per CPU time.
@@ -66,11 +74,18 @@ impl Standing {
     }
 
     pub(super) fn figures(&self) -> [String; 5] {
-        let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
+        let figure = |value: Option<f64>, low: Option<f64>, high: Option<f64>, unit: f64| {
+            let interval = low.zip(high).map_or_else(String::new, |(low, high)| {
+                format!(" ({}–{})", digits(low / unit), digits(high / unit))
+            });
+            let of_value = |value: f64| digits(value / unit) + &interval;
+            value.map_or_else(|| "–".to_owned(), of_value)
+        };
         let alone = self.alone.as_ref().map_or("–", |found| &found.said);
         let events = self.events_per_cpu_s.map_or_else(|| "–".to_owned(), short);
-        let idle = figure(self.idle_bytes.map(|bytes| bytes / 1024.0));
-        [self.together.said.clone(), alone.to_owned(), events, figure(self.p99), idle]
+        let p99 = figure(self.p99, self.p99_low, self.p99_high, 1.0);
+        let idle = figure(self.idle_bytes, self.idle_bytes_low, self.idle_bytes_high, 1024.0);
+        [self.together.said.clone(), alone.to_owned(), events, p99, idle]
     }
 }
 
@@ -200,13 +215,6 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
     if subjects.len() < SUBJECTS_MIN {
         return Vec::new();
     }
-    let idle = |transport: Transport, subject: &str| {
-        let parts = parts.iter().filter(|part| part.drive == Drive::Idle);
-        let mut rows = parts.flat_map(|part| &part.rows).filter(|row| !row.is_noise);
-        let held =
-            rows.find(|row| row.subject == subject && row.settings.transport == transport)?;
-        held.memory.rss_bytes_per_connection
-    };
     let standing = |transport: Transport, subject: &str| {
         let own = together.rows(transport, subject);
         let share = together.share(transport, subject);
@@ -216,9 +224,12 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
         let is_baseline = own.iter().any(|row| row.is_baseline);
         let p99 = at_a_rate.as_ref().and_then(|told| {
             let cells = told.cells_of_baseline(transport, |row| row.latency.p99_us.is_some());
-            let over = told.over(transport, subject).filter(|found| found.cells == cells);
-            if is_baseline { Some(1.0) } else { over.map(|found| found.comparison.ratio) }
+            told.over(transport, subject).filter(|found| found.cells == cells)
         });
+        let p99 = p99.map(|found| &found.comparison);
+        let has_p99 = is_baseline && at_a_rate.is_some();
+        let idle = idle_bytes(plan, samples, transport, subject);
+        let idle_interval = idle.and_then(|(_, interval)| interval);
         Standing {
             transport,
             subject: subject.to_owned(),
@@ -226,8 +237,12 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
             together: share,
             alone: alone.as_ref().map(|told| told.share(transport, subject)),
             events_per_cpu_s: mean(&cpu).filter(|_| is_everywhere).map(|us| 1e6 / us),
-            p99,
-            idle_bytes: idle(transport, subject),
+            p99: if has_p99 { Some(1.0) } else { p99.map(|found| found.ratio) },
+            p99_low: p99.and_then(|found| found.low),
+            p99_high: p99.and_then(|found| found.high),
+            idle_bytes: idle.map(|(bytes, _)| bytes),
+            idle_bytes_low: idle_interval.map(|(low, _)| low),
+            idle_bytes_high: idle_interval.map(|(_, high)| high),
         }
     };
     let mut all: Vec<Standing> = named
@@ -245,6 +260,27 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
         by_transport.then(place(one).cmp(&place(other))).then(share(other).total_cmp(&share(one)))
     });
     all
+}
+
+/// Returns the resident bytes of an idle connection, and their interval.
+fn idle_bytes(
+    plan: &Plan,
+    samples: &[Sample],
+    transport: Transport,
+    subject: &str,
+) -> Option<(f64, Option<(f64, f64)>)> {
+    let parts = plan.parts.iter().enumerate().filter(|(_, part)| part.drive == Drive::Idle);
+    let mut cells = parts.flat_map(|(index, part)| {
+        part.cells.iter().enumerate().map(move |(number, cell)| (index, number, cell))
+    });
+    cells.find_map(|(part, number, cell)| {
+        let is_own = |one: &Subject| one.name == subject && one.settings.transport == transport;
+        let index = cell.subjects.iter().position(is_own)?;
+        let is_taken =
+            |sample: &&Sample| (sample.part, sample.cell, sample.subject) == (part, number, index);
+        let own: Vec<&Sample> = samples.iter().filter(is_taken).collect();
+        own_figure(Metric::Memory, cell.subjects[index].settings.connections, &own)
+    })
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

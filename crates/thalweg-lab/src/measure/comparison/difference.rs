@@ -132,6 +132,22 @@ impl Difference {
         (!means.is_empty()).then(|| Difference::from_starts(&means, rounds.len()))
     }
 
+    /// Takes a subject's own figure in its valid samples as a ratio to 1: the geometric mean over its starts.
+    pub(super) fn to_one(
+        metric: Metric,
+        connections: u32,
+        samples: &[&Sample],
+    ) -> Option<Difference> {
+        let mut by_start: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for sample in samples.iter().filter(|sample| sample.verdict.is_valid()) {
+            if let Some(value) = metric.of(sample, connections) {
+                by_start.entry(sample.start()).or_default().push(value.ln());
+            }
+        }
+        let means: Vec<f64> = by_start.values().map(|logs| mean(logs)).collect();
+        (!means.is_empty()).then(|| Difference::from_starts(&means, samples.len()))
+    }
+
     /// Of one value for each start, at least one.
     pub(crate) fn from_starts(means: &[f64], rounds: usize) -> Difference {
         let (mean, starts) = (mean(means), means.len());

@@ -358,3 +358,25 @@ fn holm_counts_the_least_probable_most() {
     check(&[0.5, 0.01], &[0.5, 0.02]);
     check(&[0.03, 0.02, 0.9], &[0.06, 0.06, 0.9]);
 }
+
+#[test]
+fn an_own_figure_is_the_mean_of_its_starts_with_their_interval() {
+    let taken = |start: u32, bytes: u64| {
+        let mut sample = Sample { repeat: start, start: Some(start), ..Sample::default() };
+        sample.memory.rss_end_bytes = bytes * 10;
+        sample
+    };
+    let own =
+        |samples: &[Sample]| own_figure(Metric::Memory, 10, &samples.iter().collect::<Vec<_>>());
+    let mut samples = vec![taken(0, 1000)];
+    assert_eq!(
+        own(&samples).map(|(mean, interval)| (mean.round(), interval)),
+        Some((1000.0, None))
+    );
+    samples.push(taken(1, 1210));
+    samples.push(Sample { verdict: Verdict::Invalid("cut".to_owned()), ..taken(2, 9000) });
+    let (mean, interval) = own(&samples).expect("two starts");
+    let (low, high) = interval.expect("an interval of two starts");
+    assert!((mean - 1100.0).abs() < 1.0 && low < 1000.0 && 1210.0 < high, "{low} {mean} {high}");
+    assert_eq!(own(&[]), None);
+}
