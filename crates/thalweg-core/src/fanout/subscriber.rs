@@ -97,12 +97,7 @@ impl Subscriber {
         self.lose_context();
     }
 
-    /// Whether frames of several topics are sent to it: each is then other text for the other topics.
-    pub(super) fn has_other_text(&self) -> bool {
-        self.subscriptions.len() > 1
-    }
-
-    /// Notes that other text is sent to it, or that its frames come from elsewhere: no frame refers to those before.
+    /// Notes that other text is sent to it: no later frame refers to those before.
     pub(super) fn lose_context(&mut self) {
         if self.format.has_context() {
             self.subscriptions.iter_mut().for_each(Subscription::lose_context);
@@ -296,7 +291,8 @@ impl Subscriber {
         taken: usize,
         now_us: u64,
     ) -> Option<(FeedKey, Cursor)> {
-        let has_others = self.has_other_text();
+        // Each frame is then other text for the other topics.
+        let has_others = self.subscriptions.len() > 1;
         let subscription = &mut self.subscriptions[usize::from(index)];
         let feed = feeds.feed_mut(subscription.feed)?;
         let mut after =
@@ -359,7 +355,6 @@ impl Subscriber {
     pub(super) fn remove_at(&mut self, index: u16) {
         let left = self.subscriptions.swap_remove(usize::from(index));
         self.left = Some(left.left());
-        self.lose_context();
         // The last subscription has moved to its place.
         let last = self.subscriptions.len() as u16;
         for place in [&mut self.in_frame, &mut self.leaving] {

@@ -205,8 +205,7 @@ impl<'f, 's> Transmit<'f, 's> {
         let frames = feed.frames(subscription.encoding());
         let interrupted = |why| Interrupted { index: index.into(), why };
         let mut planned = 0;
-        let has_other_text = subscriber.has_other_text()
-            || (format.own_messages_enter_context() && self.has_own_messages());
+        let has_other_text = format.own_messages_enter_context() && self.has_own_messages();
         loop {
             if has_other_text {
                 cursor = cursor.without_context();

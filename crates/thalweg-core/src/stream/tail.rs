@@ -200,6 +200,7 @@ impl HotTail {
     pub(super) fn cut(&mut self) {
         self.clear_to(self.head() + 1);
         self.alone_bytes.set(0);
+        // No reader has the text before a cut: frames that refer to it would serve none.
         self.context.iter_mut().for_each(|context| context.clear());
     }
 

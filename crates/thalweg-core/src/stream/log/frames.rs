@@ -85,11 +85,11 @@ impl<'a, 'e> LogFrames<'a, 'e> {
             && !self.log.batch_at(cursor.next).is_some_and(is_whole)
     }
 
-    /// Returns the context of a reader after the frame at its cursor. The text of a frame is in the hot tail's context, too, if it
-    /// begins where a batch does that was pushed: a backfill may have other batches.
+    /// Returns the context of a reader after the frame at its cursor. The hot tail's context has the batches that were pushed: those
+    /// of a backfill may have other boundaries, and so other text.
     fn context_after(&self, cursor: &Cursor) -> Option<Offset> {
-        let is_pushed = self.encoding.format().has_context()
-            && self.log.history.find(cursor.next).is_some_and(|batch| batch.start() == cursor.next);
+        let is_pushed =
+            self.encoding.format().has_context() && self.log.history.find(cursor.next).is_some();
         is_pushed.then(|| cursor.context().unwrap_or(cursor.next))
     }
 
@@ -187,9 +187,7 @@ impl<'a> Frames<'a> for LogFrames<'a, '_> {
     #[inline]
     fn kept(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)> {
         let Some((tail, at, bytes)) = self.hot(cursor) else { return self.alone(cursor) };
-        // Only the frame that was begun is sure to be readable.
-        let has_lost_context = tail.has_context() && cursor.in_frame() && !cursor.has_context();
-        let one_frame = one_frame || has_lost_context || !self.is_retained(cursor);
+        let one_frame = one_frame || !self.is_retained(cursor);
         let end = if one_frame { tail.frame_end(at) } else { at + bytes.len() as u64 };
         Some((&bytes[..(end - at) as usize], self.cursor_at(tail, end, cursor)))
     }

@@ -15,6 +15,52 @@ fn feed(offsets: Offsets) -> Log {
     feed
 }
 
+fn payloads(events: Offset) -> Payloads {
+    let mut payloads = Payloads::default();
+    for event in 0..events {
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(
+                format!("\"an event that is like the others: {event}\"").as_bytes(),
+            );
+            Ok::<_, ()>(())
+        };
+        payloads.push(write).unwrap();
+    }
+    payloads
+}
+
+/// A backfill may have other batches than those that were pushed, and its frames other text.
+#[test]
+fn a_reader_of_a_backfill_has_no_context() {
+    let format = FORMAT.compressed_in_context(10).unwrap();
+    let bounds = HistoryBounds { events_max: 2, bytes_max: 1 << 20, age_us_max: u64::MAX };
+    let epoch = Epoch::new(1).unwrap();
+    let mut feed = Log::new("cars".parse().unwrap(), epoch, 1, Offsets::Stored, bounds);
+    feed.open_tail(format);
+    for start in [1, 3, 5] {
+        feed.push(Arc::new(Batch::seal(start, start, payloads(2), 1)), 1);
+    }
+    let next = |feed: &Log, cursor: &Cursor| {
+        let mut scratch = Vec::new();
+        match feed.frames(format.into()).next(cursor, true, &mut scratch) {
+            Next::Hot(bytes, after) => (bytes.to_vec(), after),
+            Next::Cold { events: &[], after, .. } => (scratch, after),
+            other => panic!("{other:?}"),
+        }
+    };
+    let newest = feed.history.find(5).unwrap();
+    let mut alone = Vec::new();
+    newest.write_frame(5, &feed.topic, feed.epoch, format.into(), &mut alone);
+    let (shared, _) = next(&feed, &Cursor::before(5).with_context(Some(1)));
+    assert!(shared.len() < alone.len() / 2, "{} of {} bytes", shared.len(), alone.len());
+
+    let messages = vec![(1, payloads(4))];
+    feed.backfill(Page { from: 1, messages, is_last_before: Some(5), stored_from: 1 }, 2);
+    let (_, after) = next(&feed, &Cursor::before(1));
+    assert_eq!(after.next(), 5);
+    assert_eq!(next(&feed, &after).0, alone);
+}
+
 /// Pushes one event at `first` that follows the events before `start`.
 fn push(feed: &mut Log, start: Offset, first: Offset) {
     let mut payloads = Payloads::default();

@@ -1,0 +1,256 @@
+//! Compressed messages that refer to earlier ones, as their readers inflate them: whenever they come, and whatever they read with.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use flate2::{Decompress, FlushDecompress};
+
+use crate::harness::{Program, Server, Socket, Transport, opcode, request};
+use crate::python;
+
+/// Offers that keep the context of the server.
+const OFFERS: [&str; 2] = ["permessage-deflate; client_max_window_bits", "permessage-deflate"];
+
+fn event(number: u64) -> String {
+    let (speed, longitude) = (number * 37 % 140, number * 7_919 % 180_000);
+    format!(
+        r#"{{"car":"c{}","speed_kmh":{speed},"longitude":{longitude},"total_km":{number},"is_locked":false,"is_in_use":true}}"#,
+        number % 5
+    )
+}
+
+fn publish(server: &Server, number: u64) {
+    let answer = server.post("cars", "application/json", event(number));
+    assert_eq!(answer.status, 200);
+}
+
+/// A WebSocket that keeps the server's context, or asks for none.
+struct Reader {
+    socket: Socket,
+    inflate: Decompress,
+    has_context: bool,
+}
+
+impl Reader {
+    fn open(server: &Server, offer: &str) -> Self {
+        let headers = [
+            ("Connection", "Upgrade"),
+            ("Upgrade", "websocket"),
+            ("Sec-WebSocket-Version", "13"),
+            ("Sec-WebSocket-Key", "dGhhbHdlZyBzYXlzIGhpIQ=="),
+            ("Sec-WebSocket-Extensions", offer),
+        ];
+        let mut socket = server.connect();
+        socket.send(request("GET", "/v1/topics/cars", &headers, b""));
+        let head = socket.until(b"\r\n\r\n", "a head").expect("a head");
+        let head = String::from_utf8(head).expect("text").to_ascii_lowercase();
+        assert!(head.contains("permessage-deflate"), "{head}");
+        let has_context = !head.contains("server_no_context_takeover");
+        let mut reader = Self { socket, inflate: Decompress::new(false), has_context };
+        assert!(reader.message().0.contains(r#""events":[]"#));
+        reader
+    }
+
+    /// Returns the next message, and the bytes of its payload.
+    fn message(&mut self) -> (String, usize) {
+        let head = self.socket.exact(2, "a frame").expect("a frame");
+        let len = match head[1] {
+            126 => {
+                let len = self.socket.exact(2, "a length").expect("a length");
+                usize::from(u16::from_be_bytes([len[0], len[1]]))
+            }
+            short => usize::from(short),
+        };
+        let payload = self.socket.exact(len, "a payload").expect("a payload");
+        let plain = match head[0] {
+            // RFC 7692 §7.2.2.
+            0xc1 => self.inflated(&[&payload[..], &[0, 0, 0xff, 0xff]].concat()),
+            first => {
+                assert_eq!(first, 0x80 | opcode::TEXT);
+                payload
+            }
+        };
+        (String::from_utf8(plain).expect("text"), len)
+    }
+
+    fn inflated(&mut self, deflated: &[u8]) -> Vec<u8> {
+        if !self.has_context {
+            self.inflate.reset(false);
+        }
+        let mut plain = Vec::with_capacity(64 << 10);
+        self.inflate.decompress_vec(deflated, &mut plain, FlushDecompress::Sync).expect("deflate");
+        plain
+    }
+
+    /// Reads `count` events from `first` on. Returns the bytes of their payloads.
+    fn events(&mut self, first: u64, count: u64) -> usize {
+        (first..first + count)
+            .map(|number| {
+                let (message, bytes) = self.message();
+                let ending = format!(r#""events":[{}]}}"#, event(number));
+                assert!(message.ends_with(&ending), "{message}");
+                bytes
+            })
+            .sum()
+    }
+}
+
+#[test]
+fn subscribers_share_messages_that_refer_to_earlier_ones_whenever_they_come() {
+    const EVENTS: u64 = 120;
+    const LAST: u64 = 20;
+    let server = Server::start(&["--compression", "--shards", "2"]);
+    let mut alone = Reader::open(&server, "permessage-deflate; server_no_context_takeover");
+    assert!(!alone.has_context);
+    let mut readers: Vec<(u64, Reader)> = Vec::new();
+    for number in 0..EVENTS {
+        if number % 30 == 0 {
+            let offer = OFFERS[number as usize / 30 % OFFERS.len()];
+            readers.push((number, Reader::open(&server, offer)));
+        }
+        publish(&server, number);
+    }
+    alone.events(0, EVENTS - LAST);
+    let alone_bytes = alone.events(EVENTS - LAST, LAST);
+    for (first, mut reader) in readers {
+        assert!(reader.has_context);
+        let before = EVENTS - LAST - first;
+        reader.events(first, before);
+        let bytes = reader.events(first + before, LAST);
+        // The newest reader has not received a whole context.
+        let share = bytes as f64 / alone_bytes as f64;
+        assert!(share < 0.45 || before * 200 < 4 << 10, "{share} from event {first} on");
+    }
+}
+
+#[test]
+fn messages_of_one_connection_leave_the_context_untouched() {
+    let server = Server::start(&["--compression"]);
+    let mut reader = Reader::open(&server, OFFERS[0]);
+    for number in 0..80 {
+        if number % 8 == 0 {
+            let ping =
+                crate::harness::Frame::new(opcode::TEXT, r#"{"command":"echo","id":1,"data":1}"#);
+            reader.socket.send(ping.bytes());
+            assert!(reader.message().0.starts_with(r#"{"answer""#));
+        }
+        publish(&server, number);
+        reader.events(number, 1);
+    }
+}
+
+#[test]
+fn without_a_context_each_message_is_compressed_alone() {
+    let none = ["--compression", "--set", "tuning.compression-context-bytes=0"];
+    let server = Server::start(&none);
+    let reader = Reader::open(&server, OFFERS[0]);
+    assert!(!reader.has_context);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Client {
+    PythonWebsockets,
+    NodeWs,
+    PythonRequests,
+    CurlEvents,
+    CurlLines,
+}
+
+const WEBSOCKETS: &str = r#"
+import sys
+from websockets.sync.client import connect
+with connect(sys.argv[1]) as socket:
+    assert "permessage-deflate" in socket.response.headers["Sec-WebSocket-Extensions"]
+    for message in socket:
+        print(message, flush=True)
+"#;
+
+const REQUESTS: &str = r#"
+import sys, requests
+with requests.get(sys.argv[1], headers={"Accept": "text/event-stream"}, stream=True) as answer:
+    assert answer.headers["Content-Encoding"] == "gzip"
+    for line in answer.iter_lines(chunk_size=1):
+        print(line.decode(), flush=True)
+"#;
+
+const NODE: &str = r#"
+const WebSocket = require("ws");
+const socket = new WebSocket(process.argv[1]);
+socket.on("open", () => { if (!socket.extensions.includes("permessage-deflate")) process.exit(1); });
+socket.on("message", (message) => console.log(String(message)));
+"#;
+
+impl Client {
+    const ALL: [Self; 5] = [
+        Self::PythonWebsockets,
+        Self::NodeWs,
+        Self::PythonRequests,
+        Self::CurlEvents,
+        Self::CurlLines,
+    ];
+
+    fn start(self, address: SocketAddr) -> Program {
+        let (http, ws) =
+            (format!("http://{address}/v1/topics/cars"), format!("ws://{address}/v1/topics/cars"));
+        let curl = |accept: &str| {
+            let accept = format!("Accept: {accept}");
+            Program::start(Command::new("curl").args([
+                "-sSN",
+                "--compressed",
+                "-H",
+                &accept,
+                &http,
+            ]))
+        };
+        match self {
+            Self::PythonWebsockets => python::code(WEBSOCKETS, &[&ws]),
+            Self::PythonRequests => python::code(REQUESTS, &[&http]),
+            Self::NodeWs => {
+                let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/node");
+                let mut node = Command::new("node");
+                Program::start(node.current_dir(examples).args(["-e", NODE, &ws]))
+            }
+            Self::CurlEvents => curl("text/event-stream"),
+            Self::CurlLines => curl("application/x-ndjson"),
+        }
+    }
+}
+
+fn message(client: Client, program: &mut Program) -> String {
+    loop {
+        let line = program.line().unwrap_or_else(|| panic!("{client:?}: {}", program.said()));
+        let message = line.strip_prefix("data:").unwrap_or(&line).trim_start();
+        if message.starts_with(r#"{"topic""#) {
+            return message.to_owned();
+        }
+    }
+}
+
+/// Each of them keeps the context by itself. The second of each comes when the topic has one.
+#[test]
+fn clients_of_other_projects_read_every_message_byte_for_byte() {
+    const EVENTS: u64 = 80;
+    const LATER: u64 = 30;
+    let server = Server::start(&["--compression", "--shards", "2"]);
+    let mut plain = server.subscribe(Transport::HttpStreaming, "/cars");
+    plain.confirmed();
+    let mut clients = Vec::new();
+    let mut come = |first| {
+        for client in Client::ALL {
+            let mut program = client.start(server.address);
+            assert!(message(client, &mut program).contains(r#""events":[]"#), "{client:?}");
+            clients.push((client, first, program));
+        }
+    };
+    come(0);
+    (0..LATER).for_each(|number| publish(&server, number));
+    come(LATER);
+    (LATER..EVENTS).for_each(|number| publish(&server, number));
+    for (client, first, mut program) in clients {
+        for number in first..EVENTS {
+            let message = message(client, &mut program);
+            let ending = format!(r#""events":[{}]}}"#, event(number));
+            assert!(message.ends_with(&ending), "{client:?}: {message}");
+        }
+    }
+}
