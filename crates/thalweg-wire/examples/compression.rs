@@ -49,7 +49,71 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
+    println!(
+        "\n| event | framing | plain, bytes | alone, bytes | in 1 KiB | in 4 KiB | in 32 KiB | alone, µs | in 4 KiB, µs |\n\
+         |---|---|---:|---:|---:|---:|---:|---:|---:|"
+    );
+    let kinds: [(&str, Event); 5] = [
+        ("cars", cars_row),
+        ("chat", chat_message),
+        ("small event", small_event),
+        ("trade", trade),
+        ("token", token),
+    ];
+    for (name, event) in kinds {
+        for plain in [Format::WEBSOCKET, Format::SSE] {
+            println!("| {name} | {:?} | {} |", plain.framing(), series(event, plain)?);
+        }
+    }
     Ok(())
+}
+
+/// Single events, one after the other: those before the first [`WARM_UP`] are left out.
+const SERIES: usize = 2000;
+const WARM_UP: usize = 400;
+
+/// Returns the mean bytes of a frame, plain, alone and in contexts, and the mean times.
+fn series(event: Event, plain: Format) -> Result<String, Box<dyn Error>> {
+    let mut random = Random(1);
+    let events: Vec<String> = (1..=SERIES).map(|n| event(n, &mut random)).collect();
+    let topic: Topic = "car_live_data".parse()?;
+    let epoch: Epoch = "5f0c2e1d9a3b".parse()?;
+    let measure = |format: Format| {
+        let mut context = format.context();
+        let (mut bytes, mut spent) = (0, Duration::ZERO);
+        for (number, event) in events.iter().enumerate() {
+            let first = 100_001 + number as u64;
+            let (last, events) = (first, event.as_bytes());
+            let before = Before::Adjacent;
+            let envelope =
+                Envelope { topic: &topic, epoch, first, last, before, offsets: None, events };
+            let mut frame = Vec::new();
+            let begun = Instant::now();
+            match &mut context {
+                Some(context) => drop(format.batch_in_context(&envelope, context, &mut frame)),
+                None => format.batch(black_box(&envelope), &mut frame),
+            }
+            if number >= WARM_UP {
+                spent += begun.elapsed();
+                bytes += frame.len();
+            }
+        }
+        let count = (SERIES - WARM_UP) as f64;
+        (bytes as f64 / count, spent.as_secs_f64() * 1e6 / count)
+    };
+    let none = "a format that is never compressed";
+    let (plain_bytes, _) = measure(plain);
+    let (alone, alone_us) = measure(plain.compressed().ok_or(none)?);
+    let mut contexts = Vec::new();
+    for bits in [10, 12, 15] {
+        contexts.push(measure(plain.compressed_in_context(bits).ok_or(none)?));
+    }
+    let [(small, _), (middle, middle_us), (large, _)] = contexts[..] else {
+        return Err("three contexts".into());
+    };
+    Ok(format!(
+        "{plain_bytes:.0} | {alone:.0} | {small:.0} | {middle:.0} | {large:.0} | {alone_us:.1} | {middle_us:.1}"
+    ))
 }
 
 struct Figures {
@@ -199,4 +263,28 @@ fn chat_message(n: usize, random: &mut Random) -> String {
 
 fn small_event(n: usize, random: &mut Random) -> String {
     format!(r#"{{"id":{n},"speed":{}}}"#, random.below(130))
+}
+
+fn trade(n: usize, random: &mut Random) -> String {
+    let symbol = random.choose(&["ETHUSDT", "BTCUSDT", "SOLUSDT", "XRPUSDT"]);
+    let (price, cents) = (1800 + random.below(90), random.below(100));
+    let (whole, part) = (random.below(4), random.below(10_000));
+    let (time, is_maker) = (1_657_746_248_000 + 37 * n as u64 + random.below(37), n % 3 == 0);
+    format!(
+        r#"{{"event":"trade","symbol":"{symbol}","id":{},"price":"{price}.{cents:02}","quantity":"{whole}.{part:04}","time":{time},"is_buyer_maker":{is_maker}}}"#,
+        90_210_000 + n
+    )
+}
+
+/// A piece of an answer of a language model, in a common form.
+fn token(n: usize, random: &mut Random) -> String {
+    const WORDS: [&str; 16] = [
+        " the", " river", " flows", " along", " its", " deepest", ",", " line", ".", " A", " boat",
+        " that", " follows", " it", " never", " stands",
+    ];
+    let word = random.choose(&WORDS);
+    format!(
+        r#"{{"id":"answer-7f3c","created":{},"model":"small","choices":[{{"index":0,"delta":{{"content":"{word}"}},"finish_reason":null}}]}}"#,
+        1_657_746_248 + n / 40
+    )
 }

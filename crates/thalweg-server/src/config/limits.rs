@@ -366,8 +366,8 @@ pub struct Limits {
     pub send_buffer_bytes: Option<usize>,
     /// Size of the pipe between a subscriber and its HTTP/2 stream, or its long poll's answer, in bytes.
     pub stream_buffer_bytes: usize,
-    /// Bytes of text that compressed messages refer to: as much for each topic and format with compressed subscribers. Of a power of
-    /// two, 512 to 32 KiB. 0: each message is compressed alone.
+    /// Bytes of text that compressed messages refer to, for each topic and format with compressed subscribers: a power of two from 512
+    /// to 32 KiB. 0: each message is compressed alone.
     pub compression_context_bytes: usize,
     /// Bytes of a subscriber's waiting control messages. Above this its commands wait unread.
     pub control_bytes: usize,
