@@ -5,7 +5,8 @@ use std::process::Command;
 
 use flate2::{Decompress, FlushDecompress};
 
-use crate::harness::{Program, Server, Socket, Transport, opcode, request};
+use crate::harness::{Frame, Program, Server, Socket, opcode, request};
+use crate::proxies::{Behind, ProxyKind};
 use crate::python;
 
 /// Offers that keep the context of the server.
@@ -129,8 +130,7 @@ fn messages_of_one_connection_leave_the_context_untouched() {
     let mut reader = Reader::open(&server, OFFERS[0]);
     for number in 0..80 {
         if number % 8 == 0 {
-            let ping =
-                crate::harness::Frame::new(opcode::TEXT, r#"{"command":"echo","id":1,"data":1}"#);
+            let ping = Frame::new(opcode::TEXT, r#"{"command":"echo","id":1,"data":1}"#);
             reader.socket.send(ping.bytes());
             assert!(reader.message().0.starts_with(r#"{"answer""#));
         }
@@ -227,30 +227,40 @@ fn message(client: Client, program: &mut Program) -> String {
 }
 
 /// Each of them keeps the context by itself. The second of each comes when the topic has one.
-#[test]
-fn clients_of_other_projects_read_every_message_byte_for_byte() {
+fn read_byte_for_byte(server: &Server, proxy: Option<SocketAddr>) {
     const EVENTS: u64 = 80;
     const LATER: u64 = 30;
-    let server = Server::start(&["--compression", "--shards", "2"]);
-    let mut plain = server.subscribe(Transport::HttpStreaming, "/cars");
-    plain.confirmed();
     let mut clients = Vec::new();
     let mut come = |first| {
         for client in Client::ALL {
-            let mut program = client.start(server.address);
+            let mut program = client.start(proxy.unwrap_or(server.address));
             assert!(message(client, &mut program).contains(r#""events":[]"#), "{client:?}");
             clients.push((client, first, program));
         }
     };
     come(0);
-    (0..LATER).for_each(|number| publish(&server, number));
+    (0..LATER).for_each(|number| publish(server, number));
     come(LATER);
-    (LATER..EVENTS).for_each(|number| publish(&server, number));
+    (LATER..EVENTS).for_each(|number| publish(server, number));
     for (client, first, mut program) in clients {
         for number in first..EVENTS {
             let message = message(client, &mut program);
             let ending = format!(r#""events":[{}]}}"#, event(number));
             assert!(message.ends_with(&ending), "{client:?}: {message}");
         }
+    }
+}
+
+#[test]
+fn clients_of_other_projects_read_every_message_byte_for_byte() {
+    read_byte_for_byte(&Server::start(&["--compression", "--shards", "2"]), None);
+}
+
+#[test]
+fn proxies_pass_on_messages_that_refer_to_earlier_ones() {
+    for kind in [ProxyKind::Nginx, ProxyKind::HAProxy] {
+        let server = Server::start(&["--compression"]);
+        let Some(behind) = Behind::start(kind, server.address) else { continue };
+        read_byte_for_byte(&server, Some(behind.address));
     }
 }
