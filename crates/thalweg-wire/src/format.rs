@@ -16,7 +16,7 @@ mod websocket;
 use chunked::{chunk, chunk_around};
 pub use codec::Codec;
 use codec::{MessageForm, arrow, json};
-pub use context::SharedContext;
+pub use context::{ContextUse, SharedContext};
 use message::Outgoing;
 
 use crate::{Close, End, Envelope, Gap, signalr::StreamId};
@@ -256,16 +256,16 @@ impl Format {
     }
 
     /// Appends a batch with events that may refer to the text of the earlier batches in `context`, and adds it to that text. Only a
-    /// client that has inflated the text from [`SharedContext::reach`] on, and nothing after it, can read the frame. Returns
-    /// whether it refers to text; if not, it equals that of [`Self::batch`].
+    /// client that has inflated the text from [`SharedContext::reach`] on, and nothing after it, can read a frame that refers to it.
     ///
-    /// The text of a batch is the same in both. A client that gets some frames from here and some from there has the same text.
+    /// The text of a batch is the same as in [`Self::batch`]. A client that gets some frames from here and some from there has the same
+    /// text.
     pub fn batch_in_context(
         self,
         envelope: &Envelope<'_>,
         context: &mut SharedContext,
         out: &mut Vec<u8>,
-    ) -> bool {
+    ) -> ContextUse {
         let (form, message) = (self.form(), Outgoing::Batch(envelope));
         let mut text = Vec::new();
         match self.framing {
@@ -276,13 +276,13 @@ impl Format {
         let mut deflated = Vec::new();
         if !context.deflate(&text, &mut deflated) {
             self.batch(envelope, out);
-            return false;
+            return ContextUse::Alone;
         }
         self.coded(deflated.len(), out, |out| match self.framing {
             Framing::WebSocket => websocket::deflated_message(&deflated, out),
             _ => out.extend_from_slice(&deflated),
         });
-        had_text
+        if had_text { ContextUse::Refers } else { ContextUse::Begins }
     }
 
     /// Returns whether the messages for one connection are part of the text that later frames refer to.

@@ -297,7 +297,7 @@ impl Subscriber {
         let feed = feeds.feed_mut(subscription.feed)?;
         let mut after =
             after.unwrap_or_else(|| feed.frames(subscription.encoding()).advance(before, taken));
-        if has_others {
+        if has_others && subscription.format.has_context() {
             after = after.without_context();
         }
         let age_us =

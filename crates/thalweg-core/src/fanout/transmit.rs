@@ -270,7 +270,7 @@ impl<'f, 's> Transmit<'f, 's> {
             if has_trailer {
                 self.trailer(subscriber, feeds, index, &cursor, frame_bytes);
             }
-            // A visit makes only one such frame.
+            // A visit makes only one frame that no other subscriber can use.
             let is_costly = is_cold && !format.keeps_events();
             self.summary.is_costly |= is_costly;
             if one_frame || is_at_head(feed, &cursor) {

@@ -123,7 +123,7 @@ pub trait Frames<'a>: Copy {
     /// all contiguous bytes. It appends cold bytes to `scratch`.
     fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a>;
 
-    /// Returns the kept bytes after a cursor, which all readers share, as [`Self::next`] does, and the cursor after
+    /// Returns the kept bytes after a cursor, which readers share, as [`Self::next`] does, and the cursor after
     /// them. Empty bytes mean that the cursor is at the head. `None` if the next bytes are not kept.
     fn kept(&self, _cursor: &Cursor, _one_frame: bool) -> Option<(&'a [u8], Cursor)> {
         None

@@ -191,7 +191,7 @@ impl Pinning for Log {
         let format = self.frame_format(format);
         if format.has_context() && cursor.is_hot() {
             let tail = self.tails.get(format).and_then(Option::as_deref);
-            self.pins.keep_frame(cursor.next, format, || tail?.frame_bytes(cursor.hot));
+            self.pins.keep_frame(cursor.next, format, || tail?.unique_frame(cursor.hot));
         }
     }
 
@@ -206,6 +206,9 @@ impl Pinning for Log {
     }
 
     fn rest_of_frame(&self, cursor: &Cursor, format: Format) -> Option<usize> {
+        if let Some(frame) = self.pins.frame(cursor.next, self.frame_format(format)) {
+            return Some(frame.len().saturating_sub(cursor.sent()));
+        }
         let batch = self.batch_at(cursor.next)?;
         let kept = self.columns.frames.get(batch.end()).filter(|_| format.has_columns());
         let bytes = match kept {

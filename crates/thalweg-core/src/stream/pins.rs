@@ -13,7 +13,7 @@ pub(super) struct Pins(BTreeMap<Offset, BatchPin>);
 struct BatchPin {
     batch: Arc<Batch>,
     holders: u32,
-    /// Partly sent frames that refer to earlier ones: they cannot be made again.
+    /// Partly sent frames that cannot be made again, because their context changes.
     frames: SmallVec<[(Format, Box<[u8]>); 1]>,
 }
 

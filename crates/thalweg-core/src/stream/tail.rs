@@ -3,7 +3,7 @@ use std::{
     collections::VecDeque,
 };
 
-use thalweg_wire::{Format, Offset, SharedContext};
+use thalweg_wire::{ContextUse, Format, Offset, SharedContext};
 
 /// Bytes of a hot tail, about: small enough to stay in the cache while a walk sends it to all, large enough that a
 /// subscriber may be late for a moment without becoming cold.
@@ -24,8 +24,6 @@ pub(super) struct HotTail {
     newer: Segment,
     appended_us: u64,
     context: Option<Box<TailContext>>,
-    /// The bytes of frames that were made without a context.
-    alone_bytes: Cell<usize>,
 }
 
 /// The text that the next frame may refer to.
@@ -42,19 +40,32 @@ struct Segment {
     base: u64,
     bytes: Vec<u8>,
     frames: Vec<FrameStart>,
+    /// With a context, one for each frame.
+    references: Vec<Reference>,
+    /// The bytes of its frames that were made again, alone.
+    alone_bytes: Cell<usize>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct FrameStart {
     byte: u64,
     start: Offset,
+}
+
+#[derive(Debug)]
+struct Reference {
     /// The start of the oldest batch whose text the frame may refer to. It is its own batch's if there is none.
-    context: Offset,
+    oldest: Offset,
+    is_alone: bool,
     /// The frame without a context. The first reader who cannot read the other one causes it.
     alone: OnceCell<Box<[u8]>>,
 }
 
 impl TailContext {
+    fn memory_bytes(&self) -> usize {
+        self.text.memory_bytes() + self.batches.capacity() * size_of::<(Offset, u64)>()
+    }
+
     fn clear(&mut self) {
         self.text.clear();
         self.batches = VecDeque::new();
@@ -70,7 +81,6 @@ impl HotTail {
             newer: Segment::default(),
             appended_us: 0,
             context: context.map(|text| Box::new(TailContext { text, batches: VecDeque::new() })),
-            alone_bytes: Cell::new(0),
         }
     }
 
@@ -79,58 +89,62 @@ impl HotTail {
         self.newer.end()
     }
 
-    /// Appends the frame of the batch that starts at `start`. With a context, `write` returns whether the frame refers to it.
+    /// Appends the frame of the batch that starts at `start`.
     pub(super) fn append(
         &mut self,
         start: Offset,
         now_us: u64,
-        write: impl FnOnce(Option<&mut SharedContext>, &mut Vec<u8>) -> bool,
+        write: impl FnOnce(Option<&mut SharedContext>, &mut Vec<u8>) -> ContextUse,
     ) {
-        if self.newer.bytes.len() >= self.segment_bytes {
+        if self.newer.used_bytes() >= self.segment_bytes {
             self.turn_over();
         }
         let byte = self.newer.end();
-        let mut context = start;
-        match &mut self.context {
-            Some(kept) => {
-                let oldest = kept.batches.front().map_or(start, |(oldest, _)| *oldest);
-                if write(Some(&mut kept.text), &mut self.newer.bytes) {
-                    context = oldest;
-                }
-                kept.batches.push_back((start, kept.text.end()));
-                while kept.batches.front().is_some_and(|(_, end)| *end <= kept.text.reach()) {
-                    kept.batches.pop_front();
-                }
-            }
-            None => drop(write(None, &mut self.newer.bytes)),
-        }
-        self.newer.frames.push(FrameStart { byte, start, context, alone: OnceCell::new() });
+        self.newer.frames.push(FrameStart { byte, start });
         self.appended_us = now_us;
+        let Some(context) = &mut self.context else {
+            write(None, &mut self.newer.bytes);
+            return;
+        };
+        let oldest = context.batches.front().map_or(start, |(oldest, _)| *oldest);
+        let context_use = write(Some(&mut context.text), &mut self.newer.bytes);
+        context.batches.push_back((start, context.text.end()));
+        while context.batches.front().is_some_and(|(_, end)| *end <= context.text.reach()) {
+            context.batches.pop_front();
+        }
+        self.newer.references.push(Reference {
+            oldest: if context_use == ContextUse::Refers { oldest } else { start },
+            is_alone: context_use == ContextUse::Alone,
+            alone: OnceCell::new(),
+        });
     }
 
     /// Returns whether a reader with the text from `context` on can read the frame of the batch that starts at `start`. It can then
     /// read all later ones.
     pub(super) fn is_readable(&self, start: Offset, context: Option<Offset>) -> bool {
-        let reaches = |frame: &FrameStart| context.is_some_and(|from| frame.context >= from);
-        self.find(start).is_some_and(|frame| reaches(frame) || frame.context == frame.start)
+        let Some((segment, index)) = self.find(start) else { return false };
+        let oldest = segment.references[index].oldest;
+        oldest == start || context.is_some_and(|from| oldest >= from)
     }
 
-    /// Returns the frame of the batch that starts at `start` without a context, and has `make` make it if necessary.
+    /// Returns the frame of the batch that starts at `start` without a context, and has `make` make it if necessary. A segment has
+    /// room for a limited number of such frames.
     pub(super) fn alone(
         &self,
         start: Offset,
         make: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Option<&[u8]> {
-        let frame = self.find(start)?;
-        if frame.alone.get().is_none() {
-            if self.alone_bytes.get() >= 2 * self.segment_bytes {
+        let (segment, index) = self.find(start)?;
+        let alone = &segment.references[index].alone;
+        if alone.get().is_none() {
+            if segment.alone_bytes.get() >= self.segment_bytes {
                 return None;
             }
             let made = make()?;
-            self.alone_bytes.set(self.alone_bytes.get() + made.len());
-            frame.alone.get_or_init(|| made.into());
+            segment.alone_bytes.set(segment.alone_bytes.get() + made.len());
+            alone.get_or_init(|| made.into());
         }
-        frame.alone.get().map(|alone| &**alone)
+        alone.get().map(|alone| &**alone)
     }
 
     pub(super) fn has_context(&self) -> bool {
@@ -157,9 +171,13 @@ impl HotTail {
         Some((frame.start, frame.byte))
     }
 
-    /// Returns the frame that holds byte `at`. `None` at the head, or if it is gone.
-    pub(super) fn frame_bytes(&self, at: u64) -> Option<&[u8]> {
-        let (_, byte) = self.frame_at(at)?;
+    /// Returns the frame that holds byte `at`, if it cannot be made again: its context may change. `None` at the head, or if it is gone.
+    pub(super) fn unique_frame(&self, at: u64) -> Option<&[u8]> {
+        let (start, byte) = self.frame_at(at)?;
+        let (segment, index) = self.find(start)?;
+        if segment.references[index].is_alone {
+            return None;
+        }
         Some(&self.slice(byte)?[..(self.frame_end(at) - byte) as usize])
     }
 
@@ -175,13 +193,15 @@ impl HotTail {
 
     /// Returns the first byte of the frame of the batch that starts at `start`.
     pub(super) fn byte_of(&self, start: Offset) -> Option<u64> {
-        self.find(start).map(|frame| frame.byte)
+        self.find(start).map(|(segment, index)| segment.frames[index].byte)
     }
 
-    fn find(&self, start: Offset) -> Option<&FrameStart> {
+    /// Returns the segment that has the frame of the batch that starts at `start`, and the frame's index.
+    fn find(&self, start: Offset) -> Option<(&Segment, usize)> {
         [&self.newer, &self.older].into_iter().find_map(|segment| {
             let index = segment.frames.partition_point(|frame| frame.start < start);
-            segment.frames.get(index).filter(|frame| frame.start == start)
+            let found = segment.frames.get(index).filter(|frame| frame.start == start);
+            found.map(|_| (segment, index))
         })
     }
 
@@ -199,28 +219,24 @@ impl HotTail {
     /// Drops all bytes: every place up to the head, included, becomes invalid.
     pub(super) fn cut(&mut self) {
         self.clear_to(self.head() + 1);
-        self.alone_bytes.set(0);
         // No reader has the text before a cut: frames that refer to it would serve none.
         self.context.iter_mut().for_each(|context| context.clear());
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let context = self.context.as_ref().map_or(0, |context| context.text.memory_bytes());
-        self.older.bytes.capacity() + self.newer.bytes.capacity() + self.alone_bytes.get() + context
+        let context = self.context.as_ref().map_or(0, |context| context.memory_bytes());
+        self.older.memory_bytes() + self.newer.memory_bytes() + context
     }
 
     /// Drops the frames, but not the context.
     fn restart_at(&mut self, byte: u64) {
-        self.alone_bytes.set(0);
         self.older = Segment { base: byte, ..Segment::default() };
         self.newer = Segment { base: byte, ..Segment::default() };
     }
 
     fn clear_to(&mut self, byte: u64) {
         for segment in [&mut self.older, &mut self.newer] {
-            segment.base = byte;
-            segment.bytes.clear();
-            segment.frames.clear();
+            segment.clear_to(byte);
         }
     }
 
@@ -228,18 +244,35 @@ impl HotTail {
         let head = self.head();
         std::mem::swap(&mut self.older, &mut self.newer);
         let recycled = &mut self.newer;
-        let alone = recycled.frames.iter().filter_map(|frame| frame.alone.get());
-        let alone_bytes: usize = alone.map(|alone| alone.len()).sum();
-        self.alone_bytes.set(self.alone_bytes.get() - alone_bytes);
-        recycled.base = head;
-        recycled.frames.clear();
-        recycled.bytes.clear();
+        recycled.clear_to(head);
         // The memory of one very large frame must not be kept forever.
         recycled.bytes.shrink_to(2 * self.segment_bytes);
     }
 }
 
 impl Segment {
+    fn clear_to(&mut self, byte: u64) {
+        self.base = byte;
+        self.bytes.clear();
+        self.frames.clear();
+        self.references.clear();
+        self.alone_bytes.set(0);
+    }
+
+    /// Returns the bytes that count for the turn-over.
+    fn used_bytes(&self) -> usize {
+        let of_references =
+            self.references.len() * (size_of::<Reference>() + size_of::<FrameStart>());
+        self.bytes.len() + of_references + self.alone_bytes.get()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.frames.capacity() * size_of::<FrameStart>()
+            + self.references.capacity() * size_of::<Reference>()
+            + self.alone_bytes.get()
+    }
+
     fn end(&self) -> u64 {
         self.base + self.bytes.len() as u64
     }

@@ -80,11 +80,11 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
             // A node's knowledge of the others is no setting, nor is what else it serves.
             _ if ours == Program::Thalweg && !block.processes.is_empty() => Ok(ours),
             arguments if ours == Program::Thalweg && serves_more(arguments) => Ok(ours),
-            _ => {
-                Err("`arguments` are for peers; Thalweg's are settings, but for --source, --query \
-                      and --topic"
-                    .to_owned())
-            }
+            _ => Err(
+                "`arguments` are for peers; Thalweg's are settings, but for --source, --query, \
+                      --topic and --set"
+                    .to_owned(),
+            ),
         };
     }
     let Some(peer) = peers.iter().find(|peer| peer.name == block.program) else {
@@ -103,7 +103,7 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
 /// Whether arguments only name what a server serves beside the load.
 fn serves_more(arguments: &[String]) -> bool {
     let is_more = |pair: &[String]| match pair {
-        [flag, _] => ["--source", "--query", "--topic"].contains(&flag.as_str()),
+        [flag, _] => ["--source", "--query", "--topic", "--set"].contains(&flag.as_str()),
         _ => false,
     };
     arguments.chunks(2).all(is_more)

@@ -121,7 +121,8 @@ pub(crate) fn negotiate(
     let topics = topics(query, path_topic, transport, config.limits.subscriptions)?;
     let topics = with_starts(query, topics, &request.headers)?;
     let gzips = config.compression && takes_gzip(&request.headers);
-    let window_bits = window_bits(config);
+    // Several topics have no context.
+    let window_bits = window_bits(config).filter(|_| topics.len() == 1);
     let encoded = |format: Format, head: Head| match compressed(format, window_bits) {
         Some(compressed) if gzips => (compressed, head::gzipped(head)),
         _ => (format, head),

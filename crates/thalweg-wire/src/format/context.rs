@@ -19,6 +19,17 @@ thread_local! {
     static COMPRESSORS: Cell<Vec<Compressor>> = const { Cell::new(Vec::new()) };
 }
 
+/// How a frame uses a context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContextUse {
+    /// It may refer to the text of the context.
+    Refers,
+    /// It refers to no earlier text, and only the compressor of the context makes it.
+    Begins,
+    /// It equals the frame that is compressed alone.
+    Alone,
+}
+
 /// The newest text of one topic in one format.
 #[derive(Debug)]
 pub struct SharedContext {
@@ -110,13 +121,19 @@ impl SharedContext {
         let room = text.len();
         out.resize(start + room, 0);
         let before = compressor.compress.total_out();
+        let read_before = compressor.compress.total_in();
         let outcome = compressor.compress.compress(text, &mut out[start..], FlushCompress::Sync);
         let len = (compressor.compress.total_out() - before) as usize;
-        let is_whole = outcome.is_ok() && len < room;
+        let has_read_all = compressor.compress.total_in() - read_before == text.len() as u64;
+        let is_whole = outcome.is_ok() && has_read_all && len < room;
         out.truncate(start + if is_whole { len } else { 0 });
         if is_whole {
             compressor.end += text.len() as u64;
             compressors.push(compressor);
+        } else {
+            // No context has its state. It is recycled first.
+            compressor.number = u64::MAX;
+            compressors.insert(0, compressor);
         }
         COMPRESSORS.set(compressors);
         is_whole
@@ -132,7 +149,10 @@ impl SharedContext {
         }
         let Self { number, end, window_bits, .. } = *self;
         // The first one is the one that has waited longest.
-        let recycled = (compressors.len() >= COMPRESSORS_MAX).then(|| compressors.remove(0));
+        let is_free = |one: &Compressor| one.number == u64::MAX;
+        let recycles =
+            compressors.len() >= COMPRESSORS_MAX || compressors.first().is_some_and(is_free);
+        let recycled = recycles.then(|| compressors.remove(0));
         let mut compressor =
             recycled.filter(|one| one.window_bits == window_bits).unwrap_or_else(|| Compressor {
                 number,

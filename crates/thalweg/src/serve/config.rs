@@ -70,7 +70,7 @@ pub(super) fn config(settings: Settings) -> Result<(Config, Vec<StreamConfig>), 
     let mut config = Config { tls: tls(&settings)?, ..Config::default() };
     let limits = &mut config.limits;
     settings.limits.set_limits(limits)?;
-    settings.tuning.set_limits(limits);
+    settings.tuning.set_limits(limits)?;
     set(&mut limits.header_timeout, settings.header_timeout);
     set(&mut limits.body_timeout, settings.body_timeout);
     set(&mut limits.write_timeout, settings.write_timeout);

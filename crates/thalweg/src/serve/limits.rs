@@ -203,7 +203,8 @@ impl RateTable {
 }
 
 impl TuningTable {
-    pub(super) fn set_limits(&self, limits: &mut Limits) {
+    /// Sets what the section names. The error is one sentence about a value that cannot be.
+    pub(super) fn set_limits(&self, limits: &mut Limits) -> Result<(), String> {
         limits.send_buffer_bytes = self.send_buffer_bytes.map(Into::into);
         set(&mut limits.unsent_bytes, self.unsent_bytes);
         set(&mut limits.stream_buffer_bytes, self.stream_buffer_bytes);
@@ -215,5 +216,13 @@ impl TuningTable {
         set(&mut limits.read_slice, self.read_slice);
         set(&mut limits.messages, self.messages_per_shard);
         set(&mut limits.publishes, self.publishes_per_shard);
+        let context = limits.compression_context_bytes;
+        if context != 0 && !(context >= 512 && context.is_power_of_two()) {
+            return Err(
+                "tuning.compression-context-bytes: write 0, or a power of two from 512 to 32KiB"
+                    .into(),
+            );
+        }
+        Ok(())
     }
 }

@@ -302,6 +302,7 @@ fn settings_that_contradict_each_other_are_refused() {
         clash("--set limits.event-bytes=2MiB --set limits.history-bytes=1MiB"),
         clash("--set limits.event-bytes=2MiB --set limits.unfinished-bytes=2MiB"),
         clash("--set limits.connection-rates.handshakes=1"),
+        clash("--set tuning.compression-context-bytes=5000"),
         clash("--token a=@/no/such/file,subscribe=b"),
         clash("--token everybody,subscribe=a --token everybody,publish=b"),
         clash("--topic **,flush=1s --topic **,history-events=5"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{Epoch, Offset, StartAt, Topic};
+use thalweg_wire::{ContextUse, Epoch, Offset, StartAt, Topic};
 
 use super::{
     super::{Batch, Cursor, Encoding, Feed, Offsets, Start, tail::HotTail},
@@ -84,7 +84,7 @@ impl Feed for Log {
                         Some(context) => format.batch_in_context(&envelope, context, out),
                         None => {
                             format.batch(&envelope, out);
-                            false
+                            ContextUse::Alone
                         }
                     }
                 });

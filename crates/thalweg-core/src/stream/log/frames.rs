@@ -93,7 +93,7 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         is_pushed.then(|| cursor.context().unwrap_or(cursor.next))
     }
 
-    /// Returns the partly sent frame at the cursor, if it refers to earlier ones and the tail has it no more.
+    /// Returns the copy of the partly sent frame at the cursor, if there is one.
     fn pinned_frame(&self, cursor: &Cursor) -> Option<&'a [u8]> {
         let format = self.encoding.format();
         let is_in_shared_frame = format.has_context() && cursor.in_frame() && cursor.is_hot();

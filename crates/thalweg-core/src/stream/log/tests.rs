@@ -61,6 +61,21 @@ fn a_reader_of_a_backfill_has_no_context() {
     assert_eq!(next(&feed, &after).0, alone);
 }
 
+/// Subscribers of several topics never have a context. They share frames as well.
+#[test]
+fn readers_without_a_context_share_frames_however_many_there_were() {
+    let format = FORMAT.compressed_in_context(10).unwrap();
+    let mut feed = feed(Offsets::Consecutive).with_tail_bytes(8 << 10);
+    feed.open_tail(format);
+    for start in 1..1_000 {
+        feed.push(Arc::new(Batch::seal(start, start, payloads(1), 1)), 1);
+        let kept = feed.frames(format.into()).kept(&Cursor::before(start), false);
+        let (bytes, after) = kept.unwrap_or_else(|| panic!("frame {start} is not kept"));
+        assert!(!bytes.is_empty() && after.next() == start + 1);
+        assert!(feed.tail_bytes() < 64 << 10, "{} bytes", feed.tail_bytes());
+    }
+}
+
 /// Pushes one event at `first` that follows the events before `start`.
 fn push(feed: &mut Log, start: Offset, first: Offset) {
     let mut payloads = Payloads::default();
