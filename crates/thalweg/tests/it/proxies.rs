@@ -61,19 +61,32 @@ impl Tail {
     }
 }
 
-fn carries_everything(kind: ProxyKind) {
-    let server = Server::start(&["--heartbeat", "1s"]);
-    let Some(behind) = Behind::start(kind, server.address) else { return };
+/// Starts a subscriber of each transport at each root. Each receives some events.
+fn tails(behind: &Behind) -> Vec<Tail> {
     let mut tails = Vec::new();
     for (root, name) in ROOTS.iter().flat_map(|root| NAMES.map(|name| (root, name))) {
         let path = format!("{root}/v1/topics/{name}{}", root.replace('/', "-"));
         let url = format!("http://{}{path}", behind.address);
         let arguments = ["tail", &url, "--transport", name, "--from", "earliest"];
-        tails.push(Tail { program: Program::thalweg(&arguments), name, path, last: 0 });
+        let mut tail = Tail { program: Program::thalweg(&arguments), name, path, last: 0 };
+        (0..3).for_each(|_| tail.exchange(behind));
+        tails.push(tail);
     }
-    for tail in &mut tails {
-        (0..3).for_each(|_| tail.exchange(&behind));
-    }
+    tails
+}
+
+/// Without heartbeats, which would push out an event that the proxy holds back.
+fn holds_nothing_back(kind: ProxyKind) {
+    let server = Server::start(&["--heartbeat", "1h"]);
+    let Some(behind) = Behind::start(kind, server.address) else { return };
+    tails(&behind);
+}
+
+fn carries_everything(kind: ProxyKind) {
+    holds_nothing_back(kind);
+    let server = Server::start(&["--heartbeat", "1s"]);
+    let Some(behind) = Behind::start(kind, server.address) else { return };
+    let mut tails = tails(&behind);
     // A waiting poll sends no data, so it must be shorter than the timeout of the proxy.
     tails.retain(|tail| tail.name != "long-polling");
     endures_silence(&behind);
