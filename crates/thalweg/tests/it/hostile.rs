@@ -166,7 +166,8 @@ fn a_publisher_that_goes_in_the_middle_leaves_whole_lines_only() {
 
 #[test]
 fn connections_that_come_and_go_leave_nothing_behind() {
-    let server = Server::start(&[]);
+    // No heartbeat finds the clients that have gone.
+    let server = Server::start(&["--heartbeat", "1h"]);
     for round in 0..100 {
         let transport = Transport::ALL[round % 3];
         let mut subscriber = server.subscribe(transport, "/t");

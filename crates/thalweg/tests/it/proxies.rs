@@ -79,7 +79,10 @@ fn tails(behind: &Behind) -> Vec<Tail> {
 fn holds_nothing_back(kind: ProxyKind) {
     let server = Server::start(&["--heartbeat", "1h"]);
     let Some(behind) = Behind::start(kind, server.address) else { return };
-    tails(&behind);
+    for tail in tails(&behind) {
+        let said = tail.program.said();
+        assert!(!said.contains("reconnecting"), "{}: {said}", tail.path);
+    }
 }
 
 fn carries_everything(kind: ProxyKind) {
