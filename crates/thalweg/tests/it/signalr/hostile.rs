@@ -40,7 +40,7 @@ fn records(answer: &Response) -> Vec<Value> {
     records.map(|record| serde_json::from_str(record).expect("JSON")).collect()
 }
 
-fn invocation(id: Option<&str>, target: &str, arguments: Value) -> String {
+fn invocation(id: Option<&str>, target: &str, arguments: &Value) -> String {
     let mut record = json!({ "type": 1, "target": target, "arguments": arguments });
     if let Some(id) = id {
         record["invocationId"] = json!(id);
@@ -63,7 +63,7 @@ fn completed_until(server: &Server, token: &str, last: &str) -> Vec<Value> {
 fn a_head_request_takes_no_messages() {
     let server = Server::start(&HUB);
     let token = open(&server);
-    let publish = invocation(Some("0"), "Publish", json!(["cars", 1]));
+    let publish = invocation(Some("0"), "Publish", &json!(["cars", 1]));
     assert_eq!(send(&server, &token, &publish).status, 200);
     let path = format!("/hub?id={token}");
     let mut socket = server.connect();
@@ -142,7 +142,7 @@ fn a_newer_poll_ends_the_older_one_and_gets_the_messages() {
         let newer = scope.spawn(|| poll(&server, &token));
         assert_eq!(older.join().expect("an answer").status, 204);
         assert_eq!(
-            send(&server, &token, &invocation(Some("7"), "Subscribe", json!(["cars"]))).status,
+            send(&server, &token, &invocation(Some("7"), "Subscribe", &json!(["cars"]))).status,
             200
         );
         assert_eq!(records(&newer.join().expect("an answer"))[0]["invocationId"], "7");
@@ -159,10 +159,10 @@ fn an_invocation_without_an_id_is_executed_without_an_answer() {
     let server = Server::start(&HUB);
     let token = open(&server);
     let all = [
-        invocation(None, "Publish", json!(["cars", 1])),
-        invocation(None, "Unsubscribe", json!(["cars"])),
-        invocation(None, "Unknown", json!([])),
-        invocation(Some("7"), "Publish", json!(["cars", 2])),
+        invocation(None, "Publish", &json!(["cars", 1])),
+        invocation(None, "Unsubscribe", &json!(["cars"])),
+        invocation(None, "Unknown", &json!([])),
+        invocation(Some("7"), "Publish", &json!(["cars", 2])),
     ];
     assert_eq!(send(&server, &token, &all.concat()).status, 200);
     assert_eq!(completed_until(&server, &token, "7"), ["7"]);
@@ -177,7 +177,7 @@ fn records_are_executed_in_order_and_answered_by_polls() {
     let mut all = String::new();
     for n in 0..40 {
         for (id, target) in [(2 * n, "Subscribe"), (2 * n + 1, "Unsubscribe")] {
-            all += &invocation(Some(&id.to_string()), target, json!([format!("t{n}")]));
+            all += &invocation(Some(&id.to_string()), target, &json!([format!("t{n}")]));
         }
     }
     assert_eq!(send(&server, &token, &all).status, 200);
@@ -291,7 +291,7 @@ fn a_poll_that_a_browser_repeats_ends_the_session() {
     let token = open(&server);
     let numbered = |number: u64| server.get(&format!("/hub?id={token}&_={number}"));
     let subscribe = |id: u64, target: &str| {
-        let record = invocation(Some(&id.to_string()), target, json!(["numbers"]));
+        let record = invocation(Some(&id.to_string()), target, &json!(["numbers"]));
         assert_eq!(send(&server, &token, &record).status, 200);
     };
     subscribe(0, "Subscribe");
