@@ -38,21 +38,39 @@ test.describe("a hub", () => {
   test.use({ args: HUB });
 
   for (const transport of TRANSPORTS) {
-    test(`${transport}: subscribe, publish, ack`, async ({ page, network, server }) => {
+    test(`${transport}: subscribe, publish`, async ({ page, network, server }) => {
       await open(page, transport);
       await page.evaluate(() => hub.follow("numbers"));
       expect(await item(page)).toMatchObject({ topic: "numbers", events: [] });
       const result = await page.evaluate(() => hub.invoke("Publish", "numbers", 1, { n: "ü" }));
       expect(result).toMatchObject({ topic: "numbers", first: 1, count: 2 });
-      const { events, position } = await item(page);
-      expect(events).toEqual([1, { n: "ü" }]);
-      expect(await page.evaluate((position) => hub.invoke("Ack", "numbers", position), position)).toBeNull();
+      expect((await item(page)).events).toEqual([1, { n: "ü" }]);
       expect(await page.evaluate(() => hub.invoke("Subscribe", "others"))).toBeNull();
       expect(await page.evaluate(() => hub.next("events"))).toMatchObject({ topic: "others", events: [] });
       await publish(server, "others", 3, 3);
       expect(await page.evaluate(() => hub.next("events"))).toMatchObject({ topic: "others", events: [3] });
       await page.evaluate(() => hub.stop());
       expect(used(network, transport)).toBe(true);
+    });
+
+    test(`${transport}: an ack opens a window`, async ({ page }) => {
+      const invoke = (...args: [string, ...unknown[]]) => page.evaluate((args) => hub.invoke(...args), args);
+      const next = () => page.evaluate(() => hub.next("events"));
+      await open(page, transport);
+      expect(await invoke("Subscribe", "narrow", "latest", { window: "1KiB" })).toBeNull();
+      expect(await invoke("Subscribe", "wide")).toBeNull();
+      expect(await next()).toMatchObject({ topic: "narrow", events: [] });
+      expect(await next()).toMatchObject({ topic: "wide", events: [] });
+      // The window has room for one of these.
+      const [first, second] = ["1".repeat(700), "2".repeat(700)];
+      await invoke("Publish", "narrow", first);
+      await invoke("Publish", "narrow", second);
+      await invoke("Publish", "wide", 3);
+      const message = await next();
+      expect(message).toMatchObject({ topic: "narrow", events: [first] });
+      expect(await next(), "the window is full").toMatchObject({ topic: "wide", events: [3] });
+      expect(await invoke("Ack", "narrow", message.position)).toBeNull();
+      expect(await next()).toMatchObject({ topic: "narrow", events: [second] });
     });
   }
 

@@ -297,6 +297,7 @@ mod tests {
     fn a_token_opens_one_session_at_a_time_and_not_for_long() {
         let sessions = sessions();
         let token = sessions.issue(1, NOW_US).text();
+        assert_eq!(sessions.count(), 0, "a token takes no memory");
         let open = |now_us| sessions.open(&token, Carrier::Polls, now_us);
         let session = open(NOW_US + NEGOTIATION_LIFE_US).unwrap();
         assert_eq!(code(open(NOW_US)), Some(ErrorCode::InUse));

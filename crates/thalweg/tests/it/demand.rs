@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
-use crate::harness::{Server, Subscriber, Transport, at, metric, offset};
+use crate::harness::{Server, Subscriber, Transport, at, offset};
 
 /// The clock of intended times. All processes share it.
 fn monotonic_us() -> u64 {
@@ -57,7 +57,7 @@ fn it_ticks_from_the_first_subscriber_to_the_last() {
             await_idle(&server, TOPICS.len());
         }
         // The sources stay idle, whatever is requested meanwhile.
-        let ticks = || metric(&server.get("/metrics").text(), "thalweg_source_ticks_total");
+        let ticks = || server.metric("thalweg_source_ticks_total");
         let before = ticks();
         server.get("/v1/topics/a?limit=10");
         server.get("/v1/topics");

@@ -14,11 +14,18 @@ const HUB: [&str; 4] = ["--set", "signalr.paths=[\"/hub\"]", "--shards", "2"];
 
 const TRANSPORTS: [&str; 3] = ["WebSockets", "ServerSentEvents", "LongPolling"];
 
+/// The client's words for a close message, before the reason.
+const CLOSED: &str = "Server returned an error on close: ";
+
 fn over_each(test: impl Fn(&str)) {
     for transport in TRANSPORTS {
         eprintln!("over {transport}");
         test(transport);
     }
+}
+
+fn assert_refused(error: &Value, reason: &str) {
+    assert!(error.as_str().is_some_and(|error| error.contains(reason)), "{reason:?}: {error}");
 }
 
 /// Returns the events of messages with events, in order, until `last` has come.
@@ -33,12 +40,12 @@ fn events_until(client: &mut HubClient, last: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn a_client_streams_publishes_and_acks() {
+fn a_client_streams_and_publishes() {
     let server = Server::start(&HUB);
     over_each(|transport| {
         let topic = format!("cars/{transport}");
         let mut client = HubClient::start(&server.address.to_string(), transport, None);
-        client.say(&json!(["stream", "Subscribe", topic, "latest", { "window": "1KiB" }]));
+        client.say(&json!(["stream", "Subscribe", topic, "latest"]));
         let confirmed = client.next("item");
         assert_eq!((&confirmed["topic"], &confirmed["events"]), (&json!(topic), &json!([])));
         client.say(&json!(["invoke", "Publish", topic, { "n": 1 }, "two", [3, "ü\u{2028}"]]));
@@ -47,18 +54,9 @@ fn a_client_streams_publishes_and_acks() {
         let message = client.next("item");
         assert_eq!(message["events"], json!([{ "n": 1 }, "two", [3, "ü\u{2028}"]]));
         assert_eq!(message["position"], result["position"]);
-        client.say(&json!(["invoke", "Ack", topic, message["position"]]));
-        assert_eq!(client.next("result"), Value::Null);
-        // Fire and forget has no answer: the next result is of the next invocation.
         client.say(&json!(["send", "Publish", topic, 4]));
         client.say(&json!(["invoke", "Unsubscribe", "other"]));
-        assert!(
-            client
-                .next("error")
-                .as_str()
-                .unwrap()
-                .contains("not_subscribed: this connection is not subscribed")
-        );
+        assert_refused(&client.next("error"), "not_subscribed: this connection is not subscribed");
         assert_eq!(client.next("item")["events"], json!([4]));
         client.say(&json!(["invoke", "Unsubscribe", topic]));
         assert_eq!(client.next("complete"), Value::Null);
@@ -66,6 +64,33 @@ fn a_client_streams_publishes_and_acks() {
         client.stop();
     });
     server.await_connections(0);
+}
+
+#[test]
+fn an_ack_opens_the_window_of_a_subscription() {
+    let server = Server::start(&HUB);
+    over_each(|transport| {
+        let [narrow, wide] = ["narrow", "wide"].map(|name| format!("{name}/{transport}"));
+        let mut client = HubClient::start(&server.address.to_string(), transport, None);
+        client.say(&json!(["stream", "Subscribe", narrow, "latest", { "window": "1KiB" }]));
+        client.next("item");
+        client.say(&json!(["stream", "Subscribe", wide, "latest"]));
+        client.next("item");
+        // The window has room for one of these.
+        let [first, second] = ["1", "2"].map(|text| text.repeat(700));
+        for (topic, event) in [(&narrow, json!(first)), (&narrow, json!(second)), (&wide, json!(3))]
+        {
+            client.say(&json!(["invoke", "Publish", topic, event]));
+            client.next("result");
+        }
+        let message = client.next("item");
+        assert_eq!(message["events"], json!([first]));
+        assert_eq!(client.next("item")["events"], json!([3]), "the window is full");
+        client.say(&json!(["invoke", "Ack", narrow, message["position"]]));
+        assert_eq!(client.next("result"), Value::Null);
+        assert_eq!(client.next("item")["events"], json!([second]));
+        client.stop();
+    });
 }
 
 #[test]
@@ -105,11 +130,11 @@ fn a_stream_ends_with_its_topic_or_by_its_client() {
         client.say(&json!(["stream", "Subscribe", topic, "latest"]));
         client.next("item");
         client.say(&json!(["stream", "Subscribe", topic, "latest"]));
-        assert!(client.next("error").as_str().unwrap().contains("already_subscribed"));
+        assert_refused(&client.next("error"), "already_subscribed: ");
         client.say(&json!(["cancel", topic]));
         // The client drops what comes after its cancellation. Only the server knows that the topic is free again.
         client.say(&json!(["invoke", "Unsubscribe", topic]));
-        client.next("error");
+        assert_refused(&client.next("error"), "not_subscribed: ");
         client.stop();
     });
 }
@@ -149,6 +174,7 @@ fn a_cut_connection_resumes_at_its_cursor_without_loss() {
             received.extend(events_until(&mut client, &json!(round * 100 + 49)));
             proxy.cut();
             server.publish(&topic, round * 100 + 50..round * 100 + 100);
+            client.next("reconnecting");
             client.next("reconnected");
             received.extend(events_until(&mut client, &json!(round * 100 + 99)));
         }
@@ -170,7 +196,8 @@ fn a_killed_server_is_found_again_and_the_loss_is_announced() {
         server.publish("cars", 0..5);
         assert_eq!(events_until(&mut client, &json!(4)).len(), 5);
         server.kill();
-        client.next("reconnecting");
+        let error = client.next("reconnecting");
+        assert!(!error.as_str().unwrap().contains(CLOSED), "nothing was said: {error}");
         let server = Server::start(&arguments);
         server.publish("cars", 5..7);
         client.next("reconnected");
@@ -192,7 +219,7 @@ fn a_draining_server_tells_its_clients_to_reconnect() {
         client.say(&json!(["follow", "cars", "latest"]));
         client.next("item");
         server.terminate();
-        client.next("reconnecting");
+        assert_eq!(client.next("reconnecting"), json!(format!("{CLOSED}draining")));
         assert_eq!(server.exit().code(), Some(0));
         let _server = Server::start(&arguments);
         client.next("reconnected");
@@ -212,8 +239,7 @@ fn rights_are_those_of_the_token() {
     over_each(|transport| {
         let mut nobody = HubClient::start(&address, transport, None);
         nobody.say(&json!(["stream", "Subscribe", "cars/1"]));
-        let error = nobody.next("error");
-        assert!(error.as_str().unwrap().contains("unauthorized: subscribing to cars/1"), "{error}");
+        assert_refused(&nobody.next("error"), "unauthorized: subscribing to cars/1");
         nobody.say(&json!(["stream", "Subscribe", "public/1"]));
         nobody.next("item");
         nobody.stop();
@@ -221,8 +247,7 @@ fn rights_are_those_of_the_token() {
         subscriber.say(&json!(["stream", "Subscribe", "cars/1"]));
         subscriber.next("item");
         subscriber.say(&json!(["invoke", "Publish", "cars/1", 1]));
-        let error = subscriber.next("error");
-        assert!(error.as_str().unwrap().contains("forbidden: publishing to cars/1"), "{error}");
+        assert_refused(&subscriber.next("error"), "forbidden: publishing to cars/1");
         subscriber.stop();
     });
     let mut unauthorized = HubClient::new(&address, "WebSockets", Some("wrong-secret-1234567890"));

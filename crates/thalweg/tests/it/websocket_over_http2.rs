@@ -156,7 +156,7 @@ fn a_tunnel_is_for_websockets_alone() {
     for target in ["/", "/healthz", "/v1/commands", "/nowhere"] {
         refused(&client, target, &[VERSION], 404, "not_found");
     }
-    client.ask("CONNECT", "/v1/topics/t", &[], "");
+    client.ask("CONNECT", "/v1/topics/t", &[], "").refused(404, "not_found");
 }
 
 #[test]

@@ -16,7 +16,7 @@ const connection = new HubConnectionBuilder()
   .withAutomaticReconnect({ nextRetryDelayInMilliseconds: () => 50 })
   .configureLogging(LogLevel.None)
   .build();
-connection.onreconnecting(() => say("reconnecting"));
+connection.onreconnecting(sayError("reconnecting"));
 connection.onreconnected(() => say("reconnected"));
 connection.onclose((error) => say("closed", error ? String(error.message) : null));
 /** By topic, the function that ends a subscription whose messages are items. */

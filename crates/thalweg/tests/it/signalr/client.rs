@@ -57,11 +57,9 @@ impl HubClient {
         self.say(&json!(["stop"]));
         assert_eq!(self.next("closed"), Value::Null);
         // Streams that are open end with the connection.
-        let is_expected = |kind: &str, value: &Value| {
-            kind.starts_with("reconnect")
-                || value.as_str().is_some_and(|error| error.starts_with("Invocation canceled"))
-        };
-        self.unread.retain(|(kind, value)| !is_expected(kind, value));
+        let is_cancelled =
+            |value: &Value| value.as_str().is_some_and(|it| it.starts_with("Invocation canceled"));
+        self.unread.retain(|(kind, value)| kind != "error" || !is_cancelled(value));
         assert_eq!(self.unread, [], "unexpected");
         let (status, said) = self.program.end();
         assert!(status.success(), "{said}");
