@@ -151,6 +151,9 @@ fn without_a_context_each_message_is_compressed_alone() {
 enum Client {
     PythonWebsockets,
     NodeWs,
+    /// The WebSocket and the `fetch` of Node itself.
+    NodeUndici,
+    NodeFetch,
     PythonRequests,
     CurlEvents,
     CurlLines,
@@ -180,10 +183,26 @@ socket.on("open", () => { if (!socket.extensions.includes("permessage-deflate"))
 socket.on("message", (message) => console.log(String(message)));
 "#;
 
+const UNDICI: &str = r#"
+const socket = new WebSocket(process.argv[1]);
+socket.onopen = () => { if (!socket.extensions.includes("permessage-deflate")) process.exit(1); };
+socket.onmessage = ({ data }) => console.log(data);
+"#;
+
+const FETCH: &str = r#"
+(async () => {
+  const response = await fetch(process.argv[1], { headers: { Accept: "text/event-stream" } });
+  if (response.headers.get("content-encoding") !== "gzip") process.exit(1);
+  for await (const part of response.body) process.stdout.write(part);
+})();
+"#;
+
 impl Client {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
         Self::PythonWebsockets,
         Self::NodeWs,
+        Self::NodeUndici,
+        Self::NodeFetch,
         Self::PythonRequests,
         Self::CurlEvents,
         Self::CurlLines,
@@ -205,15 +224,18 @@ impl Client {
         match self {
             Self::PythonWebsockets => python::code(WEBSOCKETS, &[&ws]),
             Self::PythonRequests => python::code(REQUESTS, &[&http]),
-            Self::NodeWs => {
-                let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/node");
-                let mut node = Command::new("node");
-                Program::start(node.current_dir(examples).args(["-e", NODE, &ws]))
-            }
+            Self::NodeWs => node(&["-e", NODE, &ws]),
+            Self::NodeUndici => node(&["--experimental-websocket", "-e", UNDICI, &ws]),
+            Self::NodeFetch => node(&["-e", FETCH, &http]),
             Self::CurlEvents => curl("text/event-stream"),
             Self::CurlLines => curl("application/x-ndjson"),
         }
     }
+}
+
+fn node(arguments: &[&str]) -> Program {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/node");
+    Program::start(Command::new("node").current_dir(examples).args(arguments))
 }
 
 fn message(client: Client, program: &mut Program) -> String {
@@ -263,4 +285,38 @@ fn proxies_pass_on_messages_that_refer_to_earlier_ones() {
         let Some(behind) = Behind::start(kind, server.address) else { continue };
         read_byte_for_byte(&server, Some(behind.address));
     }
+}
+
+/// Returns the memory that topics with a compressed reader each take, by topic.
+fn memory_of_topics(context: &str) -> usize {
+    const CONNECTIONS: usize = 4;
+    const EACH: usize = 250;
+    let context = format!("tuning.compression-context-bytes={context}");
+    let server = Server::start(&["--shards", "1", "--compression", "--set", &context]);
+    let before = server.memory();
+    let mut readers = Vec::new();
+    for connection in 0..CONNECTIONS {
+        let mut reader = Reader::open(&server, OFFERS[0]);
+        for number in 0..EACH {
+            let topic = format!("t{connection}.{number}");
+            let ask = format!(r#"{{"command":"subscribe","topic":"{topic}"}}"#);
+            reader.socket.send(Frame::new(opcode::TEXT, &ask).bytes());
+            // The answer, and the confirmation.
+            reader.message();
+            reader.message();
+            for number in 0..12 {
+                assert_eq!(server.post(&topic, "application/json", event(number)).status, 200);
+            }
+            (0..12).for_each(|_| drop(reader.message()));
+        }
+        readers.push(reader);
+    }
+    server.memory().saturating_sub(before) / (CONNECTIONS * EACH)
+}
+
+#[test]
+fn the_context_of_a_topic_takes_little_memory() {
+    let (with, without) = (memory_of_topics("4KiB"), memory_of_topics("0"));
+    println!("{with} bytes for each topic, {without} without contexts");
+    assert!(with < without + (16 << 10), "{with} bytes for each topic, {without} without contexts");
 }
