@@ -442,6 +442,7 @@ fn every_setting_reaches_the_configuration() {
             "limits.connection-rates.handshakes" => return String::new(),
             "limits.peer-timeout" => "77s",
             "limits.header-bytes" | "tuning.control-buffer-bytes" | "tuning.unsent-bytes" => "9KiB",
+            "tuning.compression-context-bytes" => "8KiB",
             key if key.ends_with("-bytes") || key.ends_with(".bytes") => "7MiB",
             key if key.ends_with("-timeout")
                 || key.ends_with("-window")
