@@ -148,6 +148,11 @@ impl PageBuilder {
         self.page.is_whole = false;
     }
 
+    /// Returns whether the range has more records than the page.
+    pub fn is_full(&self) -> bool {
+        !self.page.is_whole
+    }
+
     /// Returns whether the page has no records of events.
     pub fn is_empty(&self) -> bool {
         self.page.records.is_empty()

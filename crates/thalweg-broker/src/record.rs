@@ -152,6 +152,8 @@ pub enum AppendError {
     KeyReused,
     /// The record is not stored: the topic's newest record is not the expected one. Holds its first offset, if known; 0 if none.
     Outdated(Option<Offset>),
+    /// The record is not stored, because the broker's disk is full.
+    Full,
     /// The record is not stored and never will be; the reason is one sentence.
     Refused(String),
 }

@@ -99,4 +99,6 @@ codes! {
     TicketUnknown = 503 "ticket_unknown",
     /// The server shuts down.
     Draining = 503 "draining",
+    /// The disk of the server is full, and the event is not stored.
+    StorageFull = 507 "storage_full",
 }

@@ -8,6 +8,7 @@
 
 mod cluster;
 mod config;
+mod data;
 mod document;
 #[cfg(test)]
 mod documents;
@@ -21,6 +22,7 @@ mod screen;
 mod settings;
 mod short;
 mod signalr;
+mod store;
 mod stream;
 mod tables;
 #[cfg(test)]
@@ -54,6 +56,7 @@ use thalweg_server::{Server, config::Config};
 
 use crate::demo_provider;
 use cluster::Cluster;
+use data::Data;
 use merge::Over as _;
 use settings::Settings;
 use tables::UpstreamTable;
@@ -67,13 +70,14 @@ variable (THALWEG_TLS_CERT; a list has one value per line). The variable of
 --token is THALWEG_TOKENS, because clients send THALWEG_TOKEN. Flags win over
 variables, and variables over the file. docs/thalweg.toml lists all keys.
 
-Units: us, ms, s, m, h for TIME; KiB, MiB, GiB for SIZE.
+Units: us, ms, s, m, h, d for TIME; KiB, MiB, GiB for SIZE.
 
 Examples:
   thalweg serve --demo
   thalweg serve --source cars=cars,cars=1000,interval=50ms
   thalweg serve --topic orders,flush=5ms,history-age=10m
   thalweg serve --listen :8080 --token app=@secret,subscribe=**,publish=**
+  thalweg serve --data /var/lib/thalweg --store orders/**,age=7d
   thalweg serve --nats nats://n1,nats://n2,nats://n3 --stream live=live/**
   thalweg serve --config thalweg.toml --check")]
 pub(crate) struct ServeArgs {
@@ -128,16 +132,23 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let format = settings.log_format.unwrap_or(LogFormat::Text);
     let has_demo = settings.demo;
     let cluster = Cluster::new(&settings).map_err(|error| anyhow!(error))?;
+    let data = Data::new(&settings).map_err(|error| anyhow!(error))?;
     let (mut config, streams) = config::config(settings).map_err(|error| anyhow!(error))?;
     if let Some(cluster) = &cluster {
         cluster.settle(&mut config).map_err(|error| anyhow!(error))?;
         cluster.check(&config, &streams).map_err(|error| anyhow!(error))?;
     }
+    if let Some(data) = &data {
+        if cluster.is_none() {
+            data.settle(&mut config);
+        }
+        data.check(&config).map_err(|error| anyhow!(error))?;
+    }
     config.pages = pages::pages();
     config.version = env!("THALWEG_VERSION");
     if check {
-        thalweg_server::check(&config, &config::shared_topics(&streams))?;
-        print(&screen::check_screen(&config, &streams))?;
+        thalweg_server::check(&config, &config::shared_topics(data.as_ref(), &streams))?;
+        print(&screen::check_screen(&config, data.as_ref(), &streams))?;
         return Ok(());
     }
     logs::begin(level, format);
@@ -147,8 +158,13 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         let matches = matches.parse().and_then(|table: UpstreamTable| table.upstream());
         config.upstreams.push(matches.map_err(|error| anyhow!(error))?);
     }
-    let broker = cluster.map(|cluster| cluster.open(&config, &streams)).transpose();
-    let brokers = broker.map_err(|error| anyhow!(error))?.into_iter().collect();
+    let mut brokers = Vec::new();
+    if let Some(data) = &data {
+        brokers.push(data.open(&config).map_err(|error| anyhow!(error))?);
+    }
+    if let Some(cluster) = cluster {
+        brokers.push(cluster.open(&config, &streams).map_err(|error| anyhow!(error))?);
+    }
     let mut server = thalweg_server::serve(config.clone(), brokers)?;
     let read = || config::config(read()?).map(|(config, _)| config).map_err(|error| anyhow!(error));
     let address = server.address();
@@ -156,7 +172,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut signals = Signals::listen()?;
         // The first line comes after the signals are handled: its reader may send one at once.
-        let screen = screen::first_screen((&config, &streams), address, server.admin_address());
+        let screen = screen::first_screen(
+            (&config, data.as_ref(), &streams),
+            address,
+            server.admin_address(),
+        );
         let said = format!("listening on {}://{address}\n{screen}", screen::scheme(&config));
         // One write, because a reader may close the pipe after the first line.
         if let Err(error) = io::stdout().write_all(said.as_bytes()) {

@@ -287,6 +287,7 @@ describe("errors", () => {
       "unsupported_protocol",
       "unknown",
       "ticket_unknown",
+      "storage_full",
     ];
     const passes = ["slow_request", "draining", "unauthorized", ...full];
     expect(state).toBe(passes.includes(code) ? "waiting" : "closed");

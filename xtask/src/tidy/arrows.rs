@@ -18,6 +18,7 @@ const CRATES: &Arrows = &[
             "thalweg-core",
             "thalweg-server",
             "thalweg-token",
+            "thalweg-disk",
             "thalweg-nats",
             "thalweg-lab",
             "thalweg-limit",
@@ -25,6 +26,7 @@ const CRATES: &Arrows = &[
             "thalweg-match-feed",
         ],
     ),
+    ("thalweg-disk", &["thalweg-broker", "thalweg-broker-tests", "thalweg-core", "thalweg-wire"]),
     ("thalweg-nats", &["thalweg-broker", "thalweg-broker-tests", "thalweg-core", "thalweg-wire"]),
     (
         "thalweg-server",

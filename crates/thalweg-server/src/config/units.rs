@@ -9,7 +9,7 @@ use thalweg_wire::Excerpt;
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || {
         format!(
-            "{:?} is not a duration: write a number and us, ms, s, m or h, e.g. 250ms",
+            "{:?} is not a duration: write a number and us, ms, s, m, h or d, e.g. 250ms",
             Excerpt(text)
         )
     };
@@ -21,6 +21,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1_000_000,
         "m" => 60_000_000,
         "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
         "" if number == 0 => 0,
         _ => return Err(wrong()),
     };
@@ -83,7 +84,7 @@ mod tests {
         check("5m", Some(Duration::from_secs(300)));
         check("1h", Some(Duration::from_secs(3600)));
         check("0", Some(Duration::ZERO));
-        for wrong in ["", "5", "ms", "1.5s", "-1s", "1d"] {
+        for wrong in ["", "5", "ms", "1.5s", "-1s", "1w"] {
             assert!(
                 parse_duration(wrong).unwrap_err().contains("write a number and us"),
                 "{wrong}"

@@ -6,6 +6,7 @@ use thalweg_server::config::{Config, SharedTopics, SignedBy, Subscribing, Tls};
 use thalweg_token::{Expectations, Keys, Pattern};
 
 use super::{
+    data::Data,
     merge::set,
     settings::Settings,
     stream::StreamConfig,
@@ -136,9 +137,11 @@ pub(super) fn config(settings: Settings) -> Result<(Config, Vec<StreamConfig>), 
     Ok((config, streams))
 }
 
-/// Returns the topics of the streams.
-pub(super) fn shared_topics(streams: &[StreamConfig]) -> SharedTopics {
-    SharedTopics::new(streams.iter().map(|stream| (stream.pattern.clone(), stream.kind)))
+/// Returns the topics of the stores and of the streams, in the order of the brokers.
+pub(super) fn shared_topics(data: Option<&Data>, streams: &[StreamConfig]) -> SharedTopics {
+    let stores = data.into_iter().flat_map(Data::topics);
+    let streams = streams.iter().map(|stream| (stream.pattern.clone(), stream.kind));
+    SharedTopics::new(stores.chain(streams))
 }
 
 /// Refuses value topics in a stream of events, which keeps all of them.

@@ -9,7 +9,7 @@ use super::{
     limits::{LimitTable, RateTable, TuningTable},
     settings::Settings,
     signalr::SignalrTable,
-    tables::{QueryTable, SourceTable, StreamTable, TopicTable, UpstreamTable},
+    tables::{QueryTable, SourceTable, StoreTable, StreamTable, TopicTable, UpstreamTable},
     tokens::token_keys,
 };
 
@@ -84,6 +84,7 @@ pub(super) fn sections() -> Vec<Section> {
         list("source", keys_of::<SourceTable>(), &["topic", "kind"]),
         list("query", keys_of::<QueryTable>(), &["topic", "sql"]),
         list("upstream", keys_of::<UpstreamTable>(), &["pattern", "url"]),
+        list("store", keys_of::<StoreTable>(), &["topics"]),
         list("stream", keys_of::<StreamTable>(), &["name", "pattern"]),
         list("token", token_keys(), &["name"]),
     ]

@@ -9,6 +9,7 @@ use std::{
 use thalweg_server::config::{Access, Config, SignedBy, SourceConfig, Tls};
 
 use super::{
+    data::Data,
     stream::StreamConfig,
     values::{bytes_text, time_text},
 };
@@ -16,7 +17,7 @@ use super::{
 /// The first screen: commands to copy, and the rights of clients. `address` is where the server listens, `admin` where
 /// it listens for administrators.
 pub(super) fn first_screen(
-    (config, streams): (&Config, &[StreamConfig]),
+    (config, data, streams): (&Config, Option<&Data>, &[StreamConfig]),
     address: SocketAddr,
     admin: Option<SocketAddr>,
 ) -> String {
@@ -32,7 +33,7 @@ pub(super) fn first_screen(
         |with: &str, topic: &str| format!("{curl} -N{subscriber} {with} {url}/v1/topics/{topic}");
 
     let mut rows = vec![("pages", pages(config, &url))];
-    rows.extend(about(config, streams));
+    rows.extend(about(config, data, streams));
     rows.extend([
         ("health", format!("{url}/healthz")),
         ("metrics", metrics(config, &url, admin)),
@@ -56,7 +57,11 @@ const WEBSOCKET: &str = "--http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websock
      -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhhbHdlZyBzYXlzIGhpIQ==' --output -";
 
 /// The screen of `--check`: what the server would do.
-pub(super) fn check_screen(config: &Config, streams: &[StreamConfig]) -> String {
+pub(super) fn check_screen(
+    config: &Config,
+    data: Option<&Data>,
+    streams: &[StreamConfig],
+) -> String {
     let Config {
         shards,
         topic_defaults,
@@ -72,7 +77,7 @@ pub(super) fn check_screen(config: &Config, streams: &[StreamConfig]) -> String 
     let url = url(config, config.listen);
     let pages = pages(config, &url);
     let mut rows = vec![("listen", format!("{url}, {shards} shards")), ("pages", pages)];
-    rows.extend(about(config, streams));
+    rows.extend(about(config, data, streams));
     rows.push(("metrics", metrics(config, &url, config.admin_listen)));
     rows.extend([
         (
@@ -144,7 +149,7 @@ fn metrics(config: &Config, url: &str, admin: Option<SocketAddr>) -> String {
     }
 }
 
-fn about(config: &Config, streams: &[StreamConfig]) -> Rows {
+fn about(config: &Config, data: Option<&Data>, streams: &[StreamConfig]) -> Rows {
     let mut rows = Vec::new();
     if config.runs_sources && !config.sources.is_empty() {
         let shown = config.sources.iter().take(SOURCES_SHOWN);
@@ -164,6 +169,7 @@ fn about(config: &Config, streams: &[StreamConfig]) -> Rows {
             shown.map(|upstream| format!("{} ({})", upstream.pattern, upstream.url)).collect();
         rows.push(("upstreams", upstreams.join(", ")));
     }
+    rows.extend(data.map(|data| ("data", data.about())));
     if !streams.is_empty() {
         let shown = streams.iter().take(SOURCES_SHOWN);
         let streams: Vec<_> =

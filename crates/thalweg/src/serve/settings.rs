@@ -10,12 +10,13 @@ use super::{
     limits::{LimitTable, TuningTable},
     merge::over,
     signalr::SignalrTable,
-    tables::{QueryTable, SourceTable, StreamTable, TopicTable, UpstreamTable},
+    tables::{QueryTable, SourceTable, StoreTable, StreamTable, TopicTable, UpstreamTable},
     tokens::{TokenKey, TokenTable},
     values::{Address, Count, Level, LogFormat, Proxy, Subprotocol, Time, Url},
 };
 
 const TOPICS: &str = "Topics";
+const DATA: &str = "Data (topics that survive a restart)";
 const CLUSTER: &str = "Cluster (servers that share topics through NATS JetStream)";
 const ACCESS: &str = "Access";
 const TLS: &str = "TLS";
@@ -90,6 +91,20 @@ pub(super) struct Settings {
     /// Reject subscriptions to topics that have neither events nor a source
     #[arg(skip)]
     pub(super) existing_topics_only: bool,
+
+    /// Keep topics in this directory, so that they survive a crash and a restart
+    ///
+    /// The directory has the topics of each --store. Without one it has all topics, 10 GiB of events. One server uses a
+    /// directory at a time.
+    #[arg(long, value_name = "DIR", help_heading = DATA)]
+    pub(super) data: Option<PathBuf>,
+    /// Set how --data keeps topics: PATTERN,kind=log,age=7d,bytes=10GiB,sync=always
+    ///
+    /// A topic belongs to the first store whose pattern matches. With sync=always a publish is answered when its events
+    /// are on disk; with a time, such as 100ms, or never, a crash of the machine may lose events that were answered.
+    /// Keys: kind, age, bytes, sync.
+    #[arg(long, value_name = "PATTERN,…", help_heading = DATA)]
+    pub(super) store: Vec<StoreTable>,
 
     /// Connect to these NATS servers: nats://a:4222,tls://b:4222
     ///
@@ -224,7 +239,7 @@ pub(super) struct Settings {
 
 over!(Settings:
     listen admin_listen shards demo runs compression set echo_path
-    topic source query upstream existing_topics_only
+    topic source query upstream existing_topics_only data store
     nats stream node source_node time_node nats_credentials nats_ca
     token jwt_key jwt_secret jwks_url jwt_issuer jwt_audience jwt_claim jwt_leeway
     allow_origin allow_host trusted_proxy websocket_protocols

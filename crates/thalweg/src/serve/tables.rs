@@ -1,4 +1,5 @@
-//! The tables `[[topic]]`, `[[source]]`, `[[query]]`, `[[upstream]]` and `[[stream]]`, and their short forms.
+//! The tables `[[topic]]`, `[[source]]`, `[[query]]`, `[[upstream]]`, `[[stream]]` and `[[store]]`, and their short
+//! forms.
 
 use std::{str::FromStr, time::Duration};
 
@@ -8,9 +9,12 @@ use thalweg_server::config::{
     Config, Options, Pace, QueryConfig, SourceConfig, TopicSettings, UpstreamConfig,
 };
 
+use thalweg_token::Pattern;
+
 use super::{
     merge::set,
     short,
+    store::StoreConfig,
     stream::StreamConfig,
     values::{Count, Kind, Number, Size, Time, TopicName, TopicPattern, UpstreamAddress},
 };
@@ -128,6 +132,23 @@ pub(super) struct StreamTable {
     bytes: Option<Size>,
 }
 
+/// Topics that the data directory keeps. A topic belongs to the first store whose pattern matches.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct StoreTable {
+    /// Topics: * matches one segment, ** at the end all that follow
+    topics: TopicPattern,
+    /// Store a log of events, or the newest value only [default: log]
+    kind: Option<Kind>,
+    /// Delete events after this time (kind log) [default: never]
+    age: Option<Time<300_000_000, { u64::MAX }>>,
+    /// Delete the oldest events above this size (kind log) [default: 10GiB]
+    bytes: Option<Size>,
+    /// When events are on disk: always (before a publish is answered), never, or after a time [default: always]
+    sync: Option<String>,
+}
+
 /// The head of a short form, and its options.
 fn head(text: &str) -> (&str, &str) {
     text.split_once(',').unwrap_or((text, ""))
@@ -200,7 +221,24 @@ impl FromStr for StreamTable {
     }
 }
 
+impl FromStr for StoreTable {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (topics, options) = head(text);
+        let table: Self = short::read("store", &[("topics", topics)], options)?;
+        table.store().map(|_| table)
+    }
+}
+
 impl TopicTable {
+    /// The pattern of its topics, and their kind.
+    pub(super) fn kind(&self) -> (Pattern, FeedKind) {
+        let mut kind = FeedKind::default();
+        set(&mut kind, self.kind);
+        (self.pattern.0.clone(), kind)
+    }
+
     /// Adds the settings of these topics; bounds that the table leaves out are those of `**`.
     ///
     /// # Errors
@@ -328,6 +366,32 @@ impl StreamTable {
         set(&mut stream.age, self.age);
         stream.bytes = self.bytes.map(|bytes| usize::from(bytes) as u64);
         Ok(stream)
+    }
+}
+
+impl StoreTable {
+    /// The store.
+    ///
+    /// # Errors
+    /// One sentence about values that contradict each other.
+    pub(super) fn store(&self) -> Result<StoreConfig, String> {
+        let mut store = StoreConfig::new(self.topics.0.clone(), FeedKind::default());
+        set(&mut store.kind, self.kind);
+        if store.kind.is_state() {
+            if self.age.is_some() || self.bytes.is_some() {
+                return Err(
+                    "age, bytes: with kind=value a version stays until the next one: remove them"
+                        .to_owned(),
+                );
+            }
+            store.bytes = None;
+        }
+        store.age = self.age.map(Into::into);
+        store.bytes = self.bytes.map(|bytes| usize::from(bytes) as u64).or(store.bytes);
+        if let Some(sync) = &self.sync {
+            store.sync = sync.parse().map_err(|error| format!("sync: {error}"))?;
+        }
+        Ok(store)
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
     ServeArgs,
     cluster::Cluster,
     config::{config, shared_topics},
+    data::Data,
     explain, file,
     merge::Over as _,
     renamed, screen,
@@ -223,6 +224,11 @@ fn the_short_form_of_a_table_is_the_table() {
              max-body = \"2KiB\"\nlinger = \"0\"\nremember = \"4s\"",
         ),
         (
+            "--store orders/**,age=7d,bytes=1GiB,sync=100ms --store scores/**,kind=value",
+            "[[store]]\ntopics = \"orders/**\"\nage = \"7d\"\nbytes = \"1GiB\"\nsync = \"100ms\"\n\
+             [[store]]\ntopics = \"scores/**\"\nkind = \"value\"",
+        ),
+        (
             "--stream live=live/**,replicas=1,age=10m,bytes=1GiB --stream scores=scores/**,kind=value",
             "[[stream]]\nname = \"live\"\npattern = \"live/**\"\nreplicas = 1\nage = \"10m\"\n\
              bytes = \"1GiB\"\n[[stream]]\nname = \"scores\"\npattern = \"scores/**\"\nkind = \"value\"",
@@ -260,6 +266,10 @@ fn mistakes_in_a_short_form_are_answered_with_the_nearest_name() {
         "--upstream a/**=http://h/{topic},least=1s",
         "--upstream a/**=http://h/{topic},min-interval=9s,max-interval=1s",
         "--upstream a/**=http://h/{topic},timeout=0",
+        "--store a//b",
+        "--store a,age=1s",
+        "--store a,kind=value,age=1h",
+        "--store a,sync=sometimes",
         "--stream live",
         "--stream live=a//b",
         "--stream live=**,replicas=2",
@@ -278,7 +288,7 @@ fn mistakes_in_a_short_form_are_answered_with_the_nearest_name() {
 fn a_file_refuses_a_value_with_the_words_of_the_flag() {
     for (name, value) in [
         ("heartbeat", "5ms"),
-        ("write-timeout", "1d"),
+        ("write-timeout", "1w"),
         ("shards", "0"),
         ("shards", "257"),
         ("listen", "8080"),
@@ -342,6 +352,29 @@ fn settings_of_a_cluster_that_contradict_each_other_are_refused() {
     assert_eq!((sources("one"), sources("two")), (true, false));
     let tells = |node: &str| cluster(&format!("{nats} --time-node one --node {node}")).unwrap();
     assert_eq!((tells("one").tells_time, tells("two").tells_time), (true, false));
+}
+
+#[test]
+fn stores_follow_from_the_kinds_of_topics_or_are_checked_against_them() {
+    let data = |flags: &str| Data::new(&line(flags).unwrap());
+    let topics = |flags: &str| {
+        let data = data(flags).unwrap().expect("a directory");
+        data.topics().map(|(pattern, kind)| format!("{pattern} {kind:?}")).collect::<Vec<_>>()
+    };
+    assert_eq!(topics("--data d"), ["** Log"]);
+    let values = "--data d --topic a/**,flush=1ms --topic b/**,kind=value";
+    assert_eq!(topics(values), ["a/** Log", "b/** Value", "** Log"]);
+    assert_eq!(topics("--data d --topic **,kind=value"), ["** Value"]);
+    assert_eq!(topics("--data d --store c"), ["c Log"]);
+    assert!(data("").unwrap().is_none());
+    let refusals = [
+        "--store a",
+        "--data d --nats nats://a --stream live=b",
+        "--data d --store ** --topic a,kind=value",
+        "--data d --store ** --store a,kind=value --topic a,kind=value",
+    ];
+    insta::assert_snapshot!(refusals.map(|flags| data(flags).unwrap_err()).join("\n"));
+    assert!(data("--data d --store a,kind=value --store ** --topic a,kind=value").is_ok());
 }
 
 #[test]
@@ -466,8 +499,8 @@ fn every_setting_reaches_the_configuration() {
                 assert!(clash(&format!("--{name} x")).contains(name));
                 return None;
             }
-            // The cluster is made of these, not the configuration.
-            "nats" | "node" | "source-node" | "time-node" => return None,
+            // The directory and the cluster are made of these, not the configuration.
+            "data" | "store" | "nats" | "node" | "source-node" | "time-node" => return None,
             "stream" => "s=t",
             "listen" | "admin-listen" => "127.0.0.1:9",
             "trusted-proxy" => "10.0.0.1/8",
@@ -564,7 +597,7 @@ fn the_first_screen_says_how_and_who_may() {
             let (path, bytes) = ("/index.html".to_owned(), Bytes::from_static(b"shown"));
             made.pages = Pages::new([Page { path, bytes, gzip: None }]);
         }
-        format!("> {flags}\n{}", screen::first_screen((&made, &streams), address, made.admin_listen))
+        format!("> {flags}\n{}", screen::first_screen((&made, None, &streams), address, made.admin_listen))
     });
     insta::assert_snapshot!(screens.join("\n"));
 }
@@ -573,7 +606,7 @@ fn the_first_screen_says_how_and_who_may() {
 fn the_demo_is_made_of_what_can_be() {
     for flags in ["--demo", "--demo --stream all=**"] {
         let (made, streams) = config(line(flags).unwrap()).unwrap();
-        thalweg_server::check(&made, &shared_topics(&streams)).unwrap();
+        thalweg_server::check(&made, &shared_topics(None, &streams)).unwrap();
     }
 }
 
@@ -584,7 +617,7 @@ fn a_check_says_what_would_be_served() {
                  --token p=s3cret,publish=** --token everybody,subscribe=** --allow-origin *";
     let (made, streams) = config(line(flags).unwrap()).unwrap();
     assert!(matches!(made.tls, Some(Tls::Files { .. })));
-    insta::assert_snapshot!(screen::check_screen(&made, &streams));
+    insta::assert_snapshot!(screen::check_screen(&made, None, &streams));
 }
 
 /// All keys of the file, with their tables.

@@ -18,6 +18,7 @@ mod demo_provider;
 mod deploying;
 mod describing;
 mod drain;
+mod durable;
 mod fetching;
 mod following;
 mod forever_frame;

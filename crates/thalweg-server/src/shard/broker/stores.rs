@@ -80,7 +80,7 @@ impl Stores {
         if payloads.iter().any(|event| event.len() > bytes_max) {
             let message = format!(
                 "an event of this topic has at most {bytes_max} bytes, the largest message of its \
-                 stream: make it smaller, or raise max_payload of the NATS servers"
+                 stream: make it smaller, or, with NATS, raise max_payload of its servers"
             );
             payloads.clear();
             answer.send(Err(Refusal::new(ErrorCode::EventTooLarge, message)));
@@ -255,6 +255,10 @@ fn refusal(failure: &AppendError) -> Refusal {
         ),
         AppendError::Unknown => Refusal::unknown(),
         AppendError::KeyReused => Refusal::key_reused(),
+        AppendError::Full => Refusal::new(
+            ErrorCode::StorageFull,
+            "the disk of the server is full and nothing was stored: try again when there is room",
+        ),
         AppendError::Refused(why) => Refusal::new(ErrorCode::Unavailable, why.clone()),
     }
 }

@@ -178,8 +178,13 @@ impl Server {
     }
 
     pub(crate) fn kill(mut self) {
-        kill_process(self.pid, Signal::KILL).expect("signal the server");
+        self.kill_now();
         self.exit();
+    }
+
+    /// Kills the server while others use it.
+    pub(crate) fn kill_now(&self) {
+        kill_process(self.pid, Signal::KILL).expect("signal the server");
     }
 
     pub(crate) fn exit(&mut self) -> ExitStatus {

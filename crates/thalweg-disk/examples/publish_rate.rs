@@ -1,0 +1,83 @@
+//! Measures how fast a directory stores events: `publish_rate DIR SECONDS TOPICS EVENTS`, with EVENTS per record.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use thalweg_broker::{Append, Broker as _, Content, FamilyValue};
+use thalweg_core::stream::Payloads;
+use thalweg_disk::{Settings, StoreSettings, SyncMode, open};
+
+/// Bytes of an event.
+const EVENT_BYTES: usize = 128;
+
+fn main() -> Result<(), String> {
+    let words: Vec<String> = std::env::args().collect();
+    let number = |nth: usize, default: u64| {
+        words.get(nth).and_then(|word| word.parse().ok()).unwrap_or(default)
+    };
+    let directory = words.get(1).ok_or("name a directory")?.into();
+    let (seconds, topics, events) = (number(2, 5), number(3, 4), number(4, 256));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        let store = StoreSettings {
+            pattern: "**".parse().map_err(|_| "no pattern")?,
+            has_values: false,
+            age: None,
+            bytes: Some(1 << 30),
+            sync: SyncMode::Always,
+        };
+        let settings =
+            Settings { directory, stores: vec![store], event_bytes: 1 << 20, ticket_life: None };
+        let start = Instant::now();
+        let broker = Arc::new(open(&settings).await?);
+        println!("open {:?}", start.elapsed());
+        let end = Instant::now() + Duration::from_secs(seconds);
+        let event = format!("\"{}\"", "x".repeat(EVENT_BYTES - 2));
+        let lines = vec![event; events as usize].join("\n").into_bytes();
+        let tasks = (0..topics).map(|topic| {
+            let (broker, lines) = (Arc::clone(&broker), lines.clone());
+            tokio::spawn(async move {
+                let mut times = Vec::new();
+                while Instant::now() < end {
+                    let payloads = Payloads::from_lines(lines.clone()).expect("events");
+                    let topic = format!("rate/{topic}").parse().expect("a topic");
+                    let content = Content::Events(payloads);
+                    let waited = Duration::ZERO;
+                    let begun = Instant::now();
+                    broker
+                        .append(Append { stream: 0, topic, content, key: None, waited })
+                        .await
+                        .expect("stored");
+                    times.push(begun.elapsed());
+                }
+                times
+            })
+        });
+        let mut times = Vec::new();
+        for task in tasks.collect::<Vec<_>>() {
+            times.extend(task.await.map_err(|error| error.to_string())?);
+        }
+        times.sort_unstable();
+        let stored = times.len() as u64 * events;
+        let at = |share: usize| times[(times.len() * share / 1000).min(times.len() - 1)];
+        println!("{} events/s, {} records/s", stored / seconds, times.len() as u64 / seconds);
+        println!("reply p50 {:?}, p99 {:?}, max {:?}", at(500), at(990), at(1000));
+        let payload = (stored * EVENT_BYTES as u64) as f64;
+        for family in broker.counts().families() {
+            match family.value {
+                FamilyValue::Counter(count) => {
+                    let share = count as f64 / payload;
+                    println!("{} {count} ({share:.3} per byte)", family.name);
+                }
+                FamilyValue::Gauge(value) => println!("{} {value}", family.name),
+                FamilyValue::Histogram { bounds, counts, sum } => {
+                    println!("{} {bounds:?} {counts:?} sum {sum:.3} s", family.name);
+                }
+            }
+        }
+        Ok::<_, String>(())
+    })
+}

@@ -1,0 +1,53 @@
+//! Topics kept in a directory, for one server: they survive a crash of the process and of the machine.
+//!
+//! ```text
+//! append ─► committer ─► group ─► wal-… ─► sync ─► answer, follower
+//!                                   │
+//!                       keeper ─► seal ─► run-…, keys-…, state      read ◄─ runs, write-ahead log
+//!
+//! settings   the settings
+//! broker     the contract of a broker
+//! threads    the threads of committer and keeper
+//! disk       the directory: the only place that touches files
+//! record     records as bytes                                        (pure)
+//! group      groups of records in the write-ahead log                (pure)
+//! state      the runs and stores, as a file that is replaced         (pure)
+//! wal        the index of the write-ahead log, in memory             (pure)
+//! known_keys idempotency keys, and digests of their events            (pure)
+//! log        the part that all share
+//! commit     gives offsets to appends, and writes groups
+//! keeper     makes room: seals files, applies retention, merges
+//! merge      merges runs
+//! run        files of records that are sorted by topic
+//! read       pages of a topic's records
+//! follow     delivers records to the server
+//! recovery   opens a log, and finds what is missing
+//! counts     metrics
+//! ```
+//!
+//! All stores share one write-ahead log, and one sequence of offsets. The keeper is the only one that saves the state.
+//! A file is used again or removed after a state without it is durable.
+
+mod broker;
+mod commit;
+mod counts;
+mod disk;
+mod follow;
+mod group;
+mod keeper;
+mod known_keys;
+mod log;
+mod merge;
+mod read;
+mod record;
+mod recovery;
+mod run;
+mod settings;
+mod state;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod wal;
+
+pub use broker::{DiskBroker, open};
+pub use settings::{Settings, StoreSettings, SyncMode};

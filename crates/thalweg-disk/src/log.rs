@@ -1,0 +1,252 @@
+//! The log: what committer, keeper, readers and followers share.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io,
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+use thalweg_broker::LogThrottle;
+use thalweg_wire::{Offset, Topic};
+use tokio::sync::watch;
+
+use crate::{
+    counts::Counts,
+    disk::{self, Disk},
+    known_keys::KnownKeys,
+    run::{Fences, RunReader, read_fences},
+    state::{Run, State, StoreState},
+    wal::WalFile,
+};
+
+const STATE: &str = "state";
+
+/// Where the next state is written before it gets its name.
+pub(crate) const STATE_NEW: &str = "state-new";
+
+/// A file that gives its room to a state when the disk is full.
+const RESERVE: &str = "reserve";
+
+const RESERVE_BYTES: usize = if cfg!(test) { 8 << 10 } else { 1 << 20 };
+
+/// Sizes, which tests make small.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Bytes of a file of the write-ahead log.
+    pub(crate) wal_bytes: usize,
+    /// Maximum number of these files.
+    pub(crate) wal_files: usize,
+    /// Maximum bytes of a group's records, if it has more than one.
+    pub(crate) group_bytes: usize,
+    /// Runs are merged as long as the result is not larger.
+    pub(crate) merge_bytes: u64,
+    /// The age in ms at which a store forgets that a value topic has ended.
+    pub(crate) ended_ms: u64,
+    /// Files with records from this offset on are kept for followers that will come.
+    #[cfg(test)]
+    pub(crate) kept_from: Option<Offset>,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            wal_bytes: 32 << 20,
+            wal_files: 4,
+            group_bytes: 4 << 20,
+            merge_bytes: 16 << 20,
+            ended_ms: 7 * 24 * 3_600_000,
+            #[cfg(test)]
+            kept_from: None,
+        }
+    }
+}
+
+/// A log in a directory.
+#[derive(Debug)]
+pub(crate) struct Log<D> {
+    pub(crate) disk: D,
+    pub(crate) bounds: Bounds,
+    pub(crate) counts: Counts,
+    /// Signals followers that there is more, or that the log has failed.
+    pub(crate) changes: watch::Sender<()>,
+    shared: Mutex<Shared>,
+    fences: Mutex<HashMap<u64, Fences>>,
+    warnings: Mutex<LogThrottle>,
+    /// When the log was opened.
+    opened: Instant,
+}
+
+/// The part that threads share. It is never locked while the disk works.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The state as it was saved, but for the starts of stores. Only the keeper changes it.
+    pub(crate) state: State,
+    /// The next offset. All records before it are readable.
+    pub(crate) head: Offset,
+    /// All records before this offset are durable.
+    pub(crate) durable: Offset,
+    /// The time of the newest record, in ms since 1970. It never decreases.
+    pub(crate) time_ms: u64,
+    /// Files that hold records which are not in runs, or that a follower has not read yet. The last may be open.
+    pub(crate) wal: VecDeque<WalFile>,
+    /// Generations of empty files.
+    pub(crate) ready: VecDeque<u64>,
+    pub(crate) keys: KnownKeys,
+    /// The holder and the expiry in ms since 1970 of each ticket, by the digest's digits.
+    pub(crate) tickets: HashMap<String, (String, u64)>,
+    /// Records before this offset are in no file that a follower can read.
+    pub(crate) freed: Offset,
+    /// The next offset of each follower, by its number.
+    pub(crate) followers: HashMap<u64, Offset>,
+    /// Whether the keeper found no room on the disk.
+    pub(crate) is_full: bool,
+    /// Why the log cannot go on, in one sentence.
+    pub(crate) failed: Option<String>,
+}
+
+impl<D: Disk> Log<D> {
+    pub(crate) fn new(disk: D, bounds: Bounds, shared: Shared) -> Self {
+        Self {
+            disk,
+            bounds,
+            counts: Counts::default(),
+            changes: watch::Sender::new(()),
+            shared: Mutex::new(shared),
+            fences: Mutex::default(),
+            warnings: Mutex::default(),
+            opened: Instant::now(),
+        }
+    }
+
+    /// Runs `work` with the lock.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Shared) -> R) -> R {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        #[cfg(test)]
+        let _held = crate::tests::Held::begin();
+        work(&mut shared)
+    }
+
+    /// Ends the log.
+    pub(crate) fn fail(&self, reason: &str) {
+        let is_first = self.with(|shared| {
+            let is_first = shared.failed.is_none();
+            shared.failed.get_or_insert_with(|| reason.to_owned());
+            is_first
+        });
+        if is_first {
+            tracing::error!(reason, "the log on disk has ended");
+        }
+        self.changes.send_replace(());
+    }
+
+    /// Logs a failure or a loss, at most every ten seconds.
+    pub(crate) fn warn(&self, what: &str, error: Option<&io::Error>) {
+        let now_us = self.opened.elapsed().as_micros() as u64;
+        let count = self.warnings.lock().unwrap_or_else(PoisonError::into_inner).take(1, now_us);
+        if let Some(count) = count {
+            let error = error.map(ToString::to_string);
+            tracing::warn!(error, count, "the log on disk: {what}");
+        }
+    }
+
+    /// Returns a run's reader.
+    pub(crate) fn reader(&self, run: &Run) -> io::Result<RunReader<'_, D>> {
+        let fences = || self.fences.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = fences().get(&run.serial).cloned();
+        let known = match known {
+            Some(known) => known,
+            None => {
+                let read = read_fences(&self.disk, run)?;
+                fences().insert(run.serial, read.clone());
+                read
+            }
+        };
+        Ok(RunReader { disk: &self.disk, run: *run, fences: known })
+    }
+
+    /// Forgets runs that are gone.
+    pub(crate) fn forget_fences(&self, is_gone: impl Fn(u64) -> bool) {
+        let mut fences = self.fences.lock().unwrap_or_else(PoisonError::into_inner);
+        fences.retain(|serial, _| !is_gone(*serial));
+    }
+
+    /// Saves the state with a change, and applies the change when it is durable. After an error the file may have the
+    /// old or the new state. Only the keeper calls it.
+    pub(crate) fn save(&self, change: impl FnOnce(&mut State)) -> io::Result<()> {
+        let mut next = self.with(|shared| {
+            let &mut Shared { head, durable, .. } = shared;
+            State { head, durable, ..shared.state.clone() }
+        });
+        change(&mut next);
+        match write_state(&self.disk, &next) {
+            Err(error) if disk::is_full(&error) && self.disk.remove(RESERVE).is_ok() => {
+                write_state(&self.disk, &next)?;
+            }
+            saved => saved?,
+        }
+        self.with(|shared| shared.state = next);
+        Ok(())
+    }
+}
+
+impl<D: Disk> Log<D> {
+    /// Keeps some room on the disk, so that a state can be saved that deletes files.
+    pub(crate) fn reserve(&self) -> io::Result<()> {
+        if self.disk.length(RESERVE).is_ok_and(|length| length == RESERVE_BYTES as u64) {
+            return Ok(());
+        }
+        self.disk.create(RESERVE)?;
+        let written = self.disk.write_at(RESERVE, 0, &vec![0; RESERVE_BYTES]);
+        if written.is_err() {
+            self.disk.remove(RESERVE)?;
+        }
+        written
+    }
+}
+
+/// Writes the state and makes it durable.
+pub(crate) fn write_state(disk: &impl Disk, state: &State) -> io::Result<()> {
+    disk.create(STATE_NEW)?;
+    disk.write_at(STATE_NEW, 0, &state.to_text())?;
+    disk.sync(STATE_NEW)?;
+    disk.rename(STATE_NEW, STATE)?;
+    disk.sync_directory()
+}
+
+/// Reads the state; `None` if the directory has none.
+///
+/// # Errors
+/// The reason, as the end of a sentence.
+pub(crate) fn read_state(disk: &impl Disk) -> Result<Option<State>, String> {
+    let length = match disk.length(STATE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        length => length.map_err(|error| format!("cannot be read ({error})"))?,
+    };
+    let bytes = disk.read_at(STATE, 0, length as usize);
+    let bytes = bytes.map_err(|error| format!("cannot be read ({error})"))?;
+    Ok(Some(State::parse(&bytes)?))
+}
+
+impl Shared {
+    pub(crate) fn store(&self, id: u16) -> Option<&StoreState> {
+        self.state.stores.iter().find(|store| store.id == id)
+    }
+
+    /// Returns the store at a place of the settings.
+    pub(crate) fn store_at(&self, place: usize) -> Option<&StoreState> {
+        self.state.stores.iter().find(|store| store.place == Some(place))
+    }
+
+    /// Returns the files whose records are not in runs, the oldest first.
+    pub(crate) fn unsealed(&self) -> impl DoubleEndedIterator<Item = &WalFile> {
+        self.wal.iter().filter(|file| !file.is_sealed)
+    }
+
+    /// Returns the first offset of the newest record of a topic that is not in runs.
+    pub(crate) fn newest_unsealed(&self, store: u16, topic: &Topic) -> Option<Offset> {
+        let topics = self.unsealed().rev().filter_map(|file| file.topics.get(topic));
+        let mut newest = topics.filter(|topic| topic.store == store);
+        newest.find_map(|topic| topic.records.last()).map(|record| record.first)
+    }
+}

@@ -1,0 +1,34 @@
+//! Tests of the log.
+
+mod conformance;
+mod rules;
+mod simulated;
+mod simulation;
+
+use std::cell::Cell;
+
+pub(crate) use conformance::temporary;
+
+thread_local! {
+    static HELD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Notes that this thread holds the lock of a log.
+pub(crate) struct Held;
+
+impl Held {
+    pub(crate) fn begin() -> Self {
+        assert!(!HELD.replace(true), "the lock is held already");
+        Self
+    }
+
+    fn is_held() -> bool {
+        HELD.get()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.set(false);
+    }
+}

@@ -1,0 +1,498 @@
+//! The rules of decision 039, one by one.
+
+use std::{
+    collections::VecDeque,
+    pin::pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use thalweg_broker::{
+    Append, AppendError, Content, Delivery, Follower, ReadPage, ReadRange, Stored,
+};
+use thalweg_core::stream::Payloads;
+use thalweg_wire::{EndCode, Epoch, Offset};
+use tokio::sync::oneshot;
+
+use super::simulated::SimulatedDisk;
+use crate::{
+    broker::Handle,
+    commit::{Committed, Committer, Job, Outcome, Request},
+    disk::Disk as _,
+    follow::FollowCursor,
+    group::scan,
+    keeper::Keeper,
+    log::{Bounds, Log, read_state},
+    record::Record,
+    recovery::{self, Opened},
+    settings::{Settings, StoreSettings, SyncMode},
+};
+
+const LOG: usize = 0;
+const VALUES: usize = 1;
+
+/// `EMFILE`: the process has no file descriptors left.
+const EMFILE: i32 = 24;
+
+const NOW_MS: u64 = 1_000_000_000;
+
+/// A log that the test drives.
+struct Bench {
+    disk: SimulatedDisk,
+    stores: Vec<StoreSettings>,
+    bounds: Bounds,
+    log: Arc<Log<SimulatedDisk>>,
+    committer: Committer<SimulatedDisk>,
+    keeper: Arc<Mutex<Keeper<SimulatedDisk>>>,
+    queue: VecDeque<Request>,
+}
+
+fn store(pattern: &str, has_values: bool, sync: SyncMode) -> StoreSettings {
+    let pattern = pattern.parse().expect("a pattern");
+    StoreSettings { pattern, has_values, age: None, bytes: None, sync }
+}
+
+fn bounds() -> Bounds {
+    Bounds {
+        wal_bytes: 4 << 10,
+        wal_files: 4,
+        group_bytes: 2 << 10,
+        merge_bytes: 0,
+        ended_ms: 1000,
+        kept_from: None,
+    }
+}
+
+fn event(text: &str) -> Content {
+    Content::Events(Payloads::from_lines(text.into()).expect("events"))
+}
+
+impl Bench {
+    fn new(sync: SyncMode, bounds: Bounds) -> Self {
+        let stores = vec![store("log/**", false, sync), store("values/**", true, sync)];
+        let disk = SimulatedDisk::new(7, usize::MAX);
+        let opened = recovery::open(disk.clone(), bounds, &stores).expect("a new log");
+        let Opened { log, committer, keeper } = opened;
+        let keeper = Arc::new(Mutex::new(keeper));
+        let mut bench =
+            Self { disk, stores, bounds, log, committer, keeper, queue: VecDeque::new() };
+        bench.step();
+        bench
+    }
+
+    fn reopen(&mut self, is_power_cut: bool) {
+        self.disk.restart(is_power_cut);
+        let opened = recovery::open(self.disk.clone(), self.bounds, &self.stores).expect("a log");
+        (self.log, self.committer) = (opened.log, opened.committer);
+        self.keeper = Arc::new(Mutex::new(opened.keeper));
+    }
+
+    fn step(&mut self) {
+        while self.keeper.lock().expect("no panic").step(NOW_MS) {}
+    }
+
+    fn request(
+        &mut self,
+        topic: &str,
+        content: Content,
+        key: Option<&str>,
+    ) -> oneshot::Receiver<Outcome> {
+        let topic: thalweg_wire::Topic = topic.parse().expect("a topic");
+        let stream =
+            self.stores.iter().position(|store| store.pattern.matches(&topic)).expect("a store");
+        let key = key.map(|key| key.as_bytes().to_vec());
+        let append = Append { stream, topic, content, key, waited: Duration::ZERO };
+        let (reply, answer) = oneshot::channel();
+        self.queue.push_back(Request {
+            job: Job::Append(append, None),
+            reply,
+            until_ms: NOW_MS + 1,
+        });
+        answer
+    }
+
+    fn append(
+        &mut self,
+        topic: &str,
+        content: Content,
+        key: Option<&str>,
+    ) -> Result<Stored, AppendError> {
+        let mut answer = self.request(topic, content, key);
+        while self.committer.commit(&mut self.queue, NOW_MS) == Committed::NoRoom {
+            self.step();
+            self.committer.refuse(&mut self.queue, NOW_MS);
+        }
+        match answer.try_recv() {
+            Ok(Outcome::Append(answer)) => answer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn put(&mut self, topic: &str, text: &str) -> Offset {
+        self.append(topic, event(text), None).expect("stored").first
+    }
+
+    /// Appends until all that is there now is in runs.
+    fn seal(&mut self) {
+        let head = self.log.with(|shared| shared.head);
+        let filler = format!("\"{}\"", "x".repeat(900));
+        while self.log.with(|shared| shared.state.sealed) < head {
+            self.put("log/filler", &filler);
+            self.step();
+        }
+    }
+
+    fn range(&self, stream: usize, topic: &str, from: Offset) -> ReadRange {
+        let (epoch, until) =
+            self.log.with(|shared| (shared.store_at(stream).expect("a store").epoch, shared.head));
+        ReadRange { stream, topic: topic.parse().expect("a topic"), epoch, from, until }
+    }
+
+    fn read(&self, topic: &str, from: Offset) -> ReadPage {
+        self.log.read(&self.range(LOG, topic, from), false).expect("a page")
+    }
+
+    fn newest(&self, topic: &str, from: Offset) -> ReadPage {
+        self.log.read(&self.range(VALUES, topic, from), true).expect("a page")
+    }
+
+    fn epoch(&self, place: usize) -> Epoch {
+        self.log.with(|shared| shared.store_at(place).expect("a store").epoch)
+    }
+
+    /// Returns the names of files with a prefix.
+    fn files(&self, prefix: &str) -> Vec<String> {
+        let mut names = self.disk.names();
+        names.retain(|name| name.starts_with(prefix));
+        names
+    }
+}
+
+fn firsts(page: &ReadPage) -> Vec<Offset> {
+    page.records.iter().map(|(first, _)| *first).collect()
+}
+
+#[test]
+fn a_start_takes_a_generation_above_all_that_files_have() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    for life in 0..5 {
+        let used = |bench: &Bench| {
+            let scanned =
+                bench.files("wal-").into_iter().map(|name| scan(&bench.disk.bytes(&name)));
+            scanned.flatten().map(|(_, head)| head.generation).max().unwrap_or(0)
+        };
+        let before = used(&bench);
+        bench.reopen(true);
+        bench.step();
+        bench.put("log/a", &life.to_string());
+        let last = bench.log.with(|shared| shared.wal.back().expect("a file").generation);
+        assert!(last > before, "{last} is used again");
+    }
+}
+
+#[test]
+fn a_file_without_a_group_is_damaged_and_not_free() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    bench.put("log/a", "1");
+    let epochs = [LOG, VALUES].map(|place| bench.epoch(place));
+    let name = bench.log.with(|shared| shared.wal.back().expect("a file").name());
+    bench.disk.damage(&name, 0, &[0; 4 << 10]);
+    bench.reopen(false);
+    for (place, before) in epochs.into_iter().enumerate() {
+        assert_ne!(bench.epoch(place), before, "the positions of lost records are given again");
+    }
+}
+
+#[test]
+fn a_page_is_planned_again_if_records_were_deleted_meanwhile() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let first = bench.put("log/a", "1");
+    bench.seal();
+    bench.put("log/a", "2");
+    let mut keeper = Some(Arc::clone(&bench.keeper));
+    bench.disk.set_hook(Some(Box::new(move |what| {
+        if what.starts_with("read run")
+            && let Some(keeper) = keeper.take()
+        {
+            keeper.lock().expect("no panic").trim();
+        }
+    })));
+    let page = bench.read("log/a", first);
+    assert!(
+        page.records.is_empty() && page.stored_from > first,
+        "a hole is not announced: {page:?}"
+    );
+}
+
+#[test]
+fn a_record_is_read_only_at_its_own_offset() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let [first, second] = ["1", "2"].map(|text| bench.put("log/a", text));
+    // The place of the first record has the second one, as a file that is used again may have.
+    let name = bench.log.with(|shared| shared.wal.back().expect("a file").name());
+    let places = bench.log.with(|shared| {
+        let topic: thalweg_wire::Topic = "log/a".parse().expect("a topic");
+        shared.wal.back().expect("a file").topics[&topic].records.clone()
+    });
+    let bytes = bench.disk.bytes(&name);
+    let at = |nth: usize| places[nth].position as usize;
+    let other = bytes[at(1)..at(1) + places[1].length as usize].to_vec();
+    bench.disk.damage(&name, at(0), &other);
+    let page = bench.read("log/a", first);
+    assert_eq!((firsts(&page), page.stored_from), (vec![second], second));
+}
+
+#[test]
+fn a_lack_of_descriptors_is_no_damage() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let first = bench.put("log/a", "1");
+    bench.seal();
+    let range = bench.range(LOG, "log/a", first);
+    bench.disk.set_read_error(Some(EMFILE));
+    assert!(bench.log.read(&range, false).is_err());
+    bench.disk.restart(false);
+    assert!(recovery::open(bench.disk.clone(), bench.bounds, &bench.stores).is_err());
+    bench.disk.set_read_error(None);
+    bench.reopen(false);
+    assert_eq!(firsts(&bench.read("log/a", first)), [first]);
+}
+
+#[test]
+fn a_hole_is_saved_when_it_is_found() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let offsets = ["1", "2", "3"].map(|text| bench.put("log/a", text));
+    let name = bench.log.with(|shared| shared.wal.back().expect("a file").name());
+    let position = bench.log.with(|shared| shared.wal.back().expect("a file").groups[1].position);
+    bench.disk.damage(&name, position as usize + 70, b"damage");
+    let values = bench.epoch(VALUES);
+    bench.reopen(false);
+    let saved = read_state(&bench.disk).expect("whole").expect("a state");
+    assert_eq!(saved.stores[0].holes.len(), 1, "the next start forgets it");
+    assert_ne!(bench.epoch(VALUES), values, "a newer value may be lost");
+    let page = bench.read("log/a", offsets[0]);
+    assert_eq!((firsts(&page), page.is_whole), (vec![offsets[0]], false));
+    let page = bench.read("log/a", offsets[1]);
+    assert_eq!((firsts(&page), page.stored_from), (vec![offsets[2]], offsets[2]));
+}
+
+#[test]
+fn damage_is_not_a_newer_value_and_whole_values_stay() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let whole = bench.put("values/whole", "1");
+    let older = bench.put("values/a", "1");
+    bench.seal();
+    let newer = bench.put("values/a", "2");
+    let damage = |bench: &Bench| {
+        for name in bench.files("run-") {
+            let bytes = bench.disk.bytes(&name);
+            let mut at = 0;
+            while let Some((record, length)) = Record::parse(&bytes[at..]) {
+                if record.first == newer {
+                    bench.disk.damage(&name, at + 40, b"damage");
+                    return true;
+                }
+                at += length;
+            }
+        }
+        false
+    };
+    let filler = format!("\"{}\"", "x".repeat(900));
+    while !damage(&bench) {
+        bench.put("log/filler", &filler);
+        // The values of two runs are merged afterwards, unless one is damaged.
+        bench.keeper.lock().expect("no panic").step(NOW_MS);
+    }
+    bench.step();
+    bench.reopen(true);
+    bench.step();
+    let page = bench.newest("values/a", 0);
+    assert!(
+        page.records.is_empty() && page.stored_from > newer,
+        "{older} is no newest value: {page:?}"
+    );
+    assert_eq!(firsts(&bench.newest("values/whole", 0)), [whole], "and others are whole");
+}
+
+#[test]
+fn a_durable_value_stays_until_the_next_one_is_durable() {
+    for seed in 0..20 {
+        let mut bench = Bench::new(SyncMode::Never, bounds());
+        let older = bench.put("values/a", "1");
+        bench.seal();
+        let newer = bench.put("values/a", &seed.to_string());
+        bench.step();
+        bench.keeper.lock().expect("no panic").step(NOW_MS);
+        bench.reopen(true);
+        let found = firsts(&bench.newest("values/a", 0));
+        assert!(found == [older] || found == [newer], "{found:?}");
+    }
+}
+
+#[test]
+fn keys_outlive_the_runs_of_their_events() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let stored = bench.append("log/a", event("1"), Some("k")).expect("stored");
+    bench.seal();
+    bench.keeper.lock().expect("no panic").trim();
+    bench.reopen(true);
+    let again = bench.append("log/a", event("1"), Some("k")).expect("known");
+    assert_eq!((again.first, again.is_repetition), (stored.first, true));
+    assert_eq!(bench.append("log/a", event("2"), Some("k")), Err(AppendError::KeyReused));
+}
+
+#[test]
+fn a_store_remembers_that_a_value_topic_has_ended() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let value = bench.put("values/a", "1");
+    let end = bench.append("values/a", Content::End(EndCode::Gone), None).expect("stored").first;
+    let other = bench.put("values/b", "1");
+    bench.seal();
+    // A second run is merged with the first one after the end was long ago.
+    bench.put("values/b", "2");
+    bench.seal();
+    while bench.keeper.lock().expect("no panic").step(NOW_MS + 10_000) {}
+    bench.reopen(true);
+    let page = bench.newest("values/a", value + 1);
+    assert!(page.newest == end || page.stored_from > end, "a reader keeps the value: {page:?}");
+    assert!(firsts(&bench.newest("values/b", 0))[0] > other);
+}
+
+#[test]
+fn a_start_on_a_full_disk_deletes_what_nobody_needs_and_refuses_publishes() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let first = bench.put("log/a", "1");
+    bench.seal();
+    bench.disk.create("run-999").expect("created");
+    bench.disk.write_at("run-999", 0, &[1; 500]).expect("written");
+    bench.disk.sync_directory().expect("synced");
+    bench.disk.set_capacity(bench.disk.used());
+    bench.reopen(true);
+    assert!(!bench.files("run-").contains(&"run-999".to_owned()));
+    assert_eq!(firsts(&bench.read("log/a", first)), [first]);
+    let filler = format!("\"{}\"", "x".repeat(900));
+    let refused = (0..100).find_map(|_| bench.append("log/filler", event(&filler), None).err());
+    assert_eq!(refused, Some(AppendError::Full));
+    assert_eq!(firsts(&bench.read("log/a", first)), [first], "readers continue");
+    bench.disk.set_capacity(usize::MAX);
+    bench.step();
+    bench.put("log/a", "2");
+}
+
+/// A server that takes all records, or none.
+#[derive(Clone)]
+struct Reader {
+    is_stalled: bool,
+}
+
+impl Follower for Reader {
+    async fn deliver(&self, _: Delivery) {
+        if self.is_stalled {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn restarted(&self, _: usize, _: Epoch, _: Offset) {}
+
+    fn set_ready(&self, _: bool) {}
+}
+
+#[test]
+fn a_stalled_follower_stops_the_committer_also_after_a_timeout() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let head = bench.log.with(|shared| shared.head);
+    let mut cursor = FollowCursor::new(&bench.log, head, vec![(bench.epoch(LOG), 0); 2]);
+    bench.put("log/a", "1");
+    let mut context = Context::from_waker(Waker::noop());
+    {
+        let follow = pin!(cursor.follow(&Reader { is_stalled: true }));
+        assert!(matches!(follow.poll(&mut context), Poll::Pending));
+    }
+    let filler = format!("\"{}\"", "x".repeat(900));
+    for _ in 0..100 {
+        let answer = bench.request("log/filler", event(&filler), None);
+        bench.committer.commit(&mut bench.queue, NOW_MS);
+        bench.step();
+        drop(answer);
+    }
+    assert!(!bench.queue.is_empty(), "the log grows");
+    let (head, files) = bench.log.with(|shared| (shared.head, shared.wal.len()));
+    assert!(files <= bench.bounds.wal_files, "{files} files");
+    bench.committer.refuse(&mut bench.queue, NOW_MS + 10_000);
+    assert!(bench.queue.is_empty());
+    assert_eq!(bench.committer.commit(&mut bench.queue, NOW_MS + 10_000), Committed::Idle);
+    assert_eq!(bench.log.with(|shared| shared.head), head, "refused records are not stored");
+    drop(cursor);
+    bench.step();
+    bench.put("log/a", "2");
+}
+
+#[test]
+fn a_thread_that_panics_ends_the_log() {
+    let disk = SimulatedDisk::new(7, usize::MAX);
+    let settings = Settings {
+        directory: "unused".into(),
+        stores: vec![store("log/**", false, SyncMode::Always)],
+        event_bytes: 1000,
+        ticket_life: None,
+    };
+    let handle = Handle::open(disk.clone(), bounds(), &settings).expect("a log");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("one");
+    let append = || Append {
+        stream: 0,
+        topic: "log/a".parse().expect("a topic"),
+        content: event("1"),
+        key: None,
+        waited: Duration::ZERO,
+    };
+    runtime.block_on(handle.append(append(), None)).expect("stored");
+    disk.panic_at_group();
+    let answer = runtime.block_on(handle.append(append(), None));
+    assert_eq!(answer, Err(AppendError::Unknown));
+    let streams = handle.streams.clone();
+    let reason = runtime.block_on(handle.cursor(0, &streams).follow(&Reader { is_stalled: false }));
+    assert!(reason.contains("panicked"), "{reason}");
+    let answer = runtime.block_on(handle.append(append(), None));
+    assert!(matches!(answer, Err(AppendError::Unavailable | AppendError::Unknown)), "{answer:?}");
+}
+
+#[test]
+fn a_weak_store_begins_a_new_epoch_after_an_unclean_stop_only() {
+    let mut bench = Bench::new(SyncMode::Never, bounds());
+    let before = bench.epoch(LOG);
+    bench.put("log/a", "1");
+    bench.committer.sync_all();
+    bench.keeper.lock().expect("no panic").close();
+    bench.reopen(true);
+    assert_eq!(bench.epoch(LOG), before);
+    bench.put("log/a", "2");
+    bench.reopen(false);
+    assert_ne!(bench.epoch(LOG), before);
+}
+
+#[test]
+fn a_store_whose_topics_were_elsewhere_has_a_new_epoch() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let [log, values] = [LOG, VALUES].map(|place| bench.epoch(place));
+    let first = bench.put("log/b/c", "1");
+    bench.stores.insert(0, store("log/b/**", false, SyncMode::Always));
+    bench.reopen(false);
+    assert!(bench.epoch(1) != log && bench.epoch(2) == values);
+    bench.put("log/b/c", "2");
+    bench.stores.remove(0);
+    bench.reopen(false);
+    assert!(bench.epoch(0) != log && bench.epoch(1) == values);
+    assert_eq!(firsts(&bench.read("log/b/c", 0)), [first]);
+}
+
+#[test]
+fn a_damaged_or_missing_state_is_reported() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    bench.put("log/a", "1");
+    let open =
+        |bench: &Bench| recovery::open(bench.disk.clone(), bench.bounds, &bench.stores).err();
+    bench.disk.damage("state", 30, b"xx");
+    assert!(open(&bench).expect("refused").contains("is damaged"));
+    bench.disk.remove("state").expect("removed");
+    assert!(open(&bench).expect("refused").contains("without its file"));
+}

@@ -1,0 +1,115 @@
+//! The data directory: topics that survive a restart.
+
+use std::path::PathBuf;
+
+use thalweg_core::stream::FeedKind;
+use thalweg_disk::StoreSettings;
+use thalweg_server::{
+    broker::{BrokerService, TICKET_LIFE},
+    config::Config,
+};
+use thalweg_token::Pattern;
+
+use super::{settings::Settings, store::StoreConfig};
+
+/// The directory, and its stores.
+#[derive(Debug)]
+pub(super) struct Data {
+    directory: PathBuf,
+    stores: Vec<StoreConfig>,
+}
+
+impl Data {
+    /// The directory of the settings; `None` without one. The error is one sentence about settings that contradict each other.
+    pub(super) fn new(settings: &Settings) -> Result<Option<Self>, String> {
+        let Settings { data, store, topic, nats, .. } = settings;
+        let Some(directory) = data.clone() else {
+            return match store.is_empty() {
+                true => Ok(None),
+                false => Err("store needs data: set it to a directory".into()),
+            };
+        };
+        let mut stores = Vec::new();
+        for table in store {
+            stores.push(table.store().map_err(|error| format!("store: {error}"))?);
+        }
+        if stores.is_empty() && !nats.is_empty() {
+            return Err(
+                "with nats, data needs a store: add --store orders/**, for instance, which \
+                 keeps these topics in the directory"
+                    .into(),
+            );
+        }
+        let kinds: Vec<_> = topic.iter().map(|table| table.kind()).collect();
+        if stores.is_empty() {
+            let has_values = kinds.iter().any(|(_, kind)| kind.is_state());
+            let kinds = kinds.iter().filter(|(pattern, _)| has_values && !pattern.is_all());
+            stores.extend(kinds.map(|(pattern, kind)| StoreConfig::new(pattern.clone(), *kind)));
+            let all = topic.iter().map(|table| table.kind()).find(|(pattern, _)| pattern.is_all());
+            let kind = all.map_or(FeedKind::default(), |(_, kind)| kind);
+            stores.push(StoreConfig::new(Pattern::all(), kind));
+        }
+        for (pattern, _) in kinds.iter().filter(|(_, kind)| kind.is_state()) {
+            let before = stores.iter().take_while(|store| {
+                !store.kind.is_state() || store.pattern.to_string() != pattern.to_string()
+            });
+            let mut before = before.filter(|store| !store.kind.is_state());
+            if let Some(store) = before.find(|store| store.pattern.overlaps(pattern)) {
+                return Err(format!(
+                    "topic: {pattern} has kind=value, but the store {} keeps some of these topics as events: \
+                     give value topics a store of their own before it, with kind=value",
+                    store.pattern
+                ));
+            }
+        }
+        Ok(Some(Self { directory, stores }))
+    }
+
+    /// Lets this server close windows of queries, because it is the only one that has the topics.
+    pub(super) fn settle(&self, config: &mut Config) {
+        config.tells_time = true;
+    }
+
+    /// The topics of the stores, and their kinds.
+    pub(super) fn topics(&self) -> impl Iterator<Item = (Pattern, FeedKind)> {
+        self.stores.iter().map(|store| (store.pattern.clone(), store.kind))
+    }
+
+    /// Describes it for the first screen.
+    pub(super) fn about(&self) -> String {
+        let patterns: Vec<_> = self.stores.iter().map(|store| store.pattern.to_string()).collect();
+        format!("{} keeps {}", self.directory.display(), patterns.join(", "))
+    }
+
+    fn settings(&self, config: &Config) -> thalweg_disk::Settings {
+        let store = |store: &StoreConfig| StoreSettings {
+            pattern: store.pattern.clone(),
+            has_values: store.kind.is_state(),
+            age: store.age,
+            bytes: store.bytes,
+            sync: store.sync.mode(),
+        };
+        thalweg_disk::Settings {
+            directory: self.directory.clone(),
+            stores: self.stores.iter().map(store).collect(),
+            event_bytes: config.limits.event_bytes,
+            ticket_life: config.access.has_tokens().then_some(TICKET_LIFE),
+        }
+    }
+
+    /// Checks the stores without the directory.
+    ///
+    /// # Errors
+    /// One sentence with the remedy.
+    pub(super) fn check(&self, config: &Config) -> Result<(), String> {
+        self.settings(config).check()
+    }
+
+    /// Opens the directory.
+    ///
+    /// # Errors
+    /// One sentence with the remedy.
+    pub(super) fn open(&self, config: &Config) -> Result<BrokerService, String> {
+        BrokerService::open(thalweg_disk::open(&self.settings(config)))
+    }
+}

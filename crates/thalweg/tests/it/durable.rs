@@ -1,0 +1,296 @@
+//! `--data`: topics that survive the death of the server.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Received, Server, Subscriber, Transport, offset, skipped, wait_for};
+
+const JSON: &str = "application/json";
+
+/// How often the server is killed under load, unless `THALWEG_KILLS` says.
+const KILLS: u64 = 5;
+
+/// A directory that is removed after the test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("thalweg-data-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path is text")
+    }
+
+    fn start(&self, more: &[&str]) -> Server {
+        Server::start(&[&["--data", self.path()], more].concat())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Receives `count` events; a gap fails the test. Returns them and the last position.
+fn events(subscriber: &mut Subscriber, count: usize) -> (Vec<Value>, String) {
+    let (mut events, mut position) = (Vec::new(), String::new());
+    while events.len() < count {
+        let envelope = subscriber.envelope();
+        events.extend(envelope.events);
+        position = envelope.position;
+    }
+    (events, position)
+}
+
+fn numbers(range: std::ops::Range<u64>) -> Vec<Value> {
+    range.map(Value::from).collect()
+}
+
+fn post_with_key(server: &Server, topic: &str, key: &str, body: &str) -> (Option<String>, String) {
+    let headers = [("Idempotency-Key", key), ("Content-Type", JSON)];
+    let answer = server.ask("POST", &format!("/v1/topics/{topic}"), &headers, body);
+    let replayed = answer.header("idempotency-replayed").map(str::to_owned);
+    (replayed, answer.published().position)
+}
+
+#[test]
+fn everything_is_there_after_a_kill() {
+    let directory = Directory::new();
+    let settings = ["--topic", "v/**,kind=value", "--shards", "2"];
+    let server = directory.start(&settings);
+    let middle = server.publish("t", 0..5).position;
+    server.publish("other", 0..3);
+    server.publish("t", 5..10);
+    server.publish("gone", 0..3);
+    server.ask("DELETE", "/v1/topics/gone", &[], "");
+    for version in 0..3 {
+        server.post("v/a", JSON, json!({"version": version}).to_string()).published();
+    }
+    server.post("v/gone", JSON, "1").published();
+    server.ask("DELETE", "/v1/topics/v/gone", &[], "");
+    let (_, keyed) = post_with_key(&server, "t", "k", "10");
+    server.kill();
+
+    let server = directory.start(&settings);
+    for transport in Transport::ALL {
+        let mut subscriber = server.subscribe(transport, &format!("/t?cursor={middle}"));
+        let (received, position) = events(&mut subscriber, 6);
+        assert_eq!((received, &position), (numbers(5..11), &keyed), "{transport:?}");
+        let mut subscriber = server.subscribe(transport, "/t?cursor=earliest");
+        assert_eq!(events(&mut subscriber, 11).0, numbers(0..11));
+        let mut subscriber = server.subscribe(transport, "/v/a");
+        assert_eq!(events(&mut subscriber, 1).0, [json!({"version": 2})]);
+    }
+    assert_eq!(post_with_key(&server, "t", "k", "10"), (Some("true".to_owned()), keyed.clone()));
+    for gone in ["gone", "v/gone"] {
+        let page = server.get(&format!("/v1/topics/{gone}?limit=10"));
+        assert!(
+            page.text().contains("no_such_topic") || page.json()["events"] == json!([]),
+            "{gone}"
+        );
+    }
+    // The next events follow, in the same epoch.
+    let mut subscriber = server.subscribe(Transport::Sse, &format!("/t?cursor={keyed}"));
+    subscriber.confirmed();
+    let next = server.publish("t", 11..12).position;
+    assert_eq!(events(&mut subscriber, 1), (numbers(11..12), next.clone()));
+    let epoch = |position: &str| position.split_once('.').expect("a position").0.to_owned();
+    assert_eq!(epoch(&next), epoch(&middle));
+    assert!(offset(&next) > offset(&keyed));
+}
+
+#[test]
+fn a_query_continues_over_its_stored_events() {
+    let directory = Directory::new();
+    let sql = "sums=SELECT window_start, sum(n) AS n FROM tumble(t, 1s) GROUP BY window_start";
+    let settings = ["--topic", "t,columns=n:int time:time", "--query", sql];
+    let row = |second: u64, n: u64| format!("[{n},\"2022-07-13T21:09:{second:02}.000Z\"]\n");
+    let publish = |server: &Server, rows: String| {
+        server.post("t", "application/x-ndjson", rows).published();
+    };
+    let server = directory.start(&settings);
+    publish(&server, row(1, 1) + &row(2, 10) + &row(3, 20) + &row(3, 21));
+    server.kill();
+    let server = directory.start(&settings);
+    let mut subscriber = server.subscribe(Transport::Sse, "/sums?cursor=earliest");
+    // It closes the window whose events were stored before the kill.
+    publish(&server, row(4, 5));
+    let row = |second: u64, sum: u64| json!([format!("2022-07-13T21:09:{second:02}Z"), sum]);
+    assert_eq!(events(&mut subscriber, 3).0, [row(1, 1), row(2, 10), row(3, 41)]);
+}
+
+#[test]
+fn the_reference_has_the_metrics_of_the_directory() {
+    let directory = Directory::new();
+    let metrics = directory.start(&[]).get("/metrics").text();
+    let page = include_str!("../../../../docs/reference/metrics.md");
+    let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE thalweg_disk_"));
+    let rows = types.filter_map(|line| line.split_once(' '));
+    let rows: Vec<_> =
+        rows.map(|(name, kind)| format!("| `thalweg_disk_{name}` | {kind} |")).collect();
+    let missing: Vec<_> = rows.iter().filter(|row| !page.contains(*row)).collect();
+    assert!(missing.is_empty() && rows.len() == 9, "{missing:?} of {rows:?}");
+}
+
+#[test]
+fn a_directory_has_one_server() {
+    let directory = Directory::new();
+    let _server = directory.start(&[]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    let output =
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data", directory.path()]).output();
+    let output = output.expect("run the binary");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(
+        !output.status.success() && said.contains("another process uses the data directory"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+/// Publishers note each answered event, while the server dies again and again.
+#[test]
+fn answered_events_survive_kills_under_load() {
+    let kills = std::env::var("THALWEG_KILLS").ok().and_then(|kills| kills.parse().ok());
+    let directory = Directory::new();
+    let mut answered: BTreeMap<u64, u64> = BTreeMap::new();
+    let next = AtomicU64::new(0);
+    for life in 0..kills.unwrap_or(KILLS) {
+        let mut server = directory.start(&["--store", "**"]);
+        let is_over = AtomicBool::new(false);
+        let noted = std::thread::scope(|scope| {
+            let publishers: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut noted = Vec::new();
+                        while !is_over.load(Relaxed) {
+                            let number = next.fetch_add(1, Relaxed);
+                            let Some(position) = try_publish(&server, number) else { break };
+                            noted.push((offset(&position), number));
+                        }
+                        noted
+                    })
+                })
+                .collect();
+            let enough = next.load(Relaxed) + 40 + life % 50;
+            wait_for("publishes", || (next.load(Relaxed) >= enough).then_some(()));
+            server.kill_now();
+            is_over.store(true, Relaxed);
+            publishers
+                .into_iter()
+                .flat_map(|thread| thread.join().expect("no panic"))
+                .collect::<Vec<_>>()
+        });
+        for (offset, number) in noted {
+            assert_eq!(answered.insert(offset, number), None, "{offset} is given twice");
+        }
+        server.exit();
+    }
+    let server = directory.start(&["--store", "**"]);
+    let mut subscriber = server.subscribe(Transport::Sse, "/t?cursor=earliest");
+    let (mut stored, mut seen) = (BTreeMap::new(), std::collections::BTreeSet::new());
+    let last = *answered.keys().last().expect("some were answered");
+    while stored.keys().last().is_none_or(|stored| *stored < last) {
+        match subscriber.news() {
+            Received::Envelope(envelope) => {
+                let end = offset(&envelope.position);
+                let first = end + 1 - envelope.events.len() as u64;
+                for (offset, event) in (first..).zip(&envelope.events) {
+                    let number = event.as_u64().expect("a number");
+                    assert!(seen.insert(number), "{number} is stored twice");
+                    stored.insert(offset, number);
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    for (offset, number) in &answered {
+        assert_eq!(stored.get(offset), Some(number), "the answered event at {offset}");
+    }
+}
+
+fn try_publish(server: &Server, number: u64) -> Option<String> {
+    let mut socket = std::net::TcpStream::connect(server.address).ok()?;
+    let body = number.to_string();
+    let request = format!(
+        "POST /v1/topics/t HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    std::io::Write::write_all(&mut socket, request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut socket, &mut answer).ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    let body: Value = serde_json::from_str(body.trim()).ok()?;
+    Some(body["position"].as_str()?.to_owned())
+}
+
+/// A small file system, if this user may mount one.
+struct SmallDisk(Directory);
+
+impl SmallDisk {
+    fn mount(megabytes: u32) -> Option<Self> {
+        let directory = Directory::new();
+        std::fs::create_dir(&directory.0).expect("a directory");
+        let size = format!("size={megabytes}m");
+        let mut mount = Command::new("mount");
+        let mount = mount.args(["-t", "tmpfs", "-o", &size, "tmpfs", directory.path()]).output();
+        mount.is_ok_and(|output| output.status.success()).then_some(Self(directory))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_publishes_until_there_is_room() {
+    let Some(disk) = SmallDisk::mount(110) else {
+        return skipped("a small file system needs root");
+    };
+    // It leaves room for one file of the log and no run.
+    let filler = disk.0.0.join("filler");
+    std::fs::write(&filler, vec![0; 40 << 20]).expect("written");
+    let data = disk.0.0.join("data");
+    let settings = ["--data", data.to_str().expect("text")];
+    let server = Server::start(&settings);
+    let mut subscriber = server.subscribe(Transport::Sse, "/t");
+    subscriber.confirmed();
+    let line = format!("\"{}\"\n", "x".repeat(1000)).repeat(700);
+    let mut count = 0;
+    let refused = loop {
+        let answer = server.post("t", "application/x-ndjson", &line);
+        if answer.status != 200 {
+            break answer;
+        }
+        count += 700;
+        assert!(count < 200_000, "the disk is never full");
+    };
+    let message = refused.refused(507, "storage_full");
+    assert!(message.contains("full"), "{message}");
+    assert_eq!(events(&mut subscriber, count).0.len(), count, "subscribers continue");
+    server.kill();
+    let server = Server::start(&settings);
+    server.post("t", "application/x-ndjson", &line).refused(507, "storage_full");
+    std::fs::remove_file(filler).expect("removed");
+    let position = wait_for("room", || {
+        let answer = server.post("t", JSON, "1");
+        (answer.status == 200).then(|| answer.published().position)
+    });
+    wait_for("the event", || {
+        let page = server.get("/v1/topics/t?limit=1&cursor=newest.1").json();
+        (page["position"] == json!(position)).then(|| assert_eq!(page["events"], json!([1])))
+    });
+}
