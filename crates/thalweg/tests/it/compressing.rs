@@ -281,7 +281,8 @@ fn clients_of_other_projects_read_every_message_byte_for_byte() {
 #[test]
 fn proxies_pass_on_messages_that_refer_to_earlier_ones() {
     for kind in [ProxyKind::Nginx, ProxyKind::HAProxy] {
-        let server = Server::start(&["--compression"]);
+        // A proxy cuts a stream that is silent for too long.
+        let server = Server::start(&["--compression", "--heartbeat", "2s"]);
         let Some(behind) = Behind::start(kind, server.address) else { continue };
         read_byte_for_byte(&server, Some(behind.address));
     }
