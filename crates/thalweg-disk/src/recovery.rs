@@ -222,8 +222,12 @@ impl Recovered {
         self.head = self.head.max(head.end);
         self.time_ms = self.time_ms.max(head.time_ms);
         // A group declares those before it void that were not answered.
-        for file in &mut self.files {
-            file.groups.retain(|(_, before)| before.first < head.previous);
+        // Groups ascend, so those are the last ones.
+        for file in self.files.iter_mut().rev() {
+            while file.groups.pop_if(|(_, before)| before.first >= head.previous).is_some() {}
+            if !file.groups.is_empty() {
+                break;
+            }
         }
         let last = self.files.iter().rev().find_map(|file| file.groups.last());
         let end = last.map(|(_, last)| last.end);
@@ -386,4 +390,24 @@ fn index(
     }
     debug_assert!(file.groups.iter().all(|(at, head)| at + group_bytes(head.length) > *at));
     indexed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_groups_are_taken_and_those_declared_void_are_not() {
+        let file = || RecoveredFile { generation: 1, bytes: Vec::new(), groups: Vec::new() };
+        let mut found = Recovered { files: vec![file(), file()], ..Recovered::default() };
+        let group =
+            |previous, first| GroupHead { previous, first, end: first + 1, ..GroupHead::default() };
+        for nth in 0..400_000 {
+            found.push(0, group(nth, nth));
+        }
+        found.files.push(file());
+        found.push(0, group(399_990, 400_000));
+        let counts: Vec<_> = found.files.iter().map(|file| file.groups.len()).collect();
+        assert_eq!(counts, [0, 399_990, 1]);
+    }
 }
