@@ -165,11 +165,15 @@ fn run_committer<D: Disk>(
     let mut queue = VecDeque::new();
     let mut committed = Committed::Idle;
     loop {
-        let due = committer.unsynced_ms().zip(sync_interval).map(|(since_ms, interval)| {
-            Duration::from_millis((since_ms + interval.as_millis() as u64).saturating_sub(now_ms()))
-        });
+        let due = committer
+            .unsynced()
+            .zip(sync_interval)
+            .map(|(since, interval)| interval.saturating_sub(since.elapsed()));
         if due.is_some_and(|due| due.is_zero()) {
             committer.sync_all();
+            if link.log.with(|shared| shared.failed.is_some()) {
+                break;
+            }
             continue;
         }
         let most = match committed {

@@ -15,7 +15,7 @@ use thalweg_core::stream::Payloads;
 use thalweg_wire::{EndCode, Epoch, Offset};
 use tokio::sync::oneshot;
 
-use super::simulated::SimulatedDisk;
+use super::simulated::{Faults, SimulatedDisk};
 use crate::{
     broker::Handle,
     commit::{Committed, Committer, Job, Outcome, Request},
@@ -27,6 +27,7 @@ use crate::{
     record::Record,
     recovery::{self, Opened},
     settings::{Settings, StoreSettings, SyncMode},
+    threads::Threads,
 };
 
 const LOG: usize = 0;
@@ -495,4 +496,36 @@ fn a_damaged_or_missing_state_is_reported() {
     assert!(open(&bench).expect("refused").contains("is damaged"));
     bench.disk.remove("state").expect("removed");
     assert!(open(&bench).expect("refused").contains("without its file"));
+}
+
+#[test]
+fn a_failed_sync_of_answered_records_ends_the_log_and_its_threads() {
+    let disk = SimulatedDisk::new(7, usize::MAX);
+    let stores = [store("log/**", false, SyncMode::Never)];
+    let opened = recovery::open(disk.clone(), bounds(), &stores).expect("a log");
+    let threads = Threads::start(opened, Some(Duration::from_millis(100))).expect("threads");
+    let log = Arc::clone(threads.log());
+    let append = Append {
+        stream: 0,
+        topic: "log/a".parse().expect("a topic"),
+        content: event("1"),
+        key: None,
+        waited: Duration::ZERO,
+    };
+    let stored = threads.request(Job::Append(append, None), Duration::ZERO).blocking_recv();
+    assert!(matches!(stored, Ok(Outcome::Append(Ok(_)))), "{stored:?}");
+    disk.set_faults(Faults { sync: 1000, ..Faults::default() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("one");
+    let mut changes = log.changes.subscribe();
+    runtime.block_on(async {
+        while log.with(|shared| shared.failed.is_none()) {
+            changes.changed().await.expect("the log is there");
+        }
+    });
+    let (ended, has_ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(threads);
+        ended.send(())
+    });
+    has_ended.recv_timeout(Duration::from_secs(20)).expect("the threads end");
 }
