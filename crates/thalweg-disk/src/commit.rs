@@ -149,7 +149,7 @@ impl<D: Disk> Committer<D> {
             position + group_bytes(bytes) <= wal_bytes && (records == 0 || bytes <= bytes_max)
         };
         let (batch, time_ms) = self.log.with(|shared| {
-            shared.time_ms = shared.time_ms.max(now_ms);
+            shared.set_time(now_ms);
             (stage(shared, queue, has_room), shared.time_ms)
         });
         if batch.records.is_empty() {

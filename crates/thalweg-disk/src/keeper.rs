@@ -260,7 +260,8 @@ impl<D: Disk> Keeper<D> {
             if record.first != place.first || record.time_ms < forgotten_ms {
                 continue;
             }
-            newest_ms = record.time_ms;
+            // A clock that was ahead must not keep the file.
+            newest_ms = record.time_ms.min(now_ms);
             match record.digest() {
                 Some(digest) => {
                     let (kind, payload) = (RecordKind::Key, &digest.to_le_bytes());

@@ -9,7 +9,7 @@ use std::{
 };
 
 use thalweg_broker::{
-    Append, AppendError, Content, Delivery, Follower, ReadPage, ReadRange, Stored,
+    Append, AppendError, Content, Delivery, Follower, KEY_LIFE, ReadPage, ReadRange, Stored,
 };
 use thalweg_core::stream::Payloads;
 use thalweg_wire::{EndCode, Epoch, Offset};
@@ -47,6 +47,7 @@ struct Bench {
     committer: Committer<SimulatedDisk>,
     keeper: Arc<Mutex<Keeper<SimulatedDisk>>>,
     queue: VecDeque<Request>,
+    now_ms: u64,
 }
 
 fn store(pattern: &str, has_values: bool, sync: SyncMode) -> StoreSettings {
@@ -76,8 +77,16 @@ impl Bench {
         let opened = recovery::open(disk.clone(), bounds, &stores).expect("a new log");
         let Opened { log, committer, keeper } = opened;
         let keeper = Arc::new(Mutex::new(keeper));
-        let mut bench =
-            Self { disk, stores, bounds, log, committer, keeper, queue: VecDeque::new() };
+        let mut bench = Self {
+            disk,
+            stores,
+            bounds,
+            log,
+            committer,
+            keeper,
+            queue: VecDeque::new(),
+            now_ms: NOW_MS,
+        };
         bench.step();
         bench
     }
@@ -90,7 +99,7 @@ impl Bench {
     }
 
     fn step(&mut self) {
-        while self.keeper.lock().expect("no panic").step(NOW_MS) {}
+        while self.keeper.lock().expect("no panic").step(self.now_ms) {}
     }
 
     fn request(
@@ -108,9 +117,16 @@ impl Bench {
         self.queue.push_back(Request {
             job: Job::Append(append, None),
             reply,
-            until_ms: NOW_MS + 1,
+            until_ms: self.now_ms + 1,
         });
         answer
+    }
+
+    fn commit(&mut self) {
+        while self.committer.commit(&mut self.queue, self.now_ms) == Committed::NoRoom {
+            self.step();
+            self.committer.refuse(&mut self.queue, self.now_ms);
+        }
     }
 
     fn append(
@@ -120,10 +136,7 @@ impl Bench {
         key: Option<&str>,
     ) -> Result<Stored, AppendError> {
         let mut answer = self.request(topic, content, key);
-        while self.committer.commit(&mut self.queue, NOW_MS) == Committed::NoRoom {
-            self.step();
-            self.committer.refuse(&mut self.queue, NOW_MS);
-        }
+        self.commit();
         match answer.try_recv() {
             Ok(Outcome::Append(answer)) => answer,
             other => panic!("{other:?}"),
@@ -528,4 +541,41 @@ fn a_failed_sync_of_answered_records_ends_the_log_and_its_threads() {
         ended.send(())
     });
     has_ended.recv_timeout(Duration::from_secs(20)).expect("the threads end");
+}
+
+#[test]
+fn a_clock_that_was_ahead_makes_no_key_and_no_ticket_immortal() {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    for is_restarted in [false, true] {
+        let mut bench = Bench::new(SyncMode::Always, bounds());
+        let ticket = |bench: &mut Bench, job| {
+            let (reply, mut answer) = oneshot::channel();
+            bench.queue.push_back(Request { job, reply, until_ms: bench.now_ms + 1 });
+            bench.commit();
+            match answer.try_recv() {
+                Ok(Outcome::Ticket(Ok(holder))) => holder,
+                other => panic!("{other:?}"),
+            }
+        };
+        bench.now_ms += 30 * DAY_MS;
+        for name in ["early", "late"] {
+            ticket(&mut bench, Job::Keep(name.into(), "holder".into(), 60_000));
+        }
+        bench.append("log/a", event("1"), Some("k")).expect("stored");
+        bench.now_ms = NOW_MS;
+        if is_restarted {
+            bench.reopen(true);
+            bench.step();
+        }
+        let again = bench.append("log/a", event("1"), Some("k")).expect("known");
+        assert!(again.is_repetition);
+        let redeemed = ticket(&mut bench, Job::Redeem("early".into()));
+        assert_eq!(redeemed.as_deref(), Some("holder"));
+        assert_eq!(bench.log.with(|shared| shared.time_ms), NOW_MS);
+        bench.now_ms += 2 * KEY_LIFE.as_millis() as u64;
+        bench.append("log/a", event("2"), Some("l")).expect("stored");
+        assert_eq!(ticket(&mut bench, Job::Redeem("late".into())), None);
+        let again = bench.append("log/a", event("1"), Some("k")).expect("stored");
+        assert!(!again.is_repetition, "the key is never forgotten");
+    }
 }
