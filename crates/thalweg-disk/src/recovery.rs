@@ -27,6 +27,9 @@ use crate::{
 /// The unit in which a file is read if a part of it cannot be read.
 const SECTOR: usize = if cfg!(test) { 512 } else { 4096 };
 
+/// The offsets that a start skips after an unclean stop: more than a file of the write-ahead log has.
+const SKIPPED: u64 = 1 << 25;
+
 /// An open log.
 #[derive(Debug)]
 pub(crate) struct Opened<D> {
@@ -91,11 +94,24 @@ pub(crate) fn open<D: Disk>(
     remove_unnamed(&disk, &state, &names);
     let recovered =
         recover(&disk, &state, &wal).map_err(|error| failed("cannot be read", error))?;
+    // Records that were answered may be lost behind the newest group that is left, and nothing says so: their offsets
+    // are not given again, and a subscriber that has seen one of them gets a gap.
+    let head = match saved.is_some() && !state.is_clean {
+        true => recovered.head + SKIPPED,
+        false => recovered.head,
+    };
+    let skipped = (head > recovered.head).then(|| Hole::of_given(recovered.end, head));
     settle(&mut state, &recovered, stores);
+    for store in state.stores.iter_mut().filter(|store| !store.has_values) {
+        let Some(skipped) = skipped else { break };
+        // An earlier start may have skipped offsets from the same end.
+        store.holes.retain(|hole| hole.has_any() || hole.from != skipped.from);
+        store.add_hole(skipped);
+    }
     state.generation = state.generation.max(wal.last().copied().unwrap_or(0));
     let serials = [runs.last(), keys.last()].into_iter().flatten();
     state.serial = serials.fold(state.serial, |most, serial| most.max(*serial));
-    (state.head, state.durable) = (recovered.head, recovered.end);
+    (state.head, state.durable) = (head, recovered.end);
     keep_last_groups(&disk, &recovered.files)
         .map_err(|error| failed("cannot be written", error))?;
     let is_changed = saved.as_ref() != Some(&state);
@@ -271,7 +287,8 @@ fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) 
         now.push((place, store.pattern.to_string(), store.has_values));
     }
     for store in &mut state.stores {
-        let was_weak = store.is_weak && (!state.is_clean || recovered.has_lost_weak);
+        let was_weak = store.is_weak
+            && ((!state.is_clean && store.place.is_some()) || recovered.has_lost_weak);
         let has_hole = store.has_values && !recovered.holes.is_empty();
         // Positions of these stores may have been given to records that are lost.
         if was_weak || has_hole || recovered.is_lost {
@@ -328,8 +345,7 @@ fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) 
         store.age_ms = given.age.map(|age| age.as_millis() as u64);
         store.bytes = given.bytes;
     }
-    let is_weak = state.stores.iter().any(|store| store.is_weak && store.place.is_some());
-    state.is_clean &= !is_weak;
+    state.is_clean = false;
 }
 
 /// Reads the records whose keys outlive their runs. Returns `false` if some are lost.

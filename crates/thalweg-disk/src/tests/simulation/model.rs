@@ -332,6 +332,12 @@ impl Model {
         Some(newest.map_or(0, |(first, _)| *first))
     }
 
+    /// Returns an offset near that of a record.
+    pub(super) fn offset(&self, nth: usize) -> Offset {
+        let first = self.records.keys().nth(nth % self.records.len().max(1));
+        first.map_or(0, |first| first + nth as u64 % 4)
+    }
+
     /// Returns a stored or uncertain append with a key.
     pub(super) fn keyed(&self, nth: usize) -> Option<usize> {
         let is_keyed = |number: &usize| {
@@ -389,8 +395,14 @@ impl Model {
         let records = self.records_of(place, topic);
         let is_unsure = self.unsure_topics.contains(&(place, topic.to_string()));
         let last_end = records.iter().rfind(|(_, record)| record.body == Body::End);
-        let is_lost =
-            |first: Offset| holes.iter().any(|hole| (hole.from..hole.until).contains(&first));
+        let is_lost = |first: Offset| {
+            let has = |hole: &Hole| (hole.from..hole.until).contains(&first);
+            holes.iter().any(|hole| hole.has_any() && has(hole))
+        };
+        let is_end =
+            |(first, record): (&Offset, &Known)| record.is_certain && record.end(*first) == from;
+        let was_given =
+            holes.iter().any(|hole| hole.was_given(from)) && !self.records.iter().any(is_end);
         let is_there = |(first, end): &&(Offset, Known)| end.is_certain && !is_lost(*first);
         let ended = last_end.filter(is_there).map_or(0, |(first, _)| *first);
         assert!(
@@ -400,6 +412,7 @@ impl Model {
         assert!(
             is_explained
                 || is_unsure
+                || was_given
                 || page.stored_from <= start.max(last_end.map_or(0, |(first, _)| first + 1)),
             "{topic} from {from}: a gap up to {} without a reason (start {start}, ended {ended})",
             page.stored_from
