@@ -38,6 +38,8 @@ pub(crate) struct Keeper<D> {
     unmergeable: HashSet<u64>,
     /// Whether the state has to be saved before anything is appended.
     must_save: bool,
+    /// Whether the disk had no room for more than one empty file.
+    is_short: bool,
 }
 
 /// The runs and holes of stores, and the keys, of a sealed file.
@@ -62,7 +64,15 @@ impl<D: Disk> Keeper<D> {
         (generation, serial): (u64, u64),
         must_save: bool,
     ) -> Self {
-        Self { log, free, generation, serial, unmergeable: HashSet::new(), must_save }
+        Self {
+            log,
+            free,
+            generation,
+            serial,
+            unmergeable: HashSet::new(),
+            must_save,
+            is_short: false,
+        }
     }
 
     /// Does what is due at `now_ms`, the time in ms since 1970. Returns whether there may be more to do.
@@ -89,6 +99,8 @@ impl<D: Disk> Keeper<D> {
             saved?;
         }
         self.recycle()?;
+        // Publishers wait for files, so those come before runs. After an error, sealing may make room for one.
+        let _ = self.prepare();
         has_more |= self.seal(now_ms)?;
         self.recycle()?;
         self.prepare()?;
@@ -117,18 +129,34 @@ impl<D: Disk> Keeper<D> {
         broken.iter().try_for_each(|name| log.disk.remove(name))
     }
 
-    /// Keeps one empty file ready, with a generation of its own.
+    /// Keeps an empty file ready, and as many as there may be if the log has filled one: a merge may take long.
     fn prepare(&mut self) -> io::Result<()> {
         let log = Arc::clone(&self.log);
-        let (in_use, ready) = log.with(|shared| (shared.wal.len(), shared.ready.len()));
+        let counts = || log.with(|shared| (shared.wal.len(), shared.ready.len()));
+        let (in_use, ready) = counts();
         while in_use + ready + self.free.len() > log.bounds.wal_files
             && let Some(name) = self.free.pop()
         {
             log.disk.remove(&name)?;
         }
-        if ready > 0 || in_use >= log.bounds.wal_files {
-            return Ok(());
+        loop {
+            let (in_use, ready) = counts();
+            let has_room = in_use + ready < log.bounds.wal_files;
+            let is_enough = ready > 0 && self.free.is_empty() && (in_use < 2 || self.is_short);
+            if !has_room || is_enough {
+                return Ok(());
+            }
+            match self.prepare_one() {
+                // One is enough on a full disk.
+                Err(error) if ready > 0 && disk::is_full(&error) => self.is_short = true,
+                prepared => prepared?,
+            }
         }
+    }
+
+    /// Makes an empty file ready, with a generation of its own.
+    fn prepare_one(&mut self) -> io::Result<()> {
+        let log = Arc::clone(&self.log);
         match self.free.last() {
             // A file with the name of its former generation must not have the head of the next one.
             Some(name) => {
@@ -237,7 +265,10 @@ impl<D: Disk> Keeper<D> {
                     _ => {
                         let next = places.get(nth + 1).filter(|(other, _)| other == hash);
                         let until = next.map_or(sealing.end, |(_, next)| next.first);
-                        let hole = Hole { from: place.first, until, low: *hash, high: *hash };
+                        // A topic that has ended must not come back.
+                        let is_end = place.kind == RecordKind::End;
+                        let from = if is_end { 0 } else { place.first };
+                        let hole = Hole { from, until, low: *hash, high: *hash };
                         holes.push((*id, hole));
                     }
                 }

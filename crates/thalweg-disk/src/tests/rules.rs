@@ -611,3 +611,79 @@ fn no_offset_is_given_twice_after_the_newest_records_are_lost() {
         bench.step();
     }
 }
+
+#[test]
+fn a_page_behind_an_end_has_the_records_behind_it() {
+    let mut bench = Bench::new(SyncMode::Always, Bounds { wal_bytes: 1 << 20, ..bounds() });
+    let first = bench.put("log/a", "1");
+    for _ in 0..1100 {
+        bench.put("log/a", "1");
+    }
+    bench.append("log/a", Content::End(EndCode::Gone), None).expect("stored");
+    let after = bench.put("log/a", "2");
+    let page = bench.read("log/a", first);
+    assert_eq!((firsts(&page), page.is_whole), (vec![after], true));
+}
+
+#[test]
+fn the_last_end_is_found_with_one_read_per_block() {
+    let mut bench = Bench::new(SyncMode::Always, Bounds { wal_bytes: 1 << 20, ..bounds() });
+    bench.append("log/other", Content::End(EndCode::Gone), None).expect("stored");
+    let filler = format!("\"{}\"", "x".repeat(500));
+    let first = bench.put("log/a", "1");
+    for _ in 0..640 {
+        bench.put("log/a", &filler);
+    }
+    bench.seal();
+    let reads = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&reads);
+    bench.disk.set_hook(Some(Box::new(move |what| {
+        *count.lock().expect("no panic") += usize::from(what.starts_with("read run"));
+    })));
+    let page = bench.read("log/a", first);
+    let reads = *reads.lock().expect("no panic");
+    bench.disk.set_hook(None);
+    assert!(page.records.len() > 200, "{}", page.records.len());
+    assert!(reads < page.records.len() + 50, "{reads} reads");
+}
+
+#[test]
+fn a_damaged_end_does_not_bring_a_topic_back() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let first = bench.put("log/a", "1");
+    bench.seal();
+    bench.append("log/a", Content::End(EndCode::Gone), None).expect("stored");
+    let (name, position) = bench.log.with(|shared| {
+        let topic: thalweg_wire::Topic = "log/a".parse().expect("a topic");
+        let file = shared.wal.back().expect("a file");
+        (file.name(), file.topics[&topic].records[0].position as usize)
+    });
+    bench.disk.damage(&name, position + 40, b"damage");
+    bench.seal();
+    let page = bench.read("log/a", first);
+    assert!(page.records.is_empty() && page.stored_from > first, "it is back: {page:?}");
+}
+
+#[test]
+fn files_are_ready_before_the_keeper_merges() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let filler = format!("\"{}\"", "x".repeat(900));
+    let (log, fewest) = (Arc::clone(&bench.log), Arc::new(Mutex::new(usize::MAX)));
+    for nth in 0..60 {
+        bench.put("values/a", &filler);
+        bench.put("values/b", &filler);
+        let (log, fewest) = (Arc::clone(&log), Arc::clone(&fewest));
+        let serial = bench.log.with(|shared| shared.state.serial);
+        bench.disk.set_hook(Some(Box::new(move |what| {
+            // A run is read when it is merged.
+            if what.starts_with("read run-") && nth > 30 && serial > 0 {
+                let ready = log.with(|shared| shared.ready.len() + shared.wal.len());
+                let mut fewest = fewest.lock().expect("no panic");
+                *fewest = ready.min(*fewest);
+            }
+        })));
+        bench.step();
+        bench.disk.set_hook(None);
+    }
+    assert_eq!(*fewest.lock().expect("no panic"), bench.bounds.wal_files);
+}
