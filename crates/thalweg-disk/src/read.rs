@@ -36,8 +36,6 @@ pub(crate) struct Plan {
     pub(crate) sealed: Offset,
     runs: Vec<Run>,
     holes: Vec<Hole>,
-    /// The end of the offsets around the beginning of the range that may have been given to records that are lost.
-    given_until: Option<Offset>,
     /// Records that are not in runs, in order, with the generations of their files.
     places: Vec<(u64, RecordPlace)>,
     /// Whether there are more of them.
@@ -110,7 +108,6 @@ impl Plan {
             }
         }
         let holes = store.holes.iter().filter(|hole| hole.has(hash));
-        let given = store.holes.iter().filter(|hole| hole.was_given(range.from));
         Some(Self {
             hash,
             store: store.id,
@@ -120,7 +117,6 @@ impl Plan {
             sealed: shared.state.sealed,
             runs: store.runs.clone(),
             holes: holes.copied().collect(),
-            given_until: given.map(|hole| hole.until).max(),
             places,
             has_more_places: has_more,
             last_end,
@@ -207,7 +203,7 @@ impl<D: Disk> Log<D> {
     ) -> Result<ReadPage, Failure> {
         let ended = self.last_end(plan, range, missing)?;
         let mut from = range.from;
-        let mut stored_from = plan.start.max(plan.given_until.unwrap_or(0));
+        let mut stored_from = plan.start;
         if let Some(ended) = ended {
             stored_from = stored_from.max(ended + 1);
         }

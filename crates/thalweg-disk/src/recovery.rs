@@ -95,19 +95,10 @@ pub(crate) fn open<D: Disk>(
     let recovered =
         recover(&disk, &state, &wal).map_err(|error| failed("cannot be read", error))?;
     // Records that were answered may be lost behind the newest group that is left, and nothing says so: their offsets
-    // are not given again, and a subscriber that has seen one of them gets a gap.
-    let head = match saved.is_some() && !state.is_clean {
-        true => recovered.head + SKIPPED,
-        false => recovered.head,
-    };
-    let skipped = (head > recovered.head).then(|| Hole::of_given(recovered.end, head));
+    // are not given again.
+    let skipped = if saved.is_some() && !state.is_clean { SKIPPED } else { 0 };
+    let head = recovered.head + skipped;
     settle(&mut state, &recovered, stores);
-    for store in state.stores.iter_mut().filter(|store| !store.has_values) {
-        let Some(skipped) = skipped else { break };
-        // An earlier start may have skipped offsets from the same end.
-        store.holes.retain(|hole| hole.has_any() || hole.from != skipped.from);
-        store.add_hole(skipped);
-    }
     state.generation = state.generation.max(wal.last().copied().unwrap_or(0));
     let serials = [runs.last(), keys.last()].into_iter().flatten();
     state.serial = serials.fold(state.serial, |most, serial| most.max(*serial));

@@ -119,22 +119,6 @@ impl Hole {
         Self { from, until, low: 0, high: u64::MAX }
     }
 
-    /// Returns a hole of offsets that records may have had, which no record has now. It concerns those who have seen
-    /// one of them.
-    pub(crate) fn of_given(from: Offset, until: Offset) -> Self {
-        Self { from, until, low: u64::MAX, high: 0 }
-    }
-
-    /// Returns whether an offset is behind the beginning of a hole made by [`Self::of_given`], and in it.
-    pub(crate) fn was_given(&self, offset: Offset) -> bool {
-        !self.has_any() && self.from < offset && offset < self.until
-    }
-
-    /// Returns whether any topic has lost records in it.
-    pub(crate) fn has_any(&self) -> bool {
-        self.low <= self.high
-    }
-
     /// Returns whether a topic has lost records in it.
     pub(crate) fn has(&self, hash: u64) -> bool {
         (self.low..=self.high).contains(&hash)

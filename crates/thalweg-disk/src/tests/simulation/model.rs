@@ -395,14 +395,8 @@ impl Model {
         let records = self.records_of(place, topic);
         let is_unsure = self.unsure_topics.contains(&(place, topic.to_string()));
         let last_end = records.iter().rfind(|(_, record)| record.body == Body::End);
-        let is_lost = |first: Offset| {
-            let has = |hole: &Hole| (hole.from..hole.until).contains(&first);
-            holes.iter().any(|hole| hole.has_any() && has(hole))
-        };
-        let is_end =
-            |(first, record): (&Offset, &Known)| record.is_certain && record.end(*first) == from;
-        let was_given =
-            holes.iter().any(|hole| hole.was_given(from)) && !self.records.iter().any(is_end);
+        let is_lost =
+            |first: Offset| holes.iter().any(|hole| (hole.from..hole.until).contains(&first));
         let is_there = |(first, end): &&(Offset, Known)| end.is_certain && !is_lost(*first);
         let ended = last_end.filter(is_there).map_or(0, |(first, _)| *first);
         assert!(
@@ -412,7 +406,6 @@ impl Model {
         assert!(
             is_explained
                 || is_unsure
-                || was_given
                 || page.stored_from <= start.max(last_end.map_or(0, |(first, _)| first + 1)),
             "{topic} from {from}: a gap up to {} without a reason (start {start}, ended {ended})",
             page.stored_from
