@@ -136,25 +136,34 @@ pub(crate) fn open<D: Disk>(
     shared.followers.extend(bounds.kept_from.map(|from| (0, from)));
     let are_lost =
         !load_keys(&disk, &mut shared).map_err(|error| failed("cannot be read", error))?;
-    let mut free = Vec::new();
+    let (mut free, mut unknown) = (Vec::new(), 0);
     for generation in wal {
         let file = recovered.files.iter().find(|file| file.generation == generation);
         match file.filter(|file| !file.groups.is_empty()) {
-            Some(file) => shared.wal.push_back(index(file, &mut shared.keys, &mut shared.tickets)),
+            Some(file) => {
+                let (file, holes) = index(file, &mut shared.keys, &mut shared.tickets);
+                shared.wal.push_back(file);
+                for store in shared.state.stores.iter_mut().filter(|store| !store.has_values) {
+                    holes.iter().for_each(|hole| store.add_hole(*hole));
+                }
+                unknown += holes.len() as u64;
+            }
             None => free.push(WalFile::name_of(generation)),
         }
     }
-    if !recovered.holes.is_empty() || recovered.is_lost || are_lost {
+    if !recovered.holes.is_empty() || recovered.is_lost || are_lost || unknown > 0 {
         let holes: Vec<_> = recovered.holes.iter().map(|hole| (hole.from, hole.until)).collect();
         tracing::error!(
             ?holes,
             recovered.is_lost,
             keys = are_lost,
+            unknown,
             "the log on disk is damaged: subscribers of all topics that may have lost events get a gap"
         );
     }
     let log = Arc::new(Log::new(disk, bounds, shared));
-    Counts::add(&log.counts.damaged, recovered.holes.len() as u64 + u64::from(recovered.is_lost));
+    let damaged = recovered.holes.len() as u64 + u64::from(recovered.is_lost) + unknown;
+    Counts::add(&log.counts.damaged, damaged);
     Ok(Opened {
         committer: Committer::new(Arc::clone(&log), recovered.end),
         keeper: Keeper::new(Arc::clone(&log), free, (generation, serial), must_save),
@@ -373,16 +382,19 @@ fn remember(
     }
 }
 
-/// Returns the index of a file.
+/// Returns the index of a file, and holes of records that this version does not know, which hide those behind them in
+/// their groups.
 fn index(
     file: &RecoveredFile,
     keys: &mut KnownKeys,
     tickets: &mut HashMap<String, (String, u64)>,
-) -> WalFile {
+) -> (WalFile, Vec<Hole>) {
+    let mut holes = Vec::new();
     let mut indexed = WalFile { is_open: false, ..WalFile::new(file.generation) };
     for (position, head) in &file.groups {
         let mut at = position + GROUP_HEAD;
         let records = &file.bytes[at..at + head.length];
+        let mut end = head.first;
         let read = each_record(records, |record, bytes| {
             remember(&record, keys, tickets);
             if let Some(topic) = record.topic() {
@@ -390,13 +402,17 @@ fn index(
                 indexed.push_record(topic, record.store, place, record.key.is_some());
             }
             at += bytes.len();
+            end = record.end();
             Ok::<_, io::Error>(())
         });
-        debug_assert!(read.is_ok(), "the group has a checksum");
+        // The group has a checksum, so it is not damaged.
+        if read.is_err() {
+            holes.push(Hole::of_all(end, head.end));
+        }
         indexed.push_group(*position, head);
     }
     debug_assert!(file.groups.iter().all(|(at, head)| at + group_bytes(head.length) > *at));
-    indexed
+    (indexed, holes)
 }
 
 #[cfg(test)]

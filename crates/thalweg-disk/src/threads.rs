@@ -220,8 +220,11 @@ fn run_keeper<D: Disk>(link: &Arc<Link<D>>) {
     loop {
         while lock(&link.keeper).step(now_ms()) {}
         link.work.notify_one();
+        // A committer that waits for room must not make it try again at once.
+        let has_failed = lock(&link.keeper).has_failed;
         let keeping = lock(&link.keeping);
-        let must_wait = |keeping: &mut Keeping| !keeping.is_due && !keeping.is_closed;
+        let must_wait =
+            |keeping: &mut Keeping| (!keeping.is_due || has_failed) && !keeping.is_closed;
         let waited = link.keep.wait_timeout_while(keeping, KEEPER_INTERVAL, must_wait);
         let mut keeping = waited.unwrap_or_else(PoisonError::into_inner).0;
         keeping.is_due = false;

@@ -684,3 +684,64 @@ fn files_are_ready_before_the_keeper_merges() {
     }
     assert_eq!(*fewest.lock().expect("no panic"), bench.bounds.wal_files);
 }
+
+#[test]
+fn runs_of_a_state_that_was_not_saved_are_removed() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    bench.put("log/a", "1");
+    let filler = format!("\"{}\"", "x".repeat(900));
+    let (disk, has_failed) = (bench.disk.clone(), Arc::new(Mutex::new(false)));
+    let failed = Arc::clone(&has_failed);
+    let mut last_run = false;
+    bench.disk.set_hook(Some(Box::new(move |what| {
+        last_run |= what.starts_with("create run-");
+        let mut failed = failed.lock().expect("no panic");
+        let fails = last_run && !*failed && what == "write state-new";
+        *failed |= fails;
+        disk.set_faults(Faults { write: if fails { 1000 } else { 0 }, ..Faults::default() });
+    })));
+    while !*has_failed.lock().expect("no panic") {
+        bench.put("log/filler", &filler);
+        bench.step();
+    }
+    bench.disk.set_hook(None);
+    bench.disk.set_faults(Faults::default());
+    bench.seal();
+    let named = bench.log.with(|shared| {
+        let runs = shared.state.stores.iter().flat_map(|store| &store.runs);
+        runs.map(|run| format!("run-{}", run.serial)).collect::<Vec<_>>()
+    });
+    let mut files = bench.files("run-");
+    files.retain(|name| !named.contains(name));
+    assert!(files.is_empty(), "{files:?} stay");
+}
+
+#[test]
+fn a_record_of_a_later_version_is_a_hole() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let answers = ["1", "2", "3"].map(|text| bench.request("log/a", event(text), None));
+    bench.commit();
+    drop(answers);
+    let (name, group, place) = bench.log.with(|shared| {
+        let topic: thalweg_wire::Topic = "log/a".parse().expect("a topic");
+        let file = shared.wal.back().expect("a file");
+        (file.name(), file.groups[0], file.topics[&topic].records[1])
+    });
+    let at = group.position as usize;
+    let mut bytes = bench.disk.bytes(&name)[at..at + group.length as usize].to_vec();
+    let record = place.position as usize - at..(place.position + place.length) as usize - at;
+    bytes[record.start + 30] = 200;
+    for range in [record, 0..bytes.len()] {
+        // The checksum of a record is before its length, that of a group behind its magic.
+        let checksum_at = if range.start == 0 { 4 } else { range.start };
+        let checksum = crc32fast::hash(&bytes[checksum_at + 4..range.end]);
+        bytes[checksum_at..checksum_at + 4].copy_from_slice(&checksum.to_le_bytes());
+    }
+    bench.disk.damage(&name, at, &bytes);
+    bench.reopen(false);
+    assert_eq!(scan(&bench.disk.bytes(&name))[1].1.count, 3, "the group is whole");
+    let page = bench.read("log/a", place.first - 1);
+    assert_eq!((firsts(&page), page.is_whole), (vec![place.first - 1], false));
+    let page = bench.read("log/a", place.first);
+    assert!(page.records.is_empty() && page.stored_from > place.first, "no gap: {page:?}");
+}
