@@ -87,8 +87,8 @@ pub(crate) struct Committer<D> {
     previous: Offset,
     /// The end of the newest group that was synced.
     durable: Offset,
-    /// When the oldest group without a sync was written.
-    unsynced_ms: Option<u64>,
+    /// When the oldest group without a sync was written. The clock of the records may be wrong.
+    unsynced: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -128,7 +128,7 @@ struct Batch {
 impl<D: Disk> Committer<D> {
     /// Creates the committer of a log whose groups end at `previous`, all durable.
     pub(crate) fn new(log: Arc<Log<D>>, previous: Offset) -> Self {
-        Self { log, file: None, previous, durable: previous, unsynced_ms: None }
+        Self { log, file: None, previous, durable: previous, unsynced: None }
     }
 
     /// Commits one group of the oldest requests. `now_ms` is the time in ms since 1970.
@@ -149,7 +149,7 @@ impl<D: Disk> Committer<D> {
             position + group_bytes(bytes) <= wal_bytes && (records == 0 || bytes <= bytes_max)
         };
         let (batch, time_ms) = self.log.with(|shared| {
-            shared.time_ms = shared.time_ms.max(now_ms);
+            shared.set_time(now_ms);
             (stage(shared, queue, has_room), shared.time_ms)
         });
         if batch.records.is_empty() {
@@ -171,6 +171,9 @@ impl<D: Disk> Committer<D> {
         }
         // Groups of the next file say that those of this one are durable.
         self.sync_all();
+        if self.log.with(|shared| shared.failed.is_some()) {
+            return false;
+        }
         self.close_file(false);
         let opened = self.log.with(|shared| {
             let generation = shared.ready.pop_front()?;
@@ -234,9 +237,9 @@ impl<D: Disk> Committer<D> {
             return self.failed(batch, &error);
         }
         if batch.needs_sync {
-            (self.durable, self.unsynced_ms) = (head.end, None);
+            (self.durable, self.unsynced) = (head.end, None);
         } else {
-            self.unsynced_ms.get_or_insert(time_ms);
+            self.unsynced.get_or_insert_with(Instant::now);
         }
         self.previous = head.end;
         self.file = Some(OpenFile { generation, position: position + bytes.len() });
@@ -275,7 +278,7 @@ impl<D: Disk> Committer<D> {
         Counts::add(&self.log.counts.failures, 1);
         self.close_file(true);
         self.log.with(|shared| shared.head = batch.head);
-        if self.unsynced_ms.is_some() {
+        if self.unsynced.take().is_some() {
             // Records that were answered and delivered may be lost: the next start begins new epochs.
             self.log.fail(
                 "the disk may have lost events that were answered before they were durable: start again, \
@@ -298,17 +301,17 @@ impl<D: Disk> Committer<D> {
         Ok(())
     }
 
-    /// Returns when the oldest group that is not durable was written, in ms since 1970.
-    pub(crate) fn unsynced_ms(&self) -> Option<u64> {
-        self.unsynced_ms
+    /// Returns when the oldest group that is not durable was written.
+    pub(crate) fn unsynced(&self) -> Option<Instant> {
+        self.unsynced
     }
 
     /// Makes all groups durable.
     pub(crate) fn sync_all(&mut self) {
-        let Some(file) = self.file.as_ref().filter(|_| self.unsynced_ms.is_some()) else { return };
+        let Some(file) = self.file.as_ref().filter(|_| self.unsynced.is_some()) else { return };
         match self.sync(&WalFile::name_of(file.generation)) {
             Ok(()) => {
-                (self.durable, self.unsynced_ms) = (self.previous, None);
+                (self.durable, self.unsynced) = (self.previous, None);
                 self.log.with(|shared| shared.durable = self.durable);
             }
             Err(error) => self.failed(Batch { head: self.previous, ..Batch::default() }, &error),

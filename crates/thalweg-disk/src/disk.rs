@@ -2,9 +2,9 @@
 
 use std::{
     collections::HashMap,
-    fs::{File, OpenOptions, TryLockError},
+    fs::{DirBuilder, File, OpenOptions, TryLockError},
     io::{self, ErrorKind},
-    os::unix::fs::FileExt as _,
+    os::unix::fs::{DirBuilderExt as _, FileExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -125,7 +125,8 @@ fn create_directory(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     create_directory(parent)?;
-    match std::fs::create_dir(path) {
+    // Events and tickets are for this user alone.
+    match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
@@ -204,6 +205,8 @@ impl Disk for Directory {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
     use crate::tests::temporary;
 
@@ -212,6 +215,8 @@ mod tests {
         let parent = temporary();
         let path = parent.join("a/b");
         let directory = Directory::open(&path).expect("a directory");
+        let mode = std::fs::metadata(&path).expect("a directory").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "others can read it");
         assert!(Directory::open(&path).unwrap_err().contains("another process uses"));
         for name in ["run-1", "wal-1", "state-new"] {
             directory.create(name).expect("created");

@@ -108,8 +108,9 @@ impl<D: Disk> FollowCursor<D> {
     }
 
     async fn read<F: Follower>(&mut self, follower: &F, generation: u64, group: Group) {
-        let bytes = match self.read_group(generation, group) {
-            Ok(bytes) => bytes,
+        let read = self.read_group(generation, group);
+        let (head, deliveries) = match read.and_then(|bytes| self.deliveries(&bytes)) {
+            Ok(read) => read,
             Err(error) if disk::is_damage(&error) || error.kind() == io::ErrorKind::NotFound => {
                 self.log.warn("events were lost before they were delivered", Some(&error));
                 Counts::add(&self.log.counts.damaged, 1);
@@ -126,22 +127,6 @@ impl<D: Disk> FollowCursor<D> {
                 return;
             }
         };
-        let (head, places) = self.log.with(|shared| {
-            let places =
-                shared.state.stores.iter().map(|store| (store.id, store.place, store.start));
-            (shared.head, places.collect::<Vec<_>>())
-        });
-        let mut deliveries = Vec::new();
-        let parsed = each_record(&bytes[GROUP_HEAD..], |record, _| {
-            let known = places.iter().find(|(id, ..)| *id == record.store);
-            let Some((_, Some(stream), start)) = known.copied() else { return Ok(()) };
-            let is_new = record.first >= self.next && record.first >= start;
-            if let (true, Some(topic), Some(content)) = (is_new, record.topic(), record.content()) {
-                deliveries.push(Delivery { stream, first: record.first, topic, content });
-            }
-            Ok::<_, io::Error>(())
-        });
-        debug_assert!(parsed.is_ok(), "the group has a checksum");
         for delivery in deliveries {
             let end = delivery.end();
             if head.saturating_sub(end) >= BEHIND_OFFSETS {
@@ -151,6 +136,26 @@ impl<D: Disk> FollowCursor<D> {
             self.next = end;
         }
         self.next = group.end;
+    }
+
+    /// Returns the head of the log and the deliveries of a group. A record that this version does not know is damage.
+    fn deliveries(&self, bytes: &[u8]) -> io::Result<(Offset, Vec<Delivery>)> {
+        let (head, places) = self.log.with(|shared| {
+            let places =
+                shared.state.stores.iter().map(|store| (store.id, store.place, store.start));
+            (shared.head, places.collect::<Vec<_>>())
+        });
+        let mut deliveries = Vec::new();
+        each_record(&bytes[GROUP_HEAD..], |record, _| {
+            let known = places.iter().find(|(id, ..)| *id == record.store);
+            let Some((_, Some(stream), start)) = known.copied() else { return Ok(()) };
+            let is_new = record.first >= self.next && record.first >= start;
+            if let (true, Some(topic), Some(content)) = (is_new, record.topic(), record.content()) {
+                deliveries.push(Delivery { stream, first: record.first, topic, content });
+            }
+            Ok::<_, io::Error>(())
+        })?;
+        Ok((head, deliveries))
     }
 
     fn read_group(&self, generation: u64, group: Group) -> io::Result<Vec<u8>> {

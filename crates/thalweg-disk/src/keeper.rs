@@ -16,7 +16,7 @@ use crate::{
     merge::merge,
     record::{Record, RecordKind, topic_hash},
     run::RunWriter,
-    state::{Hole, Keys, Run, StoreState},
+    state::{Hole, Keys, Run, State, StoreState},
     wal::{RecordPlace, WalFile, WalTopic, kept_values},
 };
 
@@ -38,6 +38,12 @@ pub(crate) struct Keeper<D> {
     unmergeable: HashSet<u64>,
     /// Whether the state has to be saved before anything is appended.
     must_save: bool,
+    /// Runs and keys of steps whose state may not have been saved. The next saved state does not name them.
+    unnamed: Vec<String>,
+    /// Whether the disk had no room for more than one empty file.
+    is_short: bool,
+    /// Whether the last step has failed.
+    pub(crate) has_failed: bool,
 }
 
 /// The runs and holes of stores, and the keys, of a sealed file.
@@ -62,12 +68,23 @@ impl<D: Disk> Keeper<D> {
         (generation, serial): (u64, u64),
         must_save: bool,
     ) -> Self {
-        Self { log, free, generation, serial, unmergeable: HashSet::new(), must_save }
+        Self {
+            log,
+            free,
+            generation,
+            serial,
+            unmergeable: HashSet::new(),
+            must_save,
+            is_short: false,
+            unnamed: Vec::new(),
+            has_failed: false,
+        }
     }
 
     /// Does what is due at `now_ms`, the time in ms since 1970. Returns whether there may be more to do.
     pub(crate) fn step(&mut self, now_ms: u64) -> bool {
         let done = self.try_step(now_ms);
+        self.has_failed = done.is_err();
         let is_full = match &done {
             Ok(_) => false,
             Err(error) => {
@@ -84,11 +101,13 @@ impl<D: Disk> Keeper<D> {
         // Retention comes first, because it makes room on a full disk.
         let mut has_more = self.retain(now_ms)?;
         if std::mem::take(&mut self.must_save) {
-            let saved = self.log.save(|_| {});
+            let saved = self.save(self.serial, |_| {});
             self.must_save = saved.is_err();
             saved?;
         }
         self.recycle()?;
+        // Publishers wait for files, so those come before runs. After an error, sealing may make room for one.
+        let _ = self.prepare();
         has_more |= self.seal(now_ms)?;
         self.recycle()?;
         self.prepare()?;
@@ -117,18 +136,34 @@ impl<D: Disk> Keeper<D> {
         broken.iter().try_for_each(|name| log.disk.remove(name))
     }
 
-    /// Keeps one empty file ready, with a generation of its own.
+    /// Keeps an empty file ready, and as many as there may be if the log has filled one: a merge may take long.
     fn prepare(&mut self) -> io::Result<()> {
         let log = Arc::clone(&self.log);
-        let (in_use, ready) = log.with(|shared| (shared.wal.len(), shared.ready.len()));
+        let counts = || log.with(|shared| (shared.wal.len(), shared.ready.len()));
+        let (in_use, ready) = counts();
         while in_use + ready + self.free.len() > log.bounds.wal_files
             && let Some(name) = self.free.pop()
         {
             log.disk.remove(&name)?;
         }
-        if ready > 0 || in_use >= log.bounds.wal_files {
-            return Ok(());
+        loop {
+            let (in_use, ready) = counts();
+            let has_room = in_use + ready < log.bounds.wal_files;
+            let is_enough = ready > 0 && self.free.is_empty() && (in_use < 2 || self.is_short);
+            if !has_room || is_enough {
+                return Ok(());
+            }
+            match self.prepare_one() {
+                // One is enough on a full disk.
+                Err(error) if ready > 0 && disk::is_full(&error) => self.is_short = true,
+                prepared => prepared?,
+            }
         }
+    }
+
+    /// Makes an empty file ready, with a generation of its own.
+    fn prepare_one(&mut self) -> io::Result<()> {
+        let log = Arc::clone(&self.log);
         match self.free.last() {
             // A file with the name of its former generation must not have the head of the next one.
             Some(name) => {
@@ -179,15 +214,15 @@ impl<D: Disk> Keeper<D> {
         }) else {
             return Ok(false);
         };
-        let serial = self.serial;
+        let before = self.serial;
         let written = self.write_sealed(&sealing, now_ms);
-        let (runs, holes, keys) = self.or_remove(serial, written)?;
+        let (runs, holes, keys) = self.or_remove(before, written)?;
         let log = Arc::clone(&self.log);
         let written: u64 = runs.iter().map(|(_, run)| run.bytes()).sum();
         Counts::add(&log.counts.written, written + keys.map_or(0, |keys| keys.bytes));
         Counts::add(&log.counts.damaged, holes.len() as u64);
         let (generation, serial) = (self.generation, self.serial);
-        log.save(|state| {
+        self.save(before, |state| {
             (state.generation, state.serial) = (generation, serial);
             (state.sealed, state.sealed_generation) = (sealing.end, sealing.generation);
             state.keys.extend(keys);
@@ -221,6 +256,20 @@ impl<D: Disk> Keeper<D> {
         written
     }
 
+    /// Saves the state. `serial`: the last one of the files that earlier steps have written.
+    fn save(&mut self, serial: u64, change: impl FnOnce(&mut State)) -> io::Result<()> {
+        if let Err(error) = self.log.save(change) {
+            let names = |serial| [Run::name(serial), Keys::name_of(serial)];
+            self.unnamed.extend((serial + 1..=self.serial).flat_map(names));
+            return Err(error);
+        }
+        for name in self.unnamed.drain(..) {
+            // Not each of them was created.
+            let _ = self.log.disk.remove(&name);
+        }
+        Ok(())
+    }
+
     /// Writes the files of a sealed file.
     fn write_sealed(&mut self, sealing: &Sealing, now_ms: u64) -> io::Result<Sealed> {
         let log = Arc::clone(&self.log);
@@ -237,7 +286,10 @@ impl<D: Disk> Keeper<D> {
                     _ => {
                         let next = places.get(nth + 1).filter(|(other, _)| other == hash);
                         let until = next.map_or(sealing.end, |(_, next)| next.first);
-                        let hole = Hole { from: place.first, until, low: *hash, high: *hash };
+                        // A topic that has ended must not come back.
+                        let is_end = place.kind == RecordKind::End;
+                        let from = if is_end { 0 } else { place.first };
+                        let hole = Hole { from, until, low: *hash, high: *hash };
                         holes.push((*id, hole));
                     }
                 }
@@ -260,7 +312,8 @@ impl<D: Disk> Keeper<D> {
             if record.first != place.first || record.time_ms < forgotten_ms {
                 continue;
             }
-            newest_ms = record.time_ms;
+            // A clock that was ahead must not keep the file.
+            newest_ms = record.time_ms.min(now_ms);
             match record.digest() {
                 Some(digest) => {
                     let (kind, payload) = (RecordKind::Key, &digest.to_le_bytes());
@@ -315,7 +368,7 @@ impl<D: Disk> Keeper<D> {
             return Ok(false);
         }
         tracing::debug!(?starts, runs = gone.len(), keys = keys.len(), "retention deletes files");
-        log.save(|state| {
+        self.save(self.serial, |state| {
             state.keys.retain(|kept| !keys.contains(kept));
             for store in &mut state.stores {
                 store.runs.retain(|run| !gone.contains(&run.serial));
@@ -376,7 +429,7 @@ impl<D: Disk> Keeper<D> {
         Counts::add(&log.counts.written, merged.run.map_or(0, |run| run.bytes()));
         let (generation, serial) = (self.generation, self.serial);
         let gone: Vec<u64> = inputs.iter().map(|run| run.serial).collect();
-        log.save(|state| {
+        self.save(before, |state| {
             (state.generation, state.serial) = (generation, serial);
             if let Some(changed) = state.stores.iter_mut().find(|other| other.id == store.id) {
                 let at = changed.runs.iter().position(|run| gone.contains(&run.serial));
@@ -396,7 +449,7 @@ impl<D: Disk> Keeper<D> {
         if self.log.with(|shared| shared.failed.is_some()) {
             return;
         }
-        if let Err(error) = self.log.save(|state| state.is_clean = is_whole) {
+        if let Err(error) = self.save(self.serial, |state| state.is_clean = is_whole) {
             tracing::warn!(%error, "the log on disk was not closed cleanly");
         }
     }

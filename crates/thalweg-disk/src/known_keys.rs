@@ -41,6 +41,19 @@ impl KnownKeys {
         Some(if known.digest == digest { Ok(stored) } else { Err(AppendError::KeyReused) })
     }
 
+    /// Returns the time of the newest record, in ms since 1970.
+    pub(crate) fn newest_ms(&self) -> u64 {
+        self.newest_ms
+    }
+
+    /// Takes records from the future as records of now.
+    pub(crate) fn set_time(&mut self, now_ms: u64) {
+        self.newest_ms = now_ms;
+        for known in self.by_key.values_mut() {
+            known.time_ms = known.time_ms.min(now_ms);
+        }
+    }
+
     /// Remembers the key of a record, and forgets those that are older than [`KEY_LIFE`].
     pub(crate) fn insert(
         &mut self,

@@ -28,6 +28,9 @@ pub(crate) const STATE_NEW: &str = "state-new";
 /// A file that gives its room to a state when the disk is full.
 const RESERVE: &str = "reserve";
 
+/// How far the time of records may be ahead of the clock, in ms.
+const AHEAD_MS: u64 = 24 * 3_600_000;
+
 const RESERVE_BYTES: usize = if cfg!(test) { 8 << 10 } else { 1 << 20 };
 
 /// Sizes, which tests make small.
@@ -86,7 +89,7 @@ pub(crate) struct Shared {
     pub(crate) head: Offset,
     /// All records before this offset are durable.
     pub(crate) durable: Offset,
-    /// The time of the newest record, in ms since 1970. It never decreases.
+    /// The time of the newest record, in ms since 1970.
     pub(crate) time_ms: u64,
     /// Files that hold records which are not in runs, or that a follower has not read yet. The last may be open.
     pub(crate) wal: VecDeque<WalFile>,
@@ -229,6 +232,26 @@ pub(crate) fn read_state(disk: &impl Disk) -> Result<Option<State>, String> {
 }
 
 impl Shared {
+    /// Sets the time of the next records. It does not go back with the clock, unless the clock was wrong by more than a
+    /// day: then the lives of keys and tickets begin again.
+    pub(crate) fn set_time(&mut self, now_ms: u64) {
+        let known_ms = self.time_ms.max(self.keys.newest_ms());
+        if known_ms <= now_ms.saturating_add(AHEAD_MS) {
+            self.time_ms = self.time_ms.max(now_ms);
+            return;
+        }
+        let ahead_ms = known_ms - now_ms;
+        tracing::warn!(
+            ahead_ms,
+            "the log on disk has events from the future: their age begins then"
+        );
+        self.keys.set_time(now_ms);
+        for (_, until_ms) in self.tickets.values_mut() {
+            *until_ms = until_ms.saturating_sub(ahead_ms);
+        }
+        self.time_ms = now_ms;
+    }
+
     pub(crate) fn store(&self, id: u16) -> Option<&StoreState> {
         self.state.stores.iter().find(|store| store.id == id)
     }

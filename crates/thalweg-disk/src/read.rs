@@ -78,12 +78,17 @@ impl Plan {
         let hash = topic_hash(range.topic.as_str());
         let (mut places, mut last_end) = (Vec::new(), 0);
         let (mut events, mut has_more) = (0, false);
-        for file in shared.unsealed() {
-            let Some(topic) = file.topics.get(&range.topic) else { continue };
-            if topic.store != store.id {
-                continue;
-            }
+        let of_topic = || {
+            let topics =
+                shared.unsealed().filter_map(|file| Some((file, file.topics.get(&range.topic)?)));
+            topics.filter(|(_, topic)| topic.store == store.id)
+        };
+        for (_, topic) in of_topic() {
             last_end = last_end.max(topic.last_end);
+        }
+        // Records that cannot be read take no place of the page.
+        let from = range.from.max(store.start).max(last_end);
+        for (file, topic) in of_topic() {
             let placed = |place: &RecordPlace| (file.generation, *place);
             if is_newest {
                 let kept = kept_values(&topic.records, |place| place.kind);
@@ -91,7 +96,7 @@ impl Plan {
                 continue;
             }
             // The last record that begins before the range may reach into it.
-            let before = topic.records.partition_point(|place| place.first <= range.from);
+            let before = topic.records.partition_point(|place| place.first <= from);
             let records = &topic.records[before.saturating_sub(1)..];
             for place in records.iter().take_while(|place| place.first < range.until) {
                 has_more |= events == PLACES_MAX;
@@ -328,15 +333,16 @@ impl<D: Disk> Log<D> {
         }
         for run in plan.runs.iter().rev().filter(|run| run.has_ends && run.end > range.from) {
             let Some(reader) = self.run_reader(run, missing)? else { return Ok(Some(run.end - 1)) };
-            let mut before = Offset::MAX;
-            loop {
-                let Some(entry) = soft(run, reader.entry_at(plan.hash, before))? else {
+            let mut last = reader.last_block(plan.hash);
+            // Each block is read once, the newest first.
+            while let Some(number) = last {
+                let Some(block) = soft(run, reader.block(number))? else {
                     return Ok(Some(run.end - 1));
                 };
-                let Some(entry) = entry else { break };
-                if entry.has_end {
+                let entries = block.iter().rev().filter(|entry| entry.hash == plan.hash);
+                for entry in entries.filter(|entry| entry.has_end) {
                     let mut found = None;
-                    let chunk = reader.chunk(&entry).and_then(|chunk| {
+                    let chunk = reader.chunk(entry).and_then(|chunk| {
                         each_record(&chunk, |record, _| {
                             if record.kind == RecordKind::End
                                 && record.topic == range.topic.as_str()
@@ -347,14 +353,16 @@ impl<D: Disk> Log<D> {
                         })
                     });
                     if soft(run, chunk)?.is_none() {
-                        return Ok(Some(reader.end_of(&entry) - 1));
+                        return Ok(Some(reader.end_of(entry) - 1));
                     }
                     if found.is_some() {
                         return Ok(found);
                     }
                 }
-                let Some(earlier) = entry.first.checked_sub(1) else { break };
-                before = earlier;
+                // Ends before the range change nothing.
+                let is_last =
+                    block.first().is_none_or(|entry| entry.place() < (plan.hash, range.from));
+                last = number.checked_sub(1).filter(|_| !is_last);
             }
         }
         Ok(None)

@@ -27,6 +27,9 @@ use crate::{
 /// The unit in which a file is read if a part of it cannot be read.
 const SECTOR: usize = if cfg!(test) { 512 } else { 4096 };
 
+/// The offsets that a start skips after an unclean stop: more than a file of the write-ahead log has.
+const SKIPPED: u64 = 1 << 25;
+
 /// An open log.
 #[derive(Debug)]
 pub(crate) struct Opened<D> {
@@ -91,11 +94,15 @@ pub(crate) fn open<D: Disk>(
     remove_unnamed(&disk, &state, &names);
     let recovered =
         recover(&disk, &state, &wal).map_err(|error| failed("cannot be read", error))?;
+    // Records that were answered may be lost behind the newest group that is left, and nothing says so: their offsets
+    // are not given again.
+    let skipped = if saved.is_some() && !state.is_clean { SKIPPED } else { 0 };
+    let head = recovered.head + skipped;
     settle(&mut state, &recovered, stores);
     state.generation = state.generation.max(wal.last().copied().unwrap_or(0));
     let serials = [runs.last(), keys.last()].into_iter().flatten();
     state.serial = serials.fold(state.serial, |most, serial| most.max(*serial));
-    (state.head, state.durable) = (recovered.head, recovered.end);
+    (state.head, state.durable) = (head, recovered.end);
     keep_last_groups(&disk, &recovered.files)
         .map_err(|error| failed("cannot be written", error))?;
     let is_changed = saved.as_ref() != Some(&state);
@@ -129,25 +136,34 @@ pub(crate) fn open<D: Disk>(
     shared.followers.extend(bounds.kept_from.map(|from| (0, from)));
     let are_lost =
         !load_keys(&disk, &mut shared).map_err(|error| failed("cannot be read", error))?;
-    let mut free = Vec::new();
+    let (mut free, mut unknown) = (Vec::new(), 0);
     for generation in wal {
         let file = recovered.files.iter().find(|file| file.generation == generation);
         match file.filter(|file| !file.groups.is_empty()) {
-            Some(file) => shared.wal.push_back(index(file, &mut shared.keys, &mut shared.tickets)),
+            Some(file) => {
+                let (file, holes) = index(file, &mut shared.keys, &mut shared.tickets);
+                shared.wal.push_back(file);
+                for store in shared.state.stores.iter_mut().filter(|store| !store.has_values) {
+                    holes.iter().for_each(|hole| store.add_hole(*hole));
+                }
+                unknown += holes.len() as u64;
+            }
             None => free.push(WalFile::name_of(generation)),
         }
     }
-    if !recovered.holes.is_empty() || recovered.is_lost || are_lost {
+    if !recovered.holes.is_empty() || recovered.is_lost || are_lost || unknown > 0 {
         let holes: Vec<_> = recovered.holes.iter().map(|hole| (hole.from, hole.until)).collect();
         tracing::error!(
             ?holes,
             recovered.is_lost,
             keys = are_lost,
+            unknown,
             "the log on disk is damaged: subscribers of all topics that may have lost events get a gap"
         );
     }
     let log = Arc::new(Log::new(disk, bounds, shared));
-    Counts::add(&log.counts.damaged, recovered.holes.len() as u64 + u64::from(recovered.is_lost));
+    let damaged = recovered.holes.len() as u64 + u64::from(recovered.is_lost) + unknown;
+    Counts::add(&log.counts.damaged, damaged);
     Ok(Opened {
         committer: Committer::new(Arc::clone(&log), recovered.end),
         keeper: Keeper::new(Arc::clone(&log), free, (generation, serial), must_save),
@@ -222,8 +238,12 @@ impl Recovered {
         self.head = self.head.max(head.end);
         self.time_ms = self.time_ms.max(head.time_ms);
         // A group declares those before it void that were not answered.
-        for file in &mut self.files {
-            file.groups.retain(|(_, before)| before.first < head.previous);
+        // Groups ascend, so those are the last ones.
+        for file in self.files.iter_mut().rev() {
+            while file.groups.pop_if(|(_, before)| before.first >= head.previous).is_some() {}
+            if !file.groups.is_empty() {
+                break;
+            }
         }
         let last = self.files.iter().rev().find_map(|file| file.groups.last());
         let end = last.map(|(_, last)| last.end);
@@ -267,7 +287,8 @@ fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) 
         now.push((place, store.pattern.to_string(), store.has_values));
     }
     for store in &mut state.stores {
-        let was_weak = store.is_weak && (!state.is_clean || recovered.has_lost_weak);
+        let was_weak = store.is_weak
+            && ((!state.is_clean && store.place.is_some()) || recovered.has_lost_weak);
         let has_hole = store.has_values && !recovered.holes.is_empty();
         // Positions of these stores may have been given to records that are lost.
         if was_weak || has_hole || recovered.is_lost {
@@ -324,8 +345,7 @@ fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) 
         store.age_ms = given.age.map(|age| age.as_millis() as u64);
         store.bytes = given.bytes;
     }
-    let is_weak = state.stores.iter().any(|store| store.is_weak && store.place.is_some());
-    state.is_clean &= !is_weak;
+    state.is_clean = false;
 }
 
 /// Reads the records whose keys outlive their runs. Returns `false` if some are lost.
@@ -362,16 +382,19 @@ fn remember(
     }
 }
 
-/// Returns the index of a file.
+/// Returns the index of a file, and holes of records that this version does not know, which hide those behind them in
+/// their groups.
 fn index(
     file: &RecoveredFile,
     keys: &mut KnownKeys,
     tickets: &mut HashMap<String, (String, u64)>,
-) -> WalFile {
+) -> (WalFile, Vec<Hole>) {
+    let mut holes = Vec::new();
     let mut indexed = WalFile { is_open: false, ..WalFile::new(file.generation) };
     for (position, head) in &file.groups {
         let mut at = position + GROUP_HEAD;
         let records = &file.bytes[at..at + head.length];
+        let mut end = head.first;
         let read = each_record(records, |record, bytes| {
             remember(&record, keys, tickets);
             if let Some(topic) = record.topic() {
@@ -379,11 +402,35 @@ fn index(
                 indexed.push_record(topic, record.store, place, record.key.is_some());
             }
             at += bytes.len();
+            end = record.end();
             Ok::<_, io::Error>(())
         });
-        debug_assert!(read.is_ok(), "the group has a checksum");
+        // The group has a checksum, so it is not damaged.
+        if read.is_err() {
+            holes.push(Hole::of_all(end, head.end));
+        }
         indexed.push_group(*position, head);
     }
     debug_assert!(file.groups.iter().all(|(at, head)| at + group_bytes(head.length) > *at));
-    indexed
+    (indexed, holes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_groups_are_taken_and_those_declared_void_are_not() {
+        let file = || RecoveredFile { generation: 1, bytes: Vec::new(), groups: Vec::new() };
+        let mut found = Recovered { files: vec![file(), file()], ..Recovered::default() };
+        let group =
+            |previous, first| GroupHead { previous, first, end: first + 1, ..GroupHead::default() };
+        for nth in 0..400_000 {
+            found.push(0, group(nth, nth));
+        }
+        found.files.push(file());
+        found.push(0, group(399_990, 400_000));
+        let counts: Vec<_> = found.files.iter().map(|file| file.groups.len()).collect();
+        assert_eq!(counts, [0, 399_990, 1]);
+    }
 }

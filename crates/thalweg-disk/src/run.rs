@@ -208,6 +208,11 @@ impl<D: Disk> RunReader<'_, D> {
         entries.collect::<Option<_>>().ok_or_else(damaged)
     }
 
+    /// Returns the number of the last block that may have entries of a topic.
+    pub(crate) fn last_block(&self, hash: u64) -> Option<usize> {
+        self.fences.partition_point(|fence| *fence <= (hash, Offset::MAX)).checked_sub(1)
+    }
+
     /// Returns the last entry of a topic that begins at or before `from`.
     pub(crate) fn entry_at(&self, hash: u64, from: Offset) -> io::Result<Option<Entry>> {
         let Some(number) =

@@ -165,11 +165,15 @@ fn run_committer<D: Disk>(
     let mut queue = VecDeque::new();
     let mut committed = Committed::Idle;
     loop {
-        let due = committer.unsynced_ms().zip(sync_interval).map(|(since_ms, interval)| {
-            Duration::from_millis((since_ms + interval.as_millis() as u64).saturating_sub(now_ms()))
-        });
+        let due = committer
+            .unsynced()
+            .zip(sync_interval)
+            .map(|(since, interval)| interval.saturating_sub(since.elapsed()));
         if due.is_some_and(|due| due.is_zero()) {
             committer.sync_all();
+            if link.log.with(|shared| shared.failed.is_some()) {
+                break;
+            }
             continue;
         }
         let most = match committed {
@@ -216,8 +220,11 @@ fn run_keeper<D: Disk>(link: &Arc<Link<D>>) {
     loop {
         while lock(&link.keeper).step(now_ms()) {}
         link.work.notify_one();
+        // A committer that waits for room must not make it try again at once.
+        let has_failed = lock(&link.keeper).has_failed;
         let keeping = lock(&link.keeping);
-        let must_wait = |keeping: &mut Keeping| !keeping.is_due && !keeping.is_closed;
+        let must_wait =
+            |keeping: &mut Keeping| (!keeping.is_due || has_failed) && !keeping.is_closed;
         let waited = link.keep.wait_timeout_while(keeping, KEEPER_INTERVAL, must_wait);
         let mut keeping = waited.unwrap_or_else(PoisonError::into_inner).0;
         keeping.is_due = false;

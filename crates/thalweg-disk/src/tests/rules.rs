@@ -9,13 +9,13 @@ use std::{
 };
 
 use thalweg_broker::{
-    Append, AppendError, Content, Delivery, Follower, ReadPage, ReadRange, Stored,
+    Append, AppendError, Content, Delivery, Follower, KEY_LIFE, ReadPage, ReadRange, Stored,
 };
 use thalweg_core::stream::Payloads;
 use thalweg_wire::{EndCode, Epoch, Offset};
 use tokio::sync::oneshot;
 
-use super::simulated::SimulatedDisk;
+use super::simulated::{Faults, SimulatedDisk};
 use crate::{
     broker::Handle,
     commit::{Committed, Committer, Job, Outcome, Request},
@@ -27,6 +27,7 @@ use crate::{
     record::Record,
     recovery::{self, Opened},
     settings::{Settings, StoreSettings, SyncMode},
+    threads::Threads,
 };
 
 const LOG: usize = 0;
@@ -46,6 +47,7 @@ struct Bench {
     committer: Committer<SimulatedDisk>,
     keeper: Arc<Mutex<Keeper<SimulatedDisk>>>,
     queue: VecDeque<Request>,
+    now_ms: u64,
 }
 
 fn store(pattern: &str, has_values: bool, sync: SyncMode) -> StoreSettings {
@@ -75,8 +77,16 @@ impl Bench {
         let opened = recovery::open(disk.clone(), bounds, &stores).expect("a new log");
         let Opened { log, committer, keeper } = opened;
         let keeper = Arc::new(Mutex::new(keeper));
-        let mut bench =
-            Self { disk, stores, bounds, log, committer, keeper, queue: VecDeque::new() };
+        let mut bench = Self {
+            disk,
+            stores,
+            bounds,
+            log,
+            committer,
+            keeper,
+            queue: VecDeque::new(),
+            now_ms: NOW_MS,
+        };
         bench.step();
         bench
     }
@@ -89,7 +99,7 @@ impl Bench {
     }
 
     fn step(&mut self) {
-        while self.keeper.lock().expect("no panic").step(NOW_MS) {}
+        while self.keeper.lock().expect("no panic").step(self.now_ms) {}
     }
 
     fn request(
@@ -107,9 +117,16 @@ impl Bench {
         self.queue.push_back(Request {
             job: Job::Append(append, None),
             reply,
-            until_ms: NOW_MS + 1,
+            until_ms: self.now_ms + 1,
         });
         answer
+    }
+
+    fn commit(&mut self) {
+        while self.committer.commit(&mut self.queue, self.now_ms) == Committed::NoRoom {
+            self.step();
+            self.committer.refuse(&mut self.queue, self.now_ms);
+        }
     }
 
     fn append(
@@ -119,10 +136,7 @@ impl Bench {
         key: Option<&str>,
     ) -> Result<Stored, AppendError> {
         let mut answer = self.request(topic, content, key);
-        while self.committer.commit(&mut self.queue, NOW_MS) == Committed::NoRoom {
-            self.step();
-            self.committer.refuse(&mut self.queue, NOW_MS);
-        }
+        self.commit();
         match answer.try_recv() {
             Ok(Outcome::Append(answer)) => answer,
             other => panic!("{other:?}"),
@@ -495,4 +509,235 @@ fn a_damaged_or_missing_state_is_reported() {
     assert!(open(&bench).expect("refused").contains("is damaged"));
     bench.disk.remove("state").expect("removed");
     assert!(open(&bench).expect("refused").contains("without its file"));
+}
+
+#[test]
+fn a_failed_sync_of_answered_records_ends_the_log_and_its_threads() {
+    let disk = SimulatedDisk::new(7, usize::MAX);
+    let stores = [store("log/**", false, SyncMode::Never)];
+    let opened = recovery::open(disk.clone(), bounds(), &stores).expect("a log");
+    let threads = Threads::start(opened, Some(Duration::from_millis(100))).expect("threads");
+    let log = Arc::clone(threads.log());
+    let append = Append {
+        stream: 0,
+        topic: "log/a".parse().expect("a topic"),
+        content: event("1"),
+        key: None,
+        waited: Duration::ZERO,
+    };
+    let stored = threads.request(Job::Append(append, None), Duration::ZERO).blocking_recv();
+    assert!(matches!(stored, Ok(Outcome::Append(Ok(_)))), "{stored:?}");
+    disk.set_faults(Faults { sync: 1000, ..Faults::default() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("one");
+    let mut changes = log.changes.subscribe();
+    runtime.block_on(async {
+        while log.with(|shared| shared.failed.is_none()) {
+            changes.changed().await.expect("the log is there");
+        }
+    });
+    // It waits for both threads.
+    drop(threads);
+}
+
+#[test]
+fn a_clock_that_was_ahead_makes_no_key_and_no_ticket_immortal() {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    for is_restarted in [false, true] {
+        let mut bench = Bench::new(SyncMode::Always, bounds());
+        let ticket = |bench: &mut Bench, job| {
+            let (reply, mut answer) = oneshot::channel();
+            bench.queue.push_back(Request { job, reply, until_ms: bench.now_ms + 1 });
+            bench.commit();
+            match answer.try_recv() {
+                Ok(Outcome::Ticket(Ok(holder))) => holder,
+                other => panic!("{other:?}"),
+            }
+        };
+        bench.now_ms += 30 * DAY_MS;
+        for name in ["early", "late"] {
+            ticket(&mut bench, Job::Keep(name.into(), "holder".into(), 60_000));
+        }
+        bench.append("log/a", event("1"), Some("k")).expect("stored");
+        bench.now_ms = NOW_MS;
+        if is_restarted {
+            bench.reopen(true);
+            bench.step();
+        }
+        let again = bench.append("log/a", event("1"), Some("k")).expect("known");
+        assert!(again.is_repetition);
+        let redeemed = ticket(&mut bench, Job::Redeem("early".into()));
+        assert_eq!(redeemed.as_deref(), Some("holder"));
+        assert_eq!(bench.log.with(|shared| shared.time_ms), NOW_MS);
+        bench.now_ms += 2 * KEY_LIFE.as_millis() as u64;
+        bench.append("log/a", event("2"), Some("l")).expect("stored");
+        assert_eq!(ticket(&mut bench, Job::Redeem("late".into())), None);
+        let again = bench.append("log/a", event("1"), Some("k")).expect("stored");
+        assert!(!again.is_repetition, "the key is never forgotten");
+    }
+}
+
+#[test]
+fn no_offset_is_given_twice_after_the_newest_records_are_lost() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let kept = bench.put("log/a", "1");
+    let lost = ["2", "3"].map(|text| bench.put("log/a", text));
+    let (name, position) = bench.log.with(|shared| {
+        let file = shared.wal.back().expect("a file");
+        (file.name(), file.groups[1].position as usize)
+    });
+    bench.disk.damage(&name, position, &[0; 4 << 10]);
+    bench.reopen(true);
+    bench.step();
+    let next = bench.put("log/a", "4");
+    assert!(next > lost[1], "{next} is given again");
+    for _ in 0..2 {
+        let page = bench.read("log/a", kept + 1);
+        assert_eq!(firsts(&page), [next]);
+        assert!(page.stored_from <= kept, "nothing was missed: {page:?}");
+        for seen in lost {
+            assert_eq!(firsts(&bench.read("log/a", seen + 1)), [next]);
+        }
+        bench.keeper.lock().expect("no panic").close();
+        let head = bench.log.with(|shared| shared.head);
+        bench.reopen(true);
+        assert_eq!(bench.log.with(|shared| shared.head), head, "a clean stop skips nothing");
+        bench.step();
+    }
+}
+
+#[test]
+fn a_page_behind_an_end_has_the_records_behind_it() {
+    let mut bench = Bench::new(SyncMode::Always, Bounds { wal_bytes: 1 << 20, ..bounds() });
+    let first = bench.put("log/a", "1");
+    for _ in 0..1100 {
+        bench.put("log/a", "1");
+    }
+    bench.append("log/a", Content::End(EndCode::Gone), None).expect("stored");
+    let after = bench.put("log/a", "2");
+    let page = bench.read("log/a", first);
+    assert_eq!((firsts(&page), page.is_whole), (vec![after], true));
+}
+
+#[test]
+fn the_last_end_is_found_with_one_read_per_block() {
+    let mut bench = Bench::new(SyncMode::Always, Bounds { wal_bytes: 1 << 20, ..bounds() });
+    bench.append("log/other", Content::End(EndCode::Gone), None).expect("stored");
+    let filler = format!("\"{}\"", "x".repeat(500));
+    let first = bench.put("log/a", "1");
+    for _ in 0..640 {
+        bench.put("log/a", &filler);
+    }
+    bench.seal();
+    let reads = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&reads);
+    bench.disk.set_hook(Some(Box::new(move |what| {
+        *count.lock().expect("no panic") += usize::from(what.starts_with("read run"));
+    })));
+    let page = bench.read("log/a", first);
+    let reads = *reads.lock().expect("no panic");
+    bench.disk.set_hook(None);
+    assert!(page.records.len() > 200, "{}", page.records.len());
+    assert!(reads < page.records.len() + 50, "{reads} reads");
+}
+
+#[test]
+fn a_damaged_end_does_not_bring_a_topic_back() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let first = bench.put("log/a", "1");
+    bench.seal();
+    bench.append("log/a", Content::End(EndCode::Gone), None).expect("stored");
+    let (name, position) = bench.log.with(|shared| {
+        let topic: thalweg_wire::Topic = "log/a".parse().expect("a topic");
+        let file = shared.wal.back().expect("a file");
+        (file.name(), file.topics[&topic].records[0].position as usize)
+    });
+    bench.disk.damage(&name, position + 40, b"damage");
+    bench.seal();
+    let page = bench.read("log/a", first);
+    assert!(page.records.is_empty() && page.stored_from > first, "it is back: {page:?}");
+}
+
+#[test]
+fn files_are_ready_before_the_keeper_merges() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let filler = format!("\"{}\"", "x".repeat(900));
+    let (log, fewest) = (Arc::clone(&bench.log), Arc::new(Mutex::new(usize::MAX)));
+    for nth in 0..60 {
+        bench.put("values/a", &filler);
+        bench.put("values/b", &filler);
+        let (log, fewest) = (Arc::clone(&log), Arc::clone(&fewest));
+        let serial = bench.log.with(|shared| shared.state.serial);
+        bench.disk.set_hook(Some(Box::new(move |what| {
+            // A run is read when it is merged.
+            if what.starts_with("read run-") && nth > 30 && serial > 0 {
+                let ready = log.with(|shared| shared.ready.len() + shared.wal.len());
+                let mut fewest = fewest.lock().expect("no panic");
+                *fewest = ready.min(*fewest);
+            }
+        })));
+        bench.step();
+        bench.disk.set_hook(None);
+    }
+    assert_eq!(*fewest.lock().expect("no panic"), bench.bounds.wal_files);
+}
+
+#[test]
+fn runs_of_a_state_that_was_not_saved_are_removed() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    bench.put("log/a", "1");
+    let filler = format!("\"{}\"", "x".repeat(900));
+    let (disk, has_failed) = (bench.disk.clone(), Arc::new(Mutex::new(false)));
+    let failed = Arc::clone(&has_failed);
+    let mut last_run = false;
+    bench.disk.set_hook(Some(Box::new(move |what| {
+        last_run |= what.starts_with("create run-");
+        let mut failed = failed.lock().expect("no panic");
+        let fails = last_run && !*failed && what == "write state-new";
+        *failed |= fails;
+        disk.set_faults(Faults { write: if fails { 1000 } else { 0 }, ..Faults::default() });
+    })));
+    while !*has_failed.lock().expect("no panic") {
+        bench.put("log/filler", &filler);
+        bench.step();
+    }
+    bench.disk.set_hook(None);
+    bench.disk.set_faults(Faults::default());
+    bench.seal();
+    let named = bench.log.with(|shared| {
+        let runs = shared.state.stores.iter().flat_map(|store| &store.runs);
+        runs.map(|run| format!("run-{}", run.serial)).collect::<Vec<_>>()
+    });
+    let mut files = bench.files("run-");
+    files.retain(|name| !named.contains(name));
+    assert!(files.is_empty(), "{files:?} stay");
+}
+
+#[test]
+fn a_record_of_a_later_version_is_a_hole() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let answers = ["1", "2", "3"].map(|text| bench.request("log/a", event(text), None));
+    bench.commit();
+    drop(answers);
+    let (name, group, place) = bench.log.with(|shared| {
+        let topic: thalweg_wire::Topic = "log/a".parse().expect("a topic");
+        let file = shared.wal.back().expect("a file");
+        (file.name(), file.groups[0], file.topics[&topic].records[1])
+    });
+    let at = group.position as usize;
+    let mut bytes = bench.disk.bytes(&name)[at..at + group.length as usize].to_vec();
+    let record = place.position as usize - at..(place.position + place.length) as usize - at;
+    bytes[record.start + 30] = 200;
+    for range in [record, 0..bytes.len()] {
+        // The checksum of a record is before its length, that of a group behind its magic.
+        let checksum_at = if range.start == 0 { 4 } else { range.start };
+        let checksum = crc32fast::hash(&bytes[checksum_at + 4..range.end]);
+        bytes[checksum_at..checksum_at + 4].copy_from_slice(&checksum.to_le_bytes());
+    }
+    bench.disk.damage(&name, at, &bytes);
+    bench.reopen(false);
+    assert_eq!(scan(&bench.disk.bytes(&name))[1].1.count, 3, "the group is whole");
+    let page = bench.read("log/a", place.first - 1);
+    assert_eq!((firsts(&page), page.is_whole), (vec![place.first - 1], false));
+    let page = bench.read("log/a", place.first);
+    assert!(page.records.is_empty() && page.stored_from > place.first, "no gap: {page:?}");
 }

@@ -95,8 +95,13 @@ fn apply(names: &mut BTreeMap<String, u64>, change: &Change) {
 
 impl Content {
     fn sync(&mut self) {
-        self.durable.clone_from(&self.bytes);
-        self.dirty.clear();
+        self.durable.resize(self.bytes.len(), 0);
+        // Pages that an earlier sync has lost count as clean, and stay lost.
+        for page in std::mem::take(&mut self.dirty) {
+            let start = (page * PAGE).min(self.bytes.len());
+            let end = (start + PAGE).min(self.bytes.len());
+            self.durable[start..end].copy_from_slice(&self.bytes[start..end]);
+        }
     }
 
     /// Keeps what a power cut leaves.

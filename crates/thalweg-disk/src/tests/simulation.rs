@@ -347,8 +347,8 @@ impl World {
         let place = self.place();
         if place != VALUES {
             let topic = self.topic(place);
-            let head = self.log.with(|shared| shared.head);
-            let from = if self.rng.bool() { 0 } else { self.rng.u64(0..head + 2) };
+            let from =
+                if self.rng.bool() { 0 } else { self.model.offset(self.rng.usize(0..10_000)) };
             self.read_topic(place, &topic, from, true);
         }
     }

@@ -332,6 +332,12 @@ impl Model {
         Some(newest.map_or(0, |(first, _)| *first))
     }
 
+    /// Returns an offset near that of a record.
+    pub(super) fn offset(&self, nth: usize) -> Offset {
+        let first = self.records.keys().nth(nth % self.records.len().max(1));
+        first.map_or(0, |first| first + nth as u64 % 4)
+    }
+
     /// Returns a stored or uncertain append with a key.
     pub(super) fn keyed(&self, nth: usize) -> Option<usize> {
         let is_keyed = |number: &usize| {
