@@ -282,7 +282,7 @@ fn clients_of_other_projects_read_every_message_byte_for_byte() {
 fn proxies_pass_on_messages_that_refer_to_earlier_ones() {
     for kind in [ProxyKind::Nginx, ProxyKind::HAProxy] {
         // A proxy cuts a stream that is silent for too long.
-        let server = Server::start(&["--compression", "--heartbeat", "2s"]);
+        let server = Server::start(&["--compression", "--heartbeat", "500ms"]);
         let Some(behind) = Behind::start(kind, server.address) else { continue };
         read_byte_for_byte(&server, Some(behind.address));
     }
