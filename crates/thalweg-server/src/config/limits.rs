@@ -167,8 +167,9 @@ pub(crate) const UPSTREAM_BUFFER_BYTES: usize = 64 << 10;
 pub(crate) const UPSTREAM_IDLE: Duration = Duration::from_secs(30);
 
 /// Memory of a topic without events, in bytes, including its one subscription and its entries
-/// in all indexes. A test measures it: 1,012 to 1,047, because the allocator rounds up.
-pub const EMPTY_TOPIC_BYTES: usize = 1_100;
+/// in all indexes. A test measures it: 1,064 to 1,093, because the allocator rounds up, and up to 1,159
+/// on a busy machine, because sockets are read late.
+pub const EMPTY_TOPIC_BYTES: usize = 1_200;
 
 /// Bytes of a body that are read and thrown away when its request is answered without it: curl 7.88 loses an answer over HTTP/2
 /// that comes before it has sent the body. A request whose body is known to be larger is answered at once.

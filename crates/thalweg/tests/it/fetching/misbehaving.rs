@@ -67,7 +67,7 @@ fn every_wrong_response_is_followed_by_a_retry() {
         0 => wrong(asked.path.trim_start_matches("/f/")),
         _ => Reply::json("Cache-Control: max-age=250\r\n", &"[\"right\"]"),
     });
-    let server = serve(&upstream, ",timeout=300ms,max-body=64KiB", &[]);
+    let server = serve(&upstream, ",timeout=2s,max-body=64KiB", &[]);
     let subscribers: Vec<_> =
         WRONG.map(|topic| server.subscribe(Transport::Sse, &format!("/f/{topic}"))).into();
     for (mut subscriber, topic) in subscribers.into_iter().zip(WRONG) {
