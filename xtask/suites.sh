@@ -162,10 +162,9 @@ watching=$!
 trap 'kill $watching 2> /dev/null' EXIT
 # Suites in the background do not hear of an interrupt by themselves.
 trap 'trap - TERM; kill 0' INT TERM
+# The browser keeps the cores busy, and tests of the program wait for what happens in time: not side by side.
 tests_of_program $waiting "thalweg (it), without bench" --skip bench:: &
 lanes=$!
-suite "browser" browser beside &
-lanes="$lanes $!"
 {
   binaries $computing -v -e "$program" -e "$lab"
   suite "examples in the docs of crates" doc_tests
@@ -173,6 +172,7 @@ lanes="$lanes $!"
 } &
 lanes="$lanes $!"
 for lane in $lanes; do wait "$lane"; done
+suite "browser" browser beside
 tests_of_program $computing "thalweg (it), bench" bench:: &
 lanes=$!
 binaries $computing -e "$lab" &
