@@ -10,7 +10,10 @@ use thalweg_wire::{Epoch, Offset, Topic};
 
 type Key = (Topic, Vec<u8>);
 
-/// The keys of the last five minutes.
+/// The most keys that are known. Each takes about 300 bytes, and publishers choose how many there are.
+const KEYS_MAX: usize = if cfg!(test) { 1000 } else { 200_000 };
+
+/// The keys of the last five minutes, or the newest [`KEYS_MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct KnownKeys {
     by_key: HashMap<Key, KnownRecord>,
@@ -54,7 +57,7 @@ impl KnownKeys {
         }
     }
 
-    /// Remembers the key of a record, and forgets those that are older than [`KEY_LIFE`].
+    /// Remembers the key of a record, and forgets those that are older than [`KEY_LIFE`], or too many.
     pub(crate) fn insert(
         &mut self,
         topic: Topic,
@@ -66,7 +69,9 @@ impl KnownKeys {
         self.newest_ms = self.newest_ms.max(time_ms);
         let forgotten_ms = self.newest_ms.saturating_sub(KEY_LIFE.as_millis() as u64);
         while let Some(oldest) = self.oldest.front() {
-            if self.by_key.get(oldest).is_some_and(|known| known.time_ms >= forgotten_ms) {
+            let is_young =
+                self.by_key.get(oldest).is_some_and(|known| known.time_ms >= forgotten_ms);
+            if is_young && self.oldest.len() < KEYS_MAX {
                 break;
             }
             self.by_key.remove(oldest);
@@ -112,6 +117,18 @@ mod tests {
         keys.insert(topic("a"), b"m".to_vec(), 1, 302, 1001 + life_ms);
         assert_eq!(keys.find(&topic("a"), b"k", 1, epoch), None);
         assert_eq!((keys.by_key.len(), keys.oldest.len()), (2, 2));
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_keys_are_forgotten() {
+        let epoch = Epoch::new(7).expect("not 0");
+        let topic = || "a".parse::<Topic>().expect("a topic");
+        let key = |number: usize| number.to_string().into_bytes();
+        let mut keys = KnownKeys::default();
+        (0..KEYS_MAX + 7).for_each(|number| keys.insert(topic(), key(number), 1, 300, 1000));
+        assert_eq!((keys.by_key.len(), keys.oldest.len()), (KEYS_MAX, KEYS_MAX));
+        assert_eq!(keys.find(&topic(), &key(6), 1, epoch), None);
+        assert!(keys.find(&topic(), &key(7), 1, epoch).is_some());
     }
 
     #[test]

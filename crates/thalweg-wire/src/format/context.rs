@@ -8,7 +8,7 @@ use std::{
 
 use flate2::{Compress, Compression, FlushCompress};
 
-/// With a context, level 1 makes a frame of one event a tenth larger than level 2 does, in a fifth of the time.
+/// With a context, level 1 makes a frame of one event up to a tenth larger than level 2 does, in a fraction of the time.
 const LEVEL: Compression = Compression::new(1);
 
 /// Compressors that a thread keeps, of about 200 KiB each. A topic whose compressor is gone primes another one, which takes about
