@@ -38,19 +38,24 @@ test.describe("a hub", () => {
   test.use({ args: HUB });
 
   for (const transport of TRANSPORTS) {
-    test(`${transport}: subscribe, publish`, async ({ page, network, server }) => {
-      await open(page, transport);
-      await page.evaluate(() => hub.follow("numbers"));
-      expect(await item(page)).toMatchObject({ topic: "numbers", events: [] });
-      const result = await page.evaluate(() => hub.invoke("Publish", "numbers", 1, { n: "ü" }));
-      expect(result).toMatchObject({ topic: "numbers", first: 1, count: 2 });
-      expect((await item(page)).events).toEqual([1, { n: "ü" }]);
-      expect(await page.evaluate(() => hub.invoke("Subscribe", "others"))).toBeNull();
-      expect(await page.evaluate(() => hub.next("events"))).toMatchObject({ topic: "others", events: [] });
-      await publish(server, "others", 3, 3);
-      expect(await page.evaluate(() => hub.next("events"))).toMatchObject({ topic: "others", events: [3] });
-      await page.evaluate(() => hub.stop());
-      expect(used(network, transport)).toBe(true);
+    test.describe(() => {
+      // Over long polling, the client sends its last message and DELETE at once. Whichever comes second finds no connection.
+      test.use({ expected: transport === "LongPolling" ? /status of 404/ : null });
+
+      test(`${transport}: subscribe, publish`, async ({ page, network, server }) => {
+        await open(page, transport);
+        await page.evaluate(() => hub.follow("numbers"));
+        expect(await item(page)).toMatchObject({ topic: "numbers", events: [] });
+        const result = await page.evaluate(() => hub.invoke("Publish", "numbers", 1, { n: "ü" }));
+        expect(result).toMatchObject({ topic: "numbers", first: 1, count: 2 });
+        expect((await item(page)).events).toEqual([1, { n: "ü" }]);
+        expect(await page.evaluate(() => hub.invoke("Subscribe", "others"))).toBeNull();
+        expect(await page.evaluate(() => hub.next("events"))).toMatchObject({ topic: "others", events: [] });
+        await publish(server, "others", 3, 3);
+        expect(await page.evaluate(() => hub.next("events"))).toMatchObject({ topic: "others", events: [3] });
+        await page.evaluate(() => hub.stop());
+        expect(used(network, transport)).toBe(true);
+      });
     });
 
     test(`${transport}: an ack opens a window`, async ({ page }) => {
