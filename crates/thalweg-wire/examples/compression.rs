@@ -12,7 +12,7 @@ use std::{
 };
 
 use flate2::{Decompress, FlushDecompress};
-use thalweg_wire::{Before, Envelope, Epoch, Format, Framing, Topic};
+use thalweg_wire::{Before, ContextWindow, Envelope, Epoch, Format, Framing, Topic};
 
 const COUNTS: [usize; 4] = [1, 10, 100, 1000];
 
@@ -106,8 +106,8 @@ fn series(event: Event, plain: Format) -> Result<String, Box<dyn Error>> {
     let (plain_bytes, _) = measure(plain);
     let (alone, alone_us) = measure(plain.compressed().ok_or(none)?);
     let mut contexts = Vec::new();
-    for bits in [10, 12, 15] {
-        contexts.push(measure(plain.compressed_in_context(bits).ok_or(none)?));
+    for window in [ContextWindow::Bits10, ContextWindow::Bits12, ContextWindow::Bits15] {
+        contexts.push(measure(plain.compressed_in_context(window).ok_or(none)?));
     }
     let [(small, _), (middle, middle_us), (large, _)] = contexts[..] else {
         return Err("three contexts".into());

@@ -16,7 +16,7 @@ mod websocket;
 use chunked::{chunk, chunk_around};
 pub use codec::Codec;
 use codec::{MessageForm, arrow, json};
-pub use context::{ContextUse, SharedContext};
+pub use context::{ContextUse, ContextWindow, SharedContext};
 use message::Outgoing;
 
 use crate::{Close, End, Envelope, Gap, signalr::StreamId};
@@ -33,12 +33,11 @@ pub struct Format {
     stream: Option<StreamId>,
 }
 
+const _: () = assert!(size_of::<Format>() == 8, "each subscriber has several");
+
 /// Streams with smaller numbers share hot tails: a page begins few streams, and its client counts from 0. Subscribers
 /// with other numbers get frames made for them alone, because each tail of a topic may take megabytes.
 const SHARED_STREAMS: u32 = 16;
-
-/// The smallest window that the compressor can have.
-const WINDOW_BITS_MIN: u8 = 9;
 
 /// The delimiter of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -71,11 +70,8 @@ pub enum Compression {
     /// (RFC 7692), otherwise blocks of a gzip stream (RFC 1952).
     Deflate,
     /// Deflate whose frames may refer to the text of earlier ones ([`Format::batch_in_context`]): permessage-deflate with the
-    /// server's context taken over, or a gzip stream. The context has 2^`window_bits` bytes of text.
-    Context {
-        /// 9 to 15, as in RFC 7692 §7.1.2.
-        window_bits: u8,
-    },
+    /// server's context taken over, or a gzip stream. The context has as much text as the window.
+    Context(ContextWindow),
 }
 
 /// The delimiter of an HTTP response's body.
@@ -139,7 +135,7 @@ impl Format {
     pub fn all() -> impl Iterator<Item = Self> {
         let plain = [Self::WEBSOCKET, Self::SSE, Self::SSE_MANY, Self::NDJSON, Self::FOREVER_FRAME];
         let encoded = plain.into_iter().flat_map(|plain| {
-            [Some(plain), plain.compressed(), plain.compressed_in_context(WINDOW_BITS_MIN)]
+            [Some(plain), plain.compressed(), plain.compressed_in_context(ContextWindow::Bits9)]
         });
         let coded =
             encoded.flatten().flat_map(|encoded| [Some(encoded), encoded.chunked()]).flatten();
@@ -179,9 +175,9 @@ impl Format {
         self.with_compression(Compression::Deflate)
     }
 
-    /// Returns this format with compression whose context has 2^`window_bits` bytes of text, 9 to 15; `None` as [`Self::compressed`].
-    pub const fn compressed_in_context(self, window_bits: u8) -> Option<Self> {
-        self.with_compression(Compression::Context { window_bits })
+    /// Returns this format with compression whose context has as much text as the window; `None` as [`Self::compressed`].
+    pub const fn compressed_in_context(self, window: ContextWindow) -> Option<Self> {
+        self.with_compression(Compression::Context(window))
     }
 
     const fn with_compression(self, compression: Compression) -> Option<Self> {
@@ -250,7 +246,7 @@ impl Format {
     /// Returns a context for the frames of one topic in this format; `None` if its frames refer to no earlier ones.
     pub fn context(self) -> Option<SharedContext> {
         match self.compression {
-            Compression::Context { window_bits } => Some(SharedContext::new(window_bits)),
+            Compression::Context(window) => Some(SharedContext::new(window)),
             Compression::None | Compression::Deflate => None,
         }
     }
@@ -293,7 +289,7 @@ impl Format {
     /// Returns whether frames refer to the text of earlier ones.
     #[inline]
     pub fn has_context(self) -> bool {
-        matches!(self.compression, Compression::Context { .. })
+        matches!(self.compression, Compression::Context(_))
     }
 
     /// Appends the parts of a batch around its events and returns the length of the first part: a frame is the first part, the
@@ -365,7 +361,7 @@ impl Format {
         let is_shared = matches!(message, Outgoing::Batch(envelope) if !envelope.is_empty());
         let form = self.form();
         self.coded(self.framing.len_about(form, message), out, |out| match self.compression {
-            Compression::Deflate | Compression::Context { .. } if is_shared => {
+            Compression::Deflate | Compression::Context(_) if is_shared => {
                 self.framing.deflated(form, message, self.has_context(), out);
             }
             _ => self.stored(out, |out| self.framing.message(form, message, out)),
@@ -378,7 +374,7 @@ impl Format {
 
     fn stored(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         match self.compression {
-            Compression::Deflate | Compression::Context { .. } if self.framing.is_streamed() => {
+            Compression::Deflate | Compression::Context(_) if self.framing.is_streamed() => {
                 gzip::stored(write, out);
             }
             _ => write(out),

@@ -39,7 +39,7 @@ pub use close::Close;
 pub use envelope::{Before, Envelope};
 pub use error::ErrorCode;
 pub use excerpt::Excerpt;
-pub use format::{ContextUse, Format, Framing, SharedContext};
+pub use format::{ContextUse, ContextWindow, Format, Framing, SharedContext};
 pub use notice::{End, EndCode, Gap, GapReason};
 pub use pattern::Pattern;
 pub use position::{Epoch, Offset, Position, StartAt};

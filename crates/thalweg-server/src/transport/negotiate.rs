@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderValue, Version, header, request::Parts};
 use thalweg_core::fanout::{ConnectionFraming, ResponseMode, Terms};
 use thalweg_wire::{
-    ErrorCode, Excerpt, Format, Position, StartAt, Topic,
+    ContextWindow, ErrorCode, Excerpt, Format, Position, StartAt, Topic,
     websocket::{accept_key, deflate_offer},
 };
 
@@ -122,8 +122,8 @@ pub(crate) fn negotiate(
     let topics = with_starts(query, topics, &request.headers)?;
     let gzips = config.compression && takes_gzip(&request.headers);
     // Several topics have no context.
-    let window_bits = window_bits(config).filter(|_| topics.len() == 1);
-    let encoded = |format: Format, head: Head| match compressed(format, window_bits) {
+    let window = window(config).filter(|_| topics.len() == 1);
+    let encoded = |format: Format, head: Head| match compressed(format, window) {
         Some(compressed) if gzips => (compressed, head::gzipped(head)),
         _ => (format, head),
     };
@@ -306,15 +306,15 @@ fn with_starts(
     }
 }
 
-/// Returns the size of the context of compressed messages, as a power of two. `None`: each is compressed alone.
-fn window_bits(config: &Config) -> Option<u8> {
-    let bits = config.limits.compression_context_bytes.checked_ilog2()?;
-    Some(bits.clamp(9, 15) as u8)
+/// Returns the size of the context of compressed messages. `None`: each is compressed alone.
+fn window(config: &Config) -> Option<ContextWindow> {
+    let bytes = config.limits.compression_context_bytes;
+    (bytes > 0).then(|| ContextWindow::within(bytes))
 }
 
 /// Returns the format with compression; `None` if it has none.
-fn compressed(format: Format, window_bits: Option<u8>) -> Option<Format> {
-    window_bits.map_or_else(|| format.compressed(), |bits| format.compressed_in_context(bits))
+fn compressed(format: Format, window: Option<ContextWindow>) -> Option<Format> {
+    window.map_or_else(|| format.compressed(), |window| format.compressed_in_context(window))
 }
 
 fn websocket(
@@ -350,11 +350,11 @@ fn websocket(
     };
     let offered = headers.get_all(header::SEC_WEBSOCKET_EXTENSIONS).into_iter();
     let offered: Vec<&str> = offered.filter_map(|value| value.to_str().ok()).collect();
-    let window_bits = window_bits(config);
-    let offer = || deflate_offer(&offered.join(","), window_bits.is_some());
+    let window = window(config);
+    let offer = || deflate_offer(&offered.join(","), window.is_some());
     let granted = compresses.then(offer).flatten();
-    let window_bits = window_bits.filter(|_| granted.is_some_and(|granted| granted.has_context));
-    let format = granted.and_then(|_| compressed(Format::WEBSOCKET, window_bits));
+    let window = window.filter(|_| granted.is_some_and(|granted| granted.has_context));
+    let format = granted.and_then(|_| compressed(Format::WEBSOCKET, window));
     let format = format.unwrap_or(Format::WEBSOCKET);
     let mut head = head::websocket(accept.as_deref(), granted.map(|granted| granted.header));
     if let Some(protocol) =

@@ -30,12 +30,26 @@ pub enum ContextUse {
     Alone,
 }
 
+/// The window of a context, 2⁹ to 2¹⁵ bytes (RFC 7692 §7.1.2). As an enum it leaves [`Format`](super::Format), which each
+/// subscriber has, at 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum ContextWindow {
+    Bits9 = 9,
+    Bits10,
+    Bits11,
+    Bits12,
+    Bits13,
+    Bits14,
+    Bits15,
+}
+
 /// The newest text of one topic in one format.
 #[derive(Debug)]
 pub struct SharedContext {
     /// The number of the context in this process.
     number: u64,
-    window_bits: u8,
+    window: ContextWindow,
     /// The newest text, at least the window if there was so much.
     text: Vec<u8>,
     /// The text so far, in bytes.
@@ -46,20 +60,34 @@ pub struct SharedContext {
 struct Compressor {
     number: u64,
     end: u64,
-    window_bits: u8,
+    window: ContextWindow,
     compress: Compress,
 }
 
+impl ContextWindow {
+    /// Returns the largest window of at most `bytes`, or the smallest window there is.
+    pub fn within(bytes: usize) -> Self {
+        let larger =
+            [Self::Bits15, Self::Bits14, Self::Bits13, Self::Bits12, Self::Bits11, Self::Bits10];
+        larger.into_iter().find(|window| window.bytes() <= bytes).unwrap_or(Self::Bits9)
+    }
+
+    /// Returns its size.
+    pub fn bytes(self) -> usize {
+        1 << self as usize
+    }
+}
+
 impl SharedContext {
-    pub(super) fn new(window_bits: u8) -> Self {
+    pub(super) fn new(window: ContextWindow) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let number = NUMBERS.fetch_add(1, Relaxed);
-        Self { number, window_bits, text: Vec::new(), end: 0 }
+        Self { number, window, text: Vec::new(), end: 0 }
     }
 
     /// Returns the number of the first byte of text that the next frame may refer to.
     pub fn reach(&self) -> u64 {
-        self.end - self.window().len() as u64
+        self.end - self.reachable().len() as u64
     }
 
     /// Returns how many bytes of text there were so far.
@@ -80,7 +108,7 @@ impl SharedContext {
     /// Appends `text` deflated up to a sync flush, and adds it to the context. Returns `false`, and appends nothing, if a frame of
     /// its own is as good: the text fills the window, or does not become smaller. The next frame then refers to this one at most.
     pub(super) fn deflate(&mut self, text: &[u8], out: &mut Vec<u8>) -> bool {
-        let is_deflated = text.len() < self.window_bytes() && self.continued(text, out);
+        let is_deflated = text.len() < self.window.bytes() && self.continued(text, out);
         if !is_deflated {
             self.clear();
         }
@@ -88,21 +116,17 @@ impl SharedContext {
         is_deflated
     }
 
-    fn window_bytes(&self) -> usize {
-        1 << self.window_bits
-    }
-
     fn text_bytes_max(&self) -> usize {
-        self.window_bytes() * 3 / 2
+        self.window.bytes() * 3 / 2
     }
 
-    fn window(&self) -> &[u8] {
-        &self.text[self.text.len().saturating_sub(self.window_bytes())..]
+    fn reachable(&self) -> &[u8] {
+        &self.text[self.text.len().saturating_sub(self.window.bytes())..]
     }
 
     fn push(&mut self, text: &[u8]) {
         self.end += text.len() as u64;
-        let window = self.window_bytes();
+        let window = self.window.bytes();
         let text = &text[text.len().saturating_sub(window)..];
         // Text is moved to the front only now and then.
         if self.text.len() + text.len() > self.text_bytes_max() {
@@ -147,24 +171,24 @@ impl SharedContext {
         {
             return compressors.remove(index);
         }
-        let Self { number, end, window_bits, .. } = *self;
+        let Self { number, end, window, .. } = *self;
         // The first one is the one that has waited longest.
         let is_free = |one: &Compressor| one.number == u64::MAX;
         let recycles =
             compressors.len() >= COMPRESSORS_MAX || compressors.first().is_some_and(is_free);
         let recycled = recycles.then(|| compressors.remove(0));
         let mut compressor =
-            recycled.filter(|one| one.window_bits == window_bits).unwrap_or_else(|| Compressor {
+            recycled.filter(|one| one.window == window).unwrap_or_else(|| Compressor {
                 number,
                 end,
-                window_bits,
-                compress: Compress::new_with_window_bits(LEVEL, false, window_bits),
+                window,
+                compress: Compress::new_with_window_bits(LEVEL, false, window as u8),
             });
         (compressor.number, compressor.end) = (number, end);
         compressor.compress.reset();
-        if !self.window().is_empty() {
+        if !self.reachable().is_empty() {
             // It cannot fail after a reset.
-            let _ = compressor.compress.set_dictionary(self.window());
+            let _ = compressor.compress.set_dictionary(self.reachable());
         }
         compressor
     }
@@ -176,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    const BITS: u8 = 9;
+    const WINDOW: ContextWindow = ContextWindow::Bits9;
 
     fn event(number: usize) -> Vec<u8> {
         let (car, speed) = (number % 7, number * 31 % 140);
@@ -188,18 +212,18 @@ mod tests {
 
     #[test]
     fn a_reader_of_all_frames_or_of_the_last_window_reads_the_next_frame() {
-        let mut contexts: Vec<_> = (0..3).map(|_| SharedContext::new(BITS)).collect();
+        let mut contexts: Vec<_> = (0..3).map(|_| SharedContext::new(WINDOW)).collect();
         let mut inflaters: Vec<_> = (0..3).map(|_| Decompress::new(false)).collect();
         for number in 0..2_000 {
             // Contexts take turns, so that their compressors are recycled in some turns.
             let which = number / 5 % 3;
             if number % 211 == 0 {
                 (0..COMPRESSORS_MAX).for_each(|_| {
-                    SharedContext::new(BITS).deflate(b"of others", &mut Vec::new());
+                    SharedContext::new(WINDOW).deflate(b"of others", &mut Vec::new());
                 });
             }
             let (context, text) = (&mut contexts[which], event(number));
-            let window = context.window().to_vec();
+            let window = context.reachable().to_vec();
             let mut deflated = Vec::new();
             assert!(context.deflate(&text, &mut deflated));
             let read = |inflater: &mut Decompress| {
@@ -219,7 +243,7 @@ mod tests {
 
     #[test]
     fn repeated_events_take_few_bytes_and_a_cleared_context_none_of_them() {
-        let mut context = SharedContext::new(12);
+        let mut context = SharedContext::new(ContextWindow::Bits12);
         let mut lens = Vec::new();
         for number in 0..50 {
             if number == 40 {
@@ -235,8 +259,8 @@ mod tests {
 
     #[test]
     fn a_context_keeps_little_more_than_its_window() {
-        let mut context = SharedContext::new(BITS);
-        let window = context.window_bytes();
+        let mut context = SharedContext::new(WINDOW);
+        let window = context.window.bytes();
         let mut all = Vec::new();
         for len in [40, 60, window - 1, window, 3 * window, 50, 2 * window, 100] {
             let text: Vec<u8> = (0..len).map(|at| (all.len() + at % 16) as u8).collect();
@@ -245,7 +269,7 @@ mod tests {
             assert_eq!(context.end(), all.len() as u64);
             assert!(context.memory_bytes() <= context.text_bytes_max());
             let reach = context.reach() as usize;
-            assert_eq!(context.window(), &all[reach..]);
+            assert_eq!(context.reachable(), &all[reach..]);
             assert_eq!(reach, all.len().saturating_sub(window));
         }
     }

@@ -1,4 +1,4 @@
-use thalweg_wire::StartAt;
+use thalweg_wire::{ContextWindow, StartAt};
 
 use super::{
     super::{Frames as _, Next, Payloads, Start},
@@ -32,7 +32,7 @@ fn payloads(events: Offset) -> Payloads {
 /// A backfill may have other batches than those that were pushed, and its frames other text.
 #[test]
 fn a_reader_of_a_backfill_has_no_context() {
-    let format = FORMAT.compressed_in_context(10).unwrap();
+    let format = FORMAT.compressed_in_context(ContextWindow::Bits10).unwrap();
     let bounds = HistoryBounds { events_max: 2, bytes_max: 1 << 20, age_us_max: u64::MAX };
     let epoch = Epoch::new(1).unwrap();
     let mut feed = Log::new("cars".parse().unwrap(), epoch, 1, Offsets::Stored, bounds);
@@ -64,7 +64,7 @@ fn a_reader_of_a_backfill_has_no_context() {
 /// Subscribers of several topics never have a context. They share frames as well.
 #[test]
 fn readers_without_a_context_share_frames_however_many_there_were() {
-    let format = FORMAT.compressed_in_context(10).unwrap();
+    let format = FORMAT.compressed_in_context(ContextWindow::Bits10).unwrap();
     let mut feed = feed(Offsets::Consecutive).with_tail_bytes(8 << 10);
     feed.open_tail(format);
     for start in 1..1_000 {

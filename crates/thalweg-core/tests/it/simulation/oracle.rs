@@ -244,10 +244,10 @@ impl Oracle {
         if !self.format.has_columns() {
             let deframed = deframe(self.format, bytes, &self.context)?;
             let Deframed { frame, told, len, is_compressed, stream, text, refers } = deframed;
-            if let Compression::Context { window_bits } = self.format.compression() {
+            if let Compression::Context(window) = self.format.compression() {
                 visit.tally.saw_if(Situation::InContext, refers);
                 self.context.extend(text);
-                let older = self.context.len().saturating_sub(1 << window_bits);
+                let older = self.context.len().saturating_sub(window.bytes());
                 self.context.drain(..older);
             }
             self.check_stream(&frame, stream, visit.published);
