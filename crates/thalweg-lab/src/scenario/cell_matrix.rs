@@ -82,7 +82,7 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
             arguments if ours == Program::Thalweg && serves_more(arguments) => Ok(ours),
             _ => Err(
                 "`arguments` are for peers; Thalweg's are settings, but for --source, --query, \
-                      --topic and --set"
+                      --topic, --data and --set"
                     .to_owned(),
             ),
         };
@@ -103,7 +103,7 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
 /// Whether arguments only name what a server serves beside the load.
 fn serves_more(arguments: &[String]) -> bool {
     let is_more = |pair: &[String]| match pair {
-        [flag, _] => ["--source", "--query", "--topic", "--set"].contains(&flag.as_str()),
+        [flag, _] => ["--source", "--query", "--topic", "--data", "--set"].contains(&flag.as_str()),
         _ => false,
     };
     arguments.chunks(2).all(is_more)

@@ -47,6 +47,8 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("cluster-latency", include_str!("../../../../lab/scenarios/cluster-latency.toml")),
     ("cluster-fanout", include_str!("../../../../lab/scenarios/cluster-fanout.toml")),
     ("cluster-publish", include_str!("../../../../lab/scenarios/cluster-publish.toml")),
+    ("durable", include_str!("../../../../lab/scenarios/durable.toml")),
+    ("durable-fanout", include_str!("../../../../lab/scenarios/durable-fanout.toml")),
     ("peers", include_str!("../../../../lab/scenarios/peers.toml")),
     ("peers-all", include_str!("../../../../lab/scenarios/peers-all.toml")),
     ("peers-fanout", include_str!("../../../../lab/scenarios/peers-fanout.toml")),
