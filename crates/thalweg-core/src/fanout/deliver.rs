@@ -159,7 +159,8 @@ impl Subscriber {
         }
         let mut is_named = false;
         for index in 0..self.subscriptions.len() {
-            if self.subscriptions[index].cursor().is_some() {
+            let subscription = &self.subscriptions[index];
+            if subscription.cursor().is_some() || subscription.is_held {
                 continue;
             }
             let key = self.subscriptions[index].feed;

@@ -97,6 +97,20 @@ impl Subscriber {
         self.lose_context();
     }
 
+    /// Keeps a subscription from beginning until [`Self::settle_start`].
+    pub fn hold(&mut self, key: FeedKey) {
+        if let Some(index) = self.index_of(key) {
+            self.subscriptions[usize::from(index)].is_held = true;
+        }
+    }
+
+    /// Lets a subscription that has not begun begin, and one that begins with the newest event begin after the newest event of now.
+    pub fn settle_start(&mut self, feeds: &impl Feeds, key: FeedKey) {
+        if let Some(index) = self.index_of(key) {
+            self.subscriptions[usize::from(index)].settle_start(feeds.feed(key));
+        }
+    }
+
     /// Notes that other text is sent to it: no later frame refers to those before.
     pub(super) fn lose_context(&mut self) {
         if self.format.has_context() {

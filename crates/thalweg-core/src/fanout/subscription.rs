@@ -72,6 +72,8 @@ pub(super) struct Subscription {
     /// at the head, between frames.
     pub(super) due_us: u64,
     progress: Progress,
+    /// Whether it must not begin yet.
+    pub(super) is_held: bool,
     /// Whether it has caught up once.
     is_live: bool,
     /// Set if its topic has ended. The subscription leaves the topic when it has received all of it.
@@ -117,6 +119,7 @@ impl Subscription {
             interval_us: subscribe.terms.interval_us,
             due_us: 0,
             progress: Progress::Starting(subscribe.start),
+            is_held: false,
             is_live: false,
             end: None,
             window: subscribe.terms.window_bytes.map(|bytes| Box::new(Window::new(bytes))),
@@ -143,6 +146,17 @@ impl Subscription {
 
     pub(super) fn asks_for_position(&self) -> bool {
         matches!(self.progress, Progress::Starting(StartAt::After(_)))
+    }
+
+    /// A reader of a state gets the newest version anyway.
+    pub(super) fn settle_start(&mut self, feed: Option<&impl Feed>) {
+        self.is_held = false;
+        if let Some(feed) = feed.filter(|feed| !feed.is_state())
+            && matches!(self.progress, Progress::Starting(StartAt::Latest))
+        {
+            let newest = feed.position_before(feed.head());
+            self.progress = Progress::Starting(StartAt::After(newest));
+        }
     }
 
     pub(super) fn cursor(&self) -> Option<Cursor> {

@@ -52,8 +52,8 @@ pub(crate) enum Command {
 pub(crate) enum Reply {
     Echo(Box<RawValue>),
     Published(Published),
-    /// The command is accepted. The subscription begins at the position of the topic's first message, which may come before
-    /// or after this reply: a subscriber from `latest` gets no events that were published between the two.
+    /// The subscription has a place in the topic: a subscriber from `latest` gets what is published after this reply, and what the
+    /// connection's next commands publish. The topic's first message follows this reply.
     Subscribed(Topic),
     /// A subscription has begun as a stream of the client, whose items are the reply.
     Streams,

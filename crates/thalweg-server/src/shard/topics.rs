@@ -12,13 +12,14 @@ mod memory;
 mod origin;
 mod replication;
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use thalweg_core::{
     fanout::{FeedKey, Feeds},
     stream::{AnyFeed, ColumnMemory, DerivedBatches, Feed as _, Memory as _, Payloads},
 };
 use thalweg_wire::{Epoch, Format, Offset, Topic};
+use tokio::sync::oneshot;
 
 pub(super) use demand::{DemandChange, TopicDemand};
 pub(super) use limits::{Creator, share_is_spent};
@@ -60,6 +61,8 @@ pub(super) struct Topics {
     /// Feeds to request from their owner shards.
     unattached: Vec<FeedKey>,
     attachments: u64,
+    /// Wakes commands that wait for feeds of other shards.
+    awaited: HashMap<FeedKey, Vec<oneshot::Sender<()>>>,
     /// Whether there are timers of removed topics.
     has_stale_timers: bool,
     /// Memory of all histories, including copies of other shards' topics, in bytes.
@@ -115,6 +118,7 @@ impl Topics {
             backfill_memory: BackfillMemory::default(),
             unattached: Vec::new(),
             attachments: 0,
+            awaited: HashMap::new(),
             has_stale_timers: false,
             history_bytes: 0,
             common,
@@ -434,6 +438,14 @@ impl Topics {
         self.counts.pattern_counts(local.pattern as usize).pattern_subscriptions.add(1);
         self.want(key, now_us);
         Some(place)
+    }
+
+    /// Returns the arrival of a feed of another shard; `None` if the feed is here. A feed that will not come ends the wait, too.
+    pub(super) fn arrival(&mut self, key: FeedKey) -> Option<oneshot::Receiver<()>> {
+        self.feeds.get(key).filter(|local| local.needs_attaching())?;
+        let (arrived, arrival) = oneshot::channel();
+        self.awaited.entry(key).or_default().push(arrived);
+        Some(arrival)
     }
 
     /// Notes that a topic has a reader here.

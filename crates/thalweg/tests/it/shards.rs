@@ -1,6 +1,6 @@
 //! Several shards: the shards of publisher and subscriber make no difference.
 
-use crate::harness::{OPEN, Raw, Server, TRUSTED, Transport, chunk, offset};
+use crate::harness::{OPEN, Raw, Received, Server, TRUSTED, Transport, chunk, offset};
 
 const TWO: &[&str] = &["--shards", "2"];
 
@@ -27,6 +27,34 @@ fn subscribers_receive_topics_of_every_shard() {
     }
     for (_, subscriber) in &mut subscribers {
         assert_eq!(subscriber.numbers(10).0, (0..10).collect::<Vec<u64>>());
+    }
+}
+
+#[test]
+fn a_subscription_gets_what_its_connection_publishes_next() {
+    for server in [Server::start(&["--shards", "1"]), Server::start(TWO)] {
+        let mut socket = server.subscribe(Transport::WebSocket, "");
+        for index in 0..200 {
+            let topic = format!("topic/{index}");
+            socket.say(&format!(r#"{{"command":"subscribe","topic":"{topic}"}}"#));
+            socket.say(&format!(r#"{{"command":"publish","topic":"{topic}","event":1}}"#));
+            let mut events = Vec::new();
+            let mut is_published = false;
+            while !is_published || events.is_empty() {
+                match socket.next() {
+                    Received::Answer(answer) if answer["answer"].get("first").is_some() => {
+                        is_published = true;
+                        // A subscription that begins too late gets this event alone.
+                        server.publish(&topic, 2..3);
+                    }
+                    Received::Envelope(envelope) => events.extend(envelope.events),
+                    Received::Answer(_) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(events[0], 1, "{topic}");
+            socket.command(&format!(r#"{{"command":"unsubscribe","topic":"{topic}"}}"#));
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use thalweg_core::fanout::{FeedKey, Subscribe, Terms};
 use thalweg_wire::{
     EndCode, ErrorCode, Excerpt, Position, StartAt, Topic, close, signalr::StreamId,
 };
+use tokio::sync::oneshot;
 
 use super::{Handle, Shard};
 use crate::{
@@ -38,6 +39,9 @@ pub(super) enum PendingCommand {
     Append(Topic, PendingPublish),
     /// The owner shard must confirm that the topic exists. The subscription begins after that.
     Find(Topic, StartAt, Terms),
+    /// The owner shard must post the topic. The subscription begins with what it has then: the events of the connection's next
+    /// commands come after that.
+    Attach(Topic, Terms, oneshot::Receiver<()>),
     /// The key of a token must be fetched.
     Key(Box<str>),
 }
@@ -74,7 +78,15 @@ impl Handle {
             }
             PendingCommand::Find(topic, start, terms) => {
                 self.find(std::iter::once(&topic), context.client.counted()).await?;
-                self.with_shard(|shard| shard.begin_subscription(context, &topic, start, terms))?;
+                let begins = self
+                    .with_shard(|shard| shard.begin_subscription(context, &topic, start, terms));
+                if let Some(arrival) = begins? {
+                    self.settle(context, &topic, arrival).await;
+                }
+                Ok(begun(topic, terms))
+            }
+            PendingCommand::Attach(topic, terms, arrival) => {
+                self.settle(context, &topic, arrival).await;
                 Ok(begun(topic, terms))
             }
             PendingCommand::Key(token) => {
@@ -84,6 +96,13 @@ impl Handle {
                 self.with_shard(|shard| Ok(shard.refresh(context, token.as_bytes())??))
             }
         }
+    }
+
+    /// Waits for the topic of a subscription, and settles where the subscription begins.
+    async fn settle(&self, context: &Context, topic: &Topic, arrival: oneshot::Receiver<()>) {
+        // An error means that the wait is over, too.
+        let _ = arrival.await;
+        self.with_shard(|shard| shard.settle_start(context, topic));
     }
 }
 
@@ -107,8 +126,13 @@ impl Shard {
                 if context.subscriber.is_some() && !is_found {
                     return Execution::Pending(PendingCommand::Find(topic, start, terms));
                 }
-                let begins = self.begin_subscription(context, &topic, start, terms);
-                begins.map(|()| begun(topic, terms))
+                match self.begin_subscription(context, &topic, start, terms) {
+                    Ok(None) => Ok(begun(topic, terms)),
+                    Ok(Some(arrival)) => {
+                        return Execution::Pending(PendingCommand::Attach(topic, terms, arrival));
+                    }
+                    Err(refusal) => Err(refusal),
+                }
             }
             Command::Unsubscribe { topic } => {
                 let ended = self.end_subscription(context, &topic);
@@ -129,13 +153,14 @@ impl Shard {
         })
     }
 
+    /// Begins a subscription. Returns the arrival of its topic, if the owner shard must post it first.
     fn begin_subscription(
         &mut self,
         context: &Context,
         topic: &Topic,
         start: StartAt,
         terms: Terms,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<oneshot::Receiver<()>>, Refusal> {
         let id = context.subscriber()?;
         if self.feed_read(id, topic).is_some() {
             let topic = Excerpt(topic.as_str());
@@ -143,7 +168,7 @@ impl Shard {
                 format!("this connection is already subscribed to {topic}: unsubscribe first");
             return Err(Refusal::new(ErrorCode::AlreadySubscribed, message));
         }
-        let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
+        let Some(connection) = self.subscribers.get_mut(id) else { return Ok(None) };
         // The rights may have changed during the lookup.
         self.access.authorise(&connection.holder, Right::Subscribe(topic))?;
         if terms.stream.is_some_and(|stream| connection.subscriber.feed_of_stream(stream).is_some())
@@ -162,7 +187,27 @@ impl Shard {
             connection.subscriber.subscribe(Subscribe { feed, start, terms });
         }
         self.subscribers.join(&mut self.topics, id.key, feed, now_us());
-        Ok(())
+        let arrival = self.topics.arrival(feed);
+        match &arrival {
+            None => self.settle_start(context, topic),
+            // The reply comes before the confirmation.
+            Some(_) => {
+                if let Some(connection) = self.subscribers.get_mut(id) {
+                    connection.subscriber.hold(feed);
+                }
+            }
+        }
+        Ok(arrival)
+    }
+
+    /// Settles where a subscription begins that begins with the newest event: whatever is published from now on, it gets.
+    fn settle_start(&mut self, context: &Context, topic: &Topic) {
+        let Some(id) = context.subscriber else { return };
+        let Some(feed) = self.feed_read(id, topic) else { return };
+        if let Some(connection) = self.subscribers.get_mut(id) {
+            connection.subscriber.settle_start(&self.topics, feed);
+            self.subscribers.mark_dirty(id.key);
+        }
     }
 
     /// Gives a connection another token of the same holder. Topics that the new token gives no right to end for this connection.

@@ -5,7 +5,7 @@ use thalweg_core::{
     stream::{AnyFeed, Backfill as _, Memory as _, Pinning as _},
 };
 
-use super::{Topics, limits::TopicKind};
+use super::{Topics, limits::TopicKind, local_topic::LocalTopic};
 use crate::owner_shard::hash_of;
 
 impl Topics {
@@ -58,6 +58,8 @@ impl Topics {
                 self.unattached.push(key);
             }
         }
+        let feeds = &self.feeds;
+        self.awaited.retain(|key, _| feeds.get(*key).is_some_and(LocalTopic::needs_attaching));
         if std::mem::take(&mut self.has_stale_timers) {
             self.timers = self.feeds.timers();
         }

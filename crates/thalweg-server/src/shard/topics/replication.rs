@@ -178,6 +178,8 @@ impl Topics {
             if let Some(feed) = feed {
                 feed.skip_to(head);
             }
+            // Dropping the senders wakes the receivers.
+            self.awaited.remove(&key);
             self.has_grown(key, before);
             self.take_pauses(key, pauses);
             if let Some(ending) = end {
