@@ -8,8 +8,8 @@ use std::{
 };
 
 use thalweg_broker::{
-    Append, AppendError, BoxFuture, Broker, CompareAndSet, Follower, News, OFFSET_FIRST, ReadPage,
-    ReadRange, RecordLog, Stored, Stream, TicketDigest, TicketError, Tickets, Unreadable,
+    Append, AppendError, BoxFuture, Broker, CompareAndSet, Follower, LogCursor, OFFSET_FIRST,
+    ReadPage, ReadRange, RecordLog, Stored, Stream, TicketDigest, TicketError, Tickets, Unreadable,
 };
 use thalweg_wire::{Epoch, Offset, Pattern};
 use tokio::sync::watch;
@@ -19,9 +19,6 @@ pub use faults::{Bug, Fault, FaultyBroker, Streams};
 const PAGE_RECORDS: usize = 8;
 
 const TICKET_LIFE: Duration = Duration::from_secs(30);
-
-/// The number of undelivered records from which on a server is behind.
-const BEHIND_RECORDS: usize = 64;
 
 #[derive(Debug)]
 struct Log {
@@ -97,28 +94,13 @@ impl Broker for MemoryBroker {
 
     async fn follow<F: Follower>(&self, follower: F) -> String {
         let mut changes = self.log.subscribe();
-        let (streams, mut epoch, mut next) = (self.streams().len(), self.epoch, self.from);
+        let streams = self.streams().len();
+        let mut cursor = LogCursor::new(self.epoch, self.from);
         loop {
-            let news = changes.borrow_and_update().records.news(epoch, next);
-            match news {
-                News::Restarted { epoch: now, from } => {
-                    (epoch, next) = (now, from);
-                    for stream in 0..streams {
-                        follower.restarted(stream, epoch, next).await;
-                    }
-                }
-                News::Record { record, behind } => {
-                    if behind >= BEHIND_RECORDS {
-                        follower.set_ready(false);
-                    }
-                    next = record.end();
-                    follower.deliver(record).await;
-                }
-                News::CaughtUp => {
-                    follower.set_ready(true);
-                    // `self` holds the sender, so the wait cannot fail.
-                    let _ = changes.changed().await;
-                }
+            let news = cursor.news(&changes.borrow_and_update().records);
+            if !cursor.tell(news, streams, &follower).await {
+                // `self` holds the sender, so the wait cannot fail.
+                let _ = changes.changed().await;
             }
         }
     }

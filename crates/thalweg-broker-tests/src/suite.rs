@@ -11,7 +11,7 @@ pub use appends::{
     batches, compare_and_set, concurrent_appends, duplicates, keys_across_servers, tickets,
 };
 pub use following::{order, readiness, slow_readers, times};
-pub use outages::{faults, gaps, renewal, restarts};
+pub use outages::{faults, gaps, renewal, restarts, second_restarts};
 pub use reads::{ends, newest, pauses, ranges};
 
 use crate::Node;

@@ -42,7 +42,7 @@ use counts::NoCounts;
 pub use counts::{BrokerCounts, Family, FamilyValue};
 pub use follower::Follower;
 pub use keys::{IdempotencyKeys, KEY_LIFE};
-pub use log::{News, RecordLog};
+pub use log::{LogCursor, News, RecordLog};
 pub use log_throttle::LogThrottle;
 pub use page::{PageBuilder, ReadPage, ReadRange, Unreadable};
 pub use record::{Append, AppendError, Content, Delivery, Stored};

@@ -3,9 +3,12 @@
 use thalweg_wire::{Epoch, Offset};
 
 use crate::{
-    Append, AppendError, Delivery, IdempotencyKeys, OFFSET_FIRST, PageBuilder, ReadPage, ReadRange,
-    Stored, Unreadable,
+    Append, AppendError, Delivery, Follower, IdempotencyKeys, OFFSET_FIRST, PageBuilder, ReadPage,
+    ReadRange, Stored, Unreadable,
 };
+
+/// The number of undelivered records from which on a server is behind.
+const BEHIND_RECORDS: usize = 64;
 
 /// The records of all streams of a broker, in memory, with one epoch and one order. A broker that also stores records
 /// elsewhere writes between [`Self::answer`] and [`Self::push`], and pushes its stored records when it starts.
@@ -39,6 +42,50 @@ pub enum News {
     },
     /// The server has all records.
     CaughtUp,
+}
+
+/// The place in a [`RecordLog`] of a server that follows it.
+#[derive(Debug, Clone, Copy)]
+pub struct LogCursor {
+    epoch: Epoch,
+    next: Offset,
+}
+
+impl LogCursor {
+    /// Returns the place of a server that has all records of `epoch` before `next`.
+    pub fn new(epoch: Epoch, next: Offset) -> Self {
+        Self { epoch, next }
+    }
+
+    /// Returns what comes next in the log.
+    pub fn news(&self, log: &RecordLog) -> News {
+        log.news(self.epoch, self.next)
+    }
+
+    /// Tells the follower of a log with this number of streams. Returns whether more may follow now; otherwise wait for a change of the
+    /// log.
+    pub async fn tell<F: Follower>(&mut self, news: News, streams: usize, follower: &F) -> bool {
+        match news {
+            News::Restarted { epoch, from } => {
+                *self = Self::new(epoch, from);
+                for stream in 0..streams {
+                    follower.restarted(stream, epoch, from).await;
+                }
+            }
+            News::Record { record, behind } => {
+                if behind >= BEHIND_RECORDS {
+                    follower.set_ready(false);
+                }
+                self.next = record.end();
+                follower.deliver(record).await;
+            }
+            News::CaughtUp => {
+                follower.set_ready(true);
+                return false;
+            }
+        }
+        true
+    }
 }
 
 impl RecordLog {

@@ -8,7 +8,7 @@ use thalweg_wire::Offset;
 
 use super::{Rig, node};
 use crate::{
-    Call,
+    Call, Node,
     node::{answer, event_content},
 };
 
@@ -39,6 +39,41 @@ pub fn restarts<R: Rig>(rig: &mut R) {
     let (last, _) = append("last".to_owned());
     assert_eq!(second.records(1)[0].0, last, "each once");
     assert_eq!(second.read_all("log/a", 0, newest + 1), stored);
+}
+
+/// A second crash finds what a crash, and the appends after it, have left: the records of each stream.
+pub fn second_restarts<R: Rig>(rig: &mut R) {
+    let topics = ["log/a", "values/a"];
+    let append = |node: &Node<R::Broker>, nth: usize| {
+        topics.map(|topic| {
+            let key = format!("{topic} {nth}");
+            let append = || node.append(topic, &[&nth.to_string()], Some(&key)).ok();
+            (wait_for("stored", append).first, nth.to_string())
+        })
+    };
+    let writer = node(rig);
+    let mut stored = vec![append(&writer, 0)];
+    for nth in 1..3 {
+        rig.restart();
+        let after = node(rig);
+        for (index, topic) in topics.into_iter().enumerate() {
+            let (newest, event) = &stored[nth - 1][index];
+            let all: Vec<_> = stored.iter().map(|both| both[index].clone()).collect();
+            match after.streams[index].has_values {
+                false => assert_eq!(after.read_all(topic, 0, newest + 1), all, "restart {nth}"),
+                true => {
+                    let page = after.newest(topic);
+                    let found: Vec<_> = page
+                        .records
+                        .iter()
+                        .map(|(first, events)| (*first, events.joined().to_vec()))
+                        .collect();
+                    assert_eq!(found, [(*newest, event.clone().into_bytes())], "restart {nth}");
+                }
+            }
+        }
+        stored.push(append(&after, nth));
+    }
 }
 
 /// Records that are trimmed before they are delivered are a gap, which is announced before anything else.
@@ -87,11 +122,13 @@ pub fn renewal<R: Rig>(rig: &mut R) {
     node.records(2);
     rig.renew();
     let stored = wait_for("stored", || node.append("log/a", &["3"], Some("k")).ok());
-    let mut renewed = None;
+    let (mut renewed, mut seen) = (None, Vec::new());
     let first = loop {
         match node.next_call() {
-            Call::Restarted { stream: 0, epoch, from } => renewed = Some((epoch, from)),
-            Call::Restarted { .. } => {}
+            Call::Restarted { stream, epoch, from } => {
+                seen.push((stream, epoch));
+                renewed = Some((epoch, from)).filter(|_| stream == 0).or(renewed);
+            }
             Call::Record { first, content, .. } => {
                 assert_eq!(content, "3");
                 break first;
@@ -103,6 +140,11 @@ pub fn renewal<R: Rig>(rig: &mut R) {
     assert_eq!((stored.epoch, stored.first), (epoch, first));
     assert!(first >= from, "{first} from {from}");
     node.await_ready(true);
+    // The other stream may have the epoch of its own, or that of the broker.
+    let value = node.append("values/a", &["4"], None).expect("stored");
+    let announced = seen.into_iter().rev().find(|(stream, _)| *stream == 1);
+    let known = announced.map_or(node.streams[1].epoch, |(_, epoch)| epoch);
+    assert_eq!(value.epoch, known, "the epoch of the other stream is announced");
 }
 
 /// While the broker does not answer, publishers get errors, and the errors stay true.

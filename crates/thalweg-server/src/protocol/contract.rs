@@ -80,7 +80,8 @@ pub(crate) trait Protocol: Debug {
     ) -> Inbound;
 
     /// Appends the reply to a command; nothing if its client expects none. The server calls this for every command, also
-    /// without an id.
+    /// without an id, as replies become ready: a refusal may overtake the reply to an earlier publish. A protocol whose replies
+    /// have no id puts them in order itself.
     fn reply(
         &mut self,
         id: Option<&RawValue>,
@@ -118,7 +119,7 @@ pub(crate) enum Inbound {
     Request(Request),
     /// A message between client and protocol that does not concern the server: a handshake, a pong.
     Handled,
-    /// A reason to close the connection.
+    /// A reason to close the connection. Replies that are not ready are lost; their commands are executed nevertheless.
     Close(Close),
 }
 

@@ -39,28 +39,29 @@ const DEMO_QUERY: &str = "max-speed=SELECT window_start, max(speed_kmh) as speed
 const OWN_PATHS: [&str; 4] = ["/v1", "/healthz", "/readyz", "/metrics"];
 
 /// Checks the path of another protocol, which also has all paths below it.
-fn mount_path(setting: &str, path: String) -> Result<String, String> {
+fn mount_path(setting: &str, example: &str, path: String) -> Result<String, String> {
     let is_below = |own: &str| {
         path.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let is_own = OWN_PATHS.iter().any(|own| is_below(own));
     if is_own || path.len() < 2 || !path.starts_with('/') || path.ends_with('/') {
-        let example = if setting == "echo-path" { "/echo" } else { "/hub" };
         return Err(format!("{setting}: {path:?} is no separate path: use one like {example}"));
     }
     Ok(path)
 }
 
-fn hub_paths(paths: Vec<String>) -> Result<Vec<String>, String> {
-    let mut hubs: Vec<String> = Vec::new();
-    for path in paths {
-        let path = mount_path("signalr.paths", path)?;
-        if hubs.contains(&path) {
-            return Err(format!("signalr.paths: {path} occurs twice: remove one"));
+/// Refuses a path that two protocols have. The first mount would get all requests.
+fn check_mounts(config: &Config) -> Result<(), String> {
+    let echo = config.echo_path.iter().map(|path| ("echo-path", path));
+    let hubs = config.signalr_paths.iter().map(|path| ("signalr.paths", path));
+    let mut seen: Vec<&String> = Vec::new();
+    for (setting, path) in echo.chain(hubs) {
+        if seen.contains(&path) {
+            return Err(format!("{setting}: {path} occurs twice: remove one"));
         }
-        hubs.push(path);
+        seen.push(path);
     }
-    Ok(hubs)
+    Ok(())
 }
 
 /// The server's configuration, and the streams of its broker.
@@ -101,8 +102,12 @@ pub(super) fn config(settings: Settings) -> Result<(Config, Vec<StreamConfig>), 
     }
     config.compression = settings.compression;
     config.runs = settings.runs;
-    config.echo_path = settings.echo_path.map(|path| mount_path("echo-path", path)).transpose()?;
-    config.signalr_paths = hub_paths(settings.signalr.paths)?;
+    let echo = settings.echo_path.map(|path| mount_path("echo-path", "/echo", path));
+    config.echo_path = echo.transpose()?;
+    let hubs = settings.signalr.paths.into_iter();
+    let hubs = hubs.map(|path| mount_path("signalr.paths", "/hub", path));
+    config.signalr_paths = hubs.collect::<Result<_, _>>()?;
+    check_mounts(&config)?;
 
     if settings.demo {
         for source in DEMO_SOURCES {
