@@ -124,7 +124,8 @@ impl Client {
         let subscribe = self.subscribe(topic, format, around);
         around.say(|| format!("client {}: {subscribe:?}, left {is_left}", self.name));
         if let Some(connection) = &mut self.connection {
-            connection.subscribe(subscribe, &mut around.tally);
+            let settled_in = around.rng.bool().then(|| &around.shards[connection.shard]);
+            connection.subscribe(subscribe, settled_in, &mut around.tally);
         }
     }
 

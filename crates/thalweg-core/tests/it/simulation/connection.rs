@@ -2,11 +2,12 @@ use std::{collections::VecDeque, io::IoSlice};
 
 use fastrand::Rng;
 use thalweg_core::fanout::{
-    AtOnce, Budget, ConnectionFraming, Delivered, FeedKey, Left, ResponseMode, Scratch, Sink as _,
-    Subscribe, Subscriber,
+    AtOnce, Budget, ConnectionFraming, Delivered, FeedKey, Feeds as _, Left, ResponseMode, Scratch,
+    Sink as _, Subscribe, Subscriber,
 };
 use thalweg_wire::{
-    Close, EndCode, Format, Framing, close, format::Compression, format::forever_frame_document,
+    Close, EndCode, Format, Framing, StartAt, close, format::Compression,
+    format::forever_frame_document,
 };
 
 use super::{
@@ -205,9 +206,28 @@ impl Connection {
             && !self.subscriber.is_ending()
     }
 
-    pub(super) fn subscribe(&mut self, subscribe: Subscribe, tally: &mut Tally) {
+    /// Adds a subscription. `settled_in` is the shard, if where it begins is settled now.
+    pub(super) fn subscribe(
+        &mut self,
+        subscribe: Subscribe,
+        settled_in: Option<&Shard<impl Feeding>>,
+        tally: &mut Tally,
+    ) {
+        let Subscribe { feed: key, start, .. } = subscribe;
         self.subscriber.subscribe(subscribe);
-        self.oracle.subscribe(subscribe);
+        let mut expected = subscribe;
+        if let Some(shard) = settled_in {
+            self.subscriber.hold(key);
+            self.subscriber.settle_start(shard, key);
+            if let Some(feed) = shard.feed(key)
+                && start == StartAt::Latest
+                && !feed.is_state()
+            {
+                expected.start = StartAt::After(feed.position_before(feed.head()));
+                tally.count(Situation::Settled, 1);
+            }
+        }
+        self.oracle.subscribe(expected);
         self.answer(tally);
         tally.count(Situation::Subscribed, 1);
     }

@@ -59,6 +59,8 @@ pub(super) enum Situation {
     WindowShut,
     /// A topic subscribed to, or left, in mid-stream; left in mid-frame; left and subscribed to again at once.
     Subscribed,
+    /// A subscription from the newest event on began after the newest event of its command.
+    Settled,
     Left,
     LeftInFrame,
     Resubscribed,
@@ -104,7 +106,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 61] = [
+    pub(super) const ALL: [Self; 62] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -136,6 +138,7 @@ impl Situation {
         Self::PollUnanswered,
         Self::WindowShut,
         Self::Subscribed,
+        Self::Settled,
         Self::Left,
         Self::LeftInFrame,
         Self::Resubscribed,
