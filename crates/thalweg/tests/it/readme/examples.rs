@@ -34,7 +34,7 @@ impl Drop for Example {
 }
 
 impl Example {
-    /// Runs the block of shell under this heading, and prints a line `done` after it.
+    /// Runs the blocks of shell under this heading, and prints a line `done` after it.
     fn start(heading: &str, demo: &Server, programs: &[&Path]) -> Self {
         let mut script = format!("echo $$\n{FIRST_EVENTS}\n");
         let commands = commands(&read("README.md"), heading);
@@ -101,13 +101,15 @@ impl Example {
     }
 }
 
-/// The commands of the first block of shell under a heading, each on one line and without comments.
+/// The commands of the blocks of shell under a heading, each on one line and without comments.
 fn commands(document: &str, heading: &str) -> Vec<String> {
     let (_, section) = document.split_once(&format!("\n### {heading}\n")).expect("the heading");
-    let (_, block) = section.split_once("```sh\n").expect("a block of shell");
-    let (block, _) = block.split_once("```").expect("the end of the block");
-    let block = block.replace("\\\n", "");
-    block.lines().map(|line| line.split("   #").next().unwrap_or(line).trim().to_owned()).collect()
+    let section = section.split("\n##").next().unwrap_or(section);
+    let blocks = section.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
+    let blocks: String = blocks.collect();
+    assert!(!blocks.is_empty(), "a block of shell under {heading}");
+    let lines = blocks.replace("\\\n", "");
+    lines.lines().map(|line| line.split("   #").next().unwrap_or(line).trim().to_owned()).collect()
 }
 
 /// The numbers of four digits in a command.
