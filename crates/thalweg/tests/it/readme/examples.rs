@@ -154,7 +154,10 @@ fn no_event_is_lost_when_the_server_is_killed() {
     }
     let nats = fs::canonicalize(nats).expect("the path of the NATS server");
     let demo = Server::start(&[]);
-    let mut example = Example::start("A page that survives `kill -9`", &demo, &[&nats]);
+    let heading = "A page that survives `kill -9`";
+    let last = commands(&read("README.md"), heading).pop();
+    assert!(last.is_some_and(|last| last.starts_with("pkill -9")), "the example kills the server");
+    let mut example = Example::start(heading, &demo, &[&nats]);
     example.output();
     let url = format!("http://127.0.0.1:{}/v1/topics/numbers", example.port("8090"));
     let arguments = ["tail", &url, "--from", "earliest", "--count", "50", "--format", "plain"];
