@@ -1,5 +1,5 @@
-// A token for a user, signed with golang-jwt: go run . private.pem alice
-// A server takes it with --jwt-key @public.pem --jwt-audience push.
+// Prints a token for a user, signed with golang-jwt: go run . private.pem alice
+// A server with --jwt-key @public.pem --jwt-audience push accepts it.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// A token for a user, signed with jose (npm install jose): node mint.js private.pem alice
-// A server takes it with --jwt-key @public.pem --jwt-audience push.
+// Prints a token for a user, signed with jose (npm install jose): node mint.js private.pem alice
+// A server with --jwt-key @public.pem --jwt-audience push accepts it.
 
 import { readFileSync } from "node:fs";
 import { importPKCS8, SignJWT } from "jose";

@@ -11,7 +11,7 @@ export function follow(connection, topic, onMessage, { cursor = "latest", onErro
   };
   const begin = () =>
     connection.invoke("Subscribe", topic, cursor).catch((error) => {
-      // A reconnect calls this again. If the server is busy, ask again in seconds.
+      // `onreconnected` calls this again after a reconnect. If the server is busy, try again in 2 to 5 s.
       if (isOver || connection.state !== "Connected") return;
       if (/^(busy|draining|too_many_\w+|unavailable):/.test(error.message)) setTimeout(begin, 2000 + 3000 * Math.random());
       else onError(error);

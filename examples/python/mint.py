@@ -1,6 +1,6 @@
-"""A token for a user, signed with PyJWT: python3 mint.py private.pem alice
+"""Print a token for a user, signed with PyJWT: python3 mint.py private.pem alice
 
-A server takes it with --jwt-key @public.pem --jwt-audience push.
+A server with --jwt-key @public.pem --jwt-audience push accepts it.
 """
 
 import sys

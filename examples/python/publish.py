@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Publish the lines of stdin, each a JSON value, safely: repeated until answered.
+"""Publish each line of stdin, a JSON value, and retry it until the server answers.
 
     echo '{"speed":39}' | python3 publish.py http://127.0.0.1:8080/v1/topics/cars
 """
@@ -14,11 +14,11 @@ from urllib.parse import urljoin
 import requests
 
 session = requests.Session()
-# session.headers["Authorization"] = "Bearer …" where the server has tokens.
+# If the server has tokens: session.headers["Authorization"] = "Bearer …"
 
 
 def publish(url, event):
-    """Publishes one event once, through cuts and restarts; where it is."""
+    """Publishes an event once, even if connections break or the server restarts. Returns its position."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
     delay_s = 0.2
     while True:
@@ -29,7 +29,7 @@ def publish(url, event):
             why = answer.status_code
         except (requests.ConnectionError, requests.Timeout) as cut:
             why = cut
-        # The same key again: if it was published after all, it is not again.
+        # Retry with the same key: if the event was published after all, the server does not publish it again.
         print(f"again in {delay_s} s: {why}", file=sys.stderr)
         time.sleep(delay_s * random.uniform(0.5, 1))
         delay_s = min(2 * delay_s, 10)
@@ -39,7 +39,7 @@ def publish(url, event):
 
 
 def command(url, **members):
-    """Sends a command; its answer."""
+    """Sends a command, and returns the answer."""
     answer = session.post(urljoin(url, "/v1/commands"), json=members, timeout=15)
     answer.raise_for_status()
     return answer.json()["answer"]

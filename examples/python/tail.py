@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Follow a topic and come back where it was: over WebSocket, SSE or HTTP streaming.
+"""Subscribe to a topic, and resume at the last position: over WebSocket, SSE or HTTP streaming.
 
     python3 tail.py http://127.0.0.1:8080/v1/topics/car_live_data [websocket|sse|http-streaming]
 """
@@ -44,13 +44,13 @@ TRANSPORTS = {"websocket": over_websocket, "sse": over_sse, "http-streaming": ov
 
 
 def follow(url, transport="websocket", cursor="latest"):
-    """Yields events for ever; says on stderr what it could not get."""
+    """Yields events without end. Reports missing events on stderr."""
     delay_s = 0.2
     while True:
         try:
             for message in TRANSPORTS[transport](url, {"cursor": cursor}):
                 delay_s = 0.2
-                # Envelopes and gaps say where to resume; heartbeats do not.
+                # Envelopes and gaps have the position to resume at; heartbeats have none.
                 cursor = message.get("position", cursor)
                 if message.get("gap", {}).get("reason") == "unknown":
                     # The last received version of a value topic may not be the newest any more.
@@ -69,7 +69,7 @@ def follow(url, transport="websocket", cursor="latest"):
                 raise
             why = refusal
         except (ConnectionClosed, OSError, json.JSONDecodeError) as cut:
-            why = cut  # requests' own errors are OSErrors; half a line is no JSON
+            why = cut  # errors of requests are OSErrors; an incomplete line is not valid JSON
         print(f"again in {delay_s} s: {why}", file=sys.stderr)
         time.sleep(delay_s * random.uniform(0.5, 1))
         delay_s = min(2 * delay_s, 10)

@@ -59,7 +59,7 @@ pub(super) fn text(kind: &BlockKind, runs: &[Run], to_root: &str) -> Result<Stri
         BlockKind::Standings(rows) => standings(runs, rows)?,
     };
     let runs: Vec<String> = runs.iter().map(|run| again(run, to_root)).collect();
-    Ok(format!("\n{text}\nTree `{tree}`; reproduce with {}.\n", runs.join(", ")))
+    Ok(format!("\n{text}\nSource tree `{tree}`; reproduce with {}.\n", runs.join(", ")))
 }
 
 fn compared(is_pooled: bool, metrics: &[Metric], runs: &[Run]) -> Result<String, String> {

@@ -73,7 +73,7 @@ pub(super) fn text(tree: &Tree, names: &[&str], to_root: &str) -> Result<String,
     ledgers.iter().for_each(|ledger| text += &row(ledger));
     let raw = |name: &&str| format!("[`{name}`]({to_root}{RUNS}/{name}/)");
     let raw: Vec<String> = names.iter().map(raw).collect();
-    Ok(format!("{text}\nTree `{built}`; seeds and raw data: {}.\n", raw.join(", ")))
+    Ok(format!("{text}\nSource tree `{built}`; seeds and raw data: {}.\n", raw.join(", ")))
 }
 
 fn row(ledger: &Ledger) -> String {
@@ -148,7 +148,7 @@ mod tests {
             | `a` | 2 | 6.13 (p50 4.50); at most 10 | 6.13 (p50 4.50) | – | 900, 2, 1 | 0, 0, 0, 2 |\n\
             | `b` | 2 | 6.13 (p50 4.50); at most 3, **beyond** | 6.13 (p50 4.50) | – | 900, 2, 1 | 0, 0, 0, 2 |\n\
             \n\
-            Tree `aaaabbbbcccc`; seeds and raw data: [`day/kills`](../lab/runs/day/kills/).\n";
+            Source tree `aaaabbbbcccc`; seeds and raw data: [`day/kills`](../lab/runs/day/kills/).\n";
         check(&ledgers, Ok(expected));
     }
 

@@ -34,7 +34,7 @@ impl Drop for Example {
 }
 
 impl Example {
-    /// Runs the block of shell under this heading, and prints a line `done` after it.
+    /// Runs the blocks of shell under this heading, and prints a line `done` after it.
     fn start(heading: &str, demo: &Server, programs: &[&Path]) -> Self {
         let mut script = format!("echo $$\n{FIRST_EVENTS}\n");
         let commands = commands(&read("README.md"), heading);
@@ -101,13 +101,15 @@ impl Example {
     }
 }
 
-/// The commands of the first block of shell under a heading, each on one line and without comments.
+/// The commands of the blocks of shell under a heading, each on one line and without comments.
 fn commands(document: &str, heading: &str) -> Vec<String> {
     let (_, section) = document.split_once(&format!("\n### {heading}\n")).expect("the heading");
-    let (_, block) = section.split_once("```sh\n").expect("a block of shell");
-    let (block, _) = block.split_once("```").expect("the end of the block");
-    let block = block.replace("\\\n", "");
-    block.lines().map(|line| line.split("   #").next().unwrap_or(line).trim().to_owned()).collect()
+    let section = section.split("\n##").next().unwrap_or(section);
+    let blocks = section.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
+    let blocks: String = blocks.collect();
+    assert!(!blocks.is_empty(), "a block of shell under {heading}");
+    let lines = blocks.replace("\\\n", "");
+    lines.lines().map(|line| line.split("   #").next().unwrap_or(line).trim().to_owned()).collect()
 }
 
 /// The numbers of four digits in a command.
@@ -152,7 +154,10 @@ fn no_event_is_lost_when_the_server_is_killed() {
     }
     let nats = fs::canonicalize(nats).expect("the path of the NATS server");
     let demo = Server::start(&[]);
-    let mut example = Example::start("A page that survives `kill -9`", &demo, &[&nats]);
+    let heading = "A page that survives `kill -9`";
+    let last = commands(&read("README.md"), heading).pop();
+    assert!(last.is_some_and(|last| last.starts_with("pkill -9")), "the example kills the server");
+    let mut example = Example::start(heading, &demo, &[&nats]);
     example.output();
     let url = format!("http://127.0.0.1:{}/v1/topics/numbers", example.port("8090"));
     let arguments = ["tail", &url, "--from", "earliest", "--count", "50", "--format", "plain"];
