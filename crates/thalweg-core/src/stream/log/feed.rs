@@ -45,7 +45,8 @@ impl Feed for Log {
             StartAt::After(position) if position.epoch != self.epoch => oldest(Start::OtherEpoch),
             StartAt::After(position) => {
                 let expected = position.offset + 1;
-                if expected < self.first_retained() && !self.is_stored(expected) {
+                let is_lost = !self.is_stored(expected) || self.is_hole(expected);
+                if expected < self.first_retained() && is_lost {
                     return Start::Lost(self.lost(expected));
                 }
                 let is_derived = self.offsets == Offsets::Derived;
