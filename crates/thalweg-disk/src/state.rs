@@ -119,6 +119,11 @@ impl Hole {
         Self { from, until, low: 0, high: u64::MAX }
     }
 
+    /// Returns whether it has the end of a topic, whose earlier records are unreadable.
+    pub(crate) fn hides_all_before(&self) -> bool {
+        self.from == 0
+    }
+
     /// Returns whether a topic has lost records in it.
     pub(crate) fn has(&self, hash: u64) -> bool {
         (self.low..=self.high).contains(&hash)

@@ -254,7 +254,8 @@ fn a_record_is_read_only_at_its_own_offset() {
     let other = bytes[at(1)..at(1) + places[1].length as usize].to_vec();
     bench.disk.damage(&name, at(0), &other);
     let page = bench.read("log/a", first);
-    assert_eq!((firsts(&page), page.stored_from), (vec![second], second));
+    assert_eq!((firsts(&page), page.holes.clone()), (vec![second], vec![first..second]));
+    assert!(page.stored_from <= first, "older records are unreadable: {page:?}");
 }
 
 #[test]
@@ -284,10 +285,14 @@ fn a_hole_is_saved_when_it_is_found() {
     let saved = read_state(&bench.disk).expect("whole").expect("a state");
     assert_eq!(saved.stores[0].holes.len(), 1, "the next start forgets it");
     assert_ne!(bench.epoch(VALUES), values, "a newer value may be lost");
-    let page = bench.read("log/a", offsets[0]);
-    assert_eq!((firsts(&page), page.is_whole), (vec![offsets[0]], false));
-    let page = bench.read("log/a", offsets[1]);
-    assert_eq!((firsts(&page), page.stored_from), (vec![offsets[2]], offsets[2]));
+    for from in [0, offsets[0], offsets[1]] {
+        let page = bench.read("log/a", from);
+        let expected: Vec<_> =
+            [offsets[0], offsets[2]].into_iter().filter(|first| *first >= from).collect();
+        assert_eq!((firsts(&page), page.is_whole), (expected, true));
+        assert_eq!(page.holes, [offsets[1]..offsets[2]]);
+        assert!(page.stored_from <= offsets[0], "older records are unreadable: {page:?}");
+    }
 }
 
 #[test]
@@ -737,7 +742,7 @@ fn a_record_of_a_later_version_is_a_hole() {
     bench.reopen(false);
     assert_eq!(scan(&bench.disk.bytes(&name))[1].1.count, 3, "the group is whole");
     let page = bench.read("log/a", place.first - 1);
-    assert_eq!((firsts(&page), page.is_whole), (vec![place.first - 1], false));
-    let page = bench.read("log/a", place.first);
-    assert!(page.records.is_empty() && page.stored_from > place.first, "no gap: {page:?}");
+    let hole = place.first..place.first + 2;
+    assert_eq!((firsts(&page), page.is_whole), (vec![place.first - 1], true));
+    assert_eq!(page.holes.first().map(|lost| lost.start..hole.end.min(lost.end)), Some(hole));
 }
