@@ -323,6 +323,71 @@ fn deleted_records_are_a_gap_of_unknown_size() {
     assert_eq!(hear(&new, "cars", position, 2).0, [2, 3]);
 }
 
+/// Reads a topic from a cursor up to an event, by polls or by answers of history. Returns the events, and null for each gap.
+fn walk(node: &Running, is_poll: bool, cursor: &str, last: u64) -> Vec<Value> {
+    let (mut cursor, mut read) = (cursor.to_owned(), Vec::new());
+    while read.last() != Some(&Value::from(last)) {
+        let messages = match is_poll {
+            true => poll(node, "cars", &cursor),
+            false => {
+                vec![json(&node.get(&format!("/v1/topics/cars?limit=100&cursor={cursor}"), &[]))]
+            }
+        };
+        for message in messages {
+            if message.get("gap").is_some_and(|gap| !gap.is_null()) {
+                assert_eq!(
+                    message["gap"],
+                    serde_json::json!({"missed": null, "reason": "trimmed"})
+                );
+                read.push(Value::Null);
+            }
+            read.extend(message["events"].as_array().into_iter().flatten().cloned());
+            cursor = message["position"].as_str().expect("a position").to_owned();
+        }
+    }
+    read
+}
+
+#[test]
+fn lost_records_are_a_gap_for_each_reader_and_those_before_stay() {
+    let streams = Streams::new(&["**"]);
+    let old = node(&streams, 1);
+    let publish = |event: usize| {
+        publish(&old, "bikes", "0");
+        let published = json(&publish(&old, "cars", &event.to_string()));
+        (
+            published["position"].as_str().expect("a position").to_owned(),
+            published["first"].as_u64(),
+        )
+    };
+    let (positions, firsts): (Vec<_>, Vec<_>) = (0..20).map(publish).unzip();
+    let first = |nth: usize| firsts[nth].expect("an offset");
+    streams.lose(first(3)..first(4) + 1);
+    streams.lose(first(12)..first(12) + 1);
+    streams.forget_for_new();
+    let new = node(&streams, 2);
+    let expected = |from: u64| -> Vec<Value> {
+        let gap_or_event = |nth: u64| match nth {
+            3 | 12 => Some(Value::Null),
+            4 => None,
+            event => Some(event.into()),
+        };
+        let lost = (from == 4).then_some(Value::Null);
+        lost.into_iter().chain((from..20).filter_map(gap_or_event)).collect()
+    };
+    for is_poll in [true, false, true, false] {
+        assert_eq!(walk(&new, is_poll, "earliest", 19), expected(0), "{is_poll}");
+        for (nth, position) in positions.iter().enumerate().take(15) {
+            let expected = expected(nth as u64 + 1);
+            assert_eq!(walk(&new, is_poll, position, 19), expected, "{is_poll}: after {nth}");
+        }
+    }
+    // The subscription of a client that allows no gap ends there, and is refused afterwards.
+    let answer =
+        new.get(&format!("/v1/topics/cars?wait=5s&policy=close&cursor={}", positions[2]), &[]);
+    assert!(answer.text().contains("trimmed"), "{}", answer.text());
+}
+
 #[test]
 fn the_history_of_a_node_survives_deletion_from_the_stream() {
     let streams = Streams::new(&["**"]);
