@@ -16,7 +16,7 @@ use crate::{
     group::{GROUP_HEAD, GroupHead, group_bytes, scan},
     keeper::{Keeper, WAL_NEW},
     known_keys::KnownKeys,
-    log::{Bounds, Log, STATE_NEW, Shared, read_state, write_state},
+    log::{Bounds, Log, STATE_NEW, Shared, noted_durable, open_note, read_state, write_state},
     record::Record,
     run::each_record,
     settings::{StoreSettings, SyncMode},
@@ -92,6 +92,7 @@ pub(crate) fn open<D: Disk>(
     let mut state = saved.clone().unwrap_or_default();
     state.sealed = first(state.sealed);
     remove_unnamed(&disk, &state, &names);
+    open_note(&disk, saved.is_none());
     let recovered =
         recover(&disk, &state, &wal).map_err(|error| failed("cannot be read", error))?;
     // Records that were answered may be lost behind the newest group that is left, and nothing says so: their offsets
@@ -222,10 +223,11 @@ fn recover(disk: &impl Disk, state: &State, wal: &[u64]) -> io::Result<Recovered
         // Groups of later files, if there are any, say what is missing.
         found.is_lost |= is_lost;
     }
-    // Records of which the state knows that they were durable.
-    if found.end < state.durable {
-        found.holes.push(Hole::of_all(found.end, state.durable));
-        found.end = state.durable;
+    // Records that were durable, as the state or the last process has noted.
+    let durable = noted_durable(disk).max(state.durable);
+    if found.end < durable {
+        found.holes.push(Hole::of_all(found.end, durable));
+        found.end = durable;
     }
     found.head = found.head.max(found.end);
     Ok(found)

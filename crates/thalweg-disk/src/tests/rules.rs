@@ -582,7 +582,12 @@ fn a_clock_that_was_ahead_makes_no_key_and_no_ticket_immortal() {
 }
 
 #[test]
-fn no_offset_is_given_twice_after_the_newest_records_are_lost() {
+fn the_loss_of_the_newest_records_is_announced_and_no_offset_is_given_twice() {
+    [false, true].into_iter().for_each(lose_the_newest);
+}
+
+/// After a power cut nothing may say that there were newer records.
+fn lose_the_newest(is_power_cut: bool) {
     let mut bench = Bench::new(SyncMode::Always, bounds());
     let kept = bench.put("log/a", "1");
     let lost = ["2", "3"].map(|text| bench.put("log/a", text));
@@ -591,21 +596,47 @@ fn no_offset_is_given_twice_after_the_newest_records_are_lost() {
         (file.name(), file.groups[1].position as usize)
     });
     bench.disk.damage(&name, position, &[0; 4 << 10]);
-    bench.reopen(true);
+    bench.reopen(is_power_cut);
     bench.step();
     let next = bench.put("log/a", "4");
     assert!(next > lost[1], "{next} is given again");
     for _ in 0..2 {
-        let page = bench.read("log/a", kept + 1);
-        assert_eq!(firsts(&page), [next]);
-        assert!(page.stored_from <= kept, "nothing was missed: {page:?}");
-        for seen in lost {
-            assert_eq!(firsts(&bench.read("log/a", seen + 1)), [next]);
+        // Readers that have not seen the lost records get a gap, and others get none.
+        for (from, hole) in [(kept, kept + 1), (kept + 1, kept + 1), (lost[1], lost[1])] {
+            let page = bench.read("log/a", from);
+            assert_eq!(firsts(&page).last(), Some(&next), "{page:?}");
+            let is_unknown = is_power_cut && page.holes.is_empty();
+            assert!(is_unknown || page.holes == [hole..lost[1] + 1], "{page:?}");
+            assert!(page.stored_from <= kept, "older records are unreadable: {page:?}");
         }
+        let page = bench.read("log/a", lost[1] + 1);
+        assert_eq!((firsts(&page), page.holes), (vec![next], vec![]));
         bench.keeper.lock().expect("no panic").close();
         let head = bench.log.with(|shared| shared.head);
         bench.reopen(true);
         assert_eq!(bench.log.with(|shared| shared.head), head, "a clean stop skips nothing");
+        bench.step();
+    }
+}
+
+#[test]
+fn a_group_that_was_not_answered_is_no_loss() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let first = bench.put("log/a", "1");
+    for part in ["write", "sync"] {
+        let answer = bench.request("log/a", event("2"), None);
+        let disk = bench.disk.clone();
+        bench.disk.set_hook(Some(Box::new(move |what| {
+            // The process ends before the group is synced, or before it is written.
+            if what.starts_with(&format!("{part} wal-")) {
+                disk.crash_after(0);
+            }
+        })));
+        bench.commit();
+        drop(answer);
+        bench.reopen(false);
+        let page = bench.read("log/a", first);
+        assert!(page.holes.is_empty() && firsts(&page)[0] == first, "{part}: {page:?}");
         bench.step();
     }
 }
