@@ -37,7 +37,7 @@ impl Feed for Log {
         };
         match at {
             StartAt::Latest => Start::At(Cursor::before(self.next)),
-            StartAt::Earliest => oldest(Start::At),
+            StartAt::Earliest | StartAt::Since(_) => oldest(Start::At),
             StartAt::Newest(count) => {
                 let from = self.history.newest_from(count as usize).unwrap_or(self.next);
                 Start::At(Cursor::before(from))

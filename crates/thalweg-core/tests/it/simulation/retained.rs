@@ -265,7 +265,7 @@ impl Retained {
         let is_log = !self.is_value;
         let is_unsure = match at {
             StartAt::Latest | StartAt::Newest(_) => false,
-            StartAt::Earliest => is_log,
+            StartAt::Earliest | StartAt::Since(_) => is_log,
             StartAt::After(position) if position.epoch == epoch => position.offset + 1 > self.head,
             StartAt::After(position) => is_log || (position.offset > 0 && self.needs_backfill(0)),
         };
@@ -338,7 +338,7 @@ impl Retained {
                 [lost, confirmed]
             }
             StartAt::After(_) => [lost, None],
-            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => {
+            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {
                 [oldest.map(|next| Beginning::Confirmed { next }), None]
             }
         };
@@ -351,7 +351,9 @@ impl Retained {
             let (had, had_other) = match at {
                 StartAt::After(position) if position.epoch == epoch => (position.offset, false),
                 StartAt::After(position) => (0, position.offset > 0),
-                StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => (0, false),
+                StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {
+                    (0, false)
+                }
             };
             let knows = matches!(at, StartAt::After(position) if position.offset == 0);
             let is_lost = !knows && self.has_lost_version(had + 1);
@@ -360,7 +362,9 @@ impl Retained {
         }
         let position = match at {
             StartAt::Latest => return Beginning::Confirmed { next: self.head },
-            StartAt::Earliest => return Beginning::Confirmed { next: self.first() },
+            StartAt::Earliest | StartAt::Since(_) => {
+                return Beginning::Confirmed { next: self.first() };
+            }
             // Offsets are consecutive here.
             StartAt::Newest(count) => {
                 let next = self.head.saturating_sub(count.into()).max(self.first());

@@ -49,7 +49,7 @@ impl HistoryBackfill {
             // The newest events are in the history. A stream cannot be read backwards.
             StartAt::Latest | StartAt::Newest(_) => return None,
             StartAt::After(position) if position.epoch == epoch => position.offset + 1,
-            StartAt::Earliest | StartAt::After(_) => 1,
+            StartAt::Earliest | StartAt::Since(_) | StartAt::After(_) => 1,
         };
         let (until, head) = match feed {
             Some(feed) => (feed.backfill_until(from), feed.head()),
