@@ -144,3 +144,37 @@ pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> Refusal {
 pub(crate) fn bad(message: String) -> Refusal {
     Refusal::new(ErrorCode::BadParameter, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_rfc_3339_or_a_duration_before_now() {
+        for (text, unix_ms) in [
+            ("1970-01-01T00:00:01Z", 1000),
+            ("1970-01-01T00:00:01.25Z", 1250),
+            ("1970-01-01T02:00:01+02:00", 1000),
+            ("1970-01-01T02:00:01 02:00", 1000),
+            ("1969-12-31T23:30:01-00:30", 1000),
+        ] {
+            assert_eq!(since(text).expect(text), StartAt::Since(unix_ms));
+            assert_eq!(start(&format!("since.{text}")).expect(text), StartAt::Since(unix_ms));
+        }
+        let now_ms = u64::try_from(unix_ms()).expect("after 1970");
+        let StartAt::Since(back_ms) = since("10m").expect("a duration") else { panic!() };
+        assert!((now_ms - 600_000..now_ms - 590_000).contains(&back_ms), "{back_ms}");
+        assert_eq!(start("since.1250").expect("a time"), StartAt::Since(1250));
+        let bad = [
+            "",
+            "yesterday",
+            "2026-11-29",
+            "1970-01-01T00:00:01",
+            "-10m",
+            "1970-01-01T00:00:01+2:00",
+        ];
+        for text in bad {
+            assert!(since(text).is_err(), "{text}");
+        }
+    }
+}
