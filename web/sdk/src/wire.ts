@@ -21,8 +21,8 @@ export type Start =
       newest: number;
     }
   | {
-      /** The time of the first event. */
-      since: Date;
+      /** The time of the first event, in ms since 1970, such as `Date.now() - 600_000`. */
+      since: number;
     };
 
 /**
@@ -172,8 +172,7 @@ export function topicPath(topic: string): string {
 
 /** Returns the cursor of a start. @internal */
 export function cursorOf(start: Start = "latest"): Cursor {
-  if (typeof start === "string") return start;
-  return "since" in start ? `since.${start.since.getTime()}` : `newest.${start.newest}`;
+  return typeof start === "string" ? start : (Object.entries(start)[0] as unknown[]).join(".");
 }
 
 /** Returns a number with its unit; `undefined` for 0. @internal */
