@@ -207,6 +207,8 @@ fn read_file(disk: &impl Disk, name: &str) -> io::Result<(Vec<u8>, Option<usize>
 
 /// Finds the groups that follow the runs, and the holes between them.
 fn recover(disk: &impl Disk, state: &State, wal: &[u64]) -> io::Result<Recovered> {
+    // Records that were durable, as the state or the last process has noted. The files may still be in use.
+    let durable = noted_durable(disk).max(state.durable);
     let mut found =
         Recovered { end: state.sealed, head: state.head.max(state.sealed), ..Recovered::default() };
     for generation in wal.iter().filter(|generation| **generation > state.sealed_generation) {
@@ -223,8 +225,6 @@ fn recover(disk: &impl Disk, state: &State, wal: &[u64]) -> io::Result<Recovered
         // Groups of later files, if there are any, say what is missing.
         found.is_lost |= is_lost;
     }
-    // Records that were durable, as the state or the last process has noted.
-    let durable = noted_durable(disk).max(state.durable);
     if found.end < durable {
         found.holes.push(Hole::of_all(found.end, durable));
         found.end = durable;
