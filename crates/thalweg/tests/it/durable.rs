@@ -167,9 +167,9 @@ fn damaged_events_are_a_gap_for_each_reader_and_those_before_stay() {
         let received = until(&mut earliest, "event 8");
         let expected = [&[json!("event 0")], &*events(&[1, 2, 0, 4, 5, 6, 0, 8])].concat();
         assert_eq!(received, expected, "{transport:?}");
-        for (nth, expected) in
-            [(2, &[0, 4, 5, 6, 0, 8] as &[u64]), (3, &[4, 5, 6, 0, 8]), (6, &[0, 8]), (7, &[8])]
-        {
+        let cases: [(usize, &[u64]); 4] =
+            [(2, &[0, 4, 5, 6, 0, 8]), (3, &[4, 5, 6, 0, 8]), (6, &[0, 8]), (7, &[8])];
+        for (nth, expected) in cases {
             let mut after = server.subscribe(transport, &format!("/t?cursor={}", positions[nth]));
             assert_eq!(until(&mut after, "event 8"), events(expected), "{transport:?} {nth}");
         }
