@@ -284,6 +284,10 @@ fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) 
         .iter()
         .filter_map(|store| Some((store.place?, store.pattern.to_string(), store.has_values)))
         .collect();
+    // A hole is found at each start until its file is in runs.
+    let holes: Vec<_> = recovered.holes.iter().map(|hole| (hole.from, hole.until)).collect();
+    let has_new_hole = holes.iter().any(|hole| !state.settled.contains(hole));
+    state.settled = holes;
     let mut now: Vec<(usize, String, bool)> = Vec::new();
     for (place, store) in settings.iter().enumerate() {
         now.push((place, store.pattern.to_string(), store.has_values));
@@ -291,7 +295,7 @@ fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) 
     for store in &mut state.stores {
         let was_weak = store.is_weak
             && ((!state.is_clean && store.place.is_some()) || recovered.has_lost_weak);
-        let has_hole = store.has_values && !recovered.holes.is_empty();
+        let has_hole = store.has_values && has_new_hole;
         // Positions of these stores may have been given to records that are lost.
         if was_weak || has_hole || recovered.is_lost {
             store.epoch = epoch();

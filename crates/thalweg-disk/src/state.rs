@@ -30,6 +30,8 @@ pub(crate) struct State {
     pub(crate) stores: Vec<StoreState>,
     /// Files of records with idempotency keys, and of tickets, beside the runs.
     pub(crate) keys: Vec<Keys>,
+    /// Holes of the write-ahead log for which stores of values have begun a new epoch.
+    pub(crate) settled: Vec<(Offset, Offset)>,
 }
 
 /// The topics of a pattern.
@@ -169,6 +171,9 @@ impl State {
         for Keys { serial, bytes, newest_ms } in &self.keys {
             let _ = writeln!(text, "keys {serial} {bytes} {newest_ms}");
         }
+        for (from, until) in &self.settled {
+            let _ = writeln!(text, "settled {from} {until}");
+        }
         let _ = writeln!(text, "end {:08x}", crc32fast::hash(text.as_bytes()));
         text.into_bytes()
     }
@@ -243,6 +248,7 @@ impl State {
                     bytes: words.next()?,
                     newest_ms: words.next()?,
                 }),
+                "settled" => state.settled.push((words.next()?, words.next()?)),
                 _ => return None,
             }
         }
@@ -309,6 +315,7 @@ mod tests {
             is_clean: true,
             stores: vec![store, other],
             keys: vec![Keys { serial: 5, bytes: 90, newest_ms: 9 }],
+            settled: vec![(270, 280)],
         };
         let text = state.to_text();
         assert_eq!(State::parse(&text), Ok(state));

@@ -285,6 +285,13 @@ fn a_hole_is_saved_when_it_is_found() {
     let saved = read_state(&bench.disk).expect("whole").expect("a state");
     assert_eq!(saved.stores[0].holes.len(), 1, "the next start forgets it");
     assert_ne!(bench.epoch(VALUES), values, "a newer value may be lost");
+    let values = bench.epoch(VALUES);
+    for is_power_cut in [false, true, false] {
+        bench.step();
+        bench.put("log/other", "1");
+        bench.reopen(is_power_cut);
+        assert_eq!(bench.epoch(VALUES), values, "a hole has one new epoch");
+    }
     for from in [0, offsets[0], offsets[1]] {
         let page = bench.read("log/a", from);
         let expected: Vec<_> =
