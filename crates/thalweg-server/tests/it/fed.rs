@@ -6,12 +6,17 @@ mod memory;
 mod queries;
 mod tickets;
 
-use std::{collections::BTreeSet, sync::mpsc::channel, thread, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::mpsc::channel,
+    thread,
+    time::{Duration, SystemTime},
+};
 
 use memory::{Fault, Streams, broker, until_subscribed};
 use serde_json::Value;
 use thalweg_server::config::{Config, Limits};
-use thalweg_testing::receive;
+use thalweg_testing::{let_pass, receive};
 
 use crate::running::{Answer, Running, wait_for};
 
@@ -386,6 +391,38 @@ fn lost_records_are_a_gap_for_each_reader_and_those_before_stay() {
     let answer =
         new.get(&format!("/v1/topics/cars?wait=5s&policy=close&cursor={}", positions[2]), &[]);
     assert!(answer.text().contains("trimmed"), "{}", answer.text());
+}
+
+#[test]
+fn a_reader_begins_with_the_events_since_a_time() {
+    let streams = Streams::new(&["**"]);
+    let old = node(&streams, 1);
+    for event in 0..60 {
+        publish(&old, "cars", &event.to_string());
+        publish(&old, "bikes", "0");
+    }
+    // The clock has steps of 4 ms.
+    let_pass(Duration::from_millis(20));
+    let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let_pass(Duration::from_millis(20));
+    publish(&old, "cars", "60");
+    streams.forget_for_new();
+    let new = node(&streams, 2);
+    publish(&old, "cars", "61");
+    history(&new, "cars", 62);
+    // The old node has all events in memory, and the new one only the last.
+    for node in [&old, &new] {
+        let cases: [(&str, &[u64]); 2] = [(&time, &[60, 61]), ("0s", &[])];
+        for (since, events) in cases {
+            let page = json(&node.get(&format!("/v1/topics/cars?limit=9&since={since}"), &[]));
+            assert_eq!((&page["events"], &page["gap"]), (&serde_json::json!(events), &Value::Null));
+        }
+        let told = poll(node, "cars", &format!("since.{time}"));
+        let events =
+            told.iter().flat_map(|message| message["events"].as_array().into_iter().flatten());
+        assert_eq!(events.collect::<Vec<_>>(), [60, 61]);
+        assert_eq!(hear(node, "cars", "since.1h", 62).0.len(), 62);
+    }
 }
 
 #[test]

@@ -188,7 +188,7 @@ fn damaged_events_are_a_gap_for_each_reader_and_those_before_stay() {
 }
 
 /// Returns the time in RFC 3339, after the events before and before those after it.
-fn time_between() -> String {
+pub(crate) fn time_between() -> String {
     // The clock of the server has steps of 4 ms.
     let_pass(Duration::from_millis(20));
     let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
