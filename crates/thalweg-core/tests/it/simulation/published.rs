@@ -236,7 +236,7 @@ impl Published {
             self.events.range(first..end).map(|(_, event)| event.clone()).collect()
         };
         let is_lost = |(first, _): &(Offset, Offset)| self.lost.contains(first);
-        // Nothing but the messages around it says how far a loss goes.
+        // Only the messages around a loss say how far it goes.
         let holes = all.iter().filter(|message| is_lost(message)).map(|(first, end)| {
             let before = self.messages.iter().rfind(|(_, before)| before <= first);
             let from = rng.u64(before.map_or(from, |(_, end)| *end).max(from).min(*first)..=*first);
