@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
 /** Largest sizes, bytes gzipped. */
-const MAX = { thalweg: 8360, arrow: 9270, deltas: 1250 };
+const MAX = { thalweg: 8370, arrow: 9270, deltas: 1250 };
 const ENTRIES = ["thalweg", "arrow", "deltas", "forever-frame", "worker", "worker-host"];
 /** Static imports. Files loaded on demand are entries of their own. */
 const IMPORT = /\b(?:import|from)\s*["'`](\.[^"'`]+)["'`]/g;

@@ -243,13 +243,12 @@ impl<B: Broker> Node<B> {
         let (mut from, mut pages) = (from, Vec::new());
         loop {
             let page = self.read(topic, from, until);
-            let last = page.records.last().map(|(first, payloads)| first + payloads.count() as u64);
-            let is_whole = page.is_whole;
+            let (end, is_whole) = (page.end(), page.is_whole);
             pages.push((from, page));
             if is_whole {
                 return pages;
             }
-            from = last.expect("a page that is not whole has records");
+            from = end.expect("a page that is not whole has a record or a hole");
         }
     }
 

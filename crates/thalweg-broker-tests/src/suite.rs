@@ -5,14 +5,17 @@ mod following;
 mod outages;
 mod reads;
 
+use std::ops::Range;
+
 use thalweg_broker::Broker;
+use thalweg_wire::Offset;
 
 pub use appends::{
     batches, compare_and_set, concurrent_appends, duplicates, keys_across_servers, tickets,
 };
 pub use following::{order, readiness, slow_readers, times};
 pub use outages::{faults, gaps, renewal, restarts, second_restarts};
-pub use reads::{ends, newest, pauses, ranges};
+pub use reads::{ends, losses, newest, pauses, ranges};
 
 use crate::Node;
 
@@ -31,6 +34,12 @@ pub trait Rig {
 
     /// Removes all records that were appended so far, as retention does.
     fn trim(&mut self);
+
+    /// Loses the records that begin in a range of offsets, as a damaged disk does, and starts the broker again if it finds that
+    /// only then. Returns `false` if the broker has no such losses.
+    fn lose(&mut self, _records: Range<Offset>) -> bool {
+        false
+    }
 
     /// Deletes the stream `log/**`, and makes it again, empty.
     fn renew(&mut self);

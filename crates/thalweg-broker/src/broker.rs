@@ -80,9 +80,9 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Reads records of a topic, the oldest first, including those that were delivered.
     ///
-    /// The page is a prefix of the range without holes, and may be all of it ([`ReadPage::is_whole`]). A page that is
-    /// not whole has at least one record. Records that were answered by `Ok` or delivered before the call are in it,
-    /// unless they are older than [`ReadPage::stored_from`]. The page of an empty range has no records, and says how
+    /// The page is a prefix of the range, and may be all of it ([`ReadPage::is_whole`]). A page that is not whole has at
+    /// least one record or hole. Records that were answered by `Ok` or delivered before the call are in it, unless they are
+    /// older than [`ReadPage::stored_from`], or lost by damage and in [`ReadPage::holes`]. The page of an empty range has no records, and says how
     /// far the stream is. [`PageBuilder`](crate::PageBuilder) makes such a page of records.
     ///
     /// # Errors
@@ -91,7 +91,8 @@ pub trait Broker: Send + Sync + 'static {
     fn read(&self, range: ReadRange) -> impl Future<Output = Result<ReadPage, Unreadable>> + Send;
 
     /// Reads the newest record of a value topic, as [`Self::read`] does; no record if it is older than `range.from`.
-    /// `range.until` has no meaning.
+    /// `range.until` has no meaning. If a newer record may be lost, the page has no record, and [`ReadPage::stored_from`] is
+    /// after the loss.
     ///
     /// # Errors
     /// As [`Self::read`].

@@ -1,5 +1,7 @@
 //! The records of a broker that holds them in memory.
 
+use std::ops::Range;
+
 use thalweg_wire::{Epoch, Offset};
 
 use crate::{
@@ -16,6 +18,8 @@ const BEHIND_RECORDS: usize = 64;
 pub struct RecordLog {
     epoch: Epoch,
     records: Vec<Delivery>,
+    /// Offsets of lost records, in order.
+    holes: Vec<Range<Offset>>,
     head: Offset,
     stored_from: Offset,
     keys: IdempotencyKeys,
@@ -91,9 +95,9 @@ impl LogCursor {
 impl RecordLog {
     /// Returns an empty log. Its records will have consecutive offsets.
     pub fn new(epoch: Epoch) -> Self {
-        let (records, keys) = (Vec::new(), IdempotencyKeys::default());
+        let (records, holes, keys) = (Vec::new(), Vec::new(), IdempotencyKeys::default());
         let [head, stored_from] = [OFFSET_FIRST; 2];
-        Self { epoch, records, head, stored_from, keys, spacing: 1, page_records: None }
+        Self { epoch, records, holes, head, stored_from, keys, spacing: 1, page_records: None }
     }
 
     /// Lets each record begin at a multiple of `spacing`, which is at least 1.
@@ -159,6 +163,13 @@ impl RecordLog {
         self.stored_from = last.map_or(self.stored_from, |record| record.end());
     }
 
+    /// Loses the records that begin in a range, as damage does.
+    pub fn lose(&mut self, hole: Range<Offset>) {
+        self.records.retain(|record| !hole.contains(&record.first));
+        self.holes.push(hole);
+        self.holes.sort_by_key(|hole| hole.start);
+    }
+
     /// Removes the `count` oldest records.
     pub fn trim_oldest(&mut self, count: usize) {
         let next = self.records.get(count).map_or(self.head, |record| record.first);
@@ -194,9 +205,14 @@ impl RecordLog {
         if let Some(records_max) = self.page_records {
             page = page.with_records_max(records_max);
         }
+        let mut holes = self.holes.iter().filter(|hole| hole.end > self.stored_from).peekable();
         for record in self.records.iter().filter(|record| record.topic == range.topic) {
+            while let Some(hole) = holes.next_if(|hole| hole.start < record.first) {
+                page.lose(hole.clone());
+            }
             page.push(record.first, record.content.clone());
         }
+        holes.for_each(|hole| page.lose(hole.clone()));
         Ok(page.finish(self.stored_from))
     }
 
@@ -206,6 +222,11 @@ impl RecordLog {
             return News::Restarted { epoch: self.epoch, from: self.stored_from };
         }
         let start = self.records.partition_point(|record| record.first < next);
+        let until = self.records.get(start).map_or(self.head, |record| record.first);
+        let mut lost = self.holes.iter().filter(|hole| hole.start < until && hole.end > next);
+        if let Some(hole) = lost.next_back() {
+            return News::Restarted { epoch: self.epoch, from: hole.end };
+        }
         match self.records.get(start) {
             Some(record) => {
                 News::Record { record: record.clone(), behind: self.records.len() - start - 1 }

@@ -1,5 +1,7 @@
 //! Pages of a topic's records, for reads.
 
+use std::ops::Range;
+
 use thalweg_core::stream::Payloads;
 use thalweg_wire::{Epoch, Offset, Topic};
 
@@ -23,13 +25,16 @@ pub struct ReadRange {
 /// The first records of a range. [`PageBuilder`] builds a page.
 #[derive(Debug)]
 pub struct ReadPage {
-    /// Each record's first offset and events, in order, none left out. The first record has an event of the range. None
-    /// is older than `stored_from`.
+    /// Each record's first offset and events, in order, none left out but those of `holes`. The first record has an event of
+    /// the range. None is older than `stored_from`.
     pub records: Vec<(Offset, Payloads)>,
+    /// Offsets in the range whose records may be lost, in order. Records before them are still readable, and readers get a gap
+    /// for each. The page has all holes before its last record, and none after a record that it leaves out.
+    pub holes: Vec<Range<Offset>>,
     /// Offsets of [pauses](crate::Content::Paused) in the range, and their durations in ms, in order. It has all pauses
     /// before its last record, and none after a record that the page leaves out.
     pub pauses: Vec<(Offset, u64)>,
-    /// Whether the range has no more records. Otherwise `records` is not empty.
+    /// Whether the range has no more records. Otherwise the page has a record or a hole.
     pub is_whole: bool,
     /// Older records cannot be read: they were trimmed, or belong to a topic of this name that has ended.
     pub stored_from: Offset,
@@ -49,6 +54,17 @@ const PAGE_RECORDS: usize = 256;
 
 /// Maximum bytes of a page's events, if it has more than one record.
 const PAGE_BYTES: usize = 1 << 20;
+
+/// Maximum number of holes of a page.
+const PAGE_HOLES: usize = 64;
+
+impl ReadPage {
+    /// Returns the offset after its last record or hole, if it has any: the next page of the range begins there.
+    pub fn end(&self) -> Option<Offset> {
+        let hole = self.holes.last().map(|hole| hole.end);
+        hole.max(self.records.last().map(|(first, payloads)| first + payloads.count() as Offset))
+    }
+}
 
 /// Makes a page of a topic's records.
 ///
@@ -85,6 +101,7 @@ impl PageBuilder {
     pub fn new(range: &ReadRange, head: Offset) -> Self {
         let page = ReadPage {
             records: Vec::new(),
+            holes: Vec::new(),
             pauses: Vec::new(),
             is_whole: true,
             stored_from: 0,
@@ -135,9 +152,25 @@ impl PageBuilder {
         self.page.newest = first;
     }
 
+    /// Takes offsets whose records may be lost. It has its place between the records.
+    pub fn lose(&mut self, hole: Range<Offset>) {
+        let from = hole.start.max(self.from).max(self.page.end().unwrap_or(0));
+        let until = hole.end.min(self.until);
+        if self.is_newest || !self.page.is_whole || from >= until {
+            return;
+        }
+        let count = self.page.holes.len();
+        match self.page.holes.last_mut().filter(|last| last.end == from) {
+            Some(last) => last.end = until,
+            None if count == PAGE_HOLES => self.leave_out(),
+            None => self.page.holes.push(from..until),
+        }
+    }
+
     /// Takes the end of the topic with the offset `first`: earlier records are unreadable.
     pub fn end(&mut self, first: Offset) {
         self.page.records.clear();
+        self.page.holes.clear();
         self.page.pauses.clear();
         self.page.is_whole = true;
         (self.page.newest, self.page.stored_from) = (first, first + 1);
@@ -153,9 +186,9 @@ impl PageBuilder {
         !self.page.is_whole
     }
 
-    /// Returns whether the page has no records of events.
+    /// Returns whether the page has neither events nor holes.
     pub fn is_empty(&self) -> bool {
-        self.page.records.is_empty()
+        self.page.end().is_none()
     }
 
     /// Returns the page. Records before `stored_from` were trimmed.
@@ -225,12 +258,40 @@ mod tests {
     }
 
     #[test]
+    fn holes_lie_between_the_records_of_a_page_and_within_its_range() {
+        let mut page = PageBuilder::new(&range(260, 290), 300);
+        page.lose(256..262);
+        page.lose(262..263);
+        page.push(264, events(2));
+        // It cannot have records of the page.
+        page.lose(264..270);
+        page.push(272, events(1));
+        page.lose(280..300);
+        let page = page.finish(256);
+        assert_eq!((offsets(&page), page.is_whole), (vec![264, 272], true));
+        assert_eq!(page.holes, [260..263, 266..270, 280..290]);
+        assert_eq!((page.end(), page.stored_from), (Some(290), 256));
+    }
+
+    #[test]
+    fn a_page_has_a_bounded_number_of_holes_and_none_after_a_record_that_is_left_out() {
+        let mut page = PageBuilder::new(&range(0, 10_000), 10_000);
+        (0..2 * PAGE_HOLES as u64).for_each(|nth| page.lose(10 * nth..10 * nth + 5));
+        let page = page.finish(0);
+        assert_eq!((page.holes.len(), page.is_whole), (PAGE_HOLES, false));
+        let mut page = filled(PageBuilder::new(&range(0, 400), 400).with_records_max(2));
+        page.lose(350..360);
+        assert!(page.finish(0).holes.is_empty());
+    }
+
+    #[test]
     fn an_end_hides_earlier_records_in_any_range() {
         let mut page = filled(PageBuilder::new(&range(0, 300), 400).with_records_max(2));
+        page.lose(310..320);
         page.push(350, Content::End(EndCode::Gone));
         let page = page.finish(256);
         assert!(page.records.is_empty() && page.pauses.is_empty() && page.is_whole, "{page:?}");
-        assert_eq!((page.newest, page.stored_from), (350, 351));
+        assert_eq!((page.holes.len(), page.newest, page.stored_from), (0, 350, 351));
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Cursor {
                 self.push_gap(to, missed, GapReason::Unannounced, updates);
             }
             StartAt::After(_) => self.push_gap(to, None, GapReason::Epoch, updates),
-            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => {}
+            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {}
         }
         self.at = StartAt::After(to);
     }

@@ -20,7 +20,7 @@ use crate::{
     disk::Disk,
     group::{GROUP_HEAD, GroupHead, group_bytes},
     known_keys::event_digest,
-    log::{Bounds, Log, Shared},
+    log::{Bounds, Log, Shared, note_durable},
     record::{RECORD_HEAD, Record, RecordKind, payload_of},
     wal::{WalFile, place_of},
 };
@@ -238,6 +238,7 @@ impl<D: Disk> Committer<D> {
         }
         if batch.needs_sync {
             (self.durable, self.unsynced) = (head.end, None);
+            note_durable(&self.log.disk, self.durable);
         } else {
             self.unsynced.get_or_insert_with(Instant::now);
         }
@@ -313,6 +314,7 @@ impl<D: Disk> Committer<D> {
             Ok(()) => {
                 (self.durable, self.unsynced) = (self.previous, None);
                 self.log.with(|shared| shared.durable = self.durable);
+                note_durable(&self.log.disk, self.durable);
             }
             Err(error) => self.failed(Batch { head: self.previous, ..Batch::default() }, &error),
         }

@@ -15,6 +15,7 @@ use crate::{
     counts::Counts,
     disk::{self, Disk},
     known_keys::KnownKeys,
+    record::{u32_at, u64_at},
     run::{Fences, RunReader, read_fences},
     state::{Run, State, StoreState},
     wal::WalFile,
@@ -24,6 +25,9 @@ const STATE: &str = "state";
 
 /// Where the next state is written before it gets its name.
 pub(crate) const STATE_NEW: &str = "state-new";
+
+/// The end of the newest group that was synced.
+const DURABLE: &str = "durable";
 
 /// A file that gives its room to a state when the disk is full.
 const RESERVE: &str = "reserve";
@@ -206,6 +210,32 @@ impl<D: Disk> Log<D> {
         }
         written
     }
+}
+
+/// Notes the end of the newest group that was synced. The note is not synced: it survives the process, and says then that all
+/// later groups were not answered. After a power cut it may be older, or missing.
+pub(crate) fn note_durable(disk: &impl Disk, durable: Offset) {
+    let mut note = durable.to_le_bytes().to_vec();
+    let checksum = crc32fast::hash(&note);
+    note.extend_from_slice(&checksum.to_le_bytes());
+    // Without a note, damage to the newest groups is found by less.
+    let _ = disk.write_at(DURABLE, 0, &note);
+}
+
+/// Makes room for the note of a new log, or of one that has none.
+pub(crate) fn open_note(disk: &impl Disk, is_new: bool) {
+    if is_new || disk.length(DURABLE).is_err() {
+        // Without room there is no note.
+        let _ = disk.create(DURABLE);
+    }
+}
+
+/// Returns the end that was noted, or 0.
+pub(crate) fn noted_durable(disk: &impl Disk) -> Offset {
+    let Ok(note) = disk.read_at(DURABLE, 0, 12) else { return 0 };
+    let durable =
+        u64_at(&note, 0).filter(|_| u32_at(&note, 8) == Some(crc32fast::hash(&note[..8])));
+    durable.unwrap_or(0)
 }
 
 /// Writes the state and makes it durable.

@@ -68,8 +68,14 @@ enum FileNumber {
     Wal(u64),
 }
 
-/// The first lost record, if any, in a part of a range.
-type Damage = Option<Hole>;
+/// The first lost records in a part of a range.
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    /// The state has them.
+    Known(Hole),
+    /// The read has found them.
+    New(Hole),
+}
 
 impl Plan {
     /// Plans a page; `None` if the store has another epoch.
@@ -121,6 +127,13 @@ impl Plan {
             has_more_places: has_more,
             last_end,
         })
+    }
+}
+
+impl Plan {
+    /// Returns a hole of the topic.
+    fn hole(&self, from: Offset, until: Offset) -> Hole {
+        Hole { from, until, low: self.hash, high: self.hash }
     }
 }
 
@@ -202,31 +215,25 @@ impl<D: Disk> Log<D> {
         missing: &[FileNumber],
     ) -> Result<ReadPage, Failure> {
         let ended = self.last_end(plan, range, missing)?;
-        let mut from = range.from;
-        let mut stored_from = plan.start;
-        if let Some(ended) = ended {
-            stored_from = stored_from.max(ended + 1);
+        let stored_from = plan.start.max(ended.map_or(0, |ended| ended + 1));
+        let mut begin = range.from.max(stored_from);
+        let mut page = PageBuilder::new(&ReadRange { from: begin, ..range.clone() }, plan.head);
+        if let Some(ended) = ended.filter(|ended| *ended + 1 >= plan.start) {
+            page.end(ended);
         }
-        loop {
-            let begin = from.max(stored_from);
-            let mut page = PageBuilder::new(&ReadRange { from: begin, ..range.clone() }, plan.head);
-            if let Some(ended) = ended.filter(|ended| *ended + 1 >= stored_from) {
-                page.end(ended);
+        while begin < range.until {
+            let Some(damage) = self.fill(plan, range, missing, begin, &mut page)? else { break };
+            let (Damage::Known(hole) | Damage::New(hole)) = damage;
+            if let Damage::New(_) = damage {
+                self.note_damage();
             }
-            if range.from >= range.until {
-                return Ok(page.finish(stored_from));
+            page.lose(hole.from..hole.until);
+            if page.is_full() {
+                break;
             }
-            let Some(hole) = self.fill(plan, range, missing, begin, &mut page)? else {
-                return Ok(page.finish(stored_from));
-            };
-            self.note_damage();
-            if !page.is_empty() {
-                page.leave_out();
-                return Ok(page.finish(stored_from));
-            }
-            from = hole.until.max(begin + 1);
-            stored_from = from;
+            begin = hole.until.max(begin + 1);
         }
+        Ok(page.finish(stored_from))
     }
 
     /// Adds the records from `begin` on, up to the first hole, which it returns.
@@ -237,17 +244,18 @@ impl<D: Disk> Log<D> {
         missing: &[FileNumber],
         begin: Offset,
         page: &mut PageBuilder,
-    ) -> Result<Damage, Failure> {
+    ) -> Result<Option<Damage>, Failure> {
         let is_hole = |hole: &&Hole| hole.until > begin && hole.from < range.until;
         let known = plan.holes.iter().filter(is_hole).min_by_key(|hole| hole.from).copied();
         let until = known.map_or(range.until, |hole| hole.from.max(begin)).min(range.until);
+        let known = known.map(Damage::Known);
         if begin >= until {
             return Ok(known);
         }
         for run in plan.runs.iter().filter(|run| run.end > begin && run.first < until) {
             let lost = self.fill_from_run(plan, run, range, missing, (begin, until), page)?;
             if lost.is_some() || page.is_full() {
-                return Ok(lost);
+                return Ok(lost.map(Damage::New));
             }
         }
         for (nth, (generation, place)) in plan.places.iter().enumerate() {
@@ -263,12 +271,7 @@ impl<D: Disk> Log<D> {
                 None => {
                     let next = plan.places.get(nth + 1).map(|(_, next)| next.first);
                     let until = next.unwrap_or(plan.head).max(place.first + 1);
-                    return Ok(Some(Hole {
-                        from: place.first,
-                        until,
-                        low: plan.hash,
-                        high: plan.hash,
-                    }));
+                    return Ok(Some(Damage::New(plan.hole(place.first, until))));
                 }
             }
         }
@@ -286,10 +289,8 @@ impl<D: Disk> Log<D> {
         missing: &[FileNumber],
         (begin, until): (Offset, Offset),
         page: &mut PageBuilder,
-    ) -> Result<Damage, Failure> {
-        let lost = |from: Offset, until: Offset| {
-            Some(Hole { from, until, low: plan.hash, high: plan.hash })
-        };
+    ) -> Result<Option<Hole>, Failure> {
+        let lost = |from: Offset, until: Offset| Some(plan.hole(from, until));
         let Some(reader) = self.run_reader(run, missing)? else {
             return Ok(lost(run.first, run.end));
         };
@@ -328,9 +329,20 @@ impl<D: Disk> Log<D> {
         range: &ReadRange,
         missing: &[FileNumber],
     ) -> Result<Option<Offset>, Failure> {
+        let is_end = |hole: &&Hole| hole.hides_all_before();
+        let damaged = plan.holes.iter().filter(is_end).map(|hole| hole.until - 1).max();
         if plan.last_end > 0 {
-            return Ok(Some(plan.last_end));
+            return Ok(damaged.max(Some(plan.last_end)));
         }
+        Ok(damaged.max(self.last_end_in_runs(plan, range, missing)?))
+    }
+
+    fn last_end_in_runs(
+        &self,
+        plan: &Plan,
+        range: &ReadRange,
+        missing: &[FileNumber],
+    ) -> Result<Option<Offset>, Failure> {
         for run in plan.runs.iter().rev().filter(|run| run.has_ends && run.end > range.from) {
             let Some(reader) = self.run_reader(run, missing)? else { return Ok(Some(run.end - 1)) };
             let mut last = reader.last_block(plan.hash);
@@ -414,8 +426,8 @@ impl<D: Disk> Log<D> {
         missing: &[FileNumber],
         with_unsealed: bool,
         mut each: impl FnMut(&Record<'_>) -> ControlFlow<()>,
-    ) -> Result<Damage, Failure> {
-        let lost = |from, until| Some(Hole { from, until, low: plan.hash, high: plan.hash });
+    ) -> Result<Option<Hole>, Failure> {
+        let lost = |from, until| Some(plan.hole(from, until));
         for (generation, place) in plan.places.iter().rev().filter(|_| with_unsealed) {
             match self.place(plan, *generation, place, missing)? {
                 Some(bytes) => {

@@ -16,7 +16,7 @@ use crate::{
     group::{GROUP_HEAD, GroupHead, group_bytes, scan},
     keeper::{Keeper, WAL_NEW},
     known_keys::KnownKeys,
-    log::{Bounds, Log, STATE_NEW, Shared, read_state, write_state},
+    log::{Bounds, Log, STATE_NEW, Shared, noted_durable, open_note, read_state, write_state},
     record::Record,
     run::each_record,
     settings::{StoreSettings, SyncMode},
@@ -92,6 +92,7 @@ pub(crate) fn open<D: Disk>(
     let mut state = saved.clone().unwrap_or_default();
     state.sealed = first(state.sealed);
     remove_unnamed(&disk, &state, &names);
+    open_note(&disk, saved.is_none());
     let recovered =
         recover(&disk, &state, &wal).map_err(|error| failed("cannot be read", error))?;
     // Records that were answered may be lost behind the newest group that is left, and nothing says so: their offsets
@@ -206,6 +207,8 @@ fn read_file(disk: &impl Disk, name: &str) -> io::Result<(Vec<u8>, Option<usize>
 
 /// Finds the groups that follow the runs, and the holes between them.
 fn recover(disk: &impl Disk, state: &State, wal: &[u64]) -> io::Result<Recovered> {
+    // Records that were durable, as the state or the last process has noted. The files may still be in use.
+    let durable = noted_durable(disk).max(state.durable);
     let mut found =
         Recovered { end: state.sealed, head: state.head.max(state.sealed), ..Recovered::default() };
     for generation in wal.iter().filter(|generation| **generation > state.sealed_generation) {
@@ -222,10 +225,9 @@ fn recover(disk: &impl Disk, state: &State, wal: &[u64]) -> io::Result<Recovered
         // Groups of later files, if there are any, say what is missing.
         found.is_lost |= is_lost;
     }
-    // Records of which the state knows that they were durable.
-    if found.end < state.durable {
-        found.holes.push(Hole::of_all(found.end, state.durable));
-        found.end = state.durable;
+    if found.end < durable {
+        found.holes.push(Hole::of_all(found.end, durable));
+        found.end = durable;
     }
     found.head = found.head.max(found.end);
     Ok(found)
@@ -282,6 +284,10 @@ fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) 
         .iter()
         .filter_map(|store| Some((store.place?, store.pattern.to_string(), store.has_values)))
         .collect();
+    // A hole is found at each start until its file is in runs.
+    let holes: Vec<_> = recovered.holes.iter().map(|hole| (hole.from, hole.until)).collect();
+    let has_new_hole = holes.iter().any(|hole| !state.settled.contains(hole));
+    state.settled = holes;
     let mut now: Vec<(usize, String, bool)> = Vec::new();
     for (place, store) in settings.iter().enumerate() {
         now.push((place, store.pattern.to_string(), store.has_values));
@@ -289,7 +295,7 @@ fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) 
     for store in &mut state.stores {
         let was_weak = store.is_weak
             && ((!state.is_clean && store.place.is_some()) || recovered.has_lost_weak);
-        let has_hole = store.has_values && !recovered.holes.is_empty();
+        let has_hole = store.has_values && has_new_hole;
         // Positions of these stores may have been given to records that are lost.
         if was_weak || has_hole || recovered.is_lost {
             store.epoch = epoch();

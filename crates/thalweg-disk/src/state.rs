@@ -30,6 +30,8 @@ pub(crate) struct State {
     pub(crate) stores: Vec<StoreState>,
     /// Files of records with idempotency keys, and of tickets, beside the runs.
     pub(crate) keys: Vec<Keys>,
+    /// Holes of the write-ahead log for which stores of values have begun a new epoch.
+    pub(crate) settled: Vec<(Offset, Offset)>,
 }
 
 /// The topics of a pattern.
@@ -119,6 +121,11 @@ impl Hole {
         Self { from, until, low: 0, high: u64::MAX }
     }
 
+    /// Returns whether it has the end of a topic, whose earlier records are unreadable.
+    pub(crate) fn hides_all_before(&self) -> bool {
+        self.from == 0
+    }
+
     /// Returns whether a topic has lost records in it.
     pub(crate) fn has(&self, hash: u64) -> bool {
         (self.low..=self.high).contains(&hash)
@@ -163,6 +170,9 @@ impl State {
         }
         for Keys { serial, bytes, newest_ms } in &self.keys {
             let _ = writeln!(text, "keys {serial} {bytes} {newest_ms}");
+        }
+        for (from, until) in &self.settled {
+            let _ = writeln!(text, "settled {from} {until}");
         }
         let _ = writeln!(text, "end {:08x}", crc32fast::hash(text.as_bytes()));
         text.into_bytes()
@@ -238,6 +248,7 @@ impl State {
                     bytes: words.next()?,
                     newest_ms: words.next()?,
                 }),
+                "settled" => state.settled.push((words.next()?, words.next()?)),
                 _ => return None,
             }
         }
@@ -304,6 +315,7 @@ mod tests {
             is_clean: true,
             stores: vec![store, other],
             keys: vec![Keys { serial: 5, bytes: 90, newest_ms: 9 }],
+            settled: vec![(270, 280)],
         };
         let text = state.to_text();
         assert_eq!(State::parse(&text), Ok(state));

@@ -10,6 +10,9 @@ use crate::limits::{NEWEST_MAX, OFFSET_MAX};
 /// The prefix of a cursor that requests the newest events. No position has this prefix: an epoch consists of hexadecimal digits.
 const NEWEST: &str = "newest.";
 
+/// The prefix of a cursor that requests the events since a time.
+pub const SINCE: &str = "since.";
+
 /// An event's number in its stream, from 1; 0 means "before the first event".
 pub type Offset = u64;
 
@@ -36,6 +39,8 @@ pub enum StartAt {
     Earliest,
     /// The newest retained events, at most this many.
     Newest(u32),
+    /// Events published at this time or later, in ms since 1970. Only a server knows the times of events, and replaces this.
+    Since(u64),
     /// All events after a position.
     After(Position),
 }
@@ -43,8 +48,8 @@ pub enum StartAt {
 /// A text that is neither a position nor, for [`StartAt`], one of its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this is not a cursor: write \"latest\", \"earliest\", \"newest.50\" for up to 10000 events, or a position such as \
-     9f3c21.1042"
+    "this is not a cursor: write \"latest\", \"earliest\", \"newest.50\" for up to 10000 events, \"since.10m\" for those of the \
+     last ten minutes, or a position such as 9f3c21.1042"
 )]
 pub struct CursorError;
 
@@ -118,6 +123,10 @@ impl StartAt {
                 out.extend_from_slice(NEWEST.as_bytes());
                 write_decimal(count.into(), out);
             }
+            Self::Since(unix_ms) => {
+                out.extend_from_slice(SINCE.as_bytes());
+                write_decimal(unix_ms, out);
+            }
             Self::After(Position { epoch, offset }) => write_position(epoch, offset, out),
         }
     }
@@ -130,10 +139,15 @@ impl FromStr for StartAt {
         match text {
             "latest" => Ok(Self::Latest),
             "earliest" => Ok(Self::Earliest),
-            _ => match text.strip_prefix(NEWEST) {
-                Some(count) => newest(count),
-                None => text.parse().map(Self::After),
-            },
+            _ => {
+                if let Some(count) = text.strip_prefix(NEWEST) {
+                    return newest(count);
+                }
+                match text.strip_prefix(SINCE) {
+                    Some(unix_ms) => since(unix_ms),
+                    None => text.parse().map(Self::After),
+                }
+            }
         }
     }
 }
@@ -142,6 +156,13 @@ fn newest(count: &str) -> Result<StartAt, CursorError> {
     let is_canonical = !count.starts_with('0') && count.bytes().all(|b| b.is_ascii_digit());
     let count = count.parse().ok().filter(|count| is_canonical && *count <= NEWEST_MAX);
     count.map(StartAt::Newest).ok_or(CursorError)
+}
+
+fn since(unix_ms: &str) -> Result<StartAt, CursorError> {
+    let is_canonical = unix_ms == "0" || !unix_ms.starts_with('0');
+    let are_digits = unix_ms.bytes().all(|b| b.is_ascii_digit());
+    let unix_ms = unix_ms.parse().ok().filter(|_| is_canonical && are_digits);
+    unix_ms.map(StartAt::Since).ok_or(CursorError)
 }
 
 impl fmt::Display for Epoch {

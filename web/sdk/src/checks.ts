@@ -5,7 +5,7 @@ import type { Status } from "./status.js";
 import { type Cursor, cursorOf, parsePosition, type Start } from "./wire.js";
 
 const TOPIC = /^(?!.{201})(?!(.*\/)?\.{1,2}(\/|$))[\w.~@:|+=-]+(\/[\w.~@:|+=-]+)*$/;
-const START = /^(latest|earliest|newest\.([1-9]\d{0,3}|10000))$/;
+const START = /^(latest|earliest|newest\.([1-9]\d{0,3}|10000)|since\.(0|[1-9][0-9]{0,15}))$/;
 
 /** Checks that a session is not closed. @internal @throws ThalwegError */
 export function checkOpen({ state }: Status): void {

@@ -8,16 +8,21 @@ export type Position = string;
 
 /**
  * The start of a subscription: events published from now on (`latest`), all retained events (`earliest`), the newest
- * retained events (`newest.50`, at most 10,000), or the events after a position.
+ * retained events (`newest.50`, at most 10,000), the events published since a time in ms since 1970
+ * (`since.1764437000000`), or the events after a position.
  */
-export type Cursor = "latest" | "earliest" | `newest.${number}` | Position;
+export type Cursor = "latest" | "earliest" | `newest.${number}` | `since.${number}` | Position;
 
-/** The start of a subscription: a cursor, or a number of the newest events, 1 to 10,000. */
+/** The start of a subscription: a cursor, a number of the newest events, 1 to 10,000, or a time. */
 export type Start =
   | Cursor
   | {
       /** The number of events. */
       newest: number;
+    }
+  | {
+      /** The time of the first event, in ms since 1970, such as `Date.now() - 600_000`. */
+      since: number;
     };
 
 /**
@@ -167,7 +172,7 @@ export function topicPath(topic: string): string {
 
 /** Returns the cursor of a start. @internal */
 export function cursorOf(start: Start = "latest"): Cursor {
-  return typeof start === "string" ? start : `newest.${start.newest}`;
+  return typeof start === "string" ? start : (Object.entries(start)[0] as unknown[]).join(".");
 }
 
 /** Returns a number with its unit; `undefined` for 0. @internal */

@@ -393,6 +393,17 @@ it("reports the time of its next attempt, and makes it at once on request", asyn
   expect(() => session.reconnect()).toThrow(ThalwegError);
 });
 
+it("begins with the events since a time", async () => {
+  const from = { since: 1_764_437_000_000 };
+  begin().subscribe("cars", { from });
+  begin({ transports: ["sse"] }).subscribe("cars", { from });
+  await advance();
+  expect(world.commands[0]).toMatchObject({ cursor: "since.1764437000000" });
+  expect(world.requests.at(-1)?.url.searchParams.get("cursor")).toBe("since.1764437000000");
+  const wrong = expect.objectContaining({ code: "bad_cursor", message: "since.1.5 is not a cursor" });
+  expect(() => begin().subscribe("cars", { from: { since: 1.5 } })).toThrow(wrong);
+});
+
 it("begins with a given number of the newest events", async () => {
   const from = { newest: 50 };
   begin().subscribe("cars", { from });

@@ -85,7 +85,7 @@ const SERVER: &Arrows = &[
     ("source", &["config", "refusal"]),
     ("derived", &["config", "connection_limits", "refusal"]),
     ("fetch", &["access", "config", "clock", "connection_limits", "metrics"]),
-    ("transport", &["access", "connection_limits", "config", "refusal"]),
+    ("transport", &["access", "clock", "connection_limits", "config", "refusal"]),
     ("protocol", &["access", "clock", "config", "rates", "refusal", "transport"]),
     ("answers", &["config", "connection_limits", "transport"]),
     ("fuzzing", &["access", "clock", "config", "protocol", "transport", "refusal"]),

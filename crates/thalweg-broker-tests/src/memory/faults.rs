@@ -3,7 +3,7 @@
 mod control;
 mod follower;
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{ops::Range, pin::pin, sync::Arc, time::Duration};
 
 use thalweg_broker::{
     Append, AppendError, BoxFuture, Broker, BrokerCounts, CompareAndSet, Content, Delivery, Family,
@@ -121,6 +121,11 @@ impl Streams {
     /// Trims all records, including those that were not delivered.
     pub fn trim(&self) {
         self.expire(usize::MAX);
+    }
+
+    /// Loses the records that begin in a range, as a damaged disk does.
+    pub fn lose(&self, records: Range<Offset>) {
+        self.log.send_modify(|log| log.records.lose(records));
     }
 
     /// Returns the number of tickets that were not redeemed.
@@ -241,6 +246,10 @@ impl FaultyBroker {
         let remembered = control.remembered.iter().filter(|record| record.topic == topic);
         match control.bug {
             Some(Bug::ReadHoles) if page.records.len() > 2 => _ = page.records.remove(1),
+            Some(Bug::SilentLoss) => page.holes.clear(),
+            Some(Bug::TrimBeforeLoss) => {
+                page.stored_from = page.holes.last().map_or(page.stored_from, |hole| hole.end);
+            }
             Some(Bug::LosePauses) if !page.is_whole => page.pauses.clear(),
             Some(Bug::EarlyPauses) if !page.is_whole => {
                 page.pauses = remembered.filter_map(pause).collect();

@@ -50,6 +50,51 @@ pub fn ranges<R: Rig>(rig: &mut R) {
     assert!(matches!(node.caller().read(range(other), false), Err(Unreadable)));
 }
 
+/// Lost records are holes in the pages of their topic, and records before them stay readable.
+pub fn losses<R: Rig>(rig: &mut R) {
+    let node = node(rig);
+    let mut firsts = Vec::new();
+    for nth in 0..40 {
+        let event = format!("[{nth}]");
+        firsts.push(node.append("log/a", &[&event, "0"], None).expect("stored").first);
+        node.append("log/b", &["0"], None).expect("stored");
+    }
+    let end = firsts[39] + 2;
+    let lost = firsts[10]..firsts[12];
+    if !rig.lose(lost.clone()) {
+        return;
+    }
+    let kept: Vec<_> = firsts.iter().copied().filter(|first| !lost.contains(first)).collect();
+    for is_again in [false, true] {
+        let pages = node.pages("log/a", 0, end);
+        let records = pages.iter().flat_map(|(_, page)| &page.records);
+        assert_eq!(records.map(|(first, _)| *first).collect::<Vec<_>>(), kept, "{is_again}");
+        let holes: Vec<_> = pages.iter().flat_map(|(_, page)| page.holes.clone()).collect();
+        let are_lost = |first: &Offset| holes.iter().any(|hole| hole.contains(first));
+        assert!(firsts[10..12].iter().all(are_lost), "{holes:?} has not {lost:?}");
+        assert!(!kept.iter().any(are_lost), "{holes:?} has more than {lost:?}");
+        for (_, page) in &pages {
+            assert!(page.stored_from <= firsts[0], "older events are unreadable: {page:?}");
+            assert!(page.holes.is_sorted_by(|one, two| one.end < two.start), "{page:?}");
+        }
+    }
+    let page = node.read("log/a", firsts[8], firsts[10]);
+    assert_eq!((page.records.len(), page.holes), (2, vec![]), "the range ends before");
+    // From within the hole on, also up to within it.
+    for until in [firsts[11] + 1, end] {
+        let page = node.read("log/a", firsts[11], until);
+        let hole = page.holes.first().expect("a hole");
+        assert_eq!(hole.start, firsts[11]);
+        assert!(hole.end > firsts[11] && hole.end <= until.min(firsts[12]), "{page:?}");
+        assert_eq!(
+            page.records.first().map(|(first, _)| *first),
+            kept.get(10).copied().filter(|first| *first < until)
+        );
+    }
+    let page = node.read("log/a", firsts[12], end);
+    assert_eq!((page.records[0].0, page.holes), (firsts[12], vec![]), "the range begins after");
+}
+
 /// The newest record of a value topic is read, also after records of other topics.
 pub fn newest<R: Rig>(rig: &mut R) {
     let node = node(rig);

@@ -52,6 +52,12 @@ fn a_hole_in_a_range_is_caught() {
 }
 
 #[test]
+fn lost_records_without_a_hole_are_caught() {
+    is_caught(Bug::SilentLoss, suite::losses);
+    is_caught(Bug::TrimBeforeLoss, suite::losses);
+}
+
+#[test]
 fn a_condition_that_is_not_checked_is_caught() {
     is_caught(Bug::IgnoreCondition, suite::compare_and_set);
 }

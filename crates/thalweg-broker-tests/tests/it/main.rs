@@ -4,12 +4,13 @@ mod bugs;
 mod dense;
 mod sparse;
 
-use std::future::ready;
+use std::{future::ready, ops::Range};
 
 use thalweg_broker_tests::{
     Rig,
     memory::{Bug, FaultyBroker, Streams},
 };
+use thalweg_wire::Offset;
 
 const PATTERNS: [&str; 2] = ["log/**", "=values/**"];
 
@@ -35,6 +36,11 @@ impl Rig for Memory {
 
     fn trim(&mut self) {
         self.0.trim();
+    }
+
+    fn lose(&mut self, records: Range<Offset>) -> bool {
+        self.0.lose(records);
+        true
     }
 
     fn renew(&mut self) {

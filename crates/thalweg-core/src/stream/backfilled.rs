@@ -1,5 +1,6 @@
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::Range,
     sync::Arc,
 };
 
@@ -14,6 +15,9 @@ const TOPIC_BYTES_MAX: usize = 4 << 20;
 /// How long a backfilled batch stays, in µs: long enough for clients that reconnect together.
 const BACKFILLED_US: u64 = 10_000_000;
 
+/// The number of holes kept, which is more than a page has. The oldest are dropped, as batches are.
+const HOLES_MAX: usize = 1024;
+
 /// Batches older than the history that came from a broker.
 #[derive(Debug, Default)]
 pub(super) struct Backfilled {
@@ -21,6 +25,8 @@ pub(super) struct Backfilled {
     /// The batches' starts and the times at which they came, in µs, the oldest first. Some may be gone.
     order: VecDeque<(Offset, u64)>,
     bytes: usize,
+    /// Offsets of lost events, and the times at which the broker said so, in µs, the oldest first.
+    holes: VecDeque<(Range<Offset>, u64)>,
 }
 
 impl Backfilled {
@@ -39,6 +45,21 @@ impl Backfilled {
         self.order.push_back((start, now_us));
     }
 
+    /// Notes that the events of a range are lost.
+    pub(super) fn insert_hole(&mut self, hole: Range<Offset>, now_us: u64) {
+        self.holes.retain(|(other, _)| *other != hole);
+        if self.holes.len() == HOLES_MAX {
+            self.holes.pop_front();
+        }
+        self.holes.push_back((hole, now_us));
+    }
+
+    /// Returns the end of the hole that has `offset`.
+    pub(super) fn hole_end(&self, offset: Offset) -> Option<Offset> {
+        let mut its = self.holes.iter().filter(|(hole, _)| hole.contains(&offset));
+        its.next_back().map(|(hole, _)| hole.end)
+    }
+
     pub(super) fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
         let (_, batch) = self.by_start.range(..=offset).next_back()?;
         (offset < batch.end()).then_some(&**batch)
@@ -50,6 +71,12 @@ impl Backfilled {
         {
             self.order.pop_front();
             self.remove(start);
+        }
+        while self.holes.front().is_some_and(|(_, at_us)| is_old(*at_us)) {
+            self.holes.pop_front();
+        }
+        if self.holes.is_empty() {
+            self.holes = VecDeque::new();
         }
     }
 

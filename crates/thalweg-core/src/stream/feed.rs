@@ -203,6 +203,12 @@ pub trait Backfill {
         0
     }
 
+    /// Returns the end of the lost events from `from` on, if a backfill has said so. The event at that end may need another
+    /// backfill.
+    fn hole_end(&self, _from: Offset) -> Option<Offset> {
+        None
+    }
+
     /// Takes the events of a backfill ([`Next::Backfill`]).
     fn backfill(&mut self, _page: Page, _now_us: u64) {}
 

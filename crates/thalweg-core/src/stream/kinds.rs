@@ -175,6 +175,7 @@ impl Backfill for AnyFeed {
         fn holds_from(&self, from: Offset) -> bool;
         fn backfill_until(&self, from: Offset) -> Offset;
         fn stored_from(&self) -> Offset;
+        fn hole_end(&self, from: Offset) -> Option<Offset>;
         fn backfilled_bytes(&self) -> usize;
     }
 

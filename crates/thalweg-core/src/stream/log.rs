@@ -96,7 +96,8 @@ impl Log {
     /// Returns the oldest readable offset. `None` if a backfill must find it.
     fn oldest(&self) -> Option<Offset> {
         let Some(from) = self.stored_from else { return Some(self.first_retained()) };
-        (from > 0 && (from >= self.next || self.batch_at(from).is_some())).then_some(from)
+        let is_known = from >= self.next || self.batch_at(from).is_some() || self.is_hole(from);
+        (from > 0 && is_known).then_some(from)
     }
 
     /// Returns whether missing events from `offset` on can be backfilled.
@@ -104,12 +105,29 @@ impl Log {
         self.stored_from.is_some_and(|stored_from| offset >= stored_from)
     }
 
+    /// Returns whether a backfill has said that the events from `offset` on are lost.
+    fn is_hole(&self, offset: Offset) -> bool {
+        self.hole_end(offset).is_some()
+    }
+
     /// The size in bytes from which on a batch's events are sent from its own memory.
     fn zero_copy_bytes(&self) -> usize {
         self.tail_bytes / ZERO_COPY_DIVISOR
     }
 
+    /// Notes that events are lost after a page's events, which end at `from`. Returns the end of both.
+    fn insert_hole(&mut self, from: Offset, until: Offset, now_us: u64) -> Offset {
+        if from < until {
+            self.backfilled.insert_hole(from..until, now_us);
+        }
+        from.max(until)
+    }
+
     fn lost(&self, expected: Offset) -> Lost {
+        if let Some(end) = self.hole_end(expected).filter(|_| self.is_stored(expected)) {
+            let (offsets, is_expired) = (self.offsets, true);
+            return Lost { expected, middle: end, newest: end, offsets, is_expired };
+        }
         let start_of = |batch: Option<&Arc<Batch>>| batch.map_or(self.next, |batch| batch.start());
         // A reader never goes backwards: if this shard lacks batches, the middle may lie before the cursor.
         let resumable = self.backfill_until(expected);
@@ -229,7 +247,8 @@ impl Backfill for Log {
         } else if from > self.next {
             self.stored_from.is_some() && self.ahead.is_given(from).is_none()
         } else {
-            from < self.next && self.batch_at(from).is_none() && self.is_stored(from)
+            let is_here = self.batch_at(from).is_some() || self.is_hole(from);
+            from < self.next && !is_here && self.is_stored(from)
         }
     }
 
@@ -245,15 +264,33 @@ impl Backfill for Log {
         self.stored_from.unwrap_or_default()
     }
 
+    fn hole_end(&self, from: Offset) -> Option<Offset> {
+        let mut end = from;
+        // Holes that follow each other are one gap.
+        while self.batch_at(end).is_none()
+            && let Some(next) = self.backfilled.hole_end(end)
+        {
+            end = next;
+        }
+        let end = end.min(self.next);
+        (end > from).then_some(end)
+    }
+
     // If no event lies between the page and the next batch, that batch starts at the page's end. Without a next
     // batch, the head goes back to that end.
     fn backfill(&mut self, page: Page, now_us: u64) {
-        let Page { from, messages, is_last_before, stored_from } = page;
+        let Page { from, messages, holes, is_last_before, stored_from } = page;
+        let mut holes = holes.into_iter().peekable();
         self.stored_from = self.stored_from.map(|before| before.max(stored_from));
         let mut end = from;
         let bytes = |(_, payloads): &(Offset, Payloads)| payloads.joined().len();
         self.backfilled.make_room(messages.iter().map(bytes).sum());
-        for batch in Batch::seal_messages(from, messages, now_us) {
+        for (first, payloads) in messages {
+            while let Some(hole) = holes.next_if(|hole| hole.start < first) {
+                end = self.insert_hole(end, hole.end.min(first), now_us);
+            }
+            // The first message may begin before the requested offset.
+            let batch = Batch::seal(end.min(first), first, payloads, now_us);
             end = batch.end();
             // The frame may have outlived another copy of the batch.
             if let Some(frame) = self.columns.frames.get(end) {
@@ -261,6 +298,7 @@ impl Backfill for Log {
             }
             self.backfilled.insert(batch, now_us);
         }
+        end = holes.fold(end, |end, hole| self.insert_hole(end, hole.end, now_us));
         if end < self.backfill_until(from) && is_last_before == Some(self.backfill_until(from)) {
             let next = self.batches_from(from).next().map(|batch| batch.starting_at(end));
             match next {

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use thalweg_wire::Offset;
 
 use super::Payloads;
@@ -5,11 +7,14 @@ use super::Payloads;
 /// The events of a backfill.
 #[derive(Debug)]
 pub struct Page {
-    /// The requested offset, or the oldest stored one. The page has every event from here on, up to its last.
+    /// The requested offset, or the oldest stored one. The page has every event from here on, up to its last,
+    /// except those in `holes`.
     pub from: Offset,
     /// Messages with the offset of their first event, in order. The first may begin before `from`.
     pub messages: Vec<(Offset, Payloads)>,
-    /// No event comes between the page's last one and this offset, if set ([`super::Backfill::backfill_until`]).
+    /// Offsets whose events are lost, in order. None has an event of the page.
+    pub holes: Vec<Range<Offset>>,
+    /// No event comes between the page's last one, or its last hole, and this offset, if set ([`super::Backfill::backfill_until`]).
     pub is_last_before: Option<Offset>,
     /// Older events cannot be read.
     pub stored_from: Offset,

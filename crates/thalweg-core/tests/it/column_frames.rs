@@ -265,7 +265,10 @@ fn backfilled_rows_have_the_schema_of_their_frame() {
     push(&mut feed, 2, r#"{"id":1,"car":"c"}"#);
     feed.make_column_frames(&Cursor::before(512), None, 1);
     let messages = vec![(256, payloads([r#"{"id":1}"#.to_owned()]))];
-    feed.backfill(Page { from: 1, messages, is_last_before: None, stored_from: 1 }, 1);
+    feed.backfill(
+        Page { from: 1, messages, holes: Vec::new(), is_last_before: None, stored_from: 1 },
+        1,
+    );
     // Another reader comes, whose stream has the columns that the server gave it.
     let columns = Arc::clone(feed.columns_at(&Cursor::before(256)).expect("columns"));
     assert_eq!(columns, narrow);

@@ -1,6 +1,7 @@
 //! The suite that any broker must pass.
 
 use std::{
+    ops::Range,
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -21,6 +22,7 @@ use crate::{
     broker::Handle,
     commit::Job,
     disk::{Directory, Disk as _},
+    group::scan,
     log::Bounds,
     settings::{Settings, StoreSettings, SyncMode},
     wal::WalFile,
@@ -150,6 +152,21 @@ impl Rig for DiskRig {
     fn trim(&mut self) {
         let handle = self.current.borrow().handle.clone().expect("open");
         handle.threads.trim();
+    }
+
+    fn lose(&mut self, records: Range<Offset>) -> bool {
+        let (names, disk) = self.crash();
+        for name in names.iter().filter(|name| name.starts_with("wal-")) {
+            let length = disk.length(name).expect("a file") as usize;
+            let bytes = disk.read_at(name, 0, length).expect("a file");
+            let lost = scan(&bytes).into_iter().filter(|(_, head)| records.contains(&head.first));
+            for (position, _) in lost {
+                disk.write_at(name, position as u64 + 64, b"damage").expect("written");
+            }
+        }
+        drop(disk);
+        self.reopen();
+        true
     }
 
     fn renew(&mut self) {

@@ -254,7 +254,8 @@ fn a_record_is_read_only_at_its_own_offset() {
     let other = bytes[at(1)..at(1) + places[1].length as usize].to_vec();
     bench.disk.damage(&name, at(0), &other);
     let page = bench.read("log/a", first);
-    assert_eq!((firsts(&page), page.stored_from), (vec![second], second));
+    assert_eq!((firsts(&page), page.holes.clone()), (vec![second], vec![first..second]));
+    assert!(page.stored_from <= first, "older records are unreadable: {page:?}");
 }
 
 #[test]
@@ -284,10 +285,21 @@ fn a_hole_is_saved_when_it_is_found() {
     let saved = read_state(&bench.disk).expect("whole").expect("a state");
     assert_eq!(saved.stores[0].holes.len(), 1, "the next start forgets it");
     assert_ne!(bench.epoch(VALUES), values, "a newer value may be lost");
-    let page = bench.read("log/a", offsets[0]);
-    assert_eq!((firsts(&page), page.is_whole), (vec![offsets[0]], false));
-    let page = bench.read("log/a", offsets[1]);
-    assert_eq!((firsts(&page), page.stored_from), (vec![offsets[2]], offsets[2]));
+    let values = bench.epoch(VALUES);
+    for is_power_cut in [false, true, false] {
+        bench.step();
+        bench.put("log/other", "1");
+        bench.reopen(is_power_cut);
+        assert_eq!(bench.epoch(VALUES), values, "a hole has one new epoch");
+    }
+    for from in [0, offsets[0], offsets[1]] {
+        let page = bench.read("log/a", from);
+        let expected: Vec<_> =
+            [offsets[0], offsets[2]].into_iter().filter(|first| *first >= from).collect();
+        assert_eq!((firsts(&page), page.is_whole), (expected, true));
+        assert_eq!(page.holes, [offsets[1]..offsets[2]]);
+        assert!(page.stored_from <= offsets[0], "older records are unreadable: {page:?}");
+    }
 }
 
 #[test]
@@ -577,7 +589,12 @@ fn a_clock_that_was_ahead_makes_no_key_and_no_ticket_immortal() {
 }
 
 #[test]
-fn no_offset_is_given_twice_after_the_newest_records_are_lost() {
+fn the_loss_of_the_newest_records_is_announced_and_no_offset_is_given_twice() {
+    [false, true].into_iter().for_each(lose_the_newest);
+}
+
+/// After a power cut nothing may say that there were newer records.
+fn lose_the_newest(is_power_cut: bool) {
     let mut bench = Bench::new(SyncMode::Always, bounds());
     let kept = bench.put("log/a", "1");
     let lost = ["2", "3"].map(|text| bench.put("log/a", text));
@@ -586,21 +603,47 @@ fn no_offset_is_given_twice_after_the_newest_records_are_lost() {
         (file.name(), file.groups[1].position as usize)
     });
     bench.disk.damage(&name, position, &[0; 4 << 10]);
-    bench.reopen(true);
+    bench.reopen(is_power_cut);
     bench.step();
     let next = bench.put("log/a", "4");
     assert!(next > lost[1], "{next} is given again");
     for _ in 0..2 {
-        let page = bench.read("log/a", kept + 1);
-        assert_eq!(firsts(&page), [next]);
-        assert!(page.stored_from <= kept, "nothing was missed: {page:?}");
-        for seen in lost {
-            assert_eq!(firsts(&bench.read("log/a", seen + 1)), [next]);
+        // Readers that have not seen the lost records get a gap, and others get none.
+        for (from, hole) in [(kept, kept + 1), (kept + 1, kept + 1), (lost[1], lost[1])] {
+            let page = bench.read("log/a", from);
+            assert_eq!(firsts(&page).last(), Some(&next), "{page:?}");
+            let is_unknown = is_power_cut && page.holes.is_empty();
+            assert!(is_unknown || page.holes == [hole..lost[1] + 1], "{page:?}");
+            assert!(page.stored_from <= kept, "older records are unreadable: {page:?}");
         }
+        let page = bench.read("log/a", lost[1] + 1);
+        assert_eq!((firsts(&page), page.holes), (vec![next], vec![]));
         bench.keeper.lock().expect("no panic").close();
         let head = bench.log.with(|shared| shared.head);
         bench.reopen(true);
         assert_eq!(bench.log.with(|shared| shared.head), head, "a clean stop skips nothing");
+        bench.step();
+    }
+}
+
+#[test]
+fn a_group_that_was_not_answered_is_no_loss() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    let first = bench.put("log/a", "1");
+    for part in ["write", "sync"] {
+        let answer = bench.request("log/a", event("2"), None);
+        let disk = bench.disk.clone();
+        bench.disk.set_hook(Some(Box::new(move |what| {
+            // The process ends before the group is synced, or before it is written.
+            if what.starts_with(&format!("{part} wal-")) {
+                disk.crash_after(0);
+            }
+        })));
+        bench.commit();
+        drop(answer);
+        bench.reopen(false);
+        let page = bench.read("log/a", first);
+        assert!(page.holes.is_empty() && firsts(&page)[0] == first, "{part}: {page:?}");
         bench.step();
     }
 }
@@ -737,7 +780,7 @@ fn a_record_of_a_later_version_is_a_hole() {
     bench.reopen(false);
     assert_eq!(scan(&bench.disk.bytes(&name))[1].1.count, 3, "the group is whole");
     let page = bench.read("log/a", place.first - 1);
-    assert_eq!((firsts(&page), page.is_whole), (vec![place.first - 1], false));
-    let page = bench.read("log/a", place.first);
-    assert!(page.records.is_empty() && page.stored_from > place.first, "no gap: {page:?}");
+    let hole = place.first..place.first + 2;
+    assert_eq!((firsts(&page), page.is_whole), (vec![place.first - 1], true));
+    assert_eq!(page.holes.first().map(|lost| lost.start..hole.end.min(lost.end)), Some(hole));
 }

@@ -388,14 +388,10 @@ impl World {
                 (start, &holes),
                 is_explained,
             );
-            let Some((first, payloads)) = page.records.last() else {
-                assert!(page.is_whole, "an empty page of more");
-                return;
-            };
             if page.is_whole {
                 return;
             }
-            from = first + payloads.count() as u64;
+            from = page.end().expect("a page that is not whole has a record or a hole");
         }
     }
 

@@ -190,7 +190,8 @@ pub(super) async fn subscribe(
         _ => (None, Some(connection.permit.for_stream(requester)?)),
     };
     // After the permit, so that a refused subscriber leaves no topic behind.
-    let opened = Opened::new(http, granted, client, admitted).await?;
+    let mut opened = Opened::new(http, granted, client, admitted).await?;
+    http.shard.find_starts(&mut opened.request).await?;
     if is_polled {
         return open_polled(http, opened, permit);
     }

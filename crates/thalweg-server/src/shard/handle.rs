@@ -13,6 +13,7 @@ mod reconnecting;
 mod sessions;
 mod stream_health;
 mod subscribe;
+mod time_search;
 mod turn;
 mod wake;
 

@@ -171,6 +171,8 @@ pub(crate) enum Lookup {
         limit: usize,
         answer: oneshot::Sender<Option<HistorySource>>,
     },
+    /// The start of a subscription that wants the events of a topic since a time, in ms since 1970.
+    Since { topic: Topic, unix_ms: u64, answer: oneshot::Sender<SinceStart> },
     /// The columns over which a query of a topic is planned.
     Columns { topic: Topic, answer: oneshot::Sender<Option<Arc<Columns>>> },
     /// The columns that clients are told, if they are known. `None` if there is no such topic.
@@ -180,6 +182,15 @@ pub(crate) enum Lookup {
 pub(crate) enum HistorySource {
     Retained(PageParts),
     Backfill(Box<HistoryBackfill>),
+}
+
+/// The start of a subscription that wants the events since a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SinceStart {
+    Known(StartAt),
+    /// A broker may store older events since that time: the indices of the broker and of the stream in it, and the stream's
+    /// epoch.
+    Stored(usize, usize, Epoch),
 }
 
 /// A request for a part of the list of topics.

@@ -292,6 +292,9 @@ fn with_starts(
         [_] if query.newest.is_some() && topics.is_empty() => {
             Err(bad("newest: name a topic, as in /v1/topics/cars".into()))
         }
+        [_] if query.since.is_some() && topics.is_empty() => {
+            Err(bad("since: name a topic, as in /v1/topics/cars".into()))
+        }
         [] => Ok(topics.into_iter().map(|topic| (topic, StartAt::Latest)).collect()),
         [one] => Ok(topics.into_iter().map(|topic| (topic, *one)).collect()),
         each if each.len() == topics.len() => Ok(topics.into_iter().zip(starts).collect()),

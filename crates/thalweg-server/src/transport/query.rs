@@ -19,6 +19,8 @@ pub(crate) struct Query<'a> {
     pub(crate) cursors: Vec<Cow<'a, str>>,
     /// Start with this many of the newest events.
     pub(crate) newest: Option<u32>,
+    /// Start with the events since this time.
+    pub(crate) since: Option<StartAt>,
     /// Last-Event-ID, of clients that cannot set headers.
     pub(crate) last_event_id: Option<Cow<'a, str>>,
     pub(crate) terms: Terms,
@@ -38,12 +40,13 @@ pub(crate) struct Query<'a> {
     pub(crate) token: Option<Cow<'a, str>>,
 }
 
-const PARAMETERS: [&str; 16] = [
+const PARAMETERS: [&str; 17] = [
     "topic",
     "query",
     "explain",
     "cursor",
     "newest",
+    "since",
     "lastEventId",
     "policy",
     "interval",
@@ -83,6 +86,7 @@ impl<'a> Query<'a> {
                     let count = parameters::number("newest", &value, NEWEST_MAX as usize)?;
                     query.newest = u32::try_from(count).ok();
                 }
+                "since" => query.since = Some(parameters::since(&value)?),
                 "lastEventId" => query.last_event_id = Some(value),
                 "policy" => query.terms.policy = parameters::policy(&value)?,
                 "interval" => query.terms.interval_us = parameters::time_us("interval", &value)?,
@@ -97,10 +101,16 @@ impl<'a> Query<'a> {
                 _ => {}
             }
         }
-        if query.newest.is_some() && !query.cursors.is_empty() {
-            return Err(parameters::bad(
-                "newest and cursor both say where to begin: remove one of them".into(),
-            ));
+        let starts = [
+            ("newest", query.newest.is_some()),
+            ("since", query.since.is_some()),
+            ("cursor", !query.cursors.is_empty()),
+        ];
+        let mut given = starts.into_iter().filter(|(_, is_given)| *is_given);
+        if let (Some((one, _)), Some((other, _))) = (given.next(), given.next()) {
+            return Err(parameters::bad(format!(
+                "{one} and {other} both say where to begin: remove one of them"
+            )));
         }
         Ok(query)
     }
@@ -112,11 +122,11 @@ impl<'a> Query<'a> {
         Self { ticket: parameter(request, "ticket"), token, ..Self::default() }
     }
 
-    /// Returns the start of each topic, from `cursor` or `newest`; a single one applies to all topics. Fails when one of them is
+    /// Returns the start of each topic, from `cursor`, `newest` or `since`; a single one applies to all topics. Fails when one of them is
     /// no cursor.
     pub(crate) fn starts(&self) -> Result<Vec<StartAt>, Refusal> {
-        match self.newest {
-            Some(count) => Ok(vec![StartAt::Newest(count)]),
+        match self.newest.map(StartAt::Newest).or(self.since) {
+            Some(start) => Ok(vec![start]),
             None => self.cursors.iter().map(|cursor| parameters::start(cursor)).collect(),
         }
     }

@@ -6,12 +6,17 @@ mod memory;
 mod queries;
 mod tickets;
 
-use std::{collections::BTreeSet, sync::mpsc::channel, thread, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::mpsc::channel,
+    thread,
+    time::{Duration, SystemTime},
+};
 
 use memory::{Fault, Streams, broker, until_subscribed};
 use serde_json::Value;
 use thalweg_server::config::{Config, Limits};
-use thalweg_testing::receive;
+use thalweg_testing::{let_pass, receive};
 
 use crate::running::{Answer, Running, wait_for};
 
@@ -321,6 +326,106 @@ fn deleted_records_are_a_gap_of_unknown_size() {
     // Stored events come after it.
     let position = gap["position"].as_str().expect("a position");
     assert_eq!(hear(&new, "cars", position, 2).0, [2, 3]);
+}
+
+/// Reads a topic from a cursor up to an event, by polls or by answers of history. Returns the events, and null for each gap.
+fn walk(node: &Running, is_poll: bool, cursor: &str, last: u64) -> Vec<Value> {
+    let (mut cursor, mut read) = (cursor.to_owned(), Vec::new());
+    while read.last() != Some(&Value::from(last)) {
+        let messages = match is_poll {
+            true => poll(node, "cars", &cursor),
+            false => {
+                vec![json(&node.get(&format!("/v1/topics/cars?limit=100&cursor={cursor}"), &[]))]
+            }
+        };
+        for message in messages {
+            if message.get("gap").is_some_and(|gap| !gap.is_null()) {
+                assert_eq!(
+                    message["gap"],
+                    serde_json::json!({"missed": null, "reason": "trimmed"})
+                );
+                read.push(Value::Null);
+            }
+            read.extend(message["events"].as_array().into_iter().flatten().cloned());
+            cursor = message["position"].as_str().expect("a position").to_owned();
+        }
+    }
+    read
+}
+
+#[test]
+fn lost_records_are_a_gap_for_each_reader_and_those_before_stay() {
+    let streams = Streams::new(&["**"]);
+    let old = node(&streams, 1);
+    let publish = |event: usize| {
+        publish(&old, "bikes", "0");
+        let published = json(&publish(&old, "cars", &event.to_string()));
+        (
+            published["position"].as_str().expect("a position").to_owned(),
+            published["first"].as_u64(),
+        )
+    };
+    let (positions, firsts): (Vec<_>, Vec<_>) = (0..20).map(publish).unzip();
+    let first = |nth: usize| firsts[nth].expect("an offset");
+    streams.lose(first(3)..first(4) + 1);
+    streams.lose(first(12)..first(12) + 1);
+    streams.forget_for_new();
+    let new = node(&streams, 2);
+    let expected = |from: u64| -> Vec<Value> {
+        let gap_or_event = |nth: u64| match nth {
+            3 | 12 => Some(Value::Null),
+            4 => None,
+            event => Some(event.into()),
+        };
+        let lost = (from == 4).then_some(Value::Null);
+        lost.into_iter().chain((from..20).filter_map(gap_or_event)).collect()
+    };
+    for is_poll in [true, false, true, false] {
+        assert_eq!(walk(&new, is_poll, "earliest", 19), expected(0), "{is_poll}");
+        for (nth, position) in positions.iter().enumerate().take(15) {
+            let expected = expected(nth as u64 + 1);
+            assert_eq!(walk(&new, is_poll, position, 19), expected, "{is_poll}: after {nth}");
+        }
+    }
+    // The subscription of a client that allows no gap ends there, and is refused afterwards.
+    let answer =
+        new.get(&format!("/v1/topics/cars?wait=5s&policy=close&cursor={}", positions[2]), &[]);
+    assert!(answer.text().contains("trimmed"), "{}", answer.text());
+}
+
+#[test]
+fn a_reader_begins_with_the_events_since_a_time() {
+    let streams = Streams::new(&["**"]);
+    let old = node(&streams, 1);
+    for event in 0..60 {
+        publish(&old, "cars", &event.to_string());
+        publish(&old, "bikes", "0");
+    }
+    // The clock has steps of 4 ms.
+    let_pass(Duration::from_millis(20));
+    let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let_pass(Duration::from_millis(20));
+    publish(&old, "cars", "60");
+    streams.forget_for_new();
+    let new = node(&streams, 2);
+    publish(&old, "cars", "61");
+    wait_for("the newest event", || {
+        let answer = new.get("/v1/topics/cars?newest=1", &[]);
+        (answer.status == 200 && json(&answer)["events"] == serde_json::json!([61])).then_some(())
+    });
+    // The old node has all events in memory, and the new one only the last.
+    for node in [&old, &new] {
+        let cases: [(&str, &[u64]); 2] = [(&time, &[60, 61]), ("0s", &[])];
+        for (since, events) in cases {
+            let page = json(&node.get(&format!("/v1/topics/cars?limit=9&since={since}"), &[]));
+            assert_eq!((&page["events"], &page["gap"]), (&serde_json::json!(events), &Value::Null));
+        }
+        let told = poll(node, "cars", &format!("since.{time}"));
+        let events =
+            told.iter().flat_map(|message| message["events"].as_array().into_iter().flatten());
+        assert_eq!(events.collect::<Vec<_>>(), [60, 61]);
+        assert_eq!(hear(node, "cars", "since.1h", 62).0.len(), 62);
+    }
 }
 
 #[test]

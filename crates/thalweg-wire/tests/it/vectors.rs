@@ -173,6 +173,7 @@ enum Start {
     Latest,
     Earliest,
     Newest(u32),
+    Since(u64),
     After(String),
 }
 
@@ -198,6 +199,7 @@ fn positions() {
             Start::Latest => StartAt::Latest,
             Start::Earliest => StartAt::Earliest,
             Start::Newest(count) => StartAt::Newest(count),
+            Start::Since(unix_ms) => StartAt::Since(unix_ms),
             Start::After(position) => StartAt::After(position.parse().expect("a position")),
         };
         assert_eq!(cursor.parse(), Ok(start));

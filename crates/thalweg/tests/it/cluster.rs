@@ -38,6 +38,7 @@ use nodes::Nodes;
 pub(crate) use servers::Servers;
 
 use crate::{
+    durable::time_between,
     harness::{Transport, at, skipped, wait_for},
     operations::{has_metrics, metrics_asked_for},
 };
@@ -73,6 +74,29 @@ fn every_node_has_the_same_events_at_the_same_positions() {
             numbers.extend(envelope.events.iter().map(|event| event.as_u64().expect("a number")));
         }
         assert_eq!(numbers, (5..30).collect::<Vec<_>>(), "{transport:?}");
+    }
+}
+
+#[test]
+fn a_subscription_since_a_time_begins_within_the_stream() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut nodes = Nodes::start(&servers, 1);
+    for number in 0..400 {
+        nodes.at(0).publish("cars", number..number + 1);
+    }
+    let time = time_between();
+    nodes.at(0).publish("cars", 400..403);
+    // It has no event in memory.
+    nodes.kill(0);
+    nodes.run(0);
+    nodes.await_ready();
+    for (since, first) in [(&*time, 400), ("1h", 0)] {
+        let page = nodes.at(0).get(&format!("/v1/topics/cars?limit=2&since={since}")).json();
+        assert_eq!(page["events"], serde_json::json!([first, first + 1]), "{since}");
+        let target = format!("/cars?since={since}");
+        let mut subscriber = nodes.at(0).subscribe(Transport::Sse, &target);
+        subscriber.confirmed();
+        assert_eq!(subscriber.envelope().events[0], first, "{since}");
     }
 }
 

@@ -5,9 +5,11 @@ use std::{
     path::PathBuf,
     process::Command,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    time::{Duration, SystemTime},
 };
 
 use serde_json::{Value, json};
+use thalweg_testing::let_pass;
 
 use crate::harness::{Received, Server, Subscriber, Transport, offset, skipped, wait_for};
 
@@ -107,6 +109,147 @@ fn everything_is_there_after_a_kill() {
     let epoch = |position: &str| position.split_once('.').expect("a position").0.to_owned();
     assert_eq!(epoch(&next), epoch(&middle));
     assert!(offset(&next) > offset(&keyed));
+}
+
+/// Damages the place of an event in the files of a server that has ended.
+fn damage(directory: &Directory, event: &str) {
+    let mut count = 0;
+    for entry in std::fs::read_dir(&directory.0).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let mut bytes = std::fs::read(&path).expect("a file");
+        let found = bytes.windows(event.len()).position(|window| window == event.as_bytes());
+        if let Some(at) = found {
+            bytes[at] ^= 1;
+            std::fs::write(&path, bytes).expect("written");
+            count += 1;
+        }
+    }
+    assert_eq!(count, 1, "files with {event}");
+}
+
+/// Receives events up to the last one, and null for each gap.
+fn until(subscriber: &mut Subscriber, last: &str) -> Vec<Value> {
+    let mut received = Vec::new();
+    while received.last() != Some(&json!(last)) {
+        match subscriber.news() {
+            Received::Envelope(envelope) => received.extend(envelope.events),
+            Received::Gap(gap) => {
+                assert_eq!((gap.missed, gap.reason.as_str()), (None, "trimmed"));
+                received.push(Value::Null);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    received
+}
+
+#[test]
+fn damaged_events_are_a_gap_for_each_reader_and_those_before_stay() {
+    let directory = Directory::new();
+    let server = directory.start(&[]);
+    let publish = |server: &Server, nth: u64| {
+        server.post("other", JSON, "0").published();
+        server.post("t", JSON, format!("\"event {nth}\"")).published().position
+    };
+    let positions: Vec<_> = (0..8).map(|nth| publish(&server, nth)).collect();
+    server.kill();
+    damage(&directory, "event 3");
+    // The newest group, too.
+    damage(&directory, "event 7");
+    let server = directory.start(&[]);
+    let next = publish(&server, 8);
+    let events = |numbers: &[u64]| -> Vec<Value> {
+        let text = |nth: &u64| if *nth == 0 { Value::Null } else { json!(format!("event {nth}")) };
+        numbers.iter().map(text).collect()
+    };
+    for transport in Transport::ALL.into_iter().cycle().take(2 * Transport::ALL.len()) {
+        let mut earliest = server.subscribe(transport, "/t?cursor=earliest");
+        let received = until(&mut earliest, "event 8");
+        let expected = [&[json!("event 0")], &*events(&[1, 2, 0, 4, 5, 6, 0, 8])].concat();
+        assert_eq!(received, expected, "{transport:?}");
+        let cases: [(usize, &[u64]); 4] =
+            [(2, &[0, 4, 5, 6, 0, 8]), (3, &[4, 5, 6, 0, 8]), (6, &[0, 8]), (7, &[8])];
+        for (nth, expected) in cases {
+            let mut after = server.subscribe(transport, &format!("/t?cursor={}", positions[nth]));
+            assert_eq!(until(&mut after, "event 8"), events(expected), "{transport:?} {nth}");
+        }
+    }
+    let page = server.get(&format!("/v1/topics/t?limit=9&cursor={}", positions[2])).json();
+    assert_eq!(page["gap"], json!({"missed": null, "reason": "trimmed"}));
+    assert_eq!(page["events"], json!(["event 4", "event 5", "event 6"]));
+    server.kill();
+    // A kill without damage adds no gap.
+    let server = directory.start(&[]);
+    publish(&server, 9);
+    let mut after = server.subscribe(Transport::Sse, &format!("/t?cursor={next}"));
+    assert_eq!(until(&mut after, "event 9"), events(&[9]));
+    let mut earliest = server.subscribe(Transport::Sse, "/t?cursor=earliest");
+    assert_eq!(until(&mut earliest, "event 9").iter().filter(|event| event.is_null()).count(), 2);
+}
+
+/// Returns the time in RFC 3339, after the events before and before those after it.
+pub(crate) fn time_between() -> String {
+    // The clock of the server has steps of 4 ms.
+    let_pass(Duration::from_millis(20));
+    let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let_pass(Duration::from_millis(20));
+    now
+}
+
+#[test]
+fn a_subscription_begins_with_the_events_since_a_time() {
+    for is_durable in [false, true] {
+        let directory = Directory::new();
+        let settings = ["--shards", "2"];
+        let mut server =
+            if is_durable { directory.start(&settings) } else { Server::start(&settings) };
+        for number in 0..300 {
+            server.publish("t", number..number + 1);
+            server.publish("other", 0..1);
+        }
+        let time = time_between();
+        server.publish("t", 300..302);
+        server.publish("t", 302..305);
+        let later = time_between();
+        for life in 0..2 {
+            for transport in Transport::ALL {
+                let begun = |since: &str| {
+                    let mut subscriber = server.subscribe(transport, &format!("/t?since={since}"));
+                    subscriber.confirmed();
+                    subscriber
+                };
+                let received = events(&mut begun(&time), 5).0;
+                assert_eq!(received, numbers(300..305), "{transport:?} {life}");
+                let received = events(&mut begun("1h"), 305).0;
+                assert_eq!(received, numbers(0..305), "{transport:?} {life}");
+            }
+            let page = server.get(&format!("/v1/topics/t?limit=2&since={later}")).json();
+            assert_eq!((&page["events"], &page["gap"]), (&json!([]), &Value::Null), "{life}");
+            let page = server.get(&format!("/v1/topics/t?limit=2&since={time}")).json();
+            assert_eq!((&page["events"], &page["gap"]), (&json!([300, 301]), &Value::Null));
+            let mut subscriber = server.subscribe(Transport::WebSocket, "");
+            let cursor = format!("since.{time}");
+            let command = json!({"command": "subscribe", "topic": "t", "cursor": cursor});
+            subscriber.say(&command.to_string());
+            wait_for("the events", || match subscriber.news() {
+                Received::Envelope(envelope) => (!envelope.events.is_empty())
+                    .then(|| assert_eq!(envelope.events[0], json!(300), "{life}")),
+                _ => None,
+            });
+            if !is_durable {
+                break;
+            }
+            server.kill();
+            server = directory.start(&settings);
+        }
+        for (query, code) in [
+            ("since=yesterday", "bad_cursor"),
+            ("since=10m&cursor=earliest", "bad_parameter"),
+            ("since=10m&newest=5", "bad_parameter"),
+        ] {
+            server.get(&format!("/v1/topics/t?{query}&limit=5")).refused(400, code);
+        }
+    }
 }
 
 #[test]

@@ -28,6 +28,10 @@ pub enum Bug {
     DeliverTwice,
     /// A range leaves records out.
     ReadHoles,
+    /// Lost records are left out of a range without a hole.
+    SilentLoss,
+    /// Records before lost ones count as trimmed.
+    TrimBeforeLoss,
     /// A ticket is valid twice.
     KeepTickets,
     /// The condition of an append is not checked.

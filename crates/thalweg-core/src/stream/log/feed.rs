@@ -37,7 +37,7 @@ impl Feed for Log {
         };
         match at {
             StartAt::Latest => Start::At(Cursor::before(self.next)),
-            StartAt::Earliest => oldest(Start::At),
+            StartAt::Earliest | StartAt::Since(_) => oldest(Start::At),
             StartAt::Newest(count) => {
                 let from = self.history.newest_from(count as usize).unwrap_or(self.next);
                 Start::At(Cursor::before(from))
@@ -45,7 +45,8 @@ impl Feed for Log {
             StartAt::After(position) if position.epoch != self.epoch => oldest(Start::OtherEpoch),
             StartAt::After(position) => {
                 let expected = position.offset + 1;
-                if expected < self.first_retained() && !self.is_stored(expected) {
+                let is_lost = !self.is_stored(expected) || self.is_hole(expected);
+                if expected < self.first_retained() && is_lost {
                     return Start::Lost(self.lost(expected));
                 }
                 let is_derived = self.offsets == Offsets::Derived;

@@ -29,9 +29,10 @@ impl<'a, 'e> LogFrames<'a, 'e> {
     /// Returns the frame at the cursor, or its rest, made for this cursor alone.
     fn cold(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
         let Some(batch) = self.log.batch_at(cursor.next) else {
-            return match self.log.is_stored(cursor.next) {
-                true => Next::Backfill(cursor.next),
-                false => Next::Lost(self.log.lost(cursor.next)),
+            let is_lost = !self.log.is_stored(cursor.next) || self.log.is_hole(cursor.next);
+            return match is_lost {
+                true => Next::Lost(self.log.lost(cursor.next)),
+                false => Next::Backfill(cursor.next),
             };
         };
         if self.encoding.format().has_columns()

@@ -55,7 +55,10 @@ fn a_reader_of_a_backfill_has_no_context() {
     assert!(shared.len() < alone.len() / 2, "{} of {} bytes", shared.len(), alone.len());
 
     let messages = vec![(1, payloads(4))];
-    feed.backfill(Page { from: 1, messages, is_last_before: Some(5), stored_from: 1 }, 2);
+    feed.backfill(
+        Page { from: 1, messages, holes: Vec::new(), is_last_before: Some(5), stored_from: 1 },
+        2,
+    );
     let (_, after) = next(&feed, &Cursor::before(1));
     assert_eq!(after.next(), 5);
     assert_eq!(next(&feed, &after).0, alone);
@@ -134,7 +137,10 @@ fn readers_that_keep_up_read_hot_across_skipped_offsets() {
     };
     assert_eq!(next(&feed), Ok(1281), "a backfill can read it");
     let (messages, is_last_before) = (Vec::new(), Some(2000));
-    feed.backfill(Page { from: 1536, messages, is_last_before, stored_from: 1536 }, 2);
+    feed.backfill(
+        Page { from: 1536, messages, holes: Vec::new(), is_last_before, stored_from: 1536 },
+        2,
+    );
     assert_eq!(next(&feed), Err(None), "it is not stored any more");
 }
 

@@ -81,7 +81,9 @@ impl Feed for Value {
                 (position.offset + 1, false)
             }
             StartAt::After(position) => (1, position.offset > 0),
-            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => (1, false),
+            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {
+                (1, false)
+            }
         };
         if self.is_unsure(next) {
             return Start::Backfill(next);

@@ -39,7 +39,7 @@ impl Acks {
     pub(super) fn remember(&mut self, received: &[Received]) {
         self.due.extend(received.iter().filter_map(|received| match received.resume_at {
             StartAt::After(position) => Some((received.topic, position)),
-            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => None,
+            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => None,
         }));
     }
 

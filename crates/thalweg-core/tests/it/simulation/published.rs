@@ -26,6 +26,8 @@ pub(super) struct Published {
     messages: Vec<(Offset, Offset)>,
     /// The broker no longer has older events.
     pub(super) stored_from: Offset,
+    /// The messages that the broker has lost, by their first offsets.
+    lost: BTreeSet<Offset>,
 }
 
 enum Order {
@@ -66,6 +68,7 @@ impl Published {
             batches: Vec::new(),
             messages: Vec::new(),
             stored_from: FED_SPAN,
+            lost: BTreeSet::new(),
         }
     }
 
@@ -188,6 +191,19 @@ impl Published {
         }
     }
 
+    /// The disk of the broker is damaged, and some messages are lost.
+    pub(super) fn lose(&mut self, rng: &mut Rng) {
+        let first = rng.usize(0..=self.messages.len());
+        let count = rng.usize(0..4);
+        self.lost.extend(self.messages.iter().skip(first).take(count).map(|(first, _)| *first));
+    }
+
+    /// Whether the broker has lost all messages from `from` on, before `until`.
+    pub(super) fn has_lost_all(&self, from: Offset, until: Offset) -> bool {
+        let mut its = self.messages.iter().filter(|(first, end)| *end > from && *first < until);
+        its.all(|(first, _)| self.lost.contains(first))
+    }
+
     /// Whether the broker has given an offset, or a later one.
     pub(super) fn has_given(&self, offset: Offset) -> bool {
         self.messages.last().is_some_and(|(first, _)| offset / FED_SPAN <= first / FED_SPAN)
@@ -203,7 +219,8 @@ impl Published {
         });
         let messages = newest.into_iter().collect();
         let stored_from = self.stored_from;
-        Page { from: stored_from, messages, is_last_before: Some(until), stored_from }
+        let (holes, is_last_before) = (Vec::new(), Some(until));
+        Page { from: stored_from, messages, holes, is_last_before, stored_from }
     }
 
     /// The broker's answer to a reader of the events from `from` on, before the history that begins at `until`.
@@ -218,10 +235,21 @@ impl Published {
         let events = |first, end| -> Vec<String> {
             self.events.range(first..end).map(|(_, event)| event.clone()).collect()
         };
+        let is_lost = |(first, _): &(Offset, Offset)| self.lost.contains(first);
+        // Only the messages around a loss say how far it goes.
+        let holes = all.iter().filter(|message| is_lost(message)).map(|(first, end)| {
+            let before = self.messages.iter().rfind(|(_, before)| before <= first);
+            let from = rng.u64(before.map_or(from, |(_, end)| *end).max(from).min(*first)..=*first);
+            let after = self.messages.iter().find(|(after, _)| after >= end);
+            let until = after.map_or(until, |(first, _)| *first).min(until).max(*end);
+            from..rng.u64(*end..=until).min(until)
+        });
+        let holes = holes.collect();
         let message = |(first, end)| (first, payloads(&events(first, end)));
         Page {
             from,
-            messages: all.into_iter().map(message).collect(),
+            messages: all.iter().copied().filter(|it| !is_lost(it)).map(message).collect(),
+            holes,
             is_last_before: is_whole.then_some(until),
             stored_from: self.stored_from,
         }

@@ -148,6 +148,17 @@ impl Reading {
                 candidates.push(retained.beginning(start, epoch, terms.policy));
                 *is_settled = !may_wait;
             }
+            if let StartAt::After(position) = start
+                && position.epoch == epoch
+            {
+                let ends = retained.hole_ends(position.offset + 1).into_iter();
+                candidates.extend(ends.map(|next| match terms.policy {
+                    Policy::Close => Beginning::Refused,
+                    Policy::Skip | Policy::Latest => {
+                        Beginning::Gap { next, missed: None, reason: GapReason::Trimmed }
+                    }
+                }));
+            }
         }
         self.visits.push(Rc::clone(retained));
     }
@@ -282,6 +293,17 @@ impl Reading {
             }
             Progress::At(before) => {
                 let policy = self.subscribe.terms.policy;
+                let is_hole = policy != Policy::Close
+                    && self.visits.iter().any(|visit| visit.hole_ends(before).contains(&next));
+                if is_hole {
+                    let topic = &published.topic;
+                    let is_lost = published.has_lost_all(before, next);
+                    assert!(is_lost, "{topic}: not all is lost from {before} to {next}");
+                    assert_eq!((missed, reason), (None, GapReason::Trimmed));
+                    tally.count(Situation::LostInBroker, 1);
+                    self.progress = Progress::At(next);
+                    return;
+                }
                 let is_right = |visit: &&Rc<Retained>| visit.jump(before, policy) == Some(next);
                 let mut right = self.visits.iter().filter(is_right).peekable();
                 assert!(
@@ -325,12 +347,12 @@ impl Reading {
             && match self.progress {
                 Progress::Waiting => false,
                 Progress::Beginning { .. } => self.is_candidate(Beginning::Refused),
-                Progress::At(next) => self.visits.iter().any(|visit| visit.is_lost(next)),
+                Progress::At(next) => self.visits.iter().any(|visit| visit.may_lose(next)),
             }
     }
 
     pub(super) fn may_be_lost(&self) -> bool {
-        self.next().is_some_and(|next| self.visits.iter().any(|visit| visit.is_lost(next)))
+        self.next().is_some_and(|next| self.visits.iter().any(|visit| visit.may_lose(next)))
     }
 
     /// The current frame is sent but for its trailer.

@@ -2,7 +2,7 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use thalweg_core::{
     fanout::Policy,
-    stream::{Batch, Feed, HistoryBounds, Offsets},
+    stream::{Batch, Feed, HistoryBounds, Offsets, Page},
 };
 use thalweg_wire::{Epoch, GapReason, Offset, StartAt};
 
@@ -19,6 +19,8 @@ pub(super) struct History {
     head: Offset,
     /// The end of the newest batch that came and is no longer retained.
     whole_from: Offset,
+    /// Where a reader of lost events may go on: after each hole that a backfill has had, with the end of the events before it.
+    holes: Vec<(Offset, Offset)>,
     now: Rc<Retained>,
 }
 
@@ -31,6 +33,7 @@ pub(super) struct Retained {
     is_elsewhere: bool,
     batches: Vec<(Offset, Offset)>,
     whole_from: Offset,
+    holes: Vec<(Offset, Offset)>,
     pub(super) head: Offset,
 }
 
@@ -51,8 +54,17 @@ impl History {
     ) -> Self {
         let (is_elsewhere, batches) = (stored_from.is_some(), Vec::new());
         let whole_from = head;
-        let now =
-            Retained { is_value, offsets, stored_from, is_elsewhere, batches, whole_from, head };
+        let holes = Vec::new();
+        let now = Retained {
+            is_value,
+            offsets,
+            stored_from,
+            is_elsewhere,
+            batches,
+            whole_from,
+            holes: holes.clone(),
+            head,
+        };
         let (batches, now) = (VecDeque::new(), Rc::new(now));
         Self {
             bounds,
@@ -63,6 +75,7 @@ impl History {
             batches,
             head,
             whole_from,
+            holes,
             now,
         }
     }
@@ -104,6 +117,18 @@ impl History {
         self.settle();
     }
 
+    /// A backfill has come. Its holes begin with the end of the events before them.
+    pub(super) fn holes_found(&mut self, page: &Page) {
+        for hole in &page.holes {
+            let ends = page.messages.iter().map(|(first, it)| first + it.count() as Offset);
+            let before = ends.filter(|end| *end <= hole.start).max().unwrap_or(0);
+            let hole = (before.max(page.from), hole.end);
+            if !self.holes.contains(&hole) {
+                self.holes.push(hole);
+            }
+        }
+    }
+
     /// The newest version, if there is one, has come by a backfill that began while the head was at `head`.
     pub(super) fn version_backfilled(&mut self, version: Option<Arc<Batch>>, head: Offset) {
         if self.batches.is_empty() && head == self.head {
@@ -127,9 +152,17 @@ impl History {
     pub(super) fn check(&self, feed: &impl Feed) {
         let batches = feed.batches_from(0).map(|batch| (batch.start(), batch.end())).collect();
         let Self { is_value, offsets, stored_from, is_elsewhere, whole_from, .. } = *self;
-        let head = feed.head();
-        let found =
-            Retained { is_value, offsets, stored_from, is_elsewhere, batches, whole_from, head };
+        let (head, holes) = (feed.head(), self.holes.clone());
+        let found = Retained {
+            is_value,
+            offsets,
+            stored_from,
+            is_elsewhere,
+            batches,
+            whole_from,
+            holes,
+            head,
+        };
         assert_eq!(found, *self.now);
         let readable = if is_value { self.batches.len() } else { self.events() };
         assert_eq!(feed.retained_events(), readable);
@@ -165,6 +198,7 @@ impl History {
             is_elsewhere,
             batches,
             whole_from,
+            holes: self.holes.clone(),
             head,
         });
     }
@@ -192,9 +226,30 @@ impl Retained {
         self.is_not_here(next) && !self.is_stored(next)
     }
 
+    /// Whether a reader at `next` may lose events.
+    pub(super) fn may_lose(&self, next: Offset) -> bool {
+        self.is_lost(next) || !self.hole_ends(next).is_empty()
+    }
+
     /// Whether the event at `next` was never there, and those after it are.
     pub(super) fn is_hole(&self, next: Offset) -> bool {
         self.offsets == Offsets::Derived && next >= self.whole_from && self.is_lost(next)
+    }
+
+    /// Returns where a reader at `next` may go on, because backfills have said that the events in between are lost. A feed may
+    /// have forgotten some of them.
+    pub(super) fn hole_ends(&self, next: Offset) -> Vec<Offset> {
+        let mut ends = vec![next];
+        let mut checked = 0;
+        while let Some(at) = ends.get(checked).copied().filter(|at| self.is_not_here(*at)) {
+            let its = self.holes.iter().filter(|(from, until)| (*from..*until).contains(&at));
+            let its = its.map(|(_, until)| (*until).min(self.head));
+            let new: Vec<_> = its.filter(|until| !ends.contains(until)).collect();
+            ends.extend(new);
+            checked += 1;
+        }
+        ends.retain(|end| *end > next && self.is_stored(next));
+        ends
     }
 
     /// Whether the event at `next` may need a backfill.
@@ -210,7 +265,7 @@ impl Retained {
         let is_log = !self.is_value;
         let is_unsure = match at {
             StartAt::Latest | StartAt::Newest(_) => false,
-            StartAt::Earliest => is_log,
+            StartAt::Earliest | StartAt::Since(_) => is_log,
             StartAt::After(position) if position.epoch == epoch => position.offset + 1 > self.head,
             StartAt::After(position) => is_log || (position.offset > 0 && self.needs_backfill(0)),
         };
@@ -283,7 +338,7 @@ impl Retained {
                 [lost, confirmed]
             }
             StartAt::After(_) => [lost, None],
-            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => {
+            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {
                 [oldest.map(|next| Beginning::Confirmed { next }), None]
             }
         };
@@ -296,7 +351,9 @@ impl Retained {
             let (had, had_other) = match at {
                 StartAt::After(position) if position.epoch == epoch => (position.offset, false),
                 StartAt::After(position) => (0, position.offset > 0),
-                StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => (0, false),
+                StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {
+                    (0, false)
+                }
             };
             let knows = matches!(at, StartAt::After(position) if position.offset == 0);
             let is_lost = !knows && self.has_lost_version(had + 1);
@@ -305,7 +362,9 @@ impl Retained {
         }
         let position = match at {
             StartAt::Latest => return Beginning::Confirmed { next: self.head },
-            StartAt::Earliest => return Beginning::Confirmed { next: self.first() },
+            StartAt::Earliest | StartAt::Since(_) => {
+                return Beginning::Confirmed { next: self.first() };
+            }
             // Offsets are consecutive here.
             StartAt::Newest(count) => {
                 let next = self.head.saturating_sub(count.into()).max(self.first());

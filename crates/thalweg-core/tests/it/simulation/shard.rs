@@ -180,6 +180,7 @@ impl<F: Feeding> Shard<F> {
             feed.backfill(page, now_us);
         } else {
             let page = published.page(from, until, rng);
+            history.holes_found(&page);
             let stored_from = page.stored_from;
             feed.backfill(page, now_us);
             history.backfilled(stored_from, feed.head());

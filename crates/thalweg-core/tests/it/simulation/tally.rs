@@ -15,6 +15,8 @@ pub(super) enum Situation {
     /// A topic ended for one subscriber, whose policy allows no gap.
     Refused,
     Trimmed,
+    /// A gap where a broker has lost events between others.
+    LostInBroker,
     OtherEpoch,
     Unknown,
     /// A connection closed in order.
@@ -112,6 +114,7 @@ impl Situation {
         Self::Slow,
         Self::Refused,
         Self::Trimmed,
+        Self::LostInBroker,
         Self::OtherEpoch,
         Self::Unknown,
         Self::Closed,

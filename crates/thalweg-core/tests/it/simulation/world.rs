@@ -120,6 +120,9 @@ impl<F: Feeding> World<F> {
             if rng.u8(0..60) == 0 {
                 published[topic].expire(rng);
             }
+            if rng.u8(0..60) == 0 {
+                published[topic].lose(rng);
+            }
             if rng.bool() && shards[shard].backfill(topic, &published[topic], *now_us, rng) {
                 tally.count(Situation::Backfilled, 1);
                 self.wake(shard, topic);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use thalweg_broker::{Content, Delivery, KEY_LIFE, ReadPage};
+use thalweg_core::stream::Payloads;
 use thalweg_wire::{Epoch, Offset, Topic};
 
 use crate::state::Hole;
@@ -410,12 +411,25 @@ impl Model {
             "{topic} from {from}: a gap up to {} without a reason (start {start}, ended {ended})",
             page.stored_from
         );
+        assert!(is_explained || is_unsure || page.holes.is_empty(), "{topic}: {page:?} has a hole");
+        for hole in &page.holes {
+            let is_within = hole.start >= from && hole.start < hole.end && hole.end <= until;
+            let are_here = |(first, payloads): &(Offset, Payloads)| {
+                *first < hole.end && first + payloads.count() as u64 > hole.start
+            };
+            assert!(is_within && !page.records.iter().any(are_here), "{topic}: {page:?}");
+        }
+        let is_announced = |first: Offset, end: Offset| {
+            page.holes.iter().any(|hole| hole.start < end && hole.end > first)
+        };
+        let at = at.max(page.holes.last().map_or(0, |hole| hole.end));
         let covered = if page.is_whole { until } else { at };
         for (first, record) in &records {
             let is_due = record.end(*first) > from
                 && *first < covered
                 && *first >= page.stored_from
                 && *first > ended
+                && !is_announced(*first, record.end(*first))
                 && record.is_certain;
             let Body::Events(_) = record.body else { continue };
             let is_there = page.records.iter().any(|(there, _)| there == first);

@@ -179,10 +179,11 @@ impl BackfillMemory {
 
 /// Converts a broker's page for the feed that requested it.
 pub(in crate::shard) fn page_of(page: ReadPage, from: Offset, until: Offset) -> Page {
-    let ReadPage { records, stored_from, .. } = page;
+    let ReadPage { records, holes, stored_from, .. } = page;
     Page {
         from: from.max(stored_from),
         messages: records,
+        holes,
         is_last_before: page.is_whole.then_some(until),
         stored_from,
     }

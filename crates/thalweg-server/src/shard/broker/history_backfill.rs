@@ -49,7 +49,7 @@ impl HistoryBackfill {
             // The newest events are in the history. A stream cannot be read backwards.
             StartAt::Latest | StartAt::Newest(_) => return None,
             StartAt::After(position) if position.epoch == epoch => position.offset + 1,
-            StartAt::Earliest | StartAt::After(_) => 1,
+            StartAt::Earliest | StartAt::Since(_) | StartAt::After(_) => 1,
         };
         let (until, head) = match feed {
             Some(feed) => (feed.backfill_until(from), feed.head()),
@@ -108,7 +108,7 @@ impl HistoryBackfill {
 fn log_page(
     topic: &Topic,
     backfill: HistoryBackfill,
-    page: ReadPage,
+    mut page: ReadPage,
     is_beyond: bool,
     limit: usize,
 ) -> Result<PageParts, Refusal> {
@@ -127,7 +127,11 @@ fn log_page(
         1 => None,
         from => (from < stored_from).then_some((None, GapReason::Trimmed)),
     };
-    let from = from.max(stored_from);
+    let (mut from, mut gap) = (from.max(stored_from), gap);
+    if let Some(until) = cut_at_hole(&mut page) {
+        from = from.max(until);
+        gap = gap.or(Some((None, GapReason::Trimmed)));
+    }
     feed.skip_to(from);
     for batch in Batch::seal_messages(from, page.records, now_us()) {
         feed.push(Arc::new(batch), now_us());
@@ -146,4 +150,50 @@ fn log_page(
         }
     }
     Ok(page::page_of(&feed, from, gap, limit, reached.max(feed.head()), head))
+}
+
+/// Ends a page before its first loss behind a record, because an answer announces a gap only before its events. Returns the end of
+/// the losses before all records.
+fn cut_at_hole(page: &mut ReadPage) -> Option<Offset> {
+    let first = page.records.first().map_or(Offset::MAX, |(first, _)| *first);
+    let later = page.holes.partition_point(|hole| hole.start < first);
+    if let Some(hole) = page.holes.get(later) {
+        page.records.retain(|(first, _)| *first < hole.start);
+        page.is_whole = false;
+    }
+    page.holes[..later].last().map(|hole| hole.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_core::stream::Payloads;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_ends_before_a_loss_and_the_next_one_begins_behind_it() {
+        let page = |firsts: &[Offset]| ReadPage {
+            records: firsts
+                .iter()
+                .map(|first| (*first, Payloads::from_lines(b"1".to_vec()).expect("an event")))
+                .collect(),
+            holes: vec![10..20, 30..40],
+            pauses: Vec::new(),
+            is_whole: true,
+            stored_from: 1,
+            newest: 0,
+            head: 50,
+        };
+        let cases: [(&[Offset], _, _, _); 4] = [
+            (&[5, 25, 45], None, 1, false),
+            (&[25, 45], Some(20), 1, false),
+            (&[45], Some(40), 1, true),
+            (&[], Some(40), 0, true),
+        ];
+        for (firsts, until, kept, is_whole) in cases {
+            let mut page = page(firsts);
+            assert_eq!(cut_at_hole(&mut page), until, "{firsts:?}");
+            assert_eq!((page.records.len(), page.is_whole), (kept, is_whole), "{firsts:?}");
+        }
+    }
 }

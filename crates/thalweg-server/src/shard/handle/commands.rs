@@ -37,7 +37,7 @@ pub(super) enum Execution {
 pub(super) enum PendingCommand {
     /// The events are being appended.
     Append(Topic, PendingPublish),
-    /// The owner shard must confirm that the topic exists. The subscription begins after that.
+    /// The owner shard must confirm that the topic exists, or find its events since a time. The subscription begins after that.
     Find(Topic, StartAt, Terms),
     /// The owner shard must post the topic. The subscription begins with what it has then: the events of the connection's next
     /// commands come after that.
@@ -78,6 +78,7 @@ impl Handle {
             }
             PendingCommand::Find(topic, start, terms) => {
                 self.find(std::iter::once(&topic), context.client.counted()).await?;
+                let start = Box::pin(self.start_of(&topic, start)).await?;
                 let begins = self
                     .with_shard(|shard| shard.begin_subscription(context, &topic, start, terms));
                 if let Some(arrival) = begins? {
@@ -123,7 +124,8 @@ impl Shard {
             }
             Command::Subscribe { topic, start, terms } => {
                 let is_found = !self.topics.needs_lookup(&topic, context.client.counted());
-                if context.subscriber.is_some() && !is_found {
+                let has_time = matches!(start, StartAt::Since(_));
+                if context.subscriber.is_some() && (!is_found || has_time) {
                     return Execution::Pending(PendingCommand::Find(topic, start, terms));
                 }
                 match self.begin_subscription(context, &topic, start, terms) {

@@ -4,25 +4,25 @@ use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::Serialize;
-use thalweg_broker::{ReadPage, Unreadable};
+use thalweg_broker::{ReadPage, ReadRange, Unreadable};
 use thalweg_core::{fanout::Policy, stream::Slice};
-use thalweg_wire::{ErrorCode, GapReason, StartAt, Topic};
+use thalweg_wire::{ErrorCode, GapReason, Position, StartAt, Topic};
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout, timeout_at},
 };
 
-use super::Handle;
+use super::{Handle, time_search::TimeSearch};
 use crate::{
     access::{Allowed, Reading},
     answers::AnswerAccount,
-    broker::{BrokerReply, ReadCaller},
+    broker::{BrokerReply, Read, ReadCaller},
     connection_limits::Address,
     owner_shard::owner_shard,
     refusal::Refusal,
     shard::{
         broker::HistoryBackfill,
-        message::{HistorySource, ListedTopic, Lookup, TopicListing},
+        message::{HistorySource, ListedTopic, Lookup, SinceStart, TopicListing},
         page::PageParts,
     },
     transport::{Client, SubscribeRequest},
@@ -122,6 +122,10 @@ impl Handle {
         limit: usize,
         deadline: Instant,
     ) -> Result<PageParts, Refusal> {
+        let start = match start {
+            StartAt::Since(_) => Box::pin(self.start_of(topic, start)).await?,
+            start => start,
+        };
         let (mut start, mut is_beyond) = (start, false);
         loop {
             let turn = self.read_queue.turns.turn().await;
@@ -142,6 +146,38 @@ impl Handle {
             }
             return backfill.page(topic, page, limit, is_beyond);
         }
+    }
+
+    /// Replaces the starts of a subscription that name a time. Fails as [`Self::start_of`].
+    pub(crate) async fn find_starts(&self, request: &mut SubscribeRequest) -> Result<(), Refusal> {
+        for (topic, start) in &mut request.topics {
+            if let StartAt::Since(_) = start {
+                // A time is rare: boxed, it does not enlarge the future of every request.
+                *start = Box::pin(self.start_of(topic, *start)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a start as it is, or the position before the first event since its time. Fails as [`Self::page`].
+    pub(super) async fn start_of(&self, topic: &Topic, start: StartAt) -> Result<StartAt, Refusal> {
+        let StartAt::Since(unix_ms) = start else { return Ok(start) };
+        let deadline = Instant::now() + self.common.config.limits.write_timeout;
+        let owner = owner_shard(topic, self.common.peers.len());
+        let wanted = topic.clone();
+        let lookup = |answer| Lookup::Since { topic: wanted, unix_ms, answer };
+        let (broker, stream, epoch) = match self.look_up(owner, lookup).await? {
+            SinceStart::Known(start) => return Ok(start),
+            SinceStart::Stored(broker, stream, epoch) => (broker, stream, epoch),
+        };
+        let range = |from, until| ReadRange { stream, topic: topic.clone(), epoch, from, until };
+        // An empty range tells how far the stream is.
+        let empty = self.read_range(broker, range(1, 0), deadline).await?;
+        let mut search = TimeSearch::new(unix_ms, empty.stored_from, empty.head);
+        while let Some((from, until)) = search.next() {
+            search.take(&self.read_range(broker, range(from, until), deadline).await?);
+        }
+        Ok(StartAt::After(Position { epoch, offset: search.found().saturating_sub(1) }))
     }
 
     /// Returns whether each topic of a subscription with `policy=close` would begin with a gap, because events
@@ -166,9 +202,30 @@ impl Handle {
         backfill: &HistoryBackfill,
         deadline: Instant,
     ) -> Result<ReadPage, Refusal> {
-        let reads = &self.common.brokers[backfill.broker].reads;
         let (answer, page) = oneshot::channel();
         let read = backfill.read(topic, BrokerReply::new(ReadCaller::Once(answer)));
+        self.ask_broker(backfill.broker, read, page, deadline).await
+    }
+
+    async fn read_range(
+        &self,
+        broker: usize,
+        range: ReadRange,
+        deadline: Instant,
+    ) -> Result<ReadPage, Refusal> {
+        let (answer, page) = oneshot::channel();
+        let reply = BrokerReply::new(ReadCaller::Once(answer));
+        self.ask_broker(broker, Read { range, is_value: false, reply }, page, deadline).await
+    }
+
+    async fn ask_broker(
+        &self,
+        broker: usize,
+        read: Read,
+        page: oneshot::Receiver<Result<ReadPage, Unreadable>>,
+        deadline: Instant,
+    ) -> Result<ReadPage, Refusal> {
+        let reads = &self.common.brokers[broker].reads;
         let answered = timeout_at(deadline, async {
             let _place = self.read_queue.pages.acquire().await;
             reads.send(read).await.map_err(|_| Refusal::draining())?;

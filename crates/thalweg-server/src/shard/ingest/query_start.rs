@@ -112,11 +112,13 @@ impl QueryStart {
         let mut newest_ms = i64::MIN;
         while at < feed.head() {
             let Some(batch) = feed.batch_at(at) else {
-                if !feed.needs_backfill(at) {
-                    break;
+                if feed.needs_backfill(at) {
+                    self.looked_to = at;
+                    return Err(at);
                 }
-                self.looked_to = at;
-                return Err(at);
+                let Some(end) = feed.hole_end(at) else { break };
+                at = end;
+                continue;
             };
             let times = batch.events_from(batch.first()).filter_map(|event| plan.time_ms(event));
             newest_ms = times.max().unwrap_or(newest_ms).max(newest_ms);
@@ -132,7 +134,12 @@ impl FirstEvents {
     fn read(&mut self, feed: &AnyFeed, plan: &Plan) -> Result<(), Offset> {
         while self.at < feed.head() && self.count < limits::SETTLING_EVENTS {
             let Some(batch) = feed.batch_at(self.at) else {
-                return if feed.needs_backfill(self.at) { Err(self.at) } else { Ok(()) };
+                if feed.needs_backfill(self.at) {
+                    return Err(self.at);
+                }
+                let Some(end) = feed.hole_end(self.at) else { return Ok(()) };
+                self.at = end;
+                continue;
             };
             self.at = self.at.max(batch.first());
             for event in batch.events_from(self.at) {

@@ -290,7 +290,9 @@ impl RunningQuery {
         if self.is_paused {
             return Some(true);
         }
-        if let Some(from) = unread.backfill_from.filter(|from| self.next == *from) {
+        // Events before it may be lost, and their loss is counted when it has come.
+        let is_next = |from: &Offset| self.next == *from || unread.batches.is_empty();
+        if let Some(from) = unread.backfill_from.filter(is_next) {
             topics.want_backfill(input, from, None);
             return Some(false);
         }

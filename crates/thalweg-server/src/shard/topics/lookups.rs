@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_core::stream::{AnyFeed, ColumnRows as _, Feed as _};
+use thalweg_core::stream::{AnyFeed, Batch, ColumnRows as _, Feed as _};
 use thalweg_wire::{StartAt, Topic};
 
 use super::Topics;
 use crate::{
-    clock::now_us,
+    clock::{now_us, unix_ms},
     shard::{
         broker::HistoryBackfill,
-        message::{HistorySource, ListedTopic, Lookup, Text, TopicListing},
+        message::{HistorySource, ListedTopic, Lookup, SinceStart, Text, TopicListing},
         page::page,
     },
 };
@@ -27,6 +27,9 @@ impl Topics {
             }
             Lookup::History { topic, start, limit, answer } => {
                 drop(answer.send(self.history(&topic, start, limit)));
+            }
+            Lookup::Since { topic, unix_ms, answer } => {
+                let _ = answer.send(self.since(&topic, unix_ms));
             }
             Lookup::Columns { topic, answer } => drop(answer.send(self.columns_of(&topic))),
             Lookup::ToldColumns { topic, answer } => drop(answer.send(self.columns_told(&topic))),
@@ -68,6 +71,36 @@ impl Topics {
             return Some(HistorySource::Backfill(Box::new(backfill)));
         }
         Some(HistorySource::Retained(page(feed?, start, limit)))
+    }
+
+    /// Returns where the events of a topic since a time begin. Events of one batch count as published together.
+    fn since(&self, topic: &Topic, since_ms: u64) -> SinceStart {
+        let local = self.feeds.find(topic).and_then(|key| self.feeds.get(key));
+        let feed = local.and_then(|local| local.feed.as_ref());
+        let origin = local.map_or_else(|| self.feeds.origin(topic), |local| local.origin);
+        let stream = origin.stream().map(|index| self.feeds.streams.get(index));
+        // The newest version of a value comes at any start.
+        if stream.is_some_and(|stream| stream.stream.has_values)
+            || feed.is_some_and(|feed| feed.is_state())
+        {
+            return SinceStart::Known(StartAt::Latest);
+        }
+        let (now_us, now_ms) = (now_us(), unix_ms());
+        let sealed_ms = |batch: &Batch| {
+            now_ms - i64::try_from(now_us.saturating_sub(batch.sealed_us()) / 1000).unwrap_or(0)
+        };
+        let is_since = |batch: &Batch| {
+            let published_ms = batch.published_ms().unwrap_or_else(|| sealed_ms(batch));
+            u64::try_from(published_ms).is_ok_and(|published_ms| published_ms >= since_ms)
+        };
+        let mut batches = feed.into_iter().flat_map(|feed| feed.batches_from(0)).peekable();
+        let has_older = batches.peek().is_some_and(|oldest| !is_since(oldest));
+        if let Some(stream) = stream.filter(|_| !has_older) {
+            return SinceStart::Stored(stream.broker, stream.index, stream.stream.epoch);
+        }
+        let first = batches.find(|batch| is_since(batch)).map(|batch| batch.first());
+        let at = feed.map(|feed| feed.position_before(first.unwrap_or_else(|| feed.head())));
+        SinceStart::Known(at.map_or(StartAt::Earliest, StartAt::After))
     }
 
     fn columns_of(&self, topic: &Topic) -> Option<Arc<Columns>> {

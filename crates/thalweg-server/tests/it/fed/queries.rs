@@ -254,6 +254,29 @@ fn a_query_whose_beginning_is_gone_has_no_row_at_anothers_offset() {
 }
 
 #[test]
+fn a_query_continues_after_lost_events_of_its_source() {
+    let streams = Streams::new(&["cars"]);
+    let first = node(&streams, 1);
+    publish_to(&[&first], &rows(0..400));
+    read(&first, "max", count("max", 400));
+    let first_of = |nth: u64| 256 * (nth + 1);
+    streams.lose(first_of(20)..first_of(22));
+    streams.lose(first_of(40)..first_of(41));
+    streams.forget_for_new();
+    let later = node(&streams, 2);
+    publish_to(&[&first], &rows(400..520));
+    read(&first, "max", count("max", 520));
+    for topic in ["max", "all"] {
+        let what = format!("no row at another's offset: {topic}");
+        let look = || (by_offset(&first, topic), by_offset(&later, topic));
+        wait_for_value(&what, look, |(all, some)| {
+            let has_last = all.last_key_value() == some.last_key_value();
+            has_last && some.len() > 5 && some.iter().all(|(at, row)| all.get(at) == Some(row))
+        });
+    }
+}
+
+#[test]
 fn a_query_begins_also_where_little_of_its_source_fits_into_memory() {
     let streams = Streams::new(&["cars"]);
     let first = node(&streams, 1);

@@ -31,10 +31,16 @@ impl Unread {
                     unread.backfill_from = Some(at);
                     break;
                 }
-                // The events in between are lost.
-                None => match feed.batches_from(at).next() {
-                    Some(batch) => batch,
-                    None => break,
+                None => match feed.hole_end(at) {
+                    Some(end) => {
+                        at = end;
+                        continue;
+                    }
+                    // The events in between are lost.
+                    None => match feed.batches_from(at).next() {
+                        Some(batch) => batch,
+                        None => break,
+                    },
                 },
             };
             bytes += batch.event_bytes(at.max(batch.first()));
