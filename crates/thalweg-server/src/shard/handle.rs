@@ -5,6 +5,7 @@ mod commands;
 mod disconnecting;
 mod fair_turns;
 mod inbound;
+mod newest_search;
 mod peers;
 mod planning;
 mod publishers;

@@ -171,8 +171,8 @@ pub(crate) enum Lookup {
         limit: usize,
         answer: oneshot::Sender<Option<HistorySource>>,
     },
-    /// The start of a subscription that wants the events of a topic since a time, in ms since 1970.
-    Since { topic: Topic, unix_ms: u64, answer: oneshot::Sender<SinceStart> },
+    /// The start of a subscription that wants the events of a topic since a time, or its newest events.
+    Start { topic: Topic, start: StartAt, answer: oneshot::Sender<KnownStart> },
     /// The columns over which a query of a topic is planned.
     Columns { topic: Topic, answer: oneshot::Sender<Option<Arc<Columns>>> },
     /// The columns that clients are told, if they are known. `None` if there is no such topic.
@@ -184,11 +184,11 @@ pub(crate) enum HistorySource {
     Backfill(Box<HistoryBackfill>),
 }
 
-/// The start of a subscription that wants the events since a time.
+/// The start of a subscription that wants the events since a time, or the newest events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SinceStart {
+pub(crate) enum KnownStart {
     Known(StartAt),
-    /// A broker may store older events since that time: the indices of the broker and of the stream in it, and the stream's
+    /// A broker may store older ones of these events: the indices of the broker and of the stream in it, and the stream's
     /// epoch.
     Stored(usize, usize, Epoch),
 }

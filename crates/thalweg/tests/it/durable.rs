@@ -253,6 +253,33 @@ fn a_subscription_begins_with_the_events_since_a_time() {
 }
 
 #[test]
+fn the_newest_events_are_those_on_disk() {
+    let directory = Directory::new();
+    let settings = ["--shards", "2"];
+    let mut server = directory.start(&settings);
+    for number in 0..60 {
+        server.publish("t", 3 * number..3 * number + 3);
+        server.publish("other", 0..1);
+    }
+    for life in 0..3 {
+        for (count, from) in [(1, 179), (2, 178), (100, 80), (180, 0), (500, 0)] {
+            let page = server.get(&format!("/v1/topics/t?newest={count}")).json();
+            let expected = (json!(numbers(from..180)), Value::Null);
+            assert_eq!((page["events"].clone(), page["gap"].clone()), expected, "{count} {life}");
+            for transport in Transport::ALL {
+                let target = format!("/t?newest={count}");
+                let mut subscriber = server.subscribe(transport, &target);
+                subscriber.confirmed();
+                let received = events(&mut subscriber, (180 - from) as usize).0;
+                assert_eq!(received, numbers(from..180), "{transport:?} {count} {life}");
+            }
+        }
+        server.kill();
+        server = directory.start(&settings);
+    }
+}
+
+#[test]
 fn a_query_continues_over_its_stored_events() {
     let directory = Directory::new();
     let sql = "sums=SELECT window_start, sum(n) AS n FROM tumble(t, 1s) GROUP BY window_start";

@@ -46,7 +46,7 @@ impl HistoryBackfill {
         let known_from = streams.known_from(stream);
         let from = match start {
             _ if page.is_state() => 1,
-            // The newest events are in the history. A stream cannot be read backwards.
+            // The search has replaced a number of events that the history does not have.
             StartAt::Latest | StartAt::Newest(_) => return None,
             StartAt::After(position) if position.epoch == epoch => position.offset + 1,
             StartAt::Earliest | StartAt::Since(_) | StartAt::After(_) => 1,

@@ -37,7 +37,7 @@ pub(super) enum Execution {
 pub(super) enum PendingCommand {
     /// The events are being appended.
     Append(Topic, PendingPublish),
-    /// The owner shard must confirm that the topic exists, or find its events since a time. The subscription begins after that.
+    /// The owner shard must confirm that the topic exists, or find where the subscription begins. The subscription begins after that.
     Find(Topic, StartAt, Terms),
     /// The owner shard must post the topic. The subscription begins with what it has then: the events of the connection's next
     /// commands come after that.
@@ -124,8 +124,8 @@ impl Shard {
             }
             Command::Subscribe { topic, start, terms } => {
                 let is_found = !self.topics.needs_lookup(&topic, context.client.counted());
-                let has_time = matches!(start, StartAt::Since(_));
-                if context.subscriber.is_some() && (!is_found || has_time) {
+                let is_searched = self.topics.is_searched(&topic, start);
+                if context.subscriber.is_some() && (!is_found || is_searched) {
                     return Execution::Pending(PendingCommand::Find(topic, start, terms));
                 }
                 match self.begin_subscription(context, &topic, start, terms) {

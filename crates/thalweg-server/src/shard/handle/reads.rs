@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use super::{Handle, time_search::TimeSearch};
+use super::{Handle, newest_search::NewestSearch, time_search::TimeSearch};
 use crate::{
     access::{Allowed, Reading},
     answers::AnswerAccount,
@@ -22,7 +22,7 @@ use crate::{
     refusal::Refusal,
     shard::{
         broker::HistoryBackfill,
-        message::{HistorySource, ListedTopic, Lookup, SinceStart, TopicListing},
+        message::{HistorySource, KnownStart, ListedTopic, Lookup, TopicListing},
         page::PageParts,
     },
     transport::{Client, SubscribeRequest},
@@ -122,10 +122,8 @@ impl Handle {
         limit: usize,
         deadline: Instant,
     ) -> Result<PageParts, Refusal> {
-        let start = match start {
-            StartAt::Since(_) => Box::pin(self.start_of(topic, start)).await?,
-            start => start,
-        };
+        let is_searched = self.shard.borrow().topics.is_searched(topic, start);
+        let start = if is_searched { Box::pin(self.start_of(topic, start)).await? } else { start };
         let (mut start, mut is_beyond) = (start, false);
         loop {
             let turn = self.read_queue.turns.turn().await;
@@ -148,36 +146,55 @@ impl Handle {
         }
     }
 
-    /// Replaces the starts of a subscription that name a time. Fails as [`Self::start_of`].
+    /// Replaces the starts of a subscription that are searched. Fails as [`Self::start_of`].
     pub(crate) async fn find_starts(&self, request: &mut SubscribeRequest) -> Result<(), Refusal> {
         for (topic, start) in &mut request.topics {
-            if let StartAt::Since(_) = start {
-                // A time is rare: boxed, it does not enlarge the future of every request.
+            let is_searched = self.shard.borrow().topics.is_searched(topic, *start);
+            if is_searched {
+                // A search is rare: boxed, it does not enlarge the future of every request.
                 *start = Box::pin(self.start_of(topic, *start)).await?;
             }
         }
         Ok(())
     }
 
-    /// Returns a start as it is, or the position before the first event since its time. Fails as [`Self::page`].
+    /// Returns a start as it is, or the position before the first event since its time, or before its newest events. Fails as
+    /// [`Self::page`].
     pub(super) async fn start_of(&self, topic: &Topic, start: StartAt) -> Result<StartAt, Refusal> {
-        let StartAt::Since(unix_ms) = start else { return Ok(start) };
+        if !self.shard.borrow().topics.is_searched(topic, start) {
+            return Ok(start);
+        }
         let deadline = Instant::now() + self.common.config.limits.write_timeout;
         let owner = owner_shard(topic, self.common.peers.len());
         let wanted = topic.clone();
-        let lookup = |answer| Lookup::Since { topic: wanted, unix_ms, answer };
+        let lookup = |answer| Lookup::Start { topic: wanted, start, answer };
         let (broker, stream, epoch) = match self.look_up(owner, lookup).await? {
-            SinceStart::Known(start) => return Ok(start),
-            SinceStart::Stored(broker, stream, epoch) => (broker, stream, epoch),
+            KnownStart::Known(start) => return Ok(start),
+            KnownStart::Stored(broker, stream, epoch) => (broker, stream, epoch),
         };
         let range = |from, until| ReadRange { stream, topic: topic.clone(), epoch, from, until };
         // An empty range tells how far the stream is.
         let empty = self.read_range(broker, range(1, 0), deadline).await?;
-        let mut search = TimeSearch::new(unix_ms, empty.stored_from, empty.head);
-        while let Some((from, until)) = search.next() {
-            search.take(&self.read_range(broker, range(from, until), deadline).await?);
-        }
-        Ok(StartAt::After(Position { epoch, offset: search.found().saturating_sub(1) }))
+        let ReadPage { stored_from, head, .. } = empty;
+        let found = match start {
+            StartAt::Newest(count) => {
+                let mut search = NewestSearch::new(count, stored_from, head);
+                while let Some((from, until)) = search.next() {
+                    let page = self.read_range(broker, range(from, until), deadline).await?;
+                    search.take(from, &page);
+                }
+                search.found()
+            }
+            StartAt::Since(unix_ms) => {
+                let mut search = TimeSearch::new(unix_ms, stored_from, head);
+                while let Some((from, until)) = search.next() {
+                    search.take(&self.read_range(broker, range(from, until), deadline).await?);
+                }
+                search.found()
+            }
+            other => return Ok(other),
+        };
+        Ok(StartAt::After(Position { epoch, offset: found.saturating_sub(1) }))
     }
 
     /// Returns whether each topic of a subscription with `policy=close` would begin with a gap, because events

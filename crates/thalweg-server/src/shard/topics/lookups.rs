@@ -8,10 +8,11 @@ use thalweg_wire::{StartAt, Topic};
 
 use super::Topics;
 use crate::{
+    broker::BrokerStream,
     clock::{now_us, unix_ms},
     shard::{
         broker::HistoryBackfill,
-        message::{HistorySource, ListedTopic, Lookup, SinceStart, Text, TopicListing},
+        message::{HistorySource, KnownStart, ListedTopic, Lookup, Text, TopicListing},
         page::page,
     },
 };
@@ -28,8 +29,8 @@ impl Topics {
             Lookup::History { topic, start, limit, answer } => {
                 drop(answer.send(self.history(&topic, start, limit)));
             }
-            Lookup::Since { topic, unix_ms, answer } => {
-                let _ = answer.send(self.since(&topic, unix_ms));
+            Lookup::Start { topic, start, answer } => {
+                let _ = answer.send(self.known_start(&topic, start));
             }
             Lookup::Columns { topic, answer } => drop(answer.send(self.columns_of(&topic))),
             Lookup::ToldColumns { topic, answer } => drop(answer.send(self.columns_told(&topic))),
@@ -73,8 +74,17 @@ impl Topics {
         Some(HistorySource::Retained(page(feed?, start, limit)))
     }
 
-    /// Returns where the events of a topic since a time begin. Events of one batch count as published together.
-    fn since(&self, topic: &Topic, since_ms: u64) -> SinceStart {
+    /// Returns whether a start must be searched: a time, or the newest events of a topic of a broker.
+    pub(in crate::shard) fn is_searched(&self, topic: &Topic, start: StartAt) -> bool {
+        match start {
+            StartAt::Since(_) => true,
+            StartAt::Newest(_) => self.origin(topic).is_broker_topic(),
+            StartAt::Latest | StartAt::Earliest | StartAt::After(_) => false,
+        }
+    }
+
+    /// Returns where the events of a topic since a time, or its newest events, begin. Events of one batch count as published together.
+    fn known_start(&self, topic: &Topic, start: StartAt) -> KnownStart {
         let local = self.feeds.find(topic).and_then(|key| self.feeds.get(key));
         let feed = local.and_then(|local| local.feed.as_ref());
         let origin = local.map_or_else(|| self.feeds.origin(topic), |local| local.origin);
@@ -83,8 +93,20 @@ impl Topics {
         if stream.is_some_and(|stream| stream.stream.has_values)
             || feed.is_some_and(|feed| feed.is_state())
         {
-            return SinceStart::Known(StartAt::Latest);
+            return KnownStart::Known(StartAt::Latest);
         }
+        let stored = |stream: &BrokerStream| {
+            KnownStart::Stored(stream.broker, stream.index, stream.stream.epoch)
+        };
+        let since_ms = match (start, stream) {
+            (StartAt::Since(since_ms), _) => since_ms,
+            (StartAt::Newest(count), Some(stream))
+                if feed.is_none_or(|feed| feed.retained_events() < count as usize) =>
+            {
+                return stored(stream);
+            }
+            (start, _) => return KnownStart::Known(start),
+        };
         let (now_us, now_ms) = (now_us(), unix_ms());
         let sealed_ms = |batch: &Batch| {
             now_ms - i64::try_from(now_us.saturating_sub(batch.sealed_us()) / 1000).unwrap_or(0)
@@ -96,11 +118,11 @@ impl Topics {
         let mut batches = feed.into_iter().flat_map(|feed| feed.batches_from(0)).peekable();
         let has_older = batches.peek().is_some_and(|oldest| !is_since(oldest));
         if let Some(stream) = stream.filter(|_| !has_older) {
-            return SinceStart::Stored(stream.broker, stream.index, stream.stream.epoch);
+            return stored(stream);
         }
         let first = batches.find(|batch| is_since(batch)).map(|batch| batch.first());
         let at = feed.map(|feed| feed.position_before(first.unwrap_or_else(|| feed.head())));
-        SinceStart::Known(at.map_or(StartAt::Earliest, StartAt::After))
+        KnownStart::Known(at.map_or(StartAt::Earliest, StartAt::After))
     }
 
     fn columns_of(&self, topic: &Topic) -> Option<Arc<Columns>> {
