@@ -24,7 +24,7 @@ pub(super) struct LimitTable {
     header_bytes: Option<Size<{ 8 << 10 }, { 1 << 20 }>>,
     /// Close a connection without a request after this long; choose more than the proxy in front does [default: 75s]
     keep_alive_timeout: Option<Time>,
-    /// Close a connection whose peer acknowledges nothing for this long [default: 45s]
+    /// Close a connection whose peer acknowledges no TCP data for this long [default: 45s]
     peer_timeout: Option<Time<1_000_000>>,
     /// Requests whose bodies the server reads at a time; clients without the right to publish have a quarter of this [default: 1024]
     requests: Option<Count>,
@@ -34,8 +34,8 @@ pub(super) struct LimitTable {
     unfinished_bytes: Option<Size>,
     /// Memory of responses that clients do not read, on each shard [default: 8MiB]
     ///
-    /// Above it the server closes connections of the address that reads nothing and holds most. The limit is at least
-    /// twice the largest response.
+    /// Above it the server closes connections that read nothing, first those of the address with the most
+    /// unread data. The limit is at least twice the largest response.
     unread_answer_bytes: Option<Size<{ 64 << 10 }, { 1 << 30 }>>,
     /// Memory of the histories of all topics; above it the topic that grows loses its oldest events [default: 1GiB]
     history_bytes: Option<Size>,
@@ -101,7 +101,8 @@ pub(super) struct TuningTable {
     compression_context_bytes: Option<Size<0, { 32 << 10 }>>,
     /// Bytes of control messages that may wait for one connection; above this the server stops reading its commands [default: 64KiB]
     control_buffer_bytes: Option<Size<1024, { 1 << 30 }>>,
-    /// Memory of old batches that partly sent frames need, on each shard, and the same for responses [default: 8MiB]
+    /// Memory of old batches that are kept for partly sent frames, on each shard, and the same for responses
+    /// [default: 8MiB]
     pinned_bytes: Option<Size<0>>,
     /// Bytes to send to one connection before the next one gets its turn [default: 1MiB]
     visit_bytes: Option<Size<1024, { 1 << 30 }>>,

@@ -76,7 +76,9 @@ pub(super) fn check_screen(
     let batch = topic_defaults.batch;
     let url = url(config, config.listen);
     let pages = pages(config, &url);
-    let mut rows = vec![("listen", format!("{url}, {shards} shards")), ("pages", pages)];
+    // The address of the socket: `url` is one that a browser on this machine can open.
+    let listen = format!("{}://{}, {shards} shards", scheme(config), config.listen);
+    let mut rows = vec![("listen", listen), ("pages", pages)];
     rows.extend(about(config, data, streams));
     rows.push(("metrics", metrics(config, &url, config.admin_listen)));
     rows.extend([

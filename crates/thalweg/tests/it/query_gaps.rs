@@ -153,7 +153,7 @@ fn a_row_that_is_too_large_is_a_gap() {
         received(&mut subscriber, 2),
         [Some(json!(["a", "a"])), None, Some(json!(["b", "b"]))]
     );
-    server.has_said("rows are lost, because a row has at most 1048576 bytes");
+    server.has_said("rows are lost, because a row would have more than 1048576 bytes");
     server.has_counted("thalweg_query_refused_total", 1);
 }
 
