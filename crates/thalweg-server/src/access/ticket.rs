@@ -85,8 +85,7 @@ impl Tickets {
             self.unused.remove(&oldest);
         }
         if self.unused.len() >= ALL_TICKETS_MAX {
-            let message = "the server keeps as many unused tickets as it may: try again when some \
-                           have expired, after 30 s at most";
+            let message = "the server has too many unused tickets: try again in at most 30 s";
             return Err(Refusal::busy(message));
         }
         let end_us = now_us + TICKET_LIFE_US;

@@ -119,7 +119,7 @@ impl UpstreamUrl {
             "the port of the URL is not a number from 1 to 65535: write it as http://host:8080/path",
         )?;
         if text.contains('#') {
-            return Err("remove the part of the URL from # on: servers never see it".to_owned());
+            return Err("clients do not send the part after # to servers: remove # and all that follows from the URL".to_owned());
         }
         let path = uri.path();
         let is_dots = |segment: &str| {
@@ -127,7 +127,9 @@ impl UpstreamUrl {
             segment == "." || segment == ".."
         };
         if path.split('/').any(is_dots) {
-            return Err("write the path without the segments . and ..".to_owned());
+            return Err(
+                "the path must not contain the segments \".\" and \"..\": remove them".to_owned()
+            );
         }
         // The rest after scheme and authority, unchanged.
         let (_, rest) = text.split_once("://").unwrap_or(("", text));
@@ -142,7 +144,9 @@ impl UpstreamUrl {
         if before.contains(['{', '}'])
             || after.as_ref().is_some_and(|later| later.contains(['{', '}']))
         {
-            return Err(format!("write {PLACEHOLDER} once at most, and nothing else in braces"));
+            return Err(format!(
+                "the URL has braces other than one {PLACEHOLDER}: write {PLACEHOLDER} at most once, and no other braces"
+            ));
         }
         Ok(Self { is_tls, host: host.to_owned(), port, before, after })
     }

@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// The sentence for a subscriber that cannot begin.
-const NOT_BEGUN: &str = "the server cannot begin another connection now: try again";
+const NOT_BEGUN: &str = "the server cannot open another connection now: try again";
 
 /// Time between two checks whether a poll without a wait has begun.
 const FIRST_REPLY_POLL: Duration = Duration::from_millis(1);
@@ -110,7 +110,7 @@ impl Takeover {
             .into_writer()
             .and_then(|writer| self.opened.begin(http, writer, Some(permit), read_before));
         if let Err(error) = taken {
-            tracing::warn!(%error, "a socket could not be taken over");
+            tracing::warn!(%error, "a new subscription failed, and its connection was closed");
         }
     }
 }
@@ -339,7 +339,9 @@ async fn stream_start(
             // The subscriber is gone.
             return Err(match http.shard.is_draining() {
                 true => Refusal::draining(),
-                false => Refusal::busy("the stream ended before its first event: open it again"),
+                false => Refusal::busy(
+                    "the response ended before its first message: send the request again",
+                ),
             });
         }
         sleep(pause).await;

@@ -267,7 +267,8 @@ pub(crate) fn unknown() -> Refusal {
 
 /// Returns the refusal of a request beside another one of its session.
 pub(crate) fn in_use() -> Refusal {
-    let message = "the connection with this id has another request or transport: negotiate again";
+    let message =
+        "another request or transport already uses the connection with this id: negotiate again";
     Refusal::new(ErrorCode::InUse, message)
 }
 

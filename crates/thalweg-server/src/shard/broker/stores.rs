@@ -89,8 +89,7 @@ impl Stores {
         let held = order.outbox.bytes();
         if self.bytes + payloads.joined().len() > UNSTORED_BYTES_MAX {
             payloads.clear();
-            let message = "the events that wait for the broker hold all memory that they may: try \
-                           again when it has stored some";
+            let message = "too many events wait to be stored: try again";
             answer.send(Err(Refusal::busy(message)));
             return false;
         }
@@ -251,13 +250,13 @@ fn refusal(failure: &AppendError) -> Refusal {
     match failure {
         AppendError::Unavailable | AppendError::Outdated(_) => Refusal::new(
             ErrorCode::Unavailable,
-            "the stream of this topic has no leader now and nothing was stored: try again",
+            "the event was not stored, because NATS or the data directory is not available now: try again",
         ),
         AppendError::Unknown => Refusal::unknown(),
         AppendError::KeyReused => Refusal::key_reused(),
         AppendError::Full => Refusal::new(
             ErrorCode::StorageFull,
-            "the disk of the server is full and nothing was stored: try again when there is room",
+            "the event was not stored, because the disk of the server is full: try again when there is room",
         ),
         AppendError::Refused(why) => Refusal::new(ErrorCode::Unavailable, why.clone()),
     }
