@@ -179,8 +179,7 @@ pub(super) fn notes(part: &PartSummary) -> String {
         text += "“≥”: the load generator could not offer more.\n";
     }
     if part.rows.iter().any(withholds_p99) {
-        text +=
-            "“–”: withheld, because the load generator itself published late by more than a tenth of the p99.\n";
+        text += "“–”: withheld, because the load generator itself published late by more than a tenth of the p99.\n";
     }
     for row in &part.rows {
         if let Some(share) = row.delivered_share {

@@ -80,8 +80,7 @@ impl Publisher {
         let kind = BodyKind::from_content_type(content_type);
         let key = idempotency_key(parts)?.map(Box::from);
         if kind == BodyKind::Lines && key.is_some() {
-            return Err(bad("an Idempotency-Key is for one event, not for lines: publish each \
-                            event alone"
+            return Err(bad("an Idempotency-Key cannot be used with several lines: send one event in each request"
                 .into()));
         }
         Ok(Self { topic, client: Client::new(&holder, requester), holder, kind, key })
@@ -244,7 +243,8 @@ pub(super) async fn command(
     body: &mut RequestBody,
 ) -> Result<Answer, ErrorResponse> {
     if idempotency_key(parts)?.is_some() {
-        let message = "a command takes no Idempotency-Key: publish to /v1/topics/{topic} with it";
+        let message =
+            "a command cannot have an Idempotency-Key: publish to /v1/topics/{topic} with it";
         return Err(bad(message.into()).into());
     }
     let holder = http.identify(parts, &Query::from_request(parts)?, requester).await?;

@@ -79,8 +79,7 @@ impl Stores {
         let bytes_max = order.outbox.bounds().bytes_max;
         if payloads.iter().any(|event| event.len() > bytes_max) {
             let message = format!(
-                "an event of this topic has at most {bytes_max} bytes, the largest message of its \
-                 stream: make it smaller, or, with NATS, raise max_payload of its servers"
+                "the event is larger than {bytes_max} bytes, the maximum for this topic: make it smaller, or, with NATS, raise max_payload of its servers"
             );
             payloads.clear();
             answer.send(Err(Refusal::new(ErrorCode::EventTooLarge, message)));
