@@ -142,7 +142,7 @@ impl StreamSettings {
         }
         if !self.has_values && self.age < DUPLICATE_WINDOW {
             return Err(format!(
-                "stream {name:?} keeps messages for {}: set at least {}, because repeated publishes are recognised for so long",
+                "stream {name:?} keeps messages for {}: set at least {}, because repeated publishes are recognised for this long",
                 humantime::format_duration(self.age),
                 humantime::format_duration(DUPLICATE_WINDOW)
             ));
