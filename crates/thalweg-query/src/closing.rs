@@ -58,7 +58,7 @@ impl Windows {
     /// Discards the window whose rows are being emitted. Other ended windows close with the next event.
     pub(crate) fn skip<S: Sink>(&mut self, exit: &mut Exit<'_, S>) {
         let Some(mut closing) = self.closing.take() else { return };
-        if closing.lose_window(&mut self.held) {
+        if closing.discard_window(&mut self.held) {
             exit.ledger.counts.windows_lost += 1;
             exit.rows.lose(exit.sink);
         }

@@ -62,7 +62,7 @@ impl Closing {
     }
 
     /// Discards the window whose rows are being emitted. Returns whether there was one.
-    pub(crate) fn lose_window(&mut self, held: &mut Held) -> bool {
+    pub(crate) fn discard_window(&mut self, held: &mut Held) -> bool {
         let window = self.window.take();
         let is_lost = window.is_some();
         window.into_iter().for_each(|(_, groups)| groups.release(held, &mut self.remains));
@@ -150,7 +150,7 @@ impl Windows {
         let held = &mut self.held;
         if let Err(full) = take_row(groups, &mut self.key, (keys, aggregates), &row, held, most) {
             let closing = self.closing.get_or_insert_with(Closing::nothing);
-            groups.lose(held, &mut closing.remains);
+            groups.discard(held, &mut closing.remains);
             match full {
                 Full::Groups => ledger.counts.full_groups += 1,
                 Full::State => ledger.counts.full_state += 1,

@@ -113,7 +113,7 @@ impl Publishing {
             match position {
                 Ok(position) => last = Some(position),
                 Err(error) => bail!(
-                    "{}; before it: {}; continue with: tail -n +{number}",
+                    "{}; before it: {}; continue with line {number}, for example: tail -n +{number} FILE | thalweg pub …",
                     failure(number, &error),
                     done(count, last.as_deref())
                 ),
