@@ -93,21 +93,21 @@ pub(super) struct AnnouncedGap {
 /// The result of beginning a subscription, or of continuing it after missing events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begun {
-    /// It does not begin now: its feed needs a backfill, or it has begun before.
+    /// The subscription does not begin now: its feed needs a backfill, or it has begun before.
     NotYet,
     Exact,
     Gap(AnnouncedGap),
-    /// It ends, because its policy allows no gap.
+    /// The subscription ends, because its policy allows no gap.
     End(EndCode),
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Progress {
-    /// It waits for its feed.
+    /// The subscription waits for its feed.
     Starting(StartAt),
     At(Cursor),
-    /// It has ended. The entry stays, with this cursor, so that the order of the connection's cursors does
-    /// not change.
+    /// The subscription has ended. The entry stays, with this cursor, so that the order of the connection's
+    /// cursors does not change.
     Ended(StartAt),
 }
 

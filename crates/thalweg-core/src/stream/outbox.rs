@@ -82,7 +82,7 @@ struct Publish<A> {
 /// The outcome of a message or a publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome<T> {
-    /// It is stored.
+    /// All of it is stored.
     Stored(T),
     /// No part of it is stored.
     NotStored,

@@ -29,7 +29,7 @@ pub(crate) struct Holders {
 pub(crate) enum Unidentified {
     /// The token is invalid.
     Refused(Refusal),
-    /// Its key may have been published meanwhile: wait for [`Holders::published_keys`].
+    /// The key of the token may have been published meanwhile: wait for [`Holders::published_keys`].
     UnknownKey,
     /// The signed token was not verified before: that takes as long as a hundred visits ([`Holders::verify`]).
     Unverified,

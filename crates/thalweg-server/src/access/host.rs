@@ -33,7 +33,7 @@ pub(super) struct HostPort {
 pub(super) enum RequestedHost {
     For(HostPort),
     Malformed,
-    /// It has no name: an HTTP/1.0 client.
+    /// The request names no host: an HTTP/1.0 client.
     Absent,
 }
 

@@ -74,7 +74,7 @@ struct KnownQuery {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It does not run.
+    /// The query does not run.
     Remembered,
     /// A subscription is about to start it.
     Begins,
