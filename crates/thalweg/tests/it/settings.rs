@@ -284,7 +284,7 @@ fn each_flag_has_a_variable() {
     for part in [
         "heartbeat 9s, write-timeout 8s",
         "a (cars), b (dummy)\n",
-        "for clients that support it",
+        "for clients that ask for it",
         "55 topics; 2MiB an event",
     ] {
         assert!(said.contains(part), "{part}: {said}");

@@ -225,6 +225,6 @@ mod tests {
         check(stream("0", "Publish", r#""a",1"#), BadCommand, "invoke");
         check(stream("zero", "Subscribe", r#""a""#), BadCommand, "whole number");
         let uploads = r#"{"type":1,"target":"Publish","arguments":["a"],"streamIds":["1"]}"#;
-        check(read(uploads), BadCommand, "stream of the client");
+        check(read(uploads), BadCommand, "client-to-server");
     }
 }
