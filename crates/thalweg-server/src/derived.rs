@@ -57,7 +57,7 @@ pub(crate) fn prepare(
             let topic = waiting.swap_remove(0).output;
             return Err((
                 topic,
-                "this query reads its own rows through other queries: remove the cycle".into(),
+                "this query reads its own rows, directly or through other queries: remove the cycle".into(),
             ));
         };
         let mut derived = waiting.remove(next);
@@ -210,7 +210,10 @@ mod tests {
     fn queries_that_cannot_run_are_refused_with_their_topic() {
         for (queries, says) in [
             (&["a=SELECT sped FROM cars"][..], "a: line 1, column 8: there is no column sped"),
-            (&["a=EXPLAIN SELECT speed FROM cars"], "a: EXPLAIN makes no rows"),
+            (
+                &["a=EXPLAIN SELECT speed FROM cars"],
+                "a: a query in the settings cannot be an EXPLAIN",
+            ),
             (
                 &["cars=SELECT speed FROM other"],
                 "cars: another query, a source or an upstream already writes to this topic",

@@ -103,7 +103,10 @@ impl Holders {
         let mut presented = headers.get_all(header::AUTHORIZATION).iter();
         let Some(credentials) = presented.next() else { return Ok(self.everybody()) };
         if presented.next().is_some() {
-            return Err(Refusal::unauthorized("the request has several Authorization headers: send one").into());
+            return Err(Refusal::unauthorized(
+                "the request has several Authorization headers: send one",
+            )
+            .into());
         }
         let Some(presented) = token::bearer(credentials.as_bytes()) else {
             return Ok(self.everybody());
