@@ -122,7 +122,7 @@ impl Sources {
                     self.by_input.entry(key).or_default().push(cursor);
                 }
                 None => {
-                    tracing::error!(%topic, "the source that reads this topic gets no events, because there are too many topics: raise limits.topics")
+                    tracing::error!(%topic, "the source that reads this topic gets no events, because there are too many topics: raise limits.topics");
                 }
             }
         }
