@@ -9,10 +9,11 @@ use thalweg_wire::{Epoch, Offset, Topic};
 
 use crate::{Append, AppendError, Content, Stored};
 
-/// The minimum time for which a broker remembers a key. A publisher retries an append for this long at most.
+/// A broker remembers a key for at least this long. A publisher must not retry an append for longer.
 pub const KEY_LIFE: Duration = Duration::from_secs(300);
 
-/// The idempotency keys of a broker's topics, each with its record. Holds the events with keys of the last five minutes.
+/// The idempotency keys of a broker's topics, each with the offset and the content of its record. It keeps in
+/// memory every event that was published with a key in the last five minutes.
 #[derive(Debug, Default)]
 pub struct IdempotencyKeys {
     by_key: HashMap<(Topic, Vec<u8>), Remembered>,
@@ -37,8 +38,8 @@ impl IdempotencyKeys {
         Some(if is_same { Ok(stored) } else { Err(AppendError::KeyReused) })
     }
 
-    /// Remembers the key of a record that was stored at `first`, if it has one, and forgets keys that are older than
-    /// [`KEY_LIFE`]. The content says when the record was stored ([`Content::stored_at`]).
+    /// If the append has a key, remembers it with the offset `first`, and forgets keys that are older than
+    /// [`KEY_LIFE`]. The time comes from the content ([`Content::stored_at`]).
     pub fn insert(&mut self, append: &Append, first: Offset) {
         let Some(key) = append.key.clone() else { return };
         if let Content::Events(payloads) = &append.content {

@@ -14,7 +14,7 @@ pub struct ReadRange {
     pub stream: usize,
     /// Its topic.
     pub topic: Topic,
-    /// The incarnation of the stream that the offsets belong to.
+    /// The epoch of the offsets.
     pub epoch: Epoch,
     /// Read events from this offset on. The offset itself may have no event.
     pub from: Offset,
@@ -25,16 +25,17 @@ pub struct ReadRange {
 /// The first records of a range. [`PageBuilder`] builds a page.
 #[derive(Debug)]
 pub struct ReadPage {
-    /// Each record's first offset and events, in order, none left out but those of `holes`. The first record has an event of
-    /// the range. None is older than `stored_from`.
+    /// The first offset and the events of each record, in order. None is left out, except for those of `holes`. The
+    /// first record has at least one event of the range. No record is older than `stored_from`.
     pub records: Vec<(Offset, Payloads)>,
-    /// Offsets in the range whose records may be lost, in order. Records before them are still readable, and readers get a gap
-    /// for each. The page has all holes before its last record, and none after a record that it leaves out.
+    /// Offsets in the range whose records may be lost, in order. Records before them are still readable, and readers
+    /// get a gap for each. The page has each hole that lies before its last record, and none behind the first record
+    /// that did not fit.
     pub holes: Vec<Range<Offset>>,
-    /// Offsets of [pauses](crate::Content::Paused) in the range, and their durations in ms, in order. It has all pauses
-    /// before its last record, and none after a record that the page leaves out.
+    /// Offsets of [pauses](crate::Content::Paused) in the range, and their durations in ms, in order. The page has
+    /// each pause that lies before its last record, and none behind the first record that did not fit.
     pub pauses: Vec<(Offset, u64)>,
-    /// Whether the range has no more records. Otherwise the page has a record or a hole.
+    /// Whether the page has all remaining records of the range. If not, it has at least one record or hole.
     pub is_whole: bool,
     /// Older records cannot be read: they were trimmed, or belong to a topic of this name that has ended.
     pub stored_from: Offset,
@@ -48,7 +49,7 @@ pub struct ReadPage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unreadable;
 
-/// Maximum number of records of a page, unless the broker sets another: as many as a subscriber takes while the next
+/// Default maximum number of records of a page. A subscriber receives about so many records while the next
 /// page is read.
 const PAGE_RECORDS: usize = 256;
 
@@ -68,8 +69,8 @@ impl ReadPage {
 
 /// Makes a page of a topic's records.
 ///
-/// The broker pushes the records of the topic in order: at least those of the range, and all ends after them. Records
-/// outside of the range do no harm.
+/// The broker calls `push` for the records of the topic, in order. It must push all records of the range, and
+/// each later end of the topic. It may push others, which the builder ignores.
 ///
 /// ```
 /// # use thalweg_broker::{Content, PageBuilder, ReadRange};
@@ -152,7 +153,7 @@ impl PageBuilder {
         self.page.newest = first;
     }
 
-    /// Takes offsets whose records may be lost. It has its place between the records.
+    /// Takes offsets whose records may be lost. Call it in the order of the records.
     pub fn lose(&mut self, hole: Range<Offset>) {
         let from = hole.start.max(self.from).max(self.page.end().unwrap_or(0));
         let until = hole.end.min(self.until);
@@ -167,7 +168,7 @@ impl PageBuilder {
         }
     }
 
-    /// Takes the end of the topic with the offset `first`: earlier records are unreadable.
+    /// Takes the end of the topic, which has the offset `first`. Records before it cannot be read any more.
     pub fn end(&mut self, first: Offset) {
         self.page.records.clear();
         self.page.holes.clear();

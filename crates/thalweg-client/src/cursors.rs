@@ -43,13 +43,13 @@ impl Cursors {
         Self { topics: topics.into_iter().map(at_start).collect() }
     }
 
-    /// Returns the position or word to resume each topic at.
+    /// Returns the start of each topic: a position, or a word such as `latest`.
     pub(crate) fn starts(&self) -> Vec<(Topic, StartAt)> {
         self.topics.iter().map(|cursor| (cursor.topic.clone(), cursor.at)).collect()
     }
 
-    /// Returns whether the client can use patches of versions. It cannot if a topic resumes after a version that the
-    /// client no longer has.
+    /// Returns whether the client can use patches. It cannot if it no longer has the version after which a
+    /// topic resumes.
     pub(crate) fn takes_patches(&self) -> bool {
         self.topics.iter().all(|cursor| {
             // Offset 0 has no version.
@@ -75,8 +75,9 @@ impl Cursors {
         self.topics.iter().all(|cursor| cursor.is_confirmed)
     }
 
-    /// Handles a message about a topic (`text` unchanged) and appends its new parts. Returns any other message. Fails with one
-    /// clause for a message about a topic without a subscription.
+    /// Handles a message about a topic (`text` unchanged) and appends the updates that are new. Returns any
+    /// other message to the caller. Fails if the client is not subscribed to the topic; the error is a
+    /// clause, not a sentence.
     pub(crate) fn receive(
         &mut self,
         text: String,
@@ -132,8 +133,8 @@ impl Cursor {
         }
     }
 
-    /// Advances to `position`'s epoch, and there to `before` if that is ahead. Announces skipped events as a gap, with
-    /// their number if the offsets there are consecutive.
+    /// Moves the cursor to the epoch of `position`, and there to the offset `before` if that is ahead.
+    /// Reports skipped events as a gap, with their number if the offsets are consecutive.
     fn jump(
         &mut self,
         position: Position,
@@ -201,7 +202,7 @@ impl Cursor {
             _ => None,
         };
         if matches!(content, Content::Nothing) {
-            // Another stream, or the first message: the next version is a whole document.
+            // This is the first message, or the epoch has changed: the next version is a whole document.
             if at.is_none() {
                 self.document = None;
                 self.at = StartAt::After(position);
@@ -243,7 +244,8 @@ impl Cursor {
 
     fn gap(&mut self, to: Position, gap: GapFields, updates: &mut VecDeque<Update>) {
         let is_unknown = gap.reason == thalweg_wire::GapReason::Unknown;
-        // The server may send a gap again after a reconnect. After a gap of an unknown value the client has no version.
+        // The server may send a gap again after a reconnect. After a gap with the reason `unknown`, the
+        // client has no version.
         let is_behind = !is_unknown
             && matches!(self.at, StartAt::After(at)
             if at.epoch == to.epoch && to.offset <= at.offset);

@@ -52,7 +52,7 @@ pub struct Subscription {
     updates: VecDeque<Update>,
     state: State,
     backoff: Backoff,
-    /// The delays between polls that a server or a cache answers at once without events.
+    /// The backoff between polls, for a server or a cache that answers at once and without events.
     polls: Backoff,
     /// The time of the first update on the current connection, or in the current series of polls.
     first_update: Option<Instant>,
@@ -98,10 +98,11 @@ impl Subscription {
     /// the future loses nothing.
     ///
     /// # Errors
-    /// Errors that do not pass: a refusal, an untrusted certificate, an answer that is not Thalweg's. The subscription
-    /// has then ended; after such an error, and after [`Update::Closed`], the result is [`Error::Ended`]. A passing
-    /// problem (no connection, a server that restarts or is busy) is [`Update::Disconnected`] and no error. After the
-    /// end of the last topic ([`Update::Ended`]) the result is [`Error::Ended`], too.
+    /// Returns permanent errors: the server refused the subscription, the certificate is not trusted, or the
+    /// answer is not from a Thalweg server. The subscription has then ended; after such an error, and after
+    /// [`Update::Closed`], the result is [`Error::Ended`]. A temporary problem (no connection, a server that
+    /// restarts or is busy) is no error: the call returns [`Update::Disconnected`]. After the end of the last
+    /// topic ([`Update::Ended`]) the result is [`Error::Ended`], too.
     pub async fn next(&mut self) -> Result<Update, Error> {
         loop {
             if let Some(update) = self.updates.pop_front() {
@@ -170,7 +171,8 @@ impl Subscription {
         match received {
             Ok(Some(Message::Close(ending))) => self.ended(&ending),
             Ok(Some(Message::Refused(error))) => {
-                // The refused command is an ack, the only command here: the window would stay closed.
+                // The client sends no commands but acks, so the server has refused an ack, and the window
+                // would stay closed.
                 self.state = State::Ended;
                 return Err(Refusal::from_command(&error).into());
             }

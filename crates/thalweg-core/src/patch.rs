@@ -36,10 +36,10 @@ const BYTES_BETWEEN: usize = 16 << 10;
 /// The reason for which no patch is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoPatch {
-    /// It takes too long.
+    /// Making the patch takes too long.
     #[error("the patch takes too long")]
     TooSlow,
-    /// It is larger than it may be.
+    /// The patch is larger than it may be.
     #[error("the patch is larger than the document")]
     TooLarge,
     /// JSON readers change or reject a part: a number that a double does not hold, half of a surrogate pair, too many levels.

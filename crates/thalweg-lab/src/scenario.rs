@@ -187,7 +187,7 @@ pub enum PublishTo {
     Nats,
 }
 
-/// What a published event is.
+/// The kind of published events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -198,7 +198,7 @@ pub enum Payload {
     Match,
 }
 
-/// What topics of `thalweg serve` are.
+/// The kind of the topics of `thalweg serve`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -222,7 +222,7 @@ pub enum CoreUse {
     Shared,
 }
 
-/// What a page makes of what comes.
+/// The work of a page for each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

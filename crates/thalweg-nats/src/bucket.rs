@@ -56,7 +56,7 @@ enum Check {
     Right,
     Unknown,
     Missing,
-    /// Its configuration is wrong; one sentence with the remedy.
+    /// The configuration of the bucket is wrong; one sentence with the remedy.
     Wrong(String),
 }
 

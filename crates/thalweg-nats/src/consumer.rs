@@ -1,8 +1,8 @@
 //! A stream's consumer, which is created again whenever messages may have been lost.
 //!
-//! It is an ephemeral push consumer without a filter: JetStream sends messages as they are stored, and reads each once for this
-//! server, for all topics. The meta leader creates consumers: while there is none, a stream that is available is read by direct
-//! get.
+//! It is an ephemeral push consumer without a filter: JetStream pushes each stored message once to this
+//! server, for all topics. Only the meta leader can create consumers. While there is none, the server reads
+//! an available stream with direct gets.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ const SILENCE: Duration = Duration::from_millis(750);
 /// The time for which JetStream keeps a consumer without a subscriber.
 const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
 
-/// The timeout of the first attempt to create a consumer: a server that has just failed loses the request. Later
-/// attempts have the usual timeout.
+/// The timeout of the first attempt to create a consumer. It is short, because a server that has just failed
+/// may lose the request. Later attempts have the usual timeout.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(250);
 
 const LAST_CONSUMER: HeaderName = HeaderName::from_static("Nats-Last-Consumer");
@@ -96,9 +96,9 @@ impl<F: Follower> Reader<F> {
         }
     }
 
-    /// Tries to create a consumer; `None` if the stream must be checked again before.
+    /// Tries to create a consumer. Returns `None` if the stream must be checked again first.
     async fn try_consumer(&mut self, api: &Api) -> Result<Option<Consumer>, ApiError> {
-        // Losses from here on end the consumer.
+        // If the connection loses messages from here on, the consumer ends.
         let losses = self.connection.losses();
         let stream = self.state.name.clone();
         let info = api.stream_info(&stream).await;
@@ -127,7 +127,8 @@ impl<F: Follower> Reader<F> {
             "mem_storage": true,
             "num_replicas": 1,
         });
-        // The consumer may begin before messages that are read meanwhile, which are old then.
+        // While the consumer is created, the server reads on with direct gets. If the consumer sends these
+        // messages again, they are ignored as old.
         let made = self.read_until(api.create_consumer(&stream, &name, &config)).await;
         let info = match made {
             Ok(info) => info,

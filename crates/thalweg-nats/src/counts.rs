@@ -18,7 +18,7 @@ pub struct Counts {
     pub messages: AtomicU64,
     /// Messages skipped, because they have no valid topic, or not 1 to 256 events.
     pub skipped: AtomicU64,
-    /// Messages read without a consumer, while none could be created.
+    /// Messages read by direct get, because no consumer could be created.
     pub messages_direct: AtomicU64,
     /// Consumers created again, after a hole, silence, or a lost connection.
     pub recreations: AtomicU64,
@@ -48,7 +48,7 @@ pub struct Counts {
     pub tickets_void: AtomicU64,
     /// Requests about tickets that failed.
     pub tickets_failed: AtomicU64,
-    /// Times that the bucket of tickets was deleted, and created again here.
+    /// Times that the store of tickets in NATS was deleted, and created again here.
     pub buckets_recreated: AtomicU64,
     /// Appends whose outcome is unknown.
     pub unknown: AtomicU64,
@@ -86,7 +86,7 @@ impl BrokerCounts for Counts {
             gauge("nats_lag", "Messages not read yet.", self.lag.load(Relaxed) as f64),
             gauge(
                 "nats_lag_seconds",
-                "Age of the newest message that was read, if there are newer ones.",
+                "Age of the last message that was read, if there are newer ones; otherwise 0.",
                 seconds(self.lag_us.load(Relaxed)),
             ),
             counter("nats_consumers_made_anew", "Consumers created again.", &self.recreations),
@@ -98,17 +98,17 @@ impl BrokerCounts for Counts {
             ),
             counter(
                 "nats_regressions",
-                "Streams that lost messages which were read.",
+                "Streams that lost messages that were read.",
                 &self.regressions,
             ),
             counter(
                 "nats_retries_unavailable",
-                "Retries of appends that were certainly not stored.",
+                "Retries because the message was not stored.",
                 &self.retries_unavailable,
             ),
             counter(
                 "nats_retries_unanswered",
-                "Retries of appends with a key, because no answer came.",
+                "Retries of a message with an idempotency key, because no answer came.",
                 &self.retries_unanswered,
             ),
             counter("nats_unknown", "Appends whose outcome is unknown.", &self.unknown),

@@ -1,15 +1,16 @@
 //! Epochs of streams.
 //!
-//! Sequence numbers are valid within one incarnation of a stream. A stream that was deleted and created again has
-//! another time of creation. A stream that lost messages that were read (an older backup was restored, or all replicas
-//! lost their newest writes) gives their sequence numbers to other messages: the server that notices this raises the
-//! **generation**, a number in the stream's metadata.
+//! Sequence numbers are valid within one incarnation of a stream. A stream that was deleted and created again
+//! has another time of creation. A stream can lose messages that servers have already read, for example if an
+//! older backup is restored, or all replicas lose their newest writes. It then gives their sequence numbers
+//! to other messages. The server that notices this raises the **generation**, a number in the stream's
+//! metadata.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use thalweg_wire::Epoch;
 
-/// Generations in one millisecond of creation.
+/// Number of generations that an epoch can tell apart for each millisecond of creation.
 const GENERATIONS: u64 = 256;
 
 /// Returns the epoch of a stream from its time of creation and its generation; `None` before 1970.
@@ -28,8 +29,9 @@ pub(crate) enum Verdict {
     WentBack,
 }
 
-/// Compares the stream that is being read with the one that was found. `next` is the first sequence number that was not
-/// read. The removal of messages does not lower the last sequence number.
+/// Compares the stream that is being read with the one that was found. `next` is the first sequence number
+/// that was not read. The removal of messages does not lower the last sequence number, so a lower number is a
+/// loss.
 pub(crate) fn judge(reading: Epoch, next: u64, found: Epoch, last_sequence: u64) -> Verdict {
     if found != reading {
         Verdict::Other
@@ -40,8 +42,9 @@ pub(crate) fn judge(reading: Epoch, next: u64, found: Epoch, last_sequence: u64)
     }
 }
 
-/// Consecutive checks, four a second, after which a stream has lost messages. A new leader may not have all messages in
-/// its store yet; raising a generation costs all subscribers of all servers a gap.
+/// Number of failed checks in a row, at four a second, after which the stream counts as having lost messages.
+/// A new leader may not have all messages in its store yet; raising a generation costs all subscribers of all
+/// servers a gap.
 pub(crate) const WENT_BACK_CHECKS: u32 = 20;
 
 #[derive(Debug, Default)]
@@ -55,10 +58,12 @@ impl Suspicion {
     }
 }
 
-/// Checks, one a second, in which no message arrived and a replica had more, after which a stream is stalled.
+/// Number of checks, one a second, after which a stream counts as stalled: no message arrived, but a replica
+/// has more.
 const STALL_CHECKS: u32 = 3;
 
-/// Consecutive checks without more messages after which a stall is over: any replica answers, and one may be behind.
+/// Number of checks in a row, in which no replica has more messages, after which a stall is over. One check
+/// is not enough, because any replica answers, and it may be behind.
 const NOT_STALLED_CHECKS: u32 = 10;
 
 #[derive(Debug, Default)]
@@ -71,7 +76,8 @@ pub(crate) struct Stall {
 }
 
 impl Stall {
-    /// Sets the first sequence number that was not read. Returns whether it is the same as at the last check.
+    /// Sets the first sequence number that was not read. Returns whether it is the same as at the last check,
+    /// which means that a stall is possible.
     pub(crate) fn may_be(&mut self, next: u64) -> bool {
         if next != self.next {
             *self = Self { next, ..Self::default() };
@@ -80,8 +86,8 @@ impl Stall {
         true
     }
 
-    /// Adds whether a replica has more messages; a replica without more may be behind itself. Returns whether the
-    /// stream is stalled, once for [`STALL_CHECKS`] checks.
+    /// Records whether a replica has more messages. (A replica that has no more may itself be behind.)
+    /// Returns `true` once after every [`STALL_CHECKS`] checks in which a replica had more.
     pub(crate) fn is_confirmed(&mut self, is_ahead: bool) -> bool {
         self.ahead += u32::from(is_ahead);
         self.not_ahead = if is_ahead { 0 } else { self.not_ahead + 1 };

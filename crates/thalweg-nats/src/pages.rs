@@ -1,5 +1,6 @@
-//! Older messages of one topic, a page at a time. Any replica answers direct gets. It has messages in the order of the stream,
-//! but may lack the newest: a page is complete up to its last message, and the leader says whether the range has more.
+//! Older messages of one topic, a page at a time. Any replica can answer a direct get. A replica has the
+//! messages in order, but may lack the newest ones. A page therefore has no holes up to its last message, and
+//! the leader tells whether the range has more.
 
 use std::{
     ops::Range,
@@ -23,7 +24,7 @@ use crate::{
     stream_state::StreamState,
 };
 
-/// Limits of a page: about as much as a subscriber takes while the next page is read.
+/// Limits of a page. A subscriber takes about this much while the next page is read.
 const PAGE_MESSAGES: usize = 256;
 const PAGE_BYTES: usize = 1 << 20;
 
@@ -43,7 +44,8 @@ pub(crate) struct PageReader {
 enum Rest {
     Nothing,
     More,
-    /// The topic ended later, with this message. Earlier messages may be removed.
+    /// The topic has ended after this range. The value is the sequence number of its end message; messages
+    /// before it may be removed.
     Ended(u64),
 }
 
@@ -88,7 +90,7 @@ impl PageReader {
             true => (u64::MAX, PageBuilder::newest(range, head)),
             false => (until, PageBuilder::new(range, head)),
         };
-        // Messages that no server can read may fill many pages.
+        // Continue if a page has only messages that no server can read: they may fill many pages.
         while from < until && !is_empty {
             let last = self.messages(state, range, from..until, deadline, &mut page).await?;
             let next = last.map_or(from, |last| last + 1);

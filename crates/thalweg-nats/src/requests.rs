@@ -24,13 +24,13 @@ use crate::connection::Connection;
 pub(crate) enum Unanswered {
     /// The request was not sent, because there is no connection.
     NotSent,
-    /// It was sent, and no server takes such requests now.
+    /// The request was sent, and no server takes such requests now.
     NoResponders,
-    /// It was sent, and the connection was lost since.
+    /// The request was sent, and the connection was lost since.
     Lost,
-    /// It was sent, and no answer came in time.
+    /// The request was sent, and no answer came in time.
     Timeout,
-    /// It is larger than the server takes.
+    /// The request is larger than the server takes.
     TooLarge,
 }
 

@@ -134,7 +134,7 @@ impl StreamSettings {
         let name = &self.name;
         if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_allowed) {
             return Err(format!(
-                "a stream's name has 1 to {NAME_BYTES_MAX} letters, digits, \"-\" and \"_\", and {name:?} has not"
+                "{name:?} is not the name of a stream: use 1 to {NAME_BYTES_MAX} letters, digits, \"-\" and \"_\""
             ));
         }
         if !(1..=5).contains(&self.replicas) {
@@ -142,7 +142,7 @@ impl StreamSettings {
         }
         if !self.has_values && self.age < DUPLICATE_WINDOW {
             return Err(format!(
-                "stream {name:?} keeps messages for {}: set at least {}, for which repeated publishes are recognised",
+                "stream {name:?} keeps messages for {}: set at least {}, because repeated publishes are recognised for this long",
                 humantime::format_duration(self.age),
                 humantime::format_duration(DUPLICATE_WINDOW)
             ));

@@ -91,7 +91,7 @@ fn sentence(settings: &StreamSettings, error: &ApiError) -> String {
     let (name, pattern) = (settings.stream_name(), &settings.pattern);
     if error.has_code(code::SUBJECTS_OVERLAP) {
         return format!(
-            "stream {name} cannot have the topics {pattern}, because another stream has some of them: choose another pattern, or delete that stream"
+            "stream {name} cannot store the topics {pattern}, because another stream stores some of them: choose another pattern, or delete that stream"
         );
     }
     format!(

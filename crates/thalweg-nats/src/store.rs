@@ -1,5 +1,5 @@
-//! Appends, with retries. A message without a key is sent again only if it is certain that no attempt was stored. A message with
-//! a key can always be sent again: the stream recognises its id.
+//! Appends, with retries. A message without a key is sent again only if it is certain that no attempt was
+//! stored. A message with a key can always be sent again, because the stream recognises the repeated id.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,8 +26,8 @@ use crate::{
 /// The timeout of the stream's answer. A change of leader takes less.
 const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time for all attempts, from the arrival of the publish on: a message that has waited for earlier messages of its
-/// topic has less.
+/// The time limit of all attempts, counted from the arrival of the publish. A message that had to wait for
+/// earlier messages of its topic has less time left.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The minimum timeout of an attempt, even if little of [`STORE_TIMEOUT`] is left.
@@ -40,7 +40,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// The time for which the events of an ended topic stay.
 const PURGE_DELAY: Duration = Duration::from_secs(10);
 
-/// Maximum number of ended topics whose events wait for removal. Events of further topics stay.
+/// Maximum number of ended topics whose events wait for removal. If more topics end, the server does not
+/// purge their events: they stay until the stream removes them by age.
 pub(crate) const PURGES_MAX: usize = 4096;
 
 /// The number of attempts to read a message that the stream reports as stored.
@@ -190,14 +191,14 @@ impl Store {
             }
             let retries = [&self.counts.retries_unavailable, &self.counts.retries_unanswered];
             add(retries[usize::from(is_uncertain)]);
-            // Jitter: all topics are refused at the same moment when a leader fails.
+            // Add jitter, because a leader that fails refuses the messages of all topics at the same moment.
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
-    /// Removes the messages of an ended topic before its end. If this fails, they stay until retention removes them: no
-    /// server reads them.
+    /// Removes the messages that come before the end message of a topic. If this fails, they stay until
+    /// retention removes them. That does no harm, because no server reads them.
     fn purge(&self, stream: &str, subject: &str, before: u64) {
         let (api, stream, subject) = (self.api.clone(), stream.to_owned(), subject.to_owned());
         let counts = self.counts.clone();
@@ -219,7 +220,8 @@ impl Store {
         let Attempt { subject, headers, body, digest } = attempt;
         let (epoch, next) = (state.epoch(), state.next());
         let sent = self.requests.send(subject.clone(), headers.clone(), body.clone(), timeout);
-        // A former leader does not answer, and the whole topic would wait.
+        // If the leader changes, stop waiting: the former leader does not answer, and all later messages of
+        // the topic would wait.
         let answer = tokio::select! {
             answer = sent => answer,
             () = leader::changed(state, Instant::now()) => Err(Unanswered::Timeout),
@@ -262,7 +264,8 @@ impl Store {
         Outcome::Done(Ok(stored))
     }
 
-    /// Asks the leader whether a stream still has an epoch: a stream that was created again may know the key, too.
+    /// Asks the leader whether a stream still has an epoch: a stream that was created again may know the key,
+    /// too, so the id alone proves nothing.
     async fn has_epoch(&self, state: &StreamState, epoch: Epoch) -> bool {
         let info = self.api.stream_info(&state.name).await.ok();
         let found = info.as_ref().and_then(setup::epoch);
@@ -272,8 +275,9 @@ impl Store {
         found == Some(epoch)
     }
 
-    /// Returns whether a stored message has another body; `None` if no replica answers. A replica may not have the
-    /// message yet. If no replica has it after all attempts, it was removed, and the publish counts as a repetition.
+    /// Returns whether a stored message has another body; `None` if no replica answers. A replica may not
+    /// have the message yet. If no replica has the message after all attempts, it was removed, and the
+    /// publish counts as a repetition of the same event.
     async fn is_other_body(
         &self,
         stream: &str,

@@ -1,6 +1,7 @@
-//! Tickets in a bucket. One of all callers that redeem a ticket, on all servers, gets it: its message replaces the
-//! ticket's message under the condition that this is still the last one of its subject. The stream's leader checks the
-//! condition. The leader also answers the read before: a replica may lack a ticket that was issued just now.
+//! Tickets in a bucket. Only one caller on all servers can redeem a ticket: it writes an empty message to the
+//! subject of the ticket, on condition that the ticket's message is still the last one there. The stream's
+//! leader checks the condition. Before that, the caller reads the ticket from the leader, because a replica
+//! may lack a ticket that was issued just now.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -21,7 +22,7 @@ use crate::{
     store::{EXPECTED_LAST, EXPECTED_STREAM},
 };
 
-/// The timeout of storing or replacing a ticket: its client waits, and retries.
+/// The timeout of storing or redeeming a ticket. It is short, because a client waits, and can retry.
 const TICKET_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Tells clients of the bucket that a key was deleted.

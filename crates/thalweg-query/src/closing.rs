@@ -28,7 +28,8 @@ pub(crate) struct Exit<'a, S> {
 }
 
 impl Windows {
-    /// Ends all windows up to `until_ms`. If `announces`, it announces left-out events first.
+    /// Marks all windows up to `until_ms` as ended. With `announces`, first reports the events that were left
+    /// out.
     #[inline]
     pub(crate) fn end<S: Sink>(
         &mut self,
@@ -54,10 +55,10 @@ impl Windows {
         }
     }
 
-    /// Loses the window whose rows are being emitted. Other ended windows close with the next ones.
+    /// Discards the window whose rows are being emitted. Other ended windows close with the next event.
     pub(crate) fn skip<S: Sink>(&mut self, exit: &mut Exit<'_, S>) {
         let Some(mut closing) = self.closing.take() else { return };
-        if closing.lose_window(&mut self.held) {
+        if closing.discard_window(&mut self.held) {
             exit.ledger.counts.windows_lost += 1;
             exit.rows.lose(exit.sink);
         }
@@ -148,7 +149,8 @@ impl Windows {
     }
 }
 
-/// Drops groups of windows that are not emitted. `held_bytes` is the run's memory. Returns whether the run may continue.
+/// Drops groups of windows that are not emitted. `held_bytes` is the run's memory. Stops when it is time for
+/// a pause, and then returns `false`.
 fn drop_remains(remains: &mut Remains, held_bytes: usize, pace: &mut impl Pace) -> bool {
     let mut goes_on = true;
     remains.drop_while(|groups| {
@@ -170,7 +172,8 @@ impl<S: Sink> Exit<'_, S> {
         cells: &[Cell<'_>],
         window: (i64, i64),
     ) -> Result<(), Failure> {
-        // The rows' time must not depend on the time of closing.
+        // Use the end of the window as the current time, so that rows do not depend on when the window
+        // closes.
         let row = Row { cells, window, now_ms: window.1, meter: self.ledger.begin_row() };
         if having.is_none_or(|having| having.is_true(&row) == Some(true)) {
             self.rows.make(items, &row);

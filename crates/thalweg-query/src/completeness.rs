@@ -10,23 +10,25 @@ pub enum Beginning {
     /// Any event. The query does not emit windows that began earlier. Its row offsets belong to this run: a run with
     /// another start gives others.
     Anywhere,
-    /// The first event of a block ([`crate::limits::BLOCK_OFFSETS`]). Rows have the offsets of a run from the first
-    /// event on. The query therefore also skips windows that end in the same block as windows that began earlier. The
-    /// first [`SETTLING_EVENTS`] together tell how far time has come: a single late event must not mislead.
+    /// The first event of a block ([`crate::limits::BLOCK_OFFSETS`]). Rows get the same offsets as in a run
+    /// that starts at the first event of the topic. For this, the query also skips every window that ends in
+    /// the same block as an incomplete window. The first [`SETTLING_EVENTS`] events determine the current
+    /// time together, because a single event may be late.
     Block,
 }
 
-/// Tells which windows are complete in a run that began in mid-topic or lost events.
+/// Decides which windows are complete in a run that began in the middle of a topic or lost events.
 #[derive(Debug)]
 pub(crate) struct Completeness {
-    /// The reason why events before the next one are unknown.
+    /// Why events before the next one are missing: the query began here, or events were lost.
     cut: Option<Cut>,
-    /// Windows that begin before these times are incomplete: because of lost events, and because of the query's start.
+    /// Windows that begin before these times are incomplete: before the first because events were lost,
+    /// before the second because the query began later.
     lost_until_ms: i64,
     partial_until_ms: i64,
-    /// Whether the number of rows of other windows in the same block is known.
+    /// Whether row offsets are known.
     is_numbered: bool,
-    /// Number of events that may still tell how far time had come before the first event.
+    /// Number of events that still help to find the time that the topic had reached before the first event.
     settling: u32,
     /// The block in which the last incomplete window ended.
     partial_block: Option<u64>,
@@ -62,7 +64,7 @@ impl Completeness {
         self.is_numbered
     }
 
-    /// Ends the phase in which events tell how far time had come before the first event.
+    /// Ends the phase in which events show the time that the topic had reached before the first event.
     pub(crate) fn settle(&mut self) {
         self.settling = 0;
     }
@@ -76,14 +78,16 @@ impl Completeness {
         self.lost_until_ms = self.lost_until_ms.max(start_ms + 1);
     }
 
-    /// Takes an event that makes its own rows. Returns whether events before it are lost.
+    /// Takes an event of a query without groups, in which each event makes its own rows. Returns whether
+    /// events before it are lost.
     #[inline]
     pub(crate) fn passes_loss(&mut self) -> bool {
         self.cut.take() == Some(Cut::Lost)
     }
 
-    /// Takes the time of the next event. An unknown earlier event may have a later time, by as much as events may be late:
-    /// windows that begin before that time are incomplete. The event itself may be late; further events correct the estimate.
+    /// Records the time of the next event. Events that the run did not see may have later times, by as much
+    /// as events may be late, so windows that begin before that time are incomplete. The event itself may be
+    /// late; the next events correct the estimate.
     #[inline]
     pub(crate) fn pass(&mut self, time_ms: i64, window: PlannedWindow) {
         let is_settling = self.settling > 0;
@@ -97,8 +101,8 @@ impl Completeness {
         *until_ms = (*until_ms).max(time_ms + window.delay_ms + 1);
     }
 
-    /// Ends windows up to `over_ms` with an event of this block. Returns whether offsets are known from this block on,
-    /// and were not before.
+    /// Updates the numbering after windows up to `over_ms` have ended in this block. Returns `true` if row
+    /// offsets become known with this block.
     #[inline]
     pub(crate) fn number(&mut self, block: u64, over_ms: i64, window: PlannedWindow) -> bool {
         if self.is_numbered
@@ -123,7 +127,7 @@ impl Completeness {
 }
 
 impl PlannedWindow {
-    /// Returns the end of the last window that begins before an instant.
+    /// Returns the end of the last window that begins before a time.
     fn last_end_before(self, ms: i64) -> i64 {
         let last = ms.saturating_sub(1);
         last.saturating_sub(last.rem_euclid(self.step_ms)).saturating_add(self.size_ms)

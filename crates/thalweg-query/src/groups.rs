@@ -69,7 +69,7 @@ pub(crate) const WINDOW_BYTES: usize =
 
 impl Groups {
     /// Adds a row to the group of `keys`; `key` has the keys' bytes. Fails if the group or its texts exceed a bound: the caller
-    /// must then [lose](Self::lose) the window.
+    /// must then [discard](Self::discard) the window.
     pub(crate) fn take(
         &mut self,
         key: &[u8],
@@ -113,8 +113,8 @@ impl Groups {
         if is_whole { Ok(()) } else { Err(Full::State) }
     }
 
-    /// Loses the window: its groups release their memory budget at once, and are dropped later.
-    pub(crate) fn lose(&mut self, held: &mut Held, remains: &mut Remains) {
+    /// Discards the window: its groups release their memory budget at once, and are dropped later.
+    pub(crate) fn discard(&mut self, held: &mut Held, remains: &mut Remains) {
         std::mem::take(self).release(held, remains);
         self.is_lost = true;
     }

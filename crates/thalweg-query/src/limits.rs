@@ -1,4 +1,4 @@
-//! Every bound of queries, with its reason.
+//! Every limit of queries, with its reason.
 
 /// Characters of a query. A long handwritten query has some hundred.
 pub const TEXT_CHARS_MAX: usize = 4096;
@@ -6,15 +6,15 @@ pub const TEXT_CHARS_MAX: usize = 4096;
 /// Depth of nested brackets. Each level is a level of recursion when a query is parsed, planned, and evaluated.
 pub const DEPTH_MAX: usize = 24;
 
-/// Operators of one expression: each may be a level of recursion, as in 1 + 1 + 1. `IN` may have any number of values
-/// within the other bounds.
+/// Maximum number of operators in one expression. Each may need a level of recursion, as in 1 + 1 + 1. Values
+/// of `IN` do not count.
 pub const OPERATORS_MAX: usize = 100;
 
 /// Nodes of all expressions of a query, which every event evaluates.
 pub const NODES_MAX: usize = 400;
 
-/// Steps of checking expressions: each part is examined several times, in groups once per level, and `BETWEEN` needs
-/// one part twice.
+/// Maximum number of steps for checking expressions. A part may be checked several times: once per nesting
+/// level in a query with groups, and twice in `BETWEEN`.
 pub(crate) const STEPS_MAX: usize = 8_000;
 
 /// Default bytes of a text that an expression reads or makes ([`Bounds::value_bytes`]). A longer one is NULL, and
@@ -39,7 +39,8 @@ pub const EVENT_STEPS_MAX: u64 = 400_000;
 /// Additional steps of an event for each group of the windows that it closes.
 pub const GROUP_STEPS_MAX: u64 = 2_000;
 
-/// Bytes of all rows of one event, with those of the windows that it closes: twice the memory of a query's windows.
+/// Maximum bytes of all rows that one event makes, including the rows of windows that it closes: twice the
+/// memory of a query's windows.
 pub const EVENT_BYTES_MAX: usize = 16 << 20;
 
 /// Steps of evaluating constants of a query, and bytes of their texts. Further constants are evaluated for each row.
@@ -55,10 +56,11 @@ pub(crate) const ALLOCATION_BYTES: usize = 24;
 /// Memory that the last row and key keep for the next ones, in bytes.
 pub(crate) const KEPT_BYTES: usize = 64 << 10;
 
-/// Groups dropped without a pause: some microseconds.
+/// Number of groups that are dropped without a pause. This takes some microseconds.
 pub const DROPPED_GROUPS_PER_LOOK: usize = 32;
 
-/// Steps of dropping a group, which has three allocations or more. They only determine pauses.
+/// Steps of dropping a group, which has three allocations or more. These steps only decide when to pause, and
+/// count in no limit.
 pub(crate) const DROP_STEPS: u64 = 16;
 
 /// Bytes copied or compared per step.
@@ -76,8 +78,9 @@ pub(crate) const CONVERSION_STEPS: u64 = 16;
 /// Steps of calling a function or joining texts, without the arguments.
 pub(crate) const CALL_STEPS: u64 = 4;
 
-/// Steps of finding a row's group in its window, and of each key. These, and those of rows and of closing groups,
-/// determine pauses and the reported cost. They are not part of any budget: other bounds limit their number.
+/// Steps of finding a row's group in its window, and of each key. Steps of groups, of rows and of closing
+/// groups decide when to pause, and count in the reported cost. No budget includes them, because other limits
+/// bound their number.
 pub(crate) const GROUP_STEPS: u64 = 8;
 
 /// Steps of closing a group in the order of the keys.
@@ -92,11 +95,12 @@ pub const LIKE_CHARS_PER_STEP: u64 = 2;
 /// The longest window, delay and timeout, in ms: ten years.
 pub(crate) const INTERVAL_MS_MAX: i64 = 315_360_000_000;
 
-/// Windows of one event: the size of a hopping window divided by its step.
+/// Maximum number of windows of one event: the size of a hopping window divided by the distance between two
+/// of them.
 pub const OVERLAP_MAX: usize = 64;
 
-/// Row offsets per block of [`BLOCK_OFFSETS`] source offsets, where rows are those of windows: for all possible groups,
-/// and for the rows of the block itself.
+/// Row offsets that each block of [`BLOCK_OFFSETS`] source offsets reserves, in a query with windows: enough
+/// for all possible groups, and for the rows of the block itself.
 pub(crate) const PLACES: u64 = 1 << 15;
 
 /// The maximum of [`Bounds`]' groups of all open windows. It leaves enough offsets for their rows, for lost windows,
@@ -104,13 +108,16 @@ pub(crate) const PLACES: u64 = 1 << 15;
 pub const GROUPS_MAX: usize =
     PLACES as usize - (OVERLAP_MAX + 1) * BLOCK_OFFSETS as usize - WINDOWS_MAX - OVERLAP_MAX;
 
-/// Open windows of a query: its size and its delay, in steps. A query that needs more is refused.
+/// Maximum number of open windows of a query: the sum of window size and delay, divided by the distance
+/// between two windows. A query that needs more is refused.
 pub const WINDOWS_MAX: usize = 1_000;
 
-/// Delay of announcing a left-out event, in ms of publication time. The next window announces it earlier.
+/// Maximum delay, in ms of publication time, before a left-out event is announced. If a window ends earlier,
+/// it is announced then.
 pub const ANNOUNCE_MS: i64 = 5_000;
 
-/// Source offsets whose rows are counted together: the most events of one broker message, whose rows therefore count as a whole.
+/// Size of a block of source offsets, whose rows are numbered together. It equals the maximum number of
+/// events in a broker message, so that a message is never split over blocks.
 pub const BLOCK_OFFSETS: u64 = 256;
 
 /// The bounds of a running query. Beyond a bound of memory a window is lost as a whole, and announced
@@ -160,11 +167,12 @@ impl Default for Bounds {
 /// most wrong time zones.
 pub const LEAD_MS: i64 = 3_600_000;
 
-/// Default `TIMEOUT` in ms: the query waits for this time, or for the length of a window if that is longer, before it
-/// closes its windows. Only on a single machine: several nodes would disagree about the time.
+/// Default `TIMEOUT` in ms: the query waits for this time, or for the length of a window if that is longer,
+/// before it closes its windows. Only a single server uses this, because several nodes would not agree about
+/// the time.
 pub const TIMEOUT_MS: u64 = 5_000;
 
-/// Events that together tell how far time had come, for a query that begins at a block.
+/// Number of events that determine the current time together, for a query that begins at a block.
 pub const SETTLING_EVENTS: u32 = 256;
 
 /// The largest offset: the largest integer that JSON numbers hold exactly. A query with windows has 128 times the

@@ -1,5 +1,5 @@
-//! Counts the cost of an evaluation in steps and bytes. Cost is counted, not measured: every run over the same rows
-//! counts the same.
+//! Counts the cost of an evaluation in steps and bytes. Cost is counted in steps, not measured in time, so
+//! that every run over the same rows has the same cost.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use crate::limits::{
     SCANNED_BYTES_PER_STEP, VALUE_BYTES_MAX, WRITTEN_BYTES_PER_STEP,
 };
 
-/// The limit that a query has exceeded, and its value. The query ends.
+/// The limit that a query has exceeded, and its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The evaluation of one row took too many steps.
@@ -23,19 +23,20 @@ pub enum Failure {
         "one row makes texts of more than {0} bytes: shorten the expressions, or cut texts with substr"
     )]
     RowBytes(usize),
-    /// One event, in all its windows and with those that it closes, took too many steps.
+    /// One event took too many steps, in all its windows together and in the windows that it closed.
     #[error(
         "one event takes more than {0} steps: shorten the expressions, or use fewer windows that overlap"
     )]
     EventSteps(u64),
-    /// The rows of one event, with those of windows that it closes, are too long.
+    /// The rows of one event, including those of windows that it closed, are too long.
     #[error(
         "one event makes rows of more than {0} bytes: select less, or use fewer windows that overlap"
     )]
     EventBytes(usize),
 }
 
-/// Counts the steps and bytes of one evaluation. After an exceeded limit every expression is NULL, and the row does not count.
+/// Counts the steps and bytes of one evaluation. When a limit is exceeded, every expression returns NULL and
+/// the row is not emitted.
 #[derive(Debug)]
 pub(crate) struct Meter {
     steps_max: Cell<u64>,
@@ -45,7 +46,7 @@ pub(crate) struct Meter {
     value_bytes: usize,
     /// Texts longer than `value_bytes`.
     oversized: Cell<u64>,
-    /// Operations on values without a result.
+    /// Operations that had no result, such as `1 / 0`.
     without_result: Cell<u64>,
 }
 
@@ -121,8 +122,8 @@ impl Meter {
         self.spend((bytes / WRITTEN_BYTES_PER_STEP) as u64)
     }
 
-    /// Counts the bytes of a new text and of copying them. Returns whether the text may be made: a text that is too
-    /// long counts, and is NULL.
+    /// Counts the bytes of a new text, and the steps of copying it. Returns `false` if the text is too long;
+    /// the caller must use NULL.
     pub(crate) fn make(&self, bytes: usize) -> bool {
         if !self.is_value(bytes) {
             return false;
@@ -136,7 +137,7 @@ impl Meter {
         }
     }
 
-    /// Returns whether a text of this length may be a value; counts longer ones.
+    /// Returns whether a text of this length may be a value. Counts texts that are too long.
     #[inline]
     pub(crate) fn is_value(&self, bytes: usize) -> bool {
         let fits = bytes <= self.value_bytes;

@@ -48,7 +48,7 @@ fn check_operators(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
     match tokens.iter().filter(is_operator).nth(OPERATORS_MAX) {
         Some(first) => {
             let message = format!(
-                "an expression has {OPERATORS_MAX} operators at most: shorten it, or use IN"
+                "the expression has more than {OPERATORS_MAX} operators: shorten it, or use IN"
             );
             Err(QueryError::at(first.span, message))
         }

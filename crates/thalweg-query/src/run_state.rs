@@ -108,7 +108,7 @@ impl RunState {
         }
     }
 
-    /// Loses the last event and all open windows ([`crate::Running::skip`]).
+    /// Skips the last event and discards all open windows ([`crate::Running::skip`]).
     pub(crate) fn skip(&mut self, plan: &Plan, sink: &mut impl Sink) {
         let (windows, mut exit) = self.exit(plan, sink);
         windows.skip(&mut exit);

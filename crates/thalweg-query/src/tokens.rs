@@ -37,7 +37,7 @@ impl Dialect for Sql {
 /// its number in quotes, its unit. Fails if the text is too long, nests too deep, or is no SQL.
 pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, QueryError> {
     if text.chars().count() > TEXT_CHARS_MAX {
-        let message = format!("a query has {TEXT_CHARS_MAX} characters at most: shorten it");
+        let message = format!("the query is longer than {TEXT_CHARS_MAX} characters: shorten it");
         return Err(QueryError::at(Span::empty(), message));
     }
     let found = Tokenizer::new(&Sql, text).tokenize_with_location().map_err(|error| {

@@ -9,7 +9,7 @@ use crate::{Plan, aggregate::Accumulator, groups::write_key, plan::Shape, value:
 pub(crate) struct Refused {
     /// For each column, the types with which the query cannot run.
     kinds: Vec<Vec<Kind>>,
-    /// Whether the query cannot run with more columns.
+    /// Whether the query fails with additional columns.
     others: bool,
 }
 
@@ -46,8 +46,9 @@ pub(crate) fn reader(plan: &Plan, refused: &Refused) -> CellReader {
     CellReader::inferred(&plan.schema, &plan.wanted, wanted)
 }
 
-/// Returns a plan of the same query over columns that fit an event. Adds changes that prevent the query from running to
-/// `refused`: such a value is NULL. `None` if no change is left.
+/// Returns a plan of the same query over columns that fit an event. If the query cannot run with a change,
+/// adds the change to `refused`; the query then reads such values as NULL. Returns `None` if no change is
+/// left.
 pub(crate) fn wider(plan: &Plan, event: &[u8], refused: &mut Refused) -> Option<Plan> {
     let changes = plan.schema.changes_for(event);
     let changes: Vec<Change> =
@@ -58,7 +59,7 @@ pub(crate) fn wider(plan: &Plan, event: &[u8], refused: &mut Refused) -> Option<
     if let Some(all) = planned(plan, &changes) {
         return Some(all);
     }
-    // One of them is the cause.
+    // The query cannot run with all changes together. Try them one by one.
     let mut best = None;
     for change in changes {
         match planned(best.as_ref().unwrap_or(plan), std::slice::from_ref(&change)) {
@@ -69,7 +70,7 @@ pub(crate) fn wider(plan: &Plan, event: &[u8], refused: &mut Refused) -> Option<
     best
 }
 
-/// Returns a change reduced to what the query needs, if it needs it.
+/// Returns the part of a change that the query needs, or `None` if it needs nothing of it.
 fn wanted_change(plan: &Plan, change: Change, refused: &Refused) -> Option<Change> {
     match (change.column, &change.member) {
         (Some(column), _) => {
@@ -106,7 +107,7 @@ pub(crate) struct Widening {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AggregateWidening {
     Same,
-    /// The column had only NULLs so far: the type to begin with.
+    /// The column had only NULLs so far. The value is its new type.
     Begins(Kind),
     ToDouble,
 }
@@ -148,7 +149,7 @@ impl Widening {
         })
     }
 
-    /// Widens a group. Returns the bytes of its keys; `None` if two groups might become one.
+    /// Widens a group. Returns the bytes of its keys, or `None` if the change could merge two groups.
     pub(crate) fn group(
         &self,
         keys: &mut [Cell<'static>],

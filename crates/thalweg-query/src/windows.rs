@@ -38,7 +38,7 @@ pub(crate) struct Windows {
 /// The progress of closing windows and of dropping those that are not emitted.
 #[derive(Debug)]
 pub(crate) struct Closing {
-    /// The latest end of these windows.
+    /// Windows that end by this time are being closed.
     pub(crate) until_ms: i64,
     /// The window whose rows are being emitted: its start, and the remaining groups.
     pub(crate) window: Option<(i64, OrderedGroups)>,
@@ -61,8 +61,8 @@ impl Closing {
         remains
     }
 
-    /// Loses the window whose rows are being emitted. Returns whether there was one.
-    pub(crate) fn lose_window(&mut self, held: &mut Held) -> bool {
+    /// Discards the window whose rows are being emitted. Returns whether there was one.
+    pub(crate) fn discard_window(&mut self, held: &mut Held) -> bool {
         let window = self.window.take();
         let is_lost = window.is_some();
         window.into_iter().for_each(|(_, groups)| groups.release(held, &mut self.remains));
@@ -135,7 +135,7 @@ impl Windows {
             None if windows < ledger.bounds.windows => self.open.entry(start_ms).or_default(),
             None => {
                 ledger.counts.full_windows += 1;
-                // The window may get room later, and then lacks this event.
+                // The window may be opened later, but this event would be missing. Mark it as incomplete.
                 completeness.lose_window(start_ms);
                 self.leave_out(event.published_ms);
                 return Ok(());
@@ -150,7 +150,7 @@ impl Windows {
         let held = &mut self.held;
         if let Err(full) = take_row(groups, &mut self.key, (keys, aggregates), &row, held, most) {
             let closing = self.closing.get_or_insert_with(Closing::nothing);
-            groups.lose(held, &mut closing.remains);
+            groups.discard(held, &mut closing.remains);
             match full {
                 Full::Groups => ledger.counts.full_groups += 1,
                 Full::State => ledger.counts.full_state += 1,
@@ -159,8 +159,9 @@ impl Windows {
         ledger.charge()
     }
 
-    /// Advances time after an event is in all its windows. `None`: its time is too far ahead, and does not count.
-    /// Returns up to when windows have ended, and whether to announce left-out events first.
+    /// Advances time after an event was added to all its windows. `time_ms` is `None` if the event's time is
+    /// too far ahead. Returns the time up to which windows have ended, and whether to report left-out events
+    /// first.
     #[inline]
     pub(crate) fn advance(
         &mut self,
@@ -168,7 +169,8 @@ impl Windows {
         time_ms: Option<i64>,
         published_ms: i64,
     ) -> (i64, bool) {
-        // By time alone and not by this run's windows: all runs announce at the same place.
+        // This depends only on times of events, and not on the open windows of this run, so that all runs
+        // announce at the same place.
         let before_ms = self.watermark.ms(window.delay_ms);
         if let Some(time_ms) = time_ms {
             self.watermark.advance(time_ms);
@@ -231,7 +233,7 @@ fn take_row(
     for value in values {
         let before = key.len();
         write_key(value, key);
-        // Before the next key is added: there may be hundreds.
+        // Check the budget before each key, because a query may have hundreds.
         if !row.meter.scan(key.len() - before) {
             return Ok(());
         }
@@ -240,7 +242,7 @@ fn take_row(
 }
 
 impl PlannedWindow {
-    /// Returns the starts of the windows around an instant, in order.
+    /// Returns the start times of all windows that contain a time, in order.
     pub(crate) fn starts(self, time_ms: i64) -> impl Iterator<Item = i64> {
         let last = time_ms - time_ms.rem_euclid(self.step_ms);
         (0..self.overlap).rev().map(move |before| last - before * self.step_ms)

@@ -270,13 +270,12 @@ impl AccessPolicy {
             );
         }
         let (doing, claim) = match right {
-            Right::Publish(topic) => (
-                format!("publishing to {}", Excerpt(topic.as_str())),
-                "publish has a pattern for it",
-            ),
+            Right::Publish(topic) => {
+                (format!("publishing to {}", Excerpt(topic.as_str())), "publish patterns match it")
+            }
             Right::Subscribe(topic) => (
                 format!("subscribing to {}", Excerpt(topic.as_str())),
-                "subscribe has patterns for it and for its source topics",
+                "subscribe patterns match it and, if it has the rows of a query, the topic that the query reads",
             ),
             Right::ViewRuns => ("viewing runs".to_owned(), "subscribe has \"**\""),
             Right::ViewTopics => ("the list of topics".to_owned(), "inspect has a pattern"),
@@ -307,7 +306,7 @@ impl AccessPolicy {
     /// and the client presents none: a ticket stands for a token.
     pub(crate) fn new_ticket(&self, holder: &Holder) -> Result<Ticket, Refusal> {
         if holder.kind == Kind::Nobody && self.holders.has_tokens() {
-            let message = "a ticket is issued for a token: send Authorization: Bearer TOKEN";
+            let message = "a ticket needs a token: send the header \"Authorization: Bearer TOKEN\"";
             return Err(Refusal::unauthorized(message));
         }
         Ok(Ticket::new(self.random()?))

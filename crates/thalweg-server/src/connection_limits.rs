@@ -123,8 +123,7 @@ impl ConnectionLimits {
         is_counted: bool,
     ) -> Result<AddressPermit, Refusal> {
         if is_counted && !self.by_address.take(address) {
-            let message = "this address has reached its limit of connections: close some, \
-                           or if it is a proxy's, start the server with --trusted-proxy";
+            let message = "this address has reached its limit of connections: close some, or if the address is that of a proxy, start the server with --trusted-proxy";
             return Err(Refusal::new(ErrorCode::TooManyFromAddress, message));
         }
         Ok(AddressPermit { connection_limits: Arc::clone(self), address, is_counted })

@@ -57,7 +57,7 @@ pub(crate) fn prepare(
             let topic = waiting.swap_remove(0).output;
             return Err((
                 topic,
-                "it reads its own rows through other queries: remove the cycle".into(),
+                "this query reads its own rows, directly or through other queries: remove the cycle".into(),
             ));
         };
         let mut derived = waiting.remove(next);
@@ -102,14 +102,14 @@ fn read(
     let QueryConfig { topic, text } = wanted;
     let query = Query::parse(text).map_err(|error: QueryError| error.to_string())?;
     if query.is_explain() {
-        return Err("EXPLAIN makes no rows: remove it".into());
+        return Err("a query in the settings cannot be an EXPLAIN: remove the word EXPLAIN".into());
     }
     let source: Topic =
         query.source().parse().map_err(|error| format!("{}: {error}", query.source()))?;
     let is_twice = config.queries.iter().filter(|other| other.topic == *topic).count() > 1;
     let is_made = config.sources.iter().any(|source| source.topic == *topic);
     if is_twice || is_made || config.upstream(topic).is_some() {
-        return Err("the topic has other events already: give the query its own topic".into());
+        return Err("another query, a source or an upstream already writes to this topic: choose another topic for the query".into());
     }
     check_source(config, shared, &source)?;
     let is_shared = is_in_stream(config, shared, &source);
@@ -127,7 +127,7 @@ pub(crate) fn check_source(
 ) -> Result<(), String> {
     if config.has_values(shared, source) {
         return Err(format!(
-            "{source} is a value topic, and queries read only log topics (kind=log)"
+            "{source} is a value topic, and queries read only log topics: choose a topic of kind=log"
         ));
     }
     if source.as_str().starts_with(AD_HOC_TOPICS) {
@@ -146,7 +146,7 @@ pub(crate) fn is_in_stream(config: &Config, shared: &SharedTopics, topic: &Topic
 /// Returns the error for a shared topic without declared columns: nodes could infer different ones.
 pub(crate) fn undeclared(source: &Topic) -> String {
     format!(
-        "several nodes share {source}: declare its columns on each, with --topic '{source},columns=NAME:TYPE …'"
+        "servers share the topic {source}, so each must declare its columns: --topic '{source},columns=NAME:TYPE …'"
     )
 }
 
@@ -210,11 +210,20 @@ mod tests {
     fn queries_that_cannot_run_are_refused_with_their_topic() {
         for (queries, says) in [
             (&["a=SELECT sped FROM cars"][..], "a: line 1, column 8: there is no column sped"),
-            (&["a=EXPLAIN SELECT speed FROM cars"], "a: EXPLAIN makes no rows"),
-            (&["cars=SELECT speed FROM other"], "cars: the topic has other events already"),
-            (&["a=SELECT x FROM b", "a=SELECT x FROM c"], "a: the topic has other events already"),
-            (&["a=SELECT x FROM b", "b=SELECT x FROM a"], "it reads its own rows"),
-            (&["a=SELECT x FROM a"], "a: it reads its own rows"),
+            (
+                &["a=EXPLAIN SELECT speed FROM cars"],
+                "a: a query in the settings cannot be an EXPLAIN",
+            ),
+            (
+                &["cars=SELECT speed FROM other"],
+                "cars: another query, a source or an upstream already writes to this topic",
+            ),
+            (
+                &["a=SELECT x FROM b", "a=SELECT x FROM c"],
+                "a: another query, a source or an upstream already writes to this topic",
+            ),
+            (&["a=SELECT x FROM b", "b=SELECT x FROM a"], "this query reads its own rows"),
+            (&["a=SELECT x FROM a"], "a: this query reads its own rows"),
         ] {
             let error = prepared(queries).unwrap_err();
             assert!(error.contains(says), "{error}");

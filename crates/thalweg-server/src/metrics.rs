@@ -38,7 +38,7 @@ const CLOSED: Description =
 
 const OVERRUNS: Description = Description {
     name: "query_limits",
-    help: "Times that a query exceeded a limit of its cost, and ended or lost an event.",
+    help: "Times that a query exceeded a limit of its cost, and ended or skipped an event.",
     kind: MetricKind::Counter,
 };
 
@@ -160,15 +160,14 @@ impl Metrics {
         }
         let delivery = Family {
             name: "delivery_seconds",
-            help: "Time from when the oldest event of a send was published until the kernel had \
-                   taken the send, of subscribers that had everything before.",
+            help: "Time from the publish of the oldest event of a send until the kernel accepted the send, for subscribers that were up to date.",
             value: histogram(&self.shards.iter().map(|shard| &shard.delivery).collect::<Vec<_>>()),
         };
         labelled_family(&mut out, form, &delivery, None);
         for (shard, counts) in self.shards.iter().enumerate() {
             let loop_delay = Family {
                 name: "loop_delay_seconds",
-                help: "Time that a timer of the shard's event loop fired late: what everything else waited for, too.",
+                help: "Delay of the shard's event loop, which delayed everything else on the shard, too.",
                 value: histogram(&[&counts.loop_delay]),
             };
             labelled_family(&mut out, form, &loop_delay, Some(("shard", shard)));

@@ -27,16 +27,17 @@ pub(crate) enum Act {
     Publish,
     /// Bytes of commands and of bodies.
     Byte,
-    /// Requests: each may begin a connection. A publish counts by its events, and here only without the right; a
-    /// command counts as such.
+    /// Requests, because each may open a connection. A publish counts as [`Self::Publish`] for each event,
+    /// and as a request only if it is refused for a missing right. A command counts only as
+    /// [`Self::Command`].
     Handshake,
-    /// Verified tokens and tickets, at the rate of requests. A separate bucket: a client with wrong tokens must not
-    /// lock out others of the same address, whose tokens are known.
+    /// Verifications of unknown tokens and tickets, at the rate of requests. They have their own bucket, so
+    /// that a client with wrong tokens does not lock out others of the same address, whose tokens are known.
     Verification,
 }
 
 impl Act {
-    /// Number of actions, and of those counted per connection, which come first.
+    /// The number of actions, and of those that are counted per connection, too, which come first.
     const COUNT: usize = 5;
     const IN_CONNECTIONS: usize = 3;
 
@@ -63,7 +64,7 @@ impl Rates {
     }
 }
 
-/// Buckets for each of the first [`Act`]s: the time at which each would be full again, in ns.
+/// One bucket for each of the first `N` [`Act`]s: the time at which each would be full again, in ns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Buckets<const N: usize>([u64; N]);
 
@@ -79,13 +80,13 @@ impl<const N: usize> Default for Buckets<N> {
 }
 
 impl<const N: usize> Buckets<N> {
-    /// Takes `count` tokens. A request for more than the whole bucket empties it. The error is the time until the bucket has
-    /// enough tokens.
+    /// Takes `count` units. A request for more than the whole bucket empties it. The error is the time until
+    /// the bucket has enough units.
     fn take(&mut self, act: Act, count: u64, rate: Rate, now_us: u64) -> Result<(), Duration> {
         let now_ns = now_us.saturating_mul(1_000);
         let full_ns = rate.time_ns(count);
         let burst_ns = rate.time_ns(rate.burst);
-        // The connection does not count this action.
+        // This kind of client has no bucket for the action.
         let Some(bucket) = self.0.get_mut(act as usize) else { return Ok(()) };
         let next_ns = (*bucket).max(now_ns).saturating_add(full_ns.min(burst_ns));
         let over_ns = next_ns.saturating_sub(now_ns.saturating_add(burst_ns));
@@ -96,7 +97,8 @@ impl<const N: usize> Buckets<N> {
         Ok(())
     }
 
-    /// Takes `count` tokens without a check. The bucket may go into debt, up to its size, which blocks it until the debt is paid.
+    /// Takes `count` units without a check. The bucket may go into debt, up to its size. It refuses
+    /// everything until the debt is paid.
     fn charge(&mut self, act: Act, count: u64, rate: Rate, now_us: u64) {
         let now_ns = now_us.saturating_mul(1_000);
         let Some(bucket) = self.0.get_mut(act as usize) else { return };
@@ -124,7 +126,8 @@ impl<K: Hash + Eq + Copy> Keyed<K> {
         Self { hasher: RandomState::new(), parts: Default::default() }
     }
 
-    /// Calls `step` with the buckets of a key. `None` if the table is full: then this key is not limited, which locks nobody out.
+    /// Calls `step` with the buckets of a key. Returns `None` if the table is full and has no entry for the
+    /// key. The caller then does not limit the key.
     fn with<T>(&self, key: K, step: impl FnOnce(&mut ClientBuckets) -> T) -> Option<T> {
         let part = self.hasher.hash_one(key) as usize % PARTS;
         let mut part = lock(&self.parts[part]);
@@ -175,12 +178,12 @@ impl From<&Limits> for ClientRates {
     }
 }
 
-/// The owners of the buckets to take from.
+/// The client whose buckets an action uses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rated {
     /// The subject of a signed token. Holders of configured tokens have no limit, because the operator knows them.
     pub(crate) subject: Option<u128>,
-    /// The address, if it counts.
+    /// The address. `None` on loopback, which is not counted.
     pub(crate) address: Option<Address>,
 }
 
@@ -201,8 +204,9 @@ impl AllRates {
         *self.rates.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes `count` tokens from the buckets of a client, and of its connection, if any. Returns the number of buckets that did
-    /// not fit the tables. Fails with `TooManyRequests` and the time to wait.
+    /// Takes `count` units from the buckets of a client, and of its connection, if any. Returns how many of
+    /// the client's subject and address were not counted, because a table is full. Fails with
+    /// `TooManyRequests` and the time to wait.
     pub(crate) fn take(
         &self,
         rated: Rated,
@@ -235,7 +239,7 @@ impl AllRates {
     /// Charges an address for an invalid token.
     pub(crate) fn charge(&self, address: Address, now_us: u64) {
         let rate = self.rates().of_address.rate(Act::Verification);
-        // A full table does not count the address.
+        // If the table is full, the address is not charged.
         let _ = self.by_address.with(address, |buckets| {
             buckets.charge(Act::Verification, WRONG_TOKEN_REQUESTS, rate, now_us);
         });
@@ -268,7 +272,7 @@ mod tests {
         let mut take = |now_us| buckets.take(Act::Command, 1, RATE, now_us).is_ok();
         let start_us = 7_000_000;
         assert_eq!((0..8).filter(|_| take(start_us)).count(), 5);
-        // Each tenth of a second adds one token.
+        // Each tenth of a second adds one unit.
         assert_eq!((1..=20).filter(|tenth| take(start_us + tenth * 100_000)).count(), 20);
         assert!(!take(start_us + 2_000_001));
     }

@@ -78,29 +78,34 @@ impl Refusal {
         Self::new(ErrorCode::Draining, "the server is shutting down: try again")
     }
 
-    /// The server has not caught up with its streams.
+    /// The server has not read all stored events yet.
     pub(crate) fn catching_up() -> Self {
-        let message = "the server has not read all stored events, or cannot reach them: try again";
+        let message =
+            "the server has not read all stored events yet, or cannot reach their store: try again";
         Self::new(ErrorCode::Unavailable, message)
     }
 
     /// A connection has reached its limit of topics.
     pub(crate) fn too_many_subscriptions(max: usize) -> Self {
-        let message = format!("a connection has at most {max} topics: open another connection");
+        let message =
+            format!("this connection has {max} topics, the maximum: open another connection");
         Self::new(ErrorCode::TooManyTopics, message)
     }
 
     /// The topic does not exist: it cannot be read, or the subscriber may not create it.
     pub(crate) fn no_such_topic(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
-        let message = format!("there is no topic {topic} now: publish to it to create it");
+        let message =
+            format!("topic {topic} does not exist: check its name, or publish to it to create it");
         Self::new(ErrorCode::NoSuchTopic, message)
     }
 
     /// The server itself publishes to the topic, or reads it.
     pub(crate) fn in_use(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
-        let message = format!("a source or query of the server uses {topic}: remove that first");
+        let message = format!(
+            "a source or query in the settings of the server uses {topic}: remove it from the settings first"
+        );
         Self::new(ErrorCode::InUse, message)
     }
 
@@ -117,8 +122,9 @@ impl Refusal {
     /// The topic's events are the rows of a query.
     pub(crate) fn derived(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
-        let message =
-            format!("{topic} has the rows of a query: publish to the topic that the query reads");
+        let message = format!(
+            "clients cannot publish to {topic}, because it has the rows of a query: publish to the topic that the query reads"
+        );
         Self::new(ErrorCode::InUse, message)
     }
 
@@ -131,7 +137,7 @@ impl Refusal {
 
     /// An idempotency key was reused with another body.
     pub(crate) fn key_reused() -> Self {
-        let message = "this idempotency key came with another body: use a new key for each event";
+        let message = "an earlier request used this idempotency key with another body: use a new key for each event";
         Self::new(ErrorCode::KeyReused, message)
     }
 

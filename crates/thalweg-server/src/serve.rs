@@ -272,7 +272,7 @@ impl Server {
         // A file may be read while it is written, and empty.
         if self.config.access.limits_publishers() && !access.limits_publishers() {
             return Err(
-                "without tokens all clients could publish: keep a token, add the token everybody, or restart the server"
+                "the new settings have no tokens, so all clients could publish: add a token or the token everybody, or restart the server to apply them"
                     .to_owned(),
             );
         }
@@ -330,7 +330,9 @@ impl Server {
         }
         while self.threads.iter().any(|thread| !thread.is_finished()) {
             if Instant::now() >= deadline {
-                tracing::warn!("closing connections that did not drain in time");
+                tracing::warn!(
+                    "closing the connections that did not finish within shutdown-timeout"
+                );
                 return;
             }
             sleep(DRAIN_LOOK).await;

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::{GapReason, Offset};
 
-/// Returns whether a JSON text is a list: serde reads a list's elements as an object's members in declared order.
+/// Returns whether a JSON text is an array. The parsers reject arrays, because serde would accept one in
+/// place of an object and assign its elements to the fields in order.
 fn is_list(json: &str) -> bool {
     json.trim_ascii_start().starts_with('[')
 }
@@ -24,7 +25,8 @@ impl Deref for Text<'_> {
     }
 }
 
-/// A message to a subscriber. Exactly one part is present; [`Incoming::kind`] returns it.
+/// A message to a subscriber. Besides `topic` and `position` it has one content (events, a patch, a gap, an
+/// end, a heartbeat, a close, an answer or an error), which [`Incoming::kind`] returns.
 #[derive(Debug, Deserialize)]
 pub struct Incoming<'a> {
     /// The topic of an envelope, gap or end.
@@ -33,9 +35,10 @@ pub struct Incoming<'a> {
     /// The position to resume after.
     #[serde(borrow)]
     pub position: Option<Text<'a>>,
-    /// A value topic: the offset of the version before this one; 0 if none.
+    /// Only for value topics: the offset of the version that the subscriber had before; 0 if none.
     pub previous: Option<Offset>,
-    /// A log: the offset of the event before the first, if the offsets are not consecutive.
+    /// Only for logs with sparse offsets: the offset of the event that precedes the first event of this
+    /// message.
     pub after: Option<Offset>,
     first: Option<Offset>,
     offsets: Option<Vec<Offset>>,

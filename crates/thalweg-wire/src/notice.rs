@@ -5,9 +5,9 @@ use crate::{Close, Offset, Position, Topic, envelope::write_head, position::writ
 /// Events that a subscriber does not receive.
 #[derive(Debug, Clone, Copy)]
 pub struct Gap<'a> {
-    /// The stream's topic.
+    /// The topic.
     pub topic: &'a Topic,
-    /// The position after the gap: the next event follows it.
+    /// The position to resume at. The next event is the first one after it.
     pub position: Position,
     /// Number of missing events, if known.
     pub missed: Option<Offset>,
@@ -21,7 +21,8 @@ pub struct Gap<'a> {
 pub enum GapReason {
     /// The subscriber fell behind the history.
     Slow,
-    /// When it subscribed, the cursor was older than the history or a broker's stored part; or a query could not make some rows.
+    /// The cursor was already older than the history, and than the events that a broker stores, when the
+    /// client subscribed; or a query could not make some rows.
     Trimmed,
     /// The cursor belongs to another epoch.
     Epoch,
@@ -69,15 +70,15 @@ pub enum EndCode {
     Slow,
     /// The subscriber's position is older than the history, and its policy is `close`.
     Trimmed,
-    /// One row of the topic's query takes more steps than allowed.
+    /// One row of the topic's query exceeds its limit of steps (`docs/reference/sql.md`, "Bounds").
     QueryRowSteps,
-    /// One row of the topic's query makes longer texts than allowed.
+    /// One row of the topic's query exceeds its limit of text.
     QueryRowBytes,
-    /// One event takes more steps in the topic's query than allowed.
+    /// One event exceeds the limit of steps of the topic's query.
     QueryEventSteps,
-    /// One event makes longer rows in the topic's query than allowed.
+    /// The rows of one event exceed their limit of bytes.
     QueryEventBytes,
-    /// The queries of the subscriber's address use as much memory as allowed.
+    /// The queries of the subscriber's address have reached their memory limit.
     QueryMemory,
 }
 
@@ -146,7 +147,7 @@ impl EndCode {
         out.extend_from_slice(br#""}"#);
     }
 
-    /// Returns whether the topic ends for this subscriber alone and continues for others.
+    /// Returns whether only this subscription ends, and the topic continues for others.
     pub fn is_own(self) -> bool {
         match self {
             Self::Deleted
@@ -201,7 +202,8 @@ impl Close {
         self.write_with_end(None, out);
     }
 
-    /// Appends the close, with the reason why the connection's only topic has ended, for transports without topic messages.
+    /// Appends the close and, if given, the code with which the connection's only topic ended. Responses of
+    /// columns use it, because they have no end message.
     pub fn write_with_end(&self, ended: Option<EndCode>, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"code":"#);
         write_decimal(u64::from(self.code), out);

@@ -29,7 +29,7 @@ pub enum TopicError {
     #[error("a topic's segments must not be \".\" or \"..\": remove or rename them")]
     DotSegment,
     /// A character is outside the grammar.
-    #[error("a topic has no {0:?}: use letters, digits, \"/\" and - _ . ~ @ : | + =")]
+    #[error("a topic must not contain {0:?}: use letters, digits, \"/\" and - _ . ~ @ : | + =")]
     Character(char),
     /// A path has `%2F`: proxies disagree whether it separates segments.
     #[error("a \"/\" in a topic must not be encoded: write / instead of %2F")]

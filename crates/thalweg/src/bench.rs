@@ -22,12 +22,13 @@ const USAGE: &str = "thalweg bench [OPTIONS] [SCENARIO]
 
 /// Measure the cost of push on this machine.
 ///
-/// A run measures every subject (a server) of a scenario in every cell (a combination of settings), several times
-/// and interleaved. The subject uses the first core, the load generator the next one. The result is a table, and a
-/// folder with raw data, a summary and a description of the machine.
+/// A scenario lists servers (subjects) and combinations of settings (cells). A run measures each subject in
+/// each cell several times, and alternates between the subjects. The subject uses the first core, the load
+/// generator the next one. The result is a table, and a folder with raw data, a summary and a description of
+/// the machine.
 ///
-/// Press Ctrl-C to end a run and keep its results. Exit status: 0 for success, 1 for an error or a condition
-/// of --fail-if, 2 for wrong arguments, 130 after Ctrl-C.
+/// Press Ctrl-C to end a run and keep its results. Exit status: 0 for success, 1 for an error or if a
+/// condition of --fail-if is met, 2 for wrong arguments, 130 after Ctrl-C.
 #[derive(Args, Debug)]
 #[command(subcommand_negates_reqs = true, override_usage = USAGE)]
 #[command(after_help = format!("{EXAMPLES}\nRun `thalweg bench --help` for the list of scenarios."))]
@@ -97,17 +98,17 @@ const OUTPUT: &str = "Output";
 struct OutputArgs {
     /// Exit with status 1 if a metric meets this condition, e.g. 'parts.fanout.pooled.cpu > 1.05'.
     ///
-    /// CONDITION is PATH OP NUMBER. PATH is a path in summary.json, e.g. parts.rows.thalweg.latency.p99_us. A
-    /// step into an array selects the entries with this name, cell, subject or metric; if no entry matches,
-    /// the step selects all entries. A ratio and a median also have .low and .high. OP is <, <=, >, >=, == or
-    /// !=.
+    /// CONDITION is PATH OP NUMBER. PATH is a path in summary.json, e.g. parts.rows.thalweg.latency.p99_us.
+    /// In an array, the next name of the path selects the entries with this name, cell, subject or metric. If
+    /// no entry has it, it applies to every entry. A ratio and a median also have .low and .high. OP is <,
+    /// <=, >, >=, == or !=.
     ///
-    /// The A/A control is compared only if PATH names it. Thalweg skips entries without a figure. A
-    /// condition is also met if no entry has a figure, or if its subject has no valid sample.
-    /// Repeat the flag for several conditions.
+    /// The A/A control is compared only if PATH names it. Entries without a number are ignored. If no entry
+    /// has a number, or the subject has no valid sample, the condition counts as met, and the exit status is
+    /// 1. Repeat the flag for several conditions.
     #[arg(long, value_name = "CONDITION", help_heading = OUTPUT)]
     fail_if: Vec<Condition>,
-    /// Write JUnit XML to this file: a test suite for each scenario, a test case for each row.
+    /// Write JUnit XML to this file: a test suite for each scenario, a test case for each row of the table.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     junit: Option<PathBuf>,
     /// Print only the summary on stdout, as JSON.

@@ -20,9 +20,9 @@ use lines::Lines;
 /// Publish each line of stdin as an event.
 ///
 /// Each line is a JSON value. `pub` sends it with an idempotency key, and retries up to four minutes if the
-/// connection breaks or the server restarts. The next line is sent after the server has confirmed this one, so
-/// the order is kept. Exit status: 0 if all lines are published, otherwise 1, with a message that names the
-/// line to continue with.
+/// connection breaks or the server restarts. The next line is sent after the server has confirmed this one,
+/// so the order is kept. Exit status: 0 if all lines were published, otherwise 1. The error message names the
+/// line from which to continue.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +43,8 @@ pub(crate) struct PublishArgs {
     reach: ReachArgs,
 }
 
-/// Lines, or pieces of several lines, that wait between stdin and the connection.
+/// Maximum number of lines (with `--fast`: of chunks of several lines) that are read from stdin and not yet
+/// sent.
 const PIECES_MAX: usize = 16;
 
 /// Publishes until stdin ends.
@@ -112,7 +113,7 @@ impl Publishing {
             match position {
                 Ok(position) => last = Some(position),
                 Err(error) => bail!(
-                    "{}; before it: {}; continue with: tail -n +{number}",
+                    "{}; before it: {}; continue with line {number}, for example: tail -n +{number} FILE | thalweg pub …",
                     failure(number, &error),
                     done(count, last.as_deref())
                 ),
@@ -190,8 +191,8 @@ impl Publishing {
     }
 }
 
-/// Describes why a line is not published. The server's remedy for a line that is not JSON is a header, this
-/// program's is an option.
+/// Describes why a line was not published. For a line that is not JSON, the server suggests a header; this
+/// program suggests its option `--text`.
 fn failure(number: u64, error: &Error) -> String {
     match error {
         Error::Refused(refusal) if refusal.code.as_deref() == Some("bad_event") => {

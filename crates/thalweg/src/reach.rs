@@ -56,7 +56,7 @@ impl ReachArgs {
     }
 }
 
-/// Returns the topic of the URL's path and those of `--topic`.
+/// Returns the topic of the URL's path and the topics of `--topic`.
 pub(crate) fn topics(client: &Client, more: &[Topic]) -> anyhow::Result<Vec<Topic>> {
     let topics: Vec<Topic> = client.topic().into_iter().chain(more).cloned().collect();
     if topics.is_empty() {
@@ -70,7 +70,7 @@ pub(crate) fn topics(client: &Client, more: &[Topic]) -> anyhow::Result<Vec<Topi
 pub(crate) struct Notes {
     is_quiet: bool,
     shows_progress: bool,
-    /// Events at the last progress line.
+    /// Number of events when the progress line was last written.
     seen: u64,
     since: Instant,
 }
@@ -120,7 +120,7 @@ pub(crate) fn one_line(sentence: &str) -> Cow<'_, str> {
     }
 }
 
-/// Does the same for an error, which may quote a server.
+/// Escapes line breaks of an error, because it may quote a server.
 pub(crate) fn error_in_one_line(error: &anyhow::Error) -> anyhow::Error {
     let sentence = format!("{error:#}");
     anyhow!("{}", one_line(&sentence))

@@ -65,10 +65,11 @@ use values::{Level, LogFormat};
 /// Settings of the push server.
 #[derive(Args, Debug)]
 #[command(mut_args = settings::with_variable, after_help = "\
-A flag is also a key of the file (--tls-cert is tls-cert) and an environment
-variable (THALWEG_TLS_CERT; a list has one value per line). The variable of
---token is THALWEG_TOKENS, because clients send THALWEG_TOKEN. Flags win over
-variables, and variables over the file. docs/thalweg.toml lists all keys.
+Each flag is also a key of the settings file and an environment variable:
+--tls-cert, tls-cert and THALWEG_TLS_CERT. In a variable, line breaks separate
+the values of a list. The variable of --token is THALWEG_TOKENS, because
+`thalweg tail` and `thalweg pub` read THALWEG_TOKEN. Flags win over variables,
+and variables over the file. docs/thalweg.toml lists all keys.
 
 Units: us, ms, s, m, h, d for TIME; KiB, MiB, GiB for SIZE.
 

@@ -39,7 +39,7 @@ pub(crate) struct TailArgs {
     /// Subscribe to this topic. Repeat the flag for several topics.
     #[arg(long = "topic", value_name = "TOPIC")]
     topics: Vec<Topic>,
-    /// Subscribe to the rows of an ad hoc query. The server runs it while it has subscribers.
+    /// Subscribe to the rows of this SQL query. The server runs the query while it has subscribers.
     #[arg(long, value_name = "SELECT …", conflicts_with = "topics")]
     query: Option<String>,
     /// Start at latest, earliest, newest.50 (the newest 50 events) or a position such as 9f3c21.1042.
@@ -57,13 +57,14 @@ pub(crate) struct TailArgs {
     /// Exit after this many events.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Choose where to continue if this client falls behind the retained history.
+    /// Choose what happens if this client falls behind the history.
     #[arg(long, value_name = "POLICY", default_value = "skip")]
     policy: PolicyArg,
-    /// Wait at least this long between two deliveries of a topic, e.g. 250ms. Missed events come without delay.
+    /// Wait at least this long between two deliveries of a topic, e.g. 250ms. A client that is behind gets
+    /// the older events without this delay.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
     interval: Duration,
-    /// Let the server send at most this much unprinted data, e.g. 64KiB. WebSocket only.
+    /// Let the server send at most this much data before it is printed, e.g. 64KiB. WebSocket only.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     window: Option<usize>,
     #[command(flatten)]
@@ -76,7 +77,7 @@ fn newest() -> clap::builder::RangedI64ValueParser<u32> {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum TransportArg {
-    // Clap would write a hyphen.
+    // Without this, clap would name it `web-socket`.
     #[value(name = "websocket")]
     WebSocket,
     Sse,
@@ -126,7 +127,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
             subscription: client.subscribe(topics, subscribe)?,
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            // Progress would disturb events on the same terminal.
+            // Show progress only if stdout is no terminal: otherwise it would mix with the events.
             notes: args.reach.notes(!stdout().is_terminal()),
             format: args.format,
             is_terminal: stdout().is_terminal(),
@@ -265,7 +266,7 @@ fn lines(events: &Events, format: LineFormat, is_terminal: bool) -> Vec<u8> {
     out
 }
 
-/// Replaces line breaks, which JSON has between tokens only.
+/// Replaces line breaks by spaces. In valid JSON they occur only between tokens, so the value stays the same.
 fn json_on_one_line(json: &str) -> Cow<'_, str> {
     match json.contains(['\n', '\r']) {
         true => Cow::Owned(json.replace(['\n', '\r'], " ")),

@@ -157,7 +157,7 @@ test.describe("of a server with room for one query", () => {
     await expect(chart(page)).toBeVisible();
     await page.getByLabel("Examples").selectOption({ label: "every row" });
     await expect(page.getByRole("alert")).toHaveText(
-      /^The server has reached its limit of ad hoc queries \(1\): subscribe to one that runs, or try again/,
+      /^The server has reached its limit of ad hoc queries \(1\): use the text of a query that already runs, or try again/,
     );
     await expect(page.locator("mark")).toHaveCount(0);
     await points(page, 1);

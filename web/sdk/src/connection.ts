@@ -8,10 +8,10 @@ import type { Message } from "./wire.js";
 
 /** Shortest time between two renewals of a token, ms. It protects against a page whose clock is wrong. */
 const RENEWAL_MS_MIN = 5000;
-/** Longest delay of a timer; a longer one would fire at once. */
+/** Longest time until a renewal, ms. A timer fires at once if its delay exceeds 2³¹ − 1 ms. */
 const RENEWAL_MS_MAX = 1e9;
 
-/** A connection's view of the route that opens it. @internal */
+/** The part of a route that its connections use. @internal */
 export interface ConnectionOwner {
   established(connection: Connection): void;
   /** The connection has ended on its own. */
@@ -19,7 +19,7 @@ export interface ConnectionOwner {
   expiring(connection: Connection): void;
 }
 
-/** A connection's view of the session that receives its messages. @internal */
+/** The part of a session that its connections use. @internal */
 export interface MessageHooks {
   /** Commands can be sent over the connection. For two-way transports only. */
   opened(connection: Connection): void;
@@ -32,7 +32,10 @@ export interface MessageHooks {
 
 /** A topic on a connection. @internal */
 export interface Carried {
-  /** The subscription that receives the events. A later one to the same topic does not. */
+  /**
+   * The subscription that receives the events. If the page unsubscribes and subscribes again, the new
+   * subscription does not receive events of the old one.
+   */
   readonly by: TopicCursor;
   /** The requested interval, ms; `null`: an unsubscribe is in flight. */
   interval: number | null;
@@ -159,7 +162,8 @@ export function connection(
   try {
     link = transport.open(plan, handlers);
   } catch (error) {
-    // The owner must get the connection before it is told of the connection's end.
+    // Report the error in a microtask, so that `connection()` has returned before the owner's `lost` is
+    // called.
     queueMicrotask(() => finish({}, `${error}`));
   }
   return self;

@@ -2,9 +2,10 @@
  * The connection in use, and the search for the next one: the route reconnects, falls back and upgrades. It does not
  * know topics.
  *
- * Connecting: `want` or `wake`, `#connect`, `#dial` (the session makes a plan, the transport opens a connection),
- * `established` with the first message. After a loss: `lost`, `#recover`, and `#connect` again, at once or after a
- * delay. A better transport is dialled beside the connection in use, as the candidate that replaces it.
+ * To connect, `want` or `wake` calls `#connect`, which calls `#dial`: the session makes a plan, and the
+ * transport opens a connection. Its first message calls `established`. After a loss, `lost` calls `#recover`,
+ * which calls `#connect` again, at once or after a delay. A better transport is dialled beside the connection
+ * in use, as the candidate that replaces it.
  */
 
 import { backoff } from "./backoff.js";
@@ -20,7 +21,7 @@ import type { ConnectPlan, End, Transport } from "./transports/transport.js";
 const UPGRADE_FIRST_MS = 30_000;
 const UPGRADE_MOST_MS = 15 * 60_000;
 
-/** A route's view of its session. @internal */
+/** The part of a session that its route uses. @internal */
 export interface RouteHooks extends MessageHooks {
   /** Plans the next connection. May fail with a {@link ThalwegError}. */
   plan(transport: Transport): Promise<ConnectPlan>;
@@ -94,7 +95,7 @@ export class Route implements ConnectionOwner {
     if (transport && !transport.isTwoWay) this.#dial(transport, true);
   }
 
-  /** Closes the connection until the promise settles; `null`: opens the next one at once. */
+  /** Closes the connection, and connects again when `until` settles, or at once if it is `null`. */
   pause(reason: string, until: Promise<void> | null): void {
     this.#isPaused = true;
     this.#disconnect("waiting", reason);
@@ -111,7 +112,7 @@ export class Route implements ConnectionOwner {
     }
     this.#fallback.prefer(transport, this.#current && this.#current.transport);
     if (!this.#isStale) this.#cancelDial();
-    // The transport is dialled again at once if it fails, or if topics change before it is established.
+    // Without a delay: if this attempt fails, or changed topics cancel it, the next one follows at once.
     this.#upgrades.reset(0);
     this.#upgrade();
     this.wake();
@@ -173,7 +174,7 @@ export class Route implements ConnectionOwner {
   #changeTo(next: Connection | null): void {
     const last = this.#current;
     this.#current = next;
-    // `next` may be the candidate.
+    // If `next` was the candidate, it is not one any more.
     if (next) this.#candidate = null;
     this.#isStale = false;
     clearTimeout(this.#retryTimer);
@@ -250,7 +251,10 @@ export class Route implements ConnectionOwner {
   }
 }
 
-/** Returns whether the server itself closed or rejected the connection. Then the transport has not failed. */
+/**
+ * Returns whether the server itself closed or rejected the connection. If so, the transport works, and the
+ * route does not fall back to another one.
+ */
 function isServersDecision({ close, refusal }: End): boolean {
   return !!(refusal?.error || refusal?.retryAfter) || (close !== undefined && close.code !== 1006);
 }

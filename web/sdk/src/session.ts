@@ -1,10 +1,16 @@
 /**
  * A session with a server: its topics, over the connection that the route provides.
  *
- * The path of an event: a transport's `handlers.text`, its connection, the route, `received`, `receive` (which finds
- * the new events), the shared subscription's `take`, the listeners or loops of the page's subscriptions, `processed`,
- * and finally an ack. The path of a subscription: `subscribe`, `changed`, then `reconcile` sends a command over the
- * open connection, or the route opens a connection by the session's `plan`.
+ * The path of an event:
+ *
+ * 1. a transport calls `handlers.text`;
+ * 2. the connection parses the text and calls the session's `received`;
+ * 3. `receive` finds the new events, and calls `take` of the shared subscription;
+ * 4. the listeners and loops of the page's subscriptions get the batch;
+ * 5. when all have processed it, the session sends an ack.
+ *
+ * The path of a subscription: `subscribe` calls `changed`. Then `reconcile` sends a command over the open connection,
+ * or the route opens a connection by the session's `plan`.
  */
 
 import { checkJson, checkOpen, checkTopic } from "./checks.js";
@@ -37,11 +43,12 @@ export interface Session {
    * Subscribes to a topic. All subscriptions of a session to one topic share one subscription on the wire, which lasts
    * until the last of them is closed. Each has its own `position` and its own batches to process.
    *
-   * A subscription that joins others begins with the next batch; on a value topic it first gets the newest version
-   * that the session has. Its `from` must be `latest` or the current position of the others. The first
-   * subscription's `interval` and `policy` apply to all: omit them or pass the same values. A batch counts
-   * as processed when every subscription has processed it: the slowest subscription to a
-   * topic limits how far the server may be ahead.
+   * If the session is already subscribed to the topic, the new subscription begins with the next batch; on a
+   * value topic it first gets the newest version that the session has. Its `from` must be `latest` or the
+   * position of the last batch that the session has received. The first subscription's `interval` and
+   * `policy` apply to all: omit them or pass the same values. A batch counts as processed when every
+   * subscription has processed it. The server stops sending when too much data is unprocessed, so a slow
+   * subscription delays the others.
    *
    * ```js
    * const cars = session.subscribe("cars", { from: "earliest" }, ({ events, gap, position }) => {
@@ -60,8 +67,9 @@ export interface Session {
   /**
    * Publishes one or more events, in order.
    *
-   * Over a WebSocket the session sends them once. Otherwise it sends a `POST`: a single event up to six times until
-   * the server answers, with an idempotency key, so that the server appends it once; several events only once.
+   * Over a WebSocket the session sends them as one command. Over the other transports it sends a `POST`. If
+   * the server does not answer, it retries a single event up to five times, with an idempotency key, so that
+   * the server appends it only once. It does not retry several events.
    *
    * @throws ThalwegError the server's error; `unanswered` or `unreachable`: the events may or may not have been
    * appended; `closed` or `bad_topic`.
@@ -159,7 +167,7 @@ class LiveSession implements Receiver, RouteHooks, DesiredTopics {
     // The page may have closed the subscription in the meantime.
     if (subscription.state === "closed") return;
     this.route.current?.carried.delete(subscription.topic);
-    // A one-way connection is replaced: its polls would request the topic again.
+    // This also replaces a one-way connection. Otherwise its next request would name the topic again.
     this.refused(subscription, new ThalwegError(code, reason));
   }
 
@@ -197,11 +205,12 @@ class LiveSession implements Receiver, RouteHooks, DesiredTopics {
     this.#changedIfUnused();
     const subscription = carried.get(message.topic as string)?.by as SharedSubscription | undefined;
     if (!subscription) return;
-    // A topic's end does not wait for the page.
+    // An end has no data that the page must process, so it does not count as unprocessed.
     if (!message.end) this.flow.received(bytes);
     receive(subscription, message, bytes, this);
     if (this.flow.isOver() && !transport.hasBackpressure) {
-      // The connection stays closed until the page has caught up. The server then continues from here.
+      // Close the connection until the page has processed what it has. The next connection resumes at this
+      // position.
       this.route.pause("the page does not keep up", this.flow.drained());
     }
   }

@@ -22,7 +22,7 @@ export interface Flow {
   ack(shared: SharedSubscription): void;
 }
 
-/** A session, as a shared subscription sees it. @internal */
+/** The part of a session that a shared subscription uses. @internal */
 export interface Owner {
   readonly flow: Flow;
   /** The page has subscribed to a new topic. */
@@ -37,8 +37,8 @@ export type HeldMessage = [Message, number];
 /**
  * | state | messages | next states |
  * |---|---|---|
- * | `open` | are processed on arrival | held, with the first patch; `closed` |
- * | a list: held | wait in the list until patches can be applied, and count as unprocessed | `open`, `closed` |
+ * | `open` | are processed on arrival | a list, with the first patch; `closed` |
+ * | a list | wait in the list until the module for patches has loaded, and count as unprocessed | `open`, `closed` |
  * | `closed` | are dropped: the page has left the topic, or the server has ended it | none |
  *
  * @internal
@@ -65,7 +65,10 @@ export class SharedSubscription {
   /** Batches that some subscription has not processed yet. The first one has the number `#first`. */
   #pending: Batch<unknown>[] = [];
   #first = 0;
-  /** Batches after which an ack is due at once, when all have processed them. */
+  /**
+   * Batches that a subscription has acked. When all subscriptions have processed such a batch, an ack is sent
+   * at once.
+   */
   #acks = new Set<Batch<unknown>>();
   #owner: Owner;
 
@@ -104,14 +107,14 @@ export class SharedSubscription {
     this.#received = this.cursor = batch.position;
     this.#newest = batch.previous === undefined ? undefined : batch;
     this.#pending.push(batch);
-    // A listener may subscribe: the new subscription does not get this batch.
+    // Iterate over a copy: if a listener subscribes, the new subscription must not get this batch.
     for (const subscription of [...this.#subscriptions]) subscription.take(batch);
   }
 
   /** Records a message without events, which may have moved the cursor. */
   confirm(): void {
     this.#received = this.cursor;
-    // Without waiting batches, a confirmation counts as a processed batch.
+    // If no batch is waiting, everything up to this position counts as processed.
     if (!this.#pending.length) this.position = this.cursor;
     for (const subscription of this.#subscriptions) subscription.confirm(this.cursor);
   }

@@ -23,16 +23,21 @@ export interface SubscribeOptions {
   /** The start: usually the `position` of the last processed batch. Default: `latest`. */
   from?: Start;
   /**
-   * Shortest time between two batches, ms; events that arrive in the meantime are in the next batch. Default: 0, which
-   * means no delay. A one-way transport has one interval for its connection: the smallest of all topics.
+   * Shortest time between two batches, ms; events that arrive in the meantime are in the next batch. Default:
+   * 0, which means no delay. Over a one-way transport (every one except `websocket`) all topics have the same
+   * interval: the smallest that the page requested.
    */
   interval?: number;
-  /** The policy. Default: `skip`. On a one-way transport it applies only if all topics have the same policy. */
+  /**
+   * The policy. Default: `skip`. Over a one-way transport (every one except `websocket`) it applies only if
+   * all topics have the same policy.
+   */
   policy?: Policy;
   /**
-   * Called once if a subscription with a listener ends and the page has not closed it: the server rejects it, the
-   * topic has ended (`deleted`, `gone`; with the policy `close` also `slow` and `trimmed`), or the session has failed.
-   * Without `onError` a rejection or an end is an uncaught error. A `for await` loop throws the error instead.
+   * Called once if a subscription with a listener ends, unless the page closed it. Reasons: the server
+   * rejected it; the topic ended (`deleted`, `gone`); the policy `close` ended it (`slow`, `trimmed`); or the
+   * session failed. Without `onError` a rejection or an end is an uncaught error. A `for await` loop throws
+   * the error instead.
    */
   onError?: (error: ThalwegError) => void;
 }
@@ -59,8 +64,8 @@ export interface Batch<T> {
   /** The offset of each event, if they are not consecutive. */
   readonly offsets?: readonly number[] | undefined;
   /**
-   * The events missed before these; `null` if none were. On a value topic the reason is `unknown`: the version received
-   * last may no longer be the newest.
+   * The events missed before these; `null` if none were. On a value topic a gap always has the reason
+   * `unknown`: there may be a newer version than the one received last.
    */
   readonly gap: Gap | null;
   /** On a value topic only: the offset of the version that this one replaces, 0 if there was none. */
@@ -96,12 +101,13 @@ export interface Shared {
 /**
  * | state | the page | next states |
  * |---|---|---|
- * | `idle` | has no batch | the next batch |
- * | a batch | processes it | `idle`, when it is processed; `acked`, if the page acks it earlier |
- * | `acked` | still works on a batch that counts as processed: its listener gets no other batch | `idle` |
+ * | `idle` | has no batch | a `Batch` |
+ * | a `Batch` | processes this batch | `idle`, when it is processed; `acked`, if the page acks it earlier |
+ * | `acked` | still works on a batch that already counts as processed; its listener gets no other batch | `idle` |
  * | `closed` | has closed the subscription, and gets no more batches | none |
  *
- * An error changes no state: no further batch arrives, but those in the queue are still delivered.
+ * An error does not change the state. The subscription receives no more batches, but still delivers those in
+ * its queue.
  */
 type State<T> = "idle" | Batch<T> | "acked" | "closed";
 
@@ -150,7 +156,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     this.#listener = listener;
     this.#position = position;
     this.#queue = queue;
-    // Return first: a listener may use the subscription.
+    // Deliver after the constructor has returned, so that a listener can use the subscription.
     queueMicrotask(() => this.#pump());
   }
 
@@ -174,9 +180,10 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   }
 
   /**
-   * Declares all delivered batches processed, and sends an ack: before the first batch, when the server has confirmed
-   * the subscription; if others share the topic, when they have processed as much. Call it only if the topic's
-   * source waits for acks: otherwise the session acks on its own, often enough.
+   * Declares all delivered batches processed, and sends an ack. Before the first batch, the ack is sent when
+   * the server has confirmed the subscription. If other subscriptions share the topic, it is sent when they
+   * have processed as much. Call it only if the topic's source waits for acks: otherwise the session acks on
+   * its own, often enough.
    */
   ack(): void {
     this.#finish("acked");
@@ -228,7 +235,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     if (this.#listener) throw new TypeError("the subscription has a listener");
     const batches = this.#batches();
     const leave = batches.return.bind(batches);
-    // `return` of a generator would wait for the next batch.
+    // A generator's own `return` waits until the pending `next` has a batch, so close the subscription first.
     batches.return = (value) => {
       this.close();
       return leave(value);

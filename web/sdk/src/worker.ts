@@ -27,11 +27,13 @@ export interface WorkerOptions extends Omit<ConnectOptions, "transports" | "fetc
   transports?: readonly TransportName[];
 }
 
-/** The methods of a Worker that the session calls. A browser's `Worker` has them. */
+/** The part of `Worker` that a session needs, so that you can pass another implementation. */
 export interface WorkerLike {
-  /** Called once per session, with a `MessagePort` as `message.thalweg`. */
+  /** The session calls it once, with `{ thalweg: MessagePort }`. */
   postMessage(message: unknown, transfer: Transferable[]): void;
-  /** Reports that the Worker could not be loaded. The session is then closed with `no_worker`. */
+  /**
+   * The session listens for `error`. If the Worker could not be loaded, the session closes with `no_worker`.
+   */
   addEventListener?(type: "error", listener: (event: { message?: string }) => void): void;
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Frames that wait for the socket, beside a pong: more than acks need.
+/// Maximum number of bytes that wait for the socket, besides a pong. Acks need less.
 const WAITING_BYTES_MAX: usize = 64 << 10;
 
 /// The opcode of a pong (RFC 6455 §11.8).
@@ -53,7 +53,7 @@ impl<T: AsyncWrite + Unpin> NewestPong<T> {
         }
     }
 
-    /// Takes whole frames out of the written bytes.
+    /// Splits the bytes that the WebSocket has written into whole frames. Keeps only the newest pong.
     fn sort_frames(&mut self) {
         while let Some(length) = frame_length(&self.unfinished)
             && length <= self.unfinished.len()
@@ -86,7 +86,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for NewestPong<T> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        // A frame that has begun is read whole, to find the pongs behind it.
+        // Read an incomplete frame to its end, to find the pongs behind it.
         if self.unfinished.is_empty() && self.waiting.len() > WAITING_BYTES_MAX {
             ready!(self.poll_drain(cx))?;
         }
@@ -115,7 +115,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for NewestPong<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // The WebSocket believes that it has written everything, and flushes no more.
+        // The WebSocket layer believes that it has written everything and does not flush again, so write the
+        // rest here.
         if let Poll::Ready(Err(error)) = self.poll_drain(cx) {
             return Poll::Ready(Err(error));
         }

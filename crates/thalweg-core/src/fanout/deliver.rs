@@ -10,17 +10,18 @@ use super::{
 };
 use crate::stream::{ColumnCounts, ColumnRows as _, Lost};
 
-/// The end of a visit to a subscriber. It says when the next visit is due.
+/// Why a visit to a subscriber ended, and when the next visit is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivered {
-    /// The subscriber has everything that is due. Visit it again when one of its feeds gets a batch, when it gets a control
-    /// message or has acked something, and at the given time in µs, if there is one: then an interval is over.
+    /// The subscriber has everything that is due. Visit it again when one of its feeds gets a batch, when it
+    /// gets a control message, when it acks, or at the given time in µs, when an interval is over.
     CaughtUp(Option<u64>),
     /// The budget is spent, and more is due now. Visit the subscriber again after the others.
     More,
     /// The sink is full. Visit the subscriber again when the sink has room. Batches of a partly sent frame are pinned until then.
     Full,
-    /// Everything is sent, a close or a long poll's answer included. Shut the connection down after [`Subscriber::leave`].
+    /// The close, or the whole response to a long poll, is sent. Shut the connection down after
+    /// [`Subscriber::leave`].
     Closed,
     /// The peer is gone. Drop the connection, after [`Subscriber::leave`].
     Gone,
@@ -35,7 +36,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Takes the backfills (feed, offset) that subscribers have needed since the last call.
+    /// Takes the backfills (feed, offset) that subscribers have requested since the last call.
     pub fn take_backfills(&mut self) -> std::vec::Drain<'_, (FeedKey, Offset)> {
         self.buffers.backfills.drain(..)
     }
@@ -52,8 +53,9 @@ impl Scratch {
 }
 
 impl Subscriber {
-    /// Sends what is due, as far as sink and budget allow: the rest of a begun frame, then frames for this
-    /// subscriber alone, then the events after its cursors. Cursors move only by the bytes that the sink took.
+    /// Sends what is due, as far as sink and budget allow: the rest of a partly sent frame, then frames for
+    /// this subscriber alone, then the events after its cursors. Cursors move only by the bytes that the sink
+    /// took.
     ///
     /// `now_us` must not go back from visit to visit. After [`Delivered::Closed`] and [`Delivered::Gone`] there is
     /// no further visit.
@@ -77,7 +79,7 @@ impl Subscriber {
             let Ok(planned) = plan.map_err(|why| interrupted = Some(why)) else {
                 let is_unmade = interrupted.as_ref().is_some_and(Interrupted::is_unmade);
                 if is_unmade && std::mem::replace(&mut has_made, true) {
-                    // A visit makes frames once, so that others get their turn.
+                    // A visit makes frames of columns at most once, so that other subscribers get their turn.
                     return Delivered::More;
                 }
                 if let Some(interrupted) = interrupted {
@@ -129,7 +131,8 @@ impl Subscriber {
             Interruption::Lost(_)
                 if self.framing.ends_at_gaps() && self.subscriptions[index].allows_gaps() =>
             {
-                // The head of the next response says which events are missing.
+                // A response of columns cannot carry a gap, so it ends. The header of the next response
+                // reports the gap.
                 self.close(close::RELOAD);
             }
             Interruption::Unknown(cursor) => {
@@ -151,7 +154,8 @@ impl Subscriber {
         }
     }
 
-    /// Begins subscriptions whose feed now exists. A partly sent frame with a trailer, which would name them, ends first.
+    /// Begins subscriptions whose feed now exists. If a partly sent frame has a trailer, it is finished
+    /// first, because its trailer would name the new subscriptions.
     fn begin(&mut self, feeds: &impl Feeds, scratch: &mut Scratch) {
         let Scratch { buffers, gaps, .. } = scratch;
         if self.format.has_trailer() && self.in_frame.is_some() {
@@ -181,8 +185,8 @@ impl Subscriber {
             if self.format.has_trailer()
                 && let Begun::Exact | Begun::Gap(_) = begun
             {
-                // The first confirmation has an id with the start positions of all that begin now. A client
-                // that is disconnected between confirmations resumes there.
+                // The id of the first confirmation has the start positions of all new subscriptions, so that
+                // a client that is disconnected between confirmations can resume all of them.
                 let is_due = begun != Begun::Exact || !std::mem::replace(&mut is_named, true);
                 let ids = if is_due { Ids::default() } else { self.ids };
                 let frame_bytes = self.control.frames().len() - before;
@@ -202,14 +206,14 @@ impl Subscriber {
         }
     }
 
-    /// Sends the end of a topic that has ended, if the subscriber has all of it, and leaves the topic. A visit
-    /// ends one topic, because [`Subscriber::take_left`] returns one feed.
+    /// Sends the end of a topic that has ended, if the subscriber has all of it, and leaves the topic. A call
+    /// ends at most one topic, because [`Subscriber::take_left`] returns one feed.
     fn say_end(&mut self, feeds: &impl Feeds) {
         let waits = self.left.is_some()
             || self.leaving.is_some()
             || self.is_ending()
             || self.control.unsent().len() >= CONTROL_BYTES_MAX
-            // A trailer would name it too early.
+            // The trailer of a partly sent frame would show the topic as ended too early.
             || (self.format.has_trailer() && self.in_frame.is_some());
         let Some(index) = self.finished(feeds).filter(|_| !waits) else { return };
         let subscription = &mut self.subscriptions[usize::from(index)];
@@ -246,7 +250,7 @@ impl Subscriber {
         found.map(|(index, _)| index)
     }
 
-    /// Returns how a visit ends when only ends of topics may be due.
+    /// Returns the result of a visit in which everything but ends of topics is sent.
     fn caught_up(&self, feeds: &impl Feeds, wake_us: Option<u64>) -> Delivered {
         match self.has_ends && self.finished(feeds).is_some() {
             true => Delivered::More,
@@ -254,7 +258,8 @@ impl Subscriber {
         }
     }
 
-    /// Whether a long poll has sent something and is between frames. A due end comes in the same answer, which may be the last.
+    /// Whether a long poll has sent something and is between frames. A due end is sent in the same response,
+    /// because the client may not poll again.
     fn is_poll_complete(&self, feeds: &impl Feeds) -> bool {
         self.mode == ResponseMode::Once
             && self.has_delivered
@@ -272,7 +277,8 @@ impl Subscriber {
         feed.make_column_frames(&cursor, subscription.columns(), now_us)
     }
 
-    /// Ends a stream of columns, because the next rows have another schema. Begins it if it has no schema yet.
+    /// If the response of columns has a schema, ends it, because the next rows have another one. Otherwise
+    /// sends the schema.
     fn change_columns(&mut self, feeds: &impl Feeds, index: usize) {
         let subscription = &mut self.subscriptions[index];
         if subscription.columns().is_some() {

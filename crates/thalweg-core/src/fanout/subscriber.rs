@@ -174,7 +174,8 @@ impl Subscriber {
 
     /// Notes that its place in a feed's list has changed.
     pub fn moved(&mut self, feed: FeedKey, from: u32, to: u32) {
-        // It is found by its place, because there may be two subscriptions to the feed: a new one, and one that is leaving.
+        // Find the subscription by its index, because there may be two subscriptions to the feed: a new one,
+        // and one that is leaving.
         let mut all = self.subscriptions.iter_mut();
         if let Some(moved) = all.find(|s| (s.feed, s.place) == (feed, from)) {
             moved.place = to;

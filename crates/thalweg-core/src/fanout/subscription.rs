@@ -11,8 +11,8 @@ use crate::stream::{Cursor, Encoding, Feed, Lost, Start};
 /// The policy for a subscription that falls behind the history, or begins behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// The gap is announced, and the subscription continues in the middle of the history, because the oldest event
-    /// would soon be lost again.
+    /// The gap is announced, and the subscription continues in the middle of the history. At its start, the
+    /// subscriber would soon fall behind again.
     #[default]
     Skip,
     /// The gap is announced, and the subscription continues with the newest batch.
@@ -39,9 +39,10 @@ pub struct Terms {
     pub policy: Policy,
     /// The minimum time between catching up and the next send, in µs. 0: none.
     pub interval_us: u64,
-    /// Bytes of frames that may be sent ahead of [`super::Subscriber::ack`]. One frame may always be sent. `None`: no window.
+    /// Maximum number of bytes that are sent and not acked ([`super::Subscriber::ack`]). One frame may always
+    /// be sent. `None`: no window.
     pub window_bytes: Option<u64>,
-    /// The client's stream whose items its frames are, in formats that have streams.
+    /// In formats that have streams (SignalR): the id of the client's stream whose items are the frames.
     pub stream: Option<StreamId>,
 }
 
@@ -50,7 +51,7 @@ pub struct Terms {
 pub struct Left {
     /// The feed.
     pub feed: FeedKey,
-    /// Its place in the feed's list.
+    /// The index that it had in the feed's list.
     pub place: u32,
     /// The format of its frames.
     pub format: Format,
@@ -62,19 +63,19 @@ const NO_FEED: FeedKey = FeedKey::MAX;
 #[derive(Debug)]
 pub(super) struct Subscription {
     pub(super) feed: FeedKey,
-    /// Its place in the feed's list. The owner of the list sets it.
+    /// Its index in the feed's list. The owner of the list sets it.
     pub(super) place: u32,
-    /// The format of its frames: its connection's, for its stream.
+    /// The format of its frames: that of the connection, with the id of the client's stream, if it has one.
     pub(super) format: Format,
     policy: Policy,
     interval_us: u64,
-    /// No frame is sent before this time, in µs. Within a frame it has always passed, because the interval begins
-    /// at the head, between frames.
+    /// No frame is sent before this time, in µs. While a frame is partly sent, this time is always in the
+    /// past, because an interval begins only between frames, when the subscription is at the head.
     pub(super) due_us: u64,
     progress: Progress,
     /// Whether it must not begin yet.
     pub(super) is_held: bool,
-    /// Whether it has caught up once.
+    /// Whether it has ever reached the newest event.
     is_live: bool,
     /// Set if its topic has ended. The subscription leaves the topic when it has received all of it.
     pub(super) end: Option<EndCode>,
@@ -89,23 +90,24 @@ pub(super) struct AnnouncedGap {
     pub(super) reason: GapReason,
 }
 
-/// The beginning of a subscription, or of its part after missing events.
+/// The result of beginning a subscription, or of continuing it after missing events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begun {
-    /// It does not begin now: its feed needs a backfill, or it has begun before.
+    /// The subscription does not begin now: its feed needs a backfill, or it has begun before.
     NotYet,
     Exact,
     Gap(AnnouncedGap),
-    /// It ends, because its policy allows no gap.
+    /// The subscription ends, because its policy allows no gap.
     End(EndCode),
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Progress {
-    /// It waits for its feed.
+    /// The subscription waits for its feed.
     Starting(StartAt),
     At(Cursor),
-    /// It has ended. It keeps its place among the connection's cursors, with this cursor.
+    /// The subscription has ended. The entry stays, with this cursor, so that the order of the connection's
+    /// cursors does not change.
     Ended(StartAt),
 }
 
@@ -136,7 +138,8 @@ impl Subscription {
         self.columns.as_ref()
     }
 
-    /// Begins its stream of columns in `control` with the next rows' schema, if it has begun and there is a schema.
+    /// If the subscription has begun and the schema of the next rows is known, writes the schema to
+    /// `control`.
     pub(super) fn begin_columns(&mut self, feed: &impl Feed, control: &mut Vec<u8>) {
         let columns = self.cursor().and_then(|cursor| feed.columns_at(&cursor));
         let Some(columns) = columns.filter(|_| self.columns.is_none()) else { return };
@@ -166,7 +169,8 @@ impl Subscription {
         }
     }
 
-    /// Returns where it would resume: at its cursor, or at its start, whose gap, if there is one, is not announced yet.
+    /// Returns where a reconnect would resume: at the cursor, or, if the subscription has not begun, at the
+    /// requested start.
     pub(super) fn resume_at(&self, feed: Option<&impl Feed>, reached: Option<Offset>) -> StartAt {
         let next = reached.or(self.cursor().map(|cursor| cursor.next()));
         match (self.progress, feed, next) {
@@ -193,9 +197,10 @@ impl Subscription {
         matches!(self.progress, Progress::Ended(_))
     }
 
-    /// Notes that its topic has ended. The rest is due at once: a client that neither reads nor acks must not hold the topic.
+    /// Records that the topic has ended. The rest is due at once: interval and window no longer apply, so
+    /// that a slow client does not hold the topic.
     pub(super) fn will_end(&mut self, code: EndCode) {
-        // A subscription that ends alone gets no more of the topic, even if the topic ends.
+        // If only this subscription ends, it keeps that reason, even if the topic ends later.
         if !self.ends_alone() {
             self.end = Some(code);
         }
@@ -204,9 +209,9 @@ impl Subscription {
         self.due_us = 0;
     }
 
-    /// Leaves its topic, which has ended, and keeps its place among the connection's cursors. The cursor of a
-    /// topic that is gone is `latest`. A topic that continues for others keeps its position, so that a client that
-    /// reconnects is not sent later events as if none were missing.
+    /// Leaves the topic, and keeps the entry among the connection's cursors. If the topic is gone, its cursor
+    /// is `latest`. If only this subscription has ended, the cursor stays at the last position, so that a
+    /// client that reconnects there gets a gap, and not later events without notice.
     pub(super) fn leave_ended(&mut self, at: Position) -> Left {
         let is_own = self.ends_alone();
         self.progress = Progress::Ended(if is_own { StartAt::After(at) } else { StartAt::Latest });
@@ -219,7 +224,7 @@ impl Subscription {
         Left { feed: self.feed, place: self.place, format: self.format }
     }
 
-    /// Returns whether it ends although its topic does not: no more frames are begun.
+    /// Returns whether only this subscription ends. No new frame is begun then.
     pub(super) fn ends_alone(&self) -> bool {
         self.end.is_some_and(EndCode::is_own)
     }
@@ -231,7 +236,8 @@ impl Subscription {
         self.cursor().is_some_and(|cursor| feed.has_all(&cursor))
     }
 
-    /// Notes that its client has processed everything up to `position`. Ignores a position of another epoch.
+    /// Records that the client has processed everything up to `position`. Ignores a position of another
+    /// epoch.
     pub(super) fn ack(&mut self, feed: &impl Feed, position: Position) {
         if let Some(window) = &mut self.window
             && position.epoch == feed.epoch()
@@ -250,16 +256,16 @@ impl Subscription {
         self.progress = Progress::At(cursor);
     }
 
-    /// Returns how long ago the oldest event that it got from `before` on was published, in µs. `None` if the
-    /// event may be older than the subscription, or the client chose to wait.
+    /// Returns the age, in µs, of the oldest event of a send that began at `before`. `None` if the
+    /// subscription had not caught up before, or has an interval.
     pub(super) fn age_us(&self, feed: &impl Feed, before: &Cursor, now_us: u64) -> Option<u64> {
         let is_waited_for = self.is_live && self.interval_us == 0;
         let published_us = is_waited_for.then(|| feed.published_us(before.next()))??;
         Some(now_us.saturating_sub(published_us))
     }
 
-    /// Notes that it is at the head. The interval begins only now: a send that the socket or a budget has cut short
-    /// continues as soon as it can.
+    /// Records that it has the newest event, and begins the interval. A send that the socket or a budget has
+    /// cut short continues as soon as it can, without an interval.
     pub(super) fn caught_up(&mut self, now_us: u64) {
         self.is_live = true;
         if self.interval_us > 0 {
@@ -314,7 +320,8 @@ impl Subscription {
         gap
     }
 
-    /// Continues at the place that its policy chooses and announces the gap in `control`, or begins to end.
+    /// Continues where the policy says and announces the gap in `control`. With [`Policy::Close`] it ends the
+    /// subscription.
     pub(super) fn jump(
         &mut self,
         feed: &impl Feed,

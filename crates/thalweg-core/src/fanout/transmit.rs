@@ -11,19 +11,21 @@ use super::{
 };
 use crate::stream::{Cursor, Feed as _, Frames as _, Lost, Next, Pinning as _};
 
-/// Approximate maximum of slices in one send. With more topics a second send is needed.
+/// Approximate maximum of slices in one send. A subscriber of more topics needs several sends.
 const SLICES_MAX: usize = 64;
 
-/// Approximate maximum of cold bytes, which are made for one subscriber: about as many as one send takes.
+/// Approximate maximum of cold bytes (bytes that are encoded for this subscriber only) in one send: about as
+/// many as one send takes.
 const COLD_BYTES_MAX: usize = 64 << 10;
 
-/// Approximate maximum of bytes in one send. No socket takes more.
+/// Approximate maximum of bytes in one send. Sockets hardly ever take more at once.
 const SEND_BYTES_MAX: usize = 1 << 20;
 
 /// After a large event, scratch memory above this is freed.
 const SCRATCH_BYTES_KEPT: usize = 2 << 20;
 
-/// A planned send. It reads the feeds (`'f`) and keeps its parts in reused memory (`'s`).
+/// A planned send. `'f` is the lifetime of the feeds that it reads, and `'s` that of the reused memory for
+/// its parts.
 pub(super) struct Transmit<'f, 's> {
     buffers: &'s mut SendBuffers,
     sources: SmallVec<[Source<'f>; 2]>,
@@ -51,7 +53,7 @@ pub(super) struct SendBuffers {
     pieces: Vec<SendPiece>,
     /// Bytes made for this subscriber alone.
     cold: Vec<u8>,
-    /// The offset that each subscription will reach, for trailers that name it.
+    /// The offset that each subscription will reach, which trailers contain.
     reached: Vec<Option<Offset>>,
     pub(super) backfills: Vec<(FeedKey, Offset)>,
 }
@@ -70,7 +72,8 @@ enum PieceKind {
         before: Cursor,
         after: Cursor,
     },
-    /// The trailer of the frame before it, if there is one: its range in the cold bytes, and the state of ids after it.
+    /// The trailer of the previous frame, if that has one: its range in the cold bytes, and the state of ids
+    /// after it.
     Trailer(Range<usize>, Ids),
 }
 
@@ -82,7 +85,7 @@ enum Source<'f> {
     Cold(Range<usize>),
 }
 
-/// A plan that cannot be finished before a subscription changes.
+/// Planning stopped, because a subscription must be changed first. Plan again after that.
 pub(super) struct Interrupted {
     pub(super) index: usize,
     pub(super) why: Interruption,
@@ -90,9 +93,9 @@ pub(super) struct Interrupted {
 
 pub(super) enum Interruption {
     Lost(Lost),
-    /// The newest version of a value is lost. The subscription continues at this cursor.
+    /// The newest version of a value topic is lost. The subscription continues at this cursor.
     Unknown(Cursor),
-    /// The next rows have another schema than the stream of columns.
+    /// The next rows have another schema than the response of columns.
     OtherColumns,
     Unmade,
 }
@@ -104,8 +107,8 @@ impl Interrupted {
 }
 
 impl<'f, 's> Transmit<'f, 's> {
-    /// Plans a send in this order: the rest of a begun frame, the control messages, then what is due to each
-    /// subscription. Each send begins with another subscription.
+    /// Plans a send in this order: the rest of a partly sent frame, the control messages, then what is due to
+    /// each subscription. Consecutive sends begin with different subscriptions, in turn.
     #[inline]
     pub(super) fn plan<F: Feeds>(
         subscriber: &Subscriber,
@@ -135,7 +138,8 @@ impl<'f, 's> Transmit<'f, 's> {
         {
             let rest = self.subscription(subscriber, feeds, index, None, true)?;
             if has_trailer {
-                // The trailer names the cursors of all subscriptions, so no other one may move before it is sent.
+                // The trailer contains the cursors of all subscriptions, so no other subscription may advance
+                // before it is sent.
                 self.summary.is_complete = false;
                 return Ok(());
             }
@@ -149,7 +153,7 @@ impl<'f, 's> Transmit<'f, 's> {
             return Ok(());
         }
         if subscriber.control.unsent().len() >= CONTROL_BYTES_MAX {
-            // Planning more may add control messages, for example gaps, so these are sent first.
+            // Send the waiting control messages first, because planning can add more, for example gaps.
             self.summary.is_complete = false;
             return Ok(());
         }
@@ -169,7 +173,8 @@ impl<'f, 's> Transmit<'f, 's> {
             }
             let from = resumed.filter(|(resumed, _)| *resumed == index).map(|(_, rest)| rest);
             if from.is_some() && subscriber.subscriptions[usize::from(index)].window.is_some() {
-                // Its window counts sent bytes, so it waits for the next send.
+                // The window counts only bytes that are already sent, so this subscription waits for the next
+                // send.
                 self.summary.is_complete = false;
                 continue;
             }
@@ -222,8 +227,7 @@ impl<'f, 's> Transmit<'f, 's> {
                 Next::Cold { events, after, .. } => {
                     (cold_after - cold_before + events.len(), *after)
                 }
-                // Everything before a gap or the end of a stream is sent first. Frames that are made are sent
-                // before more are made.
+                // Send what is planned before a gap, an end or a new frame is made.
                 Next::Lost(_) | Next::Unknown(_) | Next::OtherColumns | Next::Unmade
                     if planned > 0 || from.is_some() =>
                 {
@@ -316,7 +320,7 @@ impl<'f, 's> Transmit<'f, 's> {
         self.source(Source::Cold(trailer));
     }
 
-    /// Adds a piece. The next sources are its bytes.
+    /// Adds a piece. The sources that are added next are its bytes.
     fn piece(&mut self, kind: PieceKind, bytes: usize) {
         self.buffers.pieces.push(SendPiece { kind, bytes });
         self.summary.bytes += bytes;
@@ -324,7 +328,7 @@ impl<'f, 's> Transmit<'f, 's> {
 
     fn source(&mut self, source: Source<'f>) {
         match (self.sources.last_mut(), source) {
-            // This part was sent before.
+            // The slice is empty, because this part was sent before.
             (_, Source::Hot([])) => {}
             (_, Source::Cold(range)) if range.is_empty() => {}
             (Some(Source::Cold(last)), Source::Cold(next)) if last.end == next.start => {
@@ -380,7 +384,7 @@ impl AcceptedSend<'_> {
             }
             let taken = piece.bytes.min(left);
             left -= taken;
-            // Set if the piece before was a complete frame: its trailer must be sent, too.
+            // `true` if the piece before was a complete frame, whose trailer must be sent, too.
             let was_whole = std::mem::replace(&mut whole, false);
             match &piece.kind {
                 PieceKind::Control => {
@@ -403,8 +407,8 @@ impl AcceptedSend<'_> {
                 }
             }
         }
-        // The unpin comes last: after a new subscription to the same topic, the begun frame may be in the same
-        // batch, and this may be its last pin.
+        // Unpin last: the frame that was begun above may be in the same batch (after a new subscription to
+        // the same topic), and the old pin may be the batch's only one.
         if let Some((feed, before)) = finished
             && let Some(feed) = feeds.feed_mut(feed)
         {

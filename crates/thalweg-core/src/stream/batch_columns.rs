@@ -181,7 +181,7 @@ impl ColumnFrame {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        // Its allocation, and its place among the frames that are kept.
+        // The allocation of the frame, and its entry among the kept frames.
         const OVERHEAD: usize = size_of::<ColumnFrame>() + 64;
         self.bytes.len() + OVERHEAD
     }

@@ -5,33 +5,34 @@ use std::collections::VecDeque;
 
 use super::{Appended, Payloads};
 
-/// A publish does not join a message that has waited longer than this, in µs: it would share the message's
-/// remaining time. Messages wait for seconds while the store is unavailable.
+/// A publish does not join a message that has waited longer than this, in µs: the message may soon time out,
+/// and the publish with it. Messages wait for seconds while the store is unavailable.
 const JOINED_US_MAX: u64 = 1_000_000;
 
-/// The bounds of a message, and of the messages in flight.
+/// The limits of a message (one append to the store), and of the messages in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageBounds {
-    /// The most events.
+    /// Maximum number of events.
     pub events_max: usize,
-    /// The most bytes of events, with a separator between two. Every event must fit.
+    /// Maximum bytes of events, with one separator between two events. Each event must be at most this large.
     pub bytes_max: usize,
-    /// Bytes up to which several events share a message, because it becomes one batch.
+    /// Several events share a message only up to this many bytes, because a message becomes one batch.
     pub batch_bytes_max: usize,
-    /// The most messages in flight, if all of them [may overlap](Mark::may_overlap).
+    /// Maximum number of messages in flight, if all of them [may overlap](Mark::may_overlap).
     pub in_flight_max: usize,
 }
 
-/// Marks a publish that is a separate message.
+/// A property of a publish that must be a message of its own, for example of one with an idempotency key.
 pub trait Mark {
-    /// Returns whether the message, which has one event, may be in flight with other such messages; then
-    /// the store orders them. Its publisher waits for the answer before it publishes a later event.
+    /// Returns whether several such messages (each with one event) may be in flight at once. The store then
+    /// decides their order. This is safe, because each publisher waits for the answer before it publishes a
+    /// later event.
     fn may_overlap(&self) -> bool;
 }
 
 /// Events of one topic on their way to a store that assigns their order. One message is in flight, and events
-/// published in the meantime share the next one. Publishers keep their order, and a slow store gets larger
-/// messages. Only messages that may overlap are in flight together.
+/// published in the meantime share the next one. The events of a publisher keep their order, and a slow store
+/// gets fewer, larger messages. Only messages that may overlap are in flight together.
 ///
 /// `K` marks a publish that is a separate message. `A` receives a publish's answer. Pure: the owner takes
 /// messages ([`Self::take`]) and reports the outcome of each ([`Self::settle`]).
@@ -41,7 +42,7 @@ pub struct Outbox<K, A> {
     waiting: VecDeque<Message<K>>,
     /// One message, or several that may overlap, each with one publish.
     in_flight: VecDeque<InFlight>,
-    /// In the order of their events. The first belong to the messages in flight.
+    /// Publishes without an answer, in order. Those of messages in flight come first.
     publishes: VecDeque<Publish<A>>,
     bytes: usize,
 }
@@ -49,7 +50,7 @@ pub struct Outbox<K, A> {
 #[derive(Debug)]
 struct InFlight {
     number: u64,
-    /// The number of its events, 1 if it has none.
+    /// The number of its events; 1 if it has none, as the end of a topic.
     events: usize,
     bytes: usize,
     may_overlap: bool,
@@ -73,7 +74,7 @@ struct Publish<A> {
     /// The number of its events without an outcome.
     left: usize,
     appended: Option<Appended>,
-    /// Whether a part of it is not stored, and whether a part is in doubt.
+    /// Whether a part of the publish is not stored, and whether a part is in doubt.
     is_cut: bool,
     is_uncertain: bool,
 }
@@ -81,11 +82,11 @@ struct Publish<A> {
 /// The outcome of a message or a publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome<T> {
-    /// It is stored.
+    /// All of it is stored.
     Stored(T),
     /// No part of it is stored.
     NotStored,
-    /// A part of it is or may be stored.
+    /// Some or all of it may be stored.
     Unknown,
 }
 
@@ -94,7 +95,7 @@ pub enum Outcome<T> {
 pub struct Answered<A> {
     /// The receiver of the answer.
     pub answer: A,
-    /// The number of its events, 1 if it has none.
+    /// The number of its events; 1 if it has none, as the end of a topic.
     pub count: usize,
     /// The offsets of its first and its last event. Other events and unused offsets may lie between.
     pub outcome: Outcome<Appended>,
@@ -117,7 +118,8 @@ impl<K: Mark, A> Outbox<K, A> {
         self.bounds
     }
 
-    /// Takes a publish, and leaves `payloads` empty. Without a mark it has at least one event. With a mark it has at most one.
+    /// Takes a publish, and leaves `payloads` empty. Without a mark, `payloads` must have at least one event;
+    /// with a mark, at most one.
     pub fn push(&mut self, payloads: &mut Payloads, mark: Option<K>, answer: A, now_us: u64) {
         let count = payloads.count().max(usize::from(mark.is_some()));
         self.publishes.push_back(Publish {
@@ -165,7 +167,8 @@ impl<K: Mark, A> Outbox<K, A> {
         payloads.fitting(from, bytes).min(self.bounds.events_max.saturating_sub(message.count()))
     }
 
-    /// Takes the next message, if one [is due](Self::is_due). It is in flight under this number, which no other message has.
+    /// Takes the next message, if one [is due](Self::is_due). `number` identifies the message for
+    /// [`Self::settle`], and must be unique.
     pub fn take(&mut self, number: u64) -> Option<Message<K>> {
         if !self.is_due() {
             return None;
@@ -180,14 +183,15 @@ impl<K: Mark, A> Outbox<K, A> {
         Some(message)
     }
 
-    /// Takes the outcome of a message in flight, with the offset of its first event if it is stored. Returns the
-    /// publishes that have their outcome now. `None` if no message has this number.
+    /// Takes the outcome of a message in flight, with the offset of its first event if it is stored. Returns
+    /// the publishes that are complete now. `None` if no message has this number.
     pub fn settle(
         &mut self,
         number: u64,
         outcome: Outcome<u64>,
     ) -> Option<impl Iterator<Item = Answered<A>>> {
-        // Each message before this one in the queue has one publish.
+        // Messages overlap only if each has one publish, so the index of the message is also that of its
+        // publish.
         let at = self.in_flight.iter().position(|message| message.number == number)?;
         let InFlight { events, bytes, .. } = self.in_flight.remove(at)?;
         self.bytes -= bytes;
@@ -219,7 +223,7 @@ impl<K: Mark, A> Outbox<K, A> {
         }))
     }
 
-    /// Abandons all publishes: those in flight are in doubt, the rest is not stored.
+    /// Gives up all publishes. The outcome of those in flight is unknown; the others are not stored.
     pub fn abandon(&mut self) -> impl Iterator<Item = Answered<A>> {
         let (mut all, mut answered) = (std::mem::take(&mut self.publishes), Vec::new());
         let mut in_flight: usize = self.in_flight.drain(..).map(|message| message.events).sum();
@@ -238,7 +242,8 @@ impl<K: Mark, A> Outbox<K, A> {
         answered.into_iter()
     }
 
-    /// Notes that the stream has restarted, so offsets identify other events. Publishes that already have offsets are in doubt.
+    /// Records that the store has a new epoch, so offsets identify other events. The outcome of publishes
+    /// that already have offsets is unknown.
     pub fn restart(&mut self) {
         let begun = self.publishes.iter_mut().filter(|publish| publish.appended.is_some());
         begun.for_each(|publish| publish.is_uncertain = true);

@@ -5,8 +5,8 @@ use std::{
 
 use thalweg_wire::{ContextUse, Format, Offset, SharedContext};
 
-/// Bytes of a hot tail, about: small enough to stay in the cache while a walk sends it to all, large enough that a
-/// subscriber may be late for a moment without becoming cold.
+/// Approximate size of a hot tail. It fits into the CPU's cache while a walk sends it to all subscribers, and
+/// is long enough that a subscriber may be late for a moment without becoming cold.
 pub(super) const TAIL_BYTES: usize = 1 << 20;
 
 /// How long a context stays without new frames, in µs: topics with a message every few seconds gain most from it.
@@ -15,8 +15,9 @@ const CONTEXT_IDLE_US: u64 = 60_000_000;
 /// The newest finished frames of one stream in one format.
 ///
 /// Frames are contiguous within a segment, so that one send takes everything due to a subscriber. Bytes are
-/// numbered from the tail's creation. The older of two segments is recycled when the newer is full. Readers never
-/// block this: a cursor whose bytes are gone becomes cold.
+/// numbered from the tail's creation. The older of two segments is recycled when the newer is full. Readers
+/// never block this: a cursor whose bytes are gone becomes cold, which means that its subscriber gets frames
+/// that are encoded separately.
 #[derive(Debug)]
 pub(super) struct HotTail {
     segment_bytes: usize,
@@ -30,19 +31,19 @@ pub(super) struct HotTail {
 #[derive(Debug)]
 struct TailContext {
     text: SharedContext,
-    /// The batches whose text that is: the start of each, and the number of the byte of text after it.
+    /// The batches in the text: the start offset of each, and the position in the text at which it ends.
     batches: VecDeque<(Offset, u64)>,
 }
 
 #[derive(Debug, Default)]
 struct Segment {
-    /// The number of its first byte.
+    /// The position of its first byte.
     base: u64,
     bytes: Vec<u8>,
     frames: Vec<FrameStart>,
-    /// With a context, one for each frame.
+    /// One for each frame, if the format has a context.
     references: Vec<Reference>,
-    /// The bytes of its frames that were made again, alone.
+    /// Total bytes of the frames that were compressed a second time, without the context.
     alone_bytes: Cell<usize>,
 }
 
@@ -54,10 +55,11 @@ struct FrameStart {
 
 #[derive(Debug)]
 struct Reference {
-    /// The start of the oldest batch whose text the frame may refer to. It is its own batch's if there is none.
+    /// The start of the oldest batch whose text the frame may refer to. If it refers to no earlier text, the
+    /// start of its own batch.
     oldest: Offset,
     is_alone: bool,
-    /// The frame without a context. The first reader who cannot read the other one causes it.
+    /// The same frame, compressed without the context. It is made when the first reader needs it.
     alone: OnceCell<Box<[u8]>>,
 }
 
@@ -84,7 +86,7 @@ impl HotTail {
         }
     }
 
-    /// The number of the byte after the newest.
+    /// The position after the newest byte.
     pub(super) fn head(&self) -> u64 {
         self.newer.end()
     }
@@ -119,8 +121,8 @@ impl HotTail {
         });
     }
 
-    /// Returns whether a reader with the text from `context` on can read the frame of the batch that starts at `start`. It can then
-    /// read all later ones.
+    /// Returns whether a reader that was sent all text from the offset `context` on can read the frame of the
+    /// batch that starts at `start`. It can then read all later ones.
     pub(super) fn is_readable(&self, start: Offset, context: Option<Offset>) -> bool {
         let Some((segment, index)) = self.find(start) else { return false };
         let oldest = segment.references[index].oldest;
@@ -151,7 +153,8 @@ impl HotTail {
         self.context.is_some()
     }
 
-    /// Returns the bytes from `at` to the end of their segment. They are empty at the head only. `None` if they are gone.
+    /// Returns the bytes from `at` to the end of their segment. They are empty at the head only. Returns
+    /// `None` if they were dropped.
     pub(super) fn slice(&self, at: u64) -> Option<&[u8]> {
         if at >= self.newer.base {
             return self.newer.bytes.get((at - self.newer.base) as usize..);
@@ -160,7 +163,8 @@ impl HotTail {
         self.older.bytes.get(from as usize..)
     }
 
-    /// Returns the batch's start and the first byte of the frame that holds byte `at`. `None` at the head, or if it is gone.
+    /// Returns the batch's start and the first byte of the frame that holds byte `at`. Returns `None` at the
+    /// head, or if the frame was dropped.
     pub(super) fn frame_at(&self, at: u64) -> Option<(Offset, u64)> {
         let segment = if at >= self.newer.base { &self.newer } else { &self.older };
         if at < segment.base || at >= segment.end() {
@@ -171,7 +175,8 @@ impl HotTail {
         Some((frame.start, frame.byte))
     }
 
-    /// Returns the frame that holds byte `at`, if it cannot be made again: its context may change. `None` at the head, or if it is gone.
+    /// Returns the frame that holds byte `at`, if it was compressed in a context: such a frame cannot be made
+    /// again with the same bytes. Returns `None` at the head, or if the frame was dropped.
     pub(super) fn unique_frame(&self, at: u64) -> Option<&[u8]> {
         let (start, byte) = self.frame_at(at)?;
         let (segment, index) = self.find(start)?;
@@ -181,7 +186,7 @@ impl HotTail {
         Some(&self.slice(byte)?[..(self.frame_end(at) - byte) as usize])
     }
 
-    /// Returns one past the frame that holds byte `at`, or `at` if no frame does.
+    /// Returns the position after the frame that holds byte `at`, or `at` if no frame does.
     pub(super) fn frame_end(&self, at: u64) -> u64 {
         let segment = if at >= self.newer.base { &self.newer } else { &self.older };
         if at < segment.base || at >= segment.end() {
@@ -216,7 +221,7 @@ impl HotTail {
         }
     }
 
-    /// Drops all bytes: every place up to the head, included, becomes invalid.
+    /// Drops all bytes: every position, the head included, becomes invalid.
     pub(super) fn cut(&mut self) {
         self.clear_to(self.head() + 1);
         // No reader has the text before a cut: frames that refer to it would serve none.
@@ -259,7 +264,7 @@ impl Segment {
         self.alone_bytes.set(0);
     }
 
-    /// Returns the bytes that count for the turn-over.
+    /// Returns the bytes that decide when the segment is full.
     fn used_bytes(&self) -> usize {
         let of_references =
             self.references.len() * (size_of::<Reference>() + size_of::<FrameStart>());

@@ -20,7 +20,7 @@ struct BrowserProcess {
 }
 
 impl Snapshot {
-    /// Of all processes of the browser with this root.
+    /// Reads all processes of the browser with this root.
     pub(super) fn new(root: u32) -> Snapshot {
         let read = |pid: u32| Some((pid, BrowserProcess::read(pid)?));
         Snapshot { processes: Resources::tree(&[root]).into_iter().filter_map(read).collect() }

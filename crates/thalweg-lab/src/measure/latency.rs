@@ -90,7 +90,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Of these; `None` of none.
+    /// Returns the delays of a recorded latency; `None` if nothing was recorded.
     pub fn new(latency: &Latency) -> Option<Delays> {
         Some(Delays {
             p50_us: latency.quantile_us(0.5)?,

@@ -135,7 +135,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of what was recorded; `None` of nothing.
+    /// Returns the spread of the recorded values; `None` if nothing was recorded.
     pub fn new(histogram: &Latency) -> Option<Spread> {
         let at = |share| histogram.quantile_us(share);
         Some(Spread { p50_us: at(0.5)?, p99_us: at(0.99)?, max_us: at(1.0)? })

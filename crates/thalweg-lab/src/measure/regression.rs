@@ -43,7 +43,7 @@ pub struct Fit {
 type Matrix = [[f64; TERMS]; TERMS];
 
 impl Fit {
-    /// Of points (x, y) with y above 0; `None` if there are too few, or if they do not tell the
+    /// Fits points (x, y) with y above 0. Returns `None` if there are too few, or if they do not tell the
     /// terms apart.
     pub fn new(points: &[([f64; TERMS], f64)]) -> Option<Fit> {
         let degrees = points.len().checked_sub(TERMS)?;

@@ -289,7 +289,7 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// Of these, all of them made within `total_us`; `None` of none.
+    /// Returns the figures of round trips, all of them made within `total_us`; `None` if there are none.
     pub fn new(mut each_us: Vec<u64>, total_us: u64) -> Option<RoundTrips> {
         each_us.sort_unstable();
         let at = |share: f64| {

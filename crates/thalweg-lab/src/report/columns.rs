@@ -72,7 +72,7 @@ pub(super) const TOPICS: &[Column] =
     &[("envelopes", "per read", |_, row| figure(row.wire.envelopes_per_read))];
 pub(super) const MEMORY: &[Column] =
     &[("RSS", "MB", |_, row| figure(row.memory.rss_bytes.map(|bytes| bytes / 1e6)))];
-/// What the processes beside a subject take, all of them together.
+/// The CPU time of all processes beside a subject together.
 pub(super) const PROCESSES: &[Column] =
     &[("processes beside", "CPU µs per event", |_, row| figure(row.cpu.beside_us_per_event))];
 /// Further memory figures of a keyed load.

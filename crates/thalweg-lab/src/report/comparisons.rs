@@ -122,7 +122,7 @@ fn comparisons_of_metric(
     (cells, pooled)
 }
 
-/// Of every subject in every cell.
+/// Returns the differences of every subject in every cell.
 fn differences<'a>(
     part: &'a Part,
     samples: &[&Sample],

@@ -3,7 +3,7 @@
 use crate::scenario::{Plan, Program, Settings};
 
 pub(super) fn notes(plan: &Plan) -> Vec<String> {
-    // Of an endpoint that runs already, what it answered is told with its figures.
+    // The answers of an endpoint that was already running are reported with its figures.
     let started = || plan.subjects().filter(|subject| !matches!(subject.program, Program::Url(_)));
     let any = |has: fn(&Settings) -> bool| started().any(|subject| has(&subject.settings));
     let ran = |is: fn(&Program) -> bool| started().any(|subject| is(&subject.program));

@@ -47,7 +47,7 @@ pub struct Spreads {
 }
 
 impl Curves {
-    /// Of all samples of a row, and of those of them that count.
+    /// Returns the curves of a row, from all its samples and those that count.
     pub(super) fn new(all: &[&Sample], valid: &[&Sample], settings: &Settings) -> Curves {
         Curves {
             limited_by: limited_by(all, valid),

@@ -29,8 +29,8 @@ pub struct Difference {
 }
 
 impl Equality {
-    /// Of a cell with these samples. Settings that subjects were given on purpose
-    /// show in what they lead to.
+    /// Compares the subjects of a cell with these samples. Settings that subjects were given on purpose show
+    /// in their effects.
     pub(super) fn new(cell: &Cell, samples: &[&Sample]) -> Equality {
         let mut names: Vec<String> = Vec::new();
         let seen: Vec<Vec<(usize, String, String)>> =

@@ -25,7 +25,7 @@ pub struct HeldFigures {
 }
 
 impl HeldFigures {
-    /// Of samples that count; `None` if none of them is of a ramp within an objective.
+    /// Returns the figures of samples that count; `None` if none of them is of a ramp within an objective.
     pub(super) fn new(valid: &[&Sample], settings: &Settings) -> Option<HeldFigures> {
         let mut all: Vec<(&Sample, Held)> =
             valid.iter().filter_map(|sample| Some((*sample, sample.held?))).collect();

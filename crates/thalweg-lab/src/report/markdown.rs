@@ -97,7 +97,7 @@ fn table(part: &PartSummary) -> String {
     text
 }
 
-/// Of an endpoint that does not cooperate.
+/// Returns the received events of an endpoint that the lab does not control.
 fn received_events(row: &Row) -> String {
     let Some(received) = &row.received else { return String::new() };
     let head = format!("\n### {}, {}\n\n| | |\n|---|---|\n", safe(&row.subject), safe(&row.cell));

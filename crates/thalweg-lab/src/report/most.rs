@@ -38,7 +38,7 @@ struct Rung<'a> {
     verdict: String,
 }
 
-/// Of each ladder each subject.
+/// Returns the highest rate of each subject on each ladder.
 pub(super) fn highest_rates(part: &Part, samples: &[&Sample]) -> Vec<Most> {
     let mut ladders: Vec<(Settings, Vec<usize>)> = Vec::new();
     for (index, cell) in part.cells.iter().enumerate() {

@@ -154,41 +154,37 @@ pub(super) fn notes(part: &PartSummary) -> String {
         text += &format!("All cells: {}\n", part.sentence(pooled));
     }
     if part.rows.iter().any(|row| row.is_noise) {
-        text += "“Again” is the baseline once more (A/A): the noise. Others stand beside the mean of \
-                 both.\n";
+        text += "“Again” is the baseline, measured a second time (A/A): the difference is noise. Other rows are compared with the mean of both.\n";
     }
     let asked = || told.iter().flat_map(|metric| part.asked(*metric));
     if asked().any(|found| found.word == Word::Undecided && found.not_excluded.is_some()) {
-        text += "“% not excluded”: undecided, for the interval contains 1 and reaches so far.\n";
+        text += "“% not excluded”: undecided, because the interval contains 1; a difference of this size is possible.\n";
     }
     if asked().any(Comparison::is_corrected_away) {
-        text += "“*”: its own interval excludes 1, but beside as many cells and subjects (Holm) \
-                 that is no surprise.\n";
+        text += "“*”: its own interval excludes 1, but with so many cells and subjects this can be chance (Holm).\n";
     }
     if workload::of(part).has_throughput
         && part.rows.iter().any(|row| row.throughput.events_per_s.is_some() && !row.is_ranked)
     {
         text += match part.in_browser {
             true => {
-                "(events/s) in brackets: what was offered, for the browser was not what gave out.\n"
+                "(events/s) in brackets: the offered rate, because the browser was not the bottleneck.\n"
             }
             false => {
-                "(events/s) in brackets: no throughput, for not the subject alone was saturated, or \
-                 it left gaps.\n"
+                "(events/s) in brackets: not a maximum, because the subject was not the only bottleneck, or events were missing.\n"
             }
         };
     }
     if part.rows.iter().any(|row| row.is_at_least) {
-        text += "“≥”: the swarm could not offer more.\n";
+        text += "“≥”: the load generator could not offer more.\n";
     }
     if part.rows.iter().any(withholds_p99) {
-        text +=
-            "“–”: withheld, for the swarm itself published late by more than a tenth of the p99.\n";
+        text += "“–”: withheld, because the load generator itself published late by more than a tenth of the p99.\n";
     }
     for row in &part.rows {
         if let Some(share) = row.delivered_share {
             text += &format!(
-                "{} · {}: {:.2} % of the events were delivered, so it is compared with nobody.\n",
+                "{} · {}: {:.2} % of the events were delivered, so this row is not compared with others.\n",
                 row.cell,
                 row.subject,
                 share * 100.0

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(super) struct Eta {
     /// Cells in order, the current one first.
     left: VecDeque<CellTime>,
-    /// Of all cells without a budget so far: expected, taken.
+    /// Expected and taken time of all cells without a budget so far.
     expected: Duration,
     taken: Duration,
 }

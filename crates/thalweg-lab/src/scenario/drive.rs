@@ -18,7 +18,7 @@ const OF_SUBJECTS: [&str; 5] = ["shards", "mode", "tls", "send_buffer_bytes", "u
 const PUBLISHED: [&str; 7] =
     ["keys", "payload", "event_bytes", "rate", "every_ms", "kind", "deltas"];
 
-/// Who makes the subject broadcast.
+/// How the subject is made to broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -45,7 +45,7 @@ pub enum Drive {
     /// The lab publishes at rates that rise until the latency is over the
     /// objective: the highest that is not.
     Ceiling,
-    /// Whoever runs the endpoint: the lab only listens.
+    /// The operator of the endpoint: the lab only listens.
     Listen,
     /// Connections arrive at a stated rate, in stages, beside what the subject sends by
     /// itself.
@@ -77,7 +77,7 @@ pub enum Source {
     Runners,
 }
 
-/// What is particular about a drive under some settings.
+/// The particulars of a drive under some settings.
 struct DriveKind {
     /// Settings that have an effect, beside those of all.
     keys: Vec<&'static str>,

@@ -18,22 +18,21 @@ use toml::Spanned;
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScenarioFile {
-    /// What it is called; names the folder of its runs.
+    /// Name of the scenario, and of the folders of its runs.
     pub(super) name: String,
-    /// What it is for; its name, else.
+    /// Title of the scenario. Default: its name.
     pub(super) title: Option<String>,
-    /// Who makes the subjects broadcast.
+    /// How the subjects are made to broadcast.
     pub(super) drive: Drive,
-    /// What it is about; what its drive is mostly for, else.
+    /// The figure that matters most. Default: the usual one of the drive.
     pub(super) figure: Option<Figure>,
     /// Samples of each subject in each cell.
     pub(super) repeats: Option<u32>,
-    /// Spans of each subject from one start to the next, in turns, where the load can
-    /// pause; elsewhere it is one.
+    /// Number of measured spans of each subject between two starts, in turns. 1 if the load cannot pause.
     #[serde(default = "rounds")]
     pub(super) rounds: u32,
-    /// Time for all cells together, s, without `repeats`: each cell is measured until it
-    /// is decided, or its share is over. A minute for each cell, else.
+    /// Time for all cells together, s, without `repeats`: each cell is measured until its result is precise
+    /// enough, or its share of the time is over. Default: a minute for each cell.
     #[serde(default, deserialize_with = "quantity::s")]
     #[cfg_attr(test, schemars(with = "Option<Quantity>"))]
     pub(super) budget_s: Option<u64>,
@@ -45,43 +44,42 @@ pub(super) struct ScenarioFile {
     #[serde(default = "measured_ms", deserialize_with = "quantity::ms")]
     #[cfg_attr(test, schemars(with = "Quantity"))]
     pub(super) measured_ms: u64,
-    /// Which cells have an A/A control: their baseline twice, so that the noise is known.
+    /// Which cells have an A/A control, which measures their baseline twice to show the noise.
     #[serde(alias = "again", default = "control")]
     pub(super) control: Control,
-    /// Whether the subjects of a cell are measured at the same time, each with a share
-    /// of the core, so that what the machine does meanwhile hits all alike. Only at a
-    /// rate that leaves room for all.
+    /// Whether the subjects of a cell are measured at the same time, each with a share of the core, so that
+    /// other work of the machine affects all of them alike. Only at a rate that leaves room for all.
     #[serde(alias = "together", default)]
     pub(super) concurrent: bool,
-    /// Settings of all cells, where they say nothing else.
+    /// Settings of all cells that do not set them.
     #[serde(default)]
     pub(super) defaults: Block,
-    /// Blocks of cells, each standing for every combination of its lists; one cell
-    /// of the defaults, else.
+    /// Blocks of cells. A block has a cell for every combination of its lists. Default: one cell with the
+    /// defaults.
     #[cfg_attr(test, schemars(with = "Option<Vec<Block>>"))]
     pub(super) cells: Option<Vec<Spanned<Block>>>,
-    /// Who is compared; Thalweg, and the limit where it can take part, else.
+    /// The subjects. Default: Thalweg, and `limit` if it can take part.
     #[cfg_attr(test, schemars(with = "Option<Vec<SubjectBlock>>"))]
     pub(super) subjects: Option<Vec<Spanned<SubjectBlock>>>,
     /// The suite whose subjects are compared, if the file has none of its own.
     pub(super) subjects_of: Option<String>,
-    /// What `--quick` changes.
+    /// Changes with `--quick`.
     #[serde(default)]
     pub(super) quick: Quick,
-    /// What `--browser` changes.
+    /// Changes with `--browser`.
     #[serde(default)]
     pub(super) browser: Browser,
 }
 
-/// What `--browser` changes: the subjects are loaded by tabs of a browser.
+/// Changes with `--browser`: tabs of a browser generate the load.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Browser {
-    /// Whether it is a scenario of browsers alone.
+    /// Whether the scenario exists only with a browser.
     #[serde(default)]
     pub(super) only: bool,
-    /// What it is about then.
+    /// The figure that matters most then.
     pub(super) figure: Option<Figure>,
     /// Samples of each subject in each cell.
     pub(super) repeats: Option<u32>,
@@ -97,18 +95,18 @@ pub(super) struct Browser {
     #[serde(default, deserialize_with = "quantity::ms")]
     #[cfg_attr(test, schemars(with = "Option<Quantity>"))]
     pub(super) measured_ms: Option<u64>,
-    /// Which cells have an A/A control; the first of each scenario, else.
+    /// Which cells have an A/A control. Default: the first cell.
     pub(super) control: Option<Control>,
-    /// Settings of all cells, where they say nothing else; on top of the scenario's.
+    /// Settings of all cells that do not set them; they replace those of the scenario.
     #[serde(default)]
     pub(super) defaults: Block,
-    /// In place of all the scenario's cells.
+    /// Cells that replace all cells of the scenario.
     #[cfg_attr(test, schemars(with = "Option<Vec<Block>>"))]
     pub(super) cells: Option<Vec<Spanned<Block>>>,
-    /// In place of all the scenario's subjects.
+    /// Subjects that replace all subjects of the scenario.
     #[cfg_attr(test, schemars(with = "Option<Vec<SubjectBlock>>"))]
     pub(super) subjects: Option<Vec<Spanned<SubjectBlock>>>,
-    /// What `--quick` changes then.
+    /// Changes with `--quick` and `--browser`.
     #[serde(default)]
     pub(super) quick: Quick,
 }
@@ -144,32 +142,32 @@ impl ScenarioFile {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct SuiteFile {
-    /// What it is called; names the folder of its runs.
+    /// Name of the suite, and of the folders of its runs.
     pub(super) name: String,
-    /// What it is for.
+    /// Title of the suite.
     pub(super) title: String,
     /// Names of scenarios that come with Thalweg, in order.
     #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub(super) scenarios: Vec<Spanned<String>>,
-    /// The same with `--browser`, where that is another list.
+    /// The scenarios with `--browser`, if they are other ones.
     #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
     pub(super) in_browser: Option<Vec<Spanned<String>>>,
-    /// Whether they are always taken in their quick form.
+    /// Whether the scenarios always run in their short form (`--quick`).
     #[serde(default)]
     pub(super) quick: bool,
-    /// Who is compared in scenarios that name this suite in `subjects_of`.
+    /// The subjects of scenarios that name this suite in `subjects_of`.
     #[cfg_attr(test, schemars(with = "Option<Vec<SubjectBlock>>"))]
     pub(super) subjects: Option<Vec<Spanned<SubjectBlock>>>,
 }
 
-/// What `--quick` changes.
+/// Changes with `--quick`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Quick {
     /// Samples of each subject in each cell.
     pub(super) repeats: Option<u32>,
-    /// Spans of each subject from one start to the next.
+    /// Number of measured spans of each subject between two starts.
     pub(super) rounds: Option<u32>,
     /// Time for all cells together, s.
     #[serde(default, deserialize_with = "quantity::s")]
@@ -183,10 +181,10 @@ pub(super) struct Quick {
     #[serde(default, deserialize_with = "quantity::ms")]
     #[cfg_attr(test, schemars(with = "Option<Quantity>"))]
     pub(super) measured_ms: Option<u64>,
-    /// Which cells have an A/A control; the first of each scenario, else.
+    /// Which cells have an A/A control. Default: the first cell.
     #[serde(alias = "again")]
     pub(super) control: Option<Control>,
-    /// In place of all the scenario's cells.
+    /// Cells that replace all cells of the scenario.
     #[cfg_attr(test, schemars(with = "Option<Vec<Block>>"))]
     pub(super) cells: Option<Vec<Spanned<Block>>>,
 }
@@ -212,53 +210,52 @@ fn control() -> Control {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct SubjectBlock {
-    /// What it is called; as its program, else.
+    /// Name of the subject. Default: its program.
     pub(super) name: Option<String>,
     /// `thalweg`, `limit`, or the name of a peer.
     pub(super) program: String,
-    /// Of a peer's transports, those over which this form of it differs; all, else.
+    /// The transports of a peer for which this subject differs. Default: all.
     #[serde(default)]
     pub(super) transports: Vec<Transport>,
-    /// Added to a peer's command; beside processes, to Thalweg's, too.
+    /// Arguments that are added to a peer's command, and to Thalweg's if the subject has `processes`.
     #[serde(default)]
     pub(super) arguments: Vec<String>,
-    /// What is started before it and ended with it, in order.
+    /// Processes that are started before the subject, in order, and ended with it.
     #[serde(default)]
     pub(super) processes: Vec<Process>,
-    /// Left out unless a block of cells names it.
+    /// Whether the subject is left out unless a block of cells names it.
     #[serde(default)]
     pub(super) on_demand: bool,
-    /// Settings of its own, on top of the cell's.
+    /// Settings of this subject, which replace those of the cell.
     #[serde(default)]
     pub(super) with: Block,
 }
 
-/// Settings, each one value or a list of them. A list is an axis: a block of
-/// cells stands for every combination.
+/// Settings, each one value or a list of values. A block has a cell for every combination of its lists.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Block {
     /// How subscribers are connected.
     pub(super) transport: Option<Axis<Transport>>,
-    /// Subscribers, each with a connection of its own unless `streams` says
-    /// otherwise; with the `publish` drive, publishers. 1 with `echo` and `round-trip`.
+    /// Number of subscribers, each with its own connection unless `streams` is set; with the `publish` drive,
+    /// of publishers. 1 with `echo` and `round-trip`.
     pub(super) connections: Option<Axis<u32>>,
-    /// Topics each connection subscribes to, each with a window of its own.
+    /// Number of topics to which each connection subscribes, each with its own window.
     pub(super) topics: Option<Axis<u32>>,
-    /// Topics that connections are spread over in turn, each on one of them.
+    /// Number of topics over which connections are spread: each subscribes to one of them.
     pub(super) keys: Option<Axis<u32>>,
-    /// What a published event is.
+    /// The kind of published events.
     pub(super) payload: Option<Axis<Payload>>,
-    /// Exact size of a published event; of a document, about.
+    /// Size of a published event: exact for events, approximate for documents.
     #[serde(default, deserialize_with = "quantity::bytes")]
     #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) event_bytes: Option<Axis<u32>>,
-    /// Published events outstanding per topic: event n + window is published when all
-    /// have n. With the `stored` drive messages without an acknowledgement.
+    /// Maximum number of published events per topic that not all subscribers have received: event n + window
+    /// is published when all have n. With the `stored` drive: messages without an acknowledgement.
     pub(super) window: Option<Axis<u32>>,
-    /// Published events per second and topic, on a schedule set in advance; 0 posts as
-    /// fast as the window allows. With the `ceiling` drive the first rate tried.
+    /// Published events per second and topic, on a fixed schedule. 0 publishes as fast as the window allows.
+    /// With the `ceiling` drive: the first rate.
     pub(super) rate: Option<Axis<u32>>,
     /// Time between two published events of a topic, instead of a rate, ms; 0 is none.
     #[serde(default, deserialize_with = "quantity::ms")]
@@ -273,7 +270,7 @@ pub(super) struct Block {
     #[serde(default, deserialize_with = "quantity::us")]
     #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) late_us_max: Option<Axis<u64>>,
-    /// Which connection carries the answers of the `echo` drive.
+    /// The connection over which the answers of the `echo` drive come.
     pub(super) answers: Option<Axis<Answers>>,
     /// Rows in a generated batch.
     pub(super) batch: Option<Axis<u32>>,
@@ -281,19 +278,19 @@ pub(super) struct Block {
     #[serde(default, deserialize_with = "quantity::us")]
     #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) interval_us: Option<Axis<u64>>,
-    /// Subscribers that stop reading once warm-up is over.
+    /// Number of subscribers that stop reading after the warm-up.
     pub(super) stopped: Option<Axis<u32>>,
-    /// Subscribers that read at a trickle from then on.
+    /// Number of subscribers that read very slowly after the warm-up.
     pub(super) slow: Option<Axis<u32>>,
-    /// How much each of these reads a second, bytes.
+    /// Bytes per second that each slow subscriber reads.
     #[serde(default, deserialize_with = "quantity::bytes")]
     #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) slow_bytes_per_s: Option<Axis<u32>>,
-    /// At which rate connections arrive with the `ramp` drive, in stages: `50/s 10s, 200/s`.
-    /// Without a time the last goes on until all are there.
+    /// The rate at which connections arrive with the `ramp` drive, in stages: `50/s 10s, 200/s`. A last stage
+    /// without a time continues until all have arrived.
     pub(super) arrivals: Option<Axis<Arrivals>>,
-    /// Keys whose connections are lost with the `stampede` drive; what comes on the others meanwhile
-    /// is told. 0 is all.
+    /// Number of keys whose connections are lost with the `stampede` drive; the report shows what the others
+    /// receive meanwhile. 0: all.
     pub(super) lost_keys: Option<Axis<u32>>,
     /// How long a connection of the `churn` drive stays, on average, ms.
     #[serde(default, deserialize_with = "quantity::ms")]
@@ -301,18 +298,18 @@ pub(super) struct Block {
     pub(super) stay_ms: Option<Axis<u64>>,
     /// Threads of `thalweg serve`.
     pub(super) shards: Option<Axis<u32>>,
-    /// What topics of `thalweg serve` are.
+    /// The kind of the topics of `thalweg serve`.
     pub(super) kind: Option<Axis<TopicKind>>,
     /// Whether subscribers take patches of value topics.
     pub(super) deltas: Option<Axis<bool>>,
     /// How `limit` sends.
     pub(super) mode: Option<Axis<Mode>>,
-    /// How the `publish` drive hands events in.
+    /// How the `publish` drive sends events.
     pub(super) request: Option<Axis<Request>>,
     /// Events of an HTTP chunk, where they are published in one long request. 0 puts all that are
     /// due into one chunk.
     pub(super) chunk_events: Option<Axis<u32>>,
-    /// Where published events go to: the subject, or the NATS server that it reads from.
+    /// Where events are published: to the subject, or to the NATS server from which it reads.
     pub(super) publish_to: Option<Axis<PublishTo>>,
     /// Events in a message to a NATS server, up to 256.
     pub(super) message_events: Option<Axis<u32>>,
@@ -324,7 +321,7 @@ pub(super) struct Block {
     pub(super) streams: Option<Axis<u32>>,
     /// Requests of the `echo` drive, or round trips; with `echo`, 0 only receives.
     pub(super) requests: Option<Axis<u32>>,
-    /// From request to request of the `echo` drive, µs.
+    /// Time between two requests of the `echo` drive, µs.
     #[serde(default, deserialize_with = "quantity::us")]
     #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) request_us: Option<Axis<u64>>,
@@ -332,7 +329,7 @@ pub(super) struct Block {
     #[serde(default, deserialize_with = "quantity::bytes")]
     #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) dummy_bytes: Option<Axis<u32>>,
-    /// Bytes that may be under way and not acked, with `echo`; 0 is no window.
+    /// Maximum bytes that are sent and not acked, with `echo`; 0: no window.
     #[serde(default, deserialize_with = "quantity::bytes")]
     #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) window_bytes: Option<Axis<u32>>,
@@ -348,25 +345,24 @@ pub(super) struct Block {
     #[serde(default, deserialize_with = "quantity::bytes")]
     #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) unsent_bytes: Option<Axis<u32>>,
-    /// Of a browser: tabs that the connections are spread over.
+    /// Browser only: number of tabs over which the connections are spread.
     pub(super) tabs: Option<Axis<u32>>,
-    /// Of a browser: whether each tab is observed as DevTools does it (Runtime, Network and
-    /// Performance domains).
+    /// Browser only: whether each tab is observed as DevTools does it (Runtime, Network and Performance
+    /// domains).
     pub(super) devtools: Option<Axis<bool>>,
-    /// Of a browser: how many times slower its tabs are made.
+    /// Browser only: the factor by which its tabs are slowed down.
     pub(super) throttle: Option<Axis<u32>>,
-    /// Of a browser: what a page makes of what comes.
+    /// Browser only: what a page does with the events.
     pub(super) consumer: Option<Axis<Consumer>>,
-    /// Of a browser: whether that happens in a worker.
+    /// Browser only: whether the page does this in a worker.
     pub(super) worker: Option<Axis<bool>>,
-    /// Of a browser: whether it has cores of its own, or shares all of them with the subject.
+    /// Browser only: whether it has its own cores, or shares all cores with the subject.
     pub(super) cores: Option<Axis<CoreUse>>,
-    /// A number that changes nothing and keeps equal cells apart, e.g. to take the same
-    /// pair many times.
+    /// A number without effect that distinguishes equal cells, e.g. to measure the same pair many times.
     pub(super) round: Option<Axis<u32>>,
-    /// The subjects of these cells, by name; all that are not on demand, else.
+    /// The subjects of these cells, by name. Default: all that are not on demand.
     pub(super) subjects: Option<Vec<String>>,
-    /// The subject the others are compared with; the first, else.
+    /// The subject with which the others are compared. Default: the first.
     pub(super) baseline: Option<String>,
 }
 

@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Process {
-    /// What it is called; names its port.
+    /// Name of the process, and of its port.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the process.
     pub role: Role,
     /// Starts it.
     pub command: Vec<String>,
 }
 
-/// What a process is for, and so how the lab knows that it is ready.
+/// The purpose of a process, which decides how the lab knows that it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

@@ -25,7 +25,7 @@ pub(super) fn joined(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Neg
     Negotiated { facts }
 }
 
-/// Of the connection itself.
+/// Returns facts about the connection itself.
 pub(super) fn link_facts(link: &Link) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut add = |name: &str, value: Option<String>| {

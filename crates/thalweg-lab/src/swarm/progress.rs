@@ -37,7 +37,7 @@ impl Progress {
 }
 
 impl Figures {
-    /// Of a span that began at `begun_us`, or did not yet (0).
+    /// Returns the figures of a span that began at `begun_us`, or has not begun (0).
     pub(super) fn from_span(
         connections: usize,
         statistics: &SpanStatistics,

@@ -307,7 +307,7 @@ impl Topic {
         let is_counted = seq <= self.excused_until(arrival.subscription);
         match arrival.is_reader {
             true if !is_counted => statistics.record(due_us, arrival.now_us, 1),
-            // What was published before a reader had come is new to it, and not late.
+            // An event that was published before the reader arrived is new to it, and not late.
             true => statistics.traffic.events += 1,
             false => {}
         }

@@ -27,7 +27,7 @@ pub(super) struct Recorder {
     connections: Vec<ConnectionRecord>,
     span: SpanRecord,
     read: ReadRecord,
-    /// Of one that is sent to.
+    /// The exchange of a connection to which messages are sent.
     pub(super) exchange: Option<Box<Exchange>>,
 }
 

@@ -53,7 +53,7 @@ fn settings_that_do_not_fit_are_reported() {
     let says = error(other.clone());
     assert!(says.contains("--subjects 'thalweg.cars'"), "{says}");
     let says = error(StreamSettings { name: "other".to_owned(), ..other });
-    assert!(says.contains("another stream has some of them"), "{says}");
+    assert!(says.contains("another stream stores some of them"), "{says}");
     let says = error(StreamSettings { replicas: 3, ..stream() });
     assert!(says.contains("--replicas 3"), "{says}");
     let says = error(StreamSettings { age: Duration::from_secs(1), ..stream() });

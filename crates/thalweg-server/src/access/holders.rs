@@ -29,7 +29,7 @@ pub(crate) struct Holders {
 pub(crate) enum Unidentified {
     /// The token is invalid.
     Refused(Refusal),
-    /// Its key may have been published meanwhile: wait for [`Holders::published_keys`].
+    /// The key of the token may have been published meanwhile: wait for [`Holders::published_keys`].
     UnknownKey,
     /// The signed token was not verified before: that takes as long as a hundred visits ([`Holders::verify`]).
     Unverified,
@@ -103,7 +103,10 @@ impl Holders {
         let mut presented = headers.get_all(header::AUTHORIZATION).iter();
         let Some(credentials) = presented.next() else { return Ok(self.everybody()) };
         if presented.next().is_some() {
-            return Err(Refusal::unauthorized("send only one Authorization header").into());
+            return Err(Refusal::unauthorized(
+                "the request has several Authorization headers: send one",
+            )
+            .into());
         }
         let Some(presented) = token::bearer(credentials.as_bytes()) else {
             return Ok(self.everybody());

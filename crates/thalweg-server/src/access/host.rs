@@ -33,7 +33,7 @@ pub(super) struct HostPort {
 pub(super) enum RequestedHost {
     For(HostPort),
     Malformed,
-    /// It has no name: an HTTP/1.0 client.
+    /// The request names no host: an HTTP/1.0 client.
     Absent,
 }
 
@@ -71,8 +71,12 @@ impl Hosts {
             OwnNames::Loopback => {
                 "this server listens on loopback: use the host name localhost, or start it with"
             }
-            OwnNames::Addresses => "call this listener by its address, or start the server with",
-            OwnNames::All => "this server has another name: use that, or start it with",
+            OwnNames::Addresses => {
+                "use the IP address of this listener in the URL, or start the server with"
+            }
+            OwnNames::All => {
+                "this server does not accept this host name: use one that it accepts, or start it with"
+            }
         };
         let message = match requested {
             _ if self.own == OwnNames::All && self.allowed.is_empty() => return Ok(()),
@@ -125,11 +129,15 @@ impl HostPort {
         let mut hosts = request.headers.get_all(header::HOST).iter();
         let host = hosts.next();
         if request.version == Version::HTTP_11 && host.is_none() {
-            let message = "an HTTP/1.1 request needs Host: name the server in it";
+            let message =
+                "an HTTP/1.1 request needs the header Host: send it with the name of the server";
             return Err(Refusal::new(ErrorCode::BadParameter, message));
         }
         if hosts.next().is_some() {
-            return Err(Refusal::new(ErrorCode::BadParameter, "send only one Host header"));
+            return Err(Refusal::new(
+                ErrorCode::BadParameter,
+                "the request has several Host headers: send one",
+            ));
         }
         if let Some(authority) = request.uri.authority() {
             return Ok(Self::parse(authority.as_str())

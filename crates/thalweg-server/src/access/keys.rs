@@ -68,7 +68,8 @@ impl PublishedKeys {
             let _ = timeout(KEYS_WAIT, asked).await;
         }
         if self.known.borrow().keys.is_empty() {
-            let message = "the keys that verify tokens cannot be read now: try again";
+            let message =
+                "the server cannot read the keys that verify tokens (jwks-url): try again";
             return Err(Refusal::new(ErrorCode::Unavailable, message));
         }
         Ok(())
@@ -76,8 +77,7 @@ impl PublishedKeys {
 }
 
 /// A token may name any key, so few requests wait for another read of the keys.
-const TOO_MANY_UNKNOWN: &str =
-    "too many requests have tokens of unknown keys, and wait for the keys: try again in a second";
+const TOO_MANY_UNKNOWN: &str = "too many requests wait for signing keys that the server does not know yet: try again in a second";
 
 /// The reader's end of the keys at a URL.
 pub(crate) struct KeysEnd {

@@ -68,7 +68,7 @@ impl Origins {
         let mut presented = request.headers.get_all(header::ORIGIN).iter();
         let Some(origin) = presented.next() else { return self.check_without(request) };
         if presented.next().is_some() {
-            return Err(bad_origin("send only one Origin header"));
+            return Err(bad_origin("the request has several Origin headers: send one"));
         }
         let text = origin.to_str().unwrap_or_default();
         let parsed = PageOrigin::parse(text).ok();

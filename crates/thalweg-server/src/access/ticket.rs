@@ -14,12 +14,12 @@ use crate::{
     refusal::Refusal,
 };
 
-/// The expiry or issue of a ticket, in µs of the server's clock.
+/// The time at which a ticket was issued or expires, in µs of the server's clock.
 type TimeUs = u64;
 
 const SWEEP_US: TimeUs = 1_000_000;
 
-/// Lifetime of a ticket, in seconds: a page uses it at once.
+/// Lifetime of a ticket, in seconds. It is short, because a page uses its ticket at once.
 pub(crate) const TICKET_LIFE_S: u64 = 30;
 
 const TICKET_LIFE_US: u64 = TICKET_LIFE_S * 1_000_000;
@@ -43,7 +43,8 @@ impl Ticket {
     }
 }
 
-/// The tickets that this server keeps. Their hash has random keys: the time of a lookup reveals nothing about existing ones.
+/// The tickets that this server keeps. `HashMap` hashes with random keys, so the time of a lookup reveals
+/// nothing about existing tickets.
 #[derive(Debug, Default)]
 pub(crate) struct Tickets {
     unused: HashMap<Ticket, (Arc<Holder>, TimeUs)>,
@@ -53,8 +54,8 @@ pub(crate) struct Tickets {
 }
 
 impl Tickets {
-    /// Keeps a new ticket. Returns whether this voided the holder's oldest one because of too many. Fails with `Busy`, when all
-    /// holders together have too many.
+    /// Keeps a new ticket. Returns `true` if the holder had too many tickets and the oldest one was removed.
+    /// Fails with `Busy` if all holders together have too many.
     pub(crate) fn keep(
         &mut self,
         ticket: Ticket,
@@ -85,8 +86,7 @@ impl Tickets {
             self.unused.remove(&oldest);
         }
         if self.unused.len() >= ALL_TICKETS_MAX {
-            let message = "the server keeps as many unused tickets as it may: try again when some \
-                           have expired, after 30 s at most";
+            let message = "the server has too many unused tickets: try again in at most 30 s";
             return Err(Refusal::busy(message));
         }
         let end_us = now_us + TICKET_LIFE_US;
@@ -107,7 +107,7 @@ impl Tickets {
     }
 }
 
-/// Counts the tickets that this server issues and others keep.
+/// Counts the tickets that this server has issued and a broker keeps.
 #[derive(Debug, Default)]
 pub(crate) struct IssueRates {
     /// The issue times of possibly unused tickets, the oldest first.
@@ -116,7 +116,8 @@ pub(crate) struct IssueRates {
 }
 
 impl IssueRates {
-    /// Counts a ticket. Returns `false` if its holder got too many within the lifetime of a ticket.
+    /// Counts a ticket. Returns `false` if its holder got too many within the lifetime of a ticket, or too
+    /// many holders are counted.
     pub(crate) fn take(&mut self, holder: &Holder, now_us: u64) -> bool {
         if self.issued.len() >= ALL_TICKETS_MAX && self.swept_us + SWEEP_US <= now_us {
             self.swept_us = now_us;
@@ -139,8 +140,8 @@ impl IssueRates {
     }
 }
 
-/// Digests of tickets. They include the server's tokens and keys, because a ticket stands for a token: servers with
-/// other tokens, which may keep tickets in the same place, do not find it.
+/// Digests of tickets. They include the server's tokens and keys, because a ticket stands for a token: a
+/// server with other tokens that uses the same store cannot find the ticket.
 pub(super) struct Digests(Context);
 
 impl Digests {

@@ -98,7 +98,8 @@ impl Caller for ReadCaller {
 #[derive(Debug)]
 pub(crate) struct TicketReply<T> {
     answer: oneshot::Sender<Result<T, TicketError>>,
-    /// Its permit among all unanswered requests. The caller may be gone while the broker still works on it.
+    /// The permit of the request among all unanswered ones. The caller may be gone while the broker still
+    /// works on the request.
     _place: Option<OwnedSemaphorePermit>,
 }
 

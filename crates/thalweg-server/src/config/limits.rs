@@ -7,11 +7,13 @@ use super::{Rate, Rates};
 /// Longer words get no "did you mean". No known name is longer, and comparing long words costs time before the client is known.
 pub(crate) const SUGGESTED_BYTES_MAX: usize = 32;
 
-/// The most bytes of a run's file. It is read while the client reads. The lab's reports have a tenth of this.
+/// Maximum bytes of a file of a benchmark run. It is read while the client reads. The lab's reports have a
+/// tenth of this.
 pub(crate) const RUN_FILE_BYTES: u64 = 32 << 20;
 
-/// A client must read this part of its pending bytes within `write_timeout`: a few bytes now and then must not keep an answer, or
-/// a frame, for any time. For an answer of 4 MiB it is 35 kB a second with the default.
+/// A client must read this share of its pending bytes within `write_timeout`. A client that reads a few bytes
+/// now and then must not keep an answer, or a frame, in memory for ever. For an answer of 4 MiB it is 35 kB a
+/// second with the default.
 const MIN_READ_DIVISOR: usize = 4;
 
 /// Whether `taken` is at least this share of `owed`, in bytes.
@@ -29,8 +31,9 @@ pub(crate) const H2_CONNECTION_WINDOW_BYTES: u32 = 4 * H2_STREAM_WINDOW_BYTES;
 /// windows. With a round trip of 50 ms that is 2.5 MB a second.
 pub(crate) const H2_STREAM_WINDOW_BYTES: u32 = 128 << 10;
 
-/// The least time between two sends of a topic to Chromium over HTTP/2, in µs. Chromium holds a stream back, up to 64 KiB of it,
-/// while more comes within a millisecond (`SpdyHttpStream`, `kBufferTimeMs`; `lab/runs` has `h2-pace`).
+/// The least time between two sends of a topic to Chromium over HTTP/2, in µs. Chromium delays data of a
+/// stream, up to 64 KiB, while more data arrives within a millisecond (`SpdyHttpStream`, `kBufferTimeMs`;
+/// `lab/runs` has `h2-pace`).
 pub(crate) const H2_INTERVAL_US: u64 = 2_000;
 
 /// The shortest time after which an EventSource reconnects, in ms: a server that restarts is back by then.
@@ -78,7 +81,8 @@ pub(crate) const READS_IN_FLIGHT_MAX: usize = 16;
 /// Memory of a shard's backfilled pages, in bytes. Above this the shard drops the oldest, and reads them again if needed.
 pub(crate) const BACKFILL_BYTES_MAX: usize = 64 << 20;
 
-/// The shortest pause written to a stream, and the least time between two of a topic, in ms: clients choose the wait of queries.
+/// The shortest pause that is written to a stream, and the minimum time between two pauses of a topic, in ms.
+/// A limit is needed, because clients choose the timeout of their queries.
 pub(crate) const PAUSE_MS_MIN: u64 = 200;
 
 /// The time that all queries of a shard may take in a turn, in µs, before other work gets its turn.
@@ -96,8 +100,8 @@ pub(crate) const QUERY_STEPS_PER_LOOK: u64 = 4_000;
 /// Steps of an event besides those of its evaluation: the server reads it and finds its window.
 pub(crate) const QUERY_EVENT_STEPS: u64 = 50;
 
-/// A shard spends at most one in this many seconds on parsing and planning queries of clients. A client that sends one
-/// query after the other waits, and other clients do not. The longest query takes some milliseconds.
+/// A shard spends at most one of this many seconds on parsing and planning queries of clients. A client that
+/// sends many queries waits; other clients do not. The longest query takes some milliseconds.
 pub(crate) const PLANNING_PART: u64 = 4;
 
 /// The time of planning that a shard may spend at once after a pause, in µs: a page with twenty queries waits for none of them.
@@ -115,7 +119,7 @@ pub(crate) const PLANNINGS_WAITING_PER_ADDRESS: usize = 128;
 /// Bytes of events that a query reads in a turn, and of its unsealed rows. The rest waits for the next turn.
 pub(crate) const QUERY_BYTES: usize = 1 << 19;
 
-/// The memory that a query may take before its address's account is asked for room, in bytes.
+/// Memory that a query may use before it counts against the limit of its client's address, in bytes.
 pub(crate) const QUERY_GRAIN_BYTES: usize = 32 << 10;
 
 /// The most offsets that a query goes back in a stream when it begins: 262,144 messages. Windows that began before are omitted.
@@ -124,13 +128,14 @@ pub(crate) const REPLAY_OFFSETS_MAX: u64 = 1 << 26;
 /// Bytes of a shard's events that wait to be stored. Others are refused (`busy`): without a leader storing takes seconds.
 pub(crate) const UNSTORED_BYTES_MAX: usize = 64 << 20;
 
-/// Topics that are remembered because their upstream does not have them. Above this the oldest is forgotten, and asked for again.
+/// Number of missing upstream documents that the server remembers. Above this it forgets the oldest, and
+/// fetches it again when a client asks for it.
 pub(crate) const GONE_MAX: usize = 10_000;
 
 /// Remembered signed tokens, each as large as its text. Above this those that were not seen for longest are verified again.
 pub(crate) const SEEN_TOKENS_MAX: usize = 20_000;
 
-/// An invalid token counts as this many verifications of its address, besides its own.
+/// An invalid token counts as this many additional verifications for its client's address.
 pub(crate) const WRONG_TOKEN_REQUESTS: u64 = 100;
 
 /// The least time between two requests for the keys of signed tokens, however many tokens name keys that nobody knows.
@@ -166,9 +171,9 @@ pub(crate) const UPSTREAM_BUFFER_BYTES: usize = 64 << 10;
 /// How long a connection to an upstream is kept without a request.
 pub(crate) const UPSTREAM_IDLE: Duration = Duration::from_secs(30);
 
-/// Memory of a topic without events, in bytes, including its one subscription and its entries
-/// in all indexes. A test measures it: 1,064 to 1,093, because the allocator rounds up, and up to 1,159
-/// on a busy machine, because sockets are read late.
+/// Memory of a topic without events, in bytes, including one subscription and the entries in all indexes. A
+/// test measures it: 1,064 to 1,093, because the allocator rounds up, and up to 1,159 on a busy machine,
+/// because sockets are read late.
 pub const EMPTY_TOPIC_BYTES: usize = 1_200;
 
 /// Bytes of a body that are read and thrown away when its request is answered without it: curl 7.88 loses an answer over HTTP/2
@@ -187,8 +192,8 @@ pub(crate) const DISCARDED_BODIES: usize = 256;
 /// Largest message that is sent back on `echo_path`: the conformance cases send this much.
 pub(crate) const ECHO_BYTES: usize = 16 << 20;
 
-/// A body of at most this many bytes is read however much memory all bodies hold. If all places for requests have such a body,
-/// together they use a quarter of the limit. Most events are smaller.
+/// A body of at most this many bytes is read however much memory all bodies hold. If every request has such a
+/// body, together they use a quarter of the limit. Most events are smaller.
 pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
 
 /// Bytes of lines that are gathered before they are appended: about what one read of a socket gives.
@@ -198,7 +203,8 @@ pub(crate) const GATHERED_BYTES: usize = 64 << 10;
 /// takes less than a microsecond beside the chunk itself; a read of 64 KiB has this many chunks of 60 bytes.
 pub(crate) const REPOLLS_MAX: u32 = 1024;
 
-/// The time between two connections that a shard tells to reconnect, in µs, if time allows: other servers bear this rate.
+/// The time between two connections that a shard tells to reconnect, in µs, if time allows. Other servers can
+/// handle this rate.
 pub(crate) const RECONNECT_SPACING_US: u64 = 2_000;
 
 /// The time without data from its streams, in µs, after which a server tells subscribers to reconnect: most outages are shorter.
@@ -207,14 +213,15 @@ pub(crate) const CUT_OFF_AFTER_US: u64 = 5_000_000;
 /// The time within which these subscribers are told to reconnect, in µs.
 pub(crate) const CUT_OFF_SPREAD_US: u64 = 5_000_000;
 
-/// A shard's loop takes its turn at once after this many appended bytes: a batch of this size is worth its sends.
+/// After this many appended bytes, a shard sends at once, because a batch of this size is large enough.
 pub(crate) const SETTLED_BYTES: usize = GATHERED_BYTES;
 
-/// Rounds in which ready tasks run before a turn, while events come in. Each takes up to 16 pipelined requests of a connection.
+/// How many times a shard runs ready tasks before it sends, while events come in. Each takes up to 16
+/// pipelined requests of a connection.
 pub(crate) const SETTLING_ROUNDS_MAX: u32 = 16;
 
-/// Time after which such a round is the last one: as long as a slice of a walk. With more to read than this,
-/// waiting for the rest would delay subscribers more than it saves sends.
+/// Time after which such a round is the last one: as long as a slice of a walk. If reading takes longer,
+/// waiting for the rest delays subscribers more than it saves sends.
 pub(crate) const SETTLING_TIME: Duration = Duration::from_millis(1);
 
 /// Connections at a time that are sent the reason why they are not served. Above this limit they are just closed.
@@ -226,14 +233,15 @@ pub(crate) const REJECTION_WAIT: Duration = Duration::from_secs(1);
 /// Connections of the admin listener: a handful of scrapers and health checks.
 pub(crate) const ADMIN_CONNECTIONS: usize = 64;
 
-/// The share of one client, an address with an identity, in `places` for bodies: half of them,
+/// The share of one client (an address together with an identity) in the `places` for bodies: half of them,
 /// so that others find some while it sends slowly. Loopback is not counted.
 pub(crate) fn share_of_requests(places: usize) -> usize {
     (places / 2).max(1)
 }
 
-/// Unused tickets of one identity: a megabyte, and more clients than connect within a ticket's life. Above this the oldest
-/// becomes void, or, if the broker keeps them, no more are issued (`busy`). Subscribers cannot use up those that publishers need.
+/// Maximum number of unused tickets of one identity. They take a megabyte, and are more than clients that
+/// connect within a ticket's life. Above this the oldest becomes invalid, or, if the broker keeps them, no
+/// more are issued (`busy`). Subscribers cannot use up the tickets that publishers need.
 pub(crate) const TICKETS_MAX: usize = 10_000;
 
 /// Unused tickets of one subject, which opens tabs. Each is valid for half a minute.
@@ -261,17 +269,20 @@ pub(crate) const ENDED_SESSIONS_MAX: usize = 50_000;
 /// Connections of SignalR get a heartbeat after this time without data, or earlier. Their clients wait twice as long.
 pub(crate) const SIGNALR_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A connection of SignalR whose client sends nothing for this time, in µs, is closed (close 4007): official clients send a ping
-/// every 15 s. A polled one without a poll is one of these. It holds a permit, control messages and the records of one request.
+/// A connection of SignalR whose client sends nothing for this time, in µs, is closed (close 4007): official
+/// clients send a ping every 15 s. A long-polling connection without a waiting poll counts as silent, too. It
+/// holds a permit, control messages and the records of one request.
 pub(crate) const SIGNALR_TIMEOUT_US: u64 = 30_000_000;
 
 /// How long a poll of SignalR waits for messages: less than the 30 s after which proxies time out.
 pub(crate) const SIGNALR_POLL_WAIT: Duration = Duration::from_secs(25);
 
-/// How long a poll of SignalR with a number takes at least: its client's next number, a time in ms, then differs.
+/// Minimum duration of a numbered poll of SignalR. Its client uses the time in ms as the number, so
+/// the next poll then has another number.
 pub(crate) const SIGNALR_POLL_LEAST: Duration = Duration::from_millis(1);
 
-/// Publishes of one WebSocket that wait for other shards, so that it need not await each. Above this its commands wait unread.
+/// Maximum number of publishes of one WebSocket that wait for other shards at a time. Above this the server
+/// does not read its further commands.
 pub(crate) const UNANSWERED_MAX: u32 = 128;
 
 /// Bytes of events in the answer to one read of a history, about: one more batch may be in it. The client reads on from its end.
@@ -292,22 +303,27 @@ pub struct Limits {
     /// All connections, and subscribers and publishers of lines that share one over HTTP/2 (`too_many_connections`): each costs a
     /// descriptor or a stream, and about a kilobyte, a publisher a few. The descriptors that the system grants may be fewer.
     pub connections: usize,
-    /// Connections, and requests and subscriptions through trusted proxies, of one address (`too_many_from_address`); of IPv6, of
-    /// one /64. Loopback is not counted. Without it a tenth of all connections, and at least 100, so that no single address takes
-    /// every place, and clients that share an address (an office, a mobile network) have enough.
+    /// Connections, and requests and subscriptions through trusted proxies, of one address
+    /// (`too_many_from_address`); of IPv6, of one /64. Loopback is not counted. If it is not set, the limit
+    /// is a tenth of all connections, but at least 100: no single address takes every place, and clients that
+    /// share an address (an office, a mobile network) have enough.
     pub connections_per_address: Option<usize>,
-    /// Bytes of a request's head (`head_too_large`): cookies and tokens fit, and an unfinished request may hold this much. Over
-    /// HTTP/2 a quarter, unpacked (RFC 9113 §6.5.2): each stream may have one, and a few compressed bytes make a large one.
+    /// Bytes of a request's head (`head_too_large`): cookies and tokens fit, and an incomplete request may
+    /// use this much memory. Over HTTP/2 a quarter, unpacked (RFC 9113 §6.5.2): each stream may have one, and
+    /// a few compressed bytes make a large one.
     pub head_bytes: usize,
     /// Time for a request's head (`slow_request`), a TLS handshake, and HTTP/2's preface: a slower peer is not a usual client.
     pub header_timeout: Duration,
-    /// Time that a connection of HTTP/1.1 is kept between two requests, and one of HTTP/2 without a stream: longer than the 60 s
-    /// of balancers, because the end that keeps it for less may end it while the other sends a request, which is lost.
+    /// Time that a connection of HTTP/1.1 is kept between two requests, and one of HTTP/2 without a stream:
+    /// longer than the usual 60 s of load balancers. The side with the shorter timeout should be the one that
+    /// sends requests: otherwise the other side may close the connection while a request is on its way, and
+    /// the request is lost.
     pub keep_alive: Duration,
     /// Time for a body of one event, for one line of a body of lines, and for a WebSocket message, from its first byte
     /// (`slow_request`, close 1008): enough for a largest event over a slow line.
     pub body_timeout: Duration,
-    /// Bytes of an event as published (`event_too_large`, close 1009): an event that is begun must be received completely.
+    /// Bytes of an event as published (`event_too_large`, close 1009): the server must receive a whole event
+    /// before it can publish it.
     pub event_bytes: usize,
     /// Topics at a time that have events or sources, on their owner shard (`too_many_topics`). Another shard with subscribers to
     /// one has a copy of it. Each, and each of those below, costs at most [`EMPTY_TOPIC_BYTES`] besides its history.
@@ -361,9 +377,9 @@ pub struct Limits {
     pub idempotency_window: Duration,
     /// Unsent bytes that the kernel holds for one subscriber: few, so that a stopped reader holds little (`TCP_NOTSENT_LOWAT`).
     pub unsent_bytes: usize,
-    /// All bytes that it may hold, including sent ones that are not acknowledged yet: the bytes in flight to one subscriber on a
-    /// long line (`SO_SNDBUF`, which the kernel doubles for its bookkeeping, socket(7)). Without it the kernel decides by the
-    /// line's needs, up to `net.ipv4.tcp_wmem`.
+    /// All bytes that it may hold, including sent ones that are not acknowledged yet: the bytes in flight to
+    /// one subscriber on a long line (`SO_SNDBUF`, which the kernel doubles for its bookkeeping, socket(7)).
+    /// If it is not set, the kernel decides by the line's needs, up to `net.ipv4.tcp_wmem`.
     pub send_buffer_bytes: Option<usize>,
     /// Size of the pipe between a subscriber and its HTTP/2 stream, or its long poll's answer, in bytes.
     pub stream_buffer_bytes: usize,
@@ -372,13 +388,15 @@ pub struct Limits {
     pub compression_context_bytes: usize,
     /// Bytes of a subscriber's waiting control messages. Above this its commands wait unread.
     pub control_bytes: usize,
-    /// Memory on each shard for answers that clients have not read: over HTTP, and over WebSocket the part above `control_bytes`.
-    /// Above this, connections end (close 4002): first those whose client has read nothing, and of these the largest of the
-    /// address that holds most. Many commands' answers and lists fit, and one largest answer always does. History and files are
-    /// not held as a whole.
+    /// Memory on each shard for answers that clients have not read: over HTTP, and over WebSocket the part
+    /// above `control_bytes`. Above this, the server closes connections (4002) whose clients have read
+    /// nothing: first those of the address with the most unread data, and of these the one with the most.
+    /// Many commands' answers and lists fit, and one largest answer always does. History and files are not
+    /// held as a whole.
     pub answer_bytes: usize,
-    /// Memory on each shard for batches that only partly sent frames still need, and the same again for batches that only answers
-    /// to reads still need. Above this the connection that stalls longest, or that keeps most, is ended (close 4002).
+    /// Memory on each shard for old batches that are kept only because a frame is partly sent. Old batches
+    /// that are kept only for answers to reads may use as much again. Above this the connection that stalls
+    /// longest, or that keeps most, is closed (4002).
     pub pinned_bytes: usize,
     /// A partly sent frame, or any answer, must make progress within this time (close 4002).
     pub write_timeout: Duration,

@@ -31,7 +31,9 @@ impl FromStr for Network {
         let length = if address.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.map_or(Ok(length), str::parse::<u32>).map_err(|_| wrong())?;
         if prefix > length {
-            return Err(format!("{text:?} has too long a prefix: write /{length} at most"));
+            return Err(format!(
+                "the prefix length of {text:?} is too large: write at most /{length}"
+            ));
         }
         // For a prefix of 0, shifting by all 128 bits would overflow.
         let mask = u128::MAX.checked_shl(length - prefix).unwrap_or(0);

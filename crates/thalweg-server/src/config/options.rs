@@ -4,7 +4,7 @@ use thalweg_wire::Excerpt;
 
 use super::{limits::SUGGESTED_BYTES_MAX, parse_bytes, parse_duration};
 
-/// `key=value,key=value`: settings whose reader knows the keys.
+/// Settings in the form `key=value,key=value`. The code that reads them checks the keys.
 #[derive(Debug, Clone, Default)]
 pub struct Options(Vec<(String, String)>);
 
@@ -17,7 +17,7 @@ impl Options {
     /// Reads `key=value,key=value`; an empty text has no options.
     ///
     /// # Errors
-    /// One sentence naming the part that is no `key=value`.
+    /// Returns a sentence that names the part without `key=value`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut options = Vec::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -32,7 +32,7 @@ impl Options {
     /// Refuses keys other than `known`.
     ///
     /// # Errors
-    /// One sentence with the nearest right key.
+    /// Returns a sentence with the most similar known key.
     pub fn check_keys(&self, known: &[&str]) -> Result<(), String> {
         match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             Some((key, _)) => Err(format!("unknown key {:?}{}", Excerpt(key), nearest(key, known))),
@@ -40,10 +40,10 @@ impl Options {
         }
     }
 
-    /// A whole number.
+    /// Returns a whole number.
     ///
     /// # Errors
-    /// One sentence when the value is none.
+    /// Returns a sentence if the value is not a whole number.
     pub fn number(&self, key: &str) -> Result<Option<u64>, String> {
         self.read(key, |value| {
             value.parse().map_err(|_| {
@@ -52,23 +52,23 @@ impl Options {
         })
     }
 
-    /// A size in bytes.
+    /// Returns a size in bytes.
     ///
     /// # Errors
-    /// One sentence when the value is none.
+    /// Returns a sentence if the value is not a size.
     pub fn bytes(&self, key: &str) -> Result<Option<usize>, String> {
         self.read(key, parse_bytes)
     }
 
-    /// A text as it stands.
+    /// Returns the text unchanged.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// A duration.
+    /// Returns a duration.
     ///
     /// # Errors
-    /// One sentence when the value is none.
+    /// Returns a sentence if the value is not a duration.
     pub fn duration(&self, key: &str) -> Result<Option<Duration>, String> {
         self.read(key, parse_duration)
     }
@@ -90,7 +90,8 @@ pub fn nearest(wrong: &str, known: &[&str]) -> String {
     }
 }
 
-/// The known word that was probably meant; `None` for a word that is longer than any known one.
+/// Returns the known word that is most similar. Returns `None` for a word that is longer than all known
+/// words.
 pub fn closest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
     if wrong.len() > SUGGESTED_BYTES_MAX {
         return None;

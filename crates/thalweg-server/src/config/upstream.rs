@@ -5,7 +5,7 @@ use thalweg_wire::{Pattern, Topic, authority::port};
 
 use super::Limits;
 
-/// The place of the topic in the URL of an upstream.
+/// The placeholder of the topic in the URL of an upstream.
 const PLACEHOLDER: &str = "{topic}";
 
 /// Topics that are fetched from an HTTP server while they have subscribers.
@@ -13,26 +13,26 @@ const PLACEHOLDER: &str = "{topic}";
 pub struct UpstreamConfig {
     /// The topics.
     pub pattern: Pattern,
-    /// Where they are.
+    /// The URL of their documents.
     pub url: UpstreamUrl,
     /// When each is fetched again.
     pub pace: Pace,
     /// How long a fetch may take, with its connection and its body.
     pub timeout: Duration,
-    /// Fetches from its host at a time.
+    /// Maximum number of fetches from its host at a time.
     pub in_flight: usize,
-    /// The longest document that is taken, in bytes, however it is compressed.
+    /// Maximum size of a document after decoding, in bytes.
     pub body_bytes: usize,
-    /// How long a topic without subscribers is still fetched.
+    /// How long the server continues to fetch a topic after its last subscriber has left.
     pub linger: Duration,
-    /// How long it is remembered that there is no such document.
+    /// How long the server remembers that a document does not exist.
     pub remember: Duration,
 }
 
-/// Bounds on the time between two fetches of a topic.
+/// Limits of the time between two fetches of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// If the response says nothing.
+    /// The interval if the response states none.
     pub default: Duration,
     /// The shortest interval, even if a response asks for a shorter one.
     pub least: Duration,
@@ -40,7 +40,7 @@ pub struct Pace {
     pub most: Duration,
 }
 
-/// Where topics are: a URL with a place for the topic.
+/// A URL with a placeholder for the topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamUrl {
     /// Whether it is https.
@@ -51,7 +51,7 @@ pub struct UpstreamUrl {
     pub port: u16,
     /// Path and query before the topic.
     before: String,
-    /// After it. `None` if it has no place for it.
+    /// Path and query after the topic. `None` if the URL has no placeholder.
     after: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl UpstreamConfig {
     /// Topics at a URL, with the usual times and bounds.
     ///
     /// # Errors
-    /// The pattern matches several topics, and the URL has no place for the topic.
+    /// Fails if the pattern matches several topics and the URL has no placeholder for the topic.
     pub fn new(pattern: Pattern, url: UpstreamUrl) -> Result<Self, String> {
         if url.after.is_none() && pattern.as_str().contains('*') {
             return Err(format!(
@@ -91,12 +91,12 @@ impl Default for Pace {
 }
 
 impl UpstreamUrl {
-    /// Reads a URL with a place for the topic.
+    /// Reads a URL with a placeholder for the topic.
     ///
     /// # Errors
     /// One sentence saying what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
-        // With a topic in its place it is a URL like any other.
+        // Replace the placeholder by a topic, and parse the result as a URL.
         let uri: Uri = text.replacen(PLACEHOLDER, "topic", 1).parse().map_err(|error| {
             format!("this is not a URL ({error}): write it as http://host/path")
         })?;
@@ -119,7 +119,7 @@ impl UpstreamUrl {
             "the port of the URL is not a number from 1 to 65535: write it as http://host:8080/path",
         )?;
         if text.contains('#') {
-            return Err("remove the part of the URL from # on: servers never see it".to_owned());
+            return Err("clients do not send the part after # to servers: remove # and all that follows from the URL".to_owned());
         }
         let path = uri.path();
         let is_dots = |segment: &str| {
@@ -127,7 +127,9 @@ impl UpstreamUrl {
             segment == "." || segment == ".."
         };
         if path.split('/').any(is_dots) {
-            return Err("write the path without the segments . and ..".to_owned());
+            return Err(
+                "the path must not contain the segments \".\" and \"..\": remove them".to_owned()
+            );
         }
         // The rest after scheme and authority, unchanged.
         let (_, rest) = text.split_once("://").unwrap_or(("", text));
@@ -142,13 +144,16 @@ impl UpstreamUrl {
         if before.contains(['{', '}'])
             || after.as_ref().is_some_and(|later| later.contains(['{', '}']))
         {
-            return Err(format!("write {PLACEHOLDER} once at most, and nothing else in braces"));
+            return Err(format!(
+                "the URL has braces other than one {PLACEHOLDER}: write {PLACEHOLDER} at most once, and no other braces"
+            ));
         }
         Ok(Self { is_tls, host: host.to_owned(), port, before, after })
     }
 
-    /// Path and query of a topic. Its grammar has no segment `.` or `..` and no `?`, `#` or `%`, so it stays below what was
-    /// configured. `|` has to be encoded (RFC 3986 §3.3), and so have `+`, a space to some servers, and in a query `=`.
+    /// Returns path and query of a topic. A topic has no segment `.` or `..` and no `?`, `#` or `%`, so the
+    /// request stays below the configured path. `|` is encoded (RFC 3986 §3.3), and so are `+` (a space to
+    /// some servers) and, in a query string, `=`.
     pub(crate) fn target(&self, topic: &Topic) -> String {
         let Some(after) = &self.after else { return self.before.clone() };
         let mut target = self.before.clone();
@@ -182,7 +187,7 @@ impl UpstreamUrl {
         &self.before
     }
 
-    /// As a request's `Host` has it (RFC 9110 §7.2).
+    /// Returns the value for the header `Host` (RFC 9110 §7.2).
     pub(crate) fn authority(&self) -> String {
         match (self.is_tls, self.port) {
             (false, 80) | (true, 443) => self.host.clone(),

@@ -74,7 +74,7 @@ struct KnownQuery {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It does not run.
+    /// The query does not run.
     Remembered,
     /// A subscription is about to start it.
     Begins,
@@ -187,7 +187,7 @@ impl AdHocQueries {
         self.forget_oldest(&mut queries, address, now_us);
         let mut memory = self.memory.share(address);
         if !hold(&mut queries, &mut memory, topic.memory_bytes(), now_us) {
-            let message = "the running queries of this address have reached their limit of memory: end one of them, or group by fewer keys";
+            let message = "the queries of this IP address use too much memory: end one of them, or group by fewer keys";
             return Err(Refusal::new(ErrorCode::TooManyQueries, message));
         }
         let phase = if begins { Phase::Begins } else { Phase::Remembered };
@@ -207,7 +207,7 @@ impl AdHocQueries {
         let running = || queries.values().filter(|known| known.counts(now_us));
         if running().count() >= self.max {
             return too_many(format!(
-                "the server has reached its limit of ad hoc queries ({}): subscribe to one that runs, or try again",
+                "the server has reached its limit of ad hoc queries ({}): use the text of a query that already runs, or try again",
                 self.max
             ));
         }

@@ -170,11 +170,11 @@ impl Running {
                 }
             }
             FetchDemand::Stop(topic) => {
-                // It may have gone meanwhile.
+                // The topic may have gone meanwhile.
                 let Some(key) = self.by_topic.get(&topic).copied() else { return };
                 self.schedule.stop(key);
                 if self.schedule.contains(key) {
-                    // It is removed after the fetch in flight, unless it is demanded again by then.
+                    // The topic is removed after the fetch in flight, unless it is in demand again by then.
                     let job = &mut self.jobs[key as usize];
                     (job.known, job.is_lost) = (None, true);
                 } else {

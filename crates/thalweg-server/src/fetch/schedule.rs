@@ -137,7 +137,7 @@ impl Schedule {
         let Some(topic) = self.topics.get_mut(&key) else { return };
         topic.group = Group::Shared(key);
         if topic.is_waiting {
-            // It leaves its place behind the topics of its first reader.
+            // The topic leaves its place behind the other topics of its first reader.
             self.turns += 1;
             topic.turn = self.turns;
             self.wait_for_room(key);

@@ -67,8 +67,7 @@ impl ClientBodyPermits<'_> {
     /// Takes a permit without waiting. Fails when the client has used up its share, or no permit is free.
     pub(crate) fn try_take(&self) -> Result<BodyPermit<'_>, Refusal> {
         let busy = |_| {
-            let message = "the server reads as many requests with a body as it may, in all or from \
-                           this client: try again when others have ended";
+            let message = "too many requests with a body are in progress, in total or from this client: try again";
             Refusal::busy(message)
         };
         let own = self.own.as_ref().map(|(_, own)| own.try_acquire()).transpose();
@@ -119,8 +118,8 @@ impl<'a> BodyMemory<'a> {
         self.all.add(bytes as u64);
         self.bytes = bytes;
         if bytes > SMALL_BODY_BYTES && self.all.get() > bytes_max as u64 {
-            let message = "the large bodies that the server reads hold all memory that they may: \
-                           try again, or send a smaller body";
+            let message =
+                "the memory for large request bodies is full: try again, or send a smaller body";
             return Err(Refusal::busy(message));
         }
         Ok(())

@@ -1,5 +1,6 @@
-//! Coalesces the writes of HTTP/2 into one send. HTTP/2 writes and flushes each data frame separately: a hundred streams on a
-//! connection, with one small frame each, would need a hundred system calls, which cost more than everything else.
+//! Coalesces the writes of an HTTP/2 connection into one send. hyper writes and flushes each DATA frame
+//! separately: a hundred streams on a connection, with one small frame each, would need a hundred system
+//! calls, which cost more than everything else.
 
 use std::{
     cell::{Cell, RefCell},
@@ -13,14 +14,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::refused_streams::RefusedStreamCounter;
 
-/// Bytes to coalesce before sending without waiting for more: about the size of one send.
+/// When this many bytes are waiting, they are sent at once: about the size of one send.
 const COALESCED_BYTES: usize = 64 << 10;
 
-/// The buffer in which all connections of a shard coalesce, one after the other. Only a connection whose socket is full
-/// keeps its own memory.
+/// All connections of a shard take turns with one buffer. A connection keeps its own buffer only while its
+/// socket is full.
 pub(super) type SharedBuffer = Rc<Cell<Vec<u8>>>;
 
-/// The sending end of a [`CoalescingStream`], for the task that polls the writer.
+/// The sending end of a [`CoalescingStream`], for the task that polls the HTTP/2 connection.
 pub(super) struct Flusher<S>(Rc<RefCell<CoalescingState<S>>>);
 
 /// A stream that coalesces writes until [`Flusher::poll_send`]. Flushing it sends nothing.
@@ -45,7 +46,7 @@ pub(super) fn coalesce<S>(stream: S, spare: &SharedBuffer) -> (CoalescingStream<
 }
 
 impl<S: AsyncWrite + Unpin> Flusher<S> {
-    /// Sends the coalesced bytes. Call it each time after polling the writer, in the same task.
+    /// Sends the coalesced bytes. Call it after each poll of the HTTP/2 connection, in the same task.
     pub(super) fn poll_send(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().poll_send(context)
     }

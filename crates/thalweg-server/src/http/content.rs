@@ -116,7 +116,7 @@ impl Content {
                 let piece = match polled.map(|frame| frame.map(Frame::into_data)) {
                     Some(Ok(Ok(piece))) => piece,
                     Some(Err(cut)) => return Poll::Ready(Some(Err(cut))),
-                    // It has no trailers.
+                    // The body has no trailers.
                     Some(Ok(Err(_))) | None => return Poll::Ready(None),
                 };
                 Some(match charge {

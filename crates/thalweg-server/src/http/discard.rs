@@ -35,7 +35,7 @@ pub(super) fn reject_get_body(parts: &Parts, body: &RequestBody) -> Result<(), E
     if parts.method != Method::GET || body.is_over() {
         return Ok(());
     }
-    Err(bad("a GET has no body: remove it, or use POST".into()).into())
+    Err(bad("a GET must not have a body: remove the body, or use POST".into()).into())
 }
 
 /// Finishes an answer. The caller has dropped the request's head, which is not needed any more.

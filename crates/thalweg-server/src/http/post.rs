@@ -80,8 +80,7 @@ impl Publisher {
         let kind = BodyKind::from_content_type(content_type);
         let key = idempotency_key(parts)?.map(Box::from);
         if kind == BodyKind::Lines && key.is_some() {
-            return Err(bad("an Idempotency-Key is for one event, not for lines: publish each \
-                            event alone"
+            return Err(bad("an Idempotency-Key cannot be used with several lines: send one event in each request"
                 .into()));
         }
         Ok(Self { topic, client: Client::new(&holder, requester), holder, kind, key })
@@ -244,7 +243,8 @@ pub(super) async fn command(
     body: &mut RequestBody,
 ) -> Result<Answer, ErrorResponse> {
     if idempotency_key(parts)?.is_some() {
-        let message = "a command takes no Idempotency-Key: publish to /v1/topics/{topic} with it";
+        let message =
+            "a command cannot have an Idempotency-Key: publish to /v1/topics/{topic} with it";
         return Err(bad(message.into()).into());
     }
     let holder = http.identify(parts, &Query::from_request(parts)?, requester).await?;
@@ -259,7 +259,8 @@ pub(super) async fn command(
         false => (COMMAND_BYTES_MAX, " of a client that may not publish"),
     };
     let too_large = || {
-        let message = format!("a command{whose} has at most {bytes_max} bytes: split it");
+        let message =
+            format!("the command{whose} is larger than {bytes_max} bytes: send a smaller one");
         Refusal::new(ErrorCode::EventTooLarge, message)
     };
     let body = http.whole(body, bytes_max, too_large).await?;
@@ -293,7 +294,7 @@ pub(super) async fn ticket(
 ) -> Result<Answer, ErrorResponse> {
     let query = Query::from_request(parts)?;
     if query.ticket.is_some() {
-        let message = "a ticket is issued for a token: send Authorization: Bearer TOKEN";
+        let message = "a ticket cannot be used to request a ticket: send the header \"Authorization: Bearer TOKEN\"";
         return Err(bad(message.into()).into());
     }
     let access = http.access();
@@ -325,7 +326,7 @@ fn idempotency_key(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
     let is_one = keys.next().is_none();
     if !is_one || !(1..=KEY_BYTES_MAX).contains(&key.len()) || !key.iter().all(u8::is_ascii_graphic)
     {
-        let message = "send one Idempotency-Key, of 1 to 128 visible ASCII characters";
+        let message = "the Idempotency-Key is not valid: send the header once, with 1 to 128 visible ASCII characters";
         return Err(bad(message.into()));
     }
     Ok(Some(key))
@@ -345,6 +346,6 @@ async fn until(deadline: Option<Instant>) {
 }
 
 fn expired() -> Refusal {
-    let message = "the token has expired: continue with a new one";
+    let message = "the token has expired, and the request was ended: publish the remaining lines with a new token";
     Refusal::new(ErrorCode::Unauthorized, message)
 }

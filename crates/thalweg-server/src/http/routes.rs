@@ -265,7 +265,7 @@ async fn begin(
     let query = Query::from_request(parts)?;
     if query.sql.is_some() && (path_topic.is_some() || !query.topics.is_empty()) {
         return Err(
-            parameters::bad("query: FROM already names the topic: remove topic".into()).into()
+            parameters::bad("the query names its topic after FROM: remove the topic from the path, or the parameter topic".into()).into()
         );
     }
     let names_none = path_topic.is_none() && query.topics.is_empty();
@@ -452,9 +452,10 @@ async fn read(
         .or_else(|| query.topics.first().map(|name| parameters::topic(name)));
     let Some(topic) = named else {
         if query.newest.is_some() {
-            return Err(
-                parameters::bad("newest: name a topic, as in /v1/topics/cars".into()).into()
-            );
+            return Err(parameters::bad(
+                "newest needs a topic: request /v1/topics/cars?newest=5".into(),
+            )
+            .into());
         }
         let holder = http.identify(parts, &query, requester).await?;
         let listing = inspect::listing(&query, http.access().shown_to(&holder));
@@ -467,7 +468,11 @@ async fn read(
     let start = match query.starts()?.as_slice() {
         [] => StartAt::Earliest,
         [start] => *start,
-        _ => return Err(parameters::bad("a read takes one cursor: send one".into()).into()),
+        _ => {
+            return Err(
+                parameters::bad("a read takes only one cursor: remove the others".into()).into()
+            );
+        }
     };
     let holder = http.identify(parts, &query, requester).await?;
     let topic = http.access().allow(&holder, Reading(topic))?;

@@ -80,8 +80,9 @@ async fn records(http: &Http, holder: &Holder, body: &mut RequestBody) -> Result
         false => COMMAND_BYTES_MAX,
     };
     let too_large = || {
-        let message =
-            format!("the messages of a request have at most {bytes_max} bytes: send fewer");
+        let message = format!(
+            "the messages of the request are larger than {bytes_max} bytes: send fewer in each request"
+        );
         Refusal::new(ErrorCode::EventTooLarge, message)
     };
     let body = http.whole(body, bytes_max, too_large).await?;

@@ -1,6 +1,6 @@
-//! Turns a request into a subscriber. Over HTTP/1.1 the subscriber takes its connection's socket from hyper. Over HTTP/2
-//! a WebSocket takes its stream as a tunnel, and for other responses, and for long polls, a pipe leads into the response. The
-//! messages of a polled session wait for its polls.
+//! Turns a request into a subscriber. Over HTTP/1.1 the subscriber takes its connection's socket from hyper.
+//! Over HTTP/2 a WebSocket uses its stream as a tunnel. All other HTTP/2 responses, and long polls, read from
+//! a pipe. Messages of a polled session wait until its client polls.
 
 use std::{
     cell::Cell,
@@ -40,10 +40,10 @@ use crate::{
     },
 };
 
-/// The sentence for a subscriber that cannot begin.
-const NOT_BEGUN: &str = "the server cannot begin another connection now: try again";
+/// The message for a subscriber that cannot begin.
+const NOT_BEGUN: &str = "the server cannot open another connection now: try again";
 
-/// Time between two checks whether a poll without a wait has begun.
+/// Time between two checks whether a long poll has its start position.
 const FIRST_REPLY_POLL: Duration = Duration::from_millis(1);
 
 /// The longest time between two checks whether a stream of columns has begun.
@@ -60,11 +60,11 @@ pub(super) struct Granted {
 /// The slot for a subscriber that takes the socket of its request's connection.
 pub(super) type TakeoverSlot = Cell<Option<Takeover>>;
 
-/// The way of a subscriber's bytes.
+/// Where the bytes for a subscriber go.
 pub(super) enum Outlet<'a> {
     /// The socket of an HTTP/1.1 connection.
     Socket(&'a TakeoverSlot),
-    /// A stream of HTTP/2 in both directions, once the request is answered.
+    /// An HTTP/2 stream, used in both directions after the header of the response.
     Tunnel(OnUpgrade),
     /// The response to the request.
     Response,
@@ -76,7 +76,7 @@ pub(super) struct Takeover {
     requester: Requester,
 }
 
-/// A socket that HTTP/1.1 uses, and that a subscriber may take.
+/// A socket that hyper uses for HTTP/1.1, and that a subscriber may take over.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {
     /// Returns the socket as the writer of a subscriber.
     fn into_writer(self) -> io::Result<Writer>;
@@ -110,7 +110,7 @@ impl Takeover {
             .into_writer()
             .and_then(|writer| self.opened.begin(http, writer, Some(permit), read_before));
         if let Err(error) = taken {
-            tracing::warn!(%error, "a socket could not be taken over");
+            tracing::warn!(%error, "a new subscription failed, and its connection was closed");
         }
     }
 }
@@ -125,7 +125,8 @@ struct Opened {
 }
 
 impl Opened {
-    /// Opens the topics of a subscription, and completes its head. Fails when one of the topics cannot be opened.
+    /// Opens the topics of a subscription, and completes the header of its response. Fails when one of the
+    /// topics cannot be opened.
     async fn new(
         http: &Http,
         Granted { subscription, holder }: Granted,
@@ -138,7 +139,8 @@ impl Opened {
         Ok(Self { request, protocol, feeds, client, holder })
     }
 
-    /// Creates the subscriber. It holds `permit`, or, without one, uses that of its HTTP connection.
+    /// Creates the subscriber. It holds `permit`. If there is none, the permit of its HTTP connection counts
+    /// for it.
     fn begin(
         self,
         http: &Http,
@@ -148,7 +150,7 @@ impl Opened {
     ) -> io::Result<(SubscriberId, SubscribeRequest)> {
         let Self { request, protocol, feeds, client, holder } = self;
         let head = match writer {
-            // HTTP sends the head of the response.
+            // hyper sends the header of the response.
             Writer::Pipe(_) | Writer::Polls(_) | Writer::Tunnel(_) => {
                 head::first(&request.head, request.format)
             }
@@ -170,9 +172,10 @@ impl Opened {
     }
 }
 
-/// Turns a request into a subscriber. If it takes the socket of the connection, this never returns, unless it is a long poll.
-/// Otherwise the answer is the subscriber's pipe, or comes before its tunnel. Fails when a limit is reached, when a topic cannot be opened, and
-/// when the subscriber ends before it has begun.
+/// Turns a request into a subscriber. If the subscriber takes over the socket (over HTTP/1.1, except for a
+/// long poll), this never completes. Otherwise it returns the response: a header that opens the tunnel, or a
+/// body that reads from the subscriber's pipe. Fails when a limit is reached, when a topic cannot be opened,
+/// and when the subscriber ends before it has begun.
 pub(super) async fn subscribe(
     http: &Rc<Http>,
     outlet: Outlet<'_>,
@@ -184,22 +187,23 @@ pub(super) async fn subscribe(
     let is_poll = granted.subscription.request.mode == ResponseMode::Once;
     let client = Client::new(&granted.holder, &requester);
     let is_polled = granted.subscription.request.is_polled();
-    // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
+    // A subscriber over HTTP/1.1 has its connection for itself, so it uses the connection's permit.
     let (requester, permit) = match outlet {
         Outlet::Socket(_) if !is_polled => (Some(requester), None),
         _ => (None, Some(connection.permit.for_stream(requester)?)),
     };
-    // After the permit, so that a refused subscriber leaves no topic behind.
+    // Open topics only after the permit was taken, so that a refused subscriber creates no topic.
     let mut opened = Opened::new(http, granted, client, admitted).await?;
     http.shard.find_starts(&mut opened.request).await?;
     if is_polled {
         return open_polled(http, opened, permit);
     }
     if opened.request.is_return && http.shard.has_lost_all(&opened.request).await {
-        // An `end` gave the client the reason; only this status stops an EventSource (WHATWG HTML §9.2.3).
+        // The client has already received the reason in an `end`. Only this status stops an EventSource
+        // (WHATWG HTML §9.2.3).
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    // A long poll keeps its permit until its response is made.
+    // Keep the permit of the poll's address until the response is made.
     let _requester = match (outlet, requester) {
         (Outlet::Tunnel(upgrade), _) => {
             return answer_tunnel(http, connection, opened, permit, upgrade);
@@ -238,7 +242,7 @@ fn answer_tunnel(
     Ok(Answer::from_parts(head, Content::Nothing))
 }
 
-/// Begins a subscriber that sends in the answers to polls. The answer to the first one has no messages.
+/// Begins a subscriber that sends in the responses to polls. The response to the first poll has no messages.
 fn open_polled(
     http: &Http,
     opened: Opened,
@@ -280,8 +284,8 @@ async fn respond(
                 http.shard.remove(id);
                 return Err(Refusal::catching_up().into());
             }
-            // Messages may have arrived in the meantime. If the last one does not fit into the pipe, its rest follows, as it
-            // does for a poll whose wait is not over.
+            // Messages may have arrived in the meantime. If the last one does not fit into the pipe, the
+            // response continues with its rest.
             if !body.is_full_or_finished() {
                 body.finish_now();
                 http.shard.remove(id);
@@ -309,7 +313,8 @@ async fn respond(
     Ok(head.map(|_| content))
 }
 
-/// Waits until a poll has its start position, which every response contains. Returns whether it has.
+/// Waits until a poll has its start position, because every response contains it. Returns `false` if that
+/// takes too long.
 async fn wait_until_begun(http: &Http, id: SubscriberId) -> bool {
     let deadline = Instant::now() + BEGUN_WAIT;
     loop {
@@ -323,8 +328,8 @@ async fn wait_until_begun(http: &Http, id: SubscriberId) -> bool {
     }
 }
 
-/// Returns the start of a stream, which the response's header contains. This may wait as long as the client does, because the
-/// header always has a position. Fails if the stream ends before it has begun.
+/// Returns the start of a stream, for the header of its response. This has no time limit of its own: it ends
+/// when the stream begins, or when the client disconnects. Fails if the stream ends before it has begun.
 async fn stream_start(
     http: &Http,
     id: SubscriberId,
@@ -339,7 +344,9 @@ async fn stream_start(
             // The subscriber is gone.
             return Err(match http.shard.is_draining() {
                 true => Refusal::draining(),
-                false => Refusal::busy("the stream ended before its first event: open it again"),
+                false => Refusal::busy(
+                    "the response ended before its first message: send the request again",
+                ),
             });
         }
         sleep(pause).await;

@@ -67,8 +67,8 @@ impl TicketStore {
             Self::Own(tickets) => lock(tickets).keep(ticket, holder, now_us()),
             Self::Shared(shared) => {
                 if !lock(&shared.rates).take(&holder, now_us()) {
-                    let message = "this token has as many unused tickets as it may: use them, or try \
-                                   again in 30 s";
+                    let message =
+                        "this token has too many unused tickets: use them, or try again in 30 s";
                     return Err(Refusal::busy(message));
                 }
                 let place = shared.keeps.take().await?;
@@ -154,11 +154,11 @@ impl Slots {
 fn not_redeemed(error: TicketError) -> Refusal {
     match error {
         TicketError::Unavailable => unavailable(
-            "the ticket cannot be checked now, because its store does not respond: try again",
+            "the ticket cannot be checked now, because the store of tickets does not respond: try again",
         ),
         TicketError::Unknown => Refusal::new(
             ErrorCode::TicketUnknown,
-            "it is unknown whether the ticket was used, because its store did not respond: request a new one",
+            "the server does not know whether this ticket was used, because the store of tickets did not respond: request a new ticket",
         ),
     }
 }

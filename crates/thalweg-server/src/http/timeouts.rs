@@ -41,7 +41,7 @@ pub(super) struct TimeoutStream<S> {
     /// The timer for a late request header, over HTTP/1.1.
     head: Option<HeadTimer>,
     read: usize,
-    /// Counts a vanished peer, because hyper reports no error for a connection that waits.
+    /// For the metric of vanished peers: hyper reports no error for a connection that waits.
     http: Rc<Http>,
     has_vanished: bool,
 }
@@ -54,7 +54,7 @@ struct HeadTimer {
     begun: Option<BegunHead>,
 }
 
-/// The first request header, or a partly received one.
+/// A request header that is not complete: the first one, which may not have begun, or a later one that has.
 struct BegunHead {
     /// Number of requests before it.
     after: u64,
@@ -63,10 +63,11 @@ struct BegunHead {
 }
 
 impl HeadTimer {
-    /// Returns whether the header is late, after `bytes` more were read; `is_pending`: no more bytes are available.
+    /// Returns whether the header is late. Call it after each read: `bytes` is the number of bytes read, and
+    /// `is_pending` says that no more are available.
     fn is_late(&mut self, bytes: usize, is_pending: bool, context: &mut Context<'_>) -> bool {
         let after = self.requests.begun.get();
-        // That header is complete: its request has begun.
+        // Another request has begun, so the header is complete.
         self.begun.take_if(|begun| begun.after != after);
         if bytes > 0 && self.requests.count.get() == 0 && self.begun.is_none() {
             self.begun = Some(BegunHead { after, late: None });
@@ -94,7 +95,7 @@ impl TimedOut {
         io::Error::new(io::ErrorKind::TimedOut, self)
     }
 
-    /// Finds this reason in an error and its sources.
+    /// Returns the timeout that caused an error, if one did.
     pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut errors = iter::successors(Some(error), |&error| error.source());
         errors.find_map(|error| {
@@ -103,12 +104,13 @@ impl TimedOut {
         })
     }
 
-    /// Counts a connection that was closed because its peer took too long. Returns whether this was the reason.
+    /// Counts the timeout in the metrics. Returns `false` for a late header, because its 408 response counts
+    /// it.
     pub(super) fn count(self, http: &Http) -> bool {
         match self {
             Self::Preface => http.shard.counts.count_refused(ErrorCode::SlowRequest),
             Self::Stall => http.shard.counts.count_closed(close::STALLED.code),
-            // The response to a late header counts it.
+            // The 408 response counts it.
             Self::Head => return false,
         }
         true
@@ -116,7 +118,7 @@ impl TimedOut {
 }
 
 impl<S> TimeoutStream<S> {
-    /// Returns a socket whose peer must read something at least every `write_timeout`, a limit of `http`.
+    /// Wraps a socket. It fails when its peer has read nothing for `write_timeout`, a limit of `http`.
     pub(super) fn new(stream: S, http: &Rc<Http>) -> Self {
         let (write_timeout, http) = (http.limits().write_timeout, Rc::clone(http));
         let (full, preface, head) = (None, None, None);
@@ -149,7 +151,7 @@ impl<S> TimeoutStream<S> {
         self.stream
     }
 
-    /// Returns the result of writing, or an error if the peer took too long.
+    /// Returns the result of writing, or [`TimedOut::Stall`] if the socket was full for too long.
     fn judge<T>(
         &mut self,
         written: Poll<io::Result<T>>,
@@ -232,7 +234,8 @@ tokio::task_local! {
     static PROGRESS: Rc<StreamProgress>;
 }
 
-/// A stream of HTTP/2 that a task sends: the pending bytes that its peer has not read, and the end of its tunnel.
+/// The state of an HTTP/2 stream, shared with the task that sends it: the pending bytes that the peer has not
+/// read, and, for a tunnel, its end.
 #[derive(Default)]
 struct StreamProgress {
     progress: Cell<Option<ReadProgress>>,
@@ -240,14 +243,15 @@ struct StreamProgress {
     tunnel: Cell<Option<TunnelSending>>,
 }
 
-/// The end of a tunnel, for the task that sends for it, and its permit.
+/// The signal that a tunnel ends, and its permit, for the task that sends for it.
 struct TunnelSending {
     end: oneshot::Receiver<()>,
     permit: Option<Rc<ConnectionPermit>>,
 }
 
-/// Makes the stream of this task a tunnel, if its answer is a success: another task then sends for it, until the result is
-/// dropped, and a little longer to send the rest. It holds `permit` until then. `None` outside of a stream's task.
+/// Makes the stream of this task a tunnel. If the response is a success, hyper starts a second task that
+/// sends for the stream. That task runs until the returned value is dropped and the rest is sent, and holds
+/// `permit`. Returns `None` outside of a stream's task.
 pub(super) fn begin_tunnel(permit: Option<ConnectionPermit>) -> Option<TunnelEnd> {
     let (complete, end) = oneshot::channel();
     let permit = permit.map(Rc::new);
@@ -261,14 +265,14 @@ struct ReadProgress {
     since: Instant,
     pending_bytes: usize,
     read_bytes: usize,
-    /// Bytes of the last piece, which the peer may not have read.
+    /// Bytes of the last piece that hyper took. The peer may not have read them.
     given_bytes: usize,
-    /// The known bytes after it.
+    /// Bytes that wait behind that piece.
     left_bytes: usize,
 }
 
 impl StreamProgress {
-    /// Records that HTTP has asked for the next piece, because it has sent the previous one.
+    /// Records that hyper takes the next piece, which means that it has sent the previous one.
     fn give(&self, given_bytes: usize, left_bytes: usize) {
         let now = Instant::now;
         let progress = self
@@ -279,7 +283,8 @@ impl StreamProgress {
         self.progress.set(Some(ReadProgress { read_bytes, given_bytes, left_bytes, ..progress }));
     }
 
-    /// Returns whether the peer has read its share. The next period begins now.
+    /// Returns whether the peer has read at least a quarter of the pending bytes in this period. The next
+    /// period begins now.
     fn has_read_enough(&self) -> bool {
         let Some(progress) = self.progress.get() else { return true };
         let given_bytes = progress.given_bytes;
@@ -310,8 +315,8 @@ impl ActiveRequests {
         self.changed.notify_one();
     }
 
-    /// Waits until there has been no request for this time: a connection without requests must not keep a permit that
-    /// another one needs.
+    /// Waits until there has been no request for this time: an idle connection must not keep a permit that
+    /// another connection needs.
     pub(super) async fn idle(&self, wait: Duration) {
         loop {
             let changed = self.changed.notified();
@@ -341,8 +346,8 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// Runs the streams of HTTP/2 on the shard's own thread, and ends those whose peer reads too little: their window is
-/// closed, and HTTP/2 would wait forever.
+/// Runs the streams of HTTP/2 on the shard's own thread, and ends those whose peer reads too little: their
+/// flow-control window is full, and hyper would wait forever.
 #[derive(Clone)]
 pub(super) struct Streams {
     pub(super) http: Rc<Http>,
@@ -353,7 +358,8 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
         let http = Rc::clone(&self.http);
         let active = ActiveRequest::enter(&self.active_requests);
-        // hyper runs the task that sends for a tunnel from the task of its request.
+        // hyper spawns the sending task of a tunnel while it polls the task of the request, so `PROGRESS` is
+        // set here.
         let tunnel = PROGRESS.try_with(|progress| progress.tunnel.take()).ok().flatten();
         if let Some(TunnelSending { end, permit }) = tunnel {
             spawn_local(async move {
@@ -398,7 +404,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
 async fn send_until(end: oneshot::Receiver<()>, wait: Duration, sending: impl Future<Output = ()>) {
     let mut sending = pin!(sending);
     tokio::select! {
-        // The stream of a tunnel that was dropped is reset, with what it has not sent.
+        // If the tunnel was dropped, stop at once: hyper resets the stream, and unsent bytes are lost.
         biased;
         is_complete = end => {
             if is_complete.is_ok() {

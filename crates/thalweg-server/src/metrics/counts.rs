@@ -57,21 +57,21 @@ counts! {
         connections: Gauge,
         /// Topics with a log on this shard.
         topics: Gauge,
-        /// Topics that only subscribers hold: without events, or before their owner shard has answered.
+        /// Topics that have subscribers and no events, or whose owner shard has not answered yet.
         subscribed_topics: Gauge,
-        /// Memory of retained batches, in bytes.
+        /// Memory of histories, in bytes.
         history_bytes: Gauge,
-        /// Memory of hot tails and of frames of columns, in bytes.
+        /// Memory of the newest frames that subscribers share, and of frames of columns, in bytes.
         tail_bytes: Gauge,
-        /// Memory of trimmed batches that partly sent frames still need, in bytes.
+        /// Memory of old batches that only partly sent frames need, in bytes.
         pinned_bytes: Gauge,
-        /// Memory of events backfilled for subscribers, in bytes.
+        /// Memory of older events that were read from the broker for subscribers, in bytes.
         recalled_bytes: Gauge,
-        /// Publishes that brokers have not answered, as messages.
+        /// Appends that brokers have not answered.
         stores_in_flight: Gauge,
         /// Memory of events that brokers have not stored yet, in bytes.
         unstored_bytes: Gauge,
-        /// Publishes to brokers that were abandoned with their topic.
+        /// Publishes that were given up, because their topic was removed before a broker stored them.
         stores_abandoned: Counter,
         /// Subscribers whose socket is full.
         blocked_connections: Gauge,
@@ -79,27 +79,30 @@ counts! {
         accepted: Counter,
         /// Connections whose peer vanished: it acknowledged nothing for `peer-timeout`.
         peers_vanished: Counter,
-        /// Subscriptions' connections taken over.
+        /// Connections that became subscribers.
         subscribed: Counter,
-        /// Events appended by this shard as their topics' owner shard.
+        /// Events published to topics of this shard.
         events_published: Counter,
-        /// Actions of subjects and addresses that rate limits did not count, because there were too many of these.
+        /// Requests that the rates did not limit, because the maximum number of subjects or addresses was
+        /// already tracked.
         rates_uncounted: Counter,
         /// Omitted log lines about refusals, because of too many in a second.
         audit_left_out: Counter,
         /// Topics that have ended: deleted, or gone upstream.
         topics_ended: Counter,
-        /// Unread topics of streams that were evicted for others.
+        /// Topics of NATS streams without readers that were removed from memory to make room.
         topics_evicted: Counter,
-        /// Batches sealed.
+        /// Batches completed.
         batches_sealed: Counter,
-        /// Turns that a shard took while input was still coming, because it had waited too long.
+        /// Times that a shard sent events before it had read all input, because subscribers would have waited
+        /// too long.
         turns_forced: Counter,
-        /// Pages of older events backfilled for subscribers.
+        /// Pages of older events read from the broker for subscribers.
         cold_reads: Counter,
         /// Patches made of versions of value topics.
         patches_made: Counter,
-        /// Patches given up: too slow, larger than the document, or of values that JSON parsers change.
+        /// Patches not sent: too slow to make, larger than the document, or of values that JSON parsers
+        /// change.
         patches_given_up: Counter,
         /// Frames of columns made: one for each batch read as columns.
         columns_frames: Counter,
@@ -107,7 +110,7 @@ counts! {
         columns_unreadable: Counter,
         /// Changes of an inferred schema, which end the streams of its readers.
         columns_changed: Counter,
-        /// Visits to connections.
+        /// Times that a shard handled a connection with data to send.
         visits: Counter,
         /// Send system calls.
         sends: Counter,
@@ -115,19 +118,20 @@ counts! {
         sent_bytes: Counter,
         /// Sends cut short by a full socket.
         full_sends: Counter,
-        /// Gaps announced, or topics ended under `policy=close`, because a subscriber fell behind.
+        /// Gaps, or subscriptions ended under `policy=close`, because a subscriber fell behind.
         gaps_slow: Counter,
-        /// Gaps announced, or topics ended under `policy=close`, because a cursor was older than the history.
+        /// Gaps, or subscriptions ended under `policy=close`, because a cursor was older than the stored
+        /// events.
         gaps_trimmed: Counter,
-        /// Gaps announced because a cursor had another epoch.
+        /// Gaps because a cursor had another epoch.
         gaps_epoch: Counter,
-        /// Subscribers told that the newest version of a value topic is unknown.
+        /// Gaps because the server did not have the newest version of a value topic.
         gaps_unknown: Counter,
-        /// Most events that a subscriber with a full socket is behind.
+        /// Largest number of events by which a subscriber with a full socket is behind.
         lag_events_max: Gauge,
-        /// HTTP/2 streams and answers to long polls among the connections.
+        /// Subscribers' connections that are HTTP/2 streams or long polls.
         piped_connections: Gauge,
-        /// Connections that send by the answers to polls, with or without a poll that waits.
+        /// Subscribers' connections of SignalR long polling, whether or not a poll is waiting.
         polled_connections: Gauge,
         /// Requests whose bodies are being read.
         requests: Gauge,
@@ -135,12 +139,12 @@ counts! {
         body_bytes: Gauge,
         /// Memory of unfinished WebSocket messages, in bytes.
         unfinished_bytes: Gauge,
-        /// Memory of unread answers, in bytes.
+        /// Memory of unread responses, in bytes.
         answer_bytes: Gauge,
-        /// Memory of trimmed batches that only unread answers still need, in bytes.
+        /// Memory of old batches that only unread responses need, in bytes.
         answer_pinned_bytes: Gauge,
-        /// Connections closed for their unread answers: they held most above a limit, or read nothing while other
-        /// histories waited.
+        /// Connections closed because of unread responses: together these exceeded a limit, or the client
+        /// read nothing while others waited.
         answers_cut: Counter,
         /// HTTP/2 streams refused because their connection had the maximum.
         h2_refused_streams: Counter,
@@ -148,7 +152,7 @@ counts! {
         h2_misuses: Counter,
         /// TLS handshakes that failed or took too long.
         tls_failures: Counter,
-        /// Tickets voided because their token got too many newer ones.
+        /// Tickets that became invalid because their token got too many newer ones.
         tickets_replaced: Counter,
         /// Publishes answered from memory because of a known idempotency key.
         retries_replayed: Counter,
@@ -160,7 +164,7 @@ counts! {
         sources_idle: Gauge,
         /// Queries whose rows are topics.
         queries: Gauge,
-        /// Queries that cannot run over their events: the log has the reasons.
+        /// Queries that cannot process the events of their topic: the log has the reasons.
         queries_failed: Gauge,
         /// Queries of clients that were parsed or planned.
         queries_planned: Counter,
@@ -174,8 +178,8 @@ counts! {
         query_late: Counter,
         /// Events whose time was too far ahead of their publication.
         query_ahead: Counter,
-        /// Windows, events and rows lost because of a bound (groups, memory, open windows, the size of a row), and
-        /// events over which a query cannot run.
+        /// Windows, events and rows that queries left out because of a limit (groups, memory, open windows,
+        /// the size of a row), and events that a query cannot process.
         query_refused: Counter,
         /// Texts too long for an expression of a query to read or make. They are NULL there.
         query_oversized: Counter,
@@ -190,13 +194,13 @@ counts! {
         query_without_time: Counter,
         /// Changes of a query's inferred source columns by an event that did not fit.
         query_changes: Counter,
-        /// Windows not emitted because of lost events or a bound.
+        /// Windows not emitted because of lost events or a limit.
         query_windows_lost: Counter,
         /// Ticks of sources.
         source_ticks: Counter,
         /// Ticks of sources over 1 ms late.
         source_ticks_late: Counter,
-        /// Largest lateness of a source's tick.
+        /// Longest delay of a source's tick.
         source_lateness_seconds_max: Micros,
     }
     /// Refusals by code.
@@ -248,8 +252,8 @@ counts! {
         upstream_in_flight: Gauge,
         /// Topics that are due and wait because of a limit of fetches.
         upstream_waiting: Gauge,
-        /// Fetches seen waiting although there was room (sampled once a second): the share of their address, or of keys
-        /// without any answer, is used up.
+        /// Topics that waited although fetches were free (sampled once a second), because the share of their
+        /// address, or of topics without any answer, was used up.
         upstream_held_back: Counter,
         /// Fetches begun.
         upstream_fetches: Counter,

@@ -20,7 +20,7 @@ use crate::{
 /// A protocol, and the path of its requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Mount {
-    /// This path, and all below it.
+    /// The path. The protocol also gets all requests below it.
     pub(crate) path: String,
     pub(crate) accept: Accept,
     /// The parameter of a URL that may have the token: browsers set no headers for a WebSocket and for Server-Sent
@@ -128,7 +128,7 @@ pub(crate) enum Heartbeat {
     NotYet,
     /// The heartbeat of the format, if nothing else was sent.
     OfFormat,
-    /// This message, whatever else was sent: its client counts them.
+    /// This message, whatever else was sent, because the client counts heartbeats.
     #[cfg_attr(not(test), expect(dead_code, reason = "the protocols need it only when idle"))]
     Always(&'static str),
 }

@@ -1,8 +1,8 @@
-//! Sessions: connections that a client negotiates, and whose client sends by requests of their own. Each request names
-//! its session by a token.
+//! Sessions: connections that a client has negotiated. Unless a session is a WebSocket, its client sends
+//! messages in separate HTTP requests, which contain the token of the session.
 //!
-//! A negotiation takes no memory: the server signs the token, and keeps only sessions that have a connection, each of
-//! which has a permit, and for a short time those that have ended.
+//! A negotiation takes no memory, because the server signs the token. The server keeps a session while it has
+//! a connection, which holds a permit. It remembers the id of an ended session until its token expires.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -19,7 +19,7 @@ use crate::{
     refusal::Refusal,
 };
 
-/// A connection's place: its shard, and there a key and a serial.
+/// Where a connection is: its shard, and its key and serial there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SessionPlace {
     pub(crate) shard: usize,
@@ -41,13 +41,15 @@ pub(crate) enum SessionAction {
     Send,
     /// It waits for messages.
     Poll(Option<PollId>),
-    /// It ends the session: a browser that has not got the answer to a poll repeats it without its page, and messages are lost.
+    /// The browser has repeated a poll by itself, because it did not receive the answer. The messages in that
+    /// answer are lost, so the server ends the session.
     Repeat,
     End,
 }
 
-/// Tells a poll from others: the number that its client gives it, the time in ms, and when its connection was opened,
-/// in µs. A browser repeats a poll with the same number over another connection.
+/// Identifies a poll: the number in its URL, which official clients set to the time in ms, and the time at
+/// which its HTTP connection was opened, in µs. A browser repeats a poll with the same number over another
+/// connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PollId {
     pub(crate) number: u64,
@@ -60,14 +62,14 @@ impl PollId {
     }
 }
 
-/// The way in which a session's connection sends.
+/// How the server sends messages to the client of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carrier {
     /// A WebSocket, which also receives.
     WebSocket,
     /// A response without an end.
     Stream,
-    /// The answers to polls.
+    /// The responses to polls.
     Polls,
 }
 
@@ -80,7 +82,8 @@ pub(crate) struct Sessions {
 #[derive(Debug, Default)]
 struct SessionTable {
     sessions: HashMap<u128, SessionState>,
-    /// When the tokens of sessions that have ended expire, in µs: until then they must not open another session.
+    /// Ended sessions: when the token of each expires, in µs, and its id. Until then the token must not open
+    /// a session again.
     ended: VecDeque<(u64, u128)>,
 }
 
@@ -98,7 +101,7 @@ enum SessionState {
 }
 
 impl SessionTable {
-    /// Forgets ended sessions whose tokens have expired, and the oldest of too many.
+    /// Forgets ended sessions whose tokens have expired and, above the maximum, the oldest ones.
     fn forget_ended(&mut self, now_us: u64) {
         while let Some((end_us, id)) = self.ended.front().copied()
             && (end_us < now_us || self.ended.len() > ENDED_SESSIONS_MAX)
@@ -137,7 +140,7 @@ impl fmt::Debug for SessionGuard {
 }
 
 impl SessionToken {
-    /// Parses a token, whose signature is not checked.
+    /// Parses a token. Does not check its signature.
     fn parse(text: &str) -> Option<Self> {
         let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         if text.len() != TOKEN_LEN || !is_hex {
@@ -166,7 +169,7 @@ impl SessionToken {
 }
 
 impl Sessions {
-    /// Returns no sessions, with a key made of random bytes.
+    /// Creates an empty table. The key is made of random bytes and signs the tokens.
     pub(crate) fn new(key: &[u8; 32]) -> Self {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, key), table: Mutex::default() }
     }
@@ -180,8 +183,8 @@ impl Sessions {
         SessionToken { signature, ..token }
     }
 
-    /// Opens the session of a token, which was issued a short time ago. Fails with `NotFound` for a token that is not valid or
-    /// whose session has ended, and `InUse` if its session is open.
+    /// Opens the session of a token, which must have been issued a short time ago. Fails with `NotFound` for
+    /// a token that is not valid or whose session has ended, and `InUse` if its session is open.
     pub(crate) fn open(
         self: &Arc<Self>,
         token: &str,
@@ -208,8 +211,8 @@ impl Sessions {
         }
     }
 
-    /// Returns a request of an open session. `None` if no session with this token is open. Fails with `InUse` if its connection
-    /// is just being opened, or does not take such a request.
+    /// Returns where to deliver a request, if the session of the token is open. Fails with `InUse` if its
+    /// connection is just being opened, or its transport does not accept this kind of request.
     pub(crate) fn request(
         &self,
         token: &str,
@@ -265,9 +268,10 @@ pub(crate) fn unknown() -> Refusal {
     Refusal::new(ErrorCode::NotFound, "no connection has this id: negotiate again")
 }
 
-/// Returns the refusal of a request beside another one of its session.
+/// Returns the refusal of a request that conflicts with the state of its session.
 pub(crate) fn in_use() -> Refusal {
-    let message = "the connection with this id has another request or transport: negotiate again";
+    let message =
+        "another request or transport already uses the connection with this id: negotiate again";
     Refusal::new(ErrorCode::InUse, message)
 }
 

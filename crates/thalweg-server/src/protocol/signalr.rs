@@ -1,8 +1,8 @@
 //! SignalR's hub protocol in JSON. Quoted sections are those of `HubProtocol.md` and `TransportProtocols.md`
 //! (github.com/dotnet/aspnetcore, `src/SignalR/docs/specs`); docs/how-to/signalr.md lists the parts that are left out.
 //!
-//! A hub has the methods `Subscribe`, `Unsubscribe`, `Publish` and `Ack`, and its groups are topics. Events are frames that all
-//! subscribers of a topic share; completions are for one client.
+//! A hub has the methods `Subscribe`, `Unsubscribe`, `Publish` and `Ack`, and its groups are topics. Events
+//! are encoded once for all subscribers of a topic in one format; completions are for one client.
 
 mod methods;
 mod requests;
@@ -24,13 +24,14 @@ use super::{
 use crate::{access::Identity, config::SIGNALR_TIMEOUT_US, refusal::Refusal};
 pub(super) use requests::{TOKEN_PARAMETER, accept};
 
-/// Maximum bytes of an unused record. Official clients send only pings of 11 bytes.
+/// Maximum bytes of a record that the server ignores: a ping, or a record of an unknown type. Official
+/// clients send only pings of 11 bytes.
 const UNUSED_BYTES_MAX: usize = 1024;
 
 #[derive(Debug)]
 struct Hub {
     phase: HubPhase,
-    /// Its place among the sessions, if it was negotiated.
+    /// The session, which ends when this is dropped. `None` for a WebSocket without a negotiation.
     session: Option<SessionGuard>,
 }
 
@@ -95,7 +96,7 @@ impl Protocol for Hub {
         };
         let bytes = record.len();
         match message {
-            // The read budget counts each of these as a short record.
+            // The read budget counts an ignored record as a short one, so a long one closes the connection.
             HubMessage::Ping | HubMessage::Ignored if bytes > UNUSED_BYTES_MAX => {
                 Inbound::Close(close::TOO_BIG)
             }
@@ -104,7 +105,8 @@ impl Protocol for Hub {
                 command: methods::command(&invocation, event_bytes_max),
                 bytes,
             }),
-            // "Cancellation": an id without a stream is ignored, and so is the reply to a command without an id.
+            // "Cancellation": a cancellation whose id belongs to no stream is ignored. A cancellation has no
+            // reply, so the command has no id.
             HubMessage::Cancel(id) => match StreamId::parse(id) {
                 Some(stream) => Inbound::Request(Request {
                     id: None,
@@ -139,7 +141,8 @@ impl Protocol for Hub {
         }
     }
 
-    /// "Overview": the first message to a client is the answer to its handshake.
+    /// "Overview": the first message to a client is the answer to its handshake, so no heartbeat comes before
+    /// it.
     fn heartbeat(&self) -> Heartbeat {
         match self.phase {
             HubPhase::Accepted => Heartbeat::OfFormat,
@@ -173,8 +176,8 @@ impl Protocol for Hub {
     }
 }
 
-/// Appends the completion of an invocation, unless it has begun a stream ("Completion and results": a stream gets its
-/// completion at its end, and each other invocation one with its result or an error).
+/// Appends the completion of an invocation, unless it has begun a stream ("Completion and results": a stream
+/// gets its completion at its end, and every other invocation gets one with its result or an error).
 fn complete(id: &RawValue, reply: Result<&Reply, &Refusal>, out: &mut Vec<u8>) {
     match reply {
         Ok(Reply::Streams) => {}

@@ -13,7 +13,7 @@ pub(super) struct Folder(OwnedFd);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotRead {
-    /// It does not exist, is not a file, or may not be read.
+    /// The file does not exist, is no regular file, or may not be read.
     NotThere,
     TooLarge,
 }

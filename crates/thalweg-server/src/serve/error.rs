@@ -20,7 +20,7 @@ pub enum ServeError {
     Query(Topic, String),
     /// The system refused a resource of a shard.
     #[error(
-        "a shard cannot run ({0}): raise the limits of open files and memory, or lower --shards"
+        "a thread of the server cannot start ({0}): raise the limits of open files and memory, or lower --shards"
     )]
     Shard(#[from] io::Error),
 }
@@ -32,7 +32,7 @@ fn listen_remedy(address: &SocketAddr, error: &io::Error, flag: &str) -> String 
     }
     format!(
         "a port below 1024, as {}, needs a capability: grant it to the program with \
-         `sudo setcap cap_net_bind_service=+ep /path/to/thalweg` or, in a unit of systemd, \
+         `sudo setcap cap_net_bind_service=+ep /path/to/thalweg` or, in a systemd unit, \
          `AmbientCapabilities=CAP_NET_BIND_SERVICE`; or choose another port with {flag}, \
          8443 for instance",
         address.port()

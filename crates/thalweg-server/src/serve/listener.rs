@@ -73,7 +73,7 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
     if connections < limits.connections {
         tracing::warn!(
             connections,
-            "the limit of open files allows only this many connections: raise it with ulimit -n, or LimitNOFILE in a unit of systemd"
+            "the limit of open files allows {connections} connections, fewer than limits.connections: raise it with `ulimit -n`, or with `LimitNOFILE=` in the systemd unit"
         );
     }
     Limits { connections, ..limits }

@@ -180,7 +180,7 @@ impl Handle {
     /// Creates a topic that sources or queries read. This shard owns it.
     pub(crate) fn keep_input(&self, topic: &Topic) {
         if self.with_shard(|shard| shard.topics.open_permanent(topic).is_none()) {
-            tracing::error!(%topic, "too many topics: no source reads it");
+            tracing::error!(%topic, "the sources and queries that read this topic get no events, because there are too many topics: raise limits.topics");
         }
     }
 

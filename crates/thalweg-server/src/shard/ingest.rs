@@ -135,7 +135,7 @@ impl Ingest {
 
     /// Starts and stops sources, queries and fetches as the demand for topics changes.
     pub(super) fn follow_demand(&mut self, topics: &mut Topics, now_us: u64) {
-        // These come first, because another topic with the same name may have demand.
+        // Stop fetches first, because another topic with the same name may have demand.
         topics.news.unfetched.drain(..).for_each(|topic| self.fetching.stop(topic));
         for (key, change) in std::mem::take(&mut topics.news.demand) {
             self.sources.demand_changed(key, change, now_us);

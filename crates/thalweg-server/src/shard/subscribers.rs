@@ -47,7 +47,8 @@ const TOKEN_ENDS_PER_TURN: usize = 16;
 pub(super) struct Subscribers {
     common: Common,
     connections: Slab<Connection>,
-    /// The part of a connection that a walk reads first: small, so that ten thousand of them fit into the cache.
+    /// The flags of each connection, in an array of their own: a walk reads them first, and ten thousand of
+    /// them fit into the CPU's cache.
     flags: Vec<Flags>,
     /// Connections to visit, each at most once.
     dirty: VecDeque<u32>,
@@ -93,11 +94,11 @@ struct Flags {
     blocked: bool,
     /// Something was sent to it since the last pass of the heartbeat.
     sent: bool,
-    /// It gets heartbeats even if other data was sent.
+    /// Its protocol expects heartbeats at a fixed interval, so they are sent even if other data was sent.
     always_beats: bool,
-    /// It is not read now, and may have more data.
+    /// Reading is paused, although its socket may have more data.
     read_paused: bool,
-    /// It has sent a part of a message, or unprocessed data.
+    /// The server has a part of a message from it, or data that it has not processed.
     unfinished: bool,
     /// It is closed if its client sends nothing for a while.
     has_client_timeout: bool,
@@ -117,11 +118,11 @@ enum ConnectionPhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ReconnectReason {
     Draining,
-    /// The server is cut off from streams, and another server may not be.
+    /// The server receives nothing from its broker. Another server may.
     CutOff,
 }
 
-/// When the server tells connections to reconnect, with their keys and serials.
+/// When the server tells connections to reconnect, with the reason and the key and serial of each.
 type Reconnects = Timers<(ReconnectReason, u32, u64)>;
 
 impl ReconnectReason {
@@ -160,7 +161,7 @@ impl Subscribers {
         })
     }
 
-    /// Returns whether a connection must be visited or read at once.
+    /// Returns whether a connection must be visited or read now.
     pub(super) fn has_work(&self) -> bool {
         !self.dirty.is_empty() || !self.readable.is_empty()
     }
@@ -169,10 +170,10 @@ impl Subscribers {
         self.timers.set(now_us, Timer::Heartbeat);
     }
 
-    /// Returns whether sockets or tunnels have had events since the last call. If not, the task of `cx` is woken later. Fails if the runtime
-    /// shuts down.
+    /// Returns whether sockets or tunnels have become ready since the last call. If not, the task of `cx` is
+    /// woken when they have. Fails if the runtime shuts down.
     pub(super) fn has_events(&self, cx: &mut Context<'_>) -> io::Result<bool> {
-        // Both must register the task.
+        // Call both, so that each registers the task: `||` would skip the second.
         let has_woken = self.tunnels.has_woken(cx);
         Ok(self.poll.has_events(cx)? || has_woken)
     }
@@ -204,7 +205,7 @@ impl Subscribers {
             if connection.holder.is_over(now_us) {
                 self.close(key, close::EXPIRED);
             } else {
-                // The connection has a newer token.
+                // The token was refreshed: set a timer for the new one.
                 self.watch_token(key);
             }
         }
@@ -260,7 +261,8 @@ impl Subscribers {
         }
         for key in self.tunnels.take() {
             let Some(connection) = self.connections.get_mut(key as usize) else { continue };
-            // Bytes of its client wake a full tunnel, too, and are no room.
+            // A tunnel also wakes when data arrives from its client. That does not mean that there is room to
+            // write.
             if self.flags[key as usize].blocked && connection.writer.has_room() {
                 self.unblock(key);
             }
@@ -321,7 +323,8 @@ impl Subscribers {
     pub(super) fn remove(&mut self, topics: &mut Topics, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         connection.subscriber.leave(topics);
-        // The connection stays in the slab, because another of its subscriptions may move to the place of the removed one.
+        // Keep the connection in the slab during this loop: when a subscription is removed from a feed's
+        // list, another one of the same connection may move to its index, and must be updated.
         while let Some(left) = self.connections[key as usize].subscriber.pop() {
             self.unlist(topics, left);
         }
@@ -346,7 +349,7 @@ impl Subscribers {
         self.mark_dirty(key);
     }
 
-    /// Removes a subscription from its feed's list after it left.
+    /// Removes a subscription that has left its topic from the feed's list.
     pub(super) fn take_left(&mut self, topics: &mut Topics, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let Some(left) = connection.subscriber.take_left() else { return };

@@ -1,4 +1,5 @@
-//! The topics of a shard: their order, batches and history. [`News`] tells the readers on this shard about changes.
+//! The topics of a shard: the order of their events, their batches and their history. [`News`] tells the
+//! readers on this shard about changes.
 
 mod broker_topics;
 mod demand;
@@ -83,12 +84,13 @@ pub(super) struct News {
     pub(super) backfilled: Vec<u32>,
     /// Topics that have ended here.
     pub(super) ends: Vec<(FeedKey, Ending)>,
-    /// Ended topics that sources or queries use, and the new topics with their names.
+    /// For each ended topic that sources or queries use: the feed of the new topic with the same name, if
+    /// there is one.
     pub(super) moved: Vec<(FeedKey, Option<FeedKey>)>,
     pub(super) demand: Vec<(FeedKey, DemandChange)>,
     /// Fetched topics that were removed or have ended while they had demand.
     pub(super) unfetched: Vec<Topic>,
-    /// Fetched topics that several addresses read.
+    /// Fetched topics that now have readers from several addresses.
     pub(super) shared: Vec<Topic>,
 }
 
@@ -96,7 +98,7 @@ impl Topics {
     pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> Self {
         let streams = BrokerStreams::new(&common.streams);
         let answers = common.peers[shard].answers.clone();
-        // Frames of columns may take as much memory as histories.
+        // Allow frames of columns as much memory as histories.
         let history_bytes_max = common.config.limits.history_bytes / common.peers.len();
         let memory = ColumnMemory::new(history_bytes_max);
         let shares = Arc::clone(&common.shares);
@@ -198,8 +200,9 @@ impl Topics {
         self.feeds.open(topic, is_owner, creator)
     }
 
-    /// Returns the feed of a topic for a subscriber, which counts for `address`. Fails as [`Self::open`], and if the address has
-    /// requested too many new fetched topics in this second.
+    /// Returns the feed of a topic for a subscriber. `address` is the address for which the subscriber
+    /// counts. Fails as [`Self::open`], and if the address has requested too many new fetched topics in this
+    /// second.
     pub(super) fn open_subscribed(
         &mut self,
         topic: &Topic,
@@ -241,7 +244,7 @@ impl Topics {
         Ok(opened)
     }
 
-    /// Opens a topic that a source feeds or reads. It stays even if empty.
+    /// Opens a topic that a source writes or reads. The topic is kept even if it has no events.
     pub(super) fn open_permanent(&mut self, topic: &Topic) -> Option<(FeedKey, TopicDemand)> {
         let key = self.open(topic, Creator::Publisher).ok()?;
         let owner = self.feeds.get_mut(key)?.owner.as_mut()?;
@@ -274,8 +277,8 @@ impl Topics {
         }
     }
 
-    /// Returns whether the owner shard must confirm a topic before a subscriber, which counts for `address`, may subscribe,
-    /// because this subscriber may not create topics. Without this lookup, the owner shard could only close the connection later.
+    /// Returns whether to ask the owner shard if the topic exists. This is necessary if the subscriber may
+    /// not create topics: otherwise the owner shard could only close the connection later.
     pub(super) fn needs_lookup(&self, topic: &Topic, address: Option<Address>) -> bool {
         let Common { config, shares, .. } = &self.common;
         !self.owns(topic)
@@ -299,7 +302,7 @@ impl Topics {
                 self.store_in(key, payloads, None, StoreAnswer::Nowhere);
                 return None;
             }
-            // Clients cannot publish to it ([`Origin::check_publish`]).
+            // Clients cannot publish to the topic of a query ([`Origin::check_publish`]).
             Order::Derived(_) => return None,
         };
         let appended = sequencer.append(payloads, now_us);
@@ -324,7 +327,7 @@ impl Topics {
         }
     }
 
-    /// Begins the feed of a shared query, whose first offset is known now. Readers wait for it.
+    /// Starts the feed of a shared query, now that its first offset is known. Its readers wait for it.
     pub(super) fn begin_derived(&mut self, key: FeedKey, epoch: Epoch, next: Offset) {
         let Some(local) = self.feeds.get(key).filter(|local| local.feed.is_none()) else { return };
         let is_derived = |owner: &OwnerState| matches!(owner.order, Order::Derived(_));
@@ -359,7 +362,7 @@ impl Topics {
         for key in std::mem::take(&mut self.due) {
             self.seal_feed(key, now_us);
         }
-        // A topic keeps its only batch, so many topics together may still be too large.
+        // Each topic keeps at least one batch, so all histories together may still exceed the limit.
         let over = self.history_bytes_over();
         if over > 0 {
             let mut shed = Vec::new();
@@ -378,7 +381,7 @@ impl Topics {
         let (Some(owner), Some(feed)) = (&mut local.owner, &mut local.feed) else { return };
         owner.is_due = false;
         let batches = owner.order.seal(now_us);
-        // Rows after the newest batch and before this offset are lost.
+        // The query could not make the rows between the newest batch and this offset.
         let lost_to = match &owner.order {
             Order::Derived(batches) => batches.next_start(),
             Order::Own(_) | Order::Broker(_) => 0,
@@ -397,7 +400,7 @@ impl Topics {
         let before = feed.history_bytes();
         let is_own = matches!(owner.order, Order::Own(_));
         for batch in batches {
-            // Other batches already have a publish time.
+            // Batches of other origins already have a publish time.
             let batch = if is_own { batch.published_at(unix_ms()) } else { batch };
             push(feed, Arc::new(batch), now_us, &mut self.patch_time, &self.counts);
         }
@@ -408,7 +411,7 @@ impl Topics {
         self.has_grown(key, before);
     }
 
-    /// Queues a topic to post its news to other shards.
+    /// Queues a topic, so that its new batches are posted to other shards.
     fn mark_unposted(&mut self, key: FeedKey) {
         let owner = self.feeds.get_mut(key).and_then(|local| local.owner.as_mut());
         if let Some(owner) = owner.filter(|owner| !owner.followers.is_empty()) {
@@ -425,7 +428,7 @@ impl Topics {
         }
     }
 
-    /// Adds a connection to a feed's list. Returns its place there.
+    /// Adds a connection to a feed's list. Returns its index there.
     pub(super) fn join(
         &mut self,
         key: FeedKey,
@@ -468,13 +471,15 @@ impl Topics {
         }
     }
 
-    /// Updates the demand for a topic that may have a new reader. The sweep finds topics without readers.
+    /// Marks a topic as in demand if it has a new reader. The sweep finds topics that have lost their last
+    /// reader.
     fn look_at_demand(&mut self, key: FeedKey, now_us: u64) {
         let change = self.feeds.get_mut(key).and_then(|feed| feed.update_demand(now_us));
         self.news.demand.extend(change.map(|change| (key, change)));
     }
 
-    /// Removes a subscription from a feed's list. The caller must tell the connection whose subscription moves.
+    /// Removes a subscription from a feed's list. If another subscription moves to the free index, the caller
+    /// must tell its connection.
     pub(super) fn leave(&mut self, key: FeedKey, place: u32, format: Format) -> Option<Moved> {
         let local = self.feeds.get_mut(key)?;
         let before = local.subscribers.len();

@@ -108,10 +108,10 @@ pub(crate) fn negotiate(
 ) -> Result<SubscribeRequest, Refusal> {
     let transport = Transport::from_request(request, query)?;
     if query.terms.window_bytes.is_some() && transport != Transport::WebSocket {
-        return Err(bad("window: only a WebSocket can ack: remove this parameter".into()));
+        return Err(bad("the parameter window works only over a WebSocket: remove it".into()));
     }
     if query.wait_us.is_some() && transport != Transport::LongPolling {
-        return Err(bad("wait: only long polling waits: remove this parameter".into()));
+        return Err(bad("the parameter wait works only for long polling: remove it".into()));
     }
     if query.limit.is_some() || query.after.is_some() || query.prefix.is_some() {
         return Err(bad(
@@ -148,7 +148,7 @@ pub(crate) fn negotiate(
         }
         Transport::LongPolling if accepts_only_columns(&request.headers) => {
             return Err(bad(
-                "wait: columns come as a stream: remove this parameter, or accept application/x-ndjson"
+                "columns cannot be long-polled: remove the parameter wait, or accept application/x-ndjson"
                     .into(),
             ));
         }
@@ -250,7 +250,10 @@ fn topics(
     for name in names {
         let topic = name?;
         if topics.contains(&topic) {
-            return Err(bad(format!("topic {} is named twice", Excerpt(topic.as_str()))));
+            return Err(bad(format!(
+                "topic {} is in the request twice: remove one",
+                Excerpt(topic.as_str())
+            )));
         }
         topics.push(topic);
     }
@@ -290,7 +293,7 @@ fn with_starts(
     };
     match starts.as_slice() {
         [_] if query.newest.is_some() && topics.is_empty() => {
-            Err(bad("newest: name a topic, as in /v1/topics/cars".into()))
+            Err(bad("newest needs a topic: request /v1/topics/cars?newest=5".into()))
         }
         [_] if query.since.is_some() && topics.is_empty() => {
             Err(bad("since: name a topic, as in /v1/topics/cars".into()))
@@ -335,7 +338,7 @@ fn websocket(
     if text(header::SEC_WEBSOCKET_VERSION) != Some("13") {
         return Err(Refusal::new(
             ErrorCode::UpgradeRequired,
-            "the server does not support this version of WebSocket: send Sec-WebSocket-Version: 13 (RFC 6455)",
+            "the header Sec-WebSocket-Version is missing or not 13: send \"Sec-WebSocket-Version: 13\" (RFC 6455)",
         ));
     }
     // A tunnel has neither an upgrade nor a key (RFC 8441 §5).

@@ -28,7 +28,8 @@ const WINDOW_BYTES_MIN: usize = 1024;
 pub(crate) fn topic(name: &str) -> Result<Topic, Refusal> {
     name.parse::<Topic>().map_err(|error| match error {
         TopicError::Character(' ') => {
-            let message = "a topic has no spaces, and + in a URL is a space: write %2B for +";
+            let message =
+                "a topic must not contain spaces, and + in a URL is a space: write %2B for +";
             Refusal::new(ErrorCode::BadTopic, message)
         }
         error => error.into(),
@@ -107,7 +108,7 @@ pub(crate) fn policy(text: &str) -> Result<Policy, Refusal> {
 pub(crate) fn time_us(name: &str, text: &str) -> Result<u64, Refusal> {
     let time = parse_duration(text).map_err(|error| bad(format!("{name}: {error}")))?;
     if time > WAIT_MAX {
-        return Err(bad(format!("{name}: at most 5m")));
+        return Err(bad(format!("{name} is too long: write at most 5m")));
     }
     Ok(time.as_micros() as u64)
 }
@@ -133,7 +134,10 @@ pub(crate) fn deltas(text: &str) -> Result<bool, Refusal> {
 pub(crate) fn number(name: &str, text: &str, max: usize) -> Result<usize, Refusal> {
     match text.parse() {
         Ok(number) if (1..=max).contains(&number) => Ok(number),
-        _ => Err(bad(format!("{name}: a whole number from 1 to {max}, not {:?}", Excerpt(text)))),
+        _ => Err(bad(format!(
+            "{name} must be a whole number from 1 to {max}, not {:?}",
+            Excerpt(text)
+        ))),
     }
 }
 

@@ -33,9 +33,9 @@ pub(crate) struct PipeBody {
 /// An event at the body's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PipeEvent {
-    /// It was full and has room again.
+    /// The pipe was full and has room again.
     Room,
-    /// Nobody reads it any more.
+    /// Nobody reads the pipe any more.
     Gone,
 }
 

@@ -1,5 +1,6 @@
-//! Deflate with earlier frames as context, compressed once for all subscribers. The window of RFC 7692 and of RFC 1951 is text, not
-//! bytes on the wire: subscribers that were sent the same last text can read the same frame, however they got that text.
+//! Compresses each frame once for all subscribers, with the text of earlier frames as context. The window of
+//! deflate contains uncompressed text (RFC 1951, RFC 7692). Subscribers that have received the same recent
+//! text can therefore inflate the same frame, in whatever frames they received that text.
 
 use std::{
     cell::Cell,
@@ -8,11 +9,13 @@ use std::{
 
 use flate2::{Compress, Compression, FlushCompress};
 
-/// With a context, level 1 makes a frame of one event up to a tenth larger than level 2 does, in a fraction of the time.
+/// The level of compression. With a context, frames of one event are up to a tenth larger at level 1 than at
+/// level 2, but take a fraction of the time.
 const LEVEL: Compression = Compression::new(1);
 
-/// Compressors that a thread keeps, of about 200 KiB each. A topic whose compressor is gone primes another one, which takes about
-/// as long as a frame without a context.
+/// Maximum number of compressors (about 200 KiB each) that a thread keeps. If the compressor of a context was
+/// recycled, another one gets the context's text as its dictionary. This takes about as long as compressing a
+/// frame without a context.
 const COMPRESSORS_MAX: usize = 16;
 
 thread_local! {
@@ -22,16 +25,17 @@ thread_local! {
 /// How a frame uses a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContextUse {
-    /// It may refer to the text of the context.
+    /// The frame may refer to the text of the context.
     Refers,
-    /// It refers to no earlier text, and only the compressor of the context makes it.
+    /// The context was empty, so the frame refers to no earlier text. The compressor of the context has made
+    /// it.
     Begins,
-    /// It equals the frame that is compressed alone.
+    /// The frame was compressed alone, without the context.
     Alone,
 }
 
-/// The window of a context, 2⁹ to 2¹⁵ bytes (RFC 7692 §7.1.2). As an enum it leaves [`Format`](super::Format), which each
-/// subscriber has, at 8 bytes.
+/// The window of a context, 2⁹ to 2¹⁵ bytes (RFC 7692 §7.1.2). It is an enum so that
+/// [`Format`](super::Format), which each subscriber has, stays at 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum ContextWindow {
@@ -50,9 +54,9 @@ pub struct SharedContext {
     /// The number of the context in this process.
     number: u64,
     window: ContextWindow,
-    /// The newest text, at least the window if there was so much.
+    /// The newest text: at least as much as the window, unless there was less.
     text: Vec<u8>,
-    /// The text so far, in bytes.
+    /// Number of bytes of text so far.
     end: u64,
 }
 
@@ -85,7 +89,8 @@ impl SharedContext {
         Self { number, window, text: Vec::new(), end: 0 }
     }
 
-    /// Returns the number of the first byte of text that the next frame may refer to.
+    /// Returns the offset of the first byte of text that the next frame may refer to, counted from the
+    /// beginning of all text.
     pub fn reach(&self) -> u64 {
         self.end - self.reachable().len() as u64
     }
@@ -100,13 +105,15 @@ impl SharedContext {
         self.text = Vec::new();
     }
 
-    /// Returns its memory in bytes, without the compressors of the thread.
+    /// Returns the memory of this context in bytes. The compressors belong to the thread and are not
+    /// included.
     pub fn memory_bytes(&self) -> usize {
         self.text.capacity()
     }
 
-    /// Appends `text` deflated up to a sync flush, and adds it to the context. Returns `false`, and appends nothing, if a frame of
-    /// its own is as good: the text fills the window, or does not become smaller. The next frame then refers to this one at most.
+    /// Appends `text` deflated up to a sync flush, and adds it to the context. Returns `false` and appends
+    /// nothing if the text is at least as long as the window, or does not become smaller. The caller then
+    /// encodes the frame without a context, and the next frame can refer to this text only.
     pub(super) fn deflate(&mut self, text: &[u8], out: &mut Vec<u8>) -> bool {
         let is_deflated = text.len() < self.window.bytes() && self.continued(text, out);
         if !is_deflated {
@@ -128,7 +135,7 @@ impl SharedContext {
         self.end += text.len() as u64;
         let window = self.window.bytes();
         let text = &text[text.len().saturating_sub(window)..];
-        // Text is moved to the front only now and then.
+        // Drop old text only when the buffer is full, because that moves the rest.
         if self.text.len() + text.len() > self.text_bytes_max() {
             let kept = (window - text.len()).min(self.text.len());
             self.text.drain(..self.text.len() - kept);
@@ -141,7 +148,7 @@ impl SharedContext {
         let mut compressors = COMPRESSORS.take();
         let mut compressor = self.take_compressor(&mut compressors);
         let start = out.len();
-        // A flush that fills its room may be incomplete.
+        // If the output fills the buffer, the flush may be incomplete.
         let room = text.len();
         out.resize(start + room, 0);
         let before = compressor.compress.total_out();
@@ -155,7 +162,8 @@ impl SharedContext {
             compressor.end += text.len() as u64;
             compressors.push(compressor);
         } else {
-            // No context has its state. It is recycled first.
+            // The state of this compressor belongs to no context any more. Put it first, so that it is
+            // recycled first.
             compressor.number = u64::MAX;
             compressors.insert(0, compressor);
         }
@@ -163,7 +171,8 @@ impl SharedContext {
         is_whole
     }
 
-    /// Takes a compressor that has the window of this context: the one that made the last frame, or another one that is primed.
+    /// Takes a compressor that has the window of this context: the one that made the last frame, or another
+    /// one with the context's text as its dictionary.
     fn take_compressor(&self, compressors: &mut Vec<Compressor>) -> Compressor {
         let is_own = |one: &Compressor| (one.number, one.end) == (self.number, self.end);
         if let Some(index) = compressors.iter().position(is_own)
@@ -187,7 +196,7 @@ impl SharedContext {
         (compressor.number, compressor.end) = (number, end);
         compressor.compress.reset();
         if !self.reachable().is_empty() {
-            // It cannot fail after a reset.
+            // Setting a dictionary cannot fail right after a reset.
             let _ = compressor.compress.set_dictionary(self.reachable());
         }
         compressor

@@ -10,9 +10,9 @@ pub const PING: &[u8] = b"{\"type\":6}\x1e";
 /// The outcome of an invocation.
 #[derive(Debug, Clone, Copy)]
 pub enum Outcome<'a> {
-    /// It has no result, or a stream has ended.
+    /// The invocation has no result, or a stream has ended.
     Done,
-    /// Its result as JSON.
+    /// The result of the invocation as JSON.
     Result(&'a [u8]),
     /// The reason why it failed.
     Error(&'a str),

@@ -1,10 +1,12 @@
 use std::borrow::Cow;
 
-/// Neither side keeps state between messages. A server may demand this of a client that did not offer it (RFC 7692 §7.1.1.2).
+/// Without context takeover in either direction. The server may answer with `client_no_context_takeover` even
+/// if the client did not offer it (RFC 7692 §7.1.1.2).
 const ANSWER: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
-/// The answer to a client that names the server's window, which the answer must name too (§7.1.2.1).
+/// The same, for an offer with `server_max_window_bits`, which the answer must repeat (§7.1.2.1).
 const ANSWER_WITH_WINDOW: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=15";
-/// The server keeps state between messages, which the client must keep, too.
+/// With context takeover of the server: the client must keep its window from message to message. The client
+/// itself compresses without context takeover.
 const IN_CONTEXT: &str = "permessage-deflate; client_no_context_takeover";
 const IN_CONTEXT_WITH_WINDOW: &str =
     "permessage-deflate; client_no_context_takeover; server_max_window_bits=15";
@@ -26,10 +28,10 @@ const PARAMETERS: [&str; 4] = [
     "client_max_window_bits",
 ];
 
-/// Returns the answer to a request's `Sec-WebSocket-Extensions` (its lines, joined by commas): the first offer of
-/// permessage-deflate that this server can fulfil (RFC 7692 §5.1). `None` means no compression. A malformed header (RFC
-/// 6455 §9.1) offers nothing. With `wants_context` the answer lets messages of the server refer to earlier ones, unless the client
-/// asks for the opposite.
+/// Returns the answer to a request's `Sec-WebSocket-Extensions` (its lines, joined by commas): the first
+/// offer of permessage-deflate that this server can fulfil (RFC 7692 §5.1). Returns `None` if there is no
+/// acceptable offer, or the header is malformed (RFC 6455 §9.1). With `wants_context` the server uses context
+/// takeover, unless the offer has `server_no_context_takeover`.
 pub fn deflate_offer(sec_websocket_extensions: &str, wants_context: bool) -> Option<DeflateAnswer> {
     let mut header = Scanner { rest: sec_websocket_extensions };
     let mut answer = None;
@@ -72,7 +74,7 @@ impl Offer {
             0 | 1 => value.is_none(),
             // The server's window has a fixed size.
             2 => value == Some("15"),
-            // The server's window for reading is as large as any client's window.
+            // The server inflates with the largest window (15 bits), so it accepts every value of the client.
             _ => value.is_none_or(is_window_bits),
         };
         self.is_kept &= can_be_kept && !self.has[index];

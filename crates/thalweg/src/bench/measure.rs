@@ -31,41 +31,42 @@ pub(super) struct ScenarioArgs {
     /// Run the short form of the scenario: fewer cells and shorter measurements.
     #[arg(long)]
     quick: bool,
-    /// Run experiment c with this file, the settings of the original program.
+    /// Run scenario c with the settings in this file, in the format of the experiment's published program.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "quick"])]
     config: Option<PathBuf>,
-    /// Set a value of the scenario in every cell, e.g. topics=10 or window=[1,4].
+    /// Set a key of the scenario in every cell, e.g. topics=10 or window=[1,4].
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Measure this running endpoint (ws, wss, http or https) instead of a scenario. Repeat the flag to
-    /// compare several endpoints. Values in the query string are not stored.
+    /// compare several endpoints. The report does not contain the values of the query string.
     #[arg(long, value_name = "URL", conflicts_with_all = NOT_OF_URL, help_heading = ENDPOINT)]
     url: Vec<String>,
-    /// Send this header to the endpoint, as "Name: value". The value is not stored.
+    /// Send this header to the endpoint, as "Name: value". The report does not contain the value.
     #[arg(long, value_name = "HEADER", requires = "url", help_heading = ENDPOINT)]
     header: Vec<String>,
     /// Offer this WebSocket subprotocol.
     #[arg(long, value_name = "NAME", requires = "url", help_heading = ENDPOINT)]
     subprotocol: Option<String>,
-    /// Send this text on each WebSocket after it opens, e.g. to subscribe. It is not stored.
+    /// Send this text on each WebSocket after it opens, e.g. to subscribe. The report does not contain it.
     #[arg(long, value_name = "TEXT", requires = "url", help_heading = ENDPOINT)]
     send_on_open: Vec<String>,
-    /// Send the lines of this file as messages, one after the other, at --rate. They are not stored. A line
-    /// with {id} gets an id and expects a reply with it; {connection} is the number of the connection.
+    /// Send the lines of this file as messages, one after the other, at --rate. The report does not contain
+    /// them. Each {connection} becomes the number of the connection, and each {id} a new id; the time until a
+    /// reply with this id is measured.
     #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
     data: Option<PathBuf>,
-    /// Replace {token} in URL, headers and messages by a line of this file per connection. The lines are not
-    /// stored.
+    /// Replace {token} in the URL, headers and messages by a line of this file, another one for each
+    /// connection. The report does not contain the lines.
     #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
     tokens: Option<PathBuf>,
     /// Send binary WebSocket messages.
     #[arg(long, requires = "url", help_heading = ENDPOINT)]
     binary: bool,
-    /// Offer compression: permessage-deflate without context takeover, or gzip.
+    /// Offer compression: permessage-deflate without context takeover of either side, or gzip.
     #[arg(long, requires = "url", help_heading = ENDPOINT)]
     compress: bool,
-    /// Read the creation time of each event from this path, e.g. data.ts, $.items[0].time or /data/ts. The
-    /// time is RFC 3339, or a number of seconds, milli-, micro- or nanoseconds since 1970.
+    /// Read the creation time of each event from this path in its JSON, e.g. data.ts, $.items[0].time or
+    /// /data/ts. The time is RFC 3339, or a number of seconds, milli-, micro- or nanoseconds since 1970.
     #[arg(long, value_name = "PATH", requires = "url", help_heading = ENDPOINT)]
     timestamp: Option<String>,
     /// Trust the certificates in this file (PEM), in addition to those of the system.
@@ -77,18 +78,20 @@ pub(super) struct ScenarioArgs {
     /// Break all connections at once, and measure how clients reconnect.
     #[arg(long, requires = "url", help_heading = ENDPOINT)]
     stampede: bool,
-    /// Open this many connections in every cell. Several numbers, e.g. 100,1000, make a cell for each.
+    /// Open this many connections in every cell. Several numbers, e.g. 100,1000, are measured one after the
+    /// other.
     #[arg(long, value_name = "N", value_delimiter = ',', help_heading = LOAD)]
     connections: Vec<u32>,
     /// Open connections at this rate, in stages, e.g. 100/s or "50/s 10s, 200/s 1m", and measure how long
-    /// each takes, from the time at which it is due.
+    /// each takes to open, counted from its scheduled time.
     #[arg(long, value_name = "RATE", conflicts_with_all = ["stay", "stampede"], help_heading = LOAD)]
     arrivals: Option<String>,
     /// Close each connection after about this time, e.g. 10s, and open another one.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "stampede", help_heading = LOAD)]
     stay: Option<Duration>,
-    /// Publish this many events per second and topic, on a fixed schedule; 0 is as fast as subscribers receive, with
-    /// `window` events in flight. With --url: send this many messages per second on each WebSocket, and measure replies by their id.
+    /// Publish this many events per second and topic, on a fixed schedule. With 0, publish as fast as
+    /// subscribers receive: at most `window` (a key of the scenario) events are sent and not yet received.
+    /// With --url: send this many messages per second on each WebSocket.
     #[arg(long, value_name = "N", value_delimiter = ',', help_heading = LOAD)]
     rate: Vec<u32>,
     /// Publish events, or send messages, of this size, e.g. 100 or 16KiB.
@@ -97,19 +100,21 @@ pub(super) struct ScenarioArgs {
     /// Measure only these transports, e.g. websocket,sse.
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = LOAD)]
     transports: Vec<String>,
-    /// Use the tabs of a browser as load generator, in a1 to a5, b, decode and similar scenarios: the system's
-    /// Chromium, or the one that THALWEG_CHROMIUM names.
+    /// Use the tabs of a browser as load generator, in scenarios that allow it (such as a1 to a5, b and
+    /// decode): the system's Chromium, or the one that THALWEG_CHROMIUM names.
     #[arg(long, value_name = "NAME", conflicts_with = "url", help_heading = LOAD)]
     browser: Option<Browser>,
     /// Measure each sample for this time, e.g. 500ms, 10s or 1m. A number without unit is in seconds.
     #[arg(long, alias = "seconds", value_name = "TIME", value_parser = duration, help_heading = TIME)]
     duration: Option<Duration>,
-    /// Measure all cells in this time, e.g. 10m. Each cell is measured until its result is precise enough, or its
-    /// share of the time is over. A suite divides the time among its scenarios.
+    /// Measure all cells in this time, e.g. 10m. Each cell is measured until its result is precise enough, or
+    /// its share of the time is over. A scenario that consists of several scenarios (such as all) divides the
+    /// time among them.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["repeats", "url"])]
     #[arg(help_heading = TIME)]
     budget: Option<Duration>,
-    /// Start the subjects of each cell this many times, however precise its result is.
+    /// Measure each cell exactly this many times, each time with freshly started subjects, even if the result
+    /// is already precise.
     #[arg(long, value_name = "N", help_heading = TIME)]
     repeats: Option<u32>,
     /// Measure only these subjects of the scenario, e.g. limit,thalweg.
@@ -118,16 +123,18 @@ pub(super) struct ScenarioArgs {
     /// Compare Thalweg subjects with this build, e.g. target/before/thalweg.
     #[arg(long, value_name = "OLD-BINARY", help_heading = SUBJECTS)]
     against: Option<PathBuf>,
-    /// Skip the A/A control, which measures the baseline twice to show the noise.
+    /// Skip the A/A control, which measures one subject twice: the difference of the two results is the noise
+    /// of the machine.
     #[arg(long, alias = "no-again", help_heading = SUBJECTS)]
     no_control: bool,
     /// Install these peers (other servers), or `all`, and exit.
     #[arg(long, value_name = "PEER", value_delimiter = ',', conflicts_with = "url", help_heading = SUBJECTS)]
     install: Vec<String>,
-    /// Run the subjects under this command, e.g. "ip netns exec far".
+    /// Start each subject through this command, e.g. "ip netns exec far".
     #[arg(long, value_name = "COMMAND", default_value = "", hide_default_value = true, help_heading = SUBJECTS)]
     under: String,
-    /// Let the subjects listen on this address. Outside of loopback they accept clients without a token.
+    /// Let the subjects listen on this address. Warning: if it is not loopback, everybody who reaches it can
+    /// use them without a token.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", help_heading = SUBJECTS)]
     at: IpAddr,
     /// Write the run to this folder [default: a new folder in the store].
@@ -247,7 +254,7 @@ impl ScenarioArgs {
         Ok(PlanSource::Endpoints(self.url.iter().map(read).collect::<Result<_, _>>()?))
     }
 
-    /// Returns how often the subjects of each cell start, if an option says it.
+    /// Returns how often each cell is measured, if an option sets it.
     fn repeats(&self) -> Option<u32> {
         let published = self.config.is_some() && self.budget.is_none();
         self.repeats.or(published.then_some(published_config::REPEATS))

@@ -40,7 +40,7 @@ pub(super) struct ShowArgs {
     output: OutputArgs,
 }
 
-/// Export a run as HTML, Markdown, CSV, JSON, JUnit XML or costs.
+/// Export a run as HTML, Markdown, CSV, JSON or JUnit XML, or its costs for `thalweg plan`.
 #[derive(Args, Debug)]
 pub(super) struct ExportArgs {
     #[command(flatten)]

@@ -14,60 +14,67 @@ use super::{
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct LimitTable {
-    /// Connections at a time; each takes a file descriptor and about a kilobyte [default: 100000]
+    /// Maximum number of connections; each takes a file descriptor and about a kilobyte [default: 100000]
     connections: Option<Count>,
-    /// Connections of one address (IPv6: one /64) at a time; loopback is not counted [default: a tenth of all, at least 100]
+    /// Maximum number of connections of one address (IPv6: one /64); loopback is not counted [default: a
+    /// tenth of all, at least 100]
     connections_per_address: Option<Count>,
-    /// Streams of one HTTP/2 connection at a time [default: 256]
+    /// Maximum number of streams of one HTTP/2 connection at a time [default: 256]
     http2_streams: Option<Count<1, 65_536>>,
-    /// Bytes of a request header; a quarter of this over HTTP/2 [default: 64KiB]
+    /// Maximum size of a request header; a quarter of this over HTTP/2 [default: 64KiB]
     header_bytes: Option<Size<{ 8 << 10 }, { 1 << 20 }>>,
     /// Close a connection without a request after this long; choose more than the proxy in front does [default: 75s]
     keep_alive_timeout: Option<Time>,
-    /// Close a connection whose peer acknowledges nothing for this long [default: 45s]
+    /// Close a connection whose peer acknowledges no TCP data for this long [default: 45s]
     peer_timeout: Option<Time<1_000_000>>,
-    /// Requests whose bodies the server reads at a time; clients without the right to publish have a quarter of this [default: 1024]
+    /// Maximum number of requests whose bodies the server reads at a time; clients without the right to
+    /// publish have a quarter of this [default: 1024]
     requests: Option<Count>,
-    /// Bytes of an event as published [default: 1MiB]
+    /// Maximum size of an event as published [default: 1MiB]
     event_bytes: Option<Size<1, { 16 << 20 }>>,
-    /// Memory of unfinished WebSocket messages on each shard, and the same for request bodies [default: 64MiB]
+    /// Maximum memory of incomplete WebSocket messages on each shard, and the same for request bodies
+    /// [default: 64MiB]
     unfinished_bytes: Option<Size>,
-    /// Memory of responses that clients do not read, on each shard [default: 8MiB]
+    /// Maximum memory of responses that clients do not read, on each shard [default: 8MiB]
     ///
-    /// Above it the server closes connections of the address that reads nothing and holds most. The limit is at least
-    /// twice the largest response.
+    /// Above it the server closes connections that read nothing, first those of the address with the most
+    /// unread data. The limit is at least twice the largest response.
     unread_answer_bytes: Option<Size<{ 64 << 10 }, { 1 << 30 }>>,
-    /// Memory of the histories of all topics; above it the topic that grows loses its oldest events [default: 1GiB]
+    /// Maximum memory of the histories of all topics; above it the topic that grows loses its oldest events
+    /// [default: 1GiB]
     history_bytes: Option<Size>,
-    /// Topics with events or a source at a time, on each shard [default: 100000]
+    /// Maximum number of topics with events or a source, on each shard [default: 100000]
     topics: Option<Count>,
-    /// Topics with subscribers only at a time, on each shard [default: 100000]
+    /// Maximum number of topics that have only subscribers, on each shard [default: 100000]
     subscribed_topics: Option<Count>,
-    /// The same for the clients of one address (IPv6: one /64); loopback is not counted [default: 1000]
+    /// Maximum number of topics that have only subscribers of one address (IPv6: one /64); loopback is not
+    /// counted [default: 1000]
     subscribed_topics_per_address: Option<Count>,
-    /// Subscriptions of one connection [default: 256]
+    /// Maximum number of subscriptions of one connection [default: 256]
     subscriptions_per_connection: Option<Count<1, 10_000>>,
-    /// Queries of clients that run at a time; each reads all events of a topic [default: 256]
+    /// Maximum number of queries of clients; each reads all events of a topic [default: 256]
     queries: Option<Count>,
-    /// The same for the clients of one address; loopback is not counted [default: 16]
+    /// Maximum number of queries of the clients of one address; loopback is not counted [default: 16]
     queries_per_address: Option<Count>,
     /// Exclude an event from windows of queries if its time is this far ahead of its publication [default: 1h]
     ///
     /// Use the same value on all servers of a cluster.
     query_lead: Option<Time<0, { u64::MAX }>>,
-    /// Fetches from all upstreams at a time [default: 256]
+    /// Maximum number of fetches from all upstreams at a time [default: 256]
     fetches: Option<Count<1, 10_000>>,
-    /// New topics per second that clients of one address (IPv6: one /64) may let the server fetch; loopback is not counted [default: 50]
+    /// Maximum number of new topics per second that the server fetches for clients of one address (IPv6: one
+    /// /64); loopback is not counted [default: 50]
     new_fetched_topics_per_address: Option<Count>,
-    /// Idempotency keys that each shard remembers [default: 100000]
+    /// Maximum number of idempotency keys that each shard remembers [default: 100000]
     idempotency_keys: Option<Count>,
     /// Remember an idempotency key for this long [default: 5m]
     idempotency_window: Option<Time>,
-    /// Requests per second of one connection, with bursts of ten times as much. Loopback counts only signed tokens, and other tokens are never counted
+    /// Maximum rates of one connection, per second, with bursts of ten times as much. Clients on loopback
+    /// count only with signed tokens; clients with other tokens never count
     connection_rates: RateTable,
-    /// The same for all connections of one subject of signed tokens
+    /// Maximum rates of all connections of one subject of signed tokens
     subject_rates: RateTable,
-    /// The same for all connections of one address (IPv6: one /64)
+    /// Maximum rates of all connections of one address (IPv6: one /64)
     address_rates: RateTable,
 }
 
@@ -91,27 +98,30 @@ pub(super) struct RateTable {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct TuningTable {
-    /// Bytes of a connection's send buffer in the kernel [default: chosen by the kernel]
+    /// Size of a connection's send buffer in the kernel [default: chosen by the kernel]
     send_buffer_bytes: Option<Size<1, { 1 << 30 }>>,
-    /// Bytes of it that may wait to be sent; a client that stops reading holds as much [default: 16KiB]
+    /// Maximum unsent bytes in the send buffer; a client that stops reading holds as much memory [default:
+    /// 16KiB]
     unsent_bytes: Option<Size<1, { 1 << 30 }>>,
-    /// Bytes of the buffer of an HTTP/2 stream or a long poll [default: 32KiB]
+    /// Size of the buffer of an HTTP/2 stream or a long poll [default: 32KiB]
     stream_buffer_bytes: Option<Size<1024, { 1 << 30 }>>,
     /// Bytes of earlier messages that a compressed message refers to, per topic: a power of two, or 0 for none [default: 4KiB]
     compression_context_bytes: Option<Size<0, { 32 << 10 }>>,
-    /// Bytes of control messages that may wait for one connection; above this the server stops reading its commands [default: 64KiB]
+    /// Maximum bytes of control messages that wait for one connection; above this the server stops reading
+    /// its commands [default: 64KiB]
     control_buffer_bytes: Option<Size<1024, { 1 << 30 }>>,
-    /// Memory of old batches that partly sent frames need, on each shard, and the same for responses [default: 8MiB]
+    /// Maximum memory of old batches that are kept for partly sent frames, on each shard, and the same for
+    /// responses [default: 8MiB]
     pinned_bytes: Option<Size<0>>,
-    /// Bytes to send to one connection before the next one gets its turn [default: 1MiB]
+    /// Maximum bytes to send to one connection before the next one gets its turn [default: 1MiB]
     visit_bytes: Option<Size<1024, { 1 << 30 }>>,
     /// Send for this long before other work gets its turn [default: 1ms]
     delivery_slice: Option<Time<1, 1_000_000>>,
     /// Read commands for this long before other work gets its turn [default: 1ms]
     read_slice: Option<Time<1, 1_000_000>>,
-    /// Messages that may wait for a shard [default: 1024]
+    /// Maximum number of messages that wait for a shard [default: 1024]
     messages_per_shard: Option<Count<1, 1_000_000>>,
-    /// Publishes that may wait for a shard [default: 64]
+    /// Maximum number of publishes that wait for a shard [default: 64]
     publishes_per_shard: Option<Count<1, 1_000_000>>,
 }
 

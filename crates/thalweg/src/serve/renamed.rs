@@ -12,7 +12,7 @@ enum Now {
     Topic(&'static str),
     /// Something else: on the command line, and in the file.
     Other { flag: &'static str, key: &'static str },
-    /// It has no setting any more, for this reason.
+    /// The setting was removed, for this reason.
     Gone(&'static str),
 }
 
@@ -136,11 +136,12 @@ const OF_TABLES: &[(&str, &str, &str)] =
 /// The variable of the token that clients send.
 const CLIENT_TOKEN: &str = "THALWEG_TOKEN";
 
-/// Variables that held tokens. Ignoring one of them would open the server.
+/// Old variables for tokens. If the server ignored them, it would accept every client.
 const TOKENS: [&str; 3] =
     ["THALWEG_PUBLISH_TOKEN", "THALWEG_SUBSCRIBE_TOKEN", "THALWEG_INSPECT_TOKEN"];
 
-/// The sentence about an old flag, which has its dashes; `None` for one that never was.
+/// Returns a message about an old flag. `flag` includes its dashes. Returns `None` if there was never such a
+/// flag.
 pub(super) fn flag(flag: &str) -> Option<String> {
     let now = find(flag.strip_prefix("--")?)?;
     Some(match now {
@@ -148,7 +149,7 @@ pub(super) fn flag(flag: &str) -> Option<String> {
         Key(key) => format!("{flag} is now --set {key}=…; in the file: {}", place(key)),
         Topic(option) => format!("{flag} is now a key of --topic: --topic '**,{option}'"),
         Other { flag: form, .. } => format!("{flag} is now {form}"),
-        Gone(reason) => format!("{flag} was removed: {reason}"),
+        Gone(reason) => format!("{flag} was removed, because {reason}: delete it"),
     })
 }
 
@@ -167,12 +168,12 @@ pub(super) fn key(section: &str, key: &str) -> Option<String> {
             format!("{key} is now a key of a [[topic]]: pattern = \"**\" and {option} apply to all")
         }
         Other { key: form, .. } => format!("{key} is now {form}"),
-        Gone(reason) => format!("{key} was removed: {reason}"),
+        Gone(reason) => format!("{key} was removed, because {reason}: delete it"),
     })
 }
 
-/// Refuses variables that a former version read, and tokens of the server in the variable of clients. `has_rights` tells
-/// whether a text is one.
+/// Rejects variables that an older version read. Also rejects a token of the server in `THALWEG_TOKEN`, the
+/// variable of clients; `has_rights` recognises such a token.
 ///
 /// # Errors
 /// One sentence with the present variable.
@@ -186,8 +187,8 @@ pub(super) fn check_variables(
              NAME=SECRET,subscribe=PATTERN …,publish=…"
         ));
     }
-    // A shell that also runs clients may have the variable. Only a token with rights is meant for the server, and without
-    // it everybody might publish.
+    // A shell that also runs clients may have the variable. If the text has rights, the user meant it for the
+    // server. Ignoring it might let everybody publish.
     match variable(CLIENT_TOKEN).is_some_and(|value| has_rights(&value.to_string_lossy())) {
         true => Err(format!(
             "{CLIENT_TOKEN} is the token that thalweg tail and thalweg pub send: write the tokens that the server \

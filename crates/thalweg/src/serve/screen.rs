@@ -76,7 +76,9 @@ pub(super) fn check_screen(
     let batch = topic_defaults.batch;
     let url = url(config, config.listen);
     let pages = pages(config, &url);
-    let mut rows = vec![("listen", format!("{url}, {shards} shards")), ("pages", pages)];
+    // The address of the socket: `url` is one that a browser on this machine can open.
+    let listen = format!("{}://{}, {shards} shards", scheme(config), config.listen);
+    let mut rows = vec![("listen", listen), ("pages", pages)];
     rows.extend(about(config, data, streams));
     rows.push(("metrics", metrics(config, &url, config.admin_listen)));
     rows.extend([
@@ -122,7 +124,7 @@ pub(super) fn check_screen(
         ),
         (
             "compression",
-            if config.compression { "for clients that support it" } else { "none" }.into(),
+            if config.compression { "for clients that ask for it" } else { "none" }.into(),
         ),
     ]);
     aligned(&rows)
@@ -216,7 +218,7 @@ fn access(config: &Config) -> String {
     let shown = if access.everybody.is_some() { 3 } else { 2 };
     let shown = rights.into_iter().take(shown).filter(|(.., topics)| !topics.are_none());
     let may = shown.map(|(all, some, topics)| if topics.are_all() { all } else { some });
-    let may: Vec<&str> = may.chain(all.admin.then_some("end connections")).collect();
+    let may: Vec<&str> = may.chain(all.admin.then_some("close connections")).collect();
     let open = (!may.is_empty()).then(|| format!("{everybody} may {}", may.join(" and ")));
     let parts: Vec<String> = open.into_iter().chain(tokens(access)).collect();
     if parts.is_empty() { "nobody: see --token".into() } else { parts.join("; ") }

@@ -34,25 +34,27 @@ pub(super) struct Settings {
     pub(super) listen: Option<Address>,
     /// Serve /metrics, the list of topics, and health without a token on this address
     ///
-    /// Its clients may also close connections of other clients, and it has no TLS: use loopback, or an address behind a
-    /// firewall. It accepts requests whose Host is an address, or in --allow-host.
+    /// Clients of this address need no token, may close connections of other clients, and have no TLS: use
+    /// loopback, or an address behind a firewall. The Host of a request must be in --allow-host, or be a name
+    /// or address of loopback. If this address is not loopback, any IP address is accepted, too.
     #[arg(long, value_name = "ADDRESS")]
     pub(super) admin_listen: Option<Address>,
-    /// Run this many threads, each with its own sockets and topics [default: number of cores]
+    /// Run this many threads; each serves a part of the connections and of the topics [default: number of
+    /// cores]
     #[arg(long, value_name = "N")]
     pub(super) shards: Option<Count<1, 256>>,
     /// Add the topics of the demo: car_live_data, max-speed, ticker, matchesfeed/…, lab/…
     #[arg(long)]
     pub(super) demo: bool,
-    /// Serve the benchmark runs in this folder at /runs to clients that may subscribe to all topics
+    /// Serve the reports of `thalweg bench` in this folder at /runs, to clients that may subscribe to **
     #[arg(long, value_name = "DIR")]
     pub(super) runs: Option<PathBuf>,
-    /// Compress for clients that support it, with permessage-deflate or gzip
+    /// Compress messages for clients that ask for it, with permessage-deflate or gzip
     #[arg(long)]
     pub(super) compression: bool,
-    /// Set a key of the file that has no flag: --set limits.event-bytes=4MiB
+    /// Set a key that has no flag of its own: --set limits.event-bytes=4MiB
     ///
-    /// docs/thalweg.toml lists all keys.
+    /// docs/thalweg.toml lists all keys of the settings file.
     #[arg(long, value_name = "KEY=VALUE")]
     #[serde(skip)]
     pub(super) set: Vec<String>,
@@ -61,18 +63,21 @@ pub(super) struct Settings {
     #[serde(skip)]
     pub(super) echo_path: Option<String>,
 
-    /// Set the kind, columns and bounds of topics: PATTERN,kind=log,history-age=10m,…
+    /// Set the kind, columns and limits of topics: PATTERN,kind=log,history-age=10m,…
     ///
-    /// In a pattern * matches one segment, and ** at the end matches one or more. The first matching pattern
-    /// applies. The bounds of ** are the defaults of the other patterns. Keys: kind (log, or value: only the newest
-    /// event), columns (name:type with spaces between), flush, batch-events, batch-bytes, history-events,
-    /// history-bytes, history-age. Types of columns: bool, int, double, time, time_s, time_us, time_ns, string, json.
+    /// In a pattern * matches one segment, and ** at the end matches one or more. If several patterns match,
+    /// the first one applies. Limits that it leaves out (flush, batch-…, history-…) are those of the pattern
+    /// **. Keys: kind (log, or value: only the newest event), columns (name:type, separated by spaces), flush
+    /// (wait this long for more events of a batch), batch-events, batch-bytes, history-events, history-bytes,
+    /// history-age. Types of columns: bool, int, double, time, time_s, time_us, time_ns, string, json.
     #[arg(long, value_name = "PATTERN,…", help_heading = TOPICS)]
     pub(super) topic: Vec<TopicTable>,
     /// Generate events: TOPIC=KIND,KEY=VALUE,…
     ///
-    /// Kinds: cars (cars, seed), constant (batch), dummy (size, seed), and runner (ack=TOPIC), which sends the next
-    /// event when the last one is acked. All but runner take interval, start, and when=subscribed. Write an equals
+    /// Kinds: cars (cars, seed), constant (batch), dummy (size, seed) and runner. These three also take
+    /// interval (the time between two ticks), start (the time of the first tick) and when=subscribed (only
+    /// while the topic has subscribers). runner sends its next event when a client has acknowledged the last
+    /// one: with an ack command, or with ack=TOPIC by an event {"id":OFFSET} in that topic. Write an equals
     /// sign in the topic as %3D.
     #[arg(long, value_name = "TOPIC=KIND,…", help_heading = TOPICS)]
     pub(super) source: Vec<SourceTable>,
@@ -84,8 +89,9 @@ pub(super) struct Settings {
     pub(super) query: Vec<QueryTable>,
     /// Fetch topics from an HTTP server while they have subscribers: PATTERN=URL,KEY=VALUE,…
     ///
-    /// {topic} in the URL stands for the topic. The first matching pattern applies. Keys: max-age, min-interval,
-    /// max-interval, timeout, in-flight, max-body, linger, remember.
+    /// The server replaces {topic} in the URL by the topic. If several patterns match, the first one applies.
+    /// Keys: max-age, min-interval, max-interval, timeout, in-flight, max-body, linger, remember;
+    /// docs/how-to/upstreams.md describes them.
     #[arg(long, value_name = "PATTERN=URL,…", help_heading = TOPICS)]
     pub(super) upstream: Vec<UpstreamTable>,
     /// Reject subscriptions to topics that have neither events nor a source
@@ -94,25 +100,26 @@ pub(super) struct Settings {
 
     /// Keep topics in this directory, so that they survive a crash and a restart
     ///
-    /// The directory has the topics of each --store. Without one it has all topics, 10 GiB of events. One server uses a
-    /// directory at a time.
+    /// The directory keeps the topics that match a --store. Without --store it keeps all topics, and at most
+    /// 10 GiB of events. Only one server can use a directory at a time.
     #[arg(long, value_name = "DIR", help_heading = DATA)]
     pub(super) data: Option<PathBuf>,
     /// Set how --data keeps topics: PATTERN,kind=log,age=7d,bytes=10GiB,sync=always
     ///
-    /// A topic belongs to the first store whose pattern matches. With sync=always a publish is answered when its events
-    /// are on disk; with a time, such as 100ms, or never, a crash of the machine may lose events that were answered.
-    /// Keys: kind, age, bytes, sync.
+    /// A topic belongs to the first store whose pattern matches. With sync=always the server answers a
+    /// publish after its events are on disk. With sync=100ms (or another time) or sync=never it answers
+    /// earlier, and a crash of the machine may lose events whose publish was answered. Keys: kind, age,
+    /// bytes, sync.
     #[arg(long, value_name = "PATTERN,…", help_heading = DATA)]
     pub(super) store: Vec<StoreTable>,
 
     /// Connect to these NATS servers: nats://a:4222,tls://b:4222
     ///
-    /// NATS stores the topics of each --stream. All servers with the same streams have the same events at the same
-    /// positions.
+    /// NATS stores the topics of each --stream. Servers with the same --stream settings share these topics: a
+    /// client can resume at any of them with the same position.
     #[arg(long, value_name = "URL,…", value_delimiter = ',', help_heading = CLUSTER)]
     pub(super) nats: Vec<String>,
-    /// Store topics in a stream of NATS: NAME=PATTERN,replicas=3,age=1h,…
+    /// Store topics in a NATS stream: NAME=PATTERN,replicas=3,age=1h,…
     ///
     /// The server creates a missing stream, and refuses to start if an existing one differs. The patterns of two
     /// streams must not match the same topic. Keys: kind, replicas, age, bytes.
@@ -124,9 +131,10 @@ pub(super) struct Settings {
     /// Run the sources on the server with this name only
     #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
     pub(super) source_node: Option<String>,
-    /// Let the server with this name close query windows when a shared topic is idle
+    /// Let the server with this name close time windows of queries when no events arrive
     ///
-    /// Without it, only later events close a window.
+    /// Set the same name on all servers. Without this option, only a later event closes a window of a topic
+    /// in NATS.
     #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
     pub(super) time_node: Option<String>,
     /// Log in to NATS with this credentials file, as nsc writes it
@@ -138,11 +146,11 @@ pub(super) struct Settings {
 
     /// Accept a token: NAME=@FILE,subscribe=PATTERN …,publish=…,inspect=…,admin=true
     ///
-    /// A secret in a flag (NAME=SECRET) shows in the list of processes: use @FILE, or the variable. Patterns have the
-    /// form of --topic, with spaces between several. inspect shows topics in the list of topics, and with ** also
-    /// /metrics. admin closes connections of other clients. The token named everybody has no secret: it holds the
-    /// rights of all clients, as in --token everybody,subscribe=**. Without tokens (on loopback), all may subscribe and
-    /// publish.
+    /// A secret in a flag (NAME=SECRET) shows in the list of processes: use @FILE, or the variable. Patterns
+    /// are those of --topic; separate several by spaces. inspect shows topics in the list of topics;
+    /// inspect=** also allows /metrics. admin allows closing connections of other clients. The token
+    /// everybody has no secret: all clients have its rights, also without a token, as in --token
+    /// everybody,subscribe=**. On loopback, a server without tokens lets all clients subscribe and publish.
     #[arg(long, value_name = "NAME=@FILE,…", help_heading = ACCESS)]
     pub(super) token: Vec<TokenTable>,
     /// Accept JSON Web Tokens signed with this public key: @FILE or ID=@FILE, in PEM or as a JWK
@@ -151,10 +159,10 @@ pub(super) struct Settings {
     /// explains tokens.
     #[arg(long, value_name = "KEY", help_heading = ACCESS)]
     pub(super) jwt_key: Vec<TokenKey>,
-    /// Accept JSON Web Tokens signed with this secret of at least 32 bytes (HS256): @FILE
+    /// Accept JSON Web Tokens signed with HS256 and the secret (at least 32 bytes) in this file: @FILE
     #[arg(long, value_name = "SECRET", help_heading = ACCESS)]
     pub(super) jwt_secret: Option<TokenKey>,
-    /// Accept JSON Web Tokens signed with a key of the JWK set at this URL, and reload it
+    /// Accept JSON Web Tokens signed with a key of the JWK set at this URL
     #[arg(long, value_name = "URL", help_heading = ACCESS)]
     pub(super) jwks_url: Option<Url>,
     /// Reject JSON Web Tokens of other issuers (claim iss)
@@ -174,13 +182,14 @@ pub(super) struct Settings {
     pub(super) allow_origin: Vec<String>,
     /// Accept requests for this host name besides localhost, for a server behind a proxy
     ///
-    /// On loopback the server accepts no other names. Elsewhere it accepts all names until one is set.
+    /// A server that listens on loopback accepts only the names of loopback and these. On another address, a
+    /// server without --allow-host accepts every name.
     #[arg(long, value_name = "NAME", help_heading = ACCESS)]
     pub(super) allow_host: Vec<String>,
     /// Trust X-Forwarded-For and Forwarded from this proxy (address or CIDR)
     ///
-    /// The server counts the proxy's clients by their own addresses. It ignores these headers from all other
-    /// addresses.
+    /// Limits per address then apply to the address of the client, not to that of the proxy. The server
+    /// ignores these headers from all other addresses.
     #[arg(long, value_name = "ADDRESS", help_heading = ACCESS)]
     pub(super) trusted_proxy: Vec<Proxy>,
     /// Accept the first of these WebSocket subprotocols that a client offers [default: thalweg.v1]
@@ -207,18 +216,20 @@ pub(super) struct Settings {
     /// Close a connection whose request header or TLS handshake takes longer than this [default: 10s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) header_timeout: Option<Time>,
-    /// Reject a body, an NDJSON line or a message that takes longer than this [default: 30s]
+    /// Reject a request body, NDJSON line or WebSocket message that does not arrive completely in this time
+    /// [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) body_timeout: Option<Time>,
-    /// Close a connection that reads less than a quarter of its pending data in this time [default: 30s]
+    /// Close a connection if its client reads less than a quarter of the data that waits for it in this time
+    /// [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) write_timeout: Option<Time>,
     /// After SIGTERM, keep serving for this long while /readyz answers 503 [default: 0]
     ///
-    /// Give load balancers time to notice. A second signal ends the delay.
+    /// This gives load balancers time to notice. A second signal ends the delay.
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) shutdown_delay: Option<Time<0>>,
-    /// After the shutdown delay, exit within this time [default: 5s]
+    /// After the shutdown delay, let connections finish for at most this long, then exit [default: 5s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) shutdown_timeout: Option<Time<0>>,
 

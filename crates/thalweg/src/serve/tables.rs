@@ -19,30 +19,31 @@ use super::{
     values::{Count, Kind, Number, Size, Time, TopicName, TopicPattern, UpstreamAddress},
 };
 
-/// The kind, columns and bounds of the topics that match a pattern. The first matching pattern applies.
+/// The kind, columns and limits of the topics that match a pattern. The first matching pattern applies.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct TopicTable {
-    /// Topics: * matches one segment, ** at the end all that follow. The bounds of ** are the defaults of the others
+    /// Pattern of the topics: * matches one segment, ** at the end one or more. Limits that a table does not
+    /// set are those of the pattern **
     pattern: TopicPattern,
     /// Keep a log of events, or the newest value only [default: log]
     kind: Option<Kind>,
-    /// Columns of the rows, each name:type
+    /// Columns of the rows, each as name:type
     columns: Option<Vec<String>>,
-    /// Collect events in a batch for this long [default: 0]
+    /// Wait this long for more events before sending a batch [default: 0]
     flush: Option<Time<0>>,
-    /// Events in a batch [default: 8192]
+    /// Maximum number of events in a batch [default: 8192]
     batch_events: Option<Count>,
-    /// Bytes of a batch; a larger event is a batch of its own [default: 63KiB]
+    /// Maximum size of a batch; a larger event is sent in its own batch [default: 63KiB]
     ///
     /// A message is less than 1 KiB larger. Use 31KiB for clients that reject messages above 32 KiB.
     batch_bytes: Option<Size<1, { 64 << 20 }>>,
-    /// Memory of a topic's history [default: 8MiB]
+    /// Maximum size of a topic's history in memory [default: 8MiB]
     history_bytes: Option<Size<0>>,
-    /// Events in a topic's history [default: 100000]
+    /// Maximum number of events in a topic's history [default: 100000]
     history_events: Option<Count<0>>,
-    /// Age of the oldest event in a topic's history [default: 5m]
+    /// Maximum age of an event in a topic's history [default: 5m]
     history_age: Option<Time<0, { u64::MAX }>>,
 }
 
@@ -57,21 +58,23 @@ pub(super) struct SourceTable {
     kind: String,
     /// Time between two ticks (all kinds but runner) [default: 100ms for cars, else 1ms]
     interval: Option<Time<1>>,
-    /// subscribed: only while the topic has subscribers; always [default: always]
+    /// When to generate events: always, or only while the topic has subscribers (subscribed) [default:
+    /// always]
     when: Option<String>,
-    /// First tick in µs of the monotonic clock [default: at once]
+    /// Time of the first tick, in µs of the system's monotonic clock; for measurements [default: at once]
     start: Option<Number>,
-    /// Seed of random numbers (cars, dummy) [default: 1]
+    /// Seed of random numbers (kinds cars and dummy) [default: 1]
     seed: Option<Number>,
-    /// Cars (cars) [default: 100]
+    /// Number of cars (kind cars) [default: 100]
     cars: Option<Count>,
-    /// Rows of a tick (constant) [default: 1]
+    /// Rows of each tick (kind constant) [default: 1]
     batch: Option<Count>,
-    /// Shape of rows: rows or columns (constant) [default: rows]
+    /// Shape of an event: rows or columns (kind constant) [default: rows]
     shape: Option<String>,
-    /// Bytes of an event (dummy) [default: 100]
+    /// Size of an event (kind dummy) [default: 100]
     size: Option<Size<0>>,
-    /// Topic whose events this source reads (runner)
+    /// Topic whose events acknowledge those of this source (kind runner): {"id":7} acknowledges the event
+    /// with the offset 7
     ack: Option<TopicName>,
 }
 
@@ -93,9 +96,9 @@ pub(super) struct QueryTable {
 pub(super) struct UpstreamTable {
     /// Topics
     pattern: TopicPattern,
-    /// Where they are; {topic} stands for the topic
+    /// URL of the documents; the server replaces {topic} by the topic
     url: UpstreamAddress,
-    /// Fetch again after this time if a response does not say when [default: 5s]
+    /// Fetch again after this time if a response does not state its max-age [default: 5s]
     max_age: Option<Time>,
     /// Fetch again after this time at the earliest [default: 250ms]
     min_interval: Option<Time>,
@@ -103,9 +106,9 @@ pub(super) struct UpstreamTable {
     max_interval: Option<Time>,
     /// Abort a fetch after this time [default: 10s]
     timeout: Option<Time>,
-    /// Fetches from this host at a time [default: 64]
+    /// Maximum number of fetches from this host at a time [default: 64]
     in_flight: Option<Count<1, 10_000>>,
-    /// Bytes of a decoded document [default: 1MiB]
+    /// Maximum size of a document after decoding [default: 1MiB]
     max_body: Option<Size<0>>,
     /// Keep fetching for this long after the last subscriber has left [default: 5s]
     linger: Option<Time<0>>,
@@ -113,7 +116,7 @@ pub(super) struct UpstreamTable {
     remember: Option<Time>,
 }
 
-/// A stream of NATS that stores the topics of a pattern.
+/// A NATS stream that stores the topics of a pattern.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -124,11 +127,11 @@ pub(super) struct StreamTable {
     pattern: TopicPattern,
     /// Store a log of events, or the newest value only [default: log]
     kind: Option<Kind>,
-    /// Servers of NATS that store each event: 1, 3 or 5 [default: 3]
+    /// Number of NATS servers that store each event: 1, 3 or 5 [default: 3]
     replicas: Option<Count>,
     /// Delete events after this time (kind log) [default: 1h]
     age: Option<Time<0, { u64::MAX }>>,
-    /// Bytes on each replica [default: unlimited]
+    /// Maximum size of the stream on each NATS server [default: unlimited]
     bytes: Option<Size>,
 }
 
@@ -137,7 +140,7 @@ pub(super) struct StreamTable {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct StoreTable {
-    /// Topics: * matches one segment, ** at the end all that follow
+    /// Pattern of the topics: * matches one segment, ** at the end one or more
     topics: TopicPattern,
     /// Store a log of events, or the newest value only [default: log]
     kind: Option<Kind>,
@@ -145,11 +148,12 @@ pub(super) struct StoreTable {
     age: Option<Time<300_000_000, { u64::MAX }>>,
     /// Delete the oldest events above this size (kind log) [default: 10GiB]
     bytes: Option<Size>,
-    /// When events are on disk: always (before a publish is answered), never, or after a time [default: always]
+    /// When to sync events to disk: always (before a publish is answered), at an interval such as 100ms, or
+    /// never [default: always]
     sync: Option<String>,
 }
 
-/// The head of a short form, and its options.
+/// Splits a short form at its first comma: `cars,interval=50ms` into `cars` and `interval=50ms`.
 fn head(text: &str) -> (&str, &str) {
     text.split_once(',').unwrap_or((text, ""))
 }
@@ -193,7 +197,7 @@ impl FromStr for UpstreamTable {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // A topic may have an equals sign, and no doubled slash.
+        // A topic may contain `=` but not `//`, so the first `=http://` or `=https://` ends the pattern.
         let begins = ["=http://", "=https://"].into_iter().filter_map(|scheme| text.find(scheme));
         let (pattern, rest) = match begins.min() {
             Some(at) => Some((&text[..at], &text[at + 1..])),
@@ -239,7 +243,7 @@ impl TopicTable {
         (self.pattern.0.clone(), kind)
     }
 
-    /// Adds the settings of these topics; bounds that the table leaves out are those of `**`.
+    /// Adds the settings of these topics. Limits that a table does not set are those of the table `**`.
     ///
     /// # Errors
     /// One sentence about columns, or a pattern that occurs twice.
@@ -258,7 +262,7 @@ impl TopicTable {
         Ok(())
     }
 
-    /// Adds the settings of its topics behind those that are there.
+    /// Appends the settings of its topics to `config`.
     ///
     /// # Errors
     /// One sentence about columns.
@@ -396,6 +400,6 @@ impl StoreTable {
 }
 
 fn micros(time: impl Into<Duration>) -> u64 {
-    // It was a number of µs.
+    // The settings limit a time to a number of µs that fits.
     time.into().as_micros() as u64
 }

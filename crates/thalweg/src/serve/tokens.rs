@@ -11,7 +11,7 @@ use super::{document::keys_of, short};
 /// The token of all clients, which has no secret.
 const EVERYBODY: &str = "everybody";
 
-/// The most bytes of a file with a secret or a key, which has nothing else in it.
+/// Maximum size of a file that contains a secret or a key.
 const SECRET_FILE_BYTES_MAX: u64 = 4096;
 
 /// A token, and what its clients may do.
@@ -21,7 +21,7 @@ pub(super) struct TokenTable(
     Result<TokenFields, String>,
 );
 
-/// A token, and the rights of clients that present it. The token named everybody has the rights of all clients.
+/// A token and its rights. All clients have the rights of the token everybody, also without a token.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -39,16 +39,16 @@ struct TokenFields {
     /// Patterns of topics to show in the list of topics; ** includes /metrics
     #[serde(default)]
     inspect: Vec<String>,
-    /// Allow to end connections of other clients
+    /// Whether clients with this token may close connections of other clients
     #[serde(default)]
     admin: bool,
 }
 
-/// A secret, or `@` and the file that has it.
+/// A secret, or `@` followed by the path of its file.
 #[derive(Clone)]
 struct SecretText(String);
 
-/// `KEY` or `ID=KEY`: a key that tokens are signed with.
+/// `KEY` or `ID=KEY`: a key that verifies signed tokens.
 #[derive(Clone)]
 pub(super) struct TokenKey(String);
 
@@ -90,7 +90,7 @@ fn short_form(text: &str) -> Result<TokenFields, String> {
         key.len() < 12 && (key.is_empty() || names_right(key))
     };
     if !options.split(',').all(is_right) {
-        // The rest of a secret with a comma must not show.
+        // Do not print the text: it may be the rest of a secret that contains a comma.
         return Err(wrong(
             "after the secret write subscribe=, publish=, inspect= or admin=true; a secret with a \
              comma must be in a file (@FILE)"
@@ -100,13 +100,13 @@ fn short_form(text: &str) -> Result<TokenFields, String> {
     short::read("token", &[("name", name), ("secret", secret)], options).map_err(wrong)
 }
 
-/// Whether a text has the form of `--token` with a right.
+/// Returns whether a text looks like a value of `--token` that gives a right.
 pub(super) fn has_rights(text: &str) -> bool {
     let mut options = text.split([',', '\n']).skip(1);
     options.any(|option| option.split_once('=').is_some_and(|(key, _)| names_right(key)))
 }
 
-/// Whether a key of a token gives it a right, as all but the name and the secret do.
+/// Returns whether this key gives a right. All keys do, except `name` and `secret`.
 fn names_right(key: &str) -> bool {
     keys_of::<TokenFields>()[2..].contains(&key)
 }
@@ -116,7 +116,7 @@ fn check_name(name: &str) -> Result<(), String> {
     match !name.is_empty() && name.chars().all(is_name) {
         true => Ok(()),
         false => {
-            Err("the name of a token has other characters: use letters, digits, -, _ and . only"
+            Err("the name of a token has a character that is not allowed: use letters, digits, -, _ and . only"
                 .to_owned())
         }
     }
@@ -217,8 +217,8 @@ impl TokenKey {
         read(&text, id).map_err(|error| format!("{error}{hint}"))
     }
 
-    /// The right form, if the value is the name of a file: it must be read neither as a key nor, if it is long enough,
-    /// as a secret.
+    /// If the value is the name of a file without `@`, returns a message with the correct form. Otherwise the
+    /// server would use the name itself as a key or, if it is long enough, as a secret.
     fn remedy(&self) -> Option<String> {
         let is_file = |path: &str| Path::new(path).is_file();
         let (id, path) = match self.0.split_once('=') {

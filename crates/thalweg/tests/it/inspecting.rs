@@ -78,7 +78,7 @@ fn an_admin_listener_elsewhere_has_no_name_that_is_not_allowed() {
     }
     let said = ask("GET", "/metrics", "page.example", "").refused(421, "bad_host");
     assert!(
-        said.contains("call this listener by its address")
+        said.contains("use the IP address of this listener")
             && said.contains("--allow-host page.example"),
         "{said}"
     );

@@ -58,7 +58,7 @@ fn a_low_limit_of_open_files_is_a_warning() {
     shell.args(["-c", "ulimit -n 256 && exec \"$0\" \"$@\"", BINARY, "serve"]);
     let server = Server::start_by(&mut shell, &["--log", "warn"], Stdio::piped());
     wait_for("the warning", || {
-        server.log().contains("the limit of open files allows only").then_some(())
+        server.log().contains("fewer than limits.connections").then_some(())
     });
 }
 

@@ -128,9 +128,9 @@ fn contradictory_options_are_refused_with_the_remedy() {
     refused("/t?newest=1&cursor=earliest", &sse, "remove one");
     refused("/t?newest=1&limit=1", &[], "remove one");
     refused("/t?newest=1&limit=1", &sse, "limit");
-    refused("?newest=1", &[], "name a topic");
+    refused("?newest=1", &[], "needs a topic");
     let websocket = Transport::WebSocket.headers();
-    refused("?newest=1", &websocket, "name a topic");
+    refused("?newest=1", &websocket, "needs a topic");
     server.ask("GET", "/v1/topics/t?cursor=newest.0", &sse, "").refused(400, "bad_cursor");
     server.get("/v1/topics/none?newest=1").refused(404, "no_such_topic");
 }

@@ -82,7 +82,15 @@ fn a_bad_line_is_named_with_the_remedy() {
         }
         assert_eq!(history(&server, &topic), [1], "{more:?}");
     };
-    check(&[], &["line 3 is not a JSON value", "--text", "1 event published", "tail -n +3"]);
+    check(
+        &[],
+        &[
+            "line 3 is not a JSON value",
+            "--text",
+            "1 event published",
+            "tail -n +3 FILE | thalweg pub",
+        ],
+    );
     check(&["--fast"], &["line 3", "1 event published"]);
 }
 

@@ -48,6 +48,7 @@ fn a_server_that_others_reach_needs_tokens_or_rights_of_everybody() {
     }
     let said = served(&anywhere, Some("app=s3cret,publish=**"));
     assert!(said.contains("token app") && !said.contains("s3cret"), "{said}");
+    assert!(said.contains("http://0.0.0.0:8080, "), "{said}");
     served(&[&anywhere[..], &["--token", "everybody,subscribe=**,publish=**"]].concat(), None);
     // An empty secret protects nothing, and an empty variable is no token.
     assert!(refused(&anywhere, Some("app=,publish=**")).contains("token app"));
@@ -283,7 +284,7 @@ fn each_flag_has_a_variable() {
     for part in [
         "heartbeat 9s, write-timeout 8s",
         "a (cars), b (dummy)\n",
-        "for clients that support it",
+        "for clients that ask for it",
         "55 topics; 2MiB an event",
     ] {
         assert!(said.contains(part), "{part}: {said}");

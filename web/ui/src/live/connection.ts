@@ -40,8 +40,9 @@ export interface LiveStatus extends Omit<Status, "transport"> {
 type Arrow = typeof import("thalweg/arrow");
 
 /**
- * With more than `SMALL_HISTORY` events the page requests at most the newer half, because the oldest may be deleted
- * before the request arrives. Sparse offsets count as events.
+ * If the history has more than `SMALL_HISTORY` events, the page requests its newer half, at most
+ * `PAST_EVENTS_MAX` events: the oldest events may be deleted before the request arrives. If offsets are
+ * sparse, the page gets fewer events.
  */
 const PAST_EVENTS_MAX = 20_000;
 const SMALL_HISTORY = 10_000;
@@ -49,7 +50,10 @@ const SMALL_HISTORY = 10_000;
 /** A page that has fallen behind the history continues with the newest events. */
 const POLICY: Policy = "latest";
 
-/** Error codes for a query that the server has forgotten: its topic has ended, or the connection with it. */
+/**
+ * Error codes that mean that the server has forgotten a query: its topic has ended (`gone`), or the
+ * connection was closed because its only topic has ended (`close_4500`).
+ */
 const FORGOTTEN = ["gone", "close_4500"];
 const AGAIN_MS = 1000;
 
@@ -224,7 +228,8 @@ export class Live {
     this.#columns?.close();
     this.#columns = null;
     for (;;) {
-      // Behind a load balancer, this answer may come from another server than the rows.
+      // Behind a load balancer, another server than the one that sends the rows may answer this request, so
+      // it may have to be repeated.
       await new Promise((done) => setTimeout(done, AGAIN_MS));
       if (this.#isClosed) return;
       try {

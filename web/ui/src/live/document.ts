@@ -42,7 +42,10 @@ export function version(
   return { number, document, changed: new Set(paths), within };
 }
 
-/** Returns the differences of two documents as JSON Pointers; array elements are compared by index. Identical objects are skipped. */
+/**
+ * Returns the differences of two documents as JSON Pointers. It compares array elements by index, and skips a
+ * value that is the same object in both.
+ */
 export function differences(before: unknown, after: unknown): string[] {
   const found: string[] = [];
   const compare = (before: unknown, after: unknown, path: string): void => {

@@ -13,7 +13,9 @@ import { type Aggregate, Series } from "./series.js";
 const ROWS_MAX = 100_000;
 /** Maximum size of the rows held, bytes on the wire. */
 const BYTES_MAX = 48 * 1024 * 1024;
-/** Events from which columns are derived: the first ones of a topic, and a few of each later batch. */
+/**
+ * The page derives columns from this many first events of a topic, and from a few events of each later batch.
+ */
 const LEARNED_FROM = 1000;
 const LEARNED_FROM_OF_BATCH = 4;
 /** Reason of a gap: the server does not have the newest version of a value topic. */
@@ -56,7 +58,7 @@ export class Feed {
   #gapCount = 0;
   #missed = 0;
   #isMissedKnown = true;
-  /** Rows that follow a gap, numbered from the first row ever received. */
+  /** For each gap, the number of the first row after it, counted from the first row ever received. */
   readonly #cuts = new Set<number>();
 
   /** @param isOld - whether the batch was published before the page opened. Old batches do not count in rates. */
@@ -129,7 +131,7 @@ export class Feed {
       this.#cuts.delete(number);
     }
     this.#cuts.add(this.rows.count);
-    // Versions replace each other, so no events are missed.
+    // A gap of a value topic has no missed events to count, because each version replaces the one before.
     if (gap.reason === UNKNOWN) return;
     if (gap.missed === null) this.#isMissedKnown = false;
     else this.#missed += gap.missed;

@@ -18,11 +18,14 @@ interface Gathered {
   readonly piece: Piece;
 }
 
-/** Size below which batches are merged if their offsets are consecutive. A piece costs about as much memory as ten rows. */
+/**
+ * Batches with fewer events than this are merged if their offsets are consecutive, because a piece takes as
+ * much memory as ten rows.
+ */
 const PIECE_MIN = 64;
 /** Replaces a dropped piece, so that its events can be freed at once. */
 const GONE: Piece = { number: 0, events: new PublishedEvents(0, []), bytes: 0 };
-/** Number of dropped pieces from which the array is compacted. */
+/** The array is compacted when it has this many dropped pieces. */
 const SLACK = 1024;
 
 export class Ring implements Rows {
@@ -84,7 +87,7 @@ export class Ring implements Rows {
     return { length, start, at: (index) => (index < 0 || index >= length ? undefined : row(pieces, 0, start + index)) };
   }
 
-  /** Copies events out of a small batch, which may belong to a much larger buffer. */
+  /** Copies the events of a small batch, so that a larger buffer that holds them can be freed. */
   #gather(few: Events, bytes: number): void {
     const isConsecutive = !isSparse(few);
     const [first, last] = [few.offset(0), this.#gathered];

@@ -148,7 +148,7 @@ impl Difference {
         (!means.is_empty()).then(|| Difference::from_starts(&means, samples.len()))
     }
 
-    /// Of one value for each start, at least one.
+    /// Returns the difference from one value for each start, of which there is at least one.
     pub(crate) fn from_starts(means: &[f64], rounds: usize) -> Difference {
         let (mean, starts) = (mean(means), means.len());
         let squares: f64 = means.iter().map(|value| (value - mean).powi(2)).sum();

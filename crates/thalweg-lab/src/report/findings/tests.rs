@@ -102,7 +102,7 @@ fn findings_state_their_certainty() {
     assert_eq!(
         found.trust,
         [
-            "All 45 samples are valid: nothing was repeated, out of order or lost unsaid.",
+            "All 45 samples are valid: no event was repeated, out of order, or lost without a gap.",
             "A cell's ratio is of 5 starts of its subjects, and its interval holds the true one in \
              95 of 100. A cell is called better or worse if it is so beside as many others (Holm).",
             "The baseline beside itself (A/A): 3 of 3 intervals contain 1, half their width is \

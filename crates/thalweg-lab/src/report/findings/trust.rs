@@ -53,7 +53,9 @@ fn samples(summary: &Summary) -> String {
         let why = most.map_or(String::new(), |(reason, _)| format!(" (most: {reason})"));
         format!("{invalid} of {taken} samples do not count{why}; no figure contains them.")
     } else if is_in_ledger(summary) {
-        format!("All {taken} samples are valid: nothing was repeated, out of order or lost unsaid.")
+        format!(
+            "All {taken} samples are valid: no event was repeated, out of order, or lost without a gap."
+        )
     } else {
         format!("All {taken} samples are valid.")
     };
@@ -130,16 +132,15 @@ fn throughput(summary: &Summary) -> Option<String> {
     }
     if summary.parts.iter().any(|part| part.in_browser) {
         return Some(format!(
-            "In {ranked} of {told} rows the browser was what gave out: there events per second are \
-             what it can take; in the others they are what was offered."
+            "In {ranked} of {told} rows the browser was the bottleneck: there events per second are what it can take. In the others they are the offered rate."
         ));
     }
     Some(match ranked {
-        0 => "No subject was saturated: events per second are what was offered, not what could be."
+        0 => "No subject was saturated: events per second are the offered rate, not a maximum."
             .to_owned(),
         _ => format!(
             "In {ranked} of {told} rows the subject alone was saturated; in the others events per \
-             second are no throughput."
+             second are not a maximum."
         ),
     })
 }

@@ -11,7 +11,7 @@ const BAR: f64 = 14.0;
 /// More cells are folded away.
 const CELLS_MAX: usize = 3;
 
-/// What a part of a bar stands for: its colour, its name, and how long it is, in cores.
+/// A part of a bar: its colour, its name, and its length, in cores.
 type BarKind = (&'static str, &'static str, fn(&BrowserFigures) -> Option<f64>);
 
 const KINDS: [BarKind; 5] = [

@@ -30,7 +30,7 @@ pub(super) fn draw(markup: &mut Markup, part: &PartSummary) {
     });
 }
 
-/// Of an endpoint that does not cooperate.
+/// Shows the received events of an endpoint that the lab does not control.
 fn received_events(markup: &mut Markup, row: &Row) {
     let Some(received) = &row.received else { return };
     markup.leaf("h3", &[], &format!("{}, {}", row.subject, row.cell));

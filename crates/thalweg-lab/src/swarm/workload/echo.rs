@@ -56,7 +56,7 @@ struct EchoProgress {
     asked: u64,
     asked_before: u64,
     outstanding: VecDeque<EchoRequest>,
-    /// Of those that will be made, the ones that were answered before.
+    /// Requests that will be made, and were already answered.
     early: HashSet<u64>,
     /// From sent to come back.
     round_trips_us: Vec<u64>,

@@ -36,7 +36,9 @@ pub(super) fn command(
 ) -> Result<Command, Refusal> {
     let Invocation { target, is_stream, .. } = invocation;
     if invocation.has_uploads {
-        return Err(bad("no method takes a stream of the client: invoke Publish for each event"));
+        return Err(bad(
+            "client-to-server streaming is not supported: invoke Publish for each event",
+        ));
     }
     let mut arguments = Arguments { target, rest: &invocation.arguments };
     // "Invocations": the name of a method is case-sensitive.
@@ -66,7 +68,7 @@ pub(super) fn command(
         },
         // "Completion and results": the stream of a method with a single result is completed with an error.
         known if METHODS.contains(&known) => {
-            return Err(bad(format!("{known} has one result: use invoke in place of stream")));
+            return Err(bad(format!("{known} does not return a stream: call it with invoke")));
         }
         unknown => {
             let in_other_case = METHODS.iter().find(|method| method.eq_ignore_ascii_case(unknown));
@@ -75,7 +77,7 @@ pub(super) fn command(
         }
     };
     if !arguments.rest.is_empty() {
-        return Err(bad(format!("{target} has fewer arguments: remove the last")));
+        return Err(bad(format!("{target} has too many arguments: remove the last ones")));
     }
     Ok(command)
 }
@@ -128,7 +130,7 @@ impl<'a> Arguments<'a> {
 
     fn options(&mut self) -> Result<SubscribeOptions<'a>, Refusal> {
         let Some(next) = self.next() else { return Ok(SubscribeOptions::default()) };
-        let form = "the last argument is an object, as in {policy: \"latest\"}";
+        let form = "the last argument must be an object, as in {policy: \"latest\"}";
         if !next.get().starts_with('{') {
             return Err(bad(form));
         }
@@ -215,14 +217,14 @@ mod tests {
         check(invoke("Subscribe", r#""a","latest",{"polcy":"skip"}"#), BadCommand, "policy");
         check(invoke("Subscribe", r#""a","latest",["skip"]"#), BadCommand, "object");
         check(invoke("Subscribe", r#""a",null,{"policy":"skp"}"#), BadParameter, "\"skip\"");
-        check(invoke("Subscribe", r#""a",null,null,1"#), BadCommand, "fewer");
-        check(invoke("Unsubscribe", r#""a","b""#), BadCommand, "fewer");
+        check(invoke("Subscribe", r#""a",null,null,1"#), BadCommand, "too many arguments");
+        check(invoke("Unsubscribe", r#""a","b""#), BadCommand, "too many arguments");
         check(invoke("Publish", r#""a""#), BadCommand, "event");
         check(invoke("Publish", &format!("\"a\",\"{}\"", "x".repeat(30))), EventTooLarge, "20");
         check(invoke("Ack", r#""a""#), BadCommand, "needs a position");
         check(stream("0", "Publish", r#""a",1"#), BadCommand, "invoke");
         check(stream("zero", "Subscribe", r#""a""#), BadCommand, "whole number");
         let uploads = r#"{"type":1,"target":"Publish","arguments":["a"],"streamIds":["1"]}"#;
-        check(read(uploads), BadCommand, "stream of the client");
+        check(read(uploads), BadCommand, "client-to-server");
     }
 }

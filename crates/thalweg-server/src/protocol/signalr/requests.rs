@@ -93,7 +93,6 @@ fn request(opening: &Opening<'_>, action: SessionAction) -> Result<Accepted, Ref
 }
 
 fn no_id() -> Refusal {
-    let message = "id is missing: add the connectionToken of the answer to POST …/negotiate as id (in \
-                   version 0 the connectionId), or open a WebSocket, which needs none";
+    let message = "the parameter id is missing: set it to the connectionToken that POST …/negotiate returned (in version 0 to the connectionId), or open a WebSocket, which needs no id";
     Refusal::new(ErrorCode::BadParameter, message)
 }

@@ -79,8 +79,7 @@ impl Stores {
         let bytes_max = order.outbox.bounds().bytes_max;
         if payloads.iter().any(|event| event.len() > bytes_max) {
             let message = format!(
-                "an event of this topic has at most {bytes_max} bytes, the largest message of its \
-                 stream: make it smaller, or, with NATS, raise max_payload of its servers"
+                "the event is larger than {bytes_max} bytes, the maximum for this topic: make it smaller, or, with NATS, raise max_payload of its servers"
             );
             payloads.clear();
             answer.send(Err(Refusal::new(ErrorCode::EventTooLarge, message)));
@@ -89,8 +88,7 @@ impl Stores {
         let held = order.outbox.bytes();
         if self.bytes + payloads.joined().len() > UNSTORED_BYTES_MAX {
             payloads.clear();
-            let message = "the events that wait for the broker hold all memory that they may: try \
-                           again when it has stored some";
+            let message = "too many events wait to be stored: try again";
             answer.send(Err(Refusal::busy(message)));
             return false;
         }
@@ -251,13 +249,13 @@ fn refusal(failure: &AppendError) -> Refusal {
     match failure {
         AppendError::Unavailable | AppendError::Outdated(_) => Refusal::new(
             ErrorCode::Unavailable,
-            "the stream of this topic has no leader now and nothing was stored: try again",
+            "the event was not stored, because NATS or the data directory is not available now: try again",
         ),
         AppendError::Unknown => Refusal::unknown(),
         AppendError::KeyReused => Refusal::key_reused(),
         AppendError::Full => Refusal::new(
             ErrorCode::StorageFull,
-            "the disk of the server is full and nothing was stored: try again when there is room",
+            "the event was not stored, because the disk of the server is full: try again when there is room",
         ),
         AppendError::Refused(why) => Refusal::new(ErrorCode::Unavailable, why.clone()),
     }

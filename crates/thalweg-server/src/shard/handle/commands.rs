@@ -175,7 +175,7 @@ impl Shard {
         self.access.authorise(&connection.holder, Right::Subscribe(topic))?;
         if terms.stream.is_some_and(|stream| connection.subscriber.feed_of_stream(stream).is_some())
         {
-            let message = "a stream has this invocation id: use each id once";
+            let message = "another stream of this connection has this invocation id: use a new id for each invocation";
             return Err(Refusal::new(ErrorCode::BadCommand, message));
         }
         let count = connection.subscriber.feeds().count();
@@ -225,7 +225,7 @@ impl Shard {
         };
         if connection.holder.is_nobody() {
             // Verifying a token costs as much as a hundred commands, so this check comes first.
-            let message = "this connection began without a token: open another one with the token";
+            let message = "this connection was opened without a token, so it cannot be refreshed: open a new connection with the token";
             return Err(Refusal::new(ErrorCode::Forbidden, message));
         }
         let now = Now::get();
@@ -246,7 +246,7 @@ impl Shard {
             return Ok(Ok(Reply::Refreshed(None)));
         };
         if connection.holder.identity != holder.identity {
-            let message = "the token has another subject or name: open another connection with it";
+            let message = "the new token is for another subject or name than this connection's token: open a new connection with it";
             return Err(Refusal::new(ErrorCode::Forbidden, message));
         }
         let expires_in_s = holder.left_s(now.us);
@@ -328,7 +328,7 @@ impl Shard {
         let Some((feed, topic)) = feed.zip(topic) else {
             return Err(Refusal::new(
                 ErrorCode::NotSubscribed,
-                "no stream has this invocation id: send that of a running stream",
+                "no running stream has this invocation id: send the id of a stream that you started",
             ));
         };
         Ok(Reply::Unsubscribed(topic, self.unsubscribe(id, feed)))
@@ -367,7 +367,7 @@ impl Context {
     fn subscriber(&self) -> Result<SubscriberId, Refusal> {
         self.subscriber.ok_or_else(|| {
             let message =
-                "this command needs a WebSocket: send it there, or open another GET with your positions as cursors";
+                "this command works only on a WebSocket: to change the topics of another transport, send a new GET with your positions as cursors";
             Refusal::new(ErrorCode::BadCommand, message)
         })
     }

@@ -59,8 +59,8 @@ impl Planning {
     ) -> Result<T, Refusal> {
         let has_share = !is_counted || self.turns.queued(address) < PLANNINGS_WAITING_PER_ADDRESS;
         if self.waiting.get() >= PLANNINGS_WAITING_MAX || !has_share {
-            let message = "too many new queries wait, in all or from this address: try again in a \
-                           second";
+            let message =
+                "too many new queries wait, in total or from this address: try again in a second";
             return Err(Refusal::busy(message));
         }
         let _waits = Waits::new(&self.waiting);

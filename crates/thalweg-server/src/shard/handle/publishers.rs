@@ -46,7 +46,7 @@ impl LinePublishers {
         let mut ended = 0;
         for (_, publisher) in &mut self.0 {
             if wanted.means(&publisher.holder, [&publisher.topic].into_iter()) {
-                let message = "an administrator has disconnected this publisher: ask before you connect again";
+                let message = "an administrator has ended this request: ask the operator of the server before you publish again";
                 let refusal = || Refusal::new(ErrorCode::Forbidden, message);
                 ended += usize::from(publisher.end_with(refusal));
             }

@@ -29,8 +29,8 @@ use crate::{
 };
 
 /// The object of the refusal if no history query ends in time.
-const HISTORIES: &str = "the histories that the server sends hold all memory that they may: read those \
-                         that you requested, or try again";
+const HISTORIES: &str =
+    "the memory for history responses is full: read the responses that you requested, or try again";
 
 /// The time between two checks whether an idle history query can be ended.
 const QUEUE_POLL: Duration = Duration::from_millis(20);
@@ -277,8 +277,7 @@ impl Handle {
     fn may_read_more(&self, client: Client) -> Result<(), Refusal> {
         let pinned = self.shard.borrow().subscribers.pinned_by(client);
         if pinned > self.common.config.limits.pinned_share_bytes() {
-            let message = "this client has not read the history that it requested: read it, or \
-                           close its connection";
+            let message = "an earlier history response to this client is unread: read it, or close its connection";
             return Err(Refusal::new(ErrorCode::Busy, message));
         }
         Ok(())

@@ -54,7 +54,7 @@ pub(crate) async fn run(
                 message => handle.receive(message),
             }
         }
-        // This turn processes the work that the messages left.
+        // Forget earlier wakes: this turn processes the work that the messages left.
         handle.wake.forget();
         handle.planning.begin_turn();
         let busy = handle.shard.borrow_mut().turn(&handle, is_ready);
@@ -172,7 +172,7 @@ impl Shard {
             }
             readers.iter().for_each(|key| subscribers.mark_dirty(*key));
         }
-        // This keeps the memory for the next turn.
+        // Keep the memory of the list for the next turn.
         topics.news.batches = batches;
         topics.news.inputs.drain(..).for_each(|key| ingest.has_query_input(key));
         topics.news.backfilled.drain(..).for_each(|key| subscribers.mark_dirty(key));

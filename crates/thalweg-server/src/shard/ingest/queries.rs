@@ -71,7 +71,7 @@ impl Queries {
         let output = topics.open_permanent(&topic.output).map(|(key, _)| key);
         let input = topics.open_input(&topic.source, now_us);
         let (Some(output), Some(input)) = (output, input) else {
-            tracing::error!(topic = %topic.output, "too many topics: the query does not run");
+            tracing::error!(topic = %topic.output, "the query does not run, because there are too many topics: raise limits.topics");
             return;
         };
         self.run(topic, [output, input], MemoryShare::default(), now_us);
@@ -303,7 +303,7 @@ impl Queries {
             let most_expensive = self.common.metrics.queries.most_expensive();
             let what = match is_ad_hoc {
                 true => "an ad hoc query ends",
-                false => "a query loses an event and its open windows",
+                false => "a query skips an event and drops its open windows",
             };
             let code = code.name();
             tracing::warn!(%topic, %source, code, left_out, most_expensive, "{what}: {overrun}");

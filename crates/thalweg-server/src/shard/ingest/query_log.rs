@@ -105,21 +105,20 @@ impl Reason {
                  and 1 / 0: leave such values out with WHERE, or write TRY_CAST and nullif where NULL is right".to_owned()
             }
             Self::FullGroups => format!(
-                "windows are lost, because open windows have {groups} groups at most: group by fewer keys, or filter with WHERE"
+                "windows are lost, because open windows would have more than {groups} groups: group by fewer keys, or filter with WHERE"
             ),
             Self::FullState => format!(
-                "windows are lost, because keys and texts of open windows have {state_bytes} bytes at most: group by fewer keys, \
-                 or by shorter texts"
+                "windows are lost, because keys and texts of open windows would have more than {state_bytes} bytes: group by fewer keys, or by shorter texts"
             ),
             Self::FullWindows => format!(
-                "windows are lost, because at most {windows} are open: write a shorter delay, or larger windows"
+                "windows are lost, because more than {windows} would be open at a time: use a shorter delay or larger windows"
             ),
             Self::LargeRows => format!(
-                "rows are lost, because a row has at most {} bytes: select less",
+                "rows are lost, because a row would have more than {} bytes: select less",
                 limits::ROW_BYTES_MAX
             ),
             Self::WindowsLost => {
-                "windows are not emitted, because events in them are missing: subscribers receive a gap".to_owned()
+                "windows are not emitted, because some of their events are missing; subscribers receive a gap".to_owned()
             }
         }
     }

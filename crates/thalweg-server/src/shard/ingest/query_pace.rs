@@ -34,7 +34,7 @@ pub(super) enum Overrun {
     Cost(#[from] Failure),
     /// A limit on all queries of an address.
     #[error(
-        "the running queries of its address have reached their limit of memory: group by fewer keys, or end one of them"
+        "the queries of its address use too much memory: group by fewer keys, or end one of them"
     )]
     Memory,
 }

@@ -83,12 +83,12 @@ pub(super) struct RunningQuery {
 }
 
 enum QueryState {
-    /// Its first offset is unknown, and its columns may be, too.
+    /// The first offset of the query is unknown, and its columns may be, too.
     New(QueryStart),
-    /// Its columns are unknown. The flag says whether there were events that it cannot read.
+    /// The columns are unknown. The flag says whether there were events that the query cannot read.
     Waiting(Box<Waiting>, bool),
     Running(Box<Running>),
-    /// It cannot read the events of its source.
+    /// The query cannot read the events of its topic.
     Failed,
 }
 

@@ -98,7 +98,7 @@ impl Sources {
 
     pub(super) fn start(&mut self, topics: &mut Topics, scheduled: Scheduled) {
         let Some((feed, demand)) = topics.open_permanent(&scheduled.output) else {
-            tracing::error!(topic = %scheduled.output, "too many topics: the source does not run");
+            tracing::error!(topic = %scheduled.output, "the source does not run, because there are too many topics: raise limits.topics");
             return;
         };
         let index = self.running.len();
@@ -121,7 +121,9 @@ impl Sources {
                     let cursor = InputCursor { source: index, next: 1 };
                     self.by_input.entry(key).or_default().push(cursor);
                 }
-                None => tracing::error!(%topic, "too many topics: no source reads it"),
+                None => {
+                    tracing::error!(%topic, "the source that reads this topic gets no events, because there are too many topics: raise limits.topics");
+                }
             }
         }
     }

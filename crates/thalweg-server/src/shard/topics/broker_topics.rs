@@ -303,7 +303,7 @@ impl Topics {
             self.news.inputs.push(key);
         }
         if is_version {
-            // It may be newer than the newest record from the stream.
+            // The version may be newer than the newest record from the stream.
             self.news.batches.push(key);
             self.mark_unposted(key);
         }

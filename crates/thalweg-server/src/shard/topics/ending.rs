@@ -124,7 +124,7 @@ impl Topics {
             (false, false) => return,
         };
         if opened.is_none() {
-            tracing::error!(%topic, "too many topics: the sources of an ended topic end");
+            tracing::error!(%topic, "the sources of an ended topic end, because there are too many topics: raise limits.topics");
         }
         self.news.moved.push((key, opened));
     }

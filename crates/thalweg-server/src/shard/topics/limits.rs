@@ -79,7 +79,8 @@ impl TopicLimits {
         if self.subscriber_only < self.config.limits.subscribed_topics {
             return Ok(());
         }
-        let message = "the server has no room for more topics without events: use an existing one";
+        let message =
+            "too many topics have subscribers and no events: subscribe to a topic that has events";
         Err(Refusal::new(ErrorCode::TooManyTopics, message))
     }
 
@@ -118,15 +119,12 @@ impl TopicLimits {
 
 /// Returns the refusal for an address that has created all the topics that it may.
 pub(in crate::shard) fn share_is_spent() -> Refusal {
-    let message = "this address has reached its limit of topics without events: \
-                   unsubscribe from some, or if it is a proxy's, start the server with \
-                   --trusted-proxy";
+    let message = "this address subscribes to too many topics that have no events: unsubscribe from some, or if the address is that of a proxy, start the server with --trusted-proxy";
     Refusal::new(ErrorCode::TooManyTopics, message)
 }
 
 /// Returns the refusal for an address that requests new keys of an upstream too fast.
 pub(super) fn too_many_new() -> Refusal {
-    let message = "this address requests too many new fetched topics per second: try again, \
-                   or if it is a proxy's, start the server with --trusted-proxy";
+    let message = "this address requests too many new fetched topics per second: try again, or if the address is that of a proxy, start the server with --trusted-proxy";
     Refusal::new(ErrorCode::TooManyFromAddress, message)
 }

@@ -66,7 +66,7 @@ impl Topics {
                     all = false;
                     continue;
                 }
-                // That shard has drained.
+                // The follower's shard has drained.
                 Err(TrySendError::Closed(())) => {}
             }
             follower.next = feed.head();

@@ -215,7 +215,7 @@ fn columns_of_shared_topics_are_declared() {
     publish(&node, "cars", r#"{"speed":1}"#);
     let answer = node.get("/v1/topics?query=SELECT%20speed%20FROM%20cars", &[]);
     let said = answer.text();
-    assert!(answer.status == 400 && said.contains("declare its columns on each"), "{said}");
+    assert!(answer.status == 400 && said.contains("each must declare its columns"), "{said}");
 }
 
 /// Returns the rows of a topic by offset, from the oldest of a node.

@@ -118,7 +118,7 @@ fn a_query_of_the_configuration_loses_the_event_that_costs_too_much_and_goes_on(
     }
     assert_eq!(speeds, [serde_json::json!([1.0]), serde_json::json!([3.0])]);
     assert_eq!(gaps, 1, "what is lost is announced");
-    server.has_said("a query loses an event and its open windows");
+    server.has_said("a query skips an event and drops its open windows");
     assert_eq!(server.count("thalweg_query_limits_total"), 1);
     assert_eq!(server.count("thalweg_queries_failed"), 0);
 }
@@ -206,7 +206,7 @@ fn the_queries_of_an_address_share_a_memory_limit_that_metrics_show() {
             .then_some(left)
     });
     assert!((2..12).contains(&left), "{left}");
-    server.has_said("the running queries of its address have reached their limit of memory");
+    server.has_said("the queries of its address use too much memory");
     let grown = server.memory().saturating_sub(before);
     // This includes the events, the code, and memory that the allocator keeps.
     assert!(grown < 64 << 20, "{} MiB", grown >> 20);

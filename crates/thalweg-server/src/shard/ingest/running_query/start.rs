@@ -43,7 +43,7 @@ impl RunningQuery {
         let first = running.first_place(self.next);
         if first > limits::OFFSET_MAX {
             let (topic, source) = (&self.topic.output, &self.topic.source);
-            tracing::error!(%topic, %source, "the query ends: its source has reached offsets that are too large to number its rows");
+            tracing::error!(%topic, %source, "the query ends, because the offsets of the topic that it reads are too large to number its rows: remove the query, delete the topic and publish to it again");
             self.set_state(QueryState::Failed);
             return;
         }
@@ -128,7 +128,7 @@ impl RunningQuery {
         if !self.is_ad_hoc() {
             let (topic, source) = (&self.topic.output, &self.topic.source);
             let known = known_names(plan);
-            tracing::info!(%topic, %source, "the columns of the query's source are wider now: {known}");
+            tracing::info!(%topic, %source, "the topic that the query reads has new columns, or columns of more general types: {known}");
         }
         self.ad_hoc.set_plan(&self.topic.output, plan);
         self.topic.plan = Some(Arc::clone(plan));
