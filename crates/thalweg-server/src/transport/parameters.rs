@@ -160,7 +160,7 @@ mod tests {
             ("1970-01-01T00:00:01.25Z", 1250),
             ("1970-01-01T02:00:01+02:00", 1000),
             ("1970-01-01T02:00:01 02:00", 1000),
-            ("1969-12-31T23:30:01-00:30", 1000),
+            ("1970-01-01T00:00:01-00:30", 1_801_000),
         ] {
             assert_eq!(since(text).expect(text), StartAt::Since(unix_ms));
             assert_eq!(start(&format!("since.{text}")).expect(text), StartAt::Since(unix_ms));

@@ -1,4 +1,4 @@
-use thalweg_wire::{ContextWindow, StartAt};
+use thalweg_wire::{ContextWindow, Position, StartAt};
 
 use super::{
     super::{Frames as _, Next, Payloads, Start},
@@ -158,4 +158,38 @@ fn the_newest_events_are_counted_over_offsets_that_were_never_given() {
     }
     let found = [1, 2, 3, 4, 10_000].map(|count| from(&feed, count));
     assert_eq!(found, [1280, 1024, 256, 256, 256]);
+}
+
+/// The broker has lost the oldest events, and some in the middle.
+#[test]
+fn a_reader_gets_one_gap_for_holes_that_follow_each_other() {
+    let mut feed = feed(Offsets::Stored);
+    feed.skip_to(2000);
+    let page = || {
+        let (from, stored_from, is_last_before) = (256, 256, Some(2000));
+        let messages = vec![(600, payloads(2))];
+        let holes = vec![256..300, 400..500, 700..800, 800..2000];
+        Page { from, messages, holes, is_last_before, stored_from }
+    };
+    assert_eq!(feed.start(StartAt::Earliest), Start::Backfill(0));
+    for now_us in [1, 20_000_000] {
+        feed.backfill(page(), now_us);
+        assert_eq!(feed.start(StartAt::Earliest), Start::At(Cursor::before(256)));
+        assert!(!feed.needs_backfill(0), "a reader from the beginning waits forever");
+        let after = |offset| StartAt::After(Position { epoch: feed.epoch, offset });
+        for (at, until) in [(256, 500), (299, 500), (450, 500), (602, 2000), (1999, 2000)] {
+            let next = feed.frames(FORMAT.into()).next(&Cursor::before(at), false, &mut Vec::new());
+            let Next::Lost(lost) = next else { panic!("{next:?}") };
+            assert_eq!((lost.middle, lost.newest, lost.is_expired), (until, until, true), "{at}");
+            assert_eq!(feed.start(after(at - 1)), Start::Lost(lost));
+            assert!(!feed.needs_backfill(at));
+        }
+        for at in [500, 600, 601] {
+            assert_eq!(feed.start(after(at - 1)), Start::At(Cursor::before(at)));
+            assert!(!feed.needs_backfill(at), "{at} is here");
+        }
+        assert_eq!(feed.head(), 2000);
+        feed.sweep(now_us + 15_000_000);
+        assert!(feed.needs_backfill(0) && feed.needs_backfill(450), "a hole is forgotten, too");
+    }
 }

@@ -108,7 +108,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 62] = [
+    pub(super) const ALL: [Self; 63] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
