@@ -22,26 +22,40 @@
 //! read       pages of a topic's records
 //! follow     delivers records to the server
 //! recovery   opens a log, and finds what is missing
+//! scan       all records of a directory that no process uses
+//! check      finds damage in such a directory
+//! portable   records as lines of JSON                                  (pure)
+//! export     writes such lines
+//! import     reads such lines
+//! backup     copies a directory, also while a server uses it
+//! new_log    writes a new directory with given records
 //! counts     metrics
 //! ```
 //!
 //! All stores share one write-ahead log, and one sequence of offsets. The keeper is the only one that saves the state.
 //! A file is used again or removed after a state without it is durable.
 
+mod backup;
 mod broker;
+mod check;
 mod commit;
 mod counts;
 mod disk;
+mod export;
 mod follow;
 mod group;
+mod import;
 mod keeper;
 mod known_keys;
 mod log;
 mod merge;
+mod new_log;
+mod portable;
 mod read;
 mod record;
 mod recovery;
 mod run;
+mod scan;
 mod settings;
 mod state;
 #[cfg(test)]
@@ -49,5 +63,9 @@ mod tests;
 mod threads;
 mod wal;
 
+pub use backup::{BackedUp, backup};
 pub use broker::{DiskBroker, open};
+pub use check::{CheckReport, Damage, Progress, StoreReport, check};
+pub use export::{Exported, export};
+pub use import::{Imported, import};
 pub use settings::{Settings, StoreSettings, SyncMode};

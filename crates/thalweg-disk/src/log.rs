@@ -21,7 +21,7 @@ use crate::{
     wal::WalFile,
 };
 
-const STATE: &str = "state";
+pub(crate) const STATE: &str = "state";
 
 /// Where the next state is written before it gets its name.
 pub(crate) const STATE_NEW: &str = "state-new";

@@ -52,6 +52,16 @@ impl Entry {
         (self.hash, self.first)
     }
 
+    /// Returns where the chunk begins in the file.
+    pub(crate) fn begin(&self) -> u64 {
+        self.position
+    }
+
+    /// Returns where the chunk ends in the file.
+    pub(crate) fn end(&self) -> u64 {
+        self.position + u64::from(self.length)
+    }
+
     fn write(&self, out: &mut Vec<u8>) {
         for number in [self.hash, self.first, self.position] {
             out.extend_from_slice(&number.to_le_bytes());

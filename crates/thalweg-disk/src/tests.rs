@@ -1,6 +1,8 @@
 //! Tests of the log.
 
+mod backups;
 mod conformance;
+mod moving;
 mod rules;
 mod simulated;
 mod simulation;

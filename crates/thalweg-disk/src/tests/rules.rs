@@ -39,23 +39,23 @@ const EMFILE: i32 = 24;
 const NOW_MS: u64 = 1_000_000_000;
 
 /// A log that the test drives.
-struct Bench {
-    disk: SimulatedDisk,
-    stores: Vec<StoreSettings>,
-    bounds: Bounds,
-    log: Arc<Log<SimulatedDisk>>,
+pub(super) struct Bench {
+    pub(super) disk: SimulatedDisk,
+    pub(super) stores: Vec<StoreSettings>,
+    pub(super) bounds: Bounds,
+    pub(super) log: Arc<Log<SimulatedDisk>>,
     committer: Committer<SimulatedDisk>,
-    keeper: Arc<Mutex<Keeper<SimulatedDisk>>>,
+    pub(super) keeper: Arc<Mutex<Keeper<SimulatedDisk>>>,
     queue: VecDeque<Request>,
-    now_ms: u64,
+    pub(super) now_ms: u64,
 }
 
-fn store(pattern: &str, has_values: bool, sync: SyncMode) -> StoreSettings {
+pub(super) fn store(pattern: &str, has_values: bool, sync: SyncMode) -> StoreSettings {
     let pattern = pattern.parse().expect("a pattern");
     StoreSettings { pattern, has_values, age: None, bytes: None, sync }
 }
 
-fn bounds() -> Bounds {
+pub(super) fn bounds() -> Bounds {
     Bounds {
         wal_bytes: 4 << 10,
         wal_files: 4,
@@ -66,12 +66,12 @@ fn bounds() -> Bounds {
     }
 }
 
-fn event(text: &str) -> Content {
+pub(super) fn event(text: &str) -> Content {
     Content::Events(Payloads::from_lines(text.into()).expect("events"))
 }
 
 impl Bench {
-    fn new(sync: SyncMode, bounds: Bounds) -> Self {
+    pub(super) fn new(sync: SyncMode, bounds: Bounds) -> Self {
         let stores = vec![store("log/**", false, sync), store("values/**", true, sync)];
         let disk = SimulatedDisk::new(7, usize::MAX);
         let opened = recovery::open(disk.clone(), bounds, &stores).expect("a new log");
@@ -91,18 +91,18 @@ impl Bench {
         bench
     }
 
-    fn reopen(&mut self, is_power_cut: bool) {
+    pub(super) fn reopen(&mut self, is_power_cut: bool) {
         self.disk.restart(is_power_cut);
         let opened = recovery::open(self.disk.clone(), self.bounds, &self.stores).expect("a log");
         (self.log, self.committer) = (opened.log, opened.committer);
         self.keeper = Arc::new(Mutex::new(opened.keeper));
     }
 
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         while self.keeper.lock().expect("no panic").step(self.now_ms) {}
     }
 
-    fn request(
+    pub(super) fn request(
         &mut self,
         topic: &str,
         content: Content,
@@ -122,14 +122,14 @@ impl Bench {
         answer
     }
 
-    fn commit(&mut self) {
+    pub(super) fn commit(&mut self) {
         while self.committer.commit(&mut self.queue, self.now_ms) == Committed::NoRoom {
             self.step();
             self.committer.refuse(&mut self.queue, self.now_ms);
         }
     }
 
-    fn append(
+    pub(super) fn append(
         &mut self,
         topic: &str,
         content: Content,
@@ -143,12 +143,12 @@ impl Bench {
         }
     }
 
-    fn put(&mut self, topic: &str, text: &str) -> Offset {
+    pub(super) fn put(&mut self, topic: &str, text: &str) -> Offset {
         self.append(topic, event(text), None).expect("stored").first
     }
 
     /// Appends until all that is there now is in runs.
-    fn seal(&mut self) {
+    pub(super) fn seal(&mut self) {
         let head = self.log.with(|shared| shared.head);
         let filler = format!("\"{}\"", "x".repeat(900));
         while self.log.with(|shared| shared.state.sealed) < head {
@@ -157,26 +157,26 @@ impl Bench {
         }
     }
 
-    fn range(&self, stream: usize, topic: &str, from: Offset) -> ReadRange {
+    pub(super) fn range(&self, stream: usize, topic: &str, from: Offset) -> ReadRange {
         let (epoch, until) =
             self.log.with(|shared| (shared.store_at(stream).expect("a store").epoch, shared.head));
         ReadRange { stream, topic: topic.parse().expect("a topic"), epoch, from, until }
     }
 
-    fn read(&self, topic: &str, from: Offset) -> ReadPage {
+    pub(super) fn read(&self, topic: &str, from: Offset) -> ReadPage {
         self.log.read(&self.range(LOG, topic, from), false).expect("a page")
     }
 
-    fn newest(&self, topic: &str, from: Offset) -> ReadPage {
+    pub(super) fn newest(&self, topic: &str, from: Offset) -> ReadPage {
         self.log.read(&self.range(VALUES, topic, from), true).expect("a page")
     }
 
-    fn epoch(&self, place: usize) -> Epoch {
+    pub(super) fn epoch(&self, place: usize) -> Epoch {
         self.log.with(|shared| shared.store_at(place).expect("a store").epoch)
     }
 
     /// Returns the names of files with a prefix.
-    fn files(&self, prefix: &str) -> Vec<String> {
+    pub(super) fn files(&self, prefix: &str) -> Vec<String> {
         let mut names = self.disk.names();
         names.retain(|name| name.starts_with(prefix));
         names
