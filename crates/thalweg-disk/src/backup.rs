@@ -33,11 +33,13 @@ const ATTEMPTS_MAX: usize = 100;
 /// The result of a backup.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct BackedUp {
-    /// Files that have two names now, and their bytes.
+    /// Files that are in both directories.
     pub linked: u64,
+    /// Their bytes.
     pub linked_bytes: u64,
-    /// Files that were copied, and their bytes.
+    /// Files that were copied.
     pub copied: u64,
+    /// Their bytes.
     pub copied_bytes: u64,
 }
 
@@ -54,7 +56,9 @@ pub fn backup(
 ) -> Result<BackedUp, String> {
     let cannot = |error: io::Error| {
         let target = target.display();
-        format!("cannot write the backup {target} ({error}): free the disk, or name another directory")
+        format!(
+            "cannot write the backup {target} ({error}): free the disk, or name another directory"
+        )
     };
     if read_state(directory)?.is_none() {
         return Err(in_directory(directory, "has no topics: name the directory of --data"));
@@ -84,7 +88,8 @@ pub fn backup(
         backup.finish(state, &wal).map_err(cannot)?;
         return Ok(backup.result);
     }
-    Err("the server writes faster than its files are copied: try again when it has less to do".into())
+    Err("the server writes faster than its files are copied: try again when it has less to do"
+        .into())
 }
 
 /// Reads the state at once, because the server replaces it.

@@ -83,10 +83,7 @@ pub(crate) fn unreadable(error: io::Error) -> String {
     format!("cannot be read ({error}): free the disk, or replace it")
 }
 
-pub(crate) fn check_log(
-    disk: &impl Disk,
-    progress: Progress<'_>,
-) -> Result<CheckReport, String> {
+pub(crate) fn check_log(disk: &impl Disk, progress: Progress<'_>) -> Result<CheckReport, String> {
     let found = match find(disk) {
         Ok(found) => found,
         Err(NoLog::Damaged) => {

@@ -136,7 +136,9 @@ impl Directory {
 
 fn unusable(path: &Path, error: &io::Error) -> String {
     let path = path.display();
-    format!("cannot use the data directory {path} ({error}): name a directory that this user may write")
+    format!(
+        "cannot use the data directory {path} ({error}): name a directory that this user may write"
+    )
 }
 
 /// Creates a directory and its parents, each of which is durable with its name.

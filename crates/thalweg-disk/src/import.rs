@@ -158,11 +158,13 @@ fn failed(number: u64, error: NewLogError) -> ImportFailure {
     match error {
         NewLogError::Order => ImportFailure::Line(
             number,
-            "has a position that does not follow the line before: keep the order of the export".into(),
+            "has a position that does not follow the line before: keep the order of the export"
+                .into(),
         ),
-        NewLogError::NoStore => {
-            ImportFailure::Line(number, "has no line of its store before it: keep those lines".into())
-        }
+        NewLogError::NoStore => ImportFailure::Line(
+            number,
+            "has no line of its store before it: keep those lines".into(),
+        ),
         NewLogError::Disk(error) => ImportFailure::Directory(format!(
             "cannot be written ({error}): free the disk, remove the directory, and import again"
         )),
@@ -229,7 +231,9 @@ impl<'a, D: Disk> Reading<'a, D> {
             return Err(self.wrong("has neither a topic nor a store: keep the lines as they are"));
         };
         match &mut self.target {
-            Some(Target::New(log)) => log.add_hole(hole).map_err(|error| failed(self.number, error)),
+            Some(Target::New(log)) => {
+                log.add_hole(hole).map_err(|error| failed(self.number, error))
+            }
             _ => Ok(()),
         }
     }
@@ -292,7 +296,8 @@ impl<'a, D: Disk> Reading<'a, D> {
         if let Some(event) = line.event {
             let mut json = Vec::new();
             let pushed = push_json(event.get().as_bytes(), RECORD_BYTES_MAX, &mut json);
-            pushed.map_err(|error: EventError| self.wrong(format!("has a wrong event: {error}")))?;
+            pushed
+                .map_err(|error: EventError| self.wrong(format!("has a wrong event: {error}")))?;
             self.events += 1;
             if let Some(record) = &mut self.record
                 && record.left > 0

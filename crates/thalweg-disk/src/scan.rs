@@ -149,9 +149,8 @@ pub(crate) fn names_of<D: Disk>(
         names_in(&bytes, lost.hole, &mut names);
     }
     let topics = found.wal.iter().flat_map(|file| file.topics.keys());
-    let of_range = |topic: &&thalweg_wire::Topic| {
-        low == high && lost.hole.has(topic_hash(topic.as_str()))
-    };
+    let of_range =
+        |topic: &&thalweg_wire::Topic| low == high && lost.hole.has(topic_hash(topic.as_str()));
     names.extend(topics.filter(of_range).map(|topic| topic.as_str().to_owned()));
     for run in store.runs.iter().filter(|_| low == high) {
         if !names.is_empty() {

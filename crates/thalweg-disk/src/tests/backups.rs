@@ -72,9 +72,8 @@ fn append(handle: &Handle<Directory>, stream: usize, topic: &str, number: u64) {
 /// Returns the number of the newest event of a topic that has all before it.
 fn newest(handle: &Handle<Directory>, stream: usize, topic: &str) -> u64 {
     let log = handle.log();
-    let (epoch, until) = log.with(|shared| {
-        (shared.store_at(stream).expect("a store").epoch, shared.head)
-    });
+    let (epoch, until) =
+        log.with(|shared| (shared.store_at(stream).expect("a store").epoch, shared.head));
     let topic: thalweg_wire::Topic = topic.parse().expect("a topic");
     let mut range = ReadRange { stream, topic, epoch, from: 0, until };
     let (mut count, is_newest) = (0, stream == 1);

@@ -201,9 +201,10 @@ fn an_export_has_the_topics_of_a_pattern_alone() {
 #[test]
 fn lost_events_are_a_gap_in_the_imported_directory() {
     let bench = filled();
-    let name = bench.files("run-").into_iter().find(|name| {
-        bench.disk.bytes(name).windows(5).any(|bytes| bytes == b"log/7")
-    });
+    let name = bench
+        .files("run-")
+        .into_iter()
+        .find(|name| bench.disk.bytes(name).windows(5).any(|bytes| bytes == b"log/7"));
     let name = name.expect("a run");
     let bytes = bench.disk.bytes(&name);
     let at = bytes.windows(5).position(|bytes| bytes == b"log/7").expect("a record");
