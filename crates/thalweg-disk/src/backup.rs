@@ -30,6 +30,9 @@ use crate::{
 /// How often a backup begins again because the server has used a file for something else.
 const ATTEMPTS_MAX: usize = 100;
 
+/// Bytes of one read.
+const READ_BYTES: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
+
 /// The result of a backup.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct BackedUp {
@@ -54,6 +57,16 @@ pub fn backup(
     copies: bool,
     progress: Progress<'_>,
 ) -> Result<BackedUp, String> {
+    backup_between(directory, target, copies, (progress, &mut || ()))
+}
+
+/// Copies a directory. `between` is called between operations, when the server may do something.
+pub(crate) fn backup_between(
+    directory: &Path,
+    target: &Path,
+    copies: bool,
+    (progress, between): (Progress<'_>, &mut dyn FnMut()),
+) -> Result<BackedUp, String> {
     let cannot = |error: io::Error| {
         let target = target.display();
         format!(
@@ -71,6 +84,7 @@ pub fn backup(
         paths: [directory, target],
         copy,
         copies,
+        between,
         done: HashSet::new(),
         result: BackedUp::default(),
     };
@@ -122,6 +136,7 @@ struct Backup<'a> {
     paths: [&'a Path; 2],
     copy: Directory,
     copies: bool,
+    between: &'a mut dyn FnMut(),
     /// Files that never change and that the copy has.
     done: HashSet<String>,
     result: BackedUp,
@@ -134,15 +149,15 @@ impl Backup<'_> {
         state: &State,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Vec<String>, BackupFailure> {
-        // Files are listed after the state was read, so none is missing.
-        let listed = fs::read_dir(self.paths[0]).map_err(BackupFailure::Read)?;
-        let mut names = Vec::new();
-        for entry in listed {
-            let name = entry.map_err(BackupFailure::Read)?.file_name();
-            names.extend(name.into_string().ok());
+        // A listing may lack names that are new. All files up to the newest one of the first are in the second.
+        let newest = self.list_wal()?.last().copied().unwrap_or(0);
+        let mut wal = self.list_wal()?;
+        wal.retain(|generation| (state.sealed_generation + 1..=newest).contains(generation));
+        // A file that is not listed any more is in runs that this state does not name.
+        let now = read_state(self.paths[0]).ok().flatten();
+        if now.is_none_or(|now| now.sealed_generation != state.sealed_generation) {
+            return Err(BackupFailure::Gone);
         }
-        let mut wal = numbered(&names, "wal-");
-        wal.retain(|generation| *generation > state.sealed_generation);
         let mut copied = Vec::new();
         for generation in wal.into_iter().rev() {
             copied.extend(self.copy_wal(generation)?);
@@ -164,8 +179,20 @@ impl Backup<'_> {
         Ok(copied)
     }
 
+    /// Returns the generations of the files of the write-ahead log, the oldest first.
+    fn list_wal(&mut self) -> Result<Vec<u64>, BackupFailure> {
+        (self.between)();
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.paths[0]).map_err(BackupFailure::Read)? {
+            (self.between)();
+            names.extend(entry.map_err(BackupFailure::Read)?.file_name().into_string().ok());
+        }
+        Ok(numbered(&names, "wal-"))
+    }
+
     /// Links or copies a file that never changes.
     fn copy_run(&mut self, name: &str, bytes: u64) -> Result<(), BackupFailure> {
+        (self.between)();
         let [from, to] = self.paths.map(|path| path.join(name));
         if !self.copies {
             match fs::hard_link(&from, &to) {
@@ -197,13 +224,13 @@ impl Backup<'_> {
         let file = File::open(&path).map_err(read_failure)?;
         let metadata = file.metadata().map_err(read_failure)?;
         let mut bytes = vec![0; metadata.len() as usize];
-        file.read_exact_at(&mut bytes, 0).map_err(read_failure)?;
+        self.read(&file, &mut bytes)?;
         let groups = scan(&bytes);
         let mut groups = groups.iter().filter(|(_, head)| head.generation == generation);
         let is_empty = groups.clone().all(|(_, head)| head.count == 0);
         if let Some((at, head)) = groups.next_back() {
             let (whole, rest) = bytes.split_at_mut(at + group_bytes(head.length));
-            file.read_exact_at(whole, 0).map_err(read_failure)?;
+            self.read(&file, whole)?;
             rest.fill(0);
             if is_empty {
                 return Ok(None);
@@ -219,6 +246,16 @@ impl Backup<'_> {
         self.result.copied += 1;
         self.result.copied_bytes += bytes.len() as u64;
         Ok(Some(name))
+    }
+
+    /// Reads the beginning of a file.
+    fn read(&mut self, file: &File, bytes: &mut [u8]) -> Result<(), BackupFailure> {
+        for (nth, piece) in bytes.chunks_mut(READ_BYTES).enumerate() {
+            (self.between)();
+            file.read_exact_at(piece, (nth * READ_BYTES) as u64).map_err(read_failure)?;
+        }
+        (self.between)();
+        Ok(())
     }
 
     /// Gives the copy its state.
