@@ -183,8 +183,9 @@ impl Backup<'_> {
     fn list_wal(&mut self) -> Result<Vec<u64>, BackupFailure> {
         (self.between)();
         let mut names = Vec::new();
-        for entry in fs::read_dir(self.paths[0]).map_err(BackupFailure::Read)? {
-            (self.between)();
+        let listed = fs::read_dir(self.paths[0]).map_err(BackupFailure::Read)?;
+        (self.between)();
+        for entry in listed {
             names.extend(entry.map_err(BackupFailure::Read)?.file_name().into_string().ok());
         }
         Ok(numbered(&names, "wal-"))
