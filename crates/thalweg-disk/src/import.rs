@@ -139,6 +139,7 @@ pub(crate) fn import_behind<D: Disk>(
     let settings = Settings {
         directory: Default::default(),
         stores,
+        bytes: None,
         event_bytes: RECORD_BYTES_MAX,
         ticket_life: None,
     };

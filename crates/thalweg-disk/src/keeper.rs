@@ -15,6 +15,7 @@ use crate::{
     log::Log,
     merge::merge,
     record::{Record, RecordKind, topic_hash},
+    retention::starts,
     run::RunWriter,
     state::{Hole, Keys, Run, State, StoreState},
     wal::{RecordPlace, WalFile, WalTopic, kept_values},
@@ -337,12 +338,11 @@ impl<D: Disk> Keeper<D> {
     fn retain(&mut self, now_ms: u64) -> io::Result<bool> {
         let log = Arc::clone(&self.log);
         let (starts, keys) = log.with(|shared| {
-            let starts = shared.state.stores.iter().filter_map(|store| {
-                let groups = shared.unsealed().flat_map(|file| &file.groups);
-                let start = start_of(store, groups.map(|group| (group.end, group.time_ms)), now_ms);
-                (start > store.start).then_some((store.id, start))
-            });
-            let starts: Vec<_> = starts.collect();
+            let groups = shared.unsealed().flat_map(|file| &file.groups);
+            let groups: Vec<_> = groups.map(|group| (group.end, group.time_ms)).collect();
+            let fixed = shared.fixed_bytes(&log.bounds);
+            let starts =
+                starts(&shared.state.stores, &groups, now_ms, (fixed, log.bounds.total_bytes));
             // A record in the write-ahead log alone is deleted with its file.
             for store in &mut shared.state.stores {
                 let start = starts.iter().find(|(id, _)| *id == store.id);
@@ -464,34 +464,6 @@ impl<D: Disk> Keeper<D> {
         });
         self.delete(&starts, &[]).expect("deleted");
     }
-}
-
-/// Returns where a store begins after retention at `now_ms`. `groups` are the ends and times of groups that are not in runs.
-fn start_of(
-    store: &StoreState,
-    groups: impl Iterator<Item = (Offset, u64)>,
-    now_ms: u64,
-) -> Offset {
-    if store.has_values {
-        return store.start;
-    }
-    let oldest_ms = store.age_ms.map(|age_ms| now_ms.saturating_sub(age_ms));
-    let is_old = |time_ms: u64| oldest_ms.is_some_and(|oldest_ms| time_ms < oldest_ms);
-    let (mut start, mut bytes) = (store.start, store.run_bytes());
-    let mut are_old = true;
-    for run in &store.runs {
-        are_old = is_old(run.newest_ms);
-        if !are_old && store.bytes.is_none_or(|most| bytes <= most) {
-            break;
-        }
-        bytes -= run.bytes();
-        start = start.max(run.end);
-    }
-    if are_old {
-        let old = groups.take_while(|(_, time_ms)| is_old(*time_ms)).last();
-        start = start.max(old.map_or(0, |(end, _)| end));
-    }
-    start
 }
 
 impl Sealing {

@@ -18,6 +18,7 @@
 //! commit     gives offsets to appends, and writes groups
 //! keeper     makes room: seals files, applies retention, merges
 //! merge      merges runs
+//! retention  the oldest records that stores keep                       (pure)
 //! run        files of records that are sorted by topic
 //! read       pages of a topic's records
 //! follow     delivers records to the server
@@ -54,6 +55,7 @@ mod portable;
 mod read;
 mod record;
 mod recovery;
+mod retention;
 mod run;
 mod scan;
 mod settings;

@@ -6,6 +6,7 @@ mod moving;
 mod rules;
 mod simulated;
 mod simulation;
+mod total;
 
 use std::cell::Cell;
 

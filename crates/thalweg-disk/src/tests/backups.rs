@@ -55,6 +55,7 @@ fn open(directory: &Path) -> Handle<Directory> {
     let settings = Settings {
         directory: directory.to_owned(),
         stores: vec![store("log/**", false), store("values/**", true)],
+        bytes: None,
         event_bytes: 1 << 20,
         ticket_life: None,
     };

@@ -58,6 +58,7 @@ fn settings(directory: &std::path::Path) -> Settings {
     Settings {
         directory: directory.to_owned(),
         stores: vec![store("log/**", false), store("values/**", true)],
+        bytes: None,
         event_bytes: 1 << 20,
         ticket_life: Some(Duration::from_secs(30)),
     }

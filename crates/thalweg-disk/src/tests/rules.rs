@@ -61,6 +61,7 @@ pub(super) fn bounds() -> Bounds {
         wal_files: 4,
         group_bytes: 2 << 10,
         merge_bytes: 0,
+        total_bytes: None,
         ended_ms: 1000,
         kept_from: None,
     }
@@ -73,6 +74,10 @@ pub(super) fn event(text: &str) -> Content {
 impl Bench {
     pub(super) fn new(sync: SyncMode, bounds: Bounds) -> Self {
         let stores = vec![store("log/**", false, sync), store("values/**", true, sync)];
+        Self::with_stores(stores, bounds)
+    }
+
+    pub(super) fn with_stores(stores: Vec<StoreSettings>, bounds: Bounds) -> Self {
         let disk = SimulatedDisk::new(7, usize::MAX);
         let opened = recovery::open(disk.clone(), bounds, &stores).expect("a new log");
         let Opened { log, committer, keeper } = opened;
@@ -459,6 +464,7 @@ fn a_thread_that_panics_ends_the_log() {
     let settings = Settings {
         directory: "unused".into(),
         stores: vec![store("log/**", false, SyncMode::Always)],
+        bytes: None,
         event_bytes: 1000,
         ticket_life: None,
     };

@@ -131,6 +131,7 @@ impl World {
             wal_files: 4,
             group_bytes: rng.usize(300..3000),
             merge_bytes: rng.u64(2_000..20_000),
+            total_bytes: None,
             ended_ms: rng.u64(1_000..1_000_000),
             kept_from: None,
         };

@@ -309,7 +309,7 @@ fn the_reference_has_the_metrics_of_the_directory() {
     let rows: Vec<_> =
         rows.map(|(name, kind)| format!("| `thalweg_disk_{name}` | {kind} |")).collect();
     let missing: Vec<_> = rows.iter().filter(|row| !page.contains(*row)).collect();
-    assert!(missing.is_empty() && rows.len() == 9, "{missing:?} of {rows:?}");
+    assert!(missing.is_empty() && rows.len() == 11, "{missing:?} of {rows:?}");
 }
 
 #[test]
