@@ -17,7 +17,8 @@
 //! log        the part that all share
 //! commit     gives offsets to appends, and writes groups
 //! keeper     makes room: seals files, applies retention, merges
-//! merge      merges runs
+//! seal       turns a file of the write-ahead log into runs
+//! merge      merges runs, in slices
 //! retention  the oldest records that stores keep                       (pure)
 //! run        files of records that are sorted by topic
 //! read       pages of a topic's records
@@ -58,6 +59,7 @@ mod recovery;
 mod retention;
 mod run;
 mod scan;
+mod seal;
 mod settings;
 mod state;
 #[cfg(test)]

@@ -51,6 +51,8 @@ pub(crate) struct Bounds {
     pub(crate) group_bytes: usize,
     /// Runs are merged as long as the result is not larger.
     pub(crate) merge_bytes: u64,
+    /// Bytes that a merge reads before the keeper does other work.
+    pub(crate) slice_bytes: usize,
     /// Events are deleted above this number of bytes in the directory.
     pub(crate) total_bytes: Option<u64>,
     /// The age in ms at which a store forgets that a value topic has ended.
@@ -67,6 +69,7 @@ impl Default for Bounds {
             wal_files: 4,
             group_bytes: 4 << 20,
             merge_bytes: 16 << 20,
+            slice_bytes: 4 << 20,
             total_bytes: None,
             ended_ms: 7 * 24 * 3_600_000,
             #[cfg(test)]

@@ -40,7 +40,7 @@ pub(crate) struct NewLog<'a, D> {
     waiting: Vec<(u64, Offset, Vec<u8>)>,
     waiting_bytes: usize,
     /// The run of a store of values.
-    values: Option<RunWriter<'a, D>>,
+    values: Option<RunWriter>,
     /// Hash and offset of the newest record of values.
     newest_value: (u64, Offset),
     /// The end of the newest record of the store, and of all.
@@ -103,7 +103,7 @@ impl<'a, D: Disk> NewLog<'a, D> {
             self.values = Some(RunWriter::create(self.disk, serial, OFFSET_FIRST, self.head)?);
         }
         if let Some(values) = &mut self.values {
-            values.push(&record, &bytes)?;
+            values.push(self.disk, &record, &bytes)?;
         }
         Ok(())
     }
@@ -117,11 +117,11 @@ impl<'a, D: Disk> NewLog<'a, D> {
         let mut writer = RunWriter::create(self.disk, self.state.serial, first, self.end)?;
         for (_, _, bytes) in self.waiting.drain(..) {
             if let Some((record, _)) = Record::parse(&bytes) {
-                writer.push(&record, &bytes)?;
+                writer.push(self.disk, &record, &bytes)?;
             }
         }
         self.waiting_bytes = 0;
-        store.runs.extend(writer.finish()?);
+        store.runs.extend(writer.finish(self.disk)?);
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl<'a, D: Disk> NewLog<'a, D> {
         }
         if let Some(values) = self.values.take() {
             let store = self.state.stores.last_mut().ok_or(NewLogError::NoStore)?;
-            store.runs.extend(values.finish()?);
+            store.runs.extend(values.finish(self.disk)?);
         }
         Ok(())
     }

@@ -120,6 +120,16 @@ impl StoreState {
     }
 }
 
+impl Keys {
+    pub(crate) fn name(&self) -> String {
+        Self::name_of(self.serial)
+    }
+
+    pub(crate) fn name_of(serial: u64) -> String {
+        format!("keys-{serial}")
+    }
+}
+
 impl Hole {
     /// Returns a hole of all topics.
     pub(crate) fn of_all(from: Offset, until: Offset) -> Self {

@@ -218,7 +218,10 @@ fn run_committer<D: Disk>(
 fn run_keeper<D: Disk>(link: &Arc<Link<D>>) {
     let _end = EndOnPanic(Arc::clone(link));
     loop {
-        while lock(&link.keeper).step(now_ms()) {}
+        // A step may be a slice of a long merge.
+        while lock(&link.keeper).step(now_ms()) && !lock(&link.keeping).is_closed {
+            link.work.notify_one();
+        }
         link.work.notify_one();
         // A committer that waits for room must not make it try again at once.
         let has_failed = lock(&link.keeper).has_failed;

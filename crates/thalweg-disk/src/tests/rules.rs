@@ -44,9 +44,9 @@ pub(super) struct Bench {
     pub(super) stores: Vec<StoreSettings>,
     pub(super) bounds: Bounds,
     pub(super) log: Arc<Log<SimulatedDisk>>,
-    committer: Committer<SimulatedDisk>,
+    pub(super) committer: Committer<SimulatedDisk>,
     pub(super) keeper: Arc<Mutex<Keeper<SimulatedDisk>>>,
-    queue: VecDeque<Request>,
+    pub(super) queue: VecDeque<Request>,
     pub(super) now_ms: u64,
 }
 
@@ -61,6 +61,7 @@ pub(super) fn bounds() -> Bounds {
         wal_files: 4,
         group_bytes: 2 << 10,
         merge_bytes: 0,
+        slice_bytes: 1 << 10,
         total_bytes: None,
         ended_ms: 1000,
         kept_from: None,
