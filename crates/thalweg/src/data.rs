@@ -62,7 +62,7 @@ struct CheckArgs {
 #[command(after_help = "\
 Examples:
   thalweg data export /backup/monday > monday.ndjson
-  thalweg data export /backup/monday --topic 'orders/**' | jq -c 'select(.event) | .event'")]
+  thalweg data export /backup/monday --topic orders/7 | jq -c '.event // empty'")]
 struct ExportArgs {
     /// The data directory.
     #[arg(value_name = "DIR")]
