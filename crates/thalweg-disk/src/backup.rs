@@ -95,7 +95,7 @@ pub(crate) fn backup_between(
             // A newer state does not name a file that is gone.
             Err(BackupFailure::Gone) => continue,
             Err(BackupFailure::Read(error)) => {
-                return Err(in_directory(directory, &unreadable(error)));
+                return Err(in_directory(directory, &unreadable(&error)));
             }
             Err(BackupFailure::Write(error)) => return Err(cannot(error)),
         };
@@ -110,7 +110,7 @@ pub(crate) fn backup_between(
 fn read_state(directory: &Path) -> Result<Option<State>, String> {
     let bytes = match fs::read(directory.join(STATE)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        bytes => bytes.map_err(|error| in_directory(directory, &unreadable(error)))?,
+        bytes => bytes.map_err(|error| in_directory(directory, &unreadable(&error)))?,
     };
     let state = State::parse(&bytes);
     state.map(Some).map_err(|reason| in_directory(directory, &format!("has a state that {reason}")))

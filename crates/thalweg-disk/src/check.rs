@@ -79,7 +79,7 @@ pub(crate) fn in_directory(directory: &Path, reason: &str) -> String {
 }
 
 /// Completes an error of a read.
-pub(crate) fn unreadable(error: io::Error) -> String {
+pub(crate) fn unreadable(error: &io::Error) -> String {
     format!("cannot be read ({error}): free the disk, or replace it")
 }
 
@@ -102,10 +102,10 @@ pub(crate) fn check_log(disk: &impl Disk, progress: Progress<'_>) -> Result<Chec
     let mut stores: Vec<&StoreState> = found.state.stores.iter().collect();
     stores.sort_by_key(|store| (store.place.is_none(), store.place));
     for store in stores {
-        checking.store(store).map_err(unreadable)?;
+        checking.store(store).map_err(|error| unreadable(&error))?;
     }
     checking.log();
-    checking.keys().map_err(unreadable)?;
+    checking.keys().map_err(|error| unreadable(&error))?;
     Ok(checking.report)
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn export_log(
         exported: Exported::default(),
     };
     exporting.run().map_err(|failure| match failure {
-        ExportFailure::Read(error) => unreadable(error),
+        ExportFailure::Read(error) => unreadable(&error),
         ExportFailure::Write(error) => {
             format!("is not exported, because its lines cannot be written ({error})")
         }
