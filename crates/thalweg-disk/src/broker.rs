@@ -12,7 +12,7 @@ use thalweg_broker::{
 use thalweg_wire::{Epoch, Offset};
 
 use crate::{
-    commit::{Condition, Job, Outcome},
+    batch::{Condition, Job, Outcome},
     disk::{Directory, Disk},
     follow::FollowCursor,
     log::{Bounds, Log},

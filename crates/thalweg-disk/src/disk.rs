@@ -1,4 +1,4 @@
-//! The directory: the only place that touches files. Tests put a simulated disk in its place.
+//! The directory: with `backup` the only place that touches files. Tests put a simulated disk in its place.
 
 use std::{
     collections::HashMap,

@@ -13,13 +13,14 @@ use thalweg_broker::{Append, AppendError};
 use thalweg_wire::{
     EndCode, Epoch, Offset, Pattern, Position, Topic,
     event::{EventError, push_json},
+    limits::OFFSET_MAX,
 };
 use tokio::sync::oneshot;
 
 use crate::{
+    batch::{Job, Outcome},
     broker::Handle,
     check::in_directory,
-    commit::{Job, Outcome},
     disk::{Directory, Disk},
     log::Bounds,
     new_log::{NewLog, NewLogError},
@@ -60,6 +61,9 @@ pub fn import(
 ) -> Result<Imported, String> {
     let disk = Directory::open(directory)?;
     let imported = match find(&disk) {
+        Ok(_) if renews_epochs => Err(ImportFailure::Directory(
+            "has topics, whose epochs stay: name a new directory, or leave out --new-epochs".into(),
+        )),
         Ok(found) => import_behind(disk, &found, input),
         Err(NoLog::Empty) => import_new(&disk, input, renews_epochs),
         Err(reason) => Err(ImportFailure::Directory(reason.into())),
@@ -209,6 +213,10 @@ impl<'a, D: Disk> Reading<'a, D> {
     fn line(&mut self, bytes: &[u8]) -> Result<(), ImportFailure> {
         let line: Line<'_> = serde_json::from_slice(bytes)
             .map_err(|error| self.wrong(format!("is not a line of an export ({error})")))?;
+        let numbers = [line.head, line.start, line.lost.map(|[_, until]| until)];
+        if numbers.into_iter().flatten().any(|number| number > OFFSET_MAX) {
+            return Err(self.wrong("has an offset that is too large: keep the lines as they are"));
+        }
         if self.number == 1 {
             if line.thalweg_data != Some(VERSION) {
                 return Err(self.wrong(

@@ -10,7 +10,8 @@ use thalweg_broker::OFFSET_FIRST;
 use thalweg_wire::{Epoch, Offset};
 
 use crate::{
-    commit::{Committer, apply_ticket},
+    batch::apply_ticket,
+    commit::Committer,
     counts::Counts,
     disk::{self, Disk},
     group::{GROUP_HEAD, GroupHead, group_bytes, scan},

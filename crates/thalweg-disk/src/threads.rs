@@ -11,7 +11,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    commit::{Committed, Committer, Job, Outcome, Request},
+    batch::{Job, Outcome, Request},
+    commit::{Committed, Committer},
     disk::Disk,
     keeper::Keeper,
     log::Log,

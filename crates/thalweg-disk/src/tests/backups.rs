@@ -11,9 +11,9 @@ use thalweg_core::stream::Payloads;
 use super::temporary;
 use crate::{
     backup::{backup, backup_between},
+    batch::{Job, Outcome},
     broker::Handle,
     check::check,
-    commit::{Job, Outcome},
     disk::Directory,
     log::Bounds,
     settings::{Settings, StoreSettings, SyncMode},

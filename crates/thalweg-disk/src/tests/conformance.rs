@@ -19,8 +19,8 @@ use thalweg_wire::Offset;
 use tokio::sync::watch;
 
 use crate::{
+    batch::Job,
     broker::Handle,
-    commit::Job,
     disk::{Directory, Disk as _},
     group::scan,
     log::Bounds,

@@ -269,6 +269,8 @@ fn an_import_says_which_line_is_wrong() {
     check(&[lines[0], lines[1], "{\"topic\":\"log/1\""], 3, "not a line");
     check(&[lines[0], lines[1], &lines[2].replace("\"event\":", "\"later\":")], 3, "no event");
     check(&[lines[0], "{}"], 2, "neither");
+    check(&[r#"{"thalweg_data":1,"head":18446744073709551615}"#], 1, "too large");
+    check(&[lines[0], &lines[1].replace("\"log\"", "\"set\"")], 2, "wrong store");
 }
 
 #[test]

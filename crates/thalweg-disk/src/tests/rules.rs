@@ -17,8 +17,9 @@ use tokio::sync::oneshot;
 
 use super::simulated::{Faults, SimulatedDisk};
 use crate::{
+    batch::{Job, Outcome, Request},
     broker::Handle,
-    commit::{Committed, Committer, Job, Outcome, Request},
+    commit::{Committed, Committer},
     disk::Disk as _,
     follow::FollowCursor,
     group::scan,

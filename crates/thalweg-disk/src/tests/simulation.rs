@@ -21,7 +21,8 @@ use tokio::sync::oneshot;
 
 use super::simulated::{Faults, SimulatedDisk};
 use crate::{
-    commit::{Committed, Committer, Condition, Job, Outcome, Request},
+    batch::{Condition, Job, Outcome, Request},
+    commit::{Committed, Committer},
     follow::FollowCursor,
     group::scan,
     keeper::Keeper,
