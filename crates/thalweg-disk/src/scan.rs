@@ -196,6 +196,10 @@ impl Ends {
     /// Reads the ends of a store's topics.
     pub(crate) fn read<D: Disk>(disk: &D, found: &Found, store: &StoreState) -> io::Result<Self> {
         let mut ends = Self::default();
+        // A hole of an end reaches back to the beginning.
+        for hole in store.holes.iter().filter(|hole| hole.from == 0) {
+            ends.damaged.push((hole.low, hole.high, hole.until - 1));
+        }
         for run in store.runs.iter().filter(|run| run.has_ends) {
             let Some(fences) = soft(read_fences(disk, run))? else {
                 ends.damaged.push((0, u64::MAX, run.end - 1));

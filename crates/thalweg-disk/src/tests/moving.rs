@@ -282,3 +282,23 @@ fn a_directory_whose_import_was_cut_short_has_no_state() {
     assert!(import_new(&disk, &mut half.as_bytes(), false).is_err());
     assert!(disk.length("state").is_err());
 }
+
+#[test]
+fn a_topic_whose_end_is_damaged_is_not_exported() {
+    let mut bench = Bench::new(SyncMode::Always, bounds());
+    bench.put("log/a", "\"deleted\"");
+    bench.append("log/a", Content::End(EndCode::Deleted), None).expect("stored");
+    let (name, position) = bench.log.with(|shared| {
+        let topic: thalweg_wire::Topic = "log/a".parse().expect("a topic");
+        let file = shared.wal.back().expect("a file");
+        (file.name(), file.topics[&topic].records[1].position as usize)
+    });
+    bench.disk.damage(&name, position + 45, b"?");
+    bench.seal();
+    bench.put("log/a", "\"later\"");
+    bench.keeper.lock().expect("no panic").close();
+    let (_, text) = export(&bench.disk, "log/a");
+    assert!(text.contains("\"later\"") && !text.contains("\"deleted\""), "{text}");
+    let (disk, _) = import(&text).expect("imported");
+    assert_eq!(export(&disk, "log/a").1, text);
+}
