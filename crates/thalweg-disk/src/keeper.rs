@@ -11,28 +11,19 @@ use thalweg_wire::Offset;
 use crate::{
     counts::Counts,
     disk::{self, Disk},
-    group::{GROUP_HEAD, GroupHead},
     log::Log,
     merge::Merge,
     retention::starts,
     seal::{Sealed, Sealing},
     state::{Keys, Run, State, StoreState},
-    wal::WalFile,
+    wal_files::WalFiles,
 };
-
-/// Bytes of one write into a new file of the write-ahead log.
-const ZEROS: usize = 1 << 20;
-
-/// The name of a file of the write-ahead log that is being made.
-pub(crate) const WAL_NEW: &str = "wal-new";
 
 /// Makes room. There is one per log.
 #[derive(Debug)]
 pub(crate) struct Keeper<D> {
     log: Arc<Log<D>>,
-    /// Files of the write-ahead log that hold nothing any more.
-    free: Vec<String>,
-    generation: u64,
+    files: WalFiles,
     serial: u64,
     /// The merge that is not complete.
     merge: Option<Merge>,
@@ -42,8 +33,6 @@ pub(crate) struct Keeper<D> {
     must_save: bool,
     /// Runs and keys of steps whose state may not have been saved. The next saved state does not name them.
     unnamed: Vec<String>,
-    /// Whether the disk had no room for more than one empty file.
-    is_short: bool,
     /// Whether the last step has failed.
     pub(crate) has_failed: bool,
 }
@@ -58,13 +47,11 @@ impl<D: Disk> Keeper<D> {
     ) -> Self {
         Self {
             log,
-            free,
-            generation,
+            files: WalFiles::new(free, generation),
             serial,
             merge: None,
             unmergeable: HashSet::new(),
             must_save,
-            is_short: false,
             unnamed: Vec::new(),
             has_failed: false,
         }
@@ -90,6 +77,7 @@ impl<D: Disk> Keeper<D> {
     }
 
     fn try_step(&mut self, now_ms: u64) -> io::Result<bool> {
+        let log = Arc::clone(&self.log);
         // Retention comes first, because it makes room on a full disk.
         let mut has_more = self.retain(now_ms)?;
         if std::mem::take(&mut self.must_save) {
@@ -97,105 +85,15 @@ impl<D: Disk> Keeper<D> {
             self.must_save = saved.is_err();
             saved?;
         }
-        self.recycle()?;
+        self.files.recycle(&log)?;
         // Publishers wait for files, so those come before runs. After an error, sealing may make room for one.
-        let _ = self.prepare();
+        let _ = self.files.prepare(&log);
         has_more |= self.seal(now_ms)?;
-        self.recycle()?;
-        self.prepare()?;
-        self.log.reserve()?;
+        self.files.recycle(&log)?;
+        self.files.prepare(&log)?;
+        log.reserve()?;
         has_more |= self.merge(now_ms)?;
         Ok(has_more)
-    }
-
-    /// Takes the files that are in runs and that no follower needs.
-    fn recycle(&mut self) -> io::Result<()> {
-        let (log, free) = (&self.log, &mut self.free);
-        let broken = log.with(|shared| {
-            let mut broken = Vec::new();
-            while let Some(file) = shared.wal.front() {
-                let end = file.end().unwrap_or(0);
-                if !file.is_sealed || shared.followers.values().any(|next| *next < end) {
-                    break;
-                }
-                let into = if file.is_broken { &mut broken } else { &mut *free };
-                into.push(file.name());
-                shared.freed = shared.freed.max(end);
-                shared.wal.pop_front();
-            }
-            broken
-        });
-        broken.iter().try_for_each(|name| log.disk.remove(name))
-    }
-
-    /// Keeps an empty file ready, and as many as there may be if the log has filled one: a merge may take long.
-    fn prepare(&mut self) -> io::Result<()> {
-        let log = Arc::clone(&self.log);
-        let counts = || log.with(|shared| (shared.wal.len(), shared.ready.len()));
-        let (in_use, ready) = counts();
-        while in_use + ready + self.free.len() > log.bounds.wal_files
-            && let Some(name) = self.free.pop()
-        {
-            log.disk.remove(&name)?;
-        }
-        loop {
-            let (in_use, ready) = counts();
-            let has_room = in_use + ready < log.bounds.wal_files;
-            let is_enough = ready > 0 && self.free.is_empty() && (in_use < 2 || self.is_short);
-            if !has_room || is_enough {
-                return Ok(());
-            }
-            match self.prepare_one() {
-                // One is enough on a full disk.
-                Err(error) if ready > 0 && disk::is_full(&error) => self.is_short = true,
-                prepared => prepared?,
-            }
-        }
-    }
-
-    /// Makes an empty file ready, with a generation of its own.
-    fn prepare_one(&mut self) -> io::Result<()> {
-        let log = Arc::clone(&self.log);
-        match self.free.last() {
-            // A file with the name of its former generation must not have the head of the next one.
-            Some(name) => {
-                log.disk.rename(name, WAL_NEW)?;
-                self.free.pop();
-                log.disk.sync_directory()?;
-            }
-            None => self.create_file()?,
-        }
-        let generation = self.generation + 1;
-        let mut head = vec![0; GROUP_HEAD];
-        GroupHead { generation, ..GroupHead::default() }.finish(&mut head);
-        log.disk.write_at(WAL_NEW, 0, &head)?;
-        log.disk.sync(WAL_NEW)?;
-        self.generation = generation;
-        log.disk.rename(WAL_NEW, &WalFile::name_of(generation))?;
-        if let Err(error) = log.disk.sync_directory() {
-            // The file may have either name after a crash.
-            self.free.push(WalFile::name_of(generation));
-            return Err(error);
-        }
-        log.with(|shared| shared.ready.push_back(generation));
-        Ok(())
-    }
-
-    /// Creates a file that takes all its room on the disk now.
-    fn create_file(&self) -> io::Result<()> {
-        let disk = &self.log.disk;
-        disk.create(WAL_NEW)?;
-        let (mut at, length) = (0, self.log.bounds.wal_bytes);
-        let mut written = Ok(());
-        while at < length && written.is_ok() {
-            let count = ZEROS.min(length - at);
-            written = disk.write_at(WAL_NEW, at as u64, &vec![0; count]);
-            at += count;
-        }
-        if written.is_err() {
-            disk.remove(WAL_NEW)?;
-        }
-        written
     }
 
     /// Turns the oldest full file into runs.
@@ -218,7 +116,7 @@ impl<D: Disk> Keeper<D> {
         let written: u64 = runs.iter().map(|(_, run)| run.bytes()).sum();
         Counts::add(&log.counts.written, written + keys.map_or(0, |keys| keys.bytes));
         Counts::add(&log.counts.damaged, holes.len() as u64);
-        let (generation, serial) = (self.generation, self.serial);
+        let (generation, serial) = (self.files.generation(), self.serial);
         self.save(names, |state| {
             (state.generation, state.serial) = (generation, serial);
             (state.sealed, state.sealed_generation) = (sealing.end, sealing.generation);
@@ -381,7 +279,7 @@ impl<D: Disk> Keeper<D> {
             return Ok(true);
         };
         Counts::add(&log.counts.written, merged.run.map_or(0, |run| run.bytes()));
-        let (generation, newest) = (self.generation, self.serial);
+        let (generation, newest) = (self.files.generation(), self.serial);
         let gone: Vec<u64> = inputs.iter().map(|run| run.serial).collect();
         self.save(vec![Run::name(serial)], |state| {
             (state.generation, state.serial) = (generation, newest);

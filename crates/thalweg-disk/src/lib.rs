@@ -18,6 +18,7 @@
 //! batch      gives offsets to appends                                 (pure)
 //! commit     writes groups
 //! keeper     makes room: seals files, applies retention, merges
+//! wal_files  files of the write-ahead log that are empty
 //! seal       turns a file of the write-ahead log into runs
 //! merge      merges runs, in slices
 //! retention  the oldest records that stores keep                      (pure)
@@ -68,6 +69,7 @@ mod state;
 mod tests;
 mod threads;
 mod wal;
+mod wal_files;
 
 pub use backup::{BackedUp, backup};
 pub use broker::{DiskBroker, open};

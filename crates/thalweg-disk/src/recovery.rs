@@ -15,7 +15,7 @@ use crate::{
     counts::Counts,
     disk::{self, Disk},
     group::{GROUP_HEAD, GroupHead, group_bytes, scan},
-    keeper::{Keeper, WAL_NEW},
+    keeper::Keeper,
     known_keys::KnownKeys,
     log::{Bounds, Log, STATE_NEW, Shared, noted_durable, open_note, read_state, write_state},
     record::Record,
@@ -23,6 +23,7 @@ use crate::{
     settings::{StoreSettings, SyncMode},
     state::{DAMAGED, Hole, Keys, Run, State, StoreState},
     wal::{WalFile, place_of},
+    wal_files::WAL_NEW,
 };
 
 /// The unit in which a file is read if a part of it cannot be read.
