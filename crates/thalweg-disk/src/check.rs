@@ -132,8 +132,19 @@ struct Readable {
     topics: HashSet<u64>,
     events: u64,
     times_ms: Option<(u64, u64)>,
-    /// The newest event and the last end of each value topic, with the event's time.
-    values: HashMap<u64, (Offset, Offset, u64)>,
+    /// The newest records of each value topic, by its hash.
+    values: HashMap<u64, NewestRecords>,
+}
+
+/// The newest records of a value topic.
+#[derive(Default)]
+struct NewestRecords {
+    /// The offset of the newest record of events, the number of these, and its time in ms since 1970.
+    event: Offset,
+    count: u32,
+    time_ms: u64,
+    /// The offset of the last end.
+    end: Offset,
 }
 
 impl<'a, D: Disk> Checking<'a, D> {
@@ -257,12 +268,13 @@ impl Readable {
     fn push(&mut self, store: &StoreState, ends: &Ends, record: &Record<'_>) {
         let hash = topic_hash(record.topic);
         if store.has_values {
-            let (event, end, time_ms) = self.values.entry(hash).or_default();
+            let newest = self.values.entry(hash).or_default();
             match record.kind {
-                RecordKind::Events if record.first > *event => {
-                    (*event, *time_ms) = (record.first, record.time_ms);
+                RecordKind::Events if record.first > newest.event => {
+                    (newest.event, newest.count) = (record.first, record.offsets);
+                    newest.time_ms = record.time_ms;
                 }
-                RecordKind::End => *end = record.first.max(*end),
+                RecordKind::End => newest.end = record.first.max(newest.end),
                 _ => {}
             }
             return;
@@ -282,10 +294,10 @@ impl Readable {
 
     fn finish(mut self, store: &StoreState, bytes: u64) -> StoreReport {
         let mut topics = self.topics.len() as u64;
-        for (event, end, time_ms) in std::mem::take(&mut self.values).into_values() {
-            if event > end {
-                (topics, self.events) = (topics + 1, self.events + 1);
-                self.add_time(time_ms);
+        for newest in std::mem::take(&mut self.values).into_values() {
+            if newest.event > newest.end {
+                (topics, self.events) = (topics + 1, self.events + u64::from(newest.count));
+                self.add_time(newest.time_ms);
             }
         }
         StoreReport {

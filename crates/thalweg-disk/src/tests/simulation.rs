@@ -19,7 +19,10 @@ use thalweg_core::stream::Payloads;
 use thalweg_wire::{EndCode, Epoch, Offset, Topic};
 use tokio::sync::oneshot;
 
-use super::simulated::{Faults, SimulatedDisk};
+use super::{
+    moving,
+    simulated::{Faults, SimulatedDisk},
+};
 use crate::{
     batch::{Condition, Job, Outcome, Request},
     commit::{Committed, Committer},
@@ -214,6 +217,8 @@ impl World {
         self.recover();
         self.restart();
         self.check_all();
+        let has_losses = self.trouble.damage || self.trouble.faults || self.trouble.read_faults;
+        moving::check(&self.disk, has_losses);
     }
 
     /// With room and without faults, everything is stored again.
