@@ -197,7 +197,7 @@ impl Ends {
     pub(crate) fn read<D: Disk>(disk: &D, found: &Found, store: &StoreState) -> io::Result<Self> {
         let mut ends = Self::default();
         // A hole of an end reaches back to the beginning.
-        for hole in store.holes.iter().filter(|hole| hole.from == 0) {
+        for hole in store.holes.iter().filter(|hole| hole.hides_all_before()) {
             ends.damaged.push((hole.low, hole.high, hole.until - 1));
         }
         for run in store.runs.iter().filter(|run| run.has_ends) {
