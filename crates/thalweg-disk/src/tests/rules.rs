@@ -1,5 +1,7 @@
 //! The rules of decision 039, one by one.
 
+#![allow(clippy::single_range_in_vec_init, reason = "a page may have one hole, which is a range")]
+
 use std::{
     collections::VecDeque,
     pin::pin,
