@@ -29,8 +29,13 @@ fn main() -> Result<(), String> {
             bytes: Some(1 << 30),
             sync: SyncMode::Always,
         };
-        let settings =
-            Settings { directory, stores: vec![store], event_bytes: 1 << 20, ticket_life: None };
+        let settings = Settings {
+            directory,
+            stores: vec![store],
+            bytes: None,
+            event_bytes: 1 << 20,
+            ticket_life: None,
+        };
         let start = Instant::now();
         let broker = Arc::new(open(&settings).await?);
         println!("open {:?}", start.elapsed());

@@ -12,7 +12,7 @@ use thalweg_broker::{
 use thalweg_wire::{Epoch, Offset};
 
 use crate::{
-    commit::{Condition, Job, Outcome},
+    batch::{Condition, Job, Outcome},
     disk::{Directory, Disk},
     follow::FollowCursor,
     log::{Bounds, Log},
@@ -49,7 +49,8 @@ pub(crate) struct Handle<D: Disk> {
 pub async fn open(settings: &Settings) -> Result<DiskBroker, String> {
     settings.check()?;
     let directory = Directory::open(&settings.directory)?;
-    let handle = Handle::open(directory, Bounds::default(), settings);
+    let bounds = Bounds { total_bytes: settings.bytes, ..Bounds::default() };
+    let handle = Handle::open(directory, bounds, settings);
     let path = settings.directory.display();
     handle.map(DiskBroker).map_err(|reason| format!("the data directory {path} {reason}"))
 }
@@ -226,12 +227,16 @@ impl<D: Disk + std::fmt::Debug> BrokerCounts for LogMetrics<D> {
             help,
             value: FamilyValue::Counter(counter.load(Relaxed)),
         };
-        let (bytes, age_s) = self.0.with(|shared| {
+        let (bytes, all_bytes, files, age_s) = self.0.with(|shared| {
             let stores = &shared.state.stores;
             let runs = stores.iter().flat_map(|store| &store.runs);
             let oldest_ms = runs.map(|run| run.newest_ms).min().unwrap_or(shared.time_ms);
             let bytes: u64 = stores.iter().map(|store| store.run_bytes()).sum();
-            (bytes, shared.time_ms.saturating_sub(oldest_ms) as f64 / 1e3)
+            let logs = stores.iter().filter(|store| !store.has_values);
+            let logs: u64 = logs.map(|store| store.run_bytes()).sum();
+            let all_bytes = shared.fixed_bytes(&self.0.bounds) + logs;
+            let age_s = shared.time_ms.saturating_sub(oldest_ms) as f64 / 1e3;
+            (bytes, all_bytes, shared.unsealed().count(), age_s)
         });
         let (bounds, syncs) = counts.sync_times();
         let gauge = |name, help, value| Family { name, help, value: FamilyValue::Gauge(value) };
@@ -260,6 +265,12 @@ impl<D: Disk + std::fmt::Debug> BrokerCounts for LogMetrics<D> {
                 help: "Time of a sync of the log on disk.",
                 value: syncs,
             },
+            gauge("disk_bytes", "Bytes of the directory of the log on disk.", all_bytes as f64),
+            gauge(
+                "disk_unsealed_files",
+                "Files of the write-ahead log whose records are not in runs.",
+                files as f64,
+            ),
             gauge("disk_run_bytes", "Bytes of runs in the log on disk.", bytes as f64),
             gauge("disk_oldest_run_seconds", "Age of the oldest run in the log on disk.", age_s),
         ]

@@ -1,4 +1,4 @@
-//! The directory: the only place that touches files. Tests put a simulated disk in its place.
+//! The directory: with `backup` the only place that touches files. Tests put a simulated disk in its place.
 
 use std::{
     collections::HashMap,
@@ -68,7 +68,7 @@ pub(crate) struct Directory {
     path: PathBuf,
     /// Files that were written. They stay open, so that an error of a sync is not reported to another descriptor.
     written: Mutex<HashMap<String, Arc<File>>>,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Directory {
@@ -77,23 +77,40 @@ impl Directory {
     /// # Errors
     /// One sentence with the remedy.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        let cannot = |error| {
-            format!(
-                "cannot use the data directory {} ({error}): name a directory that this user may write",
-                path.display()
-            )
-        };
-        create_directory(path).map_err(cannot)?;
+        create_directory(path).map_err(|error| unusable(path, &error))?;
         let lock =
             OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK));
-        let lock = lock.map_err(cannot)?;
+        Self::lock(path, lock.map_err(|error| unusable(path, &error))?)
+    }
+
+    /// Opens a directory to read it. It is not created, and nothing in it is changed.
+    ///
+    /// # Errors
+    /// One sentence with the remedy, also if another process uses the directory.
+    pub(crate) fn open_to_read(path: &Path) -> Result<Self, String> {
+        if !path.is_dir() {
+            return Err(format!("{} is no directory: name the data directory", path.display()));
+        }
+        match File::open(path.join(LOCK)) {
+            Ok(lock) => Self::lock(path, lock),
+            // No server has used it, as with a backup.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(Self { path: path.to_owned(), written: Mutex::default(), _lock: None })
+            }
+            Err(error) => Err(unusable(path, &error)),
+        }
+    }
+
+    fn lock(path: &Path, lock: File) -> Result<Self, String> {
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), written: Mutex::default(), _lock: lock }),
+            Ok(()) => {
+                Ok(Self { path: path.to_owned(), written: Mutex::default(), _lock: Some(lock) })
+            }
             Err(TryLockError::WouldBlock) => Err(format!(
                 "another process uses the data directory {}: stop it, or name another directory",
                 path.display()
             )),
-            Err(TryLockError::Error(error)) => Err(cannot(error)),
+            Err(TryLockError::Error(error)) => Err(unusable(path, &error)),
         }
     }
 
@@ -115,6 +132,13 @@ impl Directory {
         self.written().insert(name.to_owned(), Arc::clone(&file));
         Ok(file)
     }
+}
+
+fn unusable(path: &Path, error: &io::Error) -> String {
+    let path = path.display();
+    format!(
+        "cannot use the data directory {path} ({error}): name a directory that this user may write"
+    )
 }
 
 /// Creates a directory and its parents, each of which is durable with its name.

@@ -6,58 +6,35 @@
 use std::{collections::HashSet, io, sync::Arc};
 
 use thalweg_broker::KEY_LIFE;
-use thalweg_wire::{Offset, Topic};
+use thalweg_wire::Offset;
 
 use crate::{
     counts::Counts,
     disk::{self, Disk},
-    group::{GROUP_HEAD, GroupHead},
     log::Log,
-    merge::merge,
-    record::{Record, RecordKind, topic_hash},
-    run::RunWriter,
-    state::{Hole, Keys, Run, State, StoreState},
-    wal::{RecordPlace, WalFile, WalTopic, kept_values},
+    merge::Merge,
+    retention::starts,
+    seal::{Sealed, Sealing},
+    state::{Keys, Run, State, StoreState},
+    wal_files::WalFiles,
 };
-
-/// Bytes of one write into a new file of the write-ahead log.
-const ZEROS: usize = 1 << 20;
-
-/// The name of a file of the write-ahead log that is being made.
-pub(crate) const WAL_NEW: &str = "wal-new";
 
 /// Makes room. There is one per log.
 #[derive(Debug)]
 pub(crate) struct Keeper<D> {
     log: Arc<Log<D>>,
-    /// Files of the write-ahead log that hold nothing any more.
-    free: Vec<String>,
-    generation: u64,
+    files: WalFiles,
     serial: u64,
+    /// The merge that is not complete.
+    merge: Option<Merge>,
     /// Runs that cannot be merged, because they are damaged.
     unmergeable: HashSet<u64>,
     /// Whether the state has to be saved before anything is appended.
     must_save: bool,
     /// Runs and keys of steps whose state may not have been saved. The next saved state does not name them.
     unnamed: Vec<String>,
-    /// Whether the disk had no room for more than one empty file.
-    is_short: bool,
     /// Whether the last step has failed.
     pub(crate) has_failed: bool,
-}
-
-/// The runs and holes of stores, and the keys, of a sealed file.
-type Sealed = (Vec<(u16, Run)>, Vec<(u16, Hole)>, Option<Keys>);
-
-/// The records of a file that go into a run.
-struct Sealing {
-    name: String,
-    generation: u64,
-    /// Records from here on and before `end`.
-    first: Offset,
-    end: Offset,
-    stores: Vec<(u16, Vec<(u64, RecordPlace)>)>,
-    keyed: Vec<RecordPlace>,
 }
 
 impl<D: Disk> Keeper<D> {
@@ -70,12 +47,11 @@ impl<D: Disk> Keeper<D> {
     ) -> Self {
         Self {
             log,
-            free,
-            generation,
+            files: WalFiles::new(free, generation),
             serial,
+            merge: None,
             unmergeable: HashSet::new(),
             must_save,
-            is_short: false,
             unnamed: Vec::new(),
             has_failed: false,
         }
@@ -90,6 +66,9 @@ impl<D: Disk> Keeper<D> {
             Err(error) => {
                 Counts::add(&self.log.counts.failures, 1);
                 self.log.warn("it cannot make room now, and tries again", Some(error));
+                if disk::is_full(error) {
+                    self.give_up_merge();
+                }
                 disk::is_full(error)
             }
         };
@@ -98,112 +77,23 @@ impl<D: Disk> Keeper<D> {
     }
 
     fn try_step(&mut self, now_ms: u64) -> io::Result<bool> {
+        let log = Arc::clone(&self.log);
         // Retention comes first, because it makes room on a full disk.
         let mut has_more = self.retain(now_ms)?;
         if std::mem::take(&mut self.must_save) {
-            let saved = self.save(self.serial, |_| {});
+            let saved = self.save(Vec::new(), |_| {});
             self.must_save = saved.is_err();
             saved?;
         }
-        self.recycle()?;
+        self.files.recycle(&log)?;
         // Publishers wait for files, so those come before runs. After an error, sealing may make room for one.
-        let _ = self.prepare();
+        let _ = self.files.prepare(&log);
         has_more |= self.seal(now_ms)?;
-        self.recycle()?;
-        self.prepare()?;
-        self.log.reserve()?;
+        self.files.recycle(&log)?;
+        self.files.prepare(&log)?;
+        log.reserve()?;
         has_more |= self.merge(now_ms)?;
         Ok(has_more)
-    }
-
-    /// Takes the files that are in runs and that no follower needs.
-    fn recycle(&mut self) -> io::Result<()> {
-        let (log, free) = (&self.log, &mut self.free);
-        let broken = log.with(|shared| {
-            let mut broken = Vec::new();
-            while let Some(file) = shared.wal.front() {
-                let end = file.end().unwrap_or(0);
-                if !file.is_sealed || shared.followers.values().any(|next| *next < end) {
-                    break;
-                }
-                let into = if file.is_broken { &mut broken } else { &mut *free };
-                into.push(file.name());
-                shared.freed = shared.freed.max(end);
-                shared.wal.pop_front();
-            }
-            broken
-        });
-        broken.iter().try_for_each(|name| log.disk.remove(name))
-    }
-
-    /// Keeps an empty file ready, and as many as there may be if the log has filled one: a merge may take long.
-    fn prepare(&mut self) -> io::Result<()> {
-        let log = Arc::clone(&self.log);
-        let counts = || log.with(|shared| (shared.wal.len(), shared.ready.len()));
-        let (in_use, ready) = counts();
-        while in_use + ready + self.free.len() > log.bounds.wal_files
-            && let Some(name) = self.free.pop()
-        {
-            log.disk.remove(&name)?;
-        }
-        loop {
-            let (in_use, ready) = counts();
-            let has_room = in_use + ready < log.bounds.wal_files;
-            let is_enough = ready > 0 && self.free.is_empty() && (in_use < 2 || self.is_short);
-            if !has_room || is_enough {
-                return Ok(());
-            }
-            match self.prepare_one() {
-                // One is enough on a full disk.
-                Err(error) if ready > 0 && disk::is_full(&error) => self.is_short = true,
-                prepared => prepared?,
-            }
-        }
-    }
-
-    /// Makes an empty file ready, with a generation of its own.
-    fn prepare_one(&mut self) -> io::Result<()> {
-        let log = Arc::clone(&self.log);
-        match self.free.last() {
-            // A file with the name of its former generation must not have the head of the next one.
-            Some(name) => {
-                log.disk.rename(name, WAL_NEW)?;
-                self.free.pop();
-                log.disk.sync_directory()?;
-            }
-            None => self.create_file()?,
-        }
-        let generation = self.generation + 1;
-        let mut head = vec![0; GROUP_HEAD];
-        GroupHead { generation, ..GroupHead::default() }.finish(&mut head);
-        log.disk.write_at(WAL_NEW, 0, &head)?;
-        log.disk.sync(WAL_NEW)?;
-        self.generation = generation;
-        log.disk.rename(WAL_NEW, &WalFile::name_of(generation))?;
-        if let Err(error) = log.disk.sync_directory() {
-            // The file may have either name after a crash.
-            self.free.push(WalFile::name_of(generation));
-            return Err(error);
-        }
-        log.with(|shared| shared.ready.push_back(generation));
-        Ok(())
-    }
-
-    /// Creates a file that takes all its room on the disk now.
-    fn create_file(&self) -> io::Result<()> {
-        let disk = &self.log.disk;
-        disk.create(WAL_NEW)?;
-        let (mut at, length) = (0, self.log.bounds.wal_bytes);
-        let mut written = Ok(());
-        while at < length && written.is_ok() {
-            let count = ZEROS.min(length - at);
-            written = disk.write_at(WAL_NEW, at as u64, &vec![0; count]);
-            at += count;
-        }
-        if written.is_err() {
-            disk.remove(WAL_NEW)?;
-        }
-        written
     }
 
     /// Turns the oldest full file into runs.
@@ -214,15 +104,20 @@ impl<D: Disk> Keeper<D> {
         }) else {
             return Ok(false);
         };
-        let before = self.serial;
-        let written = self.write_sealed(&sealing, now_ms);
-        let (runs, holes, keys) = self.or_remove(before, written)?;
         let log = Arc::clone(&self.log);
+        let before = self.serial;
+        let written = sealing.write(&log.disk, &mut self.serial, now_ms);
+        let names = (before + 1..=self.serial).flat_map(|serial| {
+            // Not each of them was created.
+            [Run::name(serial), Keys::name_of(serial)]
+        });
+        let names: Vec<String> = names.collect();
+        let Sealed { runs, holes, keys } = self.or_remove(&names, written)?;
         let written: u64 = runs.iter().map(|(_, run)| run.bytes()).sum();
         Counts::add(&log.counts.written, written + keys.map_or(0, |keys| keys.bytes));
         Counts::add(&log.counts.damaged, holes.len() as u64);
-        let (generation, serial) = (self.generation, self.serial);
-        self.save(before, |state| {
+        let (generation, serial) = (self.files.generation(), self.serial);
+        self.save(names, |state| {
             (state.generation, state.serial) = (generation, serial);
             (state.sealed, state.sealed_generation) = (sealing.end, sealing.generation);
             state.keys.extend(keys);
@@ -245,22 +140,17 @@ impl<D: Disk> Keeper<D> {
     }
 
     /// Removes the files that a step has begun if it has failed: they may be what fills the disk.
-    fn or_remove<T>(&self, serial: u64, written: io::Result<T>) -> io::Result<T> {
+    fn or_remove<T>(&self, names: &[String], written: io::Result<T>) -> io::Result<T> {
         if written.is_err() {
-            for serial in serial + 1..=self.serial {
-                // Not each of them was created.
-                let _ = self.log.disk.remove(&Run::name(serial));
-                let _ = self.log.disk.remove(&Keys::name_of(serial));
-            }
+            names.iter().for_each(|name| _ = self.log.disk.remove(name));
         }
         written
     }
 
-    /// Saves the state. `serial`: the last one of the files that earlier steps have written.
-    fn save(&mut self, serial: u64, change: impl FnOnce(&mut State)) -> io::Result<()> {
+    /// Saves the state. `names`: the files that it names, and that states before did not.
+    fn save(&mut self, names: Vec<String>, change: impl FnOnce(&mut State)) -> io::Result<()> {
         if let Err(error) = self.log.save(change) {
-            let names = |serial| [Run::name(serial), Keys::name_of(serial)];
-            self.unnamed.extend((serial + 1..=self.serial).flat_map(names));
+            self.unnamed.extend(names);
             return Err(error);
         }
         for name in self.unnamed.drain(..) {
@@ -270,79 +160,15 @@ impl<D: Disk> Keeper<D> {
         Ok(())
     }
 
-    /// Writes the files of a sealed file.
-    fn write_sealed(&mut self, sealing: &Sealing, now_ms: u64) -> io::Result<Sealed> {
-        let log = Arc::clone(&self.log);
-        let (mut runs, mut holes) = (Vec::new(), Vec::new());
-        for (id, places) in &sealing.stores {
-            self.serial += 1;
-            let mut run = RunWriter::create(&log.disk, self.serial, sealing.first, sealing.end)?;
-            for (nth, (hash, place)) in places.iter().enumerate() {
-                let bytes = read_place(&log.disk, &sealing.name, place)?;
-                match bytes.as_deref().and_then(Record::parse) {
-                    Some((record, _)) if record.first == place.first => {
-                        run.push(&record, bytes.as_deref().unwrap_or_default())?;
-                    }
-                    _ => {
-                        let next = places.get(nth + 1).filter(|(other, _)| other == hash);
-                        let until = next.map_or(sealing.end, |(_, next)| next.first);
-                        // A topic that has ended must not come back.
-                        let is_end = place.kind == RecordKind::End;
-                        let from = if is_end { 0 } else { place.first };
-                        let hole = Hole { from, until, low: *hash, high: *hash };
-                        holes.push((*id, hole));
-                    }
-                }
-            }
-            runs.extend(run.finish()?.map(|run| (*id, run)));
-        }
-        let keys = self.seal_keys(sealing, now_ms)?;
-        log.disk.sync_directory()?;
-        Ok((runs, holes, keys))
-    }
-
-    /// Keeps the records whose keys have to be known for longer than the file.
-    fn seal_keys(&mut self, sealing: &Sealing, now_ms: u64) -> io::Result<Option<Keys>> {
-        let disk = &self.log.disk;
-        let forgotten_ms = now_ms.saturating_sub(KEY_LIFE.as_millis() as u64);
-        let (mut bytes, mut newest_ms) = (Vec::new(), 0);
-        for place in &sealing.keyed {
-            let Some(read) = read_place(disk, &sealing.name, place)? else { continue };
-            let Some((record, _)) = Record::parse(&read) else { continue };
-            if record.first != place.first || record.time_ms < forgotten_ms {
-                continue;
-            }
-            // A clock that was ahead must not keep the file.
-            newest_ms = record.time_ms.min(now_ms);
-            match record.digest() {
-                Some(digest) => {
-                    let (kind, payload) = (RecordKind::Key, &digest.to_le_bytes());
-                    Record { kind, payload, ..record }.write(&mut bytes);
-                }
-                None => bytes.extend_from_slice(&read),
-            }
-        }
-        if bytes.is_empty() {
-            return Ok(None);
-        }
-        self.serial += 1;
-        let keys = Keys { serial: self.serial, bytes: bytes.len() as u64, newest_ms };
-        disk.create(&keys.name())?;
-        disk.write_at(&keys.name(), 0, &bytes)?;
-        disk.sync(&keys.name())?;
-        Ok(Some(keys))
-    }
-
     /// Deletes runs that are too old, or too many, and keys that nobody asks for any more.
     fn retain(&mut self, now_ms: u64) -> io::Result<bool> {
         let log = Arc::clone(&self.log);
         let (starts, keys) = log.with(|shared| {
-            let starts = shared.state.stores.iter().filter_map(|store| {
-                let groups = shared.unsealed().flat_map(|file| &file.groups);
-                let start = start_of(store, groups.map(|group| (group.end, group.time_ms)), now_ms);
-                (start > store.start).then_some((store.id, start))
-            });
-            let starts: Vec<_> = starts.collect();
+            let groups = shared.unsealed().flat_map(|file| &file.groups);
+            let groups: Vec<_> = groups.map(|group| (group.end, group.time_ms)).collect();
+            let fixed = shared.fixed_bytes(&log.bounds);
+            let starts =
+                starts(&shared.state.stores, &groups, now_ms, (fixed, log.bounds.total_bytes));
             // A record in the write-ahead log alone is deleted with its file.
             for store in &mut shared.state.stores {
                 let start = starts.iter().find(|(id, _)| *id == store.id);
@@ -368,7 +194,7 @@ impl<D: Disk> Keeper<D> {
             return Ok(false);
         }
         tracing::debug!(?starts, runs = gone.len(), keys = keys.len(), "retention deletes files");
-        self.save(self.serial, |state| {
+        self.save(Vec::new(), |state| {
             state.keys.retain(|kept| !keys.contains(kept));
             for store in &mut state.stores {
                 store.runs.retain(|run| !gone.contains(&run.serial));
@@ -388,8 +214,8 @@ impl<D: Disk> Keeper<D> {
         serials.iter().try_for_each(|serial| self.log.disk.remove(&Run::name(*serial)))
     }
 
-    /// Merges the newest runs of a store, if they are small or have old values.
-    fn merge(&mut self, now_ms: u64) -> io::Result<bool> {
+    /// Begins to merge the newest runs of a store, if they are small or have old values. Returns whether it has.
+    fn begin_merge(&mut self, now_ms: u64) -> io::Result<bool> {
         let log = Arc::clone(&self.log);
         let due = |store: &StoreState| {
             let runs = store.runs.iter().rev();
@@ -410,28 +236,54 @@ impl<D: Disk> Keeper<D> {
         else {
             return Ok(false);
         };
-        let before = self.serial;
         self.serial += 1;
         let ended_ms = now_ms.saturating_sub(log.bounds.ended_ms);
         // The end of a topic is forgotten with the last of its older records.
         let ended_ms = (store.has_values && from == 0).then_some(ended_ms);
         let inputs = &store.runs[from..];
-        let merged = merge(&log, &store, inputs, self.serial, ended_ms);
-        let merged = merged.and_then(|merged| log.disk.sync_directory().map(|()| merged));
-        let merged = match self.or_remove(before, merged) {
-            Err(error) if disk::is_damage(&error) || error.kind() == io::ErrorKind::NotFound => {
-                // Damaged runs stay as they are, because a merge would lose the mark of the damage.
-                self.unmergeable.extend(inputs.iter().map(|run| run.serial));
+        let merge = Merge::begin(&log, &store, inputs, self.serial, ended_ms);
+        self.merge = self.merged_or_marked(inputs, self.serial, merge)?;
+        Ok(true)
+    }
+
+    /// Merges a slice of runs. Returns whether there may be more to do.
+    fn merge(&mut self, now_ms: u64) -> io::Result<bool> {
+        if self.merge.is_none() && !self.begin_merge(now_ms)? {
+            return Ok(false);
+        }
+        let Some(mut merge) = self.merge.take() else { return Ok(true) };
+        let log = Arc::clone(&self.log);
+        let is_input = |run: &Run| merge.inputs.iter().any(|input| input.serial == run.serial);
+        let left = log.with(|shared| {
+            let store = shared.store(merge.store);
+            store.map_or(0, |store| store.runs.iter().filter(|run| is_input(run)).count())
+        });
+        if left < merge.inputs.len() {
+            // Retention has deleted the others.
+            log.disk.remove(&Run::name(merge.serial))?;
+            return Ok(true);
+        }
+        let (inputs, serial) = (merge.inputs.clone(), merge.serial);
+        let advanced = merge.advance(&log.disk, log.bounds.slice_bytes);
+        match self.merged_or_marked(&inputs, serial, advanced)? {
+            None => return Ok(true),
+            Some(true) => {
+                self.merge = Some(merge);
                 return Ok(true);
             }
-            merged => merged?,
+            Some(false) => {}
+        }
+        let store = merge.store;
+        let merged = merge.finish(&log.disk);
+        let Some(merged) = self.merged_or_marked(&inputs, serial, merged)? else {
+            return Ok(true);
         };
         Counts::add(&log.counts.written, merged.run.map_or(0, |run| run.bytes()));
-        let (generation, serial) = (self.generation, self.serial);
+        let (generation, newest) = (self.files.generation(), self.serial);
         let gone: Vec<u64> = inputs.iter().map(|run| run.serial).collect();
-        self.save(before, |state| {
-            (state.generation, state.serial) = (generation, serial);
-            if let Some(changed) = state.stores.iter_mut().find(|other| other.id == store.id) {
+        self.save(vec![Run::name(serial)], |state| {
+            (state.generation, state.serial) = (generation, newest);
+            if let Some(changed) = state.stores.iter_mut().find(|other| other.id == store) {
                 let at = changed.runs.iter().position(|run| gone.contains(&run.serial));
                 changed.runs.retain(|run| !gone.contains(&run.serial));
                 let at = at.unwrap_or(changed.runs.len());
@@ -443,15 +295,47 @@ impl<D: Disk> Keeper<D> {
         Ok(true)
     }
 
+    /// Removes the new run if a part of its merge has failed. Returns `None` if its inputs are damaged: they stay as they
+    /// are, because a merge would lose the mark of the damage.
+    fn merged_or_marked<T>(
+        &mut self,
+        inputs: &[Run],
+        serial: u64,
+        done: io::Result<T>,
+    ) -> io::Result<Option<T>> {
+        match self.or_remove(&[Run::name(serial)], done) {
+            Err(error) if disk::is_damage(&error) || error.kind() == io::ErrorKind::NotFound => {
+                self.unmergeable.extend(inputs.iter().map(|run| run.serial));
+                Ok(None)
+            }
+            done => done.map(Some),
+        }
+    }
+
+    /// Gives up a merge, whose records are in its inputs.
+    fn give_up_merge(&mut self) {
+        if let Some(merge) = self.merge.take() {
+            // The next start removes what is left.
+            let _ = self.log.disk.remove(&Run::name(merge.serial));
+        }
+    }
+
     /// Notes that all records are durable. The committer has ended.
     pub(crate) fn close(&mut self) {
+        self.give_up_merge();
         let is_whole = self.log.with(|shared| shared.durable == shared.head);
         if self.log.with(|shared| shared.failed.is_some()) {
             return;
         }
-        if let Err(error) = self.save(self.serial, |state| state.is_clean = is_whole) {
+        if let Err(error) = self.save(Vec::new(), |state| state.is_clean = is_whole) {
             tracing::warn!(%error, "the log on disk was not closed cleanly");
         }
+    }
+
+    /// Returns the bytes of the runs that are being merged.
+    #[cfg(test)]
+    pub(crate) fn merge_bytes(&self) -> Option<u64> {
+        self.merge.as_ref().map(|merge| merge.inputs.iter().map(Run::bytes).sum())
     }
 
     /// Deletes the records of all stores but those of value topics.
@@ -463,94 +347,5 @@ impl<D: Disk> Keeper<D> {
             stores.map(|store| (store.start = head, (store.id, head)).1).collect::<Vec<_>>()
         });
         self.delete(&starts, &[]).expect("deleted");
-    }
-}
-
-/// Returns where a store begins after retention at `now_ms`. `groups` are the ends and times of groups that are not in runs.
-fn start_of(
-    store: &StoreState,
-    groups: impl Iterator<Item = (Offset, u64)>,
-    now_ms: u64,
-) -> Offset {
-    if store.has_values {
-        return store.start;
-    }
-    let oldest_ms = store.age_ms.map(|age_ms| now_ms.saturating_sub(age_ms));
-    let is_old = |time_ms: u64| oldest_ms.is_some_and(|oldest_ms| time_ms < oldest_ms);
-    let (mut start, mut bytes) = (store.start, store.run_bytes());
-    let mut are_old = true;
-    for run in &store.runs {
-        are_old = is_old(run.newest_ms);
-        if !are_old && store.bytes.is_none_or(|most| bytes <= most) {
-            break;
-        }
-        bytes -= run.bytes();
-        start = start.max(run.end);
-    }
-    if are_old {
-        let old = groups.take_while(|(_, time_ms)| is_old(*time_ms)).last();
-        start = start.max(old.map_or(0, |(end, _)| end));
-    }
-    start
-}
-
-impl Sealing {
-    fn new(file: &WalFile, sealed: Offset, find: impl Fn(u16) -> Option<StoreState>) -> Self {
-        let end = file.end().unwrap_or(sealed);
-        let mut stores: Vec<(u16, Vec<(u64, RecordPlace)>)> = Vec::new();
-        let mut known: Vec<StoreState> = Vec::new();
-        for (topic, WalTopic { store: id, records, .. }) in &file.topics {
-            if !known.iter().any(|store| store.id == *id) {
-                let Some(store) = find(*id) else { continue };
-                known.push(store);
-                stores.push((*id, Vec::new()));
-            }
-            let Some(at) = known.iter().position(|store| store.id == *id) else { continue };
-            stores[at].1.extend(kept_records(&known[at], topic, records));
-        }
-        stores.sort_unstable_by_key(|(id, _)| *id);
-        for (_, places) in &mut stores {
-            places.sort_unstable_by_key(|(hash, place)| (*hash, place.first));
-        }
-        Self {
-            name: file.name(),
-            generation: file.generation,
-            first: sealed.min(end),
-            end,
-            stores,
-            keyed: file.keyed.clone(),
-        }
-    }
-}
-
-fn kept_records(
-    store: &StoreState,
-    topic: &Topic,
-    records: &[RecordPlace],
-) -> Vec<(u64, RecordPlace)> {
-    let hash = topic_hash(topic.as_str());
-    let kept = match store.has_values {
-        true => kept_values(records, |place| place.kind),
-        false => records.iter().filter(|place| place.first >= store.start).copied().collect(),
-    };
-    kept.into_iter().map(|place| (hash, place)).collect()
-}
-
-/// Reads a record of the write-ahead log; `None` if its bytes are lost.
-fn read_place(disk: &impl Disk, name: &str, place: &RecordPlace) -> io::Result<Option<Vec<u8>>> {
-    match disk.read_at(name, place.position.into(), place.length as usize) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if disk::is_damage(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-impl Keys {
-    pub(crate) fn name(&self) -> String {
-        Self::name_of(self.serial)
-    }
-
-    pub(crate) fn name_of(serial: u64) -> String {
-        format!("keys-{serial}")
     }
 }

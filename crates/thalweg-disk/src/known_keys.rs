@@ -40,8 +40,7 @@ impl KnownKeys {
         epoch: Epoch,
     ) -> Option<Result<Stored, AppendError>> {
         let known = self.by_key.get(&(topic.clone(), key.to_vec()))?;
-        let stored = Stored { epoch, first: known.first, is_repetition: true };
-        Some(if known.digest == digest { Ok(stored) } else { Err(AppendError::KeyReused) })
+        Some(repetition(epoch, known.first, known.digest == digest))
     }
 
     /// Returns the time of the newest record, in ms since 1970.
@@ -80,6 +79,19 @@ impl KnownKeys {
         let key = (topic, key);
         self.oldest.push_back(key.clone());
         self.by_key.insert(key, KnownRecord { first, digest, time_ms });
+    }
+}
+
+/// Returns the answer to an append whose key is known, for the record at `first`. `is_same`: whether both have the same event.
+pub(crate) fn repetition(
+    epoch: Epoch,
+    first: Offset,
+    is_same: bool,
+) -> Result<Stored, AppendError> {
+    if is_same {
+        Ok(Stored { epoch, first, is_repetition: true })
+    } else {
+        Err(AppendError::KeyReused)
     }
 }
 

@@ -8,46 +8,72 @@
 //! settings   the settings
 //! broker     the contract of a broker
 //! threads    the threads of committer and keeper
-//! disk       the directory: the only place that touches files
-//! record     records as bytes                                        (pure)
-//! group      groups of records in the write-ahead log                (pure)
-//! state      the runs and stores, as a file that is replaced         (pure)
-//! wal        the index of the write-ahead log, in memory             (pure)
+//! disk       the directory: with backup the only place that touches files
+//! record     records as bytes                                         (pure)
+//! group      groups of records in the write-ahead log                 (pure)
+//! state      the runs and stores, as a file that is replaced          (pure)
+//! wal        the index of the write-ahead log, in memory              (pure)
 //! known_keys idempotency keys, and digests of their events            (pure)
 //! log        the part that all share
-//! commit     gives offsets to appends, and writes groups
+//! batch      gives offsets to appends                                 (pure)
+//! commit     writes groups
 //! keeper     makes room: seals files, applies retention, merges
-//! merge      merges runs
+//! wal_files  files of the write-ahead log that are empty
+//! seal       turns a file of the write-ahead log into runs
+//! merge      merges runs, in slices
+//! retention  the oldest records that stores keep                      (pure)
 //! run        files of records that are sorted by topic
 //! read       pages of a topic's records
 //! follow     delivers records to the server
 //! recovery   opens a log, and finds what is missing
+//! scan       all records of a directory that no process uses
+//! check      finds damage in such a directory
+//! portable   records as lines of JSON                                 (pure)
+//! export     writes such lines
+//! import     reads such lines
+//! backup     copies a directory, also while a server uses it
+//! new_log    writes a new directory with given records
 //! counts     metrics
 //! ```
 //!
 //! All stores share one write-ahead log, and one sequence of offsets. The keeper is the only one that saves the state.
 //! A file is used again or removed after a state without it is durable.
 
+mod backup;
+mod batch;
 mod broker;
+mod check;
 mod commit;
 mod counts;
 mod disk;
+mod export;
 mod follow;
 mod group;
+mod import;
 mod keeper;
 mod known_keys;
 mod log;
 mod merge;
+mod new_log;
+mod portable;
 mod read;
 mod record;
 mod recovery;
+mod retention;
 mod run;
+mod scan;
+mod seal;
 mod settings;
 mod state;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod wal;
+mod wal_files;
 
+pub use backup::{BackedUp, backup};
 pub use broker::{DiskBroker, open};
+pub use check::{CheckReport, Damage, Progress, StoreReport, check};
+pub use export::{Exported, export};
+pub use import::{Imported, import};
 pub use settings::{Settings, StoreSettings, SyncMode};

@@ -21,7 +21,7 @@ use crate::{
     wal::WalFile,
 };
 
-const STATE: &str = "state";
+pub(crate) const STATE: &str = "state";
 
 /// Where the next state is written before it gets its name.
 pub(crate) const STATE_NEW: &str = "state-new";
@@ -31,6 +31,9 @@ const DURABLE: &str = "durable";
 
 /// A file that gives its room to a state when the disk is full.
 const RESERVE: &str = "reserve";
+
+/// Files of the write-ahead log that there are while it is in use.
+const FILES_MIN: usize = 2;
 
 /// How far the time of records may be ahead of the clock, in ms.
 const AHEAD_MS: u64 = 24 * 3_600_000;
@@ -48,6 +51,10 @@ pub(crate) struct Bounds {
     pub(crate) group_bytes: usize,
     /// Runs are merged as long as the result is not larger.
     pub(crate) merge_bytes: u64,
+    /// Bytes that a merge reads before the keeper does other work.
+    pub(crate) slice_bytes: usize,
+    /// Events are deleted above this number of bytes in the directory.
+    pub(crate) total_bytes: Option<u64>,
     /// The age in ms at which a store forgets that a value topic has ended.
     pub(crate) ended_ms: u64,
     /// Files with records from this offset on are kept for followers that will come.
@@ -62,6 +69,8 @@ impl Default for Bounds {
             wal_files: 4,
             group_bytes: 4 << 20,
             merge_bytes: 16 << 20,
+            slice_bytes: 4 << 20,
+            total_bytes: None,
             ended_ms: 7 * 24 * 3_600_000,
             #[cfg(test)]
             kept_from: None,
@@ -289,6 +298,15 @@ impl Shared {
     /// Returns the store at a place of the settings.
     pub(crate) fn store_at(&self, place: usize) -> Option<&StoreState> {
         self.state.stores.iter().find(|store| store.place == Some(place))
+    }
+
+    /// Returns the bytes of the directory without the runs of log stores that retention may delete.
+    pub(crate) fn fixed_bytes(&self, bounds: &Bounds) -> u64 {
+        let files = (self.wal.len() + self.ready.len()).max(FILES_MIN.min(bounds.wal_files));
+        let values = self.state.stores.iter().filter(|store| store.has_values);
+        let values: u64 = values.map(StoreState::run_bytes).sum();
+        let keys: u64 = self.state.keys.iter().map(|keys| keys.bytes).sum();
+        (files * bounds.wal_bytes + RESERVE_BYTES) as u64 + values + keys
     }
 
     /// Returns the files whose records are not in runs, the oldest first.

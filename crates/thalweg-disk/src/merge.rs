@@ -1,6 +1,6 @@
-//! Merges runs of a store into one.
+//! Merges runs of a store into one, in slices: other work of the keeper does not wait for a long merge.
 
-use std::{collections::HashMap, io};
+use std::{collections::HashMap, io, vec::IntoIter};
 
 use thalweg_wire::Offset;
 
@@ -8,10 +8,28 @@ use crate::{
     disk::Disk,
     log::Log,
     record::{Record, RecordKind},
-    run::{Entry, RunReader, RunWriter, each_record},
+    run::{Entry, Fences, RunReader, RunWriter, each_record},
     state::{Run, StoreState},
     wal::kept_values,
 };
+
+/// A merge of consecutive runs into a new one.
+#[derive(Debug)]
+pub(crate) struct Merge {
+    /// The number of the store.
+    pub(crate) store: u16,
+    pub(crate) inputs: Vec<Run>,
+    /// The number of the new run.
+    pub(crate) serial: u64,
+    has_values: bool,
+    /// Records of log topics before this offset are deleted.
+    deleted: Offset,
+    ended_ms: Option<u64>,
+    entries: Vec<Entries>,
+    writer: RunWriter,
+    /// The offset after the last end that is forgotten.
+    start: Offset,
+}
 
 /// The result of a merge.
 pub(crate) struct Merged {
@@ -22,19 +40,25 @@ pub(crate) struct Merged {
 }
 
 /// The entries of a run, one block at a time.
-struct Entries<'a, D> {
-    reader: RunReader<'a, D>,
-    block: std::vec::IntoIter<Entry>,
+#[derive(Debug)]
+struct Entries {
+    run: Run,
+    fences: Fences,
+    block: IntoIter<Entry>,
     next_block: usize,
     next: Option<Entry>,
 }
 
-impl<D: Disk> Entries<'_, D> {
-    fn advance(&mut self) -> io::Result<Option<Entry>> {
+impl Entries {
+    fn reader<'a, D>(&self, disk: &'a D) -> RunReader<'a, D> {
+        RunReader { disk, run: self.run, fences: Fences::clone(&self.fences) }
+    }
+
+    fn advance(&mut self, disk: &impl Disk) -> io::Result<Option<Entry>> {
         let next = self.next.take();
         self.next = self.block.next();
-        if self.next.is_none() && self.next_block < self.reader.fences.len() {
-            self.block = self.reader.block(self.next_block)?.into_iter();
+        if self.next.is_none() && self.next_block < self.fences.len() {
+            self.block = self.reader(disk).block(self.next_block)?.into_iter();
             self.next_block += 1;
             self.next = self.block.next();
         }
@@ -42,82 +66,102 @@ impl<D: Disk> Entries<'_, D> {
     }
 }
 
-/// Writes the records of consecutive runs into a new run. Value topics keep their newest records only. With
-/// `ended_ms` it leaves out ends of topics that are older and have no newer records.
-///
-/// # Errors
-/// Also if an input is damaged: then the inputs stay as they are.
-pub(crate) fn merge<D: Disk>(
-    log: &Log<D>,
-    store: &StoreState,
-    inputs: &[Run],
-    serial: u64,
-    ended_ms: Option<u64>,
-) -> io::Result<Merged> {
-    let [Some(first), Some(last)] = [inputs.first(), inputs.last()] else {
-        return Ok(Merged { run: None, start: 0 });
-    };
-    let mut entries = Vec::new();
-    for run in inputs {
-        let reader = log.reader(run)?;
-        let mut input =
-            Entries { reader, block: Vec::new().into_iter(), next_block: 0, next: None };
-        input.advance()?;
-        entries.push(input);
-    }
-    let mut start = 0;
-    let mut writer = RunWriter::create(&log.disk, serial, first.first, last.end)?;
-    while let Some(hash) = entries.iter().filter_map(|input| input.next).map(|next| next.hash).min()
-    {
-        let mut values = Vec::new();
-        for input in &mut entries {
-            while input.next.is_some_and(|next| next.hash == hash) {
-                let Some(entry) = input.advance()? else { break };
-                let chunk = input.reader.chunk(&entry)?;
-                if store.has_values {
-                    values.push(chunk);
-                    continue;
-                }
-                each_record(&chunk, |record, bytes| match record.first >= store.start {
-                    true => writer.push(&record, bytes),
-                    false => Ok(()),
-                })?;
-            }
+impl Merge {
+    /// Begins to write the records of consecutive runs into a new run. Value topics keep their newest records only. With
+    /// `ended_ms` it leaves out ends of topics that are older and have no newer records.
+    ///
+    /// # Errors
+    /// Also if an input is damaged: then the inputs stay as they are.
+    pub(crate) fn begin<D: Disk>(
+        log: &Log<D>,
+        store: &StoreState,
+        inputs: &[Run],
+        serial: u64,
+        ended_ms: Option<u64>,
+    ) -> io::Result<Self> {
+        let mut entries = Vec::new();
+        for run in inputs {
+            let RunReader { fences, .. } = log.reader(run)?;
+            let block = Vec::new().into_iter();
+            let mut input = Entries { run: *run, fences, block, next_block: 0, next: None };
+            input.advance(&log.disk)?;
+            entries.push(input);
         }
-        start = start.max(push_values(&values, &mut writer, ended_ms)?);
+        let first = inputs.first().map_or(0, |run| run.first);
+        let end = inputs.last().map_or(0, |run| run.end);
+        Ok(Self {
+            store: store.id,
+            inputs: inputs.to_vec(),
+            serial,
+            has_values: store.has_values,
+            deleted: store.start,
+            ended_ms,
+            entries,
+            writer: RunWriter::create(&log.disk, serial, first, end)?,
+            start: 0,
+        })
     }
-    Ok(Merged { run: writer.finish()?, start })
-}
 
-/// Appends the newest records of value topics with the same hash. Returns the offset after the last end that is forgotten; 0
-/// if there is none.
-fn push_values<D: Disk>(
-    chunks: &[Vec<u8>],
-    writer: &mut RunWriter<'_, D>,
-    ended_ms: Option<u64>,
-) -> io::Result<Offset> {
-    let mut topics: HashMap<&str, Vec<(Record<'_>, &[u8])>> = HashMap::new();
-    for chunk in chunks {
-        each_record(chunk, |record, bytes| {
-            topics.entry(record.topic).or_default().push((record, bytes));
-            Ok::<_, io::Error>(())
-        })?;
-    }
-    let mut start = 0;
-    let mut kept: Vec<(Record<'_>, &[u8])> = Vec::new();
-    for records in topics.values() {
-        let newest = kept_values(records, |(record, _)| record.kind);
-        match newest.as_slice() {
-            [(end, _)]
-                if end.kind == RecordKind::End
-                    && ended_ms.is_some_and(|ended_ms| end.time_ms < ended_ms) =>
-            {
-                start = start.max(end.end());
+    /// Merges the next records, until it has read more than `bytes`. Returns whether there are more.
+    pub(crate) fn advance(&mut self, disk: &impl Disk, bytes: usize) -> io::Result<bool> {
+        let mut read = 0;
+        loop {
+            let next = self.entries.iter().filter_map(|input| input.next);
+            let Some(hash) = next.map(|next| next.hash).min() else { return Ok(false) };
+            if read > bytes {
+                self.writer.sync(disk)?;
+                return Ok(true);
             }
-            _ => kept.extend(newest),
+            let mut values = Vec::new();
+            for input in &mut self.entries {
+                while input.next.is_some_and(|next| next.hash == hash) {
+                    let Some(entry) = input.advance(disk)? else { break };
+                    let chunk = input.reader(disk).chunk(&entry)?;
+                    read += chunk.len();
+                    if self.has_values {
+                        values.push(chunk);
+                        continue;
+                    }
+                    each_record(&chunk, |record, bytes| match record.first >= self.deleted {
+                        true => self.writer.push(disk, &record, bytes),
+                        false => Ok(()),
+                    })?;
+                }
+            }
+            self.push_values(disk, &values)?;
         }
     }
-    kept.sort_unstable_by_key(|(record, _)| record.first);
-    kept.iter().try_for_each(|(record, bytes)| writer.push(record, bytes))?;
-    Ok(start)
+
+    /// Completes the new run.
+    pub(crate) fn finish(self, disk: &impl Disk) -> io::Result<Merged> {
+        let run = self.writer.finish(disk)?;
+        disk.sync_directory()?;
+        Ok(Merged { run, start: self.start })
+    }
+
+    /// Appends the newest records of value topics with the same hash.
+    fn push_values(&mut self, disk: &impl Disk, chunks: &[Vec<u8>]) -> io::Result<()> {
+        let mut topics: HashMap<&str, Vec<(Record<'_>, &[u8])>> = HashMap::new();
+        for chunk in chunks {
+            each_record(chunk, |record, bytes| {
+                topics.entry(record.topic).or_default().push((record, bytes));
+                Ok::<_, io::Error>(())
+            })?;
+        }
+        let mut kept: Vec<(Record<'_>, &[u8])> = Vec::new();
+        for records in topics.values() {
+            let newest = kept_values(records, |(record, _)| record.kind);
+            match newest.as_slice() {
+                [(end, _)]
+                    if end.kind == RecordKind::End
+                        && self.ended_ms.is_some_and(|ended_ms| end.time_ms < ended_ms) =>
+                {
+                    self.start = self.start.max(end.end());
+                }
+                _ => kept.extend(newest),
+            }
+        }
+        kept.sort_unstable_by_key(|(record, _)| record.first);
+        kept.iter().try_for_each(|(record, bytes)| self.writer.push(disk, record, bytes))
+    }
 }

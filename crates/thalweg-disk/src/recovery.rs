@@ -10,18 +10,20 @@ use thalweg_broker::OFFSET_FIRST;
 use thalweg_wire::{Epoch, Offset};
 
 use crate::{
-    commit::{Committer, apply_ticket},
+    batch::apply_ticket,
+    commit::Committer,
     counts::Counts,
     disk::{self, Disk},
     group::{GROUP_HEAD, GroupHead, group_bytes, scan},
-    keeper::{Keeper, WAL_NEW},
+    keeper::Keeper,
     known_keys::KnownKeys,
     log::{Bounds, Log, STATE_NEW, Shared, noted_durable, open_note, read_state, write_state},
     record::Record,
     run::each_record,
     settings::{StoreSettings, SyncMode},
-    state::{Hole, Keys, Run, State, StoreState},
+    state::{DAMAGED, Hole, Keys, Run, State, StoreState},
     wal::{WalFile, place_of},
+    wal_files::WAL_NEW,
 };
 
 /// The unit in which a file is read if a part of it cannot be read.
@@ -73,13 +75,7 @@ pub(crate) fn open<D: Disk>(
     let failed =
         |what: &str, error: io::Error| format!("{what} ({error}): free the disk, or replace it");
     let names = disk.list().map_err(|error| failed("cannot be read", error))?;
-    let numbered = |prefix: &str| {
-        let number = |name: &String| name.strip_prefix(prefix)?.parse::<u64>().ok();
-        let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
-        numbers.sort_unstable();
-        numbers
-    };
-    let [wal, runs, keys] = ["wal-", "run-", "keys-"].map(numbered);
+    let [wal, runs, keys] = ["wal-", "run-", "keys-"].map(|prefix| numbered(&names, prefix));
     let saved = read_state(&disk).map_err(|reason| {
         format!(
             "has a state that {reason}: restore the directory from a backup, or name another one"
@@ -170,6 +166,85 @@ pub(crate) fn open<D: Disk>(
         keeper: Keeper::new(Arc::clone(&log), free, (generation, serial), must_save),
         log,
     })
+}
+
+/// Returns the numbers of the files with a prefix, in order.
+pub(crate) fn numbered(names: &[String], prefix: &str) -> Vec<u64> {
+    let number = |name: &String| name.strip_prefix(prefix)?.parse::<u64>().ok();
+    let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// A log as a start finds it. Its directory is not changed.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The state that a start with the same stores saves.
+    pub(crate) state: State,
+    /// Files with records that are not in runs.
+    pub(crate) wal: Vec<WalFile>,
+    /// Holes of all topics in the write-ahead log.
+    pub(crate) holes: Vec<Hole>,
+    /// Whether an unknown number of the newest groups is lost.
+    pub(crate) is_lost: bool,
+}
+
+/// The reason why no log is found.
+#[derive(Debug)]
+pub(crate) enum NoLog {
+    /// The directory has none.
+    Empty,
+    /// The file `state` is damaged or missing.
+    Damaged,
+    /// The directory cannot be read: the end of a sentence that begins with it.
+    Unreadable(String),
+}
+
+impl From<NoLog> for String {
+    fn from(reason: NoLog) -> Self {
+        match reason {
+            NoLog::Empty => "has no topics: name the directory of --data".into(),
+            NoLog::Damaged => {
+                "has a damaged file \"state\", or none: restore the directory from a backup".into()
+            }
+            NoLog::Unreadable(reason) => reason,
+        }
+    }
+}
+
+/// Finds the log of a directory.
+pub(crate) fn find(disk: &impl Disk) -> Result<Found, NoLog> {
+    let failed = |error: io::Error| {
+        NoLog::Unreadable(format!("cannot be read ({error}): free the disk, or replace it"))
+    };
+    let names = disk.list().map_err(failed)?;
+    let wal = numbered(&names, "wal-");
+    let saved = read_state(disk).map_err(|reason| match reason == DAMAGED {
+        true => NoLog::Damaged,
+        false => NoLog::Unreadable(format!("has a state that {reason}")),
+    })?;
+    let Some(mut state) = saved else {
+        let is_new = wal.is_empty() && numbered(&names, "run-").is_empty();
+        return Err(if is_new { NoLog::Empty } else { NoLog::Damaged });
+    };
+    state.sealed = state.sealed.max(OFFSET_FIRST);
+    let recovered = recover(disk, &state, &wal).map_err(failed)?;
+    let given = state.configured();
+    let skipped = if state.is_clean { 0 } else { SKIPPED };
+    settle(&mut state, &recovered, &given);
+    (state.head, state.durable) = (recovered.head + skipped, recovered.end);
+    let (mut keys, mut tickets) = (KnownKeys::default(), HashMap::new());
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    for file in recovered.files.iter().filter(|file| !file.groups.is_empty()) {
+        let (file, holes) = index(file, &mut keys, &mut tickets);
+        found.push(file);
+        unknown.extend(holes);
+    }
+    for store in state.stores.iter_mut().filter(|store| !store.has_values) {
+        unknown.iter().for_each(|hole| store.add_hole(*hole));
+    }
+    let holes = recovered.holes.into_iter().chain(unknown).collect();
+    Ok(Found { state, wal: found, holes, is_lost: recovered.is_lost })
 }
 
 /// Removes files of steps that were cut short, which makes room on a full disk.

@@ -52,6 +52,16 @@ impl Entry {
         (self.hash, self.first)
     }
 
+    /// Returns where the chunk begins in the file.
+    pub(crate) fn begin(&self) -> u64 {
+        self.position
+    }
+
+    /// Returns where the chunk ends in the file.
+    pub(crate) fn end(&self) -> u64 {
+        self.position + u64::from(self.length)
+    }
+
     fn write(&self, out: &mut Vec<u8>) {
         for number in [self.hash, self.first, self.position] {
             out.extend_from_slice(&number.to_le_bytes());
@@ -104,8 +114,8 @@ fn append_checksum(bytes: &mut Vec<u8>, from: usize) {
 }
 
 /// Writes a run. Records come in the order of their [`Place`]s.
-pub(crate) struct RunWriter<'a, D> {
-    disk: &'a D,
+#[derive(Debug)]
+pub(crate) struct RunWriter {
     name: String,
     run: Run,
     buffer: Vec<u8>,
@@ -113,19 +123,29 @@ pub(crate) struct RunWriter<'a, D> {
     chunk_bytes: usize,
 }
 
-impl<'a, D: Disk> RunWriter<'a, D> {
+impl RunWriter {
     /// Creates the file of a run with records from `first` on and before `end`.
-    pub(crate) fn create(disk: &'a D, serial: u64, first: Offset, end: Offset) -> io::Result<Self> {
+    pub(crate) fn create(
+        disk: &impl Disk,
+        serial: u64,
+        first: Offset,
+        end: Offset,
+    ) -> io::Result<Self> {
         let name = Run::name(serial);
         disk.create(&name)?;
         let run = Run { serial, first, end, newest_ms: 0, data: 0, entries: 0, has_ends: false };
         let (buffer, entries) = (Vec::new(), Vec::new());
         let chunk_bytes = if cfg!(test) { 512 } else { CHUNK_BYTES };
-        Ok(Self { disk, name, run, buffer, entries, chunk_bytes })
+        Ok(Self { name, run, buffer, entries, chunk_bytes })
     }
 
     /// Appends a record and its bytes.
-    pub(crate) fn push(&mut self, record: &Record<'_>, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn push(
+        &mut self,
+        disk: &impl Disk,
+        record: &Record<'_>,
+        bytes: &[u8],
+    ) -> io::Result<()> {
         let hash = topic_hash(record.topic);
         let has_end = record.kind == RecordKind::End;
         let position = self.run.data;
@@ -146,23 +166,29 @@ impl<'a, D: Disk> RunWriter<'a, D> {
         self.run.has_ends |= has_end;
         self.run.newest_ms = self.run.newest_ms.max(record.time_ms);
         self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+        if self.buffer.len() >= WRITE_BYTES { self.flush(disk) } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self, disk: &impl Disk) -> io::Result<()> {
         let at = self.run.data - self.buffer.len() as u64;
-        self.disk.write_at(&self.name, at, &self.buffer)?;
+        disk.write_at(&self.name, at, &self.buffer)?;
         self.buffer.clear();
         Ok(())
     }
 
+    /// Makes the records durable, so that the last sync of a long run is short.
+    pub(crate) fn sync(&mut self, disk: &impl Disk) -> io::Result<()> {
+        self.flush(disk)?;
+        disk.sync(&self.name)
+    }
+
     /// Writes the index and syncs the file. Returns `None`, and removes the file, if the run has no records.
-    pub(crate) fn finish(mut self) -> io::Result<Option<Run>> {
+    pub(crate) fn finish(mut self, disk: &impl Disk) -> io::Result<Option<Run>> {
         if self.entries.is_empty() {
-            self.disk.remove(&self.name)?;
+            disk.remove(&self.name)?;
             return Ok(None);
         }
-        self.flush()?;
+        self.flush(disk)?;
         self.run.entries = self.entries.len() as u64;
         let mut index = Vec::with_capacity((self.run.bytes() - self.run.data) as usize);
         for block in self.entries.chunks(BLOCK_ENTRIES) {
@@ -176,8 +202,8 @@ impl<'a, D: Disk> RunWriter<'a, D> {
             index.extend_from_slice(&entry.first.to_le_bytes());
         }
         append_checksum(&mut index, from);
-        self.disk.write_at(&self.name, self.run.data, &index)?;
-        self.disk.sync(&self.name)?;
+        disk.write_at(&self.name, self.run.data, &index)?;
+        disk.sync(&self.name)?;
         Ok(Some(self.run))
     }
 }

@@ -12,6 +12,9 @@ pub struct Settings {
     pub directory: PathBuf,
     /// The stores. A topic belongs to the first one whose pattern matches.
     pub stores: Vec<StoreSettings>,
+    /// The oldest events of all stores are deleted above this number of bytes in the directory, but those of value
+    /// topics.
+    pub bytes: Option<u64>,
     /// Maximum bytes of an event.
     pub event_bytes: usize,
     /// The time for which a ticket is kept; `None` if the server needs no tickets.

@@ -2,12 +2,17 @@
 //!
 //! It is text, one item per line, with a checksum in the last line.
 
-use std::{fmt::Write as _, str::FromStr};
+use std::{fmt::Write as _, str::FromStr, time::Duration};
 
 use thalweg_wire::{Epoch, Offset, Pattern};
 
+use crate::settings::{StoreSettings, SyncMode};
+
 /// The version of the directory's format. A later version reads this one.
 const VERSION: &str = "thalweg-disk 1";
+
+/// The reason why a damaged file is not read, as the end of a sentence.
+pub(crate) const DAMAGED: &str = "is damaged";
 
 /// The persistent state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -115,6 +120,16 @@ impl StoreState {
     }
 }
 
+impl Keys {
+    pub(crate) fn name(&self) -> String {
+        Self::name_of(self.serial)
+    }
+
+    pub(crate) fn name_of(serial: u64) -> String {
+        format!("keys-{serial}")
+    }
+}
+
 impl Hole {
     /// Returns a hole of all topics.
     pub(crate) fn of_all(from: Offset, until: Offset) -> Self {
@@ -137,6 +152,21 @@ fn option(value: Option<impl ToString>) -> String {
 }
 
 impl State {
+    /// Returns the settings of the stores that the last server had, in their order.
+    pub(crate) fn configured(&self) -> Vec<StoreSettings> {
+        let stores = self.stores.iter().filter_map(|store| Some((store.place?, store)));
+        let mut stores: Vec<_> = stores.collect();
+        stores.sort_unstable_by_key(|(place, _)| *place);
+        let settings = |(_, store): (usize, &StoreState)| StoreSettings {
+            pattern: store.pattern.clone(),
+            has_values: store.has_values,
+            age: store.age_ms.map(Duration::from_millis),
+            bytes: store.bytes,
+            sync: if store.is_weak { SyncMode::Never } else { SyncMode::Always },
+        };
+        stores.into_iter().map(settings).collect()
+    }
+
     /// Returns the text of the file.
     pub(crate) fn to_text(&self) -> Vec<u8> {
         let mut text = format!("{VERSION}\n");
@@ -183,7 +213,6 @@ impl State {
     /// # Errors
     /// The reason, as the end of a sentence.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
-        const DAMAGED: &str = "is damaged";
         let text = std::str::from_utf8(bytes).map_err(|_| DAMAGED)?;
         let (version, _) = text.split_once('\n').ok_or(DAMAGED)?;
         if version != VERSION && version.starts_with("thalweg-disk ") {

@@ -1,9 +1,13 @@
 //! Tests of the log.
 
+mod backups;
 mod conformance;
+mod long_merges;
+mod moving;
 mod rules;
 mod simulated;
 mod simulation;
+mod total;
 
 use std::cell::Cell;
 

@@ -11,7 +11,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    commit::{Committed, Committer, Job, Outcome, Request},
+    batch::{Job, Outcome, Request},
+    commit::{Committed, Committer},
     disk::Disk,
     keeper::Keeper,
     log::Log,
@@ -218,7 +219,10 @@ fn run_committer<D: Disk>(
 fn run_keeper<D: Disk>(link: &Arc<Link<D>>) {
     let _end = EndOnPanic(Arc::clone(link));
     loop {
-        while lock(&link.keeper).step(now_ms()) {}
+        // A step may be a slice of a long merge.
+        while lock(&link.keeper).step(now_ms()) && !lock(&link.keeping).is_closed {
+            link.work.notify_one();
+        }
         link.work.notify_one();
         // A committer that waits for room must not make it try again at once.
         let has_failed = lock(&link.keeper).has_failed;

@@ -10,6 +10,7 @@
 
 mod address;
 mod bench;
+mod data;
 mod demo_provider;
 mod limit;
 mod plan;
@@ -47,6 +48,7 @@ enum Command {
     Publish(publish::PublishArgs),
     Bench(Box<bench::BenchArgs>),
     Plan(plan::PlanArgs),
+    Data(data::DataArgs),
     Token(token::TokenArgs),
     DemoProvider(demo_provider::DemoProviderArgs),
     #[command(hide = true)]
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         }
         Command::Bench(args) => return bench::run(*args),
         Command::Plan(args) => plan::run(&args),
+        Command::Data(args) => data::run(&args),
         Command::Token(args) => token::run(args),
         Command::DemoProvider(args) => demo_provider::run(&args),
         Command::Limit(args) => limit::run(args),

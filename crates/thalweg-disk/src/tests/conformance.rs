@@ -19,8 +19,8 @@ use thalweg_wire::Offset;
 use tokio::sync::watch;
 
 use crate::{
+    batch::Job,
     broker::Handle,
-    commit::Job,
     disk::{Directory, Disk as _},
     group::scan,
     log::Bounds,
@@ -58,6 +58,7 @@ fn settings(directory: &std::path::Path) -> Settings {
     Settings {
         directory: directory.to_owned(),
         stores: vec![store("log/**", false), store("values/**", true)],
+        bytes: None,
         event_bytes: 1 << 20,
         ticket_life: Some(Duration::from_secs(30)),
     }

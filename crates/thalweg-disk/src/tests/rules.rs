@@ -1,5 +1,7 @@
 //! The rules of decision 039, one by one.
 
+#![allow(clippy::single_range_in_vec_init, reason = "a page may have one hole, which is a range")]
+
 use std::{
     collections::VecDeque,
     pin::pin,
@@ -17,8 +19,9 @@ use tokio::sync::oneshot;
 
 use super::simulated::{Faults, SimulatedDisk};
 use crate::{
+    batch::{Job, Outcome, Request},
     broker::Handle,
-    commit::{Committed, Committer, Job, Outcome, Request},
+    commit::{Committed, Committer},
     disk::Disk as _,
     follow::FollowCursor,
     group::scan,
@@ -39,40 +42,46 @@ const EMFILE: i32 = 24;
 const NOW_MS: u64 = 1_000_000_000;
 
 /// A log that the test drives.
-struct Bench {
-    disk: SimulatedDisk,
-    stores: Vec<StoreSettings>,
-    bounds: Bounds,
-    log: Arc<Log<SimulatedDisk>>,
-    committer: Committer<SimulatedDisk>,
-    keeper: Arc<Mutex<Keeper<SimulatedDisk>>>,
-    queue: VecDeque<Request>,
-    now_ms: u64,
+pub(super) struct Bench {
+    pub(super) disk: SimulatedDisk,
+    pub(super) stores: Vec<StoreSettings>,
+    pub(super) bounds: Bounds,
+    pub(super) log: Arc<Log<SimulatedDisk>>,
+    pub(super) committer: Committer<SimulatedDisk>,
+    pub(super) keeper: Arc<Mutex<Keeper<SimulatedDisk>>>,
+    pub(super) queue: VecDeque<Request>,
+    pub(super) now_ms: u64,
 }
 
-fn store(pattern: &str, has_values: bool, sync: SyncMode) -> StoreSettings {
+pub(super) fn store(pattern: &str, has_values: bool, sync: SyncMode) -> StoreSettings {
     let pattern = pattern.parse().expect("a pattern");
     StoreSettings { pattern, has_values, age: None, bytes: None, sync }
 }
 
-fn bounds() -> Bounds {
+pub(super) fn bounds() -> Bounds {
     Bounds {
         wal_bytes: 4 << 10,
         wal_files: 4,
         group_bytes: 2 << 10,
         merge_bytes: 0,
+        slice_bytes: 1 << 10,
+        total_bytes: None,
         ended_ms: 1000,
         kept_from: None,
     }
 }
 
-fn event(text: &str) -> Content {
+pub(super) fn event(text: &str) -> Content {
     Content::Events(Payloads::from_lines(text.into()).expect("events"))
 }
 
 impl Bench {
-    fn new(sync: SyncMode, bounds: Bounds) -> Self {
+    pub(super) fn new(sync: SyncMode, bounds: Bounds) -> Self {
         let stores = vec![store("log/**", false, sync), store("values/**", true, sync)];
+        Self::with_stores(stores, bounds)
+    }
+
+    pub(super) fn with_stores(stores: Vec<StoreSettings>, bounds: Bounds) -> Self {
         let disk = SimulatedDisk::new(7, usize::MAX);
         let opened = recovery::open(disk.clone(), bounds, &stores).expect("a new log");
         let Opened { log, committer, keeper } = opened;
@@ -91,18 +100,18 @@ impl Bench {
         bench
     }
 
-    fn reopen(&mut self, is_power_cut: bool) {
+    pub(super) fn reopen(&mut self, is_power_cut: bool) {
         self.disk.restart(is_power_cut);
         let opened = recovery::open(self.disk.clone(), self.bounds, &self.stores).expect("a log");
         (self.log, self.committer) = (opened.log, opened.committer);
         self.keeper = Arc::new(Mutex::new(opened.keeper));
     }
 
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         while self.keeper.lock().expect("no panic").step(self.now_ms) {}
     }
 
-    fn request(
+    pub(super) fn request(
         &mut self,
         topic: &str,
         content: Content,
@@ -122,14 +131,14 @@ impl Bench {
         answer
     }
 
-    fn commit(&mut self) {
+    pub(super) fn commit(&mut self) {
         while self.committer.commit(&mut self.queue, self.now_ms) == Committed::NoRoom {
             self.step();
             self.committer.refuse(&mut self.queue, self.now_ms);
         }
     }
 
-    fn append(
+    pub(super) fn append(
         &mut self,
         topic: &str,
         content: Content,
@@ -143,12 +152,12 @@ impl Bench {
         }
     }
 
-    fn put(&mut self, topic: &str, text: &str) -> Offset {
+    pub(super) fn put(&mut self, topic: &str, text: &str) -> Offset {
         self.append(topic, event(text), None).expect("stored").first
     }
 
     /// Appends until all that is there now is in runs.
-    fn seal(&mut self) {
+    pub(super) fn seal(&mut self) {
         let head = self.log.with(|shared| shared.head);
         let filler = format!("\"{}\"", "x".repeat(900));
         while self.log.with(|shared| shared.state.sealed) < head {
@@ -157,26 +166,26 @@ impl Bench {
         }
     }
 
-    fn range(&self, stream: usize, topic: &str, from: Offset) -> ReadRange {
+    pub(super) fn range(&self, stream: usize, topic: &str, from: Offset) -> ReadRange {
         let (epoch, until) =
             self.log.with(|shared| (shared.store_at(stream).expect("a store").epoch, shared.head));
         ReadRange { stream, topic: topic.parse().expect("a topic"), epoch, from, until }
     }
 
-    fn read(&self, topic: &str, from: Offset) -> ReadPage {
+    pub(super) fn read(&self, topic: &str, from: Offset) -> ReadPage {
         self.log.read(&self.range(LOG, topic, from), false).expect("a page")
     }
 
-    fn newest(&self, topic: &str, from: Offset) -> ReadPage {
+    pub(super) fn newest(&self, topic: &str, from: Offset) -> ReadPage {
         self.log.read(&self.range(VALUES, topic, from), true).expect("a page")
     }
 
-    fn epoch(&self, place: usize) -> Epoch {
+    pub(super) fn epoch(&self, place: usize) -> Epoch {
         self.log.with(|shared| shared.store_at(place).expect("a store").epoch)
     }
 
     /// Returns the names of files with a prefix.
-    fn files(&self, prefix: &str) -> Vec<String> {
+    pub(super) fn files(&self, prefix: &str) -> Vec<String> {
         let mut names = self.disk.names();
         names.retain(|name| name.starts_with(prefix));
         names
@@ -462,6 +471,7 @@ fn a_thread_that_panics_ends_the_log() {
     let settings = Settings {
         directory: "unused".into(),
         stores: vec![store("log/**", false, SyncMode::Always)],
+        bytes: None,
         event_bytes: 1000,
         ticket_life: None,
     };

@@ -19,9 +19,13 @@ use thalweg_core::stream::Payloads;
 use thalweg_wire::{EndCode, Epoch, Offset, Topic};
 use tokio::sync::oneshot;
 
-use super::simulated::{Faults, SimulatedDisk};
+use super::{
+    moving,
+    simulated::{Faults, SimulatedDisk},
+};
 use crate::{
-    commit::{Committed, Committer, Condition, Job, Outcome, Request},
+    batch::{Condition, Job, Outcome, Request},
+    commit::{Committed, Committer},
     follow::FollowCursor,
     group::scan,
     keeper::Keeper,
@@ -131,6 +135,8 @@ impl World {
             wal_files: 4,
             group_bytes: rng.usize(300..3000),
             merge_bytes: rng.u64(2_000..20_000),
+            slice_bytes: rng.usize(1..5000),
+            total_bytes: (rng.u8(0..6) == 0).then(|| rng.u64(60_000..100_000)),
             ended_ms: rng.u64(1_000..1_000_000),
             kept_from: None,
         };
@@ -211,6 +217,8 @@ impl World {
         self.recover();
         self.restart();
         self.check_all();
+        let has_losses = self.trouble.damage || self.trouble.faults || self.trouble.read_faults;
+        moving::check(&self.disk, has_losses);
     }
 
     /// With room and without faults, everything is stored again.
@@ -399,7 +407,8 @@ impl World {
     fn start(&mut self, place: usize) -> Offset {
         let start = self.log.with(|shared| shared.store_at(place).expect("a store").start);
         let Trouble { age_ms, bytes, .. } = self.trouble;
-        if place != VALUES && bytes.is_none() {
+        let has_sizes = bytes.or(self.bounds.total_bytes).is_some();
+        if place != VALUES && !has_sizes {
             let oldest_ms = age_ms.map_or(0, |age_ms| self.now_ms - age_ms);
             self.model.check_start(place, start, oldest_ms);
         }

@@ -16,14 +16,19 @@ use super::{settings::Settings, store::StoreConfig};
 #[derive(Debug)]
 pub(super) struct Data {
     directory: PathBuf,
+    /// Bytes of the directory above which the oldest events are deleted.
+    bytes: Option<u64>,
     stores: Vec<StoreConfig>,
 }
 
 impl Data {
     /// The directory of the settings; `None` without one. The error is one sentence about settings that contradict each other.
     pub(super) fn new(settings: &Settings) -> Result<Option<Self>, String> {
-        let Settings { data, store, topic, nats, .. } = settings;
+        let Settings { data, data_bytes, store, topic, nats, .. } = settings;
         let Some(directory) = data.clone() else {
+            if data_bytes.is_some() {
+                return Err("data-bytes needs data: set it to a directory".into());
+            }
             return match store.is_empty() {
                 true => Ok(None),
                 false => Err("store needs data: set it to a directory".into()),
@@ -62,7 +67,8 @@ impl Data {
                 ));
             }
         }
-        Ok(Some(Self { directory, stores }))
+        let bytes = data_bytes.map(|size| usize::from(size) as u64);
+        Ok(Some(Self { directory, bytes, stores }))
     }
 
     /// Lets this server close windows of queries, because it is the only one that has the topics.
@@ -92,6 +98,7 @@ impl Data {
         thalweg_disk::Settings {
             directory: self.directory.clone(),
             stores: self.stores.iter().map(store).collect(),
+            bytes: self.bytes,
             event_bytes: config.limits.event_bytes,
             ticket_life: config.access.has_tokens().then_some(TICKET_LIFE),
         }

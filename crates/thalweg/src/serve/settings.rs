@@ -12,8 +12,11 @@ use super::{
     signalr::SignalrTable,
     tables::{QueryTable, SourceTable, StoreTable, StreamTable, TopicTable, UpstreamTable},
     tokens::{TokenKey, TokenTable},
-    values::{Address, Count, Level, LogFormat, Proxy, Subprotocol, Time, Url},
+    values::{Address, Count, Level, LogFormat, Proxy, Size, Subprotocol, Time, Url},
 };
+
+/// The smallest limit of the data directory: its write-ahead log has half of that.
+const DATA_BYTES_MIN: usize = 256 << 20;
 
 const TOPICS: &str = "Topics";
 const DATA: &str = "Data (topics that survive a restart)";
@@ -104,6 +107,11 @@ pub(super) struct Settings {
     /// 10 GiB of events. Only one server can use a directory at a time.
     #[arg(long, value_name = "DIR", help_heading = DATA)]
     pub(super) data: Option<PathBuf>,
+    /// Delete the oldest events of all stores above this size of the directory [default: unlimited]
+    ///
+    /// Newest values are never deleted. The size includes the write-ahead log, which takes 128 MiB.
+    #[arg(long, value_name = "SIZE", help_heading = DATA)]
+    pub(super) data_bytes: Option<Size<DATA_BYTES_MIN>>,
     /// Set how --data keeps topics: PATTERN,kind=log,age=7d,bytes=10GiB,sync=always
     ///
     /// A topic belongs to the first store whose pattern matches. With sync=always the server answers a
@@ -250,7 +258,7 @@ pub(super) struct Settings {
 
 over!(Settings:
     listen admin_listen shards demo runs compression set echo_path
-    topic source query upstream existing_topics_only data store
+    topic source query upstream existing_topics_only data data_bytes store
     nats stream node source_node time_node nats_credentials nats_ca
     token jwt_key jwt_secret jwks_url jwt_issuer jwt_audience jwt_claim jwt_leeway
     allow_origin allow_host trusted_proxy websocket_protocols

@@ -369,6 +369,7 @@ fn stores_follow_from_the_kinds_of_topics_or_are_checked_against_them() {
     assert!(data("").unwrap().is_none());
     let refusals = [
         "--store a",
+        "--data-bytes 1GiB",
         "--data d --nats nats://a --stream live=b",
         "--data d --store ** --topic a,kind=value",
         "--data d --store ** --store a,kind=value --topic a,kind=value",
@@ -500,7 +501,9 @@ fn every_setting_reaches_the_configuration() {
                 return None;
             }
             // The directory and the cluster are made of these, not the configuration.
-            "data" | "store" | "nats" | "node" | "source-node" | "time-node" => return None,
+            "data" | "data-bytes" | "store" | "nats" | "node" | "source-node" | "time-node" => {
+                return None;
+            }
             "stream" => "s=t",
             "listen" | "admin-listen" => "127.0.0.1:9",
             "trusted-proxy" => "10.0.0.1/8",

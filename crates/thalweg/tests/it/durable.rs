@@ -11,7 +11,10 @@ use std::{
 use serde_json::{Value, json};
 use thalweg_testing::let_pass;
 
-use crate::harness::{Received, Server, Subscriber, Transport, offset, skipped, wait_for};
+use crate::{
+    harness::{Received, Server, Subscriber, Transport, offset, skipped, wait_for},
+    operations::{has_metrics, metrics_asked_for},
+};
 
 const JSON: &str = "application/json";
 
@@ -302,14 +305,17 @@ fn a_query_continues_over_its_stored_events() {
 #[test]
 fn the_reference_has_the_metrics_of_the_directory() {
     let directory = Directory::new();
-    let metrics = directory.start(&[]).get("/metrics").text();
+    let server = directory.start(&[]);
+    let asked_for = metrics_asked_for();
+    has_metrics(&server, asked_for.iter().filter(|(_, name)| name.starts_with("thalweg_disk_")));
+    let metrics = server.get("/metrics").text();
     let page = include_str!("../../../../docs/reference/metrics.md");
     let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE thalweg_disk_"));
     let rows = types.filter_map(|line| line.split_once(' '));
     let rows: Vec<_> =
         rows.map(|(name, kind)| format!("| `thalweg_disk_{name}` | {kind} |")).collect();
     let missing: Vec<_> = rows.iter().filter(|row| !page.contains(*row)).collect();
-    assert!(missing.is_empty() && rows.len() == 9, "{missing:?} of {rows:?}");
+    assert!(missing.is_empty() && rows.len() == 11, "{missing:?} of {rows:?}");
 }
 
 #[test]

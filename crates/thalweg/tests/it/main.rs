@@ -37,6 +37,7 @@ mod long_polling;
 mod manners;
 mod match_documents;
 mod minting;
+mod moving_data;
 mod negotiating;
 mod newest;
 mod openapi;

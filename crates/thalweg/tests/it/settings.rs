@@ -189,6 +189,7 @@ const VALUES: &[(&str, &str, &[&str])] = &[
     ("query", "a=SELECT nothing", &[]),
     ("upstream", "a=http://h/", &[]),
     ("data", "/dev/null/no", &[]),
+    ("data-bytes", "1GiB", &[]),
     ("store", "a", &[]),
     ("nats", "nats://h", &[]),
     ("stream", "live=**", &[]),

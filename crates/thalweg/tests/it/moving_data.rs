@@ -1,0 +1,176 @@
+//! `thalweg data`: check, export, import and backup.
+
+use std::{
+    fs::File,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use crate::harness::{Server, Transport, offset};
+
+const JSON: &str = "application/json";
+
+/// A directory that is removed after the test.
+struct DataDirectory(PathBuf);
+
+impl DataDirectory {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("thalweg-moving-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path is text")
+    }
+
+    fn start(&self) -> Server {
+        let stores = ["--store", "scores/**,kind=value", "--store", "**"];
+        Server::start(&[&["--data", self.path()], &stores[..]].concat())
+    }
+}
+
+impl Drop for DataDirectory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn data(arguments: &[&str], input: Stdio) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.arg("data").args(arguments).stdin(input).output().expect("run the binary")
+}
+
+/// Runs a command that must succeed, and returns its stdout.
+fn done(arguments: &[&str]) -> String {
+    let output = data(arguments, Stdio::null());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Runs a command that must fail, and returns the sentence on stderr.
+fn refused(arguments: &[&str]) -> String {
+    let output = data(arguments, Stdio::null());
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}
+
+/// Publishes to topics of both kinds, and returns the position of the third of ten events.
+fn fill(server: &Server) -> String {
+    let middle = server.publish("orders/7", 0..3).position;
+    server.publish("orders/7", 3..10);
+    server.publish("gone", 0..3);
+    server.ask("DELETE", "/v1/topics/gone", &[], "");
+    for version in 0..3 {
+        let document = format!("{{\"version\":{version},\"price\":1.50}}");
+        server.post("scores/a", JSON, document).published();
+    }
+    middle
+}
+
+fn import(directory: &str, text: &str, more: &[&str]) -> Output {
+    let path = DataDirectory::new();
+    std::fs::write(&path.0, text).expect("written");
+    let input = File::open(&path.0).expect("a file");
+    let output = data(&[&["import", directory], more].concat(), input.into());
+    std::fs::remove_file(&path.0).expect("removed");
+    output
+}
+
+#[test]
+fn an_export_of_a_killed_server_is_imported_with_its_positions() {
+    let directory = DataDirectory::new();
+    let server = directory.start();
+    let middle = fill(&server);
+    let running = refused(&["check", directory.path()]);
+    assert!(running.contains("another process uses"), "{running}");
+    server.kill();
+
+    let table = done(&["check", directory.path()]);
+    let stores: Vec<_> = table.lines().skip(1).map(|line| line.split_whitespace()).collect();
+    let cells = stores.into_iter().map(|line| line.take(4).collect::<Vec<_>>());
+    let cells: Vec<_> = cells.collect();
+    assert_eq!(cells, [["scores/**", "value", "1", "1"], ["**", "log", "1", "10"]], "{table}");
+
+    let text = done(&["export", directory.path()]);
+    assert!(text.contains(r#""event":{"version":2,"price":1.50}}"#), "{text}");
+    assert!(text.contains(&format!(r#""position":"{middle}""#)), "{text}");
+    let copy = DataDirectory::new();
+    let output = import(copy.path(), &text, &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("11 events with their positions"), "{said}");
+    assert_eq!(done(&["export", copy.path()]), text);
+
+    let server = copy.start();
+    let mut subscriber = server.subscribe(Transport::Sse, &format!("/orders/7?cursor={middle}"));
+    let (numbers, position) = subscriber.numbers(7);
+    assert_eq!(numbers, (3..10).collect::<Vec<_>>());
+    assert!(offset(&server.publish("orders/7", 10..11).position) > offset(&position));
+    server.kill();
+
+    // New epochs are reported to subscribers.
+    let copy = DataDirectory::new();
+    assert!(import(copy.path(), &text, &["--new-epochs"]).status.success());
+    let server = copy.start();
+    let mut subscriber = server.subscribe(Transport::Sse, &format!("/orders/7?cursor={middle}"));
+    subscriber.gap();
+}
+
+#[test]
+fn a_backup_of_a_running_server_has_all_answered_events() {
+    let directory = DataDirectory::new();
+    let server = directory.start();
+    let middle = fill(&server);
+    let copy = DataDirectory::new();
+    let output = data(&["backup", directory.path(), copy.path()], Stdio::null());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("copied"), "{said}");
+    server.publish("orders/7", 10..20);
+    let again = refused(&["backup", directory.path(), copy.path()]);
+    assert!(again.contains("is not empty"), "{again}");
+    done(&["check", copy.path()]);
+
+    let server = copy.start();
+    let mut subscriber = server.subscribe(Transport::Sse, "/orders/7?cursor=earliest");
+    assert_eq!(subscriber.numbers(10).0, (0..10).collect::<Vec<_>>());
+    let mut subscriber = server.subscribe(Transport::Sse, &format!("/orders/7?cursor={middle}"));
+    subscriber.gap();
+}
+
+#[test]
+fn a_damaged_directory_is_reported_with_status_1() {
+    let directory = DataDirectory::new();
+    let server = directory.start();
+    fill(&server);
+    server.kill();
+    let state = directory.0.join("state");
+    let mut text = std::fs::read(&state).expect("a state");
+    text[30] ^= 1;
+    std::fs::write(&state, text).expect("written");
+    let output = data(&["check", directory.path()], Stdio::null());
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.code() == Some(1) && table.contains("damage in state"), "{table}");
+    let said = refused(&["export", directory.path()]);
+    assert!(said.contains("restore the directory"), "{said}");
+    let said = refused(&["check", "/nonexistent"]);
+    assert!(said.contains("is no directory"), "{said}");
+}
+
+#[test]
+fn a_reader_of_an_export_may_have_read_enough() {
+    let directory = DataDirectory::new();
+    let server = directory.start();
+    for _ in 0..20 {
+        server.publish("orders/7", 0..5000);
+    }
+    server.kill();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(["data", "export", directory.path()]).stdout(Stdio::piped());
+    let mut export = command.spawn().expect("run the binary");
+    drop(export.stdout.take());
+    assert!(export.wait().expect("an end").success());
+}
