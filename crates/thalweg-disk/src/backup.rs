@@ -19,9 +19,9 @@ use thalweg_wire::Epoch;
 
 use crate::{
     check::{Progress, in_directory, unreadable},
-    disk::{Directory, Disk as _},
+    disk::{Directory, Disk as _, private},
     group::{group_bytes, scan},
-    log::{STATE, write_state},
+    log::{DURABLE, STATE, parse_note, write_state},
     recovery::numbered,
     state::{Keys, Run, State},
     wal::WalFile,
@@ -89,7 +89,10 @@ pub(crate) fn backup_between(
         result: BackedUp::default(),
     };
     for _ in 0..ATTEMPTS_MAX {
-        let Some(state) = read_state(directory)? else { break };
+        let Some(mut state) = read_state(directory)? else { break };
+        // Records before the note that the copy lacks are lost, and their readers get a gap.
+        let note = fs::read(directory.join(DURABLE)).map_or(0, |note| parse_note(&note));
+        state.durable = state.durable.max(note);
         let wal = match backup.files(&state, progress) {
             Ok(wal) => wal,
             // A newer state does not name a file that is gone.
@@ -210,7 +213,12 @@ impl Backup<'_> {
             }
         }
         let mut source = File::open(&from).map_err(read_failure)?;
-        let mut copy = File::create(&to).map_err(BackupFailure::Write)?;
+        let mut copy = private()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .open(&to)
+            .map_err(BackupFailure::Write)?;
         io::copy(&mut source, &mut copy).map_err(BackupFailure::Write)?;
         copy.sync_all().map_err(BackupFailure::Write)?;
         self.result.copied += 1;
@@ -230,7 +238,10 @@ impl Backup<'_> {
         let mut groups = groups.iter().filter(|(_, head)| head.generation == generation);
         let is_empty = groups.clone().all(|(_, head)| head.count == 0);
         if let Some((at, head)) = groups.next_back() {
-            let (whole, rest) = bytes.split_at_mut(at + group_bytes(head.length));
+            let (whole, rest) = {
+                let end = (at + group_bytes(head.length)).min(bytes.len());
+                bytes.split_at_mut(end)
+            };
             self.read(&file, whole)?;
             rest.fill(0);
             if is_empty {

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fs::{DirBuilder, File, OpenOptions, TryLockError},
     io::{self, ErrorKind},
-    os::unix::fs::{DirBuilderExt as _, FileExt as _},
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -78,8 +78,7 @@ impl Directory {
     /// One sentence with the remedy.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         create_directory(path).map_err(|error| unusable(path, &error))?;
-        let lock =
-            OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK));
+        let lock = private().create(true).truncate(false).write(true).open(path.join(LOCK));
         Self::lock(path, lock.map_err(|error| unusable(path, &error))?)
     }
 
@@ -142,6 +141,13 @@ fn unusable(path: &Path, error: &io::Error) -> String {
 }
 
 /// Creates a directory and its parents, each of which is durable with its name.
+/// Returns options for a file of this user alone: it may have events and tickets.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
 fn create_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -174,8 +180,7 @@ impl Disk for Directory {
     }
 
     fn create(&self, name: &str) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let file = options
+        let file = private()
             .create(true)
             .truncate(true)
             .read(true)

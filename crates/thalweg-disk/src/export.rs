@@ -101,7 +101,13 @@ type WalValues<'a> = (u64, &'a WalFile, &'a [RecordPlace]);
 impl<'a, D: Disk> Exporting<'a, D> {
     fn run(&mut self) -> Result<(), ExportFailure> {
         let head = self.found.state.head;
-        self.line(&Line { thalweg_data: Some(VERSION), head: Some(head), ..Line::default() })?;
+        let topics = Some(self.pattern.as_str()).filter(|pattern| *pattern != "**");
+        self.line(&Line {
+            thalweg_data: Some(VERSION),
+            head: Some(head),
+            topics: topics.map(Into::into),
+            ..Line::default()
+        })?;
         let mut stores: Vec<&StoreState> = self.found.state.stores.iter().collect();
         stores.sort_by_key(|store| (store.place.is_none(), store.place));
         for store in stores.into_iter().filter(|store| store.pattern.overlaps(self.pattern)) {
@@ -114,7 +120,7 @@ impl<'a, D: Disk> Exporting<'a, D> {
         }
         let (holes, is_lost) = (self.found.holes.len() as u64, self.found.is_lost);
         self.exported.damage += holes + u64::from(is_lost);
-        Ok(())
+        self.line(&Line { end_of_data: Some(true), ..Line::default() })
     }
 
     fn line(&mut self, line: &Line<'_>) -> Result<(), ExportFailure> {

@@ -100,12 +100,21 @@ struct Reading<'a, D: Disk> {
     target: Option<Target<'a, D>>,
     disk: Option<&'a D>,
     renews_epochs: bool,
+    head: Offset,
     number: u64,
     /// The pattern, the kind and the epoch of the store whose lines are read.
     store: Option<(Pattern, bool, Epoch)>,
     /// A record whose next events may follow.
     record: Option<OpenRecord>,
     events: u64,
+    has_ended: bool,
+}
+
+/// What was read.
+struct Read<'a, D: Disk> {
+    events: u64,
+    keeps_epochs: bool,
+    target: Option<Target<'a, D>>,
 }
 
 struct OpenRecord {
@@ -126,11 +135,11 @@ pub(crate) fn import_new<D: Disk>(
     input: &mut dyn BufRead,
     renews_epochs: bool,
 ) -> Result<Imported, ImportFailure> {
-    let (events, target) = Reading::new(None, Some(disk), renews_epochs).read(input)?;
-    if let Some(Target::New(log)) = target {
+    let read = Reading::new(None, Some(disk), renews_epochs).read(input)?;
+    if let Some(Target::New(log)) = read.target {
         log.finish().map_err(|error| failed(0, error))?;
     }
-    Ok(Imported { events, keeps_positions: !renews_epochs })
+    Ok(Imported { events: read.events, keeps_positions: read.keeps_epochs })
 }
 
 pub(crate) fn import_behind<D: Disk>(
@@ -150,13 +159,8 @@ pub(crate) fn import_behind<D: Disk>(
     let handle = Handle::open(disk, Bounds::default(), &settings);
     let handle = handle.map_err(ImportFailure::Directory)?;
     let log = OldLog { handle, patterns, answers: VecDeque::new() };
-    let (events, target) = Reading::new(Some(Target::Old(log)), None, false).read(input)?;
-    if let Some(Target::Old(mut log)) = target {
-        while !log.answers.is_empty() {
-            log.take_answer()?;
-        }
-    }
-    Ok(Imported { events, keeps_positions: false })
+    let read = Reading::new(Some(Target::Old(log)), None, false).read(input)?;
+    Ok(Imported { events: read.events, keeps_positions: false })
 }
 
 fn failed(number: u64, error: NewLogError) -> ImportFailure {
@@ -178,13 +182,25 @@ fn failed(number: u64, error: NewLogError) -> ImportFailure {
 
 impl<'a, D: Disk> Reading<'a, D> {
     fn new(target: Option<Target<'a, D>>, disk: Option<&'a D>, renews_epochs: bool) -> Self {
-        Self { target, disk, renews_epochs, number: 0, store: None, record: None, events: 0 }
+        let (head, number, store, record) = (0, 0, None, None);
+        let (events, has_ended) = (0, false);
+        Self { target, disk, renews_epochs, head, number, store, record, events, has_ended }
     }
 
-    fn read(
-        mut self,
-        input: &mut dyn BufRead,
-    ) -> Result<(u64, Option<Target<'a, D>>), ImportFailure> {
+    fn read(mut self, input: &mut dyn BufRead) -> Result<Read<'a, D>, ImportFailure> {
+        let lines = self.lines(input);
+        // What was read before a wrong line is stored: the import goes on with that line.
+        let ended = self.end_record();
+        if let Some(Target::Old(log)) = &mut self.target {
+            while !log.answers.is_empty() {
+                log.take_answer()?;
+            }
+        }
+        lines.and(ended)?;
+        Ok(Read { events: self.events, keeps_epochs: !self.renews_epochs, target: self.target })
+    }
+
+    fn lines(&mut self, input: &mut dyn BufRead) -> Result<(), ImportFailure> {
         let mut bytes = Vec::new();
         loop {
             bytes.clear();
@@ -202,8 +218,12 @@ impl<'a, D: Disk> Reading<'a, D> {
         if self.number == 0 {
             return Err(self.wrong("is missing: pipe the output of thalweg data export to stdin"));
         }
-        self.end_record()?;
-        Ok((self.events, self.target))
+        if !self.has_ended && !self.renews_epochs && matches!(self.target, Some(Target::New(_))) {
+            let early = "is not complete, because the export has ended early: remove the directory and export again, \
+                         or set --new-epochs to keep what there is";
+            return Err(ImportFailure::Directory(early.into()));
+        }
+        Ok(())
     }
 
     fn wrong(&self, reason: impl Into<String>) -> ImportFailure {
@@ -224,10 +244,26 @@ impl<'a, D: Disk> Reading<'a, D> {
                      use the output of thalweg data export",
                 ));
             }
+            self.head = line.head.unwrap_or(0);
+            if self.head > OFFSET_MAX / 2 {
+                return Err(self.wrong(
+                    "has a head that leaves no room for events: keep the lines as they are",
+                ));
+            }
+            // Subscribers of other topics would continue without their events.
+            self.renews_epochs |= line.topics.is_some();
             if let Some(disk) = self.disk {
-                self.target = Some(Target::New(NewLog::new(disk, line.head.unwrap_or(0))));
+                self.target = Some(Target::New(NewLog::new(disk, self.head)));
             }
             return Ok(());
+        }
+        if line.end_of_data.is_some() {
+            self.has_ended = true;
+            return self.end_record();
+        }
+        let bounds = [line.start, line.lost.map(|[_, until]| until)];
+        if bounds.into_iter().flatten().any(|offset| offset > self.head) {
+            return Err(self.wrong("has an offset behind the head: keep the lines as they are"));
         }
         if line.topic.is_some() {
             return self.event(&line);

@@ -27,13 +27,10 @@ pub(crate) const STATE: &str = "state";
 pub(crate) const STATE_NEW: &str = "state-new";
 
 /// The end of the newest group that was synced.
-const DURABLE: &str = "durable";
+pub(crate) const DURABLE: &str = "durable";
 
 /// A file that gives its room to a state when the disk is full.
 const RESERVE: &str = "reserve";
-
-/// Files of the write-ahead log that there are while it is in use.
-const FILES_MIN: usize = 2;
 
 /// How far the time of records may be ahead of the clock, in ms.
 const AHEAD_MS: u64 = 24 * 3_600_000;
@@ -241,9 +238,12 @@ pub(crate) fn open_note(disk: &impl Disk, is_new: bool) {
 
 /// Returns the end that was noted, or 0.
 pub(crate) fn noted_durable(disk: &impl Disk) -> Offset {
-    let Ok(note) = disk.read_at(DURABLE, 0, 12) else { return 0 };
-    let durable =
-        u64_at(&note, 0).filter(|_| u32_at(&note, 8) == Some(crc32fast::hash(&note[..8])));
+    disk.read_at(DURABLE, 0, 12).map_or(0, |note| parse_note(&note))
+}
+
+/// Returns the end in a note, or 0.
+pub(crate) fn parse_note(note: &[u8]) -> Offset {
+    let durable = u64_at(note, 0).filter(|_| u32_at(note, 8) == Some(crc32fast::hash(&note[..8])));
     durable.unwrap_or(0)
 }
 
@@ -300,13 +300,14 @@ impl Shared {
         self.state.stores.iter().find(|store| store.place == Some(place))
     }
 
-    /// Returns the bytes of the directory without the runs of log stores that retention may delete.
+    /// Returns the bytes that the directory has at rest, without the runs of log stores that retention may delete. More files of the
+    /// write-ahead log, and values that a merge is about to remove, pass: events that were deleted for them would be gone for ever.
     pub(crate) fn fixed_bytes(&self, bounds: &Bounds) -> u64 {
-        let files = (self.wal.len() + self.ready.len()).max(FILES_MIN.min(bounds.wal_files));
         let values = self.state.stores.iter().filter(|store| store.has_values);
-        let values: u64 = values.map(StoreState::run_bytes).sum();
+        let merged = |store: &StoreState| store.runs.iter().map(Run::bytes).max().unwrap_or(0);
+        let values: u64 = values.map(merged).sum();
         let keys: u64 = self.state.keys.iter().map(|keys| keys.bytes).sum();
-        (files * bounds.wal_bytes + RESERVE_BYTES) as u64 + values + keys
+        (bounds.wal_files * bounds.wal_bytes + RESERVE_BYTES) as u64 + values + keys
     }
 
     /// Returns the files whose records are not in runs, the oldest first.

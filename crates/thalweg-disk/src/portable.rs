@@ -4,6 +4,7 @@
 //! {"thalweg_data":1,"head":1043}
 //! {"store":"orders/**","kind":"log","epoch":"9f3c21","start":256}
 //! {"topic":"orders/7","position":"9f3c21.1042","time":1764437455123,"event":{"id":7}}
+//! {"end_of_data":true}
 //! ```
 //!
 //! An event has the bytes that are stored, which are JSON without insignificant whitespace. Records of log topics come in
@@ -11,7 +12,7 @@
 
 use std::{borrow::Cow, io, io::Write};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use thalweg_wire::{Epoch, Position};
 
@@ -34,6 +35,12 @@ pub(crate) struct Line<'a> {
     pub(crate) thalweg_data: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) head: Option<u64>,
+    /// The pattern of the exported topics, unless these are all.
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub(crate) topics: Option<Cow<'a, str>>,
+    /// Set in the last line: an export without it has ended early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) end_of_data: Option<bool>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub(crate) store: Option<Cow<'a, str>>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -65,7 +72,7 @@ pub(crate) struct Line<'a> {
     /// The number of events that were published together, in the line of the first one, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) batch: Option<u32>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, deserialize_with = "any_json", skip_serializing_if = "Option::is_none")]
     pub(crate) event: Option<&'a RawValue>,
     /// The topic had no events for this many ms.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,6 +80,11 @@ pub(crate) struct Line<'a> {
     /// The code with which the topic has ended.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<Cow<'a, str>>,
+}
+
+/// Parses a member that may be `null`.
+fn any_json<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
 }
 
 impl Line<'_> {
@@ -163,11 +175,12 @@ mod tests {
 
     #[test]
     fn events_have_the_bytes_that_are_stored() {
-        let payload = "{\"a\":1.50,\"b\":\"\u{e9}\\u00e9\"}\n12345678901234567890.0".as_bytes();
+        let payload =
+            "{\"a\":1.50,\"b\":\"\u{e9}\\u00e9\"}\n12345678901234567890.0\nnull".as_bytes();
         let record = Record {
             first: 300,
             time_ms: 7,
-            offsets: 2,
+            offsets: 3,
             store: 0,
             kind: RecordKind::Events,
             topic: "a",
@@ -176,14 +189,14 @@ mod tests {
         };
         let mut out = Vec::new();
         let epoch = Epoch::new(0x9f).expect("not 0");
-        assert_eq!(write_record(&record, epoch, 0, &mut out).expect("written"), 2);
+        assert_eq!(write_record(&record, epoch, 0, &mut out).expect("written"), 3);
         let text = String::from_utf8(out).expect("text");
         let lines: Vec<Line<'_>> =
             text.lines().map(|line| serde_json::from_str(line).expect("a line")).collect();
         let events = lines.iter().map(|line| line.event.expect("an event").get());
         assert_eq!(events.collect::<Vec<_>>().join("\n").as_bytes(), payload);
         let positions = lines.iter().map(|line| line.position.clone().unwrap_or_default());
-        assert_eq!(positions.collect::<Vec<_>>(), ["9f.300", "9f.301"]);
-        assert_eq!([lines[0].batch, lines[1].batch], [Some(2), None]);
+        assert_eq!(positions.collect::<Vec<_>>(), ["9f.300", "9f.301", "9f.302"]);
+        assert_eq!([lines[0].batch, lines[1].batch], [Some(3), None]);
     }
 }

@@ -192,16 +192,20 @@ pub(super) async fn subscribe(
         Outlet::Socket(_) if !is_polled => (Some(requester), None),
         _ => (None, Some(connection.permit.for_stream(requester)?)),
     };
-    // Open topics only after the permit was taken, so that a refused subscriber creates no topic.
-    let mut opened = Opened::new(http, granted, client, admitted).await?;
-    http.shard.find_starts(&mut opened.request).await?;
-    if is_polled {
-        return open_polled(http, opened, permit);
-    }
-    if opened.request.is_return && http.shard.has_lost_all(&opened.request).await {
+    let wanted = &granted.subscription.request;
+    let starts = http.shard.find_starts(client, wanted).await?;
+    if !is_polled && wanted.is_return && http.shard.has_lost_all(wanted).await {
         // The client has already received the reason in an `end`. Only this status stops an EventSource
         // (WHATWG HTML §9.2.3).
         return Ok(empty(StatusCode::NO_CONTENT));
+    }
+    // Open topics only after the permit was taken, so that a refused subscriber creates no topic.
+    let mut opened = Opened::new(http, granted, client, admitted).await?;
+    for ((_, start), found) in opened.request.topics.iter_mut().zip(starts) {
+        *start = found;
+    }
+    if is_polled {
+        return open_polled(http, opened, permit);
     }
     // Keep the permit of the poll's address until the response is made.
     let _requester = match (outlet, requester) {

@@ -264,6 +264,11 @@ fn the_newest_events_are_those_on_disk() {
         server.publish("t", 3 * number..3 * number + 3);
         server.publish("other", 0..1);
     }
+    // Memory gets an event after its publish was answered.
+    wait_for("the newest event", || {
+        let page = server.get("/v1/topics/t?newest=1").json();
+        (page["events"] == json!([179])).then_some(())
+    });
     for life in 0..3 {
         for (count, from) in [(1, 179), (2, 178), (100, 80), (180, 0), (500, 0)] {
             let page = server.get(&format!("/v1/topics/t?newest={count}")).json();

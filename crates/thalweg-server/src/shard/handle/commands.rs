@@ -1,13 +1,13 @@
 //! Executes the commands of all protocols.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use smallvec::SmallVec;
 use thalweg_core::fanout::{FeedKey, Subscribe, Terms};
 use thalweg_wire::{
     EndCode, ErrorCode, Excerpt, Position, StartAt, Topic, close, signalr::StreamId,
 };
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 
 use super::{Handle, Shard};
 use crate::{
@@ -19,6 +19,9 @@ use crate::{
     shard::{ingest::PendingPublish, session_input::SubscriberId},
     transport::Client,
 };
+
+/// The time that a subscription waits for a topic of another shard. After that it begins whenever the topic comes.
+const ARRIVAL_WAIT: Duration = Duration::from_secs(2);
 
 /// The origin of a command.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +81,7 @@ impl Handle {
             }
             PendingCommand::Find(topic, start, terms) => {
                 self.find(std::iter::once(&topic), context.client.counted()).await?;
-                let start = Box::pin(self.start_of(&topic, start)).await?;
+                let start = self.find_start(context.client, &topic, start).await?;
                 let begins = self
                     .with_shard(|shard| shard.begin_subscription(context, &topic, start, terms));
                 if let Some(arrival) = begins? {
@@ -101,8 +104,8 @@ impl Handle {
 
     /// Waits for the topic of a subscription, and settles where the subscription begins.
     async fn settle(&self, context: &Context, topic: &Topic, arrival: oneshot::Receiver<()>) {
-        // An error means that the wait is over, too.
-        let _ = arrival.await;
+        // An error means that the wait is over, too. A topic that has not begun on its owner shard may take long.
+        let _ = timeout(ARRIVAL_WAIT, arrival).await;
         self.with_shard(|shard| shard.settle_start(context, topic));
     }
 }

@@ -18,13 +18,15 @@ pub(super) struct NewestSearch {
     /// The events from this offset on are known.
     high: Offset,
     length: u64,
+    /// Set after a range that had more than a page: how long the next ranges are while they have events.
+    fitting: Option<u64>,
 }
 
 impl NewestSearch {
     /// Begins a search for `count` events in the offsets from `stored_from` on, before `head`.
     pub(super) fn new(count: u32, stored_from: Offset, head: Offset) -> Self {
         let count = u64::from(count);
-        Self { left: count, stored_from, high: head, length: count.max(1) }
+        Self { left: count, stored_from, high: head, length: count.max(1), fitting: None }
     }
 
     /// Returns the range that comes next; `None` at the end.
@@ -35,9 +37,11 @@ impl NewestSearch {
 
     /// Takes the first page of the range that begins at `from`.
     pub(super) fn take(&mut self, from: Offset, page: &ReadPage) {
+        self.stored_from = self.stored_from.max(page.stored_from);
         if !page.is_whole {
             // A range of one offset has one page.
             self.length = (self.length / GROWTH).max(1);
+            self.fitting = Some(self.length);
             return;
         }
         for (first, payloads) in page.records.iter().rev() {
@@ -51,12 +55,15 @@ impl NewestSearch {
             }
         }
         self.high = from;
-        self.length = self.length.saturating_mul(GROWTH);
+        self.length = match self.fitting.filter(|_| !page.records.is_empty()) {
+            Some(fitting) => fitting,
+            None => self.length.saturating_mul(GROWTH),
+        };
     }
 
-    /// Returns the offset of the oldest event that was found, or the start of the stored events.
-    pub(super) fn found(&self) -> Offset {
-        self.high
+    /// Returns the offset of the oldest of the newest events. `None` if there are fewer.
+    pub(super) fn found(&self) -> Option<Offset> {
+        (self.left == 0).then_some(self.high)
     }
 }
 
@@ -104,7 +111,7 @@ mod tests {
                 .flat_map(|(first, events)| *first..first + events.count() as u64)
                 .collect::<Vec<_>>();
             let oldest = offsets.len().checked_sub(count as usize).map(|at| offsets[at]);
-            assert_eq!(search.found(), oldest.unwrap_or(256), "{count} of {offsets:?}");
+            assert_eq!(search.found(), oldest, "{count} of {offsets:?}");
             // Few, if the distances are alike.
             assert!(steps < 100 + 10 * records.len(), "{steps} reads");
         }

@@ -32,6 +32,12 @@ use crate::{
 const HISTORIES: &str =
     "the memory for history responses is full: read the responses that you requested, or try again";
 
+/// The object of the refusal if no search for a start ends in time.
+const SEARCHES: &str = "searches in stored events take all the time that they may: try again";
+
+/// The time that a command may search a start.
+const COMMAND_SEARCH: Duration = Duration::from_secs(5);
+
 /// The time between two checks whether an idle history query can be ended.
 const QUEUE_POLL: Duration = Duration::from_millis(20);
 
@@ -123,7 +129,11 @@ impl Handle {
         deadline: Instant,
     ) -> Result<PageParts, Refusal> {
         let is_searched = self.shard.borrow().topics.is_searched(topic, start);
-        let start = if is_searched { Box::pin(self.start_of(topic, start)).await? } else { start };
+        let start = match is_searched {
+            // Histories have a turn of their client already.
+            true => Box::pin(self.start_of(topic, start, deadline)).await?,
+            false => start,
+        };
         let (mut start, mut is_beyond) = (start, false);
         loop {
             let turn = self.read_queue.turns.turn().await;
@@ -146,25 +156,76 @@ impl Handle {
         }
     }
 
-    /// Replaces the starts of a subscription that are searched. Fails as [`Self::start_of`].
-    pub(crate) async fn find_starts(&self, request: &mut SubscribeRequest) -> Result<(), Refusal> {
-        for (topic, start) in &mut request.topics {
+    /// Returns the starts of a subscription's topics. Those that must be searched ([`super::Topics::is_searched`]) are found. Fails
+    /// as [`Self::start_of`].
+    pub(crate) async fn find_starts(
+        &self,
+        client: Client,
+        request: &SubscribeRequest,
+    ) -> Result<Vec<StartAt>, Refusal> {
+        let mut starts: Vec<StartAt> = request.topics.iter().map(|(_, start)| *start).collect();
+        let deadline = Instant::now() + self.common.config.limits.write_timeout;
+        for ((topic, _), start) in request.topics.iter().zip(&mut starts) {
             let is_searched = self.shard.borrow().topics.is_searched(topic, *start);
             if is_searched {
                 // A search is rare: boxed, it does not enlarge the future of every request.
-                *start = Box::pin(self.start_of(topic, *start)).await?;
+                *start = Box::pin(self.search(client, topic, *start, deadline)).await?;
             }
         }
-        Ok(())
+        Ok(starts)
     }
 
-    /// Returns a start as it is, or the position before the first event since its time, or before its newest events. Fails as
-    /// [`Self::page`].
-    pub(super) async fn start_of(&self, topic: &Topic, start: StartAt) -> Result<StartAt, Refusal> {
-        if !self.shard.borrow().topics.is_searched(topic, start) {
+    /// Returns the start of a subscription that a command begins. Other commands of the connection wait meanwhile. Fails as
+    /// [`Self::start_of`].
+    pub(super) async fn find_start(
+        &self,
+        client: Client,
+        topic: &Topic,
+        start: StartAt,
+    ) -> Result<StartAt, Refusal> {
+        let is_searched = self.shard.borrow().topics.is_searched(topic, start);
+        if !is_searched {
             return Ok(start);
         }
-        let deadline = Instant::now() + self.common.config.limits.write_timeout;
+        Box::pin(self.search(client, topic, start, Instant::now() + COMMAND_SEARCH)).await
+    }
+
+    /// Searches a start. A client has one search at a time.
+    async fn search(
+        &self,
+        client: Client,
+        topic: &Topic,
+        start: StartAt,
+        deadline: Instant,
+    ) -> Result<StartAt, Refusal> {
+        let drain = self.drain();
+        if self.is_draining() {
+            return Err(Refusal::draining());
+        }
+        let search = async {
+            let first = timeout_at(deadline, self.read_queue.turns.first_of(client)).await;
+            let _first = first.map_err(|_| Refusal::busy(SEARCHES))?;
+            self.start_of(topic, start, deadline).await
+        };
+        let found = tokio::select! {
+            found = search => found,
+            () = drain => return Err(Refusal::draining()),
+        };
+        match (start, found) {
+            // Those in memory are better than none.
+            (StartAt::Newest(_), Err(_)) => Ok(start),
+            (_, found) => found,
+        }
+    }
+
+    /// Returns the position before the first event since a time, or before the newest events, or `earliest` if these are all. Fails
+    /// as [`Self::page`].
+    async fn start_of(
+        &self,
+        topic: &Topic,
+        start: StartAt,
+        deadline: Instant,
+    ) -> Result<StartAt, Refusal> {
         let owner = owner_shard(topic, self.common.peers.len());
         let wanted = topic.clone();
         let lookup = |answer| Lookup::Start { topic: wanted, start, answer };
@@ -194,7 +255,9 @@ impl Handle {
             }
             other => return Ok(other),
         };
-        Ok(StartAt::After(Position { epoch, offset: found.saturating_sub(1) }))
+        Ok(found.map_or(StartAt::Earliest, |found| {
+            StartAt::After(Position { epoch, offset: found.saturating_sub(1) })
+        }))
     }
 
     /// Returns whether each topic of a subscription with `policy=close` would begin with a gap, because events

@@ -133,6 +133,15 @@ impl Handle {
 impl Shard {
     fn subscribe(&mut self, new: NewSubscriber<'_>) -> io::Result<SubscriberId> {
         let NewSubscriber { writer, head, request, feeds, protocol, client, holder, permit } = new;
+        // A topic may have gone while the request waited, and another one may have its key.
+        let wanted = feeds.iter().zip(&request.topics).map(|(&feed, (topic, _))| {
+            match self.topics.topic(feed) == Some(topic) {
+                true => Ok(feed),
+                false => self.topics.open_subscribed(topic, client.counted()),
+            }
+        });
+        let feeds = wanted.collect::<Result<Vec<FeedKey>, _>>();
+        let feeds = feeds.map_err(|refusal| io::Error::other(refusal.message))?;
         let subscriptions: Vec<Subscribe> = feeds
             .iter()
             .zip(&request.topics)
@@ -158,7 +167,7 @@ impl Shard {
         let id = self.subscribers.insert(connection)?;
         let now_us = now_us();
         for feed in feeds {
-            self.subscribers.join(&mut self.topics, id.key, *feed, now_us);
+            self.subscribers.join(&mut self.topics, id.key, feed, now_us);
         }
         // Data that was decrypted before causes no epoll event.
         self.subscribers.mark_readable(id.key);

@@ -17,12 +17,20 @@ pub(super) struct TimeSearch {
     /// Where the next page begins.
     at: Offset,
     found: Offset,
+    has_older: bool,
 }
 
 impl TimeSearch {
     /// Begins a search in the offsets from `stored_from` on, before `head`.
     pub(super) fn new(since_ms: u64, stored_from: Offset, head: Offset) -> Self {
-        Self { since_ms, low: stored_from, high: head, at: stored_from, found: head }
+        Self {
+            since_ms,
+            low: stored_from,
+            high: head,
+            at: stored_from,
+            found: head,
+            has_older: false,
+        }
     }
 
     /// Returns the range whose first page comes next; `None` at the end.
@@ -35,6 +43,7 @@ impl TimeSearch {
         let is_since = |ms: i64| u64::try_from(ms).is_ok_and(|ms| ms >= self.since_ms);
         let mut records = page.records.iter();
         let newer = records.position(|(_, payloads)| payloads.published_ms().is_some_and(is_since));
+        self.has_older |= !page.records.is_empty() && newer != Some(0);
         let end = page.end().unwrap_or(self.at).max(self.at + 1);
         match newer.map(|nth| (nth, page.records[nth].0)) {
             Some((nth, first)) => {
@@ -57,9 +66,9 @@ impl TimeSearch {
         self.at = self.low.midpoint(self.high);
     }
 
-    /// Returns the first offset of the record, or the head if all records are older.
-    pub(super) fn found(&self) -> Offset {
-        self.found
+    /// Returns the first offset of the record, or the head if all records are older. `None` if none is older.
+    pub(super) fn found(&self) -> Option<Offset> {
+        self.has_older.then_some(self.found)
     }
 }
 
@@ -116,9 +125,11 @@ mod tests {
                 steps += 1;
             }
             let first = records.iter().find(|(first, ms)| *ms >= since && *first >= lost);
-            assert_eq!(
-                search.found(),
-                first.map_or(head, |(first, _)| *first),
+            let is_older = |(first, ms): &&(Offset, i64)| *ms < since && *first >= lost;
+            let found = search.found();
+            assert!(found.is_some() || !records.iter().any(|record| is_older(&record)));
+            assert!(
+                found.is_none_or(|found| found == first.map_or(head, |(first, _)| *first)),
                 "{since} {records:?}"
             );
             assert!(steps < 80, "{steps} reads");
