@@ -110,7 +110,7 @@ struct Reading<'a, D: Disk> {
     has_ended: bool,
 }
 
-/// What was read.
+/// The result of reading lines.
 struct Read<'a, D: Disk> {
     events: u64,
     keeps_epochs: bool,
@@ -189,7 +189,7 @@ impl<'a, D: Disk> Reading<'a, D> {
 
     fn read(mut self, input: &mut dyn BufRead) -> Result<Read<'a, D>, ImportFailure> {
         let lines = self.lines(input);
-        // What was read before a wrong line is stored: the import goes on with that line.
+        // The lines before a wrong one are stored: the import goes on with that line.
         let ended = self.end_record();
         if let Some(Target::Old(log)) = &mut self.target {
             while !log.answers.is_empty() {
