@@ -25,8 +25,9 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// The number of events that show the latency without an attack.
 const EVENTS_BEFORE: usize = 40;
 
-/// The worst latency may be this many times the one before the attack.
-const WORSE_AT_MOST: u32 = 10;
+/// The worst latency may be this many times the one before the attack. A pause for the disk of a busy machine is not among the time
+/// without a core; a server that an attack stops is late by seconds, or by half of its events.
+const WORSE_AT_MOST: u32 = 25;
 
 /// A smaller latency than this always passes.
 const LATENESS_FLOOR: Duration = Duration::from_millis(20);
