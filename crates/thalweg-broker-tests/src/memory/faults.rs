@@ -103,6 +103,11 @@ impl Streams {
         self.control.send_modify(|control| control.is_held = is_held);
     }
 
+    /// Holds reads, or releases them all. [`Self::reads`] counts those that are held, too.
+    pub fn hold_reads(&self, are_held: bool) {
+        self.control.send_modify(|control| control.are_reads_held = are_held);
+    }
+
     /// Returns the number of appends that are held.
     pub fn held(&self) -> usize {
         self.control.borrow().held
@@ -234,6 +239,8 @@ impl FaultyBroker {
 
     async fn read_page(&self, range: ReadRange, is_newest: bool) -> Result<ReadPage, Unreadable> {
         self.take_fault(true);
+        // `self` holds the sender, so the wait cannot fail.
+        let _ = self.control.subscribe().wait_for(|control| !control.are_reads_held).await;
         if self.control.borrow().is_cut {
             return Err(Unreadable);
         }

@@ -78,6 +78,12 @@ pub(crate) const STORES_IN_FLIGHT_MAX: usize = 4096;
 /// Pages that a broker is reading at a time, of all topics: each is up to a megabyte on its way here.
 pub(crate) const READS_IN_FLIGHT_MAX: usize = 16;
 
+/// The time for which a command may search where its subscription begins: the connection's next commands wait.
+pub(crate) const COMMAND_SEARCH: Duration = Duration::from_secs(5);
+
+/// The time for which a command waits for a topic of another shard. After that the subscription begins when the topic comes.
+pub(crate) const ARRIVAL_WAIT: Duration = Duration::from_secs(2);
+
 /// Memory of a shard's backfilled pages, in bytes. Above this the shard drops the oldest, and reads them again if needed.
 pub(crate) const BACKFILL_BYTES_MAX: usize = 64 << 20;
 

@@ -156,6 +156,10 @@ counts! {
         tickets_replaced: Counter,
         /// Publishes answered from memory because of a known idempotency key.
         retries_replayed: Counter,
+        /// Searches in stored events for where a subscription begins.
+        start_searches: Counter,
+        /// Searches for a start that failed or took too long.
+        start_searches_failed: Counter,
         /// Acks received as commands.
         acks: Counter,
         /// Heartbeats sent.

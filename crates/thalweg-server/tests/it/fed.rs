@@ -429,6 +429,31 @@ fn a_reader_begins_with_the_events_since_a_time() {
 }
 
 #[test]
+fn a_topic_that_goes_during_a_search_is_not_confused_with_another() {
+    let streams = Streams::new(&["**"]);
+    let node = node(&streams, 1);
+    publish(&node, "few", "1");
+    history(&node, "few", 1);
+    streams.hold_reads(true);
+    let before = streams.reads();
+    thread::scope(|scope| {
+        let target = "/v1/topics?topic=empty&topic=few&newest=10&wait=5s";
+        let searching = scope.spawn(|| node.get(target, &[]));
+        wait_for("the search", || (streams.reads() > before).then_some(()));
+        // A sweep removes topics without events and readers.
+        wait_for("the sweep", || {
+            let listed = node.get("/v1/topics", &[]);
+            (!listed.text().contains("\"empty\"")).then_some(())
+        });
+        publish(&node, "secret", "\"of others\"");
+        streams.hold_reads(false);
+        let answer = searching.join().expect("an answer");
+        assert!(!answer.text().contains("secret"), "{}", answer.text());
+        assert!(answer.text().contains("\"topic\":\"empty\""), "{}", answer.text());
+    });
+}
+
+#[test]
 fn the_history_of_a_node_survives_deletion_from_the_stream() {
     let streams = Streams::new(&["**"]);
     let old = node(&streams, 1);

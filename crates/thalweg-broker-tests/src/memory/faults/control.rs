@@ -66,6 +66,7 @@ pub(super) struct Control {
     /// Whether all servers are disconnected: no record is stored, read or delivered.
     pub(super) is_cut: bool,
     pub(super) is_held: bool,
+    pub(super) are_reads_held: bool,
     pub(super) held: usize,
     pub(super) reads: usize,
     pub(super) are_tickets_lost: bool,
@@ -86,6 +87,7 @@ impl Control {
             is_ready: true,
             is_cut: false,
             is_held: false,
+            are_reads_held: false,
             held: 0,
             reads: 0,
             are_tickets_lost: false,

@@ -1,6 +1,6 @@
 //! Executes the commands of all protocols.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_core::fanout::{FeedKey, Subscribe, Terms};
@@ -13,15 +13,13 @@ use super::{Handle, Shard};
 use crate::{
     access::{AccessPolicy, Allowed, Holder, Right, Unidentified},
     clock::{Now, now_us},
+    config::ARRIVAL_WAIT,
     protocol::{Command, Reply},
     rates::{Act, Rated},
     refusal::Refusal,
     shard::{ingest::PendingPublish, session_input::SubscriberId},
     transport::Client,
 };
-
-/// The time that a subscription waits for a topic of another shard. After that it begins whenever the topic comes.
-const ARRIVAL_WAIT: Duration = Duration::from_secs(2);
 
 /// The origin of a command.
 #[derive(Debug, Clone, Copy)]

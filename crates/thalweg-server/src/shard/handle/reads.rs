@@ -17,6 +17,7 @@ use crate::{
     access::{Allowed, Reading},
     answers::AnswerAccount,
     broker::{BrokerReply, Read, ReadCaller},
+    config::COMMAND_SEARCH,
     connection_limits::Address,
     owner_shard::owner_shard,
     refusal::Refusal,
@@ -34,9 +35,6 @@ const HISTORIES: &str =
 
 /// The object of the refusal if no search for a start ends in time.
 const SEARCHES: &str = "searches in stored events take all the time that they may: try again";
-
-/// The time that a command may search a start.
-const COMMAND_SEARCH: Duration = Duration::from_secs(5);
 
 /// The time between two checks whether an idle history query can be ended.
 const QUEUE_POLL: Duration = Duration::from_millis(20);
@@ -207,10 +205,12 @@ impl Handle {
             let _first = first.map_err(|_| Refusal::busy(SEARCHES))?;
             self.start_of(topic, start, deadline).await
         };
+        self.counts.start_searches.add(1);
         let found = tokio::select! {
             found = search => found,
             () = drain => return Err(Refusal::draining()),
         };
+        self.counts.start_searches_failed.add(u64::from(found.is_err()));
         match (start, found) {
             // Those in memory are better than none.
             (StartAt::Newest(_), Err(_)) => Ok(start),
