@@ -72,7 +72,6 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
     let connections = limits.connections.min(room.saturating_sub(OTHER_DESCRIPTORS).max(1));
     if connections < limits.connections {
         tracing::warn!(
-            connections,
             "the limit of open files allows {connections} connections, fewer than limits.connections: raise it with `ulimit -n`, or with `LimitNOFILE=` in the systemd unit"
         );
     }
