@@ -8,7 +8,7 @@ use super::{
     subscription::{AnnouncedGap, Begun, Subscription, write_end},
     transmit::{Interrupted, Interruption, PlanSummary, SendBuffers, Transmit},
 };
-use crate::stream::{ColumnCounts, ColumnRows as _, Lost};
+use crate::stream::{ColumnCounts, Feed as _, Lost};
 
 /// Why a visit to a subscriber ended, and when the next visit is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Subscriber {
             let Ok(planned) = plan.map_err(|why| interrupted = Some(why)) else {
                 let is_unmade = interrupted.as_ref().is_some_and(Interrupted::is_unmade);
                 if is_unmade && std::mem::replace(&mut has_made, true) {
-                    // A visit makes frames of columns at most once, so that other subscribers get their turn.
+                    // A visit makes shared frames at most once, so that other subscribers get their turn.
                     return Delivered::More;
                 }
                 if let Some(interrupted) = interrupted {
@@ -126,7 +126,7 @@ impl Subscriber {
         scratch: &mut Scratch,
     ) {
         match why {
-            Interruption::Unmade => scratch.columns += self.make_columns(feeds, index, now_us),
+            Interruption::Unmade => scratch.columns += self.make_frames(feeds, index, now_us),
             Interruption::OtherColumns => self.change_columns(feeds, index),
             Interruption::Lost(_)
                 if self.framing.ends_at_gaps() && self.subscriptions[index].allows_gaps() =>
@@ -139,12 +139,12 @@ impl Subscriber {
                 let subscription = &mut self.subscriptions[index];
                 let Some(feed) = feeds.feed(subscription.feed) else { return };
                 let control = self.control.frames();
-                subscription.announce_unknown(feed, cursor, control);
+                let gap = subscription.announce_unknown(feed, cursor, control);
                 if self.format.has_trailer() {
                     self.end_control(feeds, Ids::default(), 0);
                 }
                 self.has_delivered = true;
-                scratch.gaps[GapReason::Unknown as usize] += 1;
+                scratch.gaps[gap.reason as usize] += 1;
             }
             Interruption::Lost(lost) => {
                 let reason = if lost.is_expired { GapReason::Trimmed } else { GapReason::Slow };
@@ -268,13 +268,13 @@ impl Subscriber {
             && self.control.is_empty()
     }
 
-    fn make_columns(&self, feeds: &mut impl Feeds, index: usize, now_us: u64) -> ColumnCounts {
+    fn make_frames(&self, feeds: &mut impl Feeds, index: usize, now_us: u64) -> ColumnCounts {
         let subscription = &self.subscriptions[index];
         let (Some(feed), Some(cursor)) = (feeds.feed_mut(subscription.feed), subscription.cursor())
         else {
             return ColumnCounts::default();
         };
-        feed.make_column_frames(&cursor, subscription.columns(), now_us)
+        feed.make_frames(&cursor, subscription.encoding(), now_us)
     }
 
     /// If the response of columns has a schema, ends it, because the next rows have another one. Otherwise

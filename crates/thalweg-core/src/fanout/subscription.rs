@@ -307,14 +307,14 @@ impl Subscription {
         }
     }
 
-    /// Announces in `control` that the newest version of a value is unknown, under any policy. The next version is sent whole.
+    /// Announces in `control` that a part of the state is gone, under any policy. What follows is sent whole.
     pub(super) fn announce_unknown(
         &mut self,
         feed: &impl Feed,
         cursor: Cursor,
         control: &mut Vec<u8>,
     ) -> AnnouncedGap {
-        let gap = AnnouncedGap { missed: None, reason: GapReason::Unknown };
+        let gap = AnnouncedGap { missed: None, reason: feed.unknown_reason() };
         write_gap(feed, cursor.next(), gap, self.format, control);
         self.set_cursor(cursor);
         gap

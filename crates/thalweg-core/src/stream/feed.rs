@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{Before, Epoch, Format, Offset, Position, StartAt, Topic};
+use thalweg_wire::{Before, Epoch, Format, GapReason, Offset, Position, StartAt, Topic};
 
 use super::{Batch, ColumnCounts, Cursor, Encoding, Next, Page, Start};
 
@@ -104,6 +104,22 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     fn newest_version(&self) -> Option<&Batch> {
         let newest = self.batches_from(0).next().filter(|_| self.is_state());
         newest.map(|batch| &**batch)
+    }
+
+    /// Makes the frame at a cursor, if readers of an encoding share it ([`Next::Unmade`]), and perhaps frames after it. Returns
+    /// the counts of frames of columns.
+    fn make_frames(
+        &mut self,
+        _cursor: &Cursor,
+        _encoding: Encoding<'_>,
+        _now_us: u64,
+    ) -> ColumnCounts {
+        ColumnCounts::default()
+    }
+
+    /// Returns the reason of the gap that [`Next::Unknown`] and [`Start::Unknown`] announce.
+    fn unknown_reason(&self) -> GapReason {
+        GapReason::Unknown
     }
 
     /// Makes the patch from the newest version to a new batch's version, if a subscriber would take it. Stops when `is_over`
@@ -245,16 +261,5 @@ pub trait ColumnRows {
     /// Returns the columns as they were at most a second ago.
     fn columns_told(&self, _now_us: u64) -> Option<Arc<Columns>> {
         None
-    }
-
-    /// Makes the frame of columns at a cursor, and those of small batches after it, for a stream with the schema
-    /// `stream` ([`Next::Unmade`]). Returns the counts.
-    fn make_column_frames(
-        &mut self,
-        _cursor: &Cursor,
-        _stream: Option<&Arc<Columns>>,
-        _now_us: u64,
-    ) -> ColumnCounts {
-        ColumnCounts::default()
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{Before, Epoch, Format, Offset, StartAt, Topic};
+use thalweg_wire::{Before, Epoch, Format, GapReason, Offset, StartAt, Topic};
 
 use super::{
     Backfill, Batch, ColumnCounts, ColumnMemory, ColumnRows, Cursor, Encoding, Feed, Frames,
@@ -125,11 +125,18 @@ impl Feed for AnyFeed {
         fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>>;
         fn published_us(&self, offset: Offset) -> Option<u64>;
         fn confirmed_after(&self, cursor: &Cursor) -> Before;
+        fn unknown_reason(&self) -> GapReason;
     }
 
     delegate! { AnyFeed [Log Value]:
         fn push(&mut self, batch: Arc<Batch>, now_us: u64);
         fn skip_to(&mut self, head: Offset);
+        fn make_frames(
+            &mut self,
+            cursor: &Cursor,
+            encoding: Encoding<'_>,
+            now_us: u64
+        ) -> ColumnCounts;
         fn make_patch(&mut self, batch: &Batch, is_over: impl FnMut() -> bool) -> Option<bool>;
     }
 }
@@ -192,14 +199,5 @@ impl ColumnRows for AnyFeed {
         fn columns_change_at(&self, cursor: &Cursor) -> bool;
         fn columns(&self) -> Option<Arc<Columns>>;
         fn columns_told(&self, now_us: u64) -> Option<Arc<Columns>>;
-    }
-
-    delegate! { AnyFeed [Log Value]:
-        fn make_column_frames(
-            &mut self,
-            cursor: &Cursor,
-            stream: Option<&Arc<Columns>>,
-            now_us: u64
-        ) -> ColumnCounts;
     }
 }

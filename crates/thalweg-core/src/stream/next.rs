@@ -21,12 +21,12 @@ pub enum Next<'a> {
     /// The next event is gone. Choose a place by policy, announce the gap, and read again with [`Cursor::before`]
     /// that place. A cursor within a pinned frame never gets this.
     Lost(Lost),
-    /// The newest version of a value is lost, and the subscriber does not have it. Announce that the value is
-    /// unknown, and read again with this cursor.
+    /// The subscriber lacks a part of the state that is gone, for example the newest version of a value. Announce a gap
+    /// ([`super::Feed::unknown_reason`]), and read again with this cursor.
     Unknown(Cursor),
     /// The events from this offset on need a backfill ([`super::Backfill::backfill`]). Read again after it.
     Backfill(Offset),
-    /// The frame of columns at the cursor is not made. Make it ([`super::ColumnRows::make_column_frames`]), and read again.
+    /// The frame at the cursor is not made. Make it ([`super::Feed::make_frames`]), and read again.
     Unmade,
     /// The next row has another schema than the stream, or the stream has none yet ([`super::ColumnRows::columns_at`]).
     OtherColumns,

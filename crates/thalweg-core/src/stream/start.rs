@@ -11,7 +11,8 @@ pub enum Start {
     Lost(Lost),
     /// The position is of another epoch: announce a gap of unknown size, and go on at this cursor, the oldest retained event.
     OtherEpoch(Cursor),
-    /// The newest version of a value is not here, and may be lacking. Announce that it is unknown, and go on at this cursor.
+    /// A part of the state is not here, and may be lacking, for example the newest version of a value. Announce a gap
+    /// ([`super::Feed::unknown_reason`]), and go on at this cursor.
     Unknown(Cursor),
     /// A backfill from this offset on must come first ([`super::Next::Backfill`]). Ask again after it.
     Backfill(Offset),

@@ -93,7 +93,11 @@ impl Reader {
             other => panic!("{other:?}"),
         };
         let Some(given) = given else {
-            self.made += feed.make_column_frames(&self.cursor, Some(&self.columns), 1);
+            self.made += feed.make_frames(
+                &self.cursor,
+                Encoding::new(Format::ARROW, Some(&self.columns)),
+                1,
+            );
             return self.read(feed, bytes_max);
         };
         if given.len() > bytes_max {
@@ -257,13 +261,13 @@ fn backfilled_rows_have_the_schema_of_their_frame() {
         feed.push(Arc::new(Batch::seal(first - 255, first, payloads, 1)), 1);
     };
     push(&mut feed, 1, r#"{"id":1}"#);
-    feed.make_column_frames(&Cursor::before(256), None, 1);
+    feed.make_frames(&Cursor::before(256), Format::ARROW.into(), 1);
     let narrow = Arc::clone(feed.columns_at(&Cursor::before(256)).expect("columns"));
     // One reader is within the frame while the batch goes and a wider one comes.
     let mut reader = Reader::new(Format::ARROW, &narrow, 256);
     reader.read(&mut feed, 10);
     push(&mut feed, 2, r#"{"id":1,"car":"c"}"#);
-    feed.make_column_frames(&Cursor::before(512), None, 1);
+    feed.make_frames(&Cursor::before(512), Format::ARROW.into(), 1);
     let messages = vec![(256, payloads([r#"{"id":1}"#.to_owned()]))];
     feed.backfill(
         Page { from: 1, messages, holes: Vec::new(), is_last_before: None, stored_from: 1 },
@@ -291,9 +295,9 @@ fn a_schema_is_the_same_however_often_it_was_widened() {
     // One shard has seen how the schema came to be, the other infers it.
     let mut counts = ColumnCounts::default();
     for offset in [1, 2] {
-        counts += shards[0].make_column_frames(&Cursor::before(offset), None, 1);
+        counts += shards[0].make_frames(&Cursor::before(offset), Format::ARROW.into(), 1);
     }
-    shards[1].make_column_frames(&Cursor::before(3), None, 1);
+    shards[1].make_frames(&Cursor::before(3), Format::ARROW.into(), 1);
     let columns =
         |feed: &Log, offset| Arc::clone(feed.columns_at(&Cursor::before(offset)).expect("columns"));
     let (widened, inferred) = (columns(&shards[0], 2), columns(&shards[1], 3));
@@ -301,7 +305,7 @@ fn a_schema_is_the_same_however_often_it_was_widened() {
     assert_eq!(widened, inferred);
     assert!(!shards[0].columns_change_at(&Cursor::before(3)));
     // The next change continues the count.
-    shards[0].make_column_frames(&Cursor::before(3), None, 1);
+    shards[0].make_frames(&Cursor::before(3), Format::ARROW.into(), 1);
     assert_eq!(columns(&shards[0], 3).changes(), 1);
 }
 

@@ -46,8 +46,22 @@ impl ColumnRows for Log {
     fn columns_told(&self, now_us: u64) -> Option<Arc<Columns>> {
         self.columns.told(now_us, || self.infer_columns())
     }
+}
 
-    fn make_column_frames(
+impl Log {
+    fn infer_columns(&self) -> Option<Arc<Columns>> {
+        Columns::infer_from(self.history.past(0).map(|batch| batch.joined())).map(Arc::new)
+    }
+
+    /// The memory that frames of columns may take, in bytes: as much as the events, and at least a hot tail's.
+    /// Frames are mostly smaller than their events, so nearly all of a history's are kept. A larger frame is not
+    /// kept.
+    fn column_frames_bytes_max(&self) -> usize {
+        self.history.bytes_max().max(self.tail_bytes)
+    }
+
+    /// Makes the frame of columns at a cursor, and those of small batches after it, for a stream with the schema `stream`.
+    pub(super) fn make_column_frames(
         &mut self,
         cursor: &Cursor,
         stream: Option<&Arc<Columns>>,
@@ -74,19 +88,6 @@ impl ColumnRows for Log {
         self.columns.frames.shrink_to(share, |end| is_new(end) || is_pinned(end));
         self.columns.frames.shrink_to(bytes_max, is_new);
         counts
-    }
-}
-
-impl Log {
-    fn infer_columns(&self) -> Option<Arc<Columns>> {
-        Columns::infer_from(self.history.past(0).map(|batch| batch.joined())).map(Arc::new)
-    }
-
-    /// The memory that frames of columns may take, in bytes: as much as the events, and at least a hot tail's.
-    /// Frames are mostly smaller than their events, so nearly all of a history's are kept. A larger frame is not
-    /// kept.
-    fn column_frames_bytes_max(&self) -> usize {
-        self.history.bytes_max().max(self.tail_bytes)
     }
 
     pub(super) fn drop_column_frames(&mut self) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_wire::{ContextUse, Epoch, Offset, StartAt, Topic};
 
 use super::{
-    super::{Batch, Cursor, Encoding, Feed, Offsets, Start, tail::HotTail},
+    super::{Batch, ColumnCounts, Cursor, Encoding, Feed, Offsets, Start, tail::HotTail},
     Log, LogFrames, TAIL_BYPASS_DIVISOR,
 };
 
@@ -94,6 +94,15 @@ impl Feed for Log {
         self.next = batch.end();
         self.history.push(batch);
         self.drop_column_frames();
+    }
+
+    fn make_frames(
+        &mut self,
+        cursor: &Cursor,
+        encoding: Encoding<'_>,
+        now_us: u64,
+    ) -> ColumnCounts {
+        self.make_column_frames(cursor, encoding.columns(), now_us)
     }
 
     fn skip_to(&mut self, head: Offset) {
