@@ -49,6 +49,7 @@ fuzz_target!(|input: Input<'_>| {
         last: if events.is_empty() { first - 1 } else { offset },
         offsets: (input.with_offsets && !events.is_empty()).then_some(&offsets),
         before: Before::Adjacent,
+        keyed: None,
         events: &joined,
     };
     check(&envelope, &events);

@@ -17,6 +17,7 @@ fuzz_target!(|published: &[u8]| {
         first: 1,
         last: 1,
         offsets: None,
+        keyed: None,
         before: Before::Adjacent,
         events: &events,
     };

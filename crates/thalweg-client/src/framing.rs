@@ -87,6 +87,7 @@ mod tests {
                 last: 7,
                 before: thalweg_wire::Before::Adjacent,
                 offsets: None,
+                keyed: None,
                 events: &events,
             };
             format.batch(&envelope, &mut out);

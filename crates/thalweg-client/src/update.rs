@@ -171,6 +171,7 @@ impl Events {
             last: self.position.offset,
             before: after.map_or(Before::Adjacent, Before::Event),
             offsets: (!is_consecutive).then_some(&offsets),
+            keyed: None,
             events: events.join(",").as_bytes(),
         }
         .write(&mut out);

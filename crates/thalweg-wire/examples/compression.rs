@@ -86,8 +86,16 @@ fn series(event: Event, plain: Format) -> Result<String, Box<dyn Error>> {
             let first = 100_001 + number as u64;
             let (last, events) = (first, event.as_bytes());
             let before = Before::Adjacent;
-            let envelope =
-                Envelope { topic: &topic, epoch, first, last, before, offsets: None, events };
+            let envelope = Envelope {
+                topic: &topic,
+                epoch,
+                first,
+                last,
+                before,
+                offsets: None,
+                keyed: None,
+                events,
+            };
             let mut frame = Vec::new();
             let begun = Instant::now();
             match &mut context {
@@ -139,6 +147,7 @@ impl Figures {
             last,
             before: Before::Adjacent,
             offsets: None,
+            keyed: None,
             events,
         };
         let mut frame = Vec::new();

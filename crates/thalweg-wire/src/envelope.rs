@@ -20,8 +20,20 @@ pub struct Envelope<'a> {
     pub before: Before,
     /// The offset of each event, if the offsets are not consecutive.
     pub offsets: Option<&'a [Offset]>,
+    /// The keys of the events; `None` if the topic is not keyed.
+    pub keyed: Option<Keyed<'a>>,
     /// The events as JSON, joined by commas, or the operations of a patch.
     pub events: &'a [u8],
+}
+
+/// The members of an envelope that only keyed topics have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keyed<'a> {
+    /// The key of each event as a JSON string, joined by commas.
+    pub keys: &'a [u8],
+    /// Offset of the topic's newest event when this page was made, if the page ends before it. The map of a
+    /// subscriber before this offset may lack events.
+    pub until: Option<Offset>,
 }
 
 /// The link from an envelope to the event before its first one.
@@ -42,7 +54,9 @@ const POSITION: &[u8] = br#"","position":""#;
 const FIRST: &[u8] = br#"","first":"#;
 const AFTER: &[u8] = br#","after":"#;
 const PREVIOUS: &[u8] = br#","previous":"#;
+const UNTIL: &[u8] = br#","until":"#;
 const OFFSETS: &[u8] = br#","offsets":["#;
+const KEYS: &[u8] = br#","keys":["#;
 const EVENTS: &[u8] = br#","events":["#;
 const PATCH: &[u8] = br#","patch":["#;
 const END: &[u8] = b"]}";
@@ -55,12 +69,17 @@ impl Envelope<'_> {
             let digits: usize = offsets.iter().map(|offset| decimal_len(*offset)).sum();
             OFFSETS.len() + digits + offsets.len().saturating_sub(1) + 1
         });
+        let keyed = self.keyed.map_or(0, |Keyed { keys, until }| {
+            let until = until.map_or(0, |offset| UNTIL.len() + decimal_len(offset));
+            until + KEYS.len() + keys.len() + 1
+        });
         fixed
             + self.topic.as_str().len()
             + self.position_len()
             + decimal_len(self.first)
             + self.before().map_or(0, |(name, offset)| name.len() + decimal_len(offset))
             + offsets
+            + keyed
             + self.events.len()
     }
 
@@ -92,6 +111,10 @@ impl Envelope<'_> {
             out.extend_from_slice(name);
             write_decimal(offset, out);
         }
+        if let Some(until) = self.keyed.and_then(|keyed| keyed.until) {
+            out.extend_from_slice(UNTIL);
+            write_decimal(until, out);
+        }
         if let Some(offsets) = self.offsets {
             out.extend_from_slice(OFFSETS);
             for (index, offset) in offsets.iter().enumerate() {
@@ -100,6 +123,11 @@ impl Envelope<'_> {
                 }
                 write_decimal(*offset, out);
             }
+            out.push(b']');
+        }
+        if let Some(Keyed { keys, .. }) = self.keyed {
+            out.extend_from_slice(KEYS);
+            out.extend_from_slice(keys);
             out.push(b']');
         }
         out.extend_from_slice(self.list());

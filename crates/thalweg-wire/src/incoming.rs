@@ -40,6 +40,11 @@ pub struct Incoming<'a> {
     /// Only for logs with sparse offsets: the offset of the event that precedes the first event of this
     /// message.
     pub after: Option<Offset>,
+    /// Only for keyed topics: the key of each event. The confirmation of a subscription has an empty list.
+    #[serde(borrow)]
+    pub keys: Option<Vec<Text<'a>>>,
+    /// Only for keyed topics: a subscriber before this offset may lack events of keys.
+    pub until: Option<Offset>,
     first: Option<Offset>,
     offsets: Option<Vec<Offset>>,
     #[serde(borrow)]

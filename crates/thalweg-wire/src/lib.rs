@@ -36,7 +36,7 @@ pub mod topic;
 pub mod websocket;
 
 pub use close::Close;
-pub use envelope::{Before, Envelope};
+pub use envelope::{Before, Envelope, Keyed};
 pub use error::ErrorCode;
 pub use excerpt::Excerpt;
 pub use format::{ContextUse, ContextWindow, Format, Framing, SharedContext};

@@ -13,7 +13,9 @@ export interface Said {
     first: number;
     after?: number;
     previous?: number;
+    until?: number;
     offsets?: number[];
+    keys?: Text[];
     events: Text[];
   };
   gap?: { topic: string; position: string; missed: number | null; reason: string };

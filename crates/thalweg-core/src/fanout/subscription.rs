@@ -377,6 +377,7 @@ fn write_confirmation(feed: &impl Feed, cursor: &Cursor, format: Format, control
         last: cursor.next().saturating_sub(1),
         before: feed.confirmed_after(cursor),
         offsets: None,
+        keyed: None,
         events: &[],
     };
     format.batch(&envelope, control);

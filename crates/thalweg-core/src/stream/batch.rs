@@ -195,6 +195,7 @@ impl Batch {
             last: end - 1,
             before: self.before(from),
             offsets: None,
+            keyed: None,
             events,
         }
     }

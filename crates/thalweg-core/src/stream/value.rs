@@ -162,6 +162,7 @@ impl Value {
             last: offset,
             before: if is_patch { Before::Patched(previous) } else { Before::Version(previous) },
             offsets: None,
+            keyed: None,
             events: content,
         }
     }

@@ -50,6 +50,7 @@ pub(super) fn page_of(
         last: end.saturating_sub(1),
         before: events.before(),
         offsets: offsets.as_deref(),
+        keyed: None,
         events: &[],
     };
     let mut before = Vec::new();

@@ -2,7 +2,7 @@
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_wire::{
-    Before, Close, Envelope, Epoch, Gap, GapReason, Offset, Position, Topic, close, limits,
+    Before, Close, Envelope, Epoch, Gap, GapReason, Keyed, Offset, Position, Topic, close, limits,
 };
 
 pub(crate) fn config() -> ProptestConfig {
@@ -22,6 +22,9 @@ pub(crate) struct Batch {
     pub(crate) before: Before,
     pub(crate) offsets: Vec<Offset>,
     pub(crate) events: Vec<String>,
+    /// The keys of the events, and `until`.
+    pub(crate) keyed: Option<(Vec<String>, Option<Offset>)>,
+    joined_keys: String,
     joined: String,
     names_offsets: bool,
 }
@@ -43,6 +46,10 @@ impl Batch {
             last: self.last,
             before: self.before,
             offsets: self.names_offsets.then_some(&self.offsets),
+            keyed: self
+                .keyed
+                .as_ref()
+                .map(|(_, until)| Keyed { keys: self.joined_keys.as_bytes(), until: *until }),
             events: self.joined.as_bytes(),
         }
     }
@@ -73,8 +80,9 @@ impl Missing {
 
 pub(crate) fn batch() -> impl Strategy<Value = Batch> {
     let steps = prop_oneof![Just(vec![]), vec(Just(1_u64), 1..20), vec(1..1000_u64, 1..20)];
-    (topic(), epoch(), offset(), before(), steps, vec(json(), 20), any::<bool>()).prop_map(
-        |(topic, epoch, start, before, steps, events, names_offsets)| {
+    let keyed = proptest::option::of((vec(".{0,5}", 20), proptest::option::of(offset())));
+    (topic(), epoch(), offset(), before(), steps, vec(json(), 20), any::<bool>(), keyed).prop_map(
+        |(topic, epoch, start, before, steps, events, names_offsets, keyed)| {
             // Backwards from the last: no offset exceeds the largest.
             let last = start.max(1 + steps.iter().sum::<u64>());
             let mut offset = last + 1;
@@ -92,7 +100,23 @@ pub(crate) fn batch() -> impl Strategy<Value = Batch> {
                 events.into_iter().take(offsets.len()).map(|(_, event)| event).collect();
             let joined = events.join(",");
             let names_offsets = names_offsets || !is_consecutive;
-            Batch { topic, epoch, last, before, offsets, events, joined, names_offsets }
+            let keyed: Option<(Vec<String>, _)> =
+                keyed.map(|(keys, until)| (keys.into_iter().take(events.len()).collect(), until));
+            let keys = keyed.iter().flat_map(|(keys, _)| keys);
+            let as_json = |key: &String| serde_json::to_string(key).expect("a string is JSON");
+            let joined_keys = keys.map(as_json).collect::<Vec<_>>().join(",");
+            Batch {
+                topic,
+                epoch,
+                last,
+                before,
+                offsets,
+                events,
+                keyed,
+                joined_keys,
+                joined,
+                names_offsets,
+            }
         },
     )
 }

@@ -126,6 +126,7 @@ fn check_large(event: &str) {
         last: 1,
         before: Before::Adjacent,
         offsets: None,
+        keyed: None,
         events: events.as_bytes(),
     };
     let frame = |format: Format| {
@@ -197,6 +198,7 @@ fn rows_become_much_smaller() {
         last: offset,
         before: Before::Adjacent,
         offsets: None,
+        keyed: None,
         events,
     };
     for plain in FORMATS {
@@ -220,6 +222,7 @@ fn messages_for_one_subscriber_are_not_compressed() {
         last: 0,
         before: Before::Adjacent,
         offsets: None,
+        keyed: None,
         events: b"",
     };
     let position = thalweg_wire::Position { epoch, offset: 0 };

@@ -81,6 +81,9 @@ proptest! {
         };
         let events = batch.events.iter().map(String::as_str);
         prop_assert_eq!(read, batch.offsets.iter().copied().zip(events).collect::<Vec<_>>());
+        prop_assert_eq!(incoming.until, batch.keyed.as_ref().and_then(|(_, until)| *until));
+        let keys = incoming.keys.map(|keys| keys.iter().map(|key| key.to_string()).collect());
+        prop_assert_eq!(keys, batch.keyed.map(|(keys, _)| keys));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 use thalweg_wire::{
-    Before, Close, End, EndCode, Envelope, Format, Gap, GapReason, Offset, Position, Topic, close,
+    Before, Close, End, EndCode, Envelope, Format, Gap, GapReason, Keyed, Offset, Position, Topic,
+    close,
     format::{forever_frame_document, forever_frame_opening, sse_ids, sse_retry},
     incoming::{Incoming, Kind},
 };
@@ -18,7 +19,9 @@ enum Message {
         first: Offset,
         previous: Option<Offset>,
         after: Option<Offset>,
+        until: Option<Offset>,
         offsets: Option<Vec<Offset>>,
+        keys: Option<Vec<Text>>,
         #[serde(default)]
         events: Vec<Text>,
         patch: Option<Text>,
@@ -148,7 +151,21 @@ impl Message {
     fn frame(&self, format: Format) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Self::Envelope { topic, position, first, previous, after, offsets, events, patch } => {
+            Self::Envelope {
+                topic,
+                position,
+                first,
+                previous,
+                after,
+                until,
+                offsets,
+                keys,
+                events,
+                patch,
+            } => {
+                let keys: Option<Vec<_>> =
+                    keys.as_ref().map(|keys| keys.iter().map(Text::bytes).collect());
+                let keys = keys.map(|keys| keys.join(&b','));
                 let topic: Topic = topic.parse().expect("a topic");
                 let Position { epoch, offset } = position.parse().expect("a position");
                 let events: Vec<_> = events.iter().map(Text::bytes).collect();
@@ -167,6 +184,7 @@ impl Message {
                     last: offset,
                     before,
                     offsets: offsets.as_deref(),
+                    keyed: keys.as_deref().map(|keys| Keyed { keys, until: *until }),
                     events: &operations.unwrap_or_else(|| events.join(&b',')),
                 };
                 format.batch(&envelope, &mut out);
@@ -213,13 +231,24 @@ impl Message {
                     first,
                     previous,
                     after,
+                    until,
                     offsets,
+                    keys,
                     events,
                     patch: None,
                 },
                 Kind::Events(read),
             ) => {
                 assert_eq!((incoming.previous, incoming.after), (*previous, *after));
+                assert_eq!(incoming.until, *until);
+                let keys = keys.as_ref().map(|keys| {
+                    let parse = |key: &Text| serde_json::from_str(&key.string()).expect("a string");
+                    keys.iter().map(parse).collect::<Vec<String>>()
+                });
+                let read_keys = incoming.keys.as_ref();
+                let read_keys = read_keys
+                    .map(|keys| keys.iter().map(|key| key.to_string()).collect::<Vec<_>>());
+                assert_eq!(read_keys, keys);
                 assert_eq!(incoming.topic.as_deref(), Some(topic.as_str()));
                 assert_eq!(incoming.position.as_deref(), Some(position.as_str()));
                 let consecutive = || (*first..).take(events.len()).collect();
