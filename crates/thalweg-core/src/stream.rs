@@ -17,6 +17,8 @@
 //! backfilled  batches from pages
 //! value       the newest version of a topic: value/feed; value/frames: how subscribers read it
 //! kept_frames its finished frames
+//! keyed       the newest event of each key; its own files are listed there
+//! keys, keyed_event  the keys of events; an event with its key
 //! version_patch  patches between versions
 //! encoding    a format, and the schema of a stream of columns
 //! batch_columns, column_frames, log_columns  rows as columns: of a batch, kept by a log, of a log
@@ -44,6 +46,9 @@ mod feed;
 mod format_map;
 mod history;
 mod kept_frames;
+mod keyed;
+mod keyed_event;
+mod keys;
 mod kinds;
 mod log;
 mod log_columns;
@@ -70,6 +75,8 @@ pub use encoding::Encoding;
 pub use feed::{Backfill, ColumnRows, Feed, Frames, Memory, Pinning};
 pub use format_map::FormatMap;
 pub use history::HistoryBounds;
+pub use keyed::{KeyedFeed, KeyedFrames, RemovalBounds, StatePart};
+pub use keyed_event::KeyedEvent;
 pub use kinds::{AnyFeed, AnyFrames, FeedKind};
 pub use log::{Log, LogFrames};
 pub use lost::Lost;

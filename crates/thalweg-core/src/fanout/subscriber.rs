@@ -318,7 +318,7 @@ impl Subscriber {
         let age_us =
             (!after.in_frame()).then(|| subscription.age_us(feed, before, now_us)).flatten();
         if is_at_head(feed, &after) {
-            subscription.caught_up(now_us);
+            subscription.caught_up(feed, now_us);
         }
         if after.in_frame() {
             feed.pin(&after, subscription.format);

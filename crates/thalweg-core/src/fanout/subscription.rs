@@ -57,6 +57,9 @@ pub struct Left {
     pub format: Format,
 }
 
+/// From this interval on, a reader of keys gets each key once in an interval, in µs. Shorter ones only gather events for fewer sends.
+const CONFLATED_INTERVAL_US: u64 = 10_000;
+
 /// The feed of a subscription whose topic has ended: no feed has this key.
 const NO_FEED: FeedKey = FeedKey::MAX;
 
@@ -131,7 +134,8 @@ impl Subscription {
 
     #[inline]
     pub(super) fn encoding(&self) -> Encoding<'_> {
-        Encoding::new(self.format, self.columns.as_ref())
+        let is_conflated = self.interval_us >= CONFLATED_INTERVAL_US;
+        Encoding::new(self.format, self.columns.as_ref()).conflated(is_conflated)
     }
 
     pub(super) fn columns(&self) -> Option<&Arc<Columns>> {
@@ -266,10 +270,12 @@ impl Subscription {
 
     /// Records that it has the newest event, and begins the interval. A send that the socket or a budget has
     /// cut short continues as soon as it can, without an interval.
-    pub(super) fn caught_up(&mut self, now_us: u64) {
+    pub(super) fn caught_up(&mut self, feed: &impl Feed, now_us: u64) {
         self.is_live = true;
         if self.interval_us > 0 {
-            self.due_us = now_us.saturating_add(self.interval_us);
+            let is_aligned = self.interval_us >= CONFLATED_INTERVAL_US && feed.conflates();
+            let begun_us = if is_aligned { now_us - now_us % self.interval_us } else { now_us };
+            self.due_us = begun_us.saturating_add(self.interval_us);
         }
     }
 
@@ -377,7 +383,7 @@ fn write_confirmation(feed: &impl Feed, cursor: &Cursor, format: Format, control
         last: cursor.next().saturating_sub(1),
         before: feed.confirmed_after(cursor),
         offsets: None,
-        keyed: None,
+        keyed: feed.confirmed_keys(cursor),
         events: &[],
     };
     format.batch(&envelope, control);
@@ -396,14 +402,20 @@ fn write_gap(
 
 #[cfg(test)]
 mod tests {
+    use thalweg_wire::Epoch;
+
     use super::*;
+    use crate::stream::{HistoryBounds, Log, Offsets};
 
     #[test]
     fn an_interval_beyond_all_time_does_not_overflow() {
         let terms = Terms { interval_us: u64::MAX, ..Terms::default() };
         let subscribe = Subscribe { feed: 0, start: StartAt::Latest, terms };
         let mut subscription = Subscription::new(subscribe, Format::NDJSON);
-        subscription.caught_up(1);
+        let bounds = HistoryBounds { events_max: 1, bytes_max: 1, age_us_max: 1 };
+        let epoch = Epoch::new(1).expect("an epoch");
+        let feed = Log::new("t".parse().expect("a topic"), epoch, 1, Offsets::Consecutive, bounds);
+        subscription.caught_up(&feed, 1);
         assert_eq!(subscription.due_us, u64::MAX);
     }
 }

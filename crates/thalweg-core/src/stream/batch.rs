@@ -7,11 +7,12 @@ use std::{
 };
 
 use thalweg_columns::Columns;
-use thalweg_wire::{Before, Envelope, Epoch, Offset, Topic};
+use thalweg_wire::{Before, Envelope, Epoch, Keyed as Keys, Offset, Topic};
 
 use super::{
     ColumnCounts, Encoding, Payloads, VersionPatch,
     batch_columns::{BatchColumns, ColumnFrame, Rows},
+    keyed_event::{BatchKeys, KeyedEvent},
 };
 use crate::patch::{self, PatchBudget};
 
@@ -35,6 +36,7 @@ pub struct Batch {
     /// The patch from the version before to its last event, made once for all shards. `None` if no patch is of use.
     patch: OnceLock<Option<Arc<VersionPatch>>>,
     columns: BatchColumns,
+    keyed: Option<Arc<BatchKeys>>,
 }
 
 impl Batch {
@@ -42,8 +44,8 @@ impl Batch {
     /// `first`, which is `start` or a later one.
     pub fn seal(start: Offset, first: Offset, payloads: Payloads, now_us: u64) -> Self {
         let published_ms = payloads.published_ms();
-        let (bytes, ends) = payloads.into_parts();
-        Self {
+        let (bytes, ends, keys) = payloads.into_parts();
+        let mut batch = Self {
             start,
             first,
             bytes,
@@ -54,7 +56,16 @@ impl Batch {
             retained: AtomicU32::new(0),
             patch: OnceLock::new(),
             columns: BatchColumns::default(),
-        }
+            keyed: None,
+        };
+        batch.keyed = keys.map(|keys| {
+            let events = (0..).zip(batch.events_from(first));
+            let shared = events.map(|(at, event)| {
+                Arc::new(KeyedEvent::new(first + at as Offset, keys.get(at), event))
+            });
+            Arc::new(BatchKeys { events: shared.collect(), keys: *keys })
+        });
+        batch
     }
 
     /// Seals messages that follow each other in their stream, each with the offset of its first event. Each batch
@@ -85,6 +96,7 @@ impl Batch {
             retained: AtomicU32::new(0),
             patch: OnceLock::new(),
             columns: self.columns.clone(),
+            keyed: self.keyed.clone(),
         }
     }
 
@@ -137,7 +149,8 @@ impl Batch {
     pub fn memory_bytes(&self) -> usize {
         // The allocation's header and the pointer in the history.
         const OVERHEAD: usize = size_of::<Batch>() + 64;
-        self.bytes.len() + self.ends.len() * size_of::<u32>() + OVERHEAD
+        let keyed = self.keyed.as_ref().map_or(0, |keyed| keyed.memory_bytes());
+        self.bytes.len() + self.ends.len() * size_of::<u32>() + keyed + OVERHEAD
     }
 
     pub(super) fn is_retained(&self) -> bool {
@@ -195,23 +208,30 @@ impl Batch {
             last: end - 1,
             before: self.before(from),
             offsets: None,
-            keyed: None,
+            keyed: self.keys_of(self.index_of(from)..self.index_of(end)),
             events,
         }
     }
 
+    fn keys_of(&self, indices: Range<usize>) -> Option<Keys<'_>> {
+        let BatchKeys { keys, .. } = &**self.keyed.as_ref()?;
+        Some(Keys { keys: &keys.joined()[keys.range_of(indices)], until: None })
+    }
+
     pub(super) fn before(&self, from: Offset) -> Before {
         // This does not depend on the batch's start: a frame from a copy with another start must be the same.
-        match from < self.first {
-            true => Before::Event(from.saturating_sub(1)),
-            false => Before::Adjacent,
-        }
+        before(from, self.first)
     }
 
     /// Its events from `from` on.
     pub fn events_from(&self, from: Offset) -> impl Iterator<Item = &[u8]> {
         (self.index_of(from)..self.count())
             .map(|at| &self.bytes[self.start_of(at)..self.ends[at] as usize])
+    }
+
+    /// Its events with their keys. Empty if they have none.
+    pub fn keyed_events(&self) -> &[Arc<KeyedEvent>] {
+        self.keyed.as_ref().map_or(&[], |keyed| &keyed.events)
     }
 
     /// Its last event.
@@ -283,6 +303,14 @@ impl Batch {
     /// Bytes of its events from `from` on.
     pub fn event_bytes(&self, from: Offset) -> usize {
         self.bytes.len() - self.start_of(self.index_of(from))
+    }
+}
+
+/// Returns the link from a frame for readers at `from`, whose first event is `first`, to the event before.
+pub(super) fn before(from: Offset, first: Offset) -> Before {
+    match from < first {
+        true => Before::Event(from.saturating_sub(1)),
+        false => Before::Adjacent,
     }
 }
 

@@ -24,6 +24,16 @@ pub(super) const COLD: u64 = u64::MAX;
 /// The cursor has no place in the hot tail, and is within a frame of some of a batch's events that was made for it alone.
 pub(super) const COLD_PART: u64 = u64::MAX - 1;
 
+/// The cursor is within a page of a keyed topic, whose serial number is in `in_context`. The other bits are as for [`CHAIN`].
+const PAGE: u64 = 1 << 62;
+
+/// The cursor of a reader whose state began with the first page of a keyed topic. The other bits are the head when the oldest of
+/// its pages was made: the reader has no key that was removed before.
+const CHAIN: u64 = 1 << 61;
+
+/// The bits of an offset: JSON numbers have at most 53.
+const OFFSET: u64 = (1 << 53) - 1;
+
 /// The reader of a cursor has no context.
 const NONE: u32 = u32::MAX;
 
@@ -36,8 +46,43 @@ impl Cursor {
     /// Returns this cursor for a reader who has got, or will get, other text before the next frame.
     #[must_use]
     pub fn without_context(self) -> Self {
-        let hot = if self.in_frame() { self.hot } else { COLD };
+        if self.page().is_some() {
+            return self;
+        }
+        let hot = if self.in_frame() || self.chain().is_some() { self.hot } else { COLD };
         Self { hot, in_context: NONE, ..self }
+    }
+
+    /// Returns the cursor between two pages of a keyed topic. `chain`: as [`Self::chain`] returns it.
+    pub(super) fn after_page(next: Offset, chain: Option<Offset>) -> Self {
+        Self { hot: chain.map_or(COLD, |head| CHAIN | head), ..Self::before(next) }
+    }
+
+    /// Returns the cursor after `sent` bytes of a page.
+    pub(super) fn within_page(
+        from: Offset,
+        serial: u32,
+        sent: usize,
+        chain: Option<Offset>,
+    ) -> Self {
+        let hot = PAGE | chain.map_or(0, |head| CHAIN | head);
+        Self { next: from, sent: sent as u32, in_context: serial, hot }
+    }
+
+    /// Returns the serial number of the page that the cursor is within.
+    pub(super) fn page(&self) -> Option<u32> {
+        let is_page = self.in_frame() && self.is_hot() && self.hot & PAGE != 0;
+        is_page.then_some(self.in_context)
+    }
+
+    /// Returns the head when the oldest page of its reader was made, if the reader's state began with a first page.
+    pub(super) fn chain(&self) -> Option<Offset> {
+        (self.is_hot() && self.hot & CHAIN != 0).then_some(self.hot & OFFSET)
+    }
+
+    /// Returns this cursor without what pages need.
+    pub(super) fn without_chain(self) -> Self {
+        if self.chain().is_some() { Self::before(self.next) } else { self }
     }
 
     /// Returns this cursor for a reader whose context begins at `from`, if it has one.

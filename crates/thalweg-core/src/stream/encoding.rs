@@ -9,6 +9,7 @@ pub struct Encoding<'a> {
     format: Format,
     /// `None` for JSON, or for a stream without a schema yet.
     columns: Option<&'a Arc<Columns>>,
+    is_conflated: bool,
 }
 
 /// The metadata of the message that says why a stream of columns ends.
@@ -17,7 +18,18 @@ const CLOSE: &str = "thalweg.close";
 impl<'a> Encoding<'a> {
     /// Combines a format with the schema of a stream, if it has one.
     pub fn new(format: Format, columns: Option<&'a Arc<Columns>>) -> Self {
-        Self { format, columns }
+        Self { format, columns, is_conflated: false }
+    }
+
+    /// Sets whether its readers want one event of each key in an interval ([`super::Feed::conflates`]).
+    #[must_use]
+    pub fn conflated(self, is_conflated: bool) -> Self {
+        Self { is_conflated, ..self }
+    }
+
+    #[inline]
+    pub(super) fn is_conflated(self) -> bool {
+        self.is_conflated
     }
 
     /// The format.
@@ -105,7 +117,7 @@ fn end(columns: &Columns, close: Close, ended: Option<EndCode>, out: &mut Vec<u8
 
 impl From<Format> for Encoding<'_> {
     fn from(format: Format) -> Self {
-        Self { format, columns: None }
+        Self::new(format, None)
     }
 }
 

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{Before, Epoch, Format, GapReason, Offset, Position, StartAt, Topic};
+use thalweg_wire::{Before, Epoch, Format, GapReason, Keyed, Offset, Position, StartAt, Topic};
 
-use super::{Batch, ColumnCounts, Cursor, Encoding, Next, Page, Start};
+use super::{Batch, ColumnCounts, Cursor, Encoding, KeyedEvent, Next, Page, Start, StatePart};
 
 /// A topic as one shard reads it, whatever its history is.
 ///
@@ -100,6 +100,11 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
         Before::Adjacent
     }
 
+    /// Returns the list of keys in the confirmation of a subscription at `cursor`, if the topic is keyed.
+    fn confirmed_keys(&self, _cursor: &Cursor) -> Option<Keyed<'static>> {
+        None
+    }
+
     /// Returns the newest version of a value, if it is here.
     fn newest_version(&self) -> Option<&Batch> {
         let newest = self.batches_from(0).next().filter(|_| self.is_state());
@@ -120,6 +125,26 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     /// Returns the reason of the gap that [`Next::Unknown`] and [`Start::Unknown`] announce.
     fn unknown_reason(&self) -> GapReason {
         GapReason::Unknown
+    }
+
+    /// Returns whether readers with an interval get each key once ([`Encoding::conflated`]). Their intervals end at the same times,
+    /// so that they share frames.
+    fn conflates(&self) -> bool {
+        false
+    }
+
+    /// Returns a part of its state, of at most `count_max` events, for another shard that has everything before `cursor`, and the
+    /// cursor after the part. `None` if batches are all that there is.
+    fn state_part(&self, _cursor: &Cursor, _count_max: usize) -> Option<(StatePart, Cursor)> {
+        None
+    }
+
+    /// Takes a part of the state of another shard's feed.
+    fn take_state(&mut self, _part: StatePart, _now_us: u64) {}
+
+    /// Returns the newest event of a key, given as a JSON string, if there is one. It may be a removal.
+    fn keyed_event(&self, _key: &[u8]) -> Option<&KeyedEvent> {
+        None
     }
 
     /// Makes the patch from the newest version to a new batch's version, if a subscriber would take it. Stops when `is_over`
@@ -165,6 +190,11 @@ pub trait Memory {
 
     /// Frees memory. Call it about once a second.
     fn sweep(&mut self, now_us: u64);
+
+    /// Returns the memory of the state of keys, in bytes. It is part of [`Self::history_bytes`], and never freed for room.
+    fn state_bytes(&self) -> usize {
+        0
+    }
 
     /// Returns the memory of finished frames, in bytes.
     fn tail_bytes(&self) -> usize {

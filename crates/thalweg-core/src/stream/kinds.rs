@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{Before, Epoch, Format, GapReason, Offset, StartAt, Topic};
+use thalweg_wire::{Before, Epoch, Format, GapReason, Keyed as Keys, Offset, StartAt, Topic};
 
 use super::{
     Backfill, Batch, ColumnCounts, ColumnMemory, ColumnRows, Cursor, Encoding, Feed, Frames,
-    HistoryBounds, Log, LogFrames, Memory, Next, Offsets, Page, Pinning, Start, Value, ValueFrames,
+    HistoryBounds, KeyedEvent, KeyedFeed, KeyedFrames, Log, LogFrames, Memory, Next, Offsets, Page,
+    Pinning, Start, StatePart, Value, ValueFrames,
 };
 
 /// The kind of a topic's feed.
@@ -19,6 +20,8 @@ pub enum FeedKind {
     Log,
     /// The newest event counts: a [`Value`].
     Value,
+    /// The newest event of each key counts: a [`KeyedFeed`].
+    Keyed,
 }
 
 impl FeedKind {
@@ -26,13 +29,14 @@ impl FeedKind {
     pub const OF_DOCUMENTS: Self = Self::Value;
 
     /// The names of all kinds in settings.
-    pub const NAMES: [&str; 2] = ["log", "value"];
+    pub const NAMES: [&str; 3] = ["log", "value", "keyed"];
 
     /// Parses the name of a kind in settings.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "log" => Some(Self::Log),
             "value" => Some(Self::Value),
+            "keyed" => Some(Self::Keyed),
             _ => None,
         }
     }
@@ -44,7 +48,12 @@ impl FeedKind {
 
     /// As [`Feed::is_state`].
     pub fn is_state(self) -> bool {
-        matches!(self, Self::Value)
+        matches!(self, Self::Value | Self::Keyed)
+    }
+
+    /// Returns whether each event has a key.
+    pub fn has_keys(self) -> bool {
+        matches!(self, Self::Keyed)
     }
 
     /// Returns whether events may be rows of columns.
@@ -60,6 +69,8 @@ pub enum AnyFeed {
     Log(Log),
     /// The newest event counts.
     Value(Value),
+    /// The newest event of each key counts.
+    Keyed(Box<KeyedFeed>),
 }
 
 /// The frames of any kind of feed.
@@ -69,6 +80,8 @@ pub enum AnyFrames<'a, 'e> {
     Log(LogFrames<'a, 'e>),
     /// The frames of a value.
     Value(ValueFrames<'a>),
+    /// The frames of a keyed topic.
+    Keyed(KeyedFrames<'a, 'e>),
 }
 
 impl AnyFeed {
@@ -86,6 +99,9 @@ impl AnyFeed {
                 Self::Log(log.with_columns(columns, memory))
             }
             FeedKind::Value => Self::Value(Value::new(topic, epoch, next, offsets)),
+            FeedKind::Keyed => {
+                Self::Keyed(Box::new(KeyedFeed::new(topic, epoch, next, offsets, history)))
+            }
         }
     }
 }
@@ -98,18 +114,21 @@ impl Feed for AnyFeed {
         match self {
             Self::Log(log) => AnyFrames::Log(log.frames(encoding)),
             Self::Value(value) => AnyFrames::Value(value.frames(encoding)),
+            Self::Keyed(keyed) => AnyFrames::Keyed(keyed.frames(encoding)),
         }
     }
 
     fn batches_from(&self, from: Offset) -> impl Iterator<Item = &Arc<Batch>> {
-        let (log, value) = match self {
-            Self::Log(log) => (Some(log.batches_from(from)), None),
-            Self::Value(value) => (None, Some(value.batches_from(from))),
+        let (log, value, keyed) = match self {
+            Self::Log(log) => (Some(log.batches_from(from)), None, None),
+            Self::Value(value) => (None, Some(value.batches_from(from)), None),
+            Self::Keyed(keyed) => (None, None, Some(keyed.batches_from(from))),
         };
-        log.into_iter().flatten().chain(value.into_iter().flatten())
+        let log_or_value = log.into_iter().flatten().chain(value.into_iter().flatten());
+        log_or_value.chain(keyed.into_iter().flatten())
     }
 
-    delegate! { AnyFeed [Log Value]:
+    delegate! { AnyFeed [Log Value Keyed]:
         fn topic(&self) -> &Topic;
         fn epoch(&self) -> Epoch;
         fn head(&self) -> Offset;
@@ -126,11 +145,16 @@ impl Feed for AnyFeed {
         fn published_us(&self, offset: Offset) -> Option<u64>;
         fn confirmed_after(&self, cursor: &Cursor) -> Before;
         fn unknown_reason(&self) -> GapReason;
+        fn conflates(&self) -> bool;
+        fn confirmed_keys(&self, cursor: &Cursor) -> Option<Keys<'static>>;
+        fn keyed_event(&self, key: &[u8]) -> Option<&KeyedEvent>;
+        fn state_part(&self, cursor: &Cursor, count_max: usize) -> Option<(StatePart, Cursor)>;
     }
 
-    delegate! { AnyFeed [Log Value]:
+    delegate! { AnyFeed [Log Value Keyed]:
         fn push(&mut self, batch: Arc<Batch>, now_us: u64);
         fn skip_to(&mut self, head: Offset);
+        fn take_state(&mut self, part: StatePart, now_us: u64);
         fn make_frames(
             &mut self,
             cursor: &Cursor,
@@ -142,7 +166,7 @@ impl Feed for AnyFeed {
 }
 
 impl<'a> Frames<'a> for AnyFrames<'a, '_> {
-    delegate! { AnyFrames [Log Value]:
+    delegate! { AnyFrames [Log Value Keyed]:
         fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a>;
         fn kept(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)>;
         fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor;
@@ -150,12 +174,13 @@ impl<'a> Frames<'a> for AnyFrames<'a, '_> {
 }
 
 impl Memory for AnyFeed {
-    delegate! { AnyFeed [Log Value]:
+    delegate! { AnyFeed [Log Value Keyed]:
         fn history_bytes(&self) -> usize;
+        fn state_bytes(&self) -> usize;
         fn tail_bytes(&self) -> usize;
     }
 
-    delegate! { AnyFeed [Log Value]:
+    delegate! { AnyFeed [Log Value Keyed]:
         fn trim_all(&mut self, bytes: usize, now_us: u64) -> usize;
         fn trim_bytes(&mut self, bytes: usize) -> usize;
         fn sweep(&mut self, now_us: u64);
@@ -165,19 +190,19 @@ impl Memory for AnyFeed {
 }
 
 impl Pinning for AnyFeed {
-    delegate! { AnyFeed [Log Value]:
+    delegate! { AnyFeed [Log Value Keyed]:
         fn pinned_bytes(&self) -> usize;
         fn rest_of_frame(&self, cursor: &Cursor, format: Format) -> Option<usize>;
     }
 
-    delegate! { AnyFeed [Log Value]:
+    delegate! { AnyFeed [Log Value Keyed]:
         fn pin(&mut self, cursor: &Cursor, format: Format);
         fn unpin(&mut self, cursor: &Cursor);
     }
 }
 
 impl Backfill for AnyFeed {
-    delegate! { AnyFeed [Log Value]:
+    delegate! { AnyFeed [Log Value Keyed]:
         fn needs_backfill(&self, from: Offset) -> bool;
         fn holds_from(&self, from: Offset) -> bool;
         fn backfill_until(&self, from: Offset) -> Offset;
@@ -186,7 +211,7 @@ impl Backfill for AnyFeed {
         fn backfilled_bytes(&self) -> usize;
     }
 
-    delegate! { AnyFeed [Log Value]:
+    delegate! { AnyFeed [Log Value Keyed]:
         fn backfill(&mut self, page: Page, now_us: u64);
         fn answer_ahead(&mut self, from: Offset, is_given: bool, now_us: u64);
         fn drop_backfilled(&mut self);
@@ -194,7 +219,7 @@ impl Backfill for AnyFeed {
 }
 
 impl ColumnRows for AnyFeed {
-    delegate! { AnyFeed [Log Value]:
+    delegate! { AnyFeed [Log Value Keyed]:
         fn columns_at(&self, cursor: &Cursor) -> Option<&Arc<Columns>>;
         fn columns_change_at(&self, cursor: &Cursor) -> bool;
         fn columns(&self) -> Option<Arc<Columns>>;

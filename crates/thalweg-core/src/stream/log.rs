@@ -23,6 +23,9 @@ use super::{
 };
 pub use frames::LogFrames;
 
+/// The part of the hot tail's size (64 KiB) of which frames that are not in the tail are made at a time.
+pub(super) const PART_DIVISOR: usize = 16;
+
 /// A batch of at least 1/256 of the hot tail's size (4 KiB) is sent from its own memory as three slices, without a copy.
 const ZERO_COPY_DIVISOR: usize = 256;
 

@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use super::keys::Keys;
+
 /// Events' JSON joined by commas, as an envelope holds them, with an index. The caller has checked the events: each is one JSON
 /// value without insignificant whitespace, and within the size limit.
 #[derive(Debug, Default, Clone)]
@@ -9,6 +11,8 @@ pub struct Payloads {
     ends: Vec<u32>,
     /// When a broker says they were published, in ms since 1970.
     published_ms: Option<i64>,
+    /// The key of each event, if the topic is keyed.
+    keys: Option<Box<Keys>>,
 }
 
 impl Payloads {
@@ -43,6 +47,22 @@ impl Payloads {
         }
     }
 
+    /// Gives the event that was appended last its key. All events of keyed topics have one. It has no control characters.
+    pub fn push_key(&mut self, text: &str) {
+        self.keys.get_or_insert_default().push(text);
+    }
+
+    /// Whether the events have keys.
+    pub fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Each event's key, as a JSON string, and its bytes. Empty if the events have no keys.
+    pub fn keyed_events(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let keys = self.keys.iter().flat_map(|keys| (0..self.count()).map(|at| keys.get(at)));
+        keys.zip(self.iter())
+    }
+
     /// Appends the events of `other` in `range`. Their bytes are copied together.
     pub(super) fn extend(&mut self, other: &Self, range: Range<usize>) {
         let Some(last) = range.clone().next_back() else { return };
@@ -53,13 +73,26 @@ impl Payloads {
         let base = self.bytes.len() as u32;
         self.bytes.extend_from_slice(&other.bytes[start..other.ends[last] as usize]);
         let start = start as u32;
-        self.ends.extend(other.ends[range].iter().map(|end| end - start + base));
+        self.ends.extend(other.ends[range.clone()].iter().map(|end| end - start + base));
+        if let Some(keys) = &other.keys {
+            self.keys.get_or_insert_default().extend(keys, range);
+        }
     }
 
-    /// Returns how many events from `from` on fit into `bytes` when joined.
+    /// Returns how many events from `from` on fit into `bytes` when joined, with their keys.
     pub(super) fn fitting(&self, from: usize, bytes: usize) -> usize {
         let end_max = self.start_of(from) + bytes;
-        self.ends[from..].partition_point(|end| *end as usize <= end_max)
+        let fitting = self.ends[from..].partition_point(|end| *end as usize <= end_max);
+        let Some(keys) = &self.keys else { return fitting };
+        let bytes_until = |last: usize| {
+            self.ends[last] as usize - self.start_of(from) + keys.bytes_until(from, last) + 1
+        };
+        (0..fitting).take_while(|at| bytes_until(from + at) <= bytes).count()
+    }
+
+    /// Bytes of the events and their keys, joined.
+    pub(super) fn joined_bytes(&self) -> usize {
+        self.bytes.len() + self.keys.as_ref().map_or(0, |keys| keys.joined().len())
     }
 
     fn start_of(&self, index: usize) -> usize {
@@ -108,6 +141,7 @@ impl Payloads {
             bytes,
             ends,
             published_ms: None,
+            keys: None,
         })
     }
 
@@ -115,12 +149,14 @@ impl Payloads {
     pub fn truncate(&mut self, count: usize) {
         self.ends.truncate(count);
         self.bytes.truncate(self.ends.last().map_or(0, |end| *end as usize));
+        self.keys.iter_mut().for_each(|keys| keys.truncate(count));
     }
 
     /// Removes all events and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
+        self.keys = None;
     }
 
     /// Each event's bytes.
@@ -135,9 +171,11 @@ impl Payloads {
         self.ends.reserve(events);
     }
 
-    /// Returns the events and their ends, in no more memory than they need.
-    pub(super) fn into_parts(self) -> (Box<[u8]>, Box<[u32]>) {
-        (self.bytes.into_boxed_slice(), self.ends.into_boxed_slice())
+    /// Returns the events, their ends and their keys, in no more memory than they need.
+    pub(super) fn into_parts(self) -> (Box<[u8]>, Box<[u32]>, Option<Box<Keys>>) {
+        let mut keys = self.keys;
+        keys.iter_mut().for_each(|keys| keys.shrink());
+        (self.bytes.into_boxed_slice(), self.ends.into_boxed_slice(), keys)
     }
 }
 

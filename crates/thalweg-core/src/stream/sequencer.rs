@@ -93,7 +93,7 @@ impl Sequencer {
 
     /// Returns whether the open batch can take these events with their memory. Few bytes are copied, to leave room for others.
     fn takes_whole(&self, payloads: &Payloads) -> bool {
-        let bytes = payloads.joined().len();
+        let bytes = payloads.joined_bytes();
         self.open.is_empty()
             && (WHOLE_BYTES_MIN..=self.bounds.bytes_max).contains(&bytes)
             && payloads.count() < self.bounds.events_max
@@ -102,8 +102,8 @@ impl Sequencer {
     /// Returns how many events the open batch can take, at least one if it is empty.
     fn room_for(&self, payloads: &Payloads, from: usize) -> usize {
         let is_empty = self.open.is_empty();
-        // With the comma between.
-        let taken = if is_empty { 0 } else { self.open.joined().len() + 1 };
+        // With the commas between.
+        let taken = if is_empty { 0 } else { self.open.joined_bytes() + 2 };
         let fitting = match self.bounds.bytes_max.checked_sub(taken) {
             Some(bytes) => payloads.fitting(from, bytes),
             None => 0,

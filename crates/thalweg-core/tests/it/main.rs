@@ -5,6 +5,7 @@ mod column_frames;
 mod columns_reading;
 mod history;
 mod hostile_documents;
+mod keyed;
 mod log;
 mod rare_cases;
 mod sequencer;

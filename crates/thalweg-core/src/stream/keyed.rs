@@ -1,0 +1,232 @@
+//! A keyed topic: the newest event of each key.
+//!
+//! ```text
+//! table       the newest event of each key
+//! pages       finished frames of several keys, which readers share
+//! frames      how subscribers of an encoding read it
+//! feed        a keyed topic as a feed
+//! state_part  a part of the table for another shard
+//! ```
+//!
+//! A keyed topic is a log and its compaction, which has one event of each key in the order of offsets. Readers that keep up get every
+//! event from the log's hot tail. Others get pages of the compaction from their cursor on: each key once. A page says which head it
+//! was made at. A client's state has existed as soon as its position is not before that of any page (docs/decisions/042-keyed-topics.md).
+
+mod feed;
+mod frames;
+mod pages;
+mod state_part;
+mod table;
+
+use thalweg_wire::{Envelope, Epoch, Format, Keyed as Keys, Offset, Topic};
+
+use super::{
+    Backfill, ColumnRows, Cursor, Encoding, Feed, HistoryBounds, Log, Memory, Offsets, Pinning,
+    log::PART_DIVISOR, tail::TAIL_BYTES,
+};
+pub use frames::KeyedFrames;
+use pages::{KeyedPage, Pages};
+pub use state_part::StatePart;
+use table::Table;
+
+/// The bounds of the removals that a keyed topic remembers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RemovalBounds {
+    /// The greatest age, in µs. A client that was away longer may get the whole state again.
+    pub age_us_max: u64,
+    /// The most removals.
+    pub count_max: usize,
+}
+
+impl Default for RemovalBounds {
+    /// Ten minutes, and 100,000 removals.
+    fn default() -> Self {
+        Self { age_us_max: 600_000_000, count_max: 100_000 }
+    }
+}
+
+/// A keyed topic as one shard reads it.
+#[derive(Debug)]
+pub struct KeyedFeed {
+    log: Log,
+    table: Table,
+    pages: Pages,
+    removals: RemovalBounds,
+    page_bytes: usize,
+    /// The head of the owner shard's feed when it made the newest part of the state that came here. Up to there keys may be missing.
+    state_head: Offset,
+    /// Removals that were forgotten because there were too many.
+    forgotten_early: u64,
+}
+
+/// The bytes that a comma and an offset may take in a page.
+const OFFSET_BYTES: usize = 12;
+
+impl KeyedFeed {
+    /// Creates an empty keyed topic whose next event is `next`.
+    pub fn new(
+        topic: Topic,
+        epoch: Epoch,
+        next: Offset,
+        offsets: Offsets,
+        bounds: HistoryBounds,
+    ) -> Self {
+        let mut table = Table::default();
+        if next > 1 {
+            table.restart(next);
+        }
+        Self {
+            log: Log::new(topic, epoch, next, offsets, bounds),
+            table,
+            pages: Pages::default(),
+            removals: RemovalBounds::default(),
+            page_bytes: TAIL_BYTES / PART_DIVISOR,
+            state_head: 0,
+            forgotten_early: 0,
+        }
+    }
+
+    /// Sets the rough size of later hot tails, in bytes. Pages have a sixteenth of it.
+    pub fn with_tail_bytes(self, tail_bytes: usize) -> Self {
+        let page_bytes = tail_bytes / PART_DIVISOR;
+        Self { log: self.log.with_tail_bytes(tail_bytes), page_bytes, ..self }
+    }
+
+    /// Sets the bounds of removals.
+    pub fn with_removals(self, removals: RemovalBounds) -> Self {
+        Self { removals, ..self }
+    }
+
+    /// Returns how many removals were forgotten because there were too many.
+    pub fn forgotten_early(&self) -> u64 {
+        self.forgotten_early
+    }
+
+    /// Returns the offset from which on no removal is missing. A reader of before begins again, unless [`Cursor::chain`] says that
+    /// it has no key removed before.
+    pub fn complete_from(&self) -> Offset {
+        self.table.complete_from()
+    }
+
+    /// Returns whether a reader learns of all changes after `cursor`.
+    fn is_complete_after(&self, cursor: &Cursor) -> bool {
+        let has_no_key_of_before = cursor.chain().unwrap_or(0).max(cursor.next);
+        cursor.next <= 1 || self.complete_from() <= has_no_key_of_before
+    }
+
+    /// Makes the page that begins at `from`, where events follow.
+    fn make_page(&self, from: Offset, format: Format, now_us: u64) -> KeyedPage {
+        let head = self.head();
+        let is_first = from <= 1;
+        let (mut keys, mut events, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+        let mut to = head;
+        for event in self.table.events_from(from) {
+            // A reader without keys needs no removal.
+            if is_first && event.is_removal() {
+                continue;
+            }
+            let bytes = keys.len() + events.len() + offsets.len() * OFFSET_BYTES;
+            let own = event.key().len() + event.event().len() + OFFSET_BYTES;
+            if !offsets.is_empty() && bytes + own > self.page_bytes {
+                to = offsets.last().map_or(head, |last| last + 1);
+                break;
+            }
+            if !offsets.is_empty() {
+                keys.push(b',');
+                events.push(b',');
+            }
+            keys.extend_from_slice(event.key());
+            events.extend_from_slice(event.event());
+            offsets.push(event.offset());
+        }
+        let first = offsets.first().copied().unwrap_or(to);
+        let is_consecutive = first + offsets.len() as Offset == to;
+        let newest = head.max(self.state_head) - 1;
+        let envelope = Envelope {
+            topic: self.topic(),
+            epoch: self.epoch(),
+            first,
+            last: to - 1,
+            before: super::batch::before(from, first),
+            offsets: (!is_consecutive).then_some(&*offsets),
+            keyed: Some(Keys { keys: &keys, until: (newest > to - 1).then_some(newest) }),
+            events: &events,
+        };
+        let mut bytes = Vec::new();
+        Encoding::from(format).batch(&envelope, &mut bytes);
+        // While parts of the state come from the owner shard, those to come have the removals of all keys here.
+        let begun_at = head.max(self.complete_from());
+        KeyedPage::new((from, to, begun_at), format, bytes, now_us)
+    }
+}
+
+impl Memory for KeyedFeed {
+    fn history_bytes(&self) -> usize {
+        self.log.history_bytes() + self.table.bytes()
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    // The state stays.
+    fn trim_all(&mut self, bytes: usize, now_us: u64) -> usize {
+        self.log.trim_all(bytes, now_us)
+    }
+
+    fn trim_bytes(&mut self, bytes: usize) -> usize {
+        self.log.trim_bytes(bytes)
+    }
+
+    fn sweep(&mut self, now_us: u64) {
+        self.log.sweep(now_us);
+        let RemovalBounds { age_us_max, count_max } = self.removals;
+        let early = self.table.forget_removals(now_us.saturating_sub(age_us_max), count_max);
+        self.forgotten_early += early as u64;
+        self.pages.sweep(now_us, self.table.complete_from());
+    }
+
+    fn tail_bytes(&self) -> usize {
+        self.log.tail_bytes() + self.pages.kept_bytes()
+    }
+
+    fn open_tail(&mut self, format: Format) {
+        self.log.open_tail(format);
+    }
+
+    fn close_tail(&mut self, format: Format) {
+        self.log.close_tail(format);
+        self.pages.close(self.frame_format(format));
+    }
+}
+
+impl Pinning for KeyedFeed {
+    fn pin(&mut self, cursor: &Cursor, format: Format) {
+        match cursor.page() {
+            Some(serial) => self.pages.hold(serial),
+            None => self.log.pin(cursor, format),
+        }
+    }
+
+    fn unpin(&mut self, cursor: &Cursor) {
+        match cursor.page() {
+            Some(serial) => self.pages.release(serial),
+            None => self.log.unpin(cursor),
+        }
+    }
+
+    fn pinned_bytes(&self) -> usize {
+        self.log.pinned_bytes() + self.pages.held_bytes()
+    }
+
+    fn rest_of_frame(&self, cursor: &Cursor, format: Format) -> Option<usize> {
+        match cursor.page() {
+            Some(serial) => Some(self.pages.get(serial)?.bytes.len() - cursor.sent()),
+            None => self.log.rest_of_frame(cursor, format),
+        }
+    }
+}
+
+impl Backfill for KeyedFeed {}
+
+impl ColumnRows for KeyedFeed {}

@@ -1,0 +1,161 @@
+//! A keyed topic as a feed.
+
+use std::sync::Arc;
+
+use thalweg_wire::{Epoch, GapReason, Keyed as Keys, Offset, StartAt, Topic};
+
+use super::{
+    super::{Batch, ColumnCounts, Cursor, Encoding, Feed, KeyedEvent, Start},
+    KeyedFeed, KeyedFrames, StatePart,
+};
+
+impl Feed for KeyedFeed {
+    type Frames<'a, 'e> = KeyedFrames<'a, 'e>;
+
+    #[inline]
+    fn frames<'a, 'e>(&'a self, encoding: Encoding<'e>) -> KeyedFrames<'a, 'e> {
+        KeyedFrames::new(self, encoding)
+    }
+
+    fn topic(&self) -> &Topic {
+        self.log.topic()
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.log.epoch()
+    }
+
+    fn head(&self) -> Offset {
+        self.log.head()
+    }
+
+    fn is_state(&self) -> bool {
+        true
+    }
+
+    fn conflates(&self) -> bool {
+        true
+    }
+
+    // A subscription begins with the state that it has, or without any.
+    fn start(&self, at: StartAt) -> Start {
+        let all = Cursor::before(1);
+        match at {
+            StartAt::After(position) if position.epoch != self.epoch() && position.offset > 0 => {
+                Start::OtherEpoch(all)
+            }
+            StartAt::After(position) if position.epoch == self.epoch() => {
+                let cursor = Cursor::before(position.offset + 1);
+                match self.is_complete_after(&cursor) {
+                    true => Start::At(cursor),
+                    false => Start::Unknown(all),
+                }
+            }
+            StartAt::After(_)
+            | StartAt::Latest
+            | StartAt::Earliest
+            | StartAt::Newest(_)
+            | StartAt::Since(_) => Start::At(all),
+        }
+    }
+
+    // A reader of an older state does not know which of its keys are gone.
+    fn unknown_reason(&self) -> GapReason {
+        GapReason::Trimmed
+    }
+
+    fn confirmed_keys(&self, cursor: &Cursor) -> Option<Keys<'static>> {
+        let newest = self.head().max(self.state_head) - 1;
+        Some(Keys { keys: &[], until: (newest >= cursor.next()).then_some(newest) })
+    }
+
+    fn batches_from(&self, from: Offset) -> impl Iterator<Item = &Arc<Batch>> {
+        self.log.batches_from(from)
+    }
+
+    fn push(&mut self, batch: Arc<Batch>, now_us: u64) {
+        // A part of the state may have brought the first events of the batch.
+        let head = self.head();
+        for event in batch.keyed_events().iter().filter(|event| event.offset() >= head) {
+            self.table.push(Arc::clone(event), now_us);
+        }
+        self.log.push(batch, now_us);
+    }
+
+    // The keys in between are unknown.
+    fn skip_to(&mut self, head: Offset) {
+        if head > self.head() {
+            self.table.restart(head);
+            self.pages.sweep(u64::MAX, head);
+            self.log.skip_to(head);
+        }
+    }
+
+    fn state_part(&self, cursor: &Cursor, count_max: usize) -> Option<(StatePart, Cursor)> {
+        let (head, complete_from) = (self.head(), self.complete_from());
+        let cursor = if self.is_complete_after(cursor) { *cursor } else { Cursor::before(1) };
+        let from = cursor.next();
+        let mut following = self.table.events_from(from);
+        let events: Vec<_> = following.by_ref().take(count_max).cloned().collect();
+        let to = match following.next() {
+            Some(_) => events.last().map_or(head, |last| last.offset() + 1),
+            None => head,
+        };
+        let chain = if from <= 1 { Some(head) } else { cursor.chain() };
+        Some((StatePart { from, events, to, head, complete_from }, Cursor::after_page(to, chain)))
+    }
+
+    fn take_state(&mut self, part: StatePart, now_us: u64) {
+        let StatePart { events, to, head, complete_from, .. } = part;
+        for event in events {
+            self.table.push(event, now_us);
+        }
+        self.table.lacks_removals_before(complete_from);
+        self.pages.sweep(now_us, self.complete_from());
+        self.state_head = self.state_head.max(head);
+        self.log.skip_to(to);
+    }
+
+    fn keyed_event(&self, key: &[u8]) -> Option<&KeyedEvent> {
+        self.table.get(key).map(|event| &**event)
+    }
+
+    fn make_frames(
+        &mut self,
+        cursor: &Cursor,
+        encoding: Encoding<'_>,
+        now_us: u64,
+    ) -> ColumnCounts {
+        let is_behind = cursor.next() < self.head();
+        if is_behind && !cursor.in_frame() && self.is_complete_after(cursor) {
+            let format = encoding.without_patches().format();
+            let page = self.make_page(cursor.next(), format, now_us);
+            self.pages.keep(page);
+        }
+        ColumnCounts::default()
+    }
+
+    fn first_retained(&self) -> Offset {
+        self.table.oldest().unwrap_or(self.head())
+    }
+
+    fn retained_events(&self) -> usize {
+        self.table.live()
+    }
+
+    fn events_from(&self, from: Offset) -> u64 {
+        self.head().saturating_sub(from).min(self.table.len() as u64)
+    }
+
+    fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>> {
+        self.log.batch_at(offset)
+    }
+
+    fn published_us(&self, offset: Offset) -> Option<u64> {
+        self.log.published_us(offset)
+    }
+
+    fn newest_version(&self) -> Option<&Batch> {
+        None
+    }
+}

@@ -1,0 +1,156 @@
+//! Pages of a keyed topic that readers share.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use slab::Slab;
+use thalweg_wire::{Format, Offset};
+
+use super::super::FormatMap;
+
+/// One event of each key that changed between two offsets, as a finished frame: a reader with everything before `from` has
+/// everything before `to` after it. It stays right when keys change later: they come again.
+#[derive(Debug)]
+pub(super) struct KeyedPage {
+    pub(super) from: Offset,
+    pub(super) to: Offset,
+    /// The head when the page was made. Keys that changed between `to` and this offset may be missing.
+    pub(super) head: Offset,
+    pub(super) bytes: Box<[u8]>,
+    format: Format,
+    made_us: u64,
+    /// The connections that are within the page.
+    holders: u32,
+    /// Whether the page is kept for other readers.
+    is_kept: bool,
+}
+
+/// The pages of a topic, by format and first offset.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    all: Slab<KeyedPage>,
+    by_from: FormatMap<BTreeMap<Offset, u32>>,
+    /// The kept pages, the oldest first. Some may have been dropped since.
+    order: VecDeque<u32>,
+    bytes: usize,
+}
+
+/// How long a page is kept for other readers, in µs. Later readers get newer events of its keys instead.
+const KEPT_US: u64 = 2_000_000;
+
+/// The most bytes of kept pages of one topic. A reader of a page that was dropped has it made again.
+pub(super) const PAGE_BYTES_MAX: usize = 16 << 20;
+
+impl KeyedPage {
+    pub(super) fn new(
+        (from, to, head): (Offset, Offset, Offset),
+        format: Format,
+        bytes: Vec<u8>,
+        now_us: u64,
+    ) -> Self {
+        let bytes = bytes.into_boxed_slice();
+        Self { from, to, head, bytes, format, made_us: now_us, holders: 0, is_kept: true }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        const OVERHEAD: usize = size_of::<KeyedPage>() + 64;
+        self.bytes.len() + OVERHEAD
+    }
+}
+
+impl Pages {
+    /// Returns the kept page of a format that begins at `from`.
+    pub(super) fn find(&self, format: Format, from: Offset) -> Option<(u32, &KeyedPage)> {
+        let serial = *self.by_from.get(format)?.get(&from)?;
+        Some((serial, self.all.get(serial as usize)?))
+    }
+
+    pub(super) fn get(&self, serial: u32) -> Option<&KeyedPage> {
+        self.all.get(serial as usize)
+    }
+
+    /// Keeps a page. Drops older ones if there are too many.
+    pub(super) fn keep(&mut self, page: KeyedPage) {
+        self.bytes += page.memory_bytes();
+        let (format, from) = (page.format, page.from);
+        let serial = self.all.insert(page) as u32;
+        self.order.push_back(serial);
+        let by_from = self.by_from.get_or_insert_with(format, BTreeMap::new);
+        if let Some(before) = by_from.insert(from, serial) {
+            self.drop_page(before);
+        }
+        while self.bytes > PAGE_BYTES_MAX
+            && let Some(oldest) = self.order.pop_front_if(|oldest| *oldest != serial)
+        {
+            self.unlink(oldest);
+        }
+    }
+
+    /// Drops pages that were made too long ago, and those after which a reader would lack removals before `complete_from`.
+    pub(super) fn sweep(&mut self, now_us: u64, complete_from: Offset) {
+        let is_over =
+            |page: &KeyedPage| page.made_us + KEPT_US <= now_us || page.head < complete_from;
+        let mut over = std::mem::take(&mut self.order);
+        over.retain(|serial| {
+            let page = self.all.get(*serial as usize).filter(|page| page.is_kept);
+            let stays = page.is_some_and(|page| !is_over(page));
+            if stays {
+                self.order.push_back(*serial);
+            }
+            page.is_some() && !stays
+        });
+        over.into_iter().for_each(|serial| self.unlink(serial));
+    }
+
+    /// Drops the pages of formats without readers.
+    pub(super) fn close(&mut self, format: Format) {
+        if let Some(by_from) = self.by_from.get_mut(format) {
+            let dropped = std::mem::take(by_from);
+            dropped.into_values().for_each(|serial| self.drop_page(serial));
+        }
+        self.by_from.remove(format);
+    }
+
+    /// Keeps a page for a connection that is within it.
+    pub(super) fn hold(&mut self, serial: u32) {
+        if let Some(page) = self.all.get_mut(serial as usize) {
+            page.holders += 1;
+        }
+    }
+
+    /// Undoes one call of [`Self::hold`].
+    pub(super) fn release(&mut self, serial: u32) {
+        let Some(page) = self.all.get_mut(serial as usize) else { return };
+        page.holders -= 1;
+        if page.holders == 0 && !page.is_kept {
+            self.all.remove(serial as usize);
+        }
+    }
+
+    /// Returns the memory of kept pages.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the memory of pages that are kept only for connections within them.
+    pub(super) fn held_bytes(&self) -> usize {
+        let held = self.all.iter().filter(|(_, page)| !page.is_kept);
+        held.map(|(_, page)| page.memory_bytes()).sum()
+    }
+
+    fn unlink(&mut self, serial: u32) {
+        let Some(page) = self.all.get(serial as usize).filter(|page| page.is_kept) else { return };
+        if let Some(by_from) = self.by_from.get_mut(page.format) {
+            by_from.remove(&page.from);
+        }
+        self.drop_page(serial);
+    }
+
+    fn drop_page(&mut self, serial: u32) {
+        let Some(page) = self.all.get_mut(serial as usize) else { return };
+        self.bytes -= page.memory_bytes();
+        page.is_kept = false;
+        if page.holders == 0 {
+            self.all.remove(serial as usize);
+        }
+    }
+}

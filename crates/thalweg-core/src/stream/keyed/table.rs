@@ -1,0 +1,148 @@
+//! The compaction of a keyed topic: one event of each key.
+
+use std::{
+    borrow::Borrow,
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
+
+use thalweg_wire::Offset;
+
+use super::super::KeyedEvent;
+
+/// The newest event of each key, in the order of offsets and of keys. Removals stay for a while, so that readers who have the
+/// removed keys learn of it.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    by_offset: BTreeMap<Offset, Arc<KeyedEvent>>,
+    by_key: BTreeSet<ByKey>,
+    /// The offsets of removals, and when they came. A key may have come back since.
+    removals: VecDeque<(Offset, u64)>,
+    complete_from: Offset,
+    live: usize,
+    bytes: usize,
+}
+
+/// An event, ordered by its key.
+#[derive(Debug)]
+struct ByKey(Arc<KeyedEvent>);
+
+impl Borrow<[u8]> for ByKey {
+    fn borrow(&self) -> &[u8] {
+        self.0.key()
+    }
+}
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key() == other.0.key()
+    }
+}
+
+impl Eq for ByKey {}
+
+impl PartialOrd for ByKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.key().cmp(other.0.key())
+    }
+}
+
+impl Table {
+    /// Takes an event that is newer than all others.
+    pub(super) fn push(&mut self, event: Arc<KeyedEvent>, now_us: u64) {
+        if event.is_removal() {
+            self.removals.push_back((event.offset(), now_us));
+        } else {
+            self.live += 1;
+        }
+        self.bytes += memory_bytes(&event);
+        self.by_offset.insert(event.offset(), Arc::clone(&event));
+        if let Some(ByKey(before)) = self.by_key.replace(ByKey(event)) {
+            self.by_offset.remove(&before.offset());
+            self.subtract(&before);
+        }
+    }
+
+    /// Returns the newest event of a key, given as a JSON string. It may be a removal.
+    pub(super) fn get(&self, key: &[u8]) -> Option<&Arc<KeyedEvent>> {
+        self.by_key.get(key).map(|ByKey(event)| event)
+    }
+
+    /// Returns the events from `from` on, in the order of their offsets.
+    pub(super) fn events_from(&self, from: Offset) -> impl Iterator<Item = &Arc<KeyedEvent>> {
+        self.by_offset.range((Bound::Included(from), Bound::Unbounded)).map(|(_, event)| event)
+    }
+
+    /// Returns the offset of the oldest event.
+    pub(super) fn oldest(&self) -> Option<Offset> {
+        self.by_offset.keys().next().copied()
+    }
+
+    /// Returns the offset from which on no removal is missing. A reader who has a state of before needs the whole state again.
+    pub(super) fn complete_from(&self) -> Offset {
+        self.complete_from
+    }
+
+    /// Forgets removals that came before `oldest_us`, and the oldest ones beyond `count_max`. Returns how many it has forgotten
+    /// only because there were too many.
+    pub(super) fn forget_removals(&mut self, oldest_us: u64, count_max: usize) -> usize {
+        let mut early = 0;
+        while let Some((offset, came_us)) = self.removals.front().copied()
+            && (came_us < oldest_us || self.removals.len() > count_max)
+        {
+            self.removals.pop_front();
+            // A key that has come back needs no removal.
+            if let Some(removal) = self.by_offset.remove(&offset) {
+                self.by_key.remove(removal.key());
+                self.subtract(&removal);
+                self.complete_from = offset + 1;
+                early += usize::from(came_us >= oldest_us);
+            }
+        }
+        early
+    }
+
+    /// Forgets everything: the events before `head` are unknown.
+    pub(super) fn restart(&mut self, head: Offset) {
+        *self = Self { complete_from: head, ..Self::default() };
+    }
+
+    /// Notes that removals before `offset` may be missing.
+    pub(super) fn lacks_removals_before(&mut self, offset: Offset) {
+        self.complete_from = self.complete_from.max(offset);
+    }
+
+    /// Returns the number of keys, without removed ones.
+    pub(super) fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Returns the number of events, removals included.
+    pub(super) fn len(&self) -> usize {
+        self.by_offset.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn subtract(&mut self, event: &KeyedEvent) {
+        self.bytes -= memory_bytes(event);
+        self.live -= usize::from(!event.is_removal());
+    }
+}
+
+/// The memory of an event and of its entries, in bytes.
+fn memory_bytes(event: &KeyedEvent) -> usize {
+    // Two entries of B-trees that are two thirds full, and perhaps one of the removals.
+    const ENTRIES: usize = 64;
+    event.memory_bytes() + ENTRIES
+}
