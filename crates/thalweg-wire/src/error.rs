@@ -44,6 +44,8 @@ codes! {
     BadQuery = 400 "bad_query",
     /// The request names more topics than allowed.
     TooManyTopics = 400 "too_many_topics",
+    /// The key of an event is empty or too long, or has control characters.
+    BadKey = 400 "bad_key",
     /// The token or ticket is missing or not valid.
     Unauthorized = 401 "unauthorized",
     /// The token does not give this right.
@@ -66,6 +68,10 @@ codes! {
     NotSubscribed = 409 "not_subscribed",
     /// The server itself publishes to the topic or reads it.
     InUse = 409 "in_use",
+    /// The keyed topic has as many keys as allowed.
+    TooManyKeys = 409 "too_many_keys",
+    /// The newest event of the key does not meet the condition of the publish.
+    ConditionFailed = 412 "condition_failed",
     /// The event is over the size limit.
     EventTooLarge = 413 "event_too_large",
     /// The body has a content coding, and the server reads none.
