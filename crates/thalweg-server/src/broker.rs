@@ -22,7 +22,7 @@ use thalweg_broker::{
     Append, AppendError, Delivery, ReadPage, ReadRange, Stored, Stream, TicketDigest, Unreadable,
 };
 use thalweg_core::fanout::FeedKey;
-use thalweg_wire::{Epoch, Offset, Topic};
+use thalweg_wire::{Condition, Epoch, Offset, Topic};
 use tokio::sync::mpsc;
 
 use crate::access::Identity;
@@ -80,6 +80,14 @@ pub(crate) enum TicketRequest {
     Keep { ticket: TicketDigest, holder: String, reply: TicketReply<()> },
     /// Redeem a ticket.
     Redeem { ticket: TicketDigest, reply: TicketReply<Option<String>> },
+}
+
+/// The terms of a publish.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PublishTerms {
+    pub(crate) retry_key: Option<RetryKey>,
+    /// For one event of a keyed topic.
+    pub(crate) condition: Option<Condition>,
 }
 
 /// Identifies a publish across retries.

@@ -15,6 +15,7 @@ use thalweg_columns::Columns;
 use thalweg_core::stream::{BatchBounds, FeedKind, HistoryBounds};
 use thalweg_query::{Bounds, limits::LEAD_MS};
 use thalweg_token::{Expectations, Keys, Rights, Topics};
+pub use thalweg_wire::KeyPointer;
 use thalweg_wire::{Pattern, Topic};
 
 use crate::pages::Pages;
@@ -124,6 +125,17 @@ pub struct TopicSettings {
     pub history: HistoryBounds,
     /// When a batch is sealed.
     pub batch: BatchBounds,
+    /// The keys of a keyed topic.
+    pub keys: KeySettings,
+}
+
+/// The keys of a keyed topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeySettings {
+    /// The place of the key in an event. Without it publishers name the key.
+    pub pointer: Option<KeyPointer>,
+    /// The most keys.
+    pub count_max: usize,
 }
 
 /// `TOPIC=KIND,key=value,…`
@@ -275,6 +287,7 @@ impl Default for TopicSettings {
                 age_us_max: 300_000_000,
             },
             batch: BatchBounds { flush_us: 0, events_max: 8192, bytes_max: BATCH_BYTES },
+            keys: KeySettings { pointer: None, count_max: 100_000 },
         }
     }
 }
@@ -339,12 +352,30 @@ impl fmt::Debug for Secret {
 impl Config {
     /// Returns the settings of a topic. A fetched topic is a value topic.
     pub fn topic(&self, topic: &Topic) -> TopicSettings {
-        let named = self.topics.iter().find(|(pattern, _)| pattern.matches(topic));
-        let settings = named.map_or(&self.topic_defaults, |(_, settings)| settings).clone();
+        let settings = self.settings(topic).clone();
         match self.upstream(topic) {
             Some(_) => TopicSettings { kind: FeedKind::OF_DOCUMENTS, ..settings },
             None => settings,
         }
+    }
+
+    fn settings(&self, topic: &Topic) -> &TopicSettings {
+        let named = self.topics.iter().find(|(pattern, _)| pattern.matches(topic));
+        named.map_or(&self.topic_defaults, |(_, settings)| settings)
+    }
+
+    /// Returns the settings of a topic's keys. `None` if it is not keyed.
+    pub(crate) fn keys(&self, topic: &Topic) -> Option<&KeySettings> {
+        let settings = self.settings(topic);
+        let is_keyed = settings.kind.has_keys() && self.upstream(topic).is_none();
+        (is_keyed && !self.is_derived(topic)).then_some(&settings.keys)
+    }
+
+    /// Returns the patterns of keyed topics.
+    pub fn keyed_patterns(&self) -> impl Iterator<Item = Pattern> {
+        let all = (Pattern::all(), self.topic_defaults.kind);
+        let named = self.topics.iter().map(|(pattern, settings)| (pattern.clone(), settings.kind));
+        named.chain([all]).filter(|(_, kind)| kind.has_keys()).map(|(pattern, _)| pattern)
     }
 
     /// Declares the columns of a topic, unless they are declared already.
@@ -356,9 +387,11 @@ impl Config {
         }
     }
 
-    /// Whether it is a value topic.
-    pub(crate) fn has_values(&self, shared: &SharedTopics, topic: &Topic) -> bool {
-        shared.kind(topic).unwrap_or_else(|| self.topic(topic).kind).is_state()
+    /// Returns whether the events of a topic may be rows of columns.
+    pub(crate) fn has_rows(&self, shared: &SharedTopics, topic: &Topic) -> bool {
+        let kind = self.topic(topic).kind;
+        let shared = shared.kind(topic).filter(|_| !kind.has_keys());
+        shared.unwrap_or(kind).has_rows()
     }
 
     /// Whether its events are the rows of a query.

@@ -125,9 +125,9 @@ pub(crate) fn check_source(
     shared: &SharedTopics,
     source: &Topic,
 ) -> Result<(), String> {
-    if config.has_values(shared, source) {
+    if !config.has_rows(shared, source) {
         return Err(format!(
-            "{source} is a value topic, and queries read only log topics: choose a topic of kind=log"
+            "{source} is a value topic or a keyed topic, and queries read only log topics: choose a topic of kind=log"
         ));
     }
     if source.as_str().starts_with(AD_HOC_TOPICS) {

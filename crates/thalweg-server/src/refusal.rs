@@ -2,9 +2,14 @@
 
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use thalweg_query::QueryError;
 use thalweg_wire::{
-    ErrorCode, Excerpt, Topic, event::EventError, limits::MESSAGE_BYTES_MAX, position::CursorError,
+    ErrorCode, Excerpt, KeyError, Position, Topic,
+    answer::{self, Published},
+    event::EventError,
+    limits::MESSAGE_BYTES_MAX,
+    position::CursorError,
     topic::TopicError,
 };
 
@@ -28,6 +33,8 @@ struct About {
     topic: Box<str>,
     /// The time to wait before a retry.
     retry_after: Option<Duration>,
+    /// The newest event of the key whose condition is not met, and its position.
+    newest: Option<(Position, Box<[u8]>)>,
 }
 
 impl Refusal {
@@ -43,6 +50,26 @@ impl Refusal {
             message.push('…');
         }
         Self { code, message, about: None }
+    }
+
+    /// Returns the JSON of the refusal of a request, or of the command `id`. `published`: the part of a publish that was stored before.
+    pub(crate) fn to_json(&self, id: Option<&RawValue>, published: Option<&Published>) -> Vec<u8> {
+        match self.newest() {
+            Some(newest) => answer::refusal_with_newest(self.code, &self.message, id, newest),
+            None => answer::refusal(self.code, &self.message, id, published),
+        }
+    }
+
+    /// Adds the newest event of the key whose condition is not met.
+    pub(crate) fn with_newest(mut self, position: Position, event: &[u8]) -> Self {
+        self.about.get_or_insert_default().newest = Some((position, event.into()));
+        self
+    }
+
+    /// The newest event of the key whose condition is not met, and its position, if it exists.
+    fn newest(&self) -> Option<(Position, &[u8])> {
+        let (position, event) = self.about.as_ref()?.newest.as_ref()?;
+        Some((*position, event))
     }
 
     /// Adds the time to wait.
@@ -144,6 +171,16 @@ impl Refusal {
     /// Too much of a kind is in progress. The sentence says which, and when to try again.
     pub(crate) fn busy(message: &str) -> Self {
         Self::new(ErrorCode::Busy, message)
+    }
+}
+
+impl From<KeyError> for Refusal {
+    fn from(error: KeyError) -> Self {
+        let code = match &error {
+            KeyError::BadText => ErrorCode::BadKey,
+            KeyError::Missing(_) => ErrorCode::BadEvent,
+        };
+        Self::new(code, error.to_string())
     }
 }
 

@@ -16,6 +16,7 @@
 mod cars;
 mod constant;
 mod dummy;
+mod event_keys;
 pub(crate) mod posted;
 mod runner;
 
@@ -26,6 +27,8 @@ use std::{
 
 use thalweg_core::stream::Payloads;
 use thalweg_wire::{Offset, Topic, topic::TopicError};
+
+pub(crate) use event_keys::EventKeys;
 
 use crate::config::{Options, SourceConfig, nearest};
 

@@ -54,6 +54,14 @@ struct Refusal<'a> {
     error: ErrorFields<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     published: Option<AnswerFields<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    newest: Option<NewestFields<'a>>,
+}
+
+#[derive(Serialize)]
+struct NewestFields<'a> {
+    position: String,
+    event: &'a RawValue,
 }
 
 impl Published {
@@ -103,7 +111,19 @@ pub fn refusal(
     published: Option<&Published>,
 ) -> Vec<u8> {
     let published = published.map(|published| published.fields(None));
-    json(&Refusal { error: ErrorFields { id, code, message }, published })
+    json(&Refusal { error: ErrorFields { id, code, message }, published, newest: None })
+}
+
+/// Returns a refusal of the command `id`, a publish whose condition is not met: the newest event of its key has another position.
+pub fn refusal_with_newest(
+    code: ErrorCode,
+    message: &str,
+    id: Option<&RawValue>,
+    (position, event): (Position, &[u8]),
+) -> Vec<u8> {
+    let event = serde_json::from_slice(event).ok();
+    let newest = event.map(|event| NewestFields { position: position.to_string(), event });
+    json(&Refusal { error: ErrorFields { id, code, message }, published: None, newest })
 }
 
 fn answer(fields: AnswerFields<'_>) -> Vec<u8> {

@@ -19,6 +19,10 @@ pub enum Command<'a> {
         topic: Cow<'a, str>,
         /// The events, in order.
         events: Vec<&'a RawValue>,
+        /// The key of the events, in a keyed topic.
+        key: Option<Cow<'a, str>>,
+        /// The condition of the publish: `new`, `exists` or a position.
+        condition: Option<Cow<'a, str>>,
     },
     /// Subscribe this connection to one more topic.
     Subscribe(Subscribe<'a>),
@@ -87,6 +91,10 @@ struct CommandFields<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     events: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default, deserialize_with = "present")]
+    key: Option<BorrowedText<'a>>,
+    #[serde(borrow, default, rename = "if", deserialize_with = "present")]
+    condition: Option<BorrowedText<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
     data: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     position: Option<BorrowedText<'a>>,
@@ -153,7 +161,12 @@ impl<'a> CommandFields<'a> {
     fn command(mut self) -> Result<Command<'a>, String> {
         let name = std::mem::take(&mut self.command);
         let command = match &*name {
-            "publish" => Command::Publish { topic: self.topic(&name)?, events: self.events()? },
+            "publish" => Command::Publish {
+                topic: self.topic(&name)?,
+                events: self.events()?,
+                key: text(&mut self.key),
+                condition: text(&mut self.condition),
+            },
             "subscribe" => Command::Subscribe(Subscribe {
                 topic: self.topic(&name)?,
                 cursor: text(&mut self.cursor),
@@ -204,6 +217,8 @@ impl<'a> CommandFields<'a> {
             ("topic", self.topic.is_some()),
             ("event", self.event.is_some()),
             ("events", self.events.is_some()),
+            ("key", self.key.is_some()),
+            ("if", self.condition.is_some()),
             ("data", self.data.is_some()),
             ("position", self.position.is_some()),
             ("cursor", self.cursor.is_some()),

@@ -56,6 +56,8 @@ codes! {
     NotFound = 404 "not_found",
     /// The topic does not exist, and the request cannot create it.
     NoSuchTopic = 404 "no_such_topic",
+    /// The topic has no such key.
+    NoSuchKey = 404 "no_such_key",
     /// The path exists, the method does not.
     MethodNotAllowed = 405 "method_not_allowed",
     /// The request selects no transport.

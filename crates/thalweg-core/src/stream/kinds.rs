@@ -51,6 +51,11 @@ impl FeedKind {
         matches!(self, Self::Value | Self::Keyed)
     }
 
+    /// Returns whether each event replaces the one before, as brokers store it.
+    pub fn has_versions(self) -> bool {
+        matches!(self, Self::Value)
+    }
+
     /// Returns whether each event has a key.
     pub fn has_keys(self) -> bool {
         matches!(self, Self::Keyed)

@@ -57,6 +57,17 @@ impl Payloads {
         self.keys.is_some()
     }
 
+    /// The event that was appended last; empty without one.
+    pub fn last_event(&self) -> &[u8] {
+        let last = self.ends.len().saturating_sub(1);
+        &self.bytes[self.start_of(last).min(self.bytes.len())..]
+    }
+
+    /// All keys, as JSON strings, joined. Empty if the events have none.
+    pub fn joined_keys(&self) -> &[u8] {
+        self.keys.as_ref().map_or(&[], |keys| keys.joined())
+    }
+
     /// Each event's key, as a JSON string, and its bytes. Empty if the events have no keys.
     pub fn keyed_events(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let keys = self.keys.iter().flat_map(|keys| (0..self.count()).map(|at| keys.get(at)));
@@ -91,7 +102,7 @@ impl Payloads {
     }
 
     /// Bytes of the events and their keys, joined.
-    pub(super) fn joined_bytes(&self) -> usize {
+    pub fn joined_bytes(&self) -> usize {
         self.bytes.len() + self.keys.as_ref().map_or(0, |keys| keys.joined().len())
     }
 

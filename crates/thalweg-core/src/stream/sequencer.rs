@@ -36,6 +36,8 @@ pub struct Sequencer {
     /// first event, because a topic may never have another one.
     room: (usize, usize),
     full: Vec<Batch>,
+    /// Whether the open batch is due before its time.
+    is_urgent: bool,
 }
 
 /// From this many bytes on, events are not copied.
@@ -52,6 +54,7 @@ impl Sequencer {
             opened_us: 0,
             room: (0, 0),
             full: Vec::new(),
+            is_urgent: false,
         }
     }
 
@@ -122,10 +125,16 @@ impl Sequencer {
 
     /// Takes the batches that are due, in order.
     pub fn seal(&mut self, now_us: u64) -> Vec<Batch> {
-        if !self.open.is_empty() && self.flush_at_us() <= now_us {
+        let is_urgent = std::mem::take(&mut self.is_urgent);
+        if !self.open.is_empty() && (is_urgent || self.flush_at_us() <= now_us) {
             self.seal_open(now_us);
         }
         std::mem::take(&mut self.full)
+    }
+
+    /// Makes the open batch due.
+    pub fn make_due(&mut self) {
+        self.is_urgent = true;
     }
 
     /// From now on no batch waits for more events.

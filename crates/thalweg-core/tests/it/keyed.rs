@@ -225,7 +225,17 @@ impl Client {
         while let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.unread.drain(..=end).collect();
             let message: Json = serde_json::from_slice(&line).unwrap();
-            if std::env::var("DBG").is_ok() { println!("conf {} fol {} pos {} until {} chain {:?} {}", self.is_conflated, self.on_follower, self.position, self.until, self.cursor, String::from_utf8_lossy(&line)); }
+            if std::env::var("DBG").is_ok() {
+                println!(
+                    "conf {} fol {} pos {} until {} chain {:?} {}",
+                    self.is_conflated,
+                    self.on_follower,
+                    self.position,
+                    self.until,
+                    self.cursor,
+                    String::from_utf8_lossy(&line)
+                );
+            }
             let number = |name: &str| message.get(name).and_then(Json::as_u64);
             let position: Position = message["position"].as_str().unwrap().parse().unwrap();
             let (first, events) = (number("first").unwrap(), message["events"].as_array().unwrap());

@@ -10,7 +10,11 @@ use super::{
     body::{BrokenOff, RequestBody},
     repolls::Repolls,
 };
-use crate::{config::GATHERED_BYTES, refusal::Refusal, source::posted::Lines};
+use crate::{
+    config::GATHERED_BYTES,
+    refusal::Refusal,
+    source::{EventKeys, posted::Lines},
+};
 
 pub(super) struct LineBody<'a> {
     body: &'a mut RequestBody,
@@ -34,8 +38,9 @@ impl<'a> LineBody<'a> {
         body: &'a mut RequestBody,
         repolls: &'a Repolls,
         event_bytes_max: usize,
+        keys: EventKeys,
     ) -> Self {
-        let (lines, gathered) = (Lines::new(event_bytes_max), Payloads::default());
+        let (lines, gathered) = (Lines::new(event_bytes_max, keys), Payloads::default());
         Self { body, repolls, lines, gathered }
     }
 

@@ -2,7 +2,7 @@ use std::{pin::pin, rc::Rc, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
 use thalweg_core::stream::Payloads;
-use thalweg_wire::{ErrorCode, Topic, event::EventError, limits::COMMAND_BYTES_MAX};
+use thalweg_wire::{Condition, ErrorCode, Topic, event::EventError, limits::COMMAND_BYTES_MAX};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -15,14 +15,17 @@ use super::{
 };
 use crate::{
     access::{Allowed, Holder, TICKET_LIFE_S, Writing},
-    broker::RetryKey,
+    broker::{PublishTerms, RetryKey},
     clock::now_us,
     connection_limits::Requester,
     protocol::thalweg,
     rates::Act,
     refusal::Refusal,
     shard::{Context, PublishResult},
-    source::posted::{self, BodyKind, Lines},
+    source::{
+        EventKeys,
+        posted::{self, BodyKind, Lines},
+    },
     transport::{Client, Query, parameters::bad},
 };
 
@@ -58,6 +61,8 @@ pub(super) struct Publisher {
     kind: BodyKind,
     /// The idempotency key, which allows the client to retry the publish.
     key: Option<Box<[u8]>>,
+    event_keys: EventKeys,
+    condition: Option<Condition>,
 }
 
 impl Publisher {
@@ -72,7 +77,8 @@ impl Publisher {
         if http.shard.is_draining() {
             return Err(Refusal::draining());
         }
-        let holder = http.identify(parts, &Query::from_request(parts)?, requester).await?;
+        let query = Query::from_publish(parts)?;
+        let holder = http.identify(parts, &query, requester).await?;
         let topic = http.access().allow(&holder, Writing(topic));
         let topic = topic.map_err(|refusal| http.take_for_refused(refusal, requester))?;
         reject_encoded(parts)?;
@@ -83,7 +89,14 @@ impl Publisher {
             return Err(bad("an Idempotency-Key cannot be used with several lines: send one event in each request"
                 .into()));
         }
-        Ok(Self { topic, client: Client::new(&holder, requester), holder, kind, key })
+        let settings = http.shard.config().keys(&topic.0);
+        let event_keys = match (query.key, settings.and_then(|keys| keys.pointer.clone())) {
+            (Some(key), _) => EventKeys::Same((*key).into()),
+            (None, Some(pointer)) => EventKeys::Within(pointer),
+            (None, None) => EventKeys::None,
+        };
+        let (client, condition) = (Client::new(&holder, requester), query.condition);
+        Ok(Self { topic, client, holder, kind, key, event_keys, condition })
     }
 
     /// Returns whether it publishes lines. Such a request may last for any time.
@@ -105,7 +118,8 @@ impl Publisher {
         let published = if self.is_ndjson() {
             // Each line takes its own permit.
             drop(permit);
-            let body = LineBody::new(body, repolls, http.limits().event_bytes);
+            let body =
+                LineBody::new(body, repolls, http.limits().event_bytes, self.event_keys.clone());
             self.publish_lines(http, body, &permits, &mut result).await
         } else {
             self.publish_one(http, body, &mut result).await
@@ -138,7 +152,8 @@ impl Publisher {
         payloads: &mut Payloads,
         result: &mut Option<PublishResult>,
     ) -> Result<(), Refusal> {
-        let now = http.shard.publish(&self.topic, payloads, None).await?;
+        let terms = PublishTerms { retry_key: None, condition: self.condition };
+        let now = http.shard.publish(&self.topic, payloads, terms).await?;
         match result {
             Some(result) => result.extend(&now),
             None => *result = Some(now),
@@ -156,11 +171,12 @@ impl Publisher {
         let too_large = || EventError::TooLarge(bytes_max).into();
         let body = http.whole(body, bytes_max, too_large).await?;
         self.take_rate(http, Act::Byte, body.len())?;
-        let mut payloads = posted::one(self.kind, &body, bytes_max)?;
+        let mut payloads = posted::one(self.kind, &body, bytes_max, &self.event_keys)?;
         self.take_rate(http, Act::Publish, payloads.count())?;
         let (identity, key) = (self.client.identity, self.key.clone());
         let retry_key = key.map(|key| RetryKey { identity, key });
-        *result = Some(http.shard.publish(&self.topic, &mut payloads, retry_key).await?);
+        let terms = PublishTerms { retry_key, condition: self.condition };
+        *result = Some(http.shard.publish(&self.topic, &mut payloads, terms).await?);
         Ok(())
     }
 

@@ -36,7 +36,7 @@ impl ErrorResponse {
     pub(super) fn into_answer(self) -> Answer {
         let code = self.refusal.code;
         let published = self.published.as_ref();
-        let body = refusal(code, &self.refusal.message, self.id.as_deref(), published);
+        let body = self.refusal.to_json(self.id.as_deref(), published);
         let mut answer = json(status(code), body);
         let headers = answer.headers_mut();
         let mut insert = |name, value| headers.insert(name, HeaderValue::from_static(value));

@@ -423,8 +423,15 @@ async fn delete(
     requester: &Requester,
 ) -> Result<Answer, ErrorResponse> {
     let topic = Topic::from_path(topic).map_err(Refusal::from)?;
-    let topic = http.allow(Writing(topic), parts, &Query::from_request(parts)?, requester).await?;
-    http.shard.delete(topic).await?;
+    let query = Query::from_publish(parts)?;
+    let topic = http.allow(Writing(topic), parts, &query, requester).await?;
+    match &query.key {
+        Some(key) => http.shard.remove_key(&topic, key, query.condition).await?,
+        None if query.condition.is_some() => {
+            return Err(parameters::bad("if needs a key: name it with key=".into()).into());
+        }
+        None => http.shard.delete(topic).await?,
+    }
     Ok(empty(StatusCode::NO_CONTENT))
 }
 

@@ -61,6 +61,10 @@ counts! {
         subscribed_topics: Gauge,
         /// Memory of histories, in bytes.
         history_bytes: Gauge,
+        /// Keys of keyed topics.
+        keys: Gauge,
+        /// Memory of the newest events of all keys, in bytes. It is a part of the histories.
+        keyed_bytes: Gauge,
         /// Memory of the newest frames that subscribers share, and of frames of columns, in bytes.
         tail_bytes: Gauge,
         /// Memory of old batches that only partly sent frames need, in bytes.

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use thalweg_core::{fanout::Terms, stream::Payloads};
-use thalweg_wire::{Position, StartAt, Topic, answer::Published, signalr::StreamId};
+use thalweg_wire::{Condition, Position, StartAt, Topic, answer::Published, signalr::StreamId};
 
 use crate::{
     access::{Right, Wanted},
@@ -23,6 +23,7 @@ pub(crate) enum Command {
     Publish {
         topic: Topic,
         payloads: Payloads,
+        condition: Option<Condition>,
     },
     Subscribe {
         topic: Topic,

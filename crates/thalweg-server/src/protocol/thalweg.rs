@@ -3,11 +3,10 @@
 use serde_json::value::RawValue;
 use thalweg_core::stream::Payloads;
 use thalweg_wire::{
-    ErrorCode, StartAt,
-    answer::{self, refusal},
-    close,
+    ErrorCode, StartAt, answer, close,
     command::{self, ParsedCommand},
     event,
+    key::check_key,
 };
 
 use super::{
@@ -43,7 +42,7 @@ impl Protocol for Thalweg {
             // An ack without an id gets no answer.
             Ok(Reply::Acked(..)) if id.is_none() => {}
             Ok(reply) => out.text(&to_json(id, reply)),
-            Err(refused) => out.text(&refusal(refused.code, &refused.message, id, None)),
+            Err(refused) => out.text(&refused.to_json(id, None)),
         }
     }
 }
@@ -76,14 +75,17 @@ fn check(
     event_bytes_max: Option<usize>,
 ) -> Result<Command, Refusal> {
     Ok(match command {
-        command::Command::Publish { topic, events } => {
+        command::Command::Publish { topic, events, key, condition } => {
+            key.as_deref().map_or(Ok(()), check_key)?;
             let mut payloads = Payloads::default();
             if let Some(bytes_max) = event_bytes_max {
                 for raw in events {
                     payloads.push(|out| event::push_json(raw.get().as_bytes(), bytes_max, out))?;
+                    key.iter().for_each(|key| payloads.push_key(key));
                 }
             }
-            Command::Publish { topic: topic.parse()?, payloads }
+            let condition = condition.as_deref().map(parameters::condition).transpose()?;
+            Command::Publish { topic: topic.parse()?, payloads, condition }
         }
         command::Command::Subscribe(command::Subscribe {
             topic,

@@ -26,7 +26,7 @@ use std::{
 };
 
 use thalweg_core::stream::Payloads;
-use thalweg_wire::Topic;
+use thalweg_wire::{Condition, ErrorCode, Excerpt, Topic};
 use tokio::sync::{Notify, futures::Notified, oneshot};
 
 pub(crate) use ad_hoc_queries::AdHocQuery;
@@ -48,8 +48,9 @@ use super::{
 };
 use crate::{
     access::{AccessPolicy, Allowed, Writing},
-    broker::RetryKey,
+    broker::PublishTerms,
     clock::now_us,
+    config::Config,
     derived::DerivedTopic,
     metrics::Counts,
     owner_shard::owner_shard,
@@ -189,19 +190,49 @@ impl Handle {
         &self,
         topic: &Allowed<Writing>,
         payloads: &mut Payloads,
-        retry_key: Option<RetryKey>,
+        terms: PublishTerms,
     ) -> Result<PublishResult, Refusal> {
         let Writing(topic) = &**topic;
         let bytes = payloads.joined().len();
         let appending = {
             let shard = &mut *self.shard.borrow_mut();
-            shard.ingest.publish(&mut shard.topics, topic, payloads, retry_key)
+            shard.ingest.publish(&mut shard.topics, topic, payloads, terms)
         };
         // A message to a broker goes out in a turn, too.
         if !matches!(appending, PendingPublish::Waiting { .. }) {
             self.wake.wake_after(bytes);
         }
         appending.result().await
+    }
+
+    /// Removes a key of a keyed topic. Fails with `NoSuchKey` if there is none, or as [`Self::publish`].
+    pub(crate) async fn remove_key(
+        &self,
+        topic: &Allowed<Writing>,
+        key: &str,
+        condition: Option<Condition>,
+    ) -> Result<(), Refusal> {
+        let mut removal = Payloads::default();
+        removal.push(|out| {
+            out.extend_from_slice(b"null");
+            Ok::<_, Refusal>(())
+        })?;
+        removal.push_key(key);
+        let condition = condition.unwrap_or(Condition::Exists);
+        let terms = PublishTerms { retry_key: None, condition: Some(condition) };
+        let removed = self.publish(topic, &mut removal, terms).await;
+        removed.map(drop).map_err(|refusal| match (refusal.code, condition) {
+            (ErrorCode::ConditionFailed, Condition::Exists) => Refusal::new(
+                ErrorCode::NoSuchKey,
+                format!("the key {:?} does not exist", Excerpt(key)),
+            ),
+            _ => refusal,
+        })
+    }
+
+    /// Returns the settings of the server.
+    pub(crate) fn config(&self) -> &Config {
+        &self.common.config
     }
 
     /// Deletes a topic, after this shard's earlier publishes to it. Fails if there is no such topic, if the server makes its

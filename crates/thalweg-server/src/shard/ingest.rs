@@ -28,7 +28,7 @@ use super::{
     topics::{Creator, Topics},
 };
 use crate::{
-    broker::RetryKey, clock::now_us, derived::DerivedTopic, metrics::Counts,
+    broker::PublishTerms, clock::now_us, derived::DerivedTopic, metrics::Counts,
     owner_shard::owner_shard, refusal::Refusal, source::Scheduled,
 };
 use fetching::Fetching;
@@ -177,24 +177,27 @@ impl Ingest {
         topics: &mut Topics,
         topic: &Topic,
         payloads: &mut Payloads,
-        retry_key: Option<RetryKey>,
+        terms: PublishTerms,
     ) -> PendingPublish {
         let origin = topics.origin(topic);
-        if let Err(refused) = origin.check_publish(topic) {
+        let checked =
+            origin.check_publish(topic).and_then(|()| topics.give_keys(topic, payloads, &terms));
+        if let Err(refused) = checked {
+            payloads.clear();
             return PendingPublish::Done(Err(refused));
         }
         let owner = owner_shard(topic, self.common.peers.len());
         let is_broker_topic = origin.is_broker_topic();
         if owner == self.shard && !is_broker_topic {
-            return PendingPublish::Done(self.append(topics, topic, payloads, retry_key));
+            return PendingPublish::Done(self.append(topics, topic, payloads, terms));
         }
         let (answer, result) = oneshot::channel();
         if owner == self.shard {
-            topics.store(topic, payloads, retry_key, StoreAnswer::Published(answer));
+            topics.store(topic, payloads, terms.retry_key, StoreAnswer::Published(answer));
             return PendingPublish::Posted { result, is_stored: true };
         }
         let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
-        let message = ShardMessage::Append { topic, is_broker_topic, payloads, retry_key, answer };
+        let message = ShardMessage::Append { topic, is_broker_topic, payloads, terms, answer };
         let owner = &self.common.peers[owner].publishes;
         match owner.try_send(message) {
             Err(TrySendError::Full(message)) => PendingPublish::Waiting {
@@ -215,14 +218,14 @@ impl Ingest {
         topics: &mut Topics,
         (topic, is_broker_topic): (&Topic, bool),
         payloads: &mut Payloads,
-        retry_key: Option<RetryKey>,
+        terms: PublishTerms,
         answer: oneshot::Sender<Result<PublishResult, Refusal>>,
     ) {
         if is_broker_topic {
-            return topics.store(topic, payloads, retry_key, StoreAnswer::Published(answer));
+            return topics.store(topic, payloads, terms.retry_key, StoreAnswer::Published(answer));
         }
         // The publisher may be gone.
-        let _ = answer.send(self.append(topics, topic, payloads, retry_key));
+        let _ = answer.send(self.append(topics, topic, payloads, terms));
     }
 
     /// Appends events to a topic that this shard owns, unless they are a retry.
@@ -231,10 +234,12 @@ impl Ingest {
         topics: &mut Topics,
         topic: &Topic,
         payloads: &mut Payloads,
-        retry_key: Option<RetryKey>,
+        terms: PublishTerms,
     ) -> Result<PublishResult, Refusal> {
         let hasher = &self.common.idempotency_hasher;
-        let idempotency_key = retry_key.map(|key| hasher.key(topic, &key, payloads.joined()));
+        let PublishTerms { retry_key, condition } = terms;
+        let body = (payloads.joined(), payloads.joined_keys(), condition);
+        let idempotency_key = retry_key.map(|key| hasher.key(topic, &key, body));
         if let Some(idempotency_key) = idempotency_key
             && let Some(result) = self.idempotency_cache.find(idempotency_key)?
         {
@@ -243,6 +248,12 @@ impl Ingest {
         }
         let key = topics.open(topic, Creator::Publisher)?;
         let now_us = now_us();
+        if payloads.has_keys()
+            && let Err(refused) = topics.check_keyed(key, payloads, condition, now_us)
+        {
+            payloads.clear();
+            return Err(refused);
+        }
         let result = topics.append(key, payloads, now_us).ok_or_else(Refusal::draining)?;
         if let Some(idempotency_key) = idempotency_key {
             self.idempotency_cache.remember(
@@ -272,7 +283,7 @@ mod tests {
                 topic,
                 is_broker_topic: is_stored,
                 payloads,
-                retry_key: None,
+                terms: PublishTerms::default(),
                 answer,
             };
             let pending = PendingPublish::Waiting { owner, message, result, is_stored };

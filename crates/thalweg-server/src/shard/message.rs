@@ -4,7 +4,7 @@ use std::{fmt::Display, sync::Arc};
 
 use serde::{Serialize, Serializer};
 use thalweg_columns::Columns;
-use thalweg_core::stream::{Batch, Payloads};
+use thalweg_core::stream::{Batch, Payloads, StatePart};
 use thalweg_wire::{EndCode, Epoch, Offset, Pattern, Position, StartAt, Topic};
 use tokio::sync::oneshot;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     access::{AccessPolicy, Holder, Right, Wanted},
-    broker::{FromBroker, RetryKey},
+    broker::{FromBroker, PublishTerms},
     connection_limits::{Address, ConnectionPermit},
     fetch::Fetched,
     refusal::Refusal,
@@ -32,7 +32,7 @@ pub(crate) enum ShardMessage {
         /// Whether a broker stores them, as the sender has found.
         is_broker_topic: bool,
         payloads: Payloads,
-        retry_key: Option<RetryKey>,
+        terms: PublishTerms,
         answer: oneshot::Sender<Result<PublishResult, Refusal>>,
     },
     /// A client has acked a position of a topic whose source runs on this shard and waits for acks.
@@ -121,6 +121,8 @@ pub(crate) struct Posted {
     /// The offset at which the batches begin.
     pub(crate) from: Offset,
     pub(crate) batches: Vec<Arc<Batch>>,
+    /// A part of a keyed topic's state, instead of batches.
+    pub(crate) state: Option<StatePart>,
     /// The head after the batches. Events before it that are in no batch were not retained.
     pub(crate) head: Offset,
     pub(crate) pauses: Pauses,

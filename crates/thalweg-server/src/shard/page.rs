@@ -1,7 +1,7 @@
 //! A page of a topic's history as JSON. Pure.
 
-use thalweg_core::stream::{Feed, Slice, Start};
-use thalweg_wire::{Envelope, GapReason, Offset, StartAt};
+use thalweg_core::stream::{Cursor, Feed, Slice, Start};
+use thalweg_wire::{Before, Envelope, GapReason, Keyed, Offset, StartAt};
 
 use crate::config::HISTORY_PAGE_BYTES;
 
@@ -16,6 +16,9 @@ pub(crate) struct PageParts {
 
 /// Returns at most `limit` events of a feed from a start position on.
 pub(super) fn page(feed: &impl Feed, start: StartAt, limit: usize) -> PageParts {
+    if feed.conflates() {
+        return keyed_page(feed, start, limit);
+    }
     let (from, gap) = match feed.start(start) {
         // A cursor after the head gets the head: a client that reads on stops there.
         Start::At(cursor) => (cursor.next().max(feed.first_readable()).min(feed.head()), None),
@@ -60,6 +63,52 @@ pub(super) fn page_of(
     // The line break keeps the shell's prompt after curl on a line of its own.
     let after = format!("],\"head\":\"{head}\",\"gap\":{}}}\n", gap_json(gap));
     PageParts { before, events, after: after.into(), gap }
+}
+
+/// Returns the newest event of at most `limit` keys that changed from a start position on, in the order of the changes.
+fn keyed_page(feed: &impl Feed, start: StartAt, limit: usize) -> PageParts {
+    let (cursor, gap) = match feed.start(start) {
+        Start::At(cursor) => (cursor, None),
+        Start::OtherEpoch(cursor) => (cursor, Some((None, GapReason::Epoch))),
+        Start::Unknown(cursor) => (cursor, Some((None, feed.unknown_reason()))),
+        Start::Lost(_) | Start::Backfill(_) => (Cursor::before(feed.head()), None),
+    };
+    let part = feed.state_part(&cursor, limit).map(|(part, _)| part);
+    let (from, head) = (cursor.next().min(feed.head()), feed.head());
+    let (mut keys, mut events, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+    let mut to = part.as_ref().map_or(head, |part| part.to);
+    for event in part.iter().flat_map(|part| &part.events) {
+        if from <= 1 && event.is_removal() {
+            continue;
+        }
+        if !offsets.is_empty() && keys.len() + events.len() > HISTORY_PAGE_BYTES {
+            to = event.offset();
+            break;
+        }
+        if !offsets.is_empty() {
+            keys.push(b',');
+            events.push(b',');
+        }
+        keys.extend_from_slice(event.key());
+        events.extend_from_slice(event.event());
+        offsets.push(event.offset());
+    }
+    let envelope = Envelope {
+        topic: feed.topic(),
+        epoch: feed.epoch(),
+        first: offsets.first().copied().unwrap_or(to),
+        last: to.saturating_sub(1),
+        before: Before::Event(from.saturating_sub(1)),
+        offsets: Some(&offsets),
+        keyed: Some(Keyed { keys: &keys, until: (to < head).then_some(head - 1) }),
+        events: &events,
+    };
+    let mut before = Vec::new();
+    envelope.write(&mut before);
+    before.truncate(before.len() - 2);
+    let head = feed.position_before(head);
+    let after = format!("],\"head\":\"{head}\",\"gap\":{}}}\n", gap_json(gap));
+    PageParts { before, events: Slice::default(), after: after.into(), gap }
 }
 
 fn gap_json(gap: Option<(Option<Offset>, GapReason)>) -> String {

@@ -6,6 +6,7 @@ mod demand;
 mod ending;
 mod feeds;
 mod fetched;
+mod keyed;
 mod limits;
 mod local_topic;
 mod lookups;
@@ -68,6 +69,8 @@ pub(super) struct Topics {
     has_stale_timers: bool,
     /// Memory of all histories, including copies of other shards' topics, in bytes.
     history_bytes: usize,
+    /// The part of it that is state of keys, with the events that were appended since the last sweep.
+    keyed_bytes: usize,
     pub(super) news: News,
     patch_time: PatchTime,
     counts: Arc<Counts>,
@@ -123,6 +126,7 @@ impl Topics {
             awaited: HashMap::new(),
             has_stale_timers: false,
             history_bytes: 0,
+            keyed_bytes: 0,
             common,
             news: News::default(),
             patch_time: PatchTime::default(),
@@ -380,6 +384,7 @@ impl Topics {
         let Some(local) = self.feeds.get_mut(key) else { return };
         let (Some(owner), Some(feed)) = (&mut local.owner, &mut local.feed) else { return };
         owner.is_due = false;
+        owner.open_keys = 0;
         let batches = owner.order.seal(now_us);
         // The query could not make the rows between the newest batch and this offset.
         let lost_to = match &owner.order {

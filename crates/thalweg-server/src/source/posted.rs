@@ -4,6 +4,7 @@ use memchr::{memchr, memrchr};
 use thalweg_core::stream::Payloads;
 use thalweg_wire::event::{self, EventError};
 
+use super::EventKeys;
 use crate::refusal::Refusal;
 
 /// The form of events in a body.
@@ -33,12 +34,18 @@ impl BodyKind {
 }
 
 /// Parses a whole body with one event of at most `bytes_max`. Fails when it is not valid.
-pub(crate) fn one(kind: BodyKind, body: &[u8], bytes_max: usize) -> Result<Payloads, Refusal> {
+pub(crate) fn one(
+    kind: BodyKind,
+    body: &[u8],
+    bytes_max: usize,
+    keys: &EventKeys,
+) -> Result<Payloads, Refusal> {
     let mut payloads = Payloads::default();
     payloads.push(|out| match kind {
         BodyKind::Text => event::push_text(body, bytes_max, out),
         _ => event::push_json(body, bytes_max, out),
     })?;
+    keys.give(&mut payloads)?;
     Ok(payloads)
 }
 
@@ -48,12 +55,13 @@ pub(crate) struct Lines {
     /// Number of the last finished line.
     pub(crate) number: u64,
     event_bytes_max: usize,
+    keys: EventKeys,
 }
 
 impl Lines {
-    /// Each line has at most `event_bytes_max` bytes.
-    pub(crate) fn new(event_bytes_max: usize) -> Self {
-        Self { unfinished: Vec::new(), number: 0, event_bytes_max }
+    /// Each line has at most `event_bytes_max` bytes. Its event gets its key from `keys`.
+    pub(crate) fn new(event_bytes_max: usize, keys: EventKeys) -> Self {
+        Self { unfinished: Vec::new(), number: 0, event_bytes_max, keys }
     }
 
     /// Returns the memory of the unfinished line; 0 without one.
@@ -100,7 +108,12 @@ impl Lines {
             return Ok(());
         }
         out.push(|bytes| event::push_json(line, self.event_bytes_max, bytes))
-            .map_err(|error| in_line(self.number, &error))
+            .map_err(|error| in_line(self.number, &error))?;
+        let number = self.number;
+        self.keys.give(out).map_err(|error| {
+            let Refusal { code, message, .. } = error.into();
+            Refusal::new(code, format!("line {number}: {message}"))
+        })
     }
 }
 
@@ -113,7 +126,7 @@ mod tests {
     use super::*;
 
     fn read(chunks: &[&str]) -> (Vec<String>, Result<(), String>) {
-        let (mut lines, mut out) = (Lines::new(1000), Payloads::default());
+        let (mut lines, mut out) = (Lines::new(1000, EventKeys::None), Payloads::default());
         let mut read = || {
             for chunk in chunks {
                 lines.read(chunk.as_bytes(), &mut out)?;

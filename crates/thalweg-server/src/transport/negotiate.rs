@@ -217,10 +217,10 @@ fn check_columns(
     let [(topic, _)] = topics else {
         return Err(bad("a stream of columns has one topic: request each topic separately".into()));
     };
-    match config.has_values(shared, topic) {
-        false => Ok(()),
-        true => Err(bad(format!(
-            "{} is a value topic, which has no columns: \
+    match config.has_rows(shared, topic) {
+        true => Ok(()),
+        false => Err(bad(format!(
+            "{} is a value topic or a keyed topic, which has no columns: \
              request JSON",
             Excerpt(topic.as_str())
         ))),

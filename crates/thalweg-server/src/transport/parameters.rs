@@ -6,7 +6,9 @@ use std::{
 };
 
 use thalweg_core::fanout::{Policy, Terms};
-use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic, position::SINCE, topic::TopicError};
+use thalweg_wire::{
+    Condition, ErrorCode, Excerpt, StartAt, Topic, position::SINCE, topic::TopicError,
+};
 
 use crate::{
     clock::unix_ms,
@@ -95,6 +97,16 @@ pub(crate) fn terms(
 }
 
 /// Parses the policy for a subscriber that falls behind.
+/// Parses the condition of a publish. Fails with the forms that there are.
+pub(crate) fn condition(text: &str) -> Result<Condition, Refusal> {
+    text.parse().map_err(|_| {
+        bad(format!(
+            "if={:?} is not a condition: write new, exists, or the position of the key's newest event",
+            Excerpt(text)
+        ))
+    })
+}
+
 pub(crate) fn policy(text: &str) -> Result<Policy, Refusal> {
     match text {
         "skip" => Ok(Policy::Skip),

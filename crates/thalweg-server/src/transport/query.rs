@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use http::request::Parts;
 
 use thalweg_core::fanout::Terms;
-use thalweg_wire::{StartAt, limits::NEWEST_MAX};
+use thalweg_wire::{Condition, StartAt, key::check_key, limits::NEWEST_MAX};
 
 use super::{Transport, parameters};
 use crate::refusal::Refusal;
@@ -35,10 +35,17 @@ pub(crate) struct Query<'a> {
     pub(crate) after: Option<Cow<'a, str>>,
     /// List the topics with this prefix.
     pub(crate) prefix: Option<Cow<'a, str>>,
+    /// The key of the published events, or the key to remove.
+    pub(crate) key: Option<Cow<'a, str>>,
+    /// The condition of the publish.
+    pub(crate) condition: Option<Condition>,
     pub(crate) ticket: Option<Cow<'a, str>>,
     /// A token in the URL, of clients that cannot set headers.
     pub(crate) token: Option<Cow<'a, str>>,
 }
+
+/// The parameters of a publish, or of the removal of a key.
+const PUBLISH_PARAMETERS: [&str; 3] = ["key", "if", "ticket"];
 
 const PARAMETERS: [&str; 17] = [
     "topic",
@@ -69,6 +76,11 @@ impl<'a> Query<'a> {
         Self::from_request_with(request, &PARAMETERS)
     }
 
+    /// Parses the query of a publish. Fails as [`Query::from_request`].
+    pub(crate) fn from_publish(request: &'a Parts) -> Result<Self, Refusal> {
+        Self::from_request_with(request, &PUBLISH_PARAMETERS)
+    }
+
     /// Parses a request's query, if only some of the parameters are allowed. Fails as [`Query::from_request`].
     pub(crate) fn from_request_with(request: &'a Parts, known: &[&str]) -> Result<Self, Refusal> {
         let mut query = Self::default();
@@ -96,6 +108,11 @@ impl<'a> Query<'a> {
                 "limit" => query.limit = Some(parameters::number("limit", &value, LIMIT_MAX)?),
                 "after" => query.after = Some(value),
                 "prefix" => query.prefix = Some(value),
+                "key" => {
+                    check_key(&value)?;
+                    query.key = Some(value);
+                }
+                "if" => query.condition = Some(parameters::condition(&value)?),
                 "ticket" => query.ticket = Some(value),
                 "transport" => query.transport = Some(Transport::named(&value)?),
                 _ => {}

@@ -111,7 +111,7 @@ impl Cluster {
         let stream = |stream: &StreamConfig| thalweg_nats::StreamSettings {
             name: stream.name.clone(),
             pattern: stream.pattern.clone(),
-            has_values: stream.kind.is_state(),
+            has_values: stream.kind.has_versions(),
             replicas: stream.replicas,
             age: stream.age,
             bytes: stream.bytes,

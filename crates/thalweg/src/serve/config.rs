@@ -139,6 +139,7 @@ pub(super) fn config(settings: Settings) -> Result<(Config, Vec<StreamConfig>), 
         streams.push(stream);
     }
     check_streams(&config, &streams)?;
+    check_keyed(&config, &streams)?;
     Ok((config, streams))
 }
 
@@ -149,13 +150,34 @@ pub(super) fn shared_topics(data: Option<&Data>, streams: &[StreamConfig]) -> Sh
     SharedTopics::new(stores.chain(streams))
 }
 
+/// Refuses keyed topics whose events come from a source, because those have no keys, and keyed topics that several servers share.
+fn check_keyed(config: &Config, streams: &[StreamConfig]) -> Result<(), String> {
+    let topics = config.sources.iter().map(|source| &source.topic);
+    if let Some(topic) = topics.into_iter().find(|topic| config.topic(topic).kind.has_keys()) {
+        return Err(format!(
+            "topic: {topic} has kind=keyed, and a source feeds it, whose events have no keys: give it kind=log"
+        ));
+    }
+    for pattern in config.keyed_patterns() {
+        if let Some(stream) = streams.iter().find(|stream| stream.pattern.overlaps(&pattern)) {
+            return Err(format!(
+                "topic: {pattern} has kind=keyed, but stream {:?} shares some of these topics between servers, \
+                 and streams do not store keys yet: choose other patterns",
+                stream.name
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses value topics in a stream of events, which keeps all of them.
 fn check_streams(config: &Config, streams: &[StreamConfig]) -> Result<(), String> {
     let all = (Pattern::all(), config.topic_defaults.clone());
     let topics = config.topics.iter().chain([&all]);
-    for (pattern, _) in topics.filter(|(_, settings)| settings.kind.is_state()) {
-        let has_some =
-            |stream: &&StreamConfig| !stream.kind.is_state() && stream.pattern.overlaps(pattern);
+    for (pattern, _) in topics.filter(|(_, settings)| settings.kind.has_versions()) {
+        let has_some = |stream: &&StreamConfig| {
+            !stream.kind.has_versions() && stream.pattern.overlaps(pattern)
+        };
         if let Some(stream) = streams.iter().find(has_some) {
             return Err(format!(
                 "topic: {pattern} has kind=value, but stream {:?} stores some of these topics as events: \

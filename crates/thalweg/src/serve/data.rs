@@ -45,20 +45,23 @@ impl Data {
                     .into(),
             );
         }
-        let kinds: Vec<_> = topic.iter().map(|table| table.kind()).collect();
+        let kinds = topic.iter().map(|table| table.kind());
+        // Keyed topics are kept in memory only.
+        let kinds: Vec<_> = kinds.filter(|(_, kind)| !kind.has_keys()).collect();
         if stores.is_empty() {
-            let has_values = kinds.iter().any(|(_, kind)| kind.is_state());
+            let has_values = kinds.iter().any(|(_, kind)| kind.has_versions());
             let kinds = kinds.iter().filter(|(pattern, _)| has_values && !pattern.is_all());
             stores.extend(kinds.map(|(pattern, kind)| StoreConfig::new(pattern.clone(), *kind)));
             let all = topic.iter().map(|table| table.kind()).find(|(pattern, _)| pattern.is_all());
-            let kind = all.map_or(FeedKind::default(), |(_, kind)| kind);
+            let kind = all.map(|(_, kind)| kind).filter(|kind| !kind.has_keys());
+            let kind = kind.unwrap_or_default();
             stores.push(StoreConfig::new(Pattern::all(), kind));
         }
-        for (pattern, _) in kinds.iter().filter(|(_, kind)| kind.is_state()) {
+        for (pattern, _) in kinds.iter().filter(|(_, kind)| kind.has_versions()) {
             let before = stores.iter().take_while(|store| {
-                !store.kind.is_state() || store.pattern.to_string() != pattern.to_string()
+                !store.kind.has_versions() || store.pattern.to_string() != pattern.to_string()
             });
-            let mut before = before.filter(|store| !store.kind.is_state());
+            let mut before = before.filter(|store| !store.kind.has_versions());
             if let Some(store) = before.find(|store| store.pattern.overlaps(pattern)) {
                 return Err(format!(
                     "topic: {pattern} has kind=value, but the store {} keeps some of these topics as events: \
@@ -90,7 +93,7 @@ impl Data {
     fn settings(&self, config: &Config) -> thalweg_disk::Settings {
         let store = |store: &StoreConfig| StoreSettings {
             pattern: store.pattern.clone(),
-            has_values: store.kind.is_state(),
+            has_values: store.kind.has_versions(),
             age: store.age,
             bytes: store.bytes,
             sync: store.sync.mode(),

@@ -54,7 +54,7 @@ impl StoreSync {
 impl StoreConfig {
     /// A store of all events up to a size, each on disk before it is answered.
     pub(super) fn new(pattern: Pattern, kind: FeedKind) -> Self {
-        let bytes = (!kind.is_state()).then_some(BYTES);
+        let bytes = (!kind.has_versions()).then_some(BYTES);
         Self { pattern, kind, age: None, bytes, sync: StoreSync::default() }
     }
 }

@@ -16,7 +16,7 @@ use super::{
     short,
     store::StoreConfig,
     stream::StreamConfig,
-    values::{Count, Kind, Number, Size, Time, TopicName, TopicPattern, UpstreamAddress},
+    values::{Count, Kind, Number, Pointer, Size, Time, TopicName, TopicPattern, UpstreamAddress},
 };
 
 /// The kind, columns and limits of the topics that match a pattern. The first matching pattern applies.
@@ -27,8 +27,12 @@ pub(super) struct TopicTable {
     /// Pattern of the topics: * matches one segment, ** at the end one or more. Limits that a table does not
     /// set are those of the pattern **
     pattern: TopicPattern,
-    /// Keep a log of events, or the newest value only [default: log]
+    /// Keep a log of events, the newest value only, or the newest event of each key (keyed) [default: log]
     kind: Option<Kind>,
+    /// Place of the key in an event of kind keyed, as a JSON Pointer such as /id; without it publishers send a key
+    key: Option<Pointer>,
+    /// Maximum number of keys of a topic of kind keyed [default: 100000]
+    keys: Option<Count>,
     /// Columns of the rows, each as name:type
     columns: Option<Vec<String>>,
     /// Wait this long for more events before sending a batch [default: 0]
@@ -283,10 +287,20 @@ impl TopicTable {
             settings = settings.with_columns(columns).map_err(wrong)?;
         }
         if !settings.kind.has_rows() && settings.columns.is_some() {
-            return Err(wrong(
-                "a topic of kind=value has documents, not rows: remove columns".to_owned(),
-            ));
+            return Err(wrong("only topics of kind=log have rows: remove columns".to_owned()));
         }
+        let keyed = [("key", self.key.is_some()), ("keys", self.keys.is_some())];
+        if let Some((name, _)) = keyed.into_iter().find(|(_, is_set)| *is_set)
+            && !settings.kind.has_keys()
+        {
+            return Err(wrong(format!(
+                "{name} is for topics of kind=keyed: remove it, or set kind=keyed"
+            )));
+        }
+        if let Some(pointer) = &self.key {
+            settings.keys.pointer = Some(pointer.0.clone());
+        }
+        set(&mut settings.keys.count_max, self.keys);
         set(&mut settings.batch.flush_us, self.flush.map(micros));
         set(&mut settings.batch.events_max, self.batch_events);
         set(&mut settings.batch.bytes_max, self.batch_bytes);
@@ -358,11 +372,17 @@ impl StreamTable {
     pub(super) fn stream(&self) -> Result<StreamConfig, String> {
         let mut stream = StreamConfig::new(self.name.clone(), self.pattern.0.clone());
         set(&mut stream.kind, self.kind);
+        if stream.kind.has_keys() {
+            return Err(format!(
+                "{}: streams do not store keys yet: set kind to log or value",
+                self.name
+            ));
+        }
         set(&mut stream.replicas, self.replicas);
         if ![1, 3, 5].contains(&stream.replicas) {
             return Err(format!("replicas is {}: write 1, 3 or 5", stream.replicas));
         }
-        if stream.kind.is_state() && self.age.is_some() {
+        if stream.kind.has_versions() && self.age.is_some() {
             return Err(
                 "age: with kind=value a version stays until the next one: remove age".to_owned()
             );
@@ -381,7 +401,10 @@ impl StoreTable {
     pub(super) fn store(&self) -> Result<StoreConfig, String> {
         let mut store = StoreConfig::new(self.topics.0.clone(), FeedKind::default());
         set(&mut store.kind, self.kind);
-        if store.kind.is_state() {
+        if store.kind.has_keys() {
+            return Err("stores do not keep keys yet: set kind to log or value".to_owned());
+        }
+        if store.kind.has_versions() {
             if self.age.is_some() || self.bytes.is_some() {
                 return Err(
                     "age, bytes: with kind=value a version stays until the next one: remove them"

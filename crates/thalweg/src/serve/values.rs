@@ -5,7 +5,9 @@ use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 use serde::{Deserialize, Deserializer, de};
 use thalweg_client::Topic;
 use thalweg_core::stream::FeedKind;
-use thalweg_server::config::{Network, UpstreamUrl, nearest, parse_bytes, parse_duration};
+use thalweg_server::config::{
+    KeyPointer, Network, UpstreamUrl, nearest, parse_bytes, parse_duration,
+};
 use thalweg_token::Pattern;
 
 use crate::address::parse_address;
@@ -52,6 +54,10 @@ pub(super) struct TopicName(pub(super) Topic);
 /// The kind of a topic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind(FeedKind);
+
+/// The place of the key in an event.
+#[derive(Clone, Debug)]
+pub(super) struct Pointer(pub(super) KeyPointer);
 
 /// A URL with a place for the topic.
 #[derive(Clone, Debug)]
@@ -170,6 +176,14 @@ impl FromStr for Kind {
 
     fn from_str(text: &str) -> Result<Self, String> {
         FeedKind::parse(text).map(Self).ok_or_else(|| unknown("kind", text, &FeedKind::NAMES))
+    }
+}
+
+impl FromStr for Pointer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self)
     }
 }
 
@@ -356,7 +370,8 @@ written! {
     Subprotocol = { "type": "string", "pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" }
     TopicPattern = { "type": "string", "minLength": 1 }
     TopicName = { "type": "string", "minLength": 1 }
-    Kind = { "type": "string", "enum": ["log", "value"] }
+    Pointer = { "type": "string", "pattern": "^/" }
+    Kind = { "type": "string", "enum": ["log", "value", "keyed"] }
     UpstreamAddress = { "type": "string", "pattern": "^https?://" }
     Url = { "type": "string", "pattern": "^https?://" }
     Level = { "type": "string", "enum": ["error", "warn", "info", "debug"] }

@@ -60,7 +60,7 @@ pub(super) fn command(
                     payloads.push(|out| event::push_json(raw.get().as_bytes(), bytes_max, out))?;
                 }
             }
-            Command::Publish { topic, payloads }
+            Command::Publish { topic, payloads, condition: None }
         }
         "Ack" if !is_stream => Command::Ack {
             topic: arguments.text("a topic")?.parse()?,
@@ -193,7 +193,8 @@ mod tests {
 
     #[test]
     fn events_are_published_together() {
-        let Ok(Command::Publish { topic, payloads }) = invoke("Publish", r#""a/b",{"x": 1},[2]"#)
+        let Ok(Command::Publish { topic, payloads, .. }) =
+            invoke("Publish", r#""a/b",{"x": 1},[2]"#)
         else {
             panic!()
         };

@@ -12,6 +12,7 @@ use tokio::{sync::oneshot, time::timeout};
 use super::{Handle, Shard};
 use crate::{
     access::{AccessPolicy, Allowed, Holder, Right, Unidentified},
+    broker::PublishTerms,
     clock::{Now, now_us},
     config::ARRIVAL_WAIT,
     protocol::{Command, Reply},
@@ -113,8 +114,9 @@ impl Shard {
     pub(super) fn execute(&mut self, command: Allowed<Command>, context: &Context) -> Execution {
         Execution::Done(match command.into_inner() {
             Command::Echo { data } => Ok(Reply::Echo(data)),
-            Command::Publish { topic, mut payloads } => {
-                match self.ingest.publish(&mut self.topics, &topic, &mut payloads, None) {
+            Command::Publish { topic, mut payloads, condition } => {
+                let terms = PublishTerms { retry_key: None, condition };
+                match self.ingest.publish(&mut self.topics, &topic, &mut payloads, terms) {
                     PendingPublish::Done(result) => {
                         result.map(|result| Reply::Published(result.published(&topic)))
                     }

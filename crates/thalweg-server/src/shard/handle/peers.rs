@@ -66,9 +66,9 @@ impl Shard {
             ShardMessage::FromBroker(message) => topics.receive_from_broker(message),
             ShardMessage::Fetched(fetched) => topics.receive_fetched(fetched),
             ShardMessage::Lookup(lookup) => topics.answer(lookup),
-            ShardMessage::Append { topic, is_broker_topic, mut payloads, retry_key, answer } => {
+            ShardMessage::Append { topic, is_broker_topic, mut payloads, terms, answer } => {
                 let topic = (&topic, is_broker_topic);
-                ingest.answer(topics, topic, &mut payloads, retry_key, answer);
+                ingest.answer(topics, topic, &mut payloads, terms, answer);
             }
             ShardMessage::Attach { follower, address } => topics.attach(&follower, address),
             ShardMessage::Detach(follower) => topics.detach(&follower),

@@ -27,7 +27,12 @@ pub(crate) struct IdempotencyKey {
 pub(crate) struct IdempotencyHasher(Arc<[RandomState; 2]>);
 
 impl IdempotencyHasher {
-    pub(crate) fn key(&self, topic: &Topic, key: &RetryKey, body: &[u8]) -> IdempotencyKey {
+    pub(crate) fn key(
+        &self,
+        topic: &Topic,
+        key: &RetryKey,
+        body: impl std::hash::Hash,
+    ) -> IdempotencyKey {
         IdempotencyKey { key: self.hash((topic, key)), body: self.hash(body) }
     }
 

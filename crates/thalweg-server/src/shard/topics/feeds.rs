@@ -187,6 +187,7 @@ impl FeedTable {
             demand: TopicDemand::default(),
             idle_sweeps: 0,
             fetched_linger_us: origin.upstream().map(linger_us),
+            open_keys: 0,
             is_due: false,
             is_timed: false,
             is_unposted: false,

@@ -1,7 +1,9 @@
 //! One topic on one shard.
 
+use std::sync::Arc;
+
 use thalweg_core::stream::{
-    AnyFeed, Batch, DerivedBatches, Feed as _, FormatMap, Memory as _, Sequencer,
+    AnyFeed, Batch, Cursor, DerivedBatches, Feed as _, FormatMap, Memory as _, Sequencer, StatePart,
 };
 use thalweg_wire::{Format, Offset, Topic};
 
@@ -14,13 +16,16 @@ use crate::{
     fetch::Readers,
     shard::{
         broker::{BrokerOrder, Pauses},
-        message::Ending,
+        message::{Ending, Posted},
     },
 };
 
 /// Sweeps, one a second, that an empty topic outlasts its last reader. A client that polls or reconnects names its position,
 /// which a topic that is created again does not know: the server would announce a gap although no event is missing.
 const IDLE_SWEEPS: u8 = 6;
+
+/// The most events of a keyed topic's state that one message to another shard has.
+const STATE_PART_EVENTS: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct LocalTopic {
@@ -75,6 +80,8 @@ pub(super) struct OwnerState {
     pub(super) fetched_linger_us: Option<u64>,
     /// Sweeps in a row in which the topic was empty and had no readers.
     pub(super) idle_sweeps: u8,
+    /// The number of events of a keyed topic that its feed did not have when it was last sealed.
+    pub(super) open_keys: u32,
     /// Whether the topic is queued to be sealed.
     pub(super) is_due: bool,
     /// Whether a timer will seal the topic.
@@ -91,6 +98,8 @@ pub(super) struct Follower {
     pub(super) shard: usize,
     pub(super) attachment: u64,
     pub(super) next: Offset,
+    /// What it has of the state of a keyed topic, if batches alone cannot bring it up to date.
+    pub(super) state: Cursor,
     /// The shard has the pauses before this offset.
     pub(super) next_pause: Offset,
     pub(super) has_first_reply: bool,
@@ -121,6 +130,14 @@ impl Order {
         }
     }
 
+    /// Makes the events that are not in the feed yet due.
+    pub(super) fn make_due(&mut self) {
+        match self {
+            Self::Own(sequencer) => sequencer.make_due(),
+            Self::Broker(_) | Self::Derived(_) => {}
+        }
+    }
+
     /// From now on no batch waits for more events.
     pub(super) fn stop_waiting(&mut self) {
         match self {
@@ -136,6 +153,50 @@ impl Order {
             Self::Broker(order) => order.holds_events(),
             Self::Derived(batches) => !batches.is_empty(),
         }
+    }
+}
+
+impl Follower {
+    /// Returns the next part of a keyed topic's state, if the shard cannot go on with batches.
+    fn take_state_part(&mut self, feed: &AnyFeed) -> Option<StatePart> {
+        let is_here = |batch: &Arc<Batch>| batch.start() <= self.next;
+        let goes_on =
+            self.next == feed.head() || feed.batches_from(self.next).next().is_some_and(is_here);
+        if goes_on && self.has_first_reply {
+            return None;
+        }
+        let (part, after) = feed.state_part(&self.state, STATE_PART_EVENTS)?;
+        self.state = after;
+        Some(part)
+    }
+
+    /// Returns the news of a topic since its last ones, which it then has.
+    pub(super) fn take_posted(
+        &mut self,
+        feed: &AnyFeed,
+        pauses: &Pauses,
+        end: Option<Ending>,
+    ) -> Posted {
+        let state = self.take_state_part(feed);
+        // A state that begins again takes the place of the one there.
+        let begins_again =
+            self.has_first_reply && state.as_ref().is_some_and(|part| part.from < self.next);
+        let end = end.or(begins_again.then_some(Ending::Restarted));
+        let from = state.as_ref().map_or(self.next, |part| part.from);
+        let head = state.as_ref().map_or(feed.head(), |part| part.to);
+        let batches = match state {
+            Some(_) => Vec::new(),
+            None => feed.batches_from(from).cloned().collect(),
+        };
+        self.next = head;
+        if state.is_none() {
+            self.state = Cursor::before(head);
+        }
+        let pauses_since = pauses.part_since(self.next_pause);
+        self.next_pause = pauses.newest() + 1;
+        self.has_first_reply = true;
+        self.is_told_end = end.is_some();
+        Posted { epoch: feed.epoch(), from, batches, state, head, pauses: pauses_since, end }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use thalweg_core::{
     fanout::FeedKey,
-    stream::{AnyFeed, Backfill as _, Memory as _, Pinning as _},
+    stream::{AnyFeed, Backfill as _, Feed as _, Memory as _, Pinning as _},
 };
 
 use super::{Topics, limits::TopicKind, local_topic::LocalTopic};
@@ -31,6 +31,7 @@ impl Topics {
     pub(in crate::shard) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
         let mut read = Vec::new();
         let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
+        let (mut keyed, mut keys) = (0, 0);
         let (mut history, mut tails, mut pinned, mut backfilled, mut topics) = (0, 0, 0, 0, 0);
         let is_crowded = self.feeds.topic_limits.is_crowded();
         for (key, local) in self.feeds.iter_mut() {
@@ -40,6 +41,10 @@ impl Topics {
                 feed.sweep(now_us);
                 topics += 1;
                 history += feed.history_bytes();
+                keyed += feed.state_bytes();
+                if local.owner.is_some() && feed.state_bytes() > 0 {
+                    keys += feed.retained_events() as u64;
+                }
                 tails += feed.tail_bytes();
                 backfilled += feed.backfilled_bytes();
                 pinned += feed.pinned_bytes();
@@ -67,6 +72,9 @@ impl Topics {
             self.common.peers[self.shard].read_topics.replace(read.into_iter());
         }
         self.history_bytes = history;
+        self.keyed_bytes = keyed;
+        self.counts.keyed_bytes.set(keyed as u64);
+        self.counts.keys.set(keys);
         self.sweep_backfills(backfilled);
         self.stores.sweep();
         self.counts.topics.set(topics);

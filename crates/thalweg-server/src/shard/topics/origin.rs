@@ -24,7 +24,9 @@ impl Origin {
             // broker can compare and set. Otherwise each server fetches for itself.
             let stream = streams.get(*stream);
             let has_versions = stream.stream.has_values && stream.can_compare;
-            !is_derived && (upstream.is_none() || has_versions)
+            // Brokers do not store keys yet.
+            let is_keyed = config.keys(topic).is_some();
+            !is_derived && !is_keyed && (upstream.is_none() || has_versions)
         });
         let index = |index: usize| index as u32;
         Self { stream: stream.map(index), upstream: upstream.map(index), is_derived }

@@ -2,7 +2,7 @@
 
 use thalweg_core::{
     fanout::FeedKey,
-    stream::{AnyFeed, Feed as _},
+    stream::{AnyFeed, Cursor, Feed as _},
 };
 use thalweg_wire::Topic;
 use tokio::sync::mpsc::error::TrySendError;
@@ -43,36 +43,28 @@ impl Topics {
         };
         let mut all = true;
         for follower in &mut owner.followers {
-            let pauses = local.pauses.part_since(follower.next_pause);
-            let has_all =
-                follower.has_first_reply && follower.next == feed.head() && pauses.is_empty();
+            let has_all = follower.has_first_reply
+                && follower.next == feed.head()
+                && local.pauses.part_since(follower.next_pause).is_empty();
             if has_all && local.end.is_none() {
                 continue;
             }
-            match self.common.peers[follower.shard].messages.try_reserve() {
-                Ok(place) => place.send(ShardMessage::Batches {
-                    topic: local.topic.clone(),
-                    attachment: follower.attachment,
-                    posted: Posted {
-                        epoch: feed.epoch(),
-                        from: follower.next,
-                        batches: feed.batches_from(follower.next).cloned().collect(),
-                        head: feed.head(),
-                        pauses,
-                        end: local.end,
-                    },
-                }),
+            let place = match self.common.peers[follower.shard].messages.try_reserve() {
                 Err(TrySendError::Full(())) => {
                     all = false;
                     continue;
                 }
                 // The follower's shard has drained.
-                Err(TrySendError::Closed(())) => {}
+                Err(TrySendError::Closed(())) => None,
+                Ok(place) => Some(place),
+            };
+            let posted = follower.take_posted(feed, &local.pauses, local.end);
+            if let Some(place) = place {
+                let (topic, attachment) = (local.topic.clone(), follower.attachment);
+                place.send(ShardMessage::Batches { topic, attachment, posted });
             }
-            follower.next = feed.head();
-            follower.next_pause = local.pauses.newest() + 1;
-            follower.has_first_reply = true;
-            follower.is_told_end = local.end.is_some();
+            // The rest of a state follows in the next turns.
+            all &= follower.next == feed.head() || follower.is_told_end;
         }
         owner.followers.retain(|follower| !follower.is_told_end);
         owner.is_unposted = !all;
@@ -112,6 +104,7 @@ impl Topics {
             attachment: follower.attachment,
             // A feed that has not begun has no batches.
             next: local.feed.as_ref().map_or(0, AnyFeed::first_retained),
+            state: Cursor::before(1),
             next_pause: 0,
             has_first_reply: false,
             is_told_end: false,
@@ -166,7 +159,7 @@ impl Topics {
 
     /// Pushes the batches of a topic that its owner shard has posted to this attachment.
     pub(in crate::shard) fn receive(&mut self, topic: &Topic, attachment: u64, posted: Posted) {
-        let Posted { epoch, from, batches, head, pauses, end } = posted;
+        let Posted { epoch, from, batches, state, head, pauses, end } = posted;
         let key = self.feeds.find(topic);
         let Some((key, local)) = key.and_then(|key| Some((key, self.feeds.get(key)?))) else {
             return;
@@ -176,6 +169,9 @@ impl Topics {
             let feed =
                 self.feeds.receive(key, epoch, from, batches, now_us(), &mut self.patch_time);
             if let Some(feed) = feed {
+                if let Some(part) = state {
+                    feed.take_state(part, now_us());
+                }
                 feed.skip_to(head);
             }
             // Dropping the senders wakes the receivers.

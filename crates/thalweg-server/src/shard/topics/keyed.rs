@@ -1,0 +1,168 @@
+//! Publishes to keyed topics: their keys, conditions and limits.
+
+use std::collections::HashSet;
+
+use thalweg_core::{
+    fanout::FeedKey,
+    stream::{Feed as _, KeyedEvent, Payloads},
+};
+use thalweg_wire::{Condition, ErrorCode, Position, Topic, key::key_text};
+
+use super::{Topics, local_topic::LocalTopic};
+use crate::{
+    broker::PublishTerms, refusal::Refusal, source::EventKeys, transport::parameters::bad,
+};
+
+/// About the memory that a key takes besides its event, in bytes.
+const KEY_BYTES: usize = 256;
+
+impl Topics {
+    /// Gives events of a keyed topic their keys, if they have none yet. Fails if they cannot have keys, or if the terms do not suit
+    /// the topic.
+    pub(in crate::shard) fn give_keys(
+        &self,
+        topic: &Topic,
+        payloads: &mut Payloads,
+        terms: &PublishTerms,
+    ) -> Result<(), Refusal> {
+        let Some(settings) = self.common.config.keys(topic) else {
+            return match payloads.has_keys() || terms.condition.is_some() {
+                true => Err(bad(format!(
+                    "{topic} is not a keyed topic: publish without key and if, or declare it with --topic '{topic},kind=keyed'"
+                ))),
+                false => Ok(()),
+            };
+        };
+        if terms.condition.is_some() && payloads.count() != 1 {
+            return Err(bad("a publish with a condition has one event: publish each alone".into()));
+        }
+        match &settings.pointer {
+            _ if payloads.has_keys() || payloads.is_empty() => Ok(()),
+            Some(pointer) => {
+                let keys = EventKeys::Within(pointer.clone());
+                let mut given = Payloads::default();
+                for event in payloads.iter() {
+                    given.push(|out| {
+                        out.extend_from_slice(event);
+                        Ok::<_, Refusal>(())
+                    })?;
+                    keys.give(&mut given)?;
+                }
+                *payloads = given;
+                Ok(())
+            }
+            None => Err(Refusal::new(
+                ErrorCode::BadKey,
+                format!("{topic} is a keyed topic: name the key of the event with key="),
+            )),
+        }
+    }
+
+    /// Checks the condition of a publish to a keyed topic that this shard owns, and that there is room for its keys.
+    pub(in crate::shard) fn check_keyed(
+        &mut self,
+        key: FeedKey,
+        payloads: &Payloads,
+        condition: Option<Condition>,
+        now_us: u64,
+    ) -> Result<(), Refusal> {
+        let Some(local) = self.feeds.get(key) else { return Err(Refusal::draining()) };
+        let topic = local.topic.clone();
+        let count_max = self.common.config.keys(&topic).map_or(0, |keys| keys.count_max);
+        let bytes = payloads.joined_bytes() + payloads.count() * KEY_BYTES;
+        let bytes_max = self.common.config.limits.history_bytes / self.common.peers.len() / 2;
+        let has_room = self.keyed_bytes + bytes <= bytes_max
+            && local.keys_at_most() + payloads.count() <= count_max;
+        if has_room && condition.is_none() {
+            self.has_appended_keys(key, payloads.count(), bytes);
+            return Ok(());
+        }
+        // The feed must have all earlier events.
+        self.settle(key, now_us);
+        let Some(feed) = self.feeds.get(key).and_then(|local| local.feed.as_ref()) else {
+            return Err(Refusal::draining());
+        };
+        let mut live = feed.retained_events();
+        let mut grown = 0;
+        let mut seen = HashSet::new();
+        for (name, event) in payloads.keyed_events() {
+            let before = feed.keyed_event(name).filter(|_| seen.insert(name));
+            let is_live = before.is_some_and(|before| !before.is_removal());
+            if let Some(condition) = condition {
+                let position =
+                    |event: &KeyedEvent| Position { epoch: feed.epoch(), offset: event.offset() };
+                let newest = before.filter(|_| is_live);
+                let is_met = match condition {
+                    Condition::New => newest.is_none(),
+                    Condition::Exists => newest.is_some(),
+                    Condition::At(wanted) => newest.map(position) == Some(wanted),
+                };
+                if !is_met {
+                    return Err(not_met(name, newest.map(|newest| (position(newest), newest))));
+                }
+            }
+            live += usize::from(!is_live && event != b"null");
+            let event_bytes = event.len() + name.len();
+            let before_bytes =
+                before.map_or(0, |before| before.event().len() + name.len() + KEY_BYTES);
+            grown += (event_bytes + KEY_BYTES).saturating_sub(before_bytes);
+        }
+        if live > count_max && live > feed.retained_events() {
+            return Err(Refusal::new(
+                ErrorCode::TooManyKeys,
+                format!(
+                    "{topic} has {count_max} keys, as many as allowed: remove some, or set keys to a larger number"
+                ),
+            ));
+        }
+        if grown > 0 && self.keyed_bytes + grown > bytes_max {
+            return Err(Refusal::new(
+                ErrorCode::TooManyKeys,
+                "the memory for keys is full: remove some, or set limits.history-bytes to a larger size",
+            ));
+        }
+        self.has_appended_keys(key, payloads.count(), grown);
+        Ok(())
+    }
+
+    /// Counts events that are about to be appended. The next sweep counts exactly.
+    fn has_appended_keys(&mut self, key: FeedKey, count: usize, bytes: usize) {
+        self.keyed_bytes += bytes;
+        if let Some(owner) = self.feeds.get_mut(key).and_then(|local| local.owner.as_mut()) {
+            owner.open_keys += count as u32;
+        }
+    }
+
+    /// Seals the events of a topic that are not in its feed yet.
+    fn settle(&mut self, key: FeedKey, now_us: u64) {
+        if let Some(owner) = self.feeds.get_mut(key).and_then(|local| local.owner.as_mut()) {
+            owner.order.make_due();
+        }
+        self.seal_feed(key, now_us);
+    }
+}
+
+impl LocalTopic {
+    /// Returns the most keys that the topic may have with the events that are not in its feed yet.
+    fn keys_at_most(&self) -> usize {
+        let open = self.owner.as_ref().map_or(0, |owner| owner.open_keys as usize);
+        open + self.feed.as_ref().map_or(0, |feed| feed.retained_events())
+    }
+}
+
+fn not_met(name: &[u8], newest: Option<(Position, &KeyedEvent)>) -> Refusal {
+    let name = key_text(name);
+    let message = match newest {
+        Some((position, _)) => {
+            format!(
+                "the newest event of the key {name:?} has the position {position}: read it, and try again"
+            )
+        }
+        None => format!("the key {name:?} does not exist: publish it with if=new"),
+    };
+    let refusal = Refusal::new(ErrorCode::ConditionFailed, message);
+    match newest {
+        Some((position, newest)) => refusal.with_newest(position, newest.event()),
+        None => refusal,
+    }
+}

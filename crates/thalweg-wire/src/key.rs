@@ -1,0 +1,128 @@
+//! The keys of events, and the conditions of their publishers. Form: `docs/reference/http.md`, "Keyed topics".
+
+use std::{borrow::Cow, fmt, str::FromStr};
+
+use serde_json::Value;
+
+use crate::{Excerpt, Position, position::CursorError};
+
+/// The most bytes of a key.
+pub const KEY_BYTES_MAX: usize = 256;
+
+/// The reason why a text is no key, or an event has none: one sentence with the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// The key is empty, too long, or has control characters.
+    #[error("a key has 1 to {KEY_BYTES_MAX} bytes and no control characters: use another key")]
+    BadText,
+    /// The event has no member where its key should be, or it is neither a string nor an integer.
+    #[error("the event has no string or integer at {0}: add its key there, or publish with key=")]
+    Missing(KeyPointer),
+}
+
+/// A JSON Pointer (RFC 6901) to the key in an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyPointer(Box<str>);
+
+/// The condition of a publish to a keyed topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Condition {
+    /// The key is new.
+    New,
+    /// The key exists.
+    Exists,
+    /// The newest event of the key has this position.
+    At(Position),
+}
+
+/// Checks a key.
+///
+/// # Errors
+/// [`KeyError::BadText`].
+pub fn check_key(key: &str) -> Result<(), KeyError> {
+    let is_valid = (1..=KEY_BYTES_MAX).contains(&key.len()) && !key.chars().any(char::is_control);
+    if is_valid { Ok(()) } else { Err(KeyError::BadText) }
+}
+
+impl KeyPointer {
+    /// Returns the key in an event, which is valid JSON: a string's text, or an integer's digits. `null` has none.
+    ///
+    /// # Errors
+    /// When there is no key.
+    pub fn key_of(&self, event: &[u8]) -> Result<String, KeyError> {
+        let missing = || KeyError::Missing(self.clone());
+        let event: Value = serde_json::from_slice(event).map_err(|_| missing())?;
+        let key = match event.pointer(&self.0) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) if !number.is_f64() => number.to_string(),
+            _ => return Err(missing()),
+        };
+        check_key(&key)?;
+        Ok(key)
+    }
+}
+
+impl FromStr for KeyPointer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_escaped = |part: &str| {
+            part.split('~').skip(1).all(|rest| rest.starts_with('0') || rest.starts_with('1'))
+        };
+        match text.starts_with('/') && is_escaped(text) {
+            true => Ok(Self(text.into())),
+            false => Err(format!(
+                "{:?} is not a JSON Pointer (RFC 6901): write /id for the member id",
+                Excerpt(text)
+            )),
+        }
+    }
+}
+
+impl fmt::Display for KeyPointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Condition {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, CursorError> {
+        match text {
+            "new" => Ok(Self::New),
+            "exists" => Ok(Self::Exists),
+            position => position.parse().map(Self::At),
+        }
+    }
+}
+
+/// Returns a key, given as the JSON string of an envelope, as text.
+pub fn key_text(json: &[u8]) -> Cow<'_, str> {
+    serde_json::from_slice(json).map_or(Cow::Borrowed(""), Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_a_string_or_an_integer() {
+        let pointer: KeyPointer = "/a/b~1c".parse().unwrap();
+        let key = |event: &str| pointer.key_of(event.as_bytes()).ok();
+        assert_eq!(key(r#"{"a":{"b/c":"x\"y"}}"#).as_deref(), Some("x\"y"));
+        assert_eq!(key(r#"{"a":{"b/c":-7}}"#).as_deref(), Some("-7"));
+        for event in ["null", "1", "{}", r#"{"a":{"b/c":1.5}}"#, r#"{"a":{"b/c":true}}"#] {
+            assert_eq!(key(event), None, "{event}");
+        }
+        assert_eq!(pointer.key_of(br#"{"a":{"b/c":""}}"#), Err(KeyError::BadText));
+        assert_eq!(pointer.key_of(br#"{"a":{"b/c":"a\nb"}}"#), Err(KeyError::BadText));
+    }
+
+    #[test]
+    fn a_pointer_begins_with_a_slash_and_escapes_are_valid() {
+        for bad in ["", "id", "/a~2", "/~"] {
+            assert!(bad.parse::<KeyPointer>().is_err(), "{bad}");
+        }
+    }
+}
