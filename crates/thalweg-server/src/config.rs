@@ -3,6 +3,7 @@
 mod limits;
 mod network;
 mod options;
+mod presence;
 mod query;
 mod rate;
 mod shared_topics;
@@ -27,8 +28,8 @@ pub(crate) use limits::{
     ENDED_SESSIONS_MAX, FETCHED_MAX, FROM_BROKER_MAX, GATHERED_BYTES, GONE_MAX,
     H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_INTERVAL_US, H2_STREAM_WINDOW_BYTES,
     HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, KEYS_BYTES_MAX, KEYS_GAP, KEYS_NAMED_MAX, KEYS_TIMEOUT,
-    KEYS_WAIT, KEYS_WAITING_MAX, NEGOTIATION_LIFE_US, PATCH_US_MAX, PAUSE_MS_MIN,
-    PLANNING_BURST_US, PLANNING_PART, PLANNING_UNBROKEN_US, PLANNINGS_WAITING_MAX,
+    KEYS_WAIT, KEYS_WAITING_MAX, MEMBER_INFO_BYTES, MEMBERS_MAX, NEGOTIATION_LIFE_US, PATCH_US_MAX,
+    PAUSE_MS_MIN, PLANNING_BURST_US, PLANNING_PART, PLANNING_UNBROKEN_US, PLANNINGS_WAITING_MAX,
     PLANNINGS_WAITING_PER_ADDRESS, QUERIES_US, QUERY_BYTES, QUERY_DROPS_US, QUERY_EVENT_STEPS,
     QUERY_GRAIN_BYTES, QUERY_STEPS_PER_LOOK, QUERY_US_MIN, RATED_MAX, READS_IN_FLIGHT_MAX,
     READS_MAX, READS_PER_SHARD, RECONNECT_SPACING_US, REDIRECTS_MAX, REJECTION_WAIT,
@@ -43,6 +44,8 @@ pub(crate) use limits::{
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
+pub use presence::{Presence, PresenceOf};
+pub(crate) use presence::{presence_topic, topic_of_members};
 pub(crate) use query::AD_HOC_TOPICS;
 pub use query::QueryConfig;
 pub use rate::{Rate, Rates};
@@ -127,6 +130,8 @@ pub struct TopicSettings {
     pub batch: BatchBounds,
     /// The keys of a keyed topic.
     pub keys: KeySettings,
+    /// How its members are published, if they are.
+    pub presence: Option<Presence>,
 }
 
 /// The keys of a keyed topic.
@@ -288,6 +293,7 @@ impl Default for TopicSettings {
             },
             batch: BatchBounds { flush_us: 0, events_max: 8192, bytes_max: BATCH_BYTES },
             keys: KeySettings { pointer: None, count_max: 100_000 },
+            presence: None,
         }
     }
 }
@@ -352,6 +358,10 @@ impl fmt::Debug for Secret {
 impl Config {
     /// Returns the settings of a topic. A fetched topic is a value topic.
     pub fn topic(&self, topic: &Topic) -> TopicSettings {
+        if self.is_presence(topic) {
+            let kind = FeedKind::OF_MEMBERS;
+            return TopicSettings { kind, columns: None, ..self.topic_defaults.clone() };
+        }
         let settings = self.settings(topic).clone();
         match self.upstream(topic) {
             Some(_) => TopicSettings { kind: FeedKind::OF_DOCUMENTS, ..settings },
@@ -367,8 +377,27 @@ impl Config {
     /// Returns the settings of a topic's keys. `None` if it is not keyed.
     pub(crate) fn keys(&self, topic: &Topic) -> Option<&KeySettings> {
         let settings = self.settings(topic);
+        if self.is_presence(topic) {
+            return Some(&self.topic_defaults.keys);
+        }
         let is_keyed = settings.kind.has_keys() && self.upstream(topic).is_none();
         (is_keyed && !self.is_derived(topic)).then_some(&settings.keys)
+    }
+
+    /// Returns whether any topic's members are published.
+    pub(crate) fn has_presence(&self) -> bool {
+        let named = self.topics.iter().map(|(_, settings)| settings);
+        named.chain([&self.topic_defaults]).any(|settings| settings.presence.is_some())
+    }
+
+    /// Returns how the members of a topic are published. `None` if they are not.
+    pub(crate) fn presence(&self, topic: &Topic) -> Option<Presence> {
+        self.settings(topic).presence.filter(|_| topic_of_members(topic).is_none())
+    }
+
+    /// Returns whether a topic lists the members of another one.
+    pub(crate) fn is_presence(&self, topic: &Topic) -> bool {
+        topic_of_members(topic).is_some_and(|of| self.presence(&of).is_some())
     }
 
     /// Returns the patterns of keyed topics.

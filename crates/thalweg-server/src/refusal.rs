@@ -155,6 +155,15 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
+    /// The topic lists the members of another one.
+    pub(crate) fn presence(topic: &Topic) -> Self {
+        let topic = Excerpt(topic.as_str());
+        let message = format!(
+            "clients cannot publish to {topic} or delete it, because the server lists the members of a topic there: subscribe to that topic to be listed"
+        );
+        Self::new(ErrorCode::InUse, message)
+    }
+
     /// It is unknown whether the event was stored.
     pub(crate) fn unknown() -> Self {
         let message = "the event may or may not be stored: read the topic, or publish with an \

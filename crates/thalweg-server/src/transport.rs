@@ -4,6 +4,7 @@
 //! query         a request's parameters
 //! parameters    the parameters of a subscription, in a query or a command
 //! accept        the client's preferred media type or coding
+//! member_request  what a client says of itself to the members of its topics
 //! negotiate     a request → transport, topics, cursors, terms
 //! head          the head of a response
 //! socket        a non-blocking socket as fan-out's sink
@@ -22,6 +23,7 @@ mod accept;
 mod certificate;
 mod client;
 pub(crate) mod head;
+mod member_request;
 mod negotiate;
 pub(crate) mod parameters;
 mod pipe;
@@ -39,6 +41,7 @@ use thalweg_wire::{ErrorCode, Format};
 pub(crate) use accept::{prefers, takes, takes_gzip};
 pub(crate) use certificate::Certificate;
 pub(crate) use client::Client;
+pub(crate) use member_request::MemberRequest;
 pub(crate) use negotiate::{SubscribeRequest, negotiate};
 pub(crate) use pipe::{Cut, PipeBody, PipeEvent, pipe};
 pub(crate) use polls::{PollAnswer, Polls};

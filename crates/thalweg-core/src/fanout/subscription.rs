@@ -60,6 +60,13 @@ pub struct Left {
 /// From this interval on, a reader of keys gets each key once in an interval, in µs. Shorter ones only gather events for fewer sends.
 const CONFLATED_INTERVAL_US: u64 = 10_000;
 
+impl Left {
+    /// Returns whether it was in the feed's list.
+    pub fn was_listed(&self) -> bool {
+        self.place != u32::MAX && self.feed != NO_FEED
+    }
+}
+
 /// The feed of a subscription whose topic has ended: no feed has this key.
 const NO_FEED: FeedKey = FeedKey::MAX;
 

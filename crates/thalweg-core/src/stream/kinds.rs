@@ -28,6 +28,9 @@ impl FeedKind {
     /// The kind of topics whose events are documents that replace each other.
     pub const OF_DOCUMENTS: Self = Self::Value;
 
+    /// The kind of topics that list the members of another topic.
+    pub const OF_MEMBERS: Self = Self::Keyed;
+
     /// The names of all kinds in settings.
     pub const NAMES: [&str; 3] = ["log", "value", "keyed"];
 

@@ -21,6 +21,12 @@ pub(crate) fn has_read_enough(taken: usize, owed: usize) -> bool {
     taken >= owed.div_ceil(MIN_READ_DIVISOR)
 }
 
+/// The most members of one topic. Others are counted as refused.
+pub(crate) const MEMBERS_MAX: usize = 100_000;
+
+/// The most bytes of what a client says of itself to the members of its topics.
+pub(crate) const MEMBER_INFO_BYTES: usize = 1024;
+
 /// A head over HTTP/2 may have `head_bytes` divided by this.
 pub(crate) const H2_HEAD_PART: usize = 4;
 

@@ -63,6 +63,10 @@ counts! {
         history_bytes: Gauge,
         /// Keys of keyed topics.
         keys: Gauge,
+        /// Members of topics with presence.
+        members: Gauge,
+        /// Members that are not listed, because their topic has as many as allowed, or its presence no place.
+        members_refused: Counter,
         /// Memory of the newest events of all keys, in bytes. It is a part of the histories.
         keyed_bytes: Gauge,
         /// Memory of the newest frames that subscribers share, and of frames of columns, in bytes.

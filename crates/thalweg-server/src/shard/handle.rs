@@ -108,7 +108,7 @@ impl Handle {
             access,
             counts: Arc::clone(&counts),
             topics: Topics::new(id, common.clone(), &counts),
-            subscribers: Subscribers::new(common.clone(), &counts)?,
+            subscribers: Subscribers::new(id, common.clone(), &counts)?,
             publishers: LinePublishers::default(),
             ingest: Ingest::new(id, common.clone(), &counts),
             alarm: Alarm::new()?,

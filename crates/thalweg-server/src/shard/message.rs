@@ -3,6 +3,7 @@
 use std::{fmt::Display, sync::Arc};
 
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use thalweg_columns::Columns;
 use thalweg_core::stream::{Batch, Payloads, StatePart};
 use thalweg_wire::{EndCode, Epoch, Offset, Pattern, Position, StartAt, Topic};
@@ -61,6 +62,11 @@ pub(crate) enum ShardMessage {
         attachment: u64,
         posted: Posted,
     },
+    /// A connection of another shard has joined or left a topic whose presence this shard owns.
+    Members {
+        topic: Topic,
+        change: MemberChange,
+    },
     /// Delete a topic that this shard owns.
     Delete {
         topic: Topic,
@@ -112,6 +118,25 @@ impl Disconnect {
             Self::Topics(pattern) => topics.any(|topic| pattern.matches(topic)),
         }
     }
+}
+
+/// A connection that joins or leaves a topic with presence.
+#[derive(Debug)]
+pub(crate) enum MemberChange {
+    Joined(Member),
+    /// The member with this key has one connection less.
+    Left(Arc<str>),
+}
+
+/// A member of a topic.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// Its key among the members.
+    pub(crate) key: Arc<str>,
+    /// The subject of its token; empty without one.
+    pub(crate) user: Box<str>,
+    /// What it says of itself.
+    pub(crate) info: Option<Box<RawValue>>,
 }
 
 /// News of a topic, posted by its owner shard to a follower.

@@ -25,6 +25,7 @@ use thalweg_wire::{Close, EndCode, close};
 
 use super::{
     common::Common,
+    message::MemberChange,
     session_input::SubscriberId,
     timers::Timers,
     topics::{Moved, Topics},
@@ -32,6 +33,7 @@ use super::{
 use crate::{
     access::Holder,
     answers::{AnswerAccount, Answers},
+    clock::now_us,
     config::SOCKET_READ_BYTES,
     metrics::Counts,
 };
@@ -136,14 +138,15 @@ impl ReconnectReason {
 
 impl Subscribers {
     /// Fails if the kernel has no epoll or timer left.
-    pub(super) fn new(common: Common, counts: &Arc<Counts>) -> io::Result<Self> {
+    pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> io::Result<Self> {
         Ok(Self {
             common,
             connections: Slab::new(),
             flags: Vec::new(),
             dirty: VecDeque::new(),
             readable: VecDeque::new(),
-            serials: 0,
+            // No two connections of the server have the same.
+            serials: (shard as u64) << 48,
             timers: Timers::default(),
             token_ends: Timers::default(),
             reconnects: Timers::default(),
@@ -326,7 +329,7 @@ impl Subscribers {
         // Keep the connection in the slab during this loop: when a subscription is removed from a feed's
         // list, another one of the same connection may move to its index, and must be updated.
         while let Some(left) = self.connections[key as usize].subscriber.pop() {
-            self.unlist(topics, left);
+            self.unlist(topics, key, left);
         }
         self.forget_control(key);
         let connection = self.connections.remove(key as usize);
@@ -345,6 +348,10 @@ impl Subscribers {
         let format = connection.subscriber.format_of_feed(feed);
         if let Some(place) = topics.join(feed, key, format, now_us) {
             connection.subscriber.listed(feed, place);
+            if let Some(presence) = topics.presence(feed) {
+                let member = connection.member(presence.of);
+                topics.member_changed(feed, MemberChange::Joined(member), now_us);
+            }
         }
         self.mark_dirty(key);
     }
@@ -353,12 +360,20 @@ impl Subscribers {
     pub(super) fn take_left(&mut self, topics: &mut Topics, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let Some(left) = connection.subscriber.take_left() else { return };
-        self.unlist(topics, left);
+        self.unlist(topics, key, left);
         topics.forget_unread(left.feed);
     }
 
     /// Removes a subscription from a feed's list.
-    fn unlist(&mut self, topics: &mut Topics, Left { feed, place, format }: Left) {
+    fn unlist(&mut self, topics: &mut Topics, key: u32, left: Left) {
+        let Left { feed, place, format } = left;
+        if left.was_listed()
+            && let Some(presence) = topics.presence(feed)
+            && let Some(connection) = self.connections.get(key as usize)
+        {
+            let left = MemberChange::Left(connection.member_key(presence.of));
+            topics.member_changed(feed, left, now_us());
+        }
         if let Some(Moved { connection, from }) = topics.leave(feed, place, format)
             && let Some(connection) = self.connections.get_mut(connection as usize)
         {

@@ -12,6 +12,7 @@ mod local_topic;
 mod lookups;
 mod memory;
 mod origin;
+mod presence;
 mod replication;
 
 use std::{collections::HashMap, sync::Arc};
@@ -46,6 +47,7 @@ use crate::{
 use feeds::{FeedTable, PatchTime, push};
 use limits::too_many_new;
 use local_topic::{Order, OwnerState};
+use presence::Members;
 
 pub(super) struct Topics {
     shard: usize,
@@ -65,6 +67,7 @@ pub(super) struct Topics {
     attachments: u64,
     /// Wakes commands that wait for feeds of other shards.
     awaited: HashMap<FeedKey, Vec<oneshot::Sender<()>>>,
+    members: Members,
     /// Whether there are timers of removed topics.
     has_stale_timers: bool,
     /// Memory of all histories, including copies of other shards' topics, in bytes.
@@ -124,6 +127,7 @@ impl Topics {
             unattached: Vec::new(),
             attachments: 0,
             awaited: HashMap::new(),
+            members: Members::default(),
             has_stale_timers: false,
             history_bytes: 0,
             keyed_bytes: 0,
@@ -181,7 +185,7 @@ impl Topics {
 
     /// Returns the next time at which there are batches to seal, in µs.
     pub(super) fn next_us(&self) -> Option<u64> {
-        self.timers.next_us()
+        [self.timers.next_us(), self.members.next_us()].into_iter().flatten().min()
     }
 
     pub(super) fn owns(&self, topic: &Topic) -> bool {
@@ -357,6 +361,7 @@ impl Topics {
     }
 
     pub(super) fn seal(&mut self, now_us: u64) {
+        self.end_absences(now_us);
         while let Some(key) = self.timers.take_due(now_us) {
             if let Some(owner) = self.feeds.get_mut(key).and_then(|feed| feed.owner.as_mut()) {
                 owner.is_timed = false;

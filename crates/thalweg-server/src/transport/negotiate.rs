@@ -8,7 +8,7 @@ use thalweg_wire::{
 };
 
 use super::{
-    Query, Transport,
+    MemberRequest, Query, Transport,
     accept::{allowed, preferred, takes, takes_gzip},
     head::{self, Head},
     parameters::{self, bad},
@@ -35,6 +35,8 @@ pub(crate) struct SubscribeRequest {
     pub(crate) wait_us: u64,
     /// Whether an EventSource has reconnected by itself, as it does after each end of its stream.
     pub(crate) is_return: bool,
+    /// What the client says of itself to the members of its topics.
+    pub(crate) member: Option<Box<MemberRequest>>,
 }
 
 impl SubscribeRequest {
@@ -82,6 +84,7 @@ impl SubscribeRequest {
             framing: ConnectionFraming::new(format),
             wait_us: 0,
             is_return: false,
+            member: None,
         }
     }
 }
@@ -178,7 +181,8 @@ pub(crate) fn negotiate(
         terms.interval_us = terms.interval_us.max(H2_INTERVAL_US);
     }
     let is_return = transport == Transport::Sse && last_event_id(query, &request.headers).is_some();
-    Ok(SubscribeRequest { format, head, topics, terms, mode, framing, wait_us, is_return })
+    let member = query.member.clone().map(Box::new);
+    Ok(SubscribeRequest { format, head, topics, terms, mode, framing, wait_us, is_return, member })
 }
 
 /// Returns the time after which one EventSource reconnects, in ms: each has its own, so that not all reconnect together.

@@ -5,14 +5,15 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
+use serde_json::value::RawValue;
 use thalweg_core::fanout::{Policy, Terms};
 use thalweg_wire::{
-    Condition, ErrorCode, Excerpt, StartAt, Topic, position::SINCE, topic::TopicError,
+    Condition, ErrorCode, Excerpt, StartAt, Topic, event, position::SINCE, topic::TopicError,
 };
 
 use crate::{
     clock::unix_ms,
-    config::{nearest, parse_bytes, parse_duration},
+    config::{MEMBER_INFO_BYTES, nearest, parse_bytes, parse_duration},
     refusal::Refusal,
 };
 
@@ -97,6 +98,15 @@ pub(crate) fn terms(
 }
 
 /// Parses the policy for a subscriber that falls behind.
+/// Parses what a client says of itself to the members of its topics. Fails if it is not JSON, or too large.
+pub(crate) fn info(text: &str) -> Result<Box<RawValue>, Refusal> {
+    let mut minified = Vec::new();
+    event::push_json(text.as_bytes(), MEMBER_INFO_BYTES, &mut minified)
+        .map_err(|error| bad(format!("info: {error}")))?;
+    let minified = String::from_utf8(minified).map_err(|_| bad("info: not UTF-8".into()))?;
+    RawValue::from_string(minified).map_err(|error| bad(format!("info: {error}")))
+}
+
 /// Parses the condition of a publish. Fails with the forms that there are.
 pub(crate) fn condition(text: &str) -> Result<Condition, Refusal> {
     text.parse().map_err(|_| {

@@ -5,7 +5,7 @@ use http::request::Parts;
 use thalweg_core::fanout::Terms;
 use thalweg_wire::{Condition, StartAt, key::check_key, limits::NEWEST_MAX};
 
-use super::{Transport, parameters};
+use super::{MemberRequest, Transport, parameters};
 use crate::refusal::Refusal;
 
 /// The parameters of a request for topics, decoded as browsers encode them (`URLSearchParams` writes `/` as `%2F`).
@@ -35,6 +35,8 @@ pub(crate) struct Query<'a> {
     pub(crate) after: Option<Cow<'a, str>>,
     /// List the topics with this prefix.
     pub(crate) prefix: Option<Cow<'a, str>>,
+    /// What the client says of itself to the members of its topics.
+    pub(crate) member: Option<MemberRequest>,
     /// The key of the published events, or the key to remove.
     pub(crate) key: Option<Cow<'a, str>>,
     /// The condition of the publish.
@@ -47,7 +49,7 @@ pub(crate) struct Query<'a> {
 /// The parameters of a publish, or of the removal of a key.
 const PUBLISH_PARAMETERS: [&str; 3] = ["key", "if", "ticket"];
 
-const PARAMETERS: [&str; 17] = [
+const PARAMETERS: [&str; 19] = [
     "topic",
     "query",
     "explain",
@@ -64,6 +66,8 @@ const PARAMETERS: [&str; 17] = [
     "limit",
     "after",
     "prefix",
+    "member",
+    "info",
     "ticket",
 ];
 
@@ -113,6 +117,13 @@ impl<'a> Query<'a> {
                     query.key = Some(value);
                 }
                 "if" => query.condition = Some(parameters::condition(&value)?),
+                "member" => {
+                    check_key(&value)?;
+                    query.member.get_or_insert_default().id = Some((*value).into());
+                }
+                "info" => {
+                    query.member.get_or_insert_default().info = Some(parameters::info(&value)?);
+                }
                 "ticket" => query.ticket = Some(value),
                 "transport" => query.transport = Some(Transport::named(&value)?),
                 _ => {}

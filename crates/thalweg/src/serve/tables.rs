@@ -6,7 +6,7 @@ use std::{str::FromStr, time::Duration};
 use serde::Deserialize;
 use thalweg_core::stream::FeedKind;
 use thalweg_server::config::{
-    Config, Options, Pace, QueryConfig, SourceConfig, TopicSettings, UpstreamConfig,
+    Config, Options, Pace, Presence, QueryConfig, SourceConfig, TopicSettings, UpstreamConfig,
 };
 
 use thalweg_token::Pattern;
@@ -16,8 +16,13 @@ use super::{
     short,
     store::StoreConfig,
     stream::StreamConfig,
-    values::{Count, Kind, Number, Pointer, Size, Time, TopicName, TopicPattern, UpstreamAddress},
+    values::{
+        Count, Kind, Listed, Number, Pointer, Size, Time, TopicName, TopicPattern, UpstreamAddress,
+    },
 };
+
+/// How long a member stays listed after its last connection, in µs.
+const PRESENCE_GRACE_US: u64 = 10_000_000;
 
 /// The kind, columns and limits of the topics that match a pattern. The first matching pattern applies.
 #[derive(Clone, Debug, Deserialize)]
@@ -33,6 +38,10 @@ pub(super) struct TopicTable {
     key: Option<Pointer>,
     /// Maximum number of keys of a topic of kind keyed [default: 100000]
     keys: Option<Count>,
+    /// List the subscribers of a topic as the keys of presence/TOPIC: users, connections, or only their count
+    presence: Option<Listed>,
+    /// Keep a member listed for this long after its last connection [default: 10s]
+    presence_grace: Option<Time<0>>,
     /// Columns of the rows, each as name:type
     columns: Option<Vec<String>>,
     /// Wait this long for more events before sending a batch [default: 0]
@@ -280,6 +289,22 @@ impl TopicTable {
         Ok(())
     }
 
+    fn presence(&self) -> Result<Option<Presence>, String> {
+        let grace_us = self.presence_grace.map(micros);
+        match (self.presence, grace_us) {
+            (Some(of), grace_us) => {
+                Ok(Some(Presence { of: of.0, grace_us: grace_us.unwrap_or(PRESENCE_GRACE_US) }))
+            }
+            (None, Some(_)) => {
+                let pattern = &self.pattern.0;
+                Err(format!(
+                    "topic {pattern}: presence-grace needs presence: set presence=users, for instance"
+                ))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
     fn apply(&self, mut settings: TopicSettings) -> Result<TopicSettings, String> {
         let wrong = |error| format!("topic {}: {error}", self.pattern.0);
         set(&mut settings.kind, self.kind);
@@ -301,6 +326,7 @@ impl TopicTable {
             settings.keys.pointer = Some(pointer.0.clone());
         }
         set(&mut settings.keys.count_max, self.keys);
+        settings.presence = self.presence()?.or(settings.presence);
         set(&mut settings.batch.flush_us, self.flush.map(micros));
         set(&mut settings.batch.events_max, self.batch_events);
         set(&mut settings.batch.bytes_max, self.batch_bytes);

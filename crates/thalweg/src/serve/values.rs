@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, de};
 use thalweg_client::Topic;
 use thalweg_core::stream::FeedKind;
 use thalweg_server::config::{
-    KeyPointer, Network, UpstreamUrl, nearest, parse_bytes, parse_duration,
+    KeyPointer, Network, PresenceOf, UpstreamUrl, nearest, parse_bytes, parse_duration,
 };
 use thalweg_token::Pattern;
 
@@ -54,6 +54,10 @@ pub(super) struct TopicName(pub(super) Topic);
 /// The kind of a topic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind(FeedKind);
+
+/// What is published of a topic's members.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listed(pub(super) PresenceOf);
 
 /// The place of the key in an event.
 #[derive(Clone, Debug)]
@@ -176,6 +180,16 @@ impl FromStr for Kind {
 
     fn from_str(text: &str) -> Result<Self, String> {
         FeedKind::parse(text).map(Self).ok_or_else(|| unknown("kind", text, &FeedKind::NAMES))
+    }
+}
+
+impl FromStr for Listed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        PresenceOf::parse(text)
+            .map(Self)
+            .ok_or_else(|| unknown("presence", text, &PresenceOf::NAMES))
     }
 }
 
@@ -371,6 +385,7 @@ written! {
     TopicPattern = { "type": "string", "minLength": 1 }
     TopicName = { "type": "string", "minLength": 1 }
     Pointer = { "type": "string", "pattern": "^/" }
+    Listed = { "type": "string", "enum": ["users", "connections", "count"] }
     Kind = { "type": "string", "enum": ["log", "value", "keyed"] }
     UpstreamAddress = { "type": "string", "pattern": "^https?://" }
     Url = { "type": "string", "pattern": "^https?://" }

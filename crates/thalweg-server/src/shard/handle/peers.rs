@@ -75,6 +75,9 @@ impl Shard {
             ShardMessage::Batches { topic, attachment, posted } => {
                 topics.receive(&topic, attachment, posted);
             }
+            ShardMessage::Members { topic, change } => {
+                topics.change_member(&topic, change, now_us());
+            }
             ShardMessage::Delete { topic, answer } => topics.delete(&topic, answer),
             ShardMessage::Session { id, input } => self.take_request(id, input),
             ShardMessage::Disconnect { wanted, answer } => {

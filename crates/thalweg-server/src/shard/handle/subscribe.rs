@@ -162,6 +162,7 @@ impl Shard {
             (client, holder),
             command_bytes_max,
             self.subscribers.next_serial(),
+            request.member.clone(),
             permit,
         );
         let id = self.subscribers.insert(connection)?;

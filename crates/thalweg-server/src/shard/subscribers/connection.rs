@@ -8,6 +8,7 @@ use thalweg_core::fanout::{Feeds, Subscriber};
 use thalweg_wire::{
     Close, Framing, close,
     format::Compression,
+    key::check_key,
     limits::COMMAND_BYTES_MAX,
     websocket::{self, Decoder},
 };
@@ -15,15 +16,15 @@ use thalweg_wire::{
 use crate::{
     access::Holder,
     clock::now_us,
-    config::{Limits, SIGNALR_POLL_WAIT, UNANSWERED_MAX, has_read_enough},
+    config::{Limits, PresenceOf, SIGNALR_POLL_WAIT, UNANSWERED_MAX, has_read_enough},
     connection_limits::ConnectionPermit,
     protocol::{
         Heartbeat, Inbound, Message, Messages, Protocol, Reply, Request, SessionPlace, in_use,
     },
     rates::ConnectionBuckets,
     refusal::Refusal,
-    shard::session_input::RecordsTaken,
-    transport::{Client, PollAnswer, Writer},
+    shard::{message::Member, session_input::RecordsTaken},
+    transport::{Client, MemberRequest, PollAnswer, Writer},
 };
 
 /// A subscriber's connection: a slab entry, no task.
@@ -59,6 +60,8 @@ pub(crate) struct Connection {
     pub(crate) buckets: Option<Box<ConnectionBuckets>>,
     /// When its token's expiry is checked, in µs. `u64::MAX`: never.
     pub(crate) token_watched_us: u64,
+    /// What it says of itself to the members of its topics.
+    member: Option<Box<MemberRequest>>,
     /// Its permit as one of the server's connections.
     _permit: Option<ConnectionPermit>,
 }
@@ -99,6 +102,31 @@ struct WriteProgress {
 const TIMERS_MAX: u8 = 16;
 
 impl Connection {
+    /// Returns it as a member of a topic.
+    pub(super) fn member(&self, of: PresenceOf) -> Member {
+        let info = self.member.as_ref().and_then(|member| member.info.clone());
+        Member { key: self.member_key(of), user: self.holder.subject().into(), info }
+    }
+
+    /// Returns its key among the members of a topic: the subject of its token, or what distinguishes connections, after a tilde.
+    pub(super) fn member_key(&self, of: PresenceOf) -> Arc<str> {
+        let subject = self.holder.subject();
+        // A subject may have any characters.
+        let is_key = check_key(subject).is_ok() && !subject.starts_with('~');
+        let user = match subject.is_empty() || is_key {
+            true => subject.to_owned(),
+            false => format!("{:?}", self.holder.identity),
+        };
+        if of == PresenceOf::Users && !user.is_empty() {
+            return user.into();
+        }
+        let own = self.member.as_ref().and_then(|member| member.id.as_deref());
+        match own {
+            Some(own) => format!("{user}~{own}").into(),
+            None => format!("{user}~{:x}", self.serial).into(),
+        }
+    }
+
     /// Creates the connection of a socket after takeover. With `command_bytes_max` its client may publish, in
     /// messages of at most this size.
     pub(crate) fn new(
@@ -108,6 +136,7 @@ impl Connection {
         (client, holder): (Client, Arc<Holder>),
         command_bytes_max: Option<usize>,
         serial: u64,
+        member: Option<Box<MemberRequest>>,
         permit: Option<ConnectionPermit>,
     ) -> Self {
         let format = subscriber.format();
@@ -138,6 +167,7 @@ impl Connection {
             client,
             holder,
             may_publish: false,
+            member,
             buckets: None,
             token_watched_us: u64::MAX,
             _permit: permit,

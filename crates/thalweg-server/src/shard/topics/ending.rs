@@ -46,6 +46,9 @@ impl Topics {
         if origin.upstream().is_some() {
             return Err(Refusal::fetched(topic));
         }
+        if origin.is_presence {
+            return Err(Refusal::presence(topic));
+        }
         if topic.as_str().starts_with(AD_HOC_TOPICS) {
             return Err(Refusal::derived(topic));
         }

@@ -77,6 +77,8 @@ impl Topics {
         self.counts.keys.set(keys);
         self.sweep_backfills(backfilled);
         self.stores.sweep();
+        self.publish_counts(now_us);
+        self.counts.members.set(self.members.count() as u64);
         self.counts.topics.set(topics);
         self.counts.history_bytes.set(history as u64);
         self.counts.tail_bytes.set(tails as u64);

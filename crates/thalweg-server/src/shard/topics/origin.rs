@@ -13,6 +13,8 @@ pub(in crate::shard) struct Origin {
     stream: Option<u32>,
     upstream: Option<u32>,
     pub(super) is_derived: bool,
+    /// Whether the topic lists the members of another one.
+    pub(super) is_presence: bool,
 }
 
 impl Origin {
@@ -29,7 +31,8 @@ impl Origin {
             !is_derived && !is_keyed && (upstream.is_none() || has_versions)
         });
         let index = |index: usize| index as u32;
-        Self { stream: stream.map(index), upstream: upstream.map(index), is_derived }
+        let is_presence = config.is_presence(topic);
+        Self { stream: stream.map(index), upstream: upstream.map(index), is_derived, is_presence }
     }
 
     /// The stream that orders and stores the events, as an index among those of all brokers.
@@ -48,7 +51,7 @@ impl Origin {
 
     /// Returns whether the topic may have events that this server does not have yet. Subscribers may always create it.
     pub(super) fn exists_elsewhere(self) -> bool {
-        self.stream.is_some() || self.upstream.is_some() || self.is_derived
+        self.stream.is_some() || self.upstream.is_some() || self.is_derived || self.is_presence
     }
 
     /// Fails if clients may not publish to the topic.
@@ -56,6 +59,7 @@ impl Origin {
         match self {
             Self { upstream: Some(_), .. } => Err(Refusal::fetched(topic)),
             Self { is_derived: true, .. } => Err(Refusal::derived(topic)),
+            Self { is_presence: true, .. } => Err(Refusal::presence(topic)),
             Self { .. } => Ok(()),
         }
     }

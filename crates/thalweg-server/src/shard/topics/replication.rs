@@ -29,7 +29,8 @@ impl Topics {
         unattached.dedup();
         unattached.retain(|key| !self.send_attach(*key, &counted));
         self.unattached = unattached;
-        self.unposted.is_empty() && self.unattached.is_empty()
+        let are_members_posted = self.members.post(&self.common);
+        self.unposted.is_empty() && self.unattached.is_empty() && are_members_posted
     }
 
     /// Posts one topic's new batches. Returns `false` if a queue is full.

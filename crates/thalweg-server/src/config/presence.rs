@@ -1,0 +1,53 @@
+//! Who subscribes to a topic.
+
+use thalweg_wire::Topic;
+
+/// The prefix of the topics that list the members of other topics.
+const PRESENCE_TOPICS: &str = "presence/";
+
+/// How the members of a topic are published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Presence {
+    /// What a key stands for.
+    pub of: PresenceOf,
+    /// How long a member stays after its last connection, in µs.
+    pub grace_us: u64,
+}
+
+/// What is published of a topic's members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PresenceOf {
+    /// An entry for each subject of a token, and for each connection without a subject.
+    Users,
+    /// An entry for each connection.
+    Connections,
+    /// The number of connections only.
+    Count,
+}
+
+impl PresenceOf {
+    /// The names in settings.
+    pub const NAMES: [&str; 3] = ["users", "connections", "count"];
+
+    /// Parses a name in settings.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "users" => Some(Self::Users),
+            "connections" => Some(Self::Connections),
+            "count" => Some(Self::Count),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the topic that lists the members of `topic`. `None` if its name would be too long, or if `topic` lists members itself.
+pub(crate) fn presence_topic(topic: &Topic) -> Option<Topic> {
+    (!topic.as_str().starts_with(PRESENCE_TOPICS))
+        .then(|| format!("{PRESENCE_TOPICS}{topic}").parse().ok())
+        .flatten()
+}
+
+/// Returns the topic whose members `topic` lists.
+pub(crate) fn topic_of_members(topic: &Topic) -> Option<Topic> {
+    topic.as_str().strip_prefix(PRESENCE_TOPICS)?.parse().ok()
+}
