@@ -46,6 +46,7 @@ mod overtaking;
 mod pacing;
 mod pages;
 mod piping;
+mod presence;
 mod proxies;
 mod publishing;
 mod python;
