@@ -94,6 +94,8 @@ struct Flags {
     readable: bool,
     /// Its socket is full.
     blocked: bool,
+    /// The interval of its only subscription is not over, and a timer will visit it: batches need not.
+    is_paced: bool,
     /// Something was sent to it since the last pass of the heartbeat.
     sent: bool,
     /// Its protocol expects heartbeats at a fixed interval, so they are sent even if other data was sent.
@@ -188,6 +190,7 @@ impl Subscribers {
                 Timer::Visit(key) => {
                     if let Some(connection) = self.connections.get_mut(key as usize) {
                         connection.timer_fired();
+                        self.flags[key as usize].is_paced = false;
                         self.mark_dirty(key);
                     }
                 }
@@ -410,6 +413,14 @@ impl Subscribers {
         let flags = &mut self.flags[key as usize];
         if !flags.blocked && !std::mem::replace(&mut flags.dirty, true) {
             self.dirty.push_back(key);
+        }
+    }
+
+    /// Queues a connection for a visit because of a batch.
+    #[inline]
+    pub(super) fn mark_for_batch(&mut self, key: u32) {
+        if !self.flags[key as usize].is_paced {
+            self.mark_dirty(key);
         }
     }
 

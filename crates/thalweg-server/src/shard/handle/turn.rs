@@ -170,7 +170,7 @@ impl Shard {
             if is_input {
                 ingest.has_input(key);
             }
-            readers.iter().for_each(|key| subscribers.mark_dirty(*key));
+            readers.iter().for_each(|key| subscribers.mark_for_batch(*key));
         }
         // Keep the memory of the list for the next turn.
         topics.news.batches = batches;

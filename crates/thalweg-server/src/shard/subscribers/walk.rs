@@ -158,6 +158,8 @@ impl Subscribers {
         let is_read_again = flags.read_paused && connection.may_be_read(&self.common.config.limits);
         flags.read_paused &= !is_read_again;
         connection.moved(sent as usize);
+        flags.is_paced = matches!(delivered, Delivered::CaughtUp(Some(_)))
+            && connection.subscriber.feeds().count() == 1;
         if let Delivered::CaughtUp(Some(due_us)) = delivered
             && connection.wants_timer(due_us)
         {
