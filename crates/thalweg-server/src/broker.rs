@@ -88,6 +88,8 @@ pub(crate) struct PublishTerms {
     pub(crate) retry_key: Option<RetryKey>,
     /// For one event of a keyed topic.
     pub(crate) condition: Option<Condition>,
+    /// How long the keys stay, in µs.
+    pub(crate) ttl_us: Option<u64>,
 }
 
 /// Identifies a publish across retries.

@@ -25,7 +25,7 @@ pub(crate) use limits::{
     ADMIN_BODY_BYTES, ADMIN_CONNECTIONS, ALL_TICKETS_MAX, ARRIVAL_WAIT, BACKFILL_BYTES_MAX,
     BACKFILL_OFFSETS_MAX, COMMAND_SEARCH, CUT_OFF_AFTER_US, CUT_OFF_SPREAD_US, DEMANDS_MAX,
     DISCARDED_BODIES, DISCARDED_BODY_BYTES, DISCARDED_BODY_WAIT, DISCARDED_STREAM_WAIT, ECHO_BYTES,
-    ENDED_SESSIONS_MAX, FETCHED_MAX, FROM_BROKER_MAX, GATHERED_BYTES, GONE_MAX,
+    ENDED_SESSIONS_MAX, EXPIRIES_PER_TURN, FETCHED_MAX, FROM_BROKER_MAX, GATHERED_BYTES, GONE_MAX,
     H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_INTERVAL_US, H2_STREAM_WINDOW_BYTES,
     HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, KEYS_BYTES_MAX, KEYS_GAP, KEYS_NAMED_MAX, KEYS_TIMEOUT,
     KEYS_WAIT, KEYS_WAITING_MAX, MEMBER_INFO_BYTES, MEMBERS_MAX, NEGOTIATION_LIFE_US, PATCH_US_MAX,
@@ -141,6 +141,8 @@ pub struct KeySettings {
     pub pointer: Option<KeyPointer>,
     /// The most keys.
     pub count_max: usize,
+    /// How long a key stays after its newest event, in µs. `None`: until it is removed.
+    pub ttl_us: Option<u64>,
 }
 
 /// `TOPIC=KIND,key=value,…`
@@ -292,7 +294,7 @@ impl Default for TopicSettings {
                 age_us_max: 300_000_000,
             },
             batch: BatchBounds { flush_us: 0, events_max: 8192, bytes_max: BATCH_BYTES },
-            keys: KeySettings { pointer: None, count_max: 100_000 },
+            keys: KeySettings { pointer: None, count_max: 100_000, ttl_us: None },
             presence: None,
         }
     }

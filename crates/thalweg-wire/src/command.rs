@@ -23,6 +23,8 @@ pub enum Command<'a> {
         key: Option<Cow<'a, str>>,
         /// The condition of the publish: `new`, `exists` or a position.
         condition: Option<Cow<'a, str>>,
+        /// How long the keys stay, such as `30s`.
+        ttl: Option<Cow<'a, str>>,
     },
     /// Subscribe this connection to one more topic.
     Subscribe(Subscribe<'a>),
@@ -95,6 +97,8 @@ struct CommandFields<'a> {
     #[serde(borrow, default, rename = "if", deserialize_with = "present")]
     condition: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
+    ttl: Option<BorrowedText<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
     data: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     position: Option<BorrowedText<'a>>,
@@ -166,6 +170,7 @@ impl<'a> CommandFields<'a> {
                 events: self.events()?,
                 key: text(&mut self.key),
                 condition: text(&mut self.condition),
+                ttl: text(&mut self.ttl),
             },
             "subscribe" => Command::Subscribe(Subscribe {
                 topic: self.topic(&name)?,
@@ -219,6 +224,7 @@ impl<'a> CommandFields<'a> {
             ("events", self.events.is_some()),
             ("key", self.key.is_some()),
             ("if", self.condition.is_some()),
+            ("ttl", self.ttl.is_some()),
             ("data", self.data.is_some()),
             ("position", self.position.is_some()),
             ("cursor", self.cursor.is_some()),

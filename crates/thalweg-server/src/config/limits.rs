@@ -21,6 +21,9 @@ pub(crate) fn has_read_enough(taken: usize, owed: usize) -> bool {
     taken >= owed.div_ceil(MIN_READ_DIVISOR)
 }
 
+/// The most expired keys that one turn removes.
+pub(crate) const EXPIRIES_PER_TURN: usize = 1000;
+
 /// The most members of one topic. Others are counted as refused.
 pub(crate) const MEMBERS_MAX: usize = 100_000;
 

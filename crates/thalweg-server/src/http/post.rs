@@ -63,6 +63,7 @@ pub(super) struct Publisher {
     key: Option<Box<[u8]>>,
     event_keys: EventKeys,
     condition: Option<Condition>,
+    ttl_us: Option<u64>,
 }
 
 impl Publisher {
@@ -96,7 +97,8 @@ impl Publisher {
             (None, None) => EventKeys::None,
         };
         let (client, condition) = (Client::new(&holder, requester), query.condition);
-        Ok(Self { topic, client, holder, kind, key, event_keys, condition })
+        let ttl_us = query.ttl_us;
+        Ok(Self { topic, client, holder, kind, key, event_keys, condition, ttl_us })
     }
 
     /// Returns whether it publishes lines. Such a request may last for any time.
@@ -152,7 +154,8 @@ impl Publisher {
         payloads: &mut Payloads,
         result: &mut Option<PublishResult>,
     ) -> Result<(), Refusal> {
-        let terms = PublishTerms { retry_key: None, condition: self.condition };
+        let (condition, ttl_us) = (self.condition, self.ttl_us);
+        let terms = PublishTerms { retry_key: None, condition, ttl_us };
         let now = http.shard.publish(&self.topic, payloads, terms).await?;
         match result {
             Some(result) => result.extend(&now),
@@ -175,7 +178,7 @@ impl Publisher {
         self.take_rate(http, Act::Publish, payloads.count())?;
         let (identity, key) = (self.client.identity, self.key.clone());
         let retry_key = key.map(|key| RetryKey { identity, key });
-        let terms = PublishTerms { retry_key, condition: self.condition };
+        let terms = PublishTerms { retry_key, condition: self.condition, ttl_us: self.ttl_us };
         *result = Some(http.shard.publish(&self.topic, &mut payloads, terms).await?);
         Ok(())
     }

@@ -63,6 +63,8 @@ counts! {
         history_bytes: Gauge,
         /// Keys of keyed topics.
         keys: Gauge,
+        /// Keys that were removed because their time was over.
+        keys_expired: Counter,
         /// Members of topics with presence.
         members: Gauge,
         /// Members that are not listed, because their topic has as many as allowed, or its presence no place.

@@ -24,6 +24,8 @@ pub(crate) enum Command {
         topic: Topic,
         payloads: Payloads,
         condition: Option<Condition>,
+        /// How long the keys stay, in µs.
+        ttl_us: Option<u64>,
     },
     Subscribe {
         topic: Topic,

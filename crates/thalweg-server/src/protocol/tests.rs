@@ -101,7 +101,7 @@ fn command(line: &str, event_bytes_max: Option<usize>) -> Result<Command, Refusa
             if let Some(bytes_max) = event_bytes_max {
                 payloads.push(|out| event::push_json(text.as_bytes(), bytes_max, out))?;
             }
-            Command::Publish { topic: topic.parse()?, payloads, condition: None }
+            Command::Publish { topic: topic.parse()?, payloads, condition: None, ttl_us: None }
         }
         _ => return Err(Refusal::new(ErrorCode::BadCommand, "say sub, unsub or pub")),
     })

@@ -75,7 +75,7 @@ fn check(
     event_bytes_max: Option<usize>,
 ) -> Result<Command, Refusal> {
     Ok(match command {
-        command::Command::Publish { topic, events, key, condition } => {
+        command::Command::Publish { topic, events, key, condition, ttl } => {
             key.as_deref().map_or(Ok(()), check_key)?;
             let mut payloads = Payloads::default();
             if let Some(bytes_max) = event_bytes_max {
@@ -85,7 +85,8 @@ fn check(
                 }
             }
             let condition = condition.as_deref().map(parameters::condition).transpose()?;
-            Command::Publish { topic: topic.parse()?, payloads, condition }
+            let ttl_us = ttl.as_deref().map(parameters::ttl_us).transpose()?;
+            Command::Publish { topic: topic.parse()?, payloads, condition, ttl_us }
         }
         command::Command::Subscribe(command::Subscribe {
             topic,

@@ -219,7 +219,7 @@ impl Handle {
         })?;
         removal.push_key(key);
         let condition = condition.unwrap_or(Condition::Exists);
-        let terms = PublishTerms { retry_key: None, condition: Some(condition) };
+        let terms = PublishTerms { condition: Some(condition), ..PublishTerms::default() };
         let removed = self.publish(topic, &mut removal, terms).await;
         removed.map(drop).map_err(|refusal| match (refusal.code, condition) {
             (ErrorCode::ConditionFailed, Condition::Exists) => Refusal::new(

@@ -237,9 +237,8 @@ impl Ingest {
         terms: PublishTerms,
     ) -> Result<PublishResult, Refusal> {
         let hasher = &self.common.idempotency_hasher;
-        let PublishTerms { retry_key, condition } = terms;
-        let body = (payloads.joined(), payloads.joined_keys(), condition);
-        let idempotency_key = retry_key.map(|key| hasher.key(topic, &key, body));
+        let body = (payloads.joined(), payloads.joined_keys(), terms.condition, terms.ttl_us);
+        let idempotency_key = terms.retry_key.as_ref().map(|key| hasher.key(topic, key, body));
         if let Some(idempotency_key) = idempotency_key
             && let Some(result) = self.idempotency_cache.find(idempotency_key)?
         {
@@ -249,7 +248,7 @@ impl Ingest {
         let key = topics.open(topic, Creator::Publisher)?;
         let now_us = now_us();
         if payloads.has_keys()
-            && let Err(refused) = topics.check_keyed(key, payloads, condition, now_us)
+            && let Err(refused) = topics.check_keyed(key, payloads, &terms, now_us)
         {
             payloads.clear();
             return Err(refused);

@@ -4,6 +4,7 @@
 mod broker_topics;
 mod demand;
 mod ending;
+mod expiries;
 mod feeds;
 mod fetched;
 mod keyed;
@@ -44,6 +45,7 @@ use crate::{
     owner_shard::owner_shard,
     refusal::Refusal,
 };
+use expiries::Expiries;
 use feeds::{FeedTable, PatchTime, push};
 use limits::too_many_new;
 use local_topic::{Order, OwnerState};
@@ -68,6 +70,7 @@ pub(super) struct Topics {
     /// Wakes commands that wait for feeds of other shards.
     awaited: HashMap<FeedKey, Vec<oneshot::Sender<()>>>,
     members: Members,
+    expiries: Expiries,
     /// Whether there are timers of removed topics.
     has_stale_timers: bool,
     /// Memory of all histories, including copies of other shards' topics, in bytes.
@@ -128,6 +131,7 @@ impl Topics {
             attachments: 0,
             awaited: HashMap::new(),
             members: Members::default(),
+            expiries: Expiries::default(),
             has_stale_timers: false,
             history_bytes: 0,
             keyed_bytes: 0,
@@ -185,7 +189,8 @@ impl Topics {
 
     /// Returns the next time at which there are batches to seal, in µs.
     pub(super) fn next_us(&self) -> Option<u64> {
-        [self.timers.next_us(), self.members.next_us()].into_iter().flatten().min()
+        let next = [self.timers.next_us(), self.members.next_us(), self.expiries.next_us()];
+        next.into_iter().flatten().min()
     }
 
     pub(super) fn owns(&self, topic: &Topic) -> bool {
@@ -362,6 +367,7 @@ impl Topics {
 
     pub(super) fn seal(&mut self, now_us: u64) {
         self.end_absences(now_us);
+        self.expire_keys(now_us);
         while let Some(key) = self.timers.take_due(now_us) {
             if let Some(owner) = self.feeds.get_mut(key).and_then(|feed| feed.owner.as_mut()) {
                 owner.is_timed = false;

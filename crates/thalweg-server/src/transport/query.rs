@@ -39,6 +39,8 @@ pub(crate) struct Query<'a> {
     pub(crate) member: Option<MemberRequest>,
     /// The key of the published events, or the key to remove.
     pub(crate) key: Option<Cow<'a, str>>,
+    /// How long the published keys stay, in µs.
+    pub(crate) ttl_us: Option<u64>,
     /// The condition of the publish.
     pub(crate) condition: Option<Condition>,
     pub(crate) ticket: Option<Cow<'a, str>>,
@@ -47,7 +49,7 @@ pub(crate) struct Query<'a> {
 }
 
 /// The parameters of a publish, or of the removal of a key.
-const PUBLISH_PARAMETERS: [&str; 3] = ["key", "if", "ticket"];
+const PUBLISH_PARAMETERS: [&str; 4] = ["key", "if", "ttl", "ticket"];
 
 const PARAMETERS: [&str; 19] = [
     "topic",
@@ -116,6 +118,7 @@ impl<'a> Query<'a> {
                     check_key(&value)?;
                     query.key = Some(value);
                 }
+                "ttl" => query.ttl_us = Some(parameters::ttl_us(&value)?),
                 "if" => query.condition = Some(parameters::condition(&value)?),
                 "member" => {
                     check_key(&value)?;

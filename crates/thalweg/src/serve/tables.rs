@@ -38,6 +38,8 @@ pub(super) struct TopicTable {
     key: Option<Pointer>,
     /// Maximum number of keys of a topic of kind keyed [default: 100000]
     keys: Option<Count>,
+    /// Remove a key this long after its newest event, unless its publish has a ttl of its own [default: never]
+    ttl: Option<Time>,
     /// List the subscribers of a topic as the keys of presence/TOPIC: users, connections, or only their count
     presence: Option<Listed>,
     /// Keep a member listed for this long after its last connection [default: 10s]
@@ -314,7 +316,11 @@ impl TopicTable {
         if !settings.kind.has_rows() && settings.columns.is_some() {
             return Err(wrong("only topics of kind=log have rows: remove columns".to_owned()));
         }
-        let keyed = [("key", self.key.is_some()), ("keys", self.keys.is_some())];
+        let keyed = [
+            ("key", self.key.is_some()),
+            ("keys", self.keys.is_some()),
+            ("ttl", self.ttl.is_some()),
+        ];
         if let Some((name, _)) = keyed.into_iter().find(|(_, is_set)| *is_set)
             && !settings.kind.has_keys()
         {
@@ -326,6 +332,7 @@ impl TopicTable {
             settings.keys.pointer = Some(pointer.0.clone());
         }
         set(&mut settings.keys.count_max, self.keys);
+        settings.keys.ttl_us = self.ttl.map(micros).or(settings.keys.ttl_us);
         settings.presence = self.presence()?.or(settings.presence);
         set(&mut settings.batch.flush_us, self.flush.map(micros));
         set(&mut settings.batch.events_max, self.batch_events);

@@ -60,7 +60,7 @@ pub(super) fn command(
                     payloads.push(|out| event::push_json(raw.get().as_bytes(), bytes_max, out))?;
                 }
             }
-            Command::Publish { topic, payloads, condition: None }
+            Command::Publish { topic, payloads, condition: None, ttl_us: None }
         }
         "Ack" if !is_stream => Command::Ack {
             topic: arguments.text("a topic")?.parse()?,

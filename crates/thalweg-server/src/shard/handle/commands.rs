@@ -114,8 +114,8 @@ impl Shard {
     pub(super) fn execute(&mut self, command: Allowed<Command>, context: &Context) -> Execution {
         Execution::Done(match command.into_inner() {
             Command::Echo { data } => Ok(Reply::Echo(data)),
-            Command::Publish { topic, mut payloads, condition } => {
-                let terms = PublishTerms { retry_key: None, condition };
+            Command::Publish { topic, mut payloads, condition, ttl_us } => {
+                let terms = PublishTerms { retry_key: None, condition, ttl_us };
                 match self.ingest.publish(&mut self.topics, &topic, &mut payloads, terms) {
                     PendingPublish::Done(result) => {
                         result.map(|result| Reply::Published(result.published(&topic)))

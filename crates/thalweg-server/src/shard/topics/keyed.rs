@@ -26,9 +26,10 @@ impl Topics {
         terms: &PublishTerms,
     ) -> Result<(), Refusal> {
         let Some(settings) = self.common.config.keys(topic) else {
-            return match payloads.has_keys() || terms.condition.is_some() {
+            let is_for_keys = terms.condition.is_some() || terms.ttl_us.is_some();
+            return match payloads.has_keys() || is_for_keys {
                 true => Err(bad(format!(
-                    "{topic} is not a keyed topic: publish without key and if, or declare it with --topic '{topic},kind=keyed'"
+                    "{topic} is not a keyed topic: publish without key, if and ttl, or declare it with --topic '{topic},kind=keyed'"
                 ))),
                 false => Ok(()),
             };
@@ -58,8 +59,24 @@ impl Topics {
         }
     }
 
-    /// Checks the condition of a publish to a keyed topic that this shard owns, and that there is room for its keys.
+    /// Checks the condition of a publish to a keyed topic that this shard owns, and that there is room for its keys. If so, the keys
+    /// expire as the terms say.
     pub(in crate::shard) fn check_keyed(
+        &mut self,
+        key: FeedKey,
+        payloads: &Payloads,
+        terms: &PublishTerms,
+        now_us: u64,
+    ) -> Result<(), Refusal> {
+        self.check_room(key, payloads, terms.condition, now_us)?;
+        let local = self.feeds.get(key);
+        let keys = local.and_then(|local| self.common.config.keys(&local.topic));
+        let ttl_us = terms.ttl_us.or(keys.and_then(|keys| keys.ttl_us));
+        self.set_expiries(key, payloads, ttl_us, now_us);
+        Ok(())
+    }
+
+    fn check_room(
         &mut self,
         key: FeedKey,
         payloads: &Payloads,
@@ -130,6 +147,19 @@ impl Topics {
         self.keyed_bytes += bytes;
         if let Some(owner) = self.feeds.get_mut(key).and_then(|local| local.owner.as_mut()) {
             owner.open_keys += count as u32;
+        }
+    }
+
+    /// Appends one event of a key.
+    pub(super) fn append_key(&mut self, feed: FeedKey, key: &str, event: &[u8], now_us: u64) {
+        let mut payloads = Payloads::default();
+        let written = payloads.push(|out| {
+            out.extend_from_slice(event);
+            Ok::<_, ()>(())
+        });
+        if written.is_ok() {
+            payloads.push_key(key);
+            self.append(feed, &mut payloads, now_us);
         }
     }
 

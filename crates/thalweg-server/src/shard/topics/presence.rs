@@ -10,7 +10,7 @@ use std::{
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use thalweg_core::{fanout::FeedKey, stream::Payloads};
+use thalweg_core::fanout::FeedKey;
 use thalweg_wire::Topic;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -232,14 +232,6 @@ impl Topics {
             self.counts.members_refused.add(1);
             return;
         };
-        let mut payloads = Payloads::default();
-        let written = payloads.push(|out| {
-            out.extend_from_slice(event);
-            Ok::<_, ()>(())
-        });
-        if written.is_ok() {
-            payloads.push_key(key);
-            self.append(feed, &mut payloads, now_us);
-        }
+        self.append_key(feed, key, event, now_us);
     }
 }

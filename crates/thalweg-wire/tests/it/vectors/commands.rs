@@ -39,6 +39,9 @@ enum Command {
     Publish {
         topic: String,
         events: Vec<String>,
+        key: Option<String>,
+        condition: Option<String>,
+        ttl: Option<String>,
     },
     Subscribe {
         topic: String,
@@ -125,9 +128,12 @@ struct Told {
 impl From<command::Command<'_>> for Command {
     fn from(command: command::Command<'_>) -> Self {
         match command {
-            command::Command::Publish { topic, events } => Self::Publish {
+            command::Command::Publish { topic, events, key, condition, ttl } => Self::Publish {
                 topic: topic.into(),
                 events: events.iter().map(|event| event.get().to_owned()).collect(),
+                key: key.map(Cow::into_owned),
+                condition: condition.map(Cow::into_owned),
+                ttl: ttl.map(Cow::into_owned),
             },
             command::Command::Subscribe(subscribe) => Self::Subscribe {
                 topic: subscribe.topic.into(),
