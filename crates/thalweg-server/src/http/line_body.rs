@@ -99,7 +99,7 @@ mod tests {
         let polls =
             [chunk("1\n2"), chunk("3\n"), Poll::Pending, chunk("4"), Poll::Pending, chunk("\n")];
         let (mut body, repolls) = (RequestBody::Written(polls.into()), Repolls::default());
-        let mut body = LineBody::new(&mut body, &repolls, 100);
+        let mut body = LineBody::new(&mut body, &repolls, 100, EventKeys::None);
         let mut appended = Vec::new();
         Builder::new_current_thread().build().expect("a runtime").block_on(async {
             loop {

@@ -80,14 +80,20 @@ pub(crate) trait Protocol: Debug {
     ) -> Inbound;
 
     /// Appends the reply to a command; nothing if its client expects none. The server calls this for every command, also
-    /// without an id, as replies become ready: a refusal may overtake the reply to an earlier publish. A protocol whose replies
-    /// have no id puts them in order itself.
+    /// without an id, as replies become ready: a refusal may overtake the reply to an earlier publish, unless
+    /// [`Self::replies_in_order`].
     fn reply(
         &mut self,
         id: Option<&RawValue>,
         reply: Result<&Reply, &Refusal>,
         out: &mut Messages<'_>,
     );
+
+    /// Returns whether each command waits for the reply to the one before, because replies have no id. A client then has one publish
+    /// in flight, and its last replies come before a close that it asks for.
+    fn replies_in_order(&self) -> bool {
+        false
+    }
 
     fn heartbeat(&self) -> Heartbeat {
         Heartbeat::OfFormat
@@ -119,7 +125,8 @@ pub(crate) enum Inbound {
     Request(Request),
     /// A message between client and protocol that does not concern the server: a handshake, a pong.
     Handled,
-    /// A reason to close the connection. Replies that are not ready are lost; their commands are executed nevertheless.
+    /// A reason to close the connection. Replies that are not ready are lost, unless replies come in order; their commands are
+    /// executed nevertheless.
     Close(Close),
 }
 

@@ -77,6 +77,10 @@ impl Protocol for Lines {
         out.text(format!("{} {said}", id.map_or("", RawValue::get)).as_bytes());
     }
 
+    fn replies_in_order(&self) -> bool {
+        true
+    }
+
     fn heartbeat(&self) -> Heartbeat {
         Heartbeat::Always("beat")
     }

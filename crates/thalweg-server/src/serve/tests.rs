@@ -89,6 +89,19 @@ fn records_of_one_message_are_executed_in_order() {
 }
 
 #[test]
+fn replies_come_in_the_order_of_commands_if_the_protocol_wants_that() {
+    let running = Running::start(config());
+    let mut client = running.open();
+    // Half of the topics are on the other shard, whose replies take longer than refusals.
+    let records: Vec<String> = (0..50).map(|n| format!("pub t{n} x\nshout")).collect();
+    client.say(&records.join("\n"));
+    for n in 0..50 {
+        assert_eq!(client.next(), format!("{} published 1 to t{n}", 2 * n + 1));
+        assert_eq!(client.next(), format!("{} bad_command", 2 * n + 2));
+    }
+}
+
+#[test]
 fn a_connection_that_breaks_the_protocol_is_closed_in_its_words() {
     let running = Running::start(config());
     let mut client = TestClient::connect(running.address(), "/lines", &[]);

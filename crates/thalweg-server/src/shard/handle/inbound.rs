@@ -85,8 +85,8 @@ impl Shard {
             Execution::Pending(waiting) => waiting,
         };
         let Some(connection) = self.subscribers.at_mut(key) else { return };
-        let is_first = waiting.is_first();
-        connection.waits |= is_first;
+        let is_awaited = waiting.is_first() || connection.replies_in_order();
+        connection.waits |= is_awaited;
         connection.unanswered += 1;
         let handle = Rc::clone(handle);
         spawn_local(async move {
@@ -94,7 +94,7 @@ impl Shard {
             handle.with_subscriber(subscriber, |shard| {
                 let Some(connection) = shard.subscribers.at_mut(key) else { return };
                 connection.unanswered -= 1;
-                connection.waits &= !is_first;
+                connection.waits &= !is_awaited;
                 shard.reply(key, id.as_deref(), &reply);
                 shard.subscribers.read_again(key);
             });

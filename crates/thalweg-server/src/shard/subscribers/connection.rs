@@ -272,6 +272,11 @@ impl Connection {
         self.timers = self.timers.saturating_sub(1);
     }
 
+    /// Returns whether each command waits for the reply to the one before.
+    pub(crate) fn replies_in_order(&self) -> bool {
+        self.protocol.replies_in_order()
+    }
+
     /// Keeps bytes that cannot be processed yet.
     pub(crate) fn defer(&mut self, bytes: &[u8]) {
         if matches!(self.input, ClientInput::Messages(_)) && !bytes.is_empty() {
