@@ -75,7 +75,9 @@ pub(super) struct Topics {
     has_stale_timers: bool,
     /// Memory of all histories, including copies of other shards' topics, in bytes.
     history_bytes: usize,
-    /// The part of it that is state of keys, with the events that were appended since the last sweep.
+    /// The state of keys of all topics, at the last sweep.
+    state_bytes: usize,
+    /// The state of keys of topics that this shard owns, with the events that were appended since the last sweep.
     keyed_bytes: usize,
     pub(super) news: News,
     patch_time: PatchTime,
@@ -134,6 +136,7 @@ impl Topics {
             expiries: Expiries::default(),
             has_stale_timers: false,
             history_bytes: 0,
+            state_bytes: 0,
             keyed_bytes: 0,
             common,
             news: News::default(),

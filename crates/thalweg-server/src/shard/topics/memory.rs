@@ -21,17 +21,19 @@ impl Topics {
         }
     }
 
-    /// Returns by how many bytes the histories exceed the memory limit of this shard.
+    /// Returns by how many bytes the histories exceed the memory limit of this shard. The state of keys cannot be trimmed, and leaves
+    /// at least a quarter of the limit to batches.
     pub(super) fn history_bytes_over(&self) -> usize {
-        let shards = self.common.peers.len();
-        self.history_bytes.saturating_sub(self.common.config.limits.history_bytes / shards)
+        let bytes_max = self.common.config.limits.history_bytes / self.common.peers.len();
+        let batches_max = bytes_max.saturating_sub(self.state_bytes).max(bytes_max / 4);
+        self.history_bytes.saturating_sub(self.state_bytes + batches_max)
     }
 
     /// Frees memory. Returns the topics above the limit, whose subscribers must go.
     pub(in crate::shard) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
         let mut read = Vec::new();
         let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
-        let (mut keyed, mut keys) = (0, 0);
+        let (mut state, mut keyed, mut keys) = (0, 0, 0);
         let (mut history, mut tails, mut pinned, mut backfilled, mut topics) = (0, 0, 0, 0, 0);
         let is_crowded = self.feeds.topic_limits.is_crowded();
         for (key, local) in self.feeds.iter_mut() {
@@ -41,8 +43,10 @@ impl Topics {
                 feed.sweep(now_us);
                 topics += 1;
                 history += feed.history_bytes();
-                keyed += feed.state_bytes();
-                if local.owner.is_some() && feed.state_bytes() > 0 {
+                let state_bytes = feed.state_bytes();
+                state += state_bytes;
+                if local.owner.is_some() && state_bytes > 0 {
+                    keyed += state_bytes;
                     keys += feed.retained_events() as u64;
                 }
                 tails += feed.tail_bytes();
@@ -72,8 +76,8 @@ impl Topics {
             self.common.peers[self.shard].read_topics.replace(read.into_iter());
         }
         self.history_bytes = history;
-        self.keyed_bytes = keyed;
-        self.counts.keyed_bytes.set(keyed as u64);
+        (self.state_bytes, self.keyed_bytes) = (state, keyed);
+        self.counts.keyed_bytes.set(state as u64);
         self.counts.keys.set(keys);
         self.sweep_backfills(backfilled);
         self.stores.sweep();

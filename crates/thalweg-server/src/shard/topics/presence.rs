@@ -228,7 +228,8 @@ impl Topics {
     /// Publishes an event of a key to the presence of a topic.
     fn publish_member(&mut self, topic: &Topic, key: &str, event: &[u8], now_us: u64) {
         let Some(presence) = presence_topic(topic) else { return };
-        let Ok(feed) = self.open(&presence, Creator::Publisher) else {
+        // It counts as a topic of subscribers, who must not prevent publishing to a new topic.
+        let Ok(feed) = self.open(&presence, Creator::Subscriber(None)) else {
             self.counts.members_refused.add(1);
             return;
         };
