@@ -9,6 +9,7 @@ const FOLDERS: Record<string, URL> = {
   "/sdk/": new URL("../../sdk/dist/", import.meta.url),
   "/signalr/": new URL("../../node_modules/@microsoft/signalr/dist/browser/", import.meta.url),
   "/examples/": new URL("../../../examples/node/", import.meta.url),
+  "/chat/": new URL("../../../examples/chat/", import.meta.url),
 };
 
 const TYPES: Record<string, string> = {
