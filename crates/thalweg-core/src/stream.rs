@@ -75,7 +75,7 @@ pub use encoding::Encoding;
 pub use feed::{Backfill, ColumnRows, Feed, Frames, Memory, Pinning};
 pub use format_map::FormatMap;
 pub use history::HistoryBounds;
-pub use keyed::{KeyedFeed, KeyedFrames, RemovalBounds, StatePart};
+pub use keyed::{JoinedKeys, KeyedFeed, KeyedFrames, RemovalBounds, StatePart};
 pub use keyed_event::KeyedEvent;
 pub use kinds::{AnyFeed, AnyFrames, FeedKind};
 pub use log::{Log, LogFrames};

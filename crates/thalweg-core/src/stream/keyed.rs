@@ -3,6 +3,7 @@
 //! ```text
 //! table       the newest event of each key
 //! pages       finished frames of several keys, which readers share
+//! joined      events of several keys, as an envelope holds them
 //! frames      how subscribers of an encoding read it
 //! feed        a keyed topic as a feed
 //! state_part  a part of the table for another shard
@@ -14,17 +15,19 @@
 
 mod feed;
 mod frames;
+mod joined;
 mod pages;
 mod state_part;
 mod table;
 
-use thalweg_wire::{Envelope, Epoch, Format, Keyed as Keys, Offset, Topic};
+use thalweg_wire::{Epoch, Format, Offset, Topic};
 
 use super::{
     Backfill, ColumnRows, Cursor, Encoding, Feed, HistoryBounds, Log, Memory, Offsets, Pinning,
     log::PART_DIVISOR, tail::TAIL_BYTES,
 };
 pub use frames::KeyedFrames;
+pub use joined::JoinedKeys;
 use pages::{KeyedPage, Pages};
 pub use state_part::StatePart;
 use table::Table;
@@ -58,9 +61,6 @@ pub struct KeyedFeed {
     /// Removals that were forgotten because there were too many.
     forgotten_early: u64,
 }
-
-/// The bytes that a comma and an offset may take in a page.
-const OFFSET_BYTES: usize = 12;
 
 impl KeyedFeed {
     /// Creates an empty keyed topic whose next event is `next`.
@@ -118,41 +118,21 @@ impl KeyedFeed {
     fn make_page(&self, from: Offset, format: Format, now_us: u64) -> KeyedPage {
         let head = self.head();
         let is_first = from <= 1;
-        let (mut keys, mut events, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+        let mut joined = JoinedKeys::default();
         let mut to = head;
         for event in self.table.events_from(from) {
             // A reader without keys needs no removal.
             if is_first && event.is_removal() {
                 continue;
             }
-            let bytes = keys.len() + events.len() + offsets.len() * OFFSET_BYTES;
-            let own = event.key().len() + event.event().len() + OFFSET_BYTES;
-            if !offsets.is_empty() && bytes + own > self.page_bytes {
-                to = offsets.last().map_or(head, |last| last + 1);
+            if !joined.push(event, self.page_bytes) {
+                to = joined.end().unwrap_or(head);
                 break;
             }
-            if !offsets.is_empty() {
-                keys.push(b',');
-                events.push(b',');
-            }
-            keys.extend_from_slice(event.key());
-            events.extend_from_slice(event.event());
-            offsets.push(event.offset());
         }
-        let first = offsets.first().copied().unwrap_or(to);
-        let is_consecutive = first + offsets.len() as Offset == to;
-        let newest = head.max(self.state_head) - 1;
-        let envelope = Envelope {
-            topic: self.topic(),
-            epoch: self.epoch(),
-            first,
-            last: to - 1,
-            before: super::batch::before(from, first),
-            offsets: (!is_consecutive).then_some(&*offsets),
-            keyed: Some(Keys { keys: &keys, until: (newest > to - 1).then_some(newest) }),
-            events: &events,
-        };
+        let newest = head.max(self.state_head);
         let mut bytes = Vec::new();
+        let envelope = joined.envelope((self.topic(), self.epoch()), (from, to), newest);
         Encoding::from(format).batch(&envelope, &mut bytes);
         // While parts of the state come from the owner shard, those to come have the removals of all keys here.
         let begun_at = head.max(self.complete_from());

@@ -1,7 +1,7 @@
 //! A page of a topic's history as JSON. Pure.
 
-use thalweg_core::stream::{Cursor, Feed, Slice, Start};
-use thalweg_wire::{Before, Envelope, GapReason, Keyed, Offset, StartAt};
+use thalweg_core::stream::{Cursor, Feed, JoinedKeys, Slice, Start};
+use thalweg_wire::{Envelope, GapReason, Offset, StartAt};
 
 use crate::config::HISTORY_PAGE_BYTES;
 
@@ -75,34 +75,19 @@ fn keyed_page(feed: &impl Feed, start: StartAt, limit: usize) -> PageParts {
     };
     let part = feed.state_part(&cursor, limit).map(|(part, _)| part);
     let (from, head) = (cursor.next().min(feed.head()), feed.head());
-    let (mut keys, mut events, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+    let mut joined = JoinedKeys::default();
     let mut to = part.as_ref().map_or(head, |part| part.to);
     for event in part.iter().flat_map(|part| &part.events) {
+        // A reader without keys needs no removal.
         if from <= 1 && event.is_removal() {
             continue;
         }
-        if !offsets.is_empty() && keys.len() + events.len() > HISTORY_PAGE_BYTES {
-            to = event.offset();
+        if !joined.push(event, HISTORY_PAGE_BYTES) {
+            to = joined.end().unwrap_or(to);
             break;
         }
-        if !offsets.is_empty() {
-            keys.push(b',');
-            events.push(b',');
-        }
-        keys.extend_from_slice(event.key());
-        events.extend_from_slice(event.event());
-        offsets.push(event.offset());
     }
-    let envelope = Envelope {
-        topic: feed.topic(),
-        epoch: feed.epoch(),
-        first: offsets.first().copied().unwrap_or(to),
-        last: to.saturating_sub(1),
-        before: Before::Event(from.saturating_sub(1)),
-        offsets: Some(&offsets),
-        keyed: Some(Keyed { keys: &keys, until: (to < head).then_some(head - 1) }),
-        events: &events,
-    };
+    let envelope = joined.envelope((feed.topic(), feed.epoch()), (from, to), head);
     let mut before = Vec::new();
     envelope.write(&mut before);
     before.truncate(before.len() - 2);
