@@ -8,7 +8,7 @@ use thalweg_wire::{Offset, Position, StartAt, Topic, incoming::GapFields};
 use crate::{
     Transport,
     document::Document,
-    message::{Content, Message},
+    message::{Content, Keyed, Message},
     update::{Connected, Events, Gap, GapReason, TopicEnd, Update},
 };
 
@@ -26,6 +26,8 @@ struct Cursor {
     document: Option<Document>,
     /// Whether the topic is known to be a log.
     is_log: bool,
+    /// Whether the last message was a gap: on a keyed topic the next envelope is news.
+    is_after_gap: bool,
     /// Whether a patch did not apply: the client asks for no more patches.
     rejects_patches: bool,
 }
@@ -38,6 +40,7 @@ impl Cursors {
             is_confirmed: false,
             document: None,
             is_log: false,
+            is_after_gap: false,
             rejects_patches: false,
         };
         Self { topics: topics.into_iter().map(at_start).collect() }
@@ -90,13 +93,19 @@ impl Cursors {
                 cursor.version(text, position, previous, content, updates)?;
                 cursor.confirm(transport, updates);
             }
+            Message::Events { topic, position, after, spans, keyed: Some(keyed) } => {
+                let cursor = self.cursor_mut(&topic)?;
+                let received = cursor.keyed_events(text, position, after, spans, keyed, updates);
+                cursor.confirm(transport, updates);
+                received?;
+            }
             Message::Events { topic, position, spans, .. } if spans.is_empty() => {
                 let cursor = self.cursor_mut(&topic)?;
                 cursor.is_log = true;
                 cursor.jump(position, position.offset, true, updates);
                 cursor.confirm(transport, updates);
             }
-            Message::Events { topic, position, after, spans } => {
+            Message::Events { topic, position, after, spans, keyed: None } => {
                 let cursor = self.cursor_mut(&topic)?;
                 cursor.events(text, position, after, spans, updates);
                 cursor.confirm(transport, updates);
@@ -183,9 +192,58 @@ impl Cursor {
                 after,
                 text,
                 spans,
+                keyed: None,
                 patch: None,
             }));
         }
+    }
+
+    /// An envelope of a keyed topic may have no events and still be news: its position or `until` makes the map whole.
+    fn keyed_events(
+        &mut self,
+        text: String,
+        position: Position,
+        mut after: Option<Offset>,
+        mut spans: Vec<(Offset, Range<usize>)>,
+        mut keyed: Keyed,
+        updates: &mut VecDeque<Update>,
+    ) -> Result<(), String> {
+        self.is_log = true;
+        let first = spans.first().map(|(first, _)| first.saturating_sub(1));
+        let before = after.or(first).unwrap_or(position.offset);
+        let mut is_news = std::mem::take(&mut self.is_after_gap) || !self.is_confirmed;
+        if let StartAt::After(at) = self.at {
+            if at.epoch != position.epoch || before > at.offset {
+                // The next connection begins with all keys, so that the map becomes whole again.
+                self.at = StartAt::Latest;
+                let lost = Position { epoch: position.epoch, offset: 0 };
+                self.push_gap(lost, None, GapReason::Unannounced, updates);
+                return Err("an envelope does not follow the one before".to_owned());
+            }
+            let repeats = spans.partition_point(|(offset, _)| *offset <= at.offset);
+            keyed.keys.drain(..repeats);
+            if let Some((last, _)) = spans.drain(..repeats).next_back() {
+                after = Some(last);
+            }
+            is_news |= position.offset > at.offset;
+        }
+        if is_news {
+            let reached = match self.at {
+                StartAt::After(at) if at.offset > position.offset => at,
+                _ => position,
+            };
+            self.at = StartAt::After(reached);
+            updates.push_back(Update::Events(Events {
+                topic: self.topic.clone(),
+                position: reached,
+                after,
+                text,
+                spans,
+                keyed: Some(keyed),
+                patch: None,
+            }));
+        }
+        Ok(())
     }
 
     /// A version replaces earlier versions, so missing versions are not a gap.
@@ -238,20 +296,23 @@ impl Cursor {
         let spans = vec![(position.offset, span)];
         let topic = self.topic.clone();
         let after = None;
-        updates.push_back(Update::Events(Events { topic, position, after, text, spans, patch }));
+        let keyed = None;
+        let events = Events { topic, position, after, text, spans, keyed, patch };
+        updates.push_back(Update::Events(events));
         Ok(())
     }
 
     fn gap(&mut self, to: Position, gap: GapFields, updates: &mut VecDeque<Update>) {
         let is_unknown = gap.reason == thalweg_wire::GapReason::Unknown;
         // The server may send a gap again after a reconnect. After a gap with the reason `unknown`, the
-        // client has no version.
+        // client has no version. After a gap at offset 0, a client of a keyed topic has no keys.
         let is_behind = !is_unknown
             && matches!(self.at, StartAt::After(at)
-            if at.epoch == to.epoch && to.offset <= at.offset);
+            if at.epoch == to.epoch && to.offset <= at.offset && (to.offset > 0 || at.offset == 0));
         if !is_behind {
             self.at = StartAt::After(to);
             self.document = None;
+            self.is_after_gap = true;
             self.push_gap(to, gap.missed, gap.reason.into(), updates);
         }
     }

@@ -31,6 +31,7 @@
 //!          exchange        requests and answers on kept connections
 //!          carrier         a transport as messages in, acks out
 //! for you  options, update, published, error
+//!          keyed_map       the newest event of each key
 //!          client          and its publishing, reading and commands
 //!          subscription    the loop: connect, receive, reconnect
 //! ```
@@ -44,6 +45,7 @@ mod ending;
 mod error;
 mod exchange;
 mod framing;
+mod keyed_map;
 mod limits;
 mod link;
 mod message;
@@ -59,6 +61,7 @@ mod update;
 
 pub use client::Client;
 pub use error::{Error, Refusal};
+pub use keyed_map::{KeyedChange, KeyedMap};
 pub use options::{Http, Options, Policy, Subscribe, Transport};
 pub use publish::text_event;
 pub use published::Published;

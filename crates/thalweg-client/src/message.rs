@@ -18,6 +18,7 @@ pub(crate) enum Message {
         /// Offset of the event before the first, if the offsets are not consecutive.
         after: Option<Offset>,
         spans: Vec<(Offset, Range<usize>)>,
+        keyed: Option<Keyed>,
     },
     /// A version of a value topic: a document, at its place in the text, or a patch of the version before.
     Version {
@@ -43,6 +44,14 @@ pub(crate) enum Message {
     Refused(String),
     /// A command's answer, or a message that this version does not know.
     Other,
+}
+
+/// The members of an envelope that only keyed topics have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Keyed {
+    /// The key of each event.
+    pub(crate) keys: Vec<String>,
+    pub(crate) until: Option<Offset>,
 }
 
 #[derive(Debug)]
@@ -92,8 +101,15 @@ impl Message {
                 let (topic, position) = about()?;
                 let spans = events.iter().map(|(offset, event)| (*offset, span(text, event)));
                 let spans: Vec<_> = spans.collect();
-                check_offsets(incoming.after, &spans, position)?;
-                Self::Events { topic, position, after: incoming.after, spans }
+                let keyed = incoming.keys.as_ref().map(|keys| Keyed {
+                    keys: keys.iter().map(|key| key.to_string()).collect(),
+                    until: incoming.until,
+                });
+                if keyed.as_ref().is_some_and(|keyed| keyed.keys.len() != spans.len()) {
+                    return Err("an envelope has not one key for each event".to_owned());
+                }
+                check_offsets(incoming.after, &spans, position, keyed.is_some())?;
+                Self::Events { topic, position, after: incoming.after, spans, keyed }
             }
             Kind::Gap(gap) => {
                 let (topic, position) = about()?;
@@ -122,15 +138,19 @@ fn span(text: &str, part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
-/// Checks that offsets rise, from the one before, up to the position.
+/// Checks that offsets rise, from the one before, up to the position. A page of a keyed topic may end after its last event.
 fn check_offsets(
     after: Option<Offset>,
     spans: &[(Offset, Range<usize>)],
     position: Position,
+    is_keyed: bool,
 ) -> Result<(), String> {
     let offsets = || after.into_iter().chain(spans.iter().map(|(offset, _)| *offset));
     let rises = offsets().zip(offsets().skip(1)).all(|(before, after)| before < after);
-    let ends = spans.last().is_none_or(|(last, _)| *last == position.offset);
+    let ends = spans.last().is_none_or(|(last, _)| match is_keyed {
+        true => *last <= position.offset,
+        false => *last == position.offset,
+    });
     match rises && ends {
         true => Ok(()),
         false => Err(format!("an envelope's offsets do not rise to its position {position}")),
@@ -164,6 +184,22 @@ mod tests {
         check(sinking, "do not rise");
         check(r#"{"topic":"a","position":"1.7","first":7,"offsets":[7],"events":[1,2]}"#, "rise");
         check(r#"{"topic":"a","position":"1.7","first":7,"after":7,"events":[1]}"#, "rise");
+        let keyed = |position: u64, keys: &str| {
+            format!(
+                r#"{{"topic":"a","position":"1.{position}","first":7,"keys":[{keys}],"events":[1]}}"#
+            )
+        };
+        check(&keyed(6, r#""k""#), "rise");
+        check(&keyed(7, ""), "one key for each event");
+        check(&keyed(7, "7"), "invalid message");
+    }
+
+    #[test]
+    fn a_page_of_a_keyed_topic_may_end_after_its_last_event() {
+        let text =
+            r#"{"topic":"a","position":"1.9","first":7,"until":9,"keys":["\u006b"],"events":[1]}"#;
+        let Ok(Message::Events { keyed, .. }) = Message::read(text) else { panic!("{text}") };
+        assert_eq!(keyed, Some(Keyed { keys: vec!["k".to_owned()], until: Some(9) }));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use thalweg_wire::{Before, Envelope, Offset, Position, Topic};
 
-use crate::Transport;
+use crate::{Transport, message::Keyed};
 
 /// An update from [`crate::Subscription::next`].
 ///
@@ -16,7 +16,7 @@ pub enum Update {
     /// The server has confirmed a topic's subscription on a new connection. This comes once per topic and connection,
     /// right after the first message about the topic, which may be a gap or events. No action is needed.
     Connected(Connected),
-    /// At least one event. Process all of them; to resume from another process, keep [`Events::position`].
+    /// At least one event; on a keyed topic perhaps none. Process all of them; to resume from another process, keep [`Events::position`].
     Events(Events),
     /// Missing events. This comes before the events that follow the gap. A caller that builds a state from events must
     /// rebuild it, for instance with [`crate::Client::read`].
@@ -42,6 +42,8 @@ pub struct Connected {
 }
 
 /// Consecutive events of one topic, at least one, from one message. For a value topic: its newest version, as a whole.
+/// For a keyed topic: events with their [`Self::keys`]. Events that a newer one of the same key replaced may be left
+/// out, and there may be none, because a position can make the map whole ([`crate::KeyedMap`]).
 ///
 /// ```no_run
 /// # fn example(events: &thalweg_client::Events) -> Result<(), serde_json::Error> {
@@ -64,6 +66,7 @@ pub struct Events {
     /// The server's message, and the places of its events.
     pub(crate) text: String,
     pub(crate) spans: Vec<(Offset, Range<usize>)>,
+    pub(crate) keyed: Option<Keyed>,
     pub(crate) patch: Option<String>,
 }
 
@@ -136,13 +139,23 @@ impl Events {
         self.spans.iter().map(|(offset, span)| (*offset, &self.text[span.clone()]))
     }
 
+    /// Returns the key of each event of a keyed topic; `None` for other topics. The event `null` removes its key.
+    pub fn keys(&self) -> Option<&[String]> {
+        self.keyed.as_ref().map(|keyed| &*keyed.keys)
+    }
+
+    /// Returns the offset before which a map of a keyed topic may lack events, if the message says one.
+    pub fn until(&self) -> Option<Offset> {
+        self.keyed.as_ref().and_then(|keyed| keyed.until)
+    }
+
     /// Returns the JSON Patch (RFC 6902) from the previous version of a value topic to the newest. `None` if the
     /// version came whole.
     pub fn patch(&self) -> Option<&str> {
         self.patch.as_deref()
     }
 
-    /// Returns the number of events: at least one.
+    /// Returns the number of events: at least one, except on a keyed topic.
     pub fn count(&self) -> usize {
         self.spans.len()
     }
@@ -150,7 +163,15 @@ impl Events {
     /// Keeps the first `count` events and drops the others. The position becomes that of the last kept event; with
     /// `count` 0 the position stays.
     pub fn truncate(&mut self, count: usize) {
+        if count >= self.spans.len() {
+            return;
+        }
         self.spans.truncate(count);
+        if let Some(keyed) = &mut self.keyed {
+            keyed.keys.truncate(count);
+            // A part of a page is no whole map.
+            keyed.until = Some(keyed.until.unwrap_or(0).max(self.position.offset));
+        }
         if let Some((last, _)) = self.spans.last() {
             self.position.offset = *last;
         }
@@ -161,8 +182,14 @@ impl Events {
         let events: Vec<&str> = self.iter().map(|(_, event)| event).collect();
         let offsets: Vec<Offset> = self.spans.iter().map(|(offset, _)| *offset).collect();
         let is_consecutive = offsets.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
-        let first = offsets.first().copied().unwrap_or(self.position.offset);
+        let next = self.position.offset.saturating_add(u64::from(self.keyed.is_some()));
+        let first = offsets.first().copied().unwrap_or(next);
         let after = self.after.filter(|after| after.checked_add(1) != Some(first));
+        let keys = |keyed: &Keyed| {
+            let as_json = |key: &String| serde_json::Value::from(key.as_str()).to_string();
+            keyed.keys.iter().map(as_json).collect::<Vec<_>>().join(",")
+        };
+        let keys = self.keyed.as_ref().map(keys);
         let mut out = Vec::new();
         Envelope {
             topic: &self.topic,
@@ -171,7 +198,9 @@ impl Events {
             last: self.position.offset,
             before: after.map_or(Before::Adjacent, Before::Event),
             offsets: (!is_consecutive).then_some(&offsets),
-            keyed: None,
+            keyed: keys
+                .as_ref()
+                .map(|keys| thalweg_wire::Keyed { keys: keys.as_bytes(), until: self.until() }),
             events: events.join(",").as_bytes(),
         }
         .write(&mut out);

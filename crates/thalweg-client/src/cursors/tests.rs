@@ -253,3 +253,84 @@ fn an_unknown_value_is_told_and_the_next_version_is_whole() {
         assert!(cursors.receive(patch, Transport::Sse, &mut told).is_err(), "{told:?}");
     }
 }
+
+fn keyed(position: &str, rest: &str) -> String {
+    format!(r#"{{"topic":"cars","position":"{position}",{rest}}}"#)
+}
+
+#[test]
+fn events_of_a_keyed_topic_have_their_keys() {
+    let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], StartAt::Latest);
+    let mut updates = VecDeque::new();
+    for text in [
+        keyed("9f.0", r#""first":1,"until":30,"keys":[],"events":[]"#),
+        keyed(
+            "9f.7",
+            r#""first":3,"after":0,"until":30,"offsets":[3,7],"keys":["a","b"],"events":[1,2]"#,
+        ),
+        // The page comes again on another connection, made anew.
+        keyed(
+            "9f.9",
+            r#""first":3,"after":0,"until":31,"offsets":[3,8],"keys":["a","c"],"events":[1,3]"#,
+        ),
+        keyed("9f.31", r#""first":32,"after":9,"keys":[],"events":[]"#),
+    ] {
+        cursors.receive(text, Transport::Sse, &mut updates).unwrap();
+    }
+    let mut told = Vec::new();
+    for update in &updates {
+        let Update::Events(events) = update else { continue };
+        let keys = events.keys().expect("keys").join(" ");
+        told.push(format!("{} / {keys} / {:?}", short(update), events.until()));
+        let text = events.to_envelope();
+        let Ok(Message::Events { keyed, .. }) = Message::read(&text) else { panic!("{text}") };
+        assert_eq!(keyed, events.keyed, "{text}");
+    }
+    let expected = [
+        " to 9f.0 /  / Some(30)",
+        "3=1 7=2 to 9f.7 / a b / Some(30)",
+        "8=3 to 9f.9 / c / Some(31)",
+        " to 9f.31 /  / None",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_part_of_a_page_says_until() {
+    let page = keyed("9f.9", r#""first":1,"offsets":[1,8],"keys":["a","b"],"events":[1,2]"#);
+    let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], StartAt::Latest);
+    let mut updates = VecDeque::new();
+    cursors.receive(page, Transport::Sse, &mut updates).unwrap();
+    let Some(Update::Events(mut events)) = updates.pop_front() else { panic!("{updates:?}") };
+    events.truncate(2);
+    assert_eq!((events.position.offset, events.until()), (9, None));
+    events.truncate(1);
+    assert_eq!((events.position.offset, events.until()), (1, Some(9)));
+    assert_eq!(events.keys().expect("keys"), ["a"]);
+}
+
+#[test]
+fn a_gap_at_offset_0_always_counts() {
+    let page = keyed("9f.7", r#""first":7,"after":0,"keys":["a"],"events":[1]"#);
+    let gap = keyed("9f.0", r#""gap":{"missed":null,"reason":"trimmed"}"#);
+    let again = keyed("9f.8", r#""first":8,"after":0,"keys":["a"],"events":[2]"#);
+    let expected = ["7=1 to 9f.7", "connected 9f.7", "Trimmed gap of None to 9f.0", "8=2 to 9f.8"];
+    check("latest", &[&page, &gap, &gap, &again], &expected);
+}
+
+#[test]
+fn a_keyed_topic_without_a_page_begins_again() {
+    for lost in [
+        keyed("9f.12", r#""first":12,"keys":["b"],"events":[1]"#),
+        keyed("a1.8", r#""first":8,"keys":["b"],"events":[1]"#),
+    ] {
+        let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], StartAt::Latest);
+        let page = keyed("9f.7", r#""first":7,"after":0,"keys":["a"],"events":[1]"#);
+        updates(&mut cursors, &[&page]);
+        let mut told = VecDeque::new();
+        let received = cursors.receive(lost.clone(), Transport::Sse, &mut told);
+        assert!(received.is_err_and(|why| why.contains("does not follow")), "{lost}");
+        assert_eq!(cursors.starts()[0].1, StartAt::Latest);
+        assert!(matches!(&told[0], Update::Gap(gap) if gap.reason == GapReason::Unannounced));
+    }
+}
