@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { build } from "vite";
 
 const here = import.meta.dirname;
-export const ENTRIES = ["thalweg", "arrow", "deltas", "forever-frame", "worker", "worker-host"];
+export const ENTRIES = ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host"];
 
 const folder = (name) => dirname(createRequire(import.meta.url).resolve(`${name}/package.json`));
 /** Licences of bundled code, which must be included in the file. */
@@ -25,7 +25,7 @@ for (const name of ENTRIES) {
       lib: { entry: `src/${name}.ts`, formats: ["es"], fileName: () => `${name}.js` },
       rolldownOptions: {
         // Loaded on demand from a file of its own.
-        external: ["./deltas.js"],
+        external: ["./deltas.js", "./keyed.js"],
         output: {
           // Vite does not minify white space of libraries by default. Pages may use these files without a bundler.
           minify: true,

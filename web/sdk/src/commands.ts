@@ -6,6 +6,14 @@ import type { Settings } from "./options.js";
 import { type Post, poster } from "./post.js";
 import { type Answer, type Message, type Position, type Refusal, topicPath } from "./wire.js";
 
+/** A key of a keyed topic. */
+export interface TopicKey {
+  /** The topic. */
+  topic: string;
+  /** The key: at most 256 bytes of UTF-8, without control characters. */
+  key: string;
+}
+
 /** The position of published events. */
 export interface Published {
   /** The topic. */
@@ -30,7 +38,7 @@ export interface Commands {
   readonly post: Post;
   /** Executes a command, over a two-way connection if there is one. */
   execute(command: string, members: object): Promise<Answer | undefined>;
-  publish(topic: string, events: readonly unknown[]): Promise<Published>;
+  publish(topic: string, events: readonly unknown[], key?: string): Promise<Published>;
   send(connection: Connection, command: string, members: object): Promise<Answer>;
   /** Handles a message that may be an answer or a refusal. */
   received(message: Message): void;
@@ -60,10 +68,10 @@ export function commands(settings: Settings, twoWay: () => Connection | null): C
       const body = JSON.stringify({ command, ...members });
       return (await post({ path: "v1/commands", body })).answer;
     },
-    async publish(topic, events) {
+    async publish(topic, events, key) {
       const connection = twoWay();
-      if (connection) return (await send(connection, "publish", { topic, events })) as Published;
-      const path = topicPath(topic);
+      if (connection) return (await send(connection, "publish", { topic, key, events })) as Published;
+      const path = topicPath(topic) + (key === undefined ? "" : `?key=${encodeURIComponent(key)}`);
       const body = events.map((event) => JSON.stringify(event)).join("\n");
       const how = events.length === 1 ? { key: randomKey() } : { type: "application/x-ndjson" };
       return (await post({ path, body, ...how })) as Published;

@@ -12,6 +12,8 @@ export interface NewEvents {
   first: number;
   events: unknown[];
   offsets?: number[] | undefined;
+  /** On a keyed topic: the key of each event. */
+  keys?: string[] | undefined;
   gap: Gap | null;
   /** On a value topic: the offset of the version before. */
   previous?: number | undefined;
@@ -24,20 +26,24 @@ export interface NewEvents {
  * here. @throws TypeError if the message is neither an envelope nor a gap.
  */
 export function advance(progress: Progress, message: Message): NewEvents | null {
-  const { gap, patch, events = [], first = 0, offsets, previous } = message;
+  const { gap, patch, events = [], first = 0, offsets, keys, previous } = message;
   const position = parsePosition(message.position ?? "");
   if (!position || !(gap || patch || message.events)) throw new TypeError("neither an envelope nor a gap");
   const last = parsePosition(progress.cursor);
   const isSame = last?.epoch === position.epoch;
-  // No patch applies to a version of another epoch. A gap `unknown` always counts: it drops the version.
-  if (gap?.reason !== "unknown" && (isSame ? position.offset <= last.offset : patch)) return null;
+  // A gap at offset 0 drops the keys of a keyed topic, and a gap `unknown` the version of a value topic.
+  const drops = gap && (gap.reason === "unknown" || (position.offset === 0 && last?.offset));
+  // No patch applies to a version of another epoch.
+  if (!drops && (isSame ? position.offset <= last.offset : patch)) return null;
   if (events.length || previous !== last?.offset) progress.version = events[0];
   progress.cursor = message.position as Cursor;
   if (gap) return { first: position.offset + 1, events: [], gap };
   // A version replaces the one before: no event is missing, however far the offset jumps.
   const known = previous === undefined ? last : null;
   if (!known && !events.length && !patch) return null;
-  if (!known || !isSame) return { first, events, offsets, gap: known && { missed: null, reason: "epoch" }, previous };
+  if (!known || !isSame) {
+    return { first, events, offsets, keys, gap: known && { missed: null, reason: "epoch" }, previous };
+  }
   const { after = first - 1 } = message;
   const isMissed = after > known.offset;
   const repeats = offsets
@@ -49,6 +55,7 @@ export function advance(progress: Progress, message: Message): NewEvents | null 
     first: offsets?.[repeats] ?? first + repeats,
     events: fresh,
     offsets: offsets?.slice(repeats),
+    keys: keys?.slice(repeats),
     // If offsets were skipped, their difference is not the number of events.
     gap: isMissed ? { missed: message.after === undefined ? after - known.offset : null, reason: "unannounced" } : null,
   };

@@ -13,17 +13,18 @@
  * or the route opens a connection by the session's `plan`.
  */
 
-import { checkJson, checkOpen, checkTopic } from "./checks.js";
-import { type Commands, commands, type Published } from "./commands.js";
+import { checkJson, checkOpen, checkTarget } from "./checks.js";
+import { type Commands, commands, type Published, type TopicKey } from "./commands.js";
 import type { Connection } from "./connection.js";
 import { safely, ThalwegError } from "./errors.js";
 import { type FlowControl, flowControl } from "./flow.js";
+import type { KeyedListener, KeyedOptions, KeyedSubscription } from "./map.js";
 import { type ConnectOptions, root, type Settings, settings } from "./options.js";
 import { type Page, thisPage } from "./page.js";
 import { type Receiver, receive } from "./receive.js";
 import { type DesiredTopics, plan, reconcile } from "./reconcile.js";
 import { Route, type RouteHooks } from "./route.js";
-import { type SharedSubscription, subscribe } from "./sharing.js";
+import { type SharedSubscription, subscribe, subscribeMap } from "./sharing.js";
 import { IDLE, type Status } from "./status.js";
 import type { Listener, SubscribeOptions, Subscription } from "./subscription.js";
 import { transport } from "./transports/order.js";
@@ -65,7 +66,32 @@ export interface Session {
   subscribe<T = unknown>(topic: string, options?: SubscribeOptions, listener?: Listener<T> | null): Subscription<T>;
 
   /**
-   * Publishes one or more events, in order.
+   * Subscribes to a keyed topic as a map: the newest event of each key. The page gets only states that the topic had, even
+   * if the server sends many keys in pages, or connections break.
+   *
+   * ```js
+   * const cars = session.map("cars", {}, ({ changed, removed }) => {
+   *   for (const key of changed) show(key, cars.map.get(key));
+   *   for (const key of removed) hide(key);
+   * });
+   * ```
+   *
+   * Several maps of one topic share one subscription on the wire, as those of {@link Session.subscribe} do. A later one
+   * first gets all keys. A session cannot subscribe to a topic both as a map and by `subscribe`.
+   *
+   * @param listener - processes each batch. Without a listener, read the batches with `for await`.
+   * @throws ThalwegError `closed`, `bad_topic`, `already_subscribed`; `bad_cursor` if the options have a `from`. The
+   * subscription ends with `not_keyed` if the topic is not keyed.
+   */
+  map<T = unknown>(topic: string, options?: KeyedOptions, listener?: KeyedListener | null): KeyedSubscription<T>;
+
+  /**
+   * Publishes one or more events, in order. For an event of a keyed topic, `topic` may name its key:
+   *
+   * ```js
+   * await session.publish({ topic: "cars", key: "c7" }, { speed: 39 });
+   * await session.publish({ topic: "cars", key: "c7" }, null); // removes the key
+   * ```
    *
    * Over a WebSocket the session sends them as one command. Over the other transports it sends a `POST`. If
    * the server does not answer, it retries a single event up to five times, with an idempotency key, so that
@@ -74,7 +100,7 @@ export interface Session {
    * @throws ThalwegError the server's error; `unanswered` or `unreachable`: the events may or may not have been
    * appended; `closed` or `bad_topic`.
    */
-  publish(topic: string, ...events: unknown[]): Promise<Published>;
+  publish(topic: string | TopicKey, ...events: unknown[]): Promise<Published>;
 
   /**
    * Makes a round trip to the server, which returns `data` unchanged. Use it to measure the delay, or to check whether
@@ -256,11 +282,15 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
       checkOpen(live.status);
       return subscribe(live.topics, live, topic, options, listener);
     },
-    async publish(topic, ...events) {
+    map<T>(topic: string, options: KeyedOptions = {}, listener: KeyedListener | null = null) {
       checkOpen(live.status);
-      checkTopic(topic);
+      return subscribeMap<T>(live.topics, live, topic, options, listener);
+    },
+    async publish(target, ...events) {
+      checkOpen(live.status);
+      const { topic, key } = checkTarget(target);
       events.forEach(checkJson);
-      return live.commands.publish(topic, events);
+      return live.commands.publish(topic, events, key);
     },
     async request<T>(data: T) {
       checkOpen(live.status);

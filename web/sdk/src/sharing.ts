@@ -5,9 +5,12 @@
 
 import { checkStart } from "./checks.js";
 import { ThalwegError } from "./errors.js";
+import type { KeyedListener, KeyedOptions, KeyedSubscription } from "./map.js";
 import {
   type AnySubscription,
   type Batch,
+  type Changes,
+  fill,
   type Listener,
   type SubscribeOptions,
   Subscription,
@@ -37,13 +40,23 @@ export type HeldMessage = [Message, number];
 /**
  * | state | messages | next states |
  * |---|---|---|
- * | `open` | are processed on arrival | a list, with the first patch; `closed` |
- * | a list | wait in the list until the module for patches has loaded, and count as unprocessed | `open`, `closed` |
+ * | `open` | are processed on arrival | a list, with the first patch or map; `closed` |
+ * | a list | wait in the list until the module for them has loaded, and count as unprocessed | `open`, `closed` |
  * | `closed` | are dropped: the page has left the topic, or the server has ended it | none |
  *
  * @internal
  */
 export type SharedState = "open" | HeldMessage[] | "closed";
+
+/** Changes of a map that the page must not see yet. @internal */
+export interface Stage {
+  /** The largest received `until`. */
+  until: number;
+  /** The newest event of each key; `null` removes the key. */
+  readonly entries: Map<string, unknown>;
+  /** Whether the entries begin with no keys, and not with the page's map. */
+  readonly isFresh: boolean;
+}
 
 /** A session's subscription to a topic. @internal */
 export class SharedSubscription {
@@ -57,9 +70,13 @@ export class SharedSubscription {
   declare version?: unknown;
   /** Number of consecutive patches that did not apply. */
   declare failures?: number;
+  /** The newest event of each key, as the page's maps have it after all batches. */
+  readonly map = new Map<string, unknown>();
+  /** The changes since then. */
+  declare stage?: Stage | undefined;
   state: SharedState = "open";
   #received: Position | null = null;
-  /** The newest version of a value topic. */
+  /** The newest version of a value topic, or the newest batch of a map. */
   #newest: Batch<unknown> | undefined;
   #subscriptions = new Set<AnySubscription>();
   /** Batches that some subscription has not processed yet. The first one has the number `#first`. */
@@ -79,7 +96,10 @@ export class SharedSubscription {
     this.cursor = cursor;
   }
 
-  /** Adds a subscription. It begins with the next batch, and on a value topic with the newest version. */
+  /**
+   * Adds a subscription. It begins with the next batch, on a value topic with the newest version, and as a map with all
+   * keys.
+   */
   join<T>(from: Cursor, options: SubscribeOptions, listener: Listener<T> | null): Subscription<T> {
     const newest = from === "latest" ? this.#newest : undefined;
     const subscription = new Subscription<T>(
@@ -87,16 +107,23 @@ export class SharedSubscription {
       options,
       listener,
       newest ? null : this.#received,
-      newest ? [{ ...(newest as Batch<T>), gap: null, previous: 0, changed: undefined }] : [],
+      newest ? [{ ...(newest as Batch<T>), gap: null, previous: 0, changed: undefined, ...this.#all() }] : [],
     );
     subscription.next = this.#first + this.#pending.length - (newest ? 1 : 0);
     this.#subscriptions.add(subscription as AnySubscription);
     return subscription;
   }
 
-  fits(from: Cursor, { interval, policy }: SubscribeOptions): boolean {
+  /** Returns all keys as the changes of a map. */
+  #all() {
+    const { map, options } = this;
+    return options.isMap && { changed: [...map.keys()], values: [...map.values()], removed: [] };
+  }
+
+  fits(from: Cursor, { interval, policy, isMap }: SubscribeOptions): boolean {
     const { interval: itsInterval = 0, policy: itsPolicy = "skip" } = this.options;
     return (
+      isMap === this.options.isMap &&
       ["latest", this.cursor].includes(from) &&
       (interval ?? itsInterval) === itsInterval &&
       (policy ?? itsPolicy) === itsPolicy
@@ -105,7 +132,8 @@ export class SharedSubscription {
 
   take(batch: Batch<unknown>): void {
     this.#received = this.cursor = batch.position;
-    this.#newest = batch.previous === undefined ? undefined : batch;
+    this.#newest = batch.previous === undefined && !(batch as Partial<Changes>).isWhole ? undefined : batch;
+    fill(this.map, batch);
     this.#pending.push(batch);
     // Iterate over a copy: if a listener subscribes, the new subscription must not get this batch.
     for (const subscription of [...this.#subscriptions]) subscription.take(batch);
@@ -150,7 +178,8 @@ export class SharedSubscription {
       for (const { next } of this.#subscriptions) if (next <= this.#first) return;
       this.#pending.shift();
       this.#first++;
-      this.position = batch.position;
+      // Messages after the last batch had no events for the page.
+      this.position = this.#pending.length ? batch.position : this.#received;
       this.#owner.flow.processed(this, batch.bytes);
       if (this.#acks.delete(batch)) this.#owner.flow.ack(this);
     }
@@ -166,6 +195,9 @@ export function subscribe<T>(
   listener: Listener<T> | null,
 ): Subscription<T> {
   const from = checkStart(topic, options.from);
+  if (options.isMap && from !== "latest") {
+    throw new ThalwegError("bad_cursor", "a map begins with all keys: omit from");
+  }
   let shared = topics.get(topic);
   if (!shared) {
     shared = new SharedSubscription(owner, topic, options, from);
@@ -178,4 +210,16 @@ export function subscribe<T>(
     );
   }
   return shared.join(from, options, listener);
+}
+
+/** Subscribes to a keyed topic as a map. @internal @throws ThalwegError */
+export function subscribeMap<T>(
+  topics: Map<string, SharedSubscription>,
+  owner: Owner,
+  topic: string,
+  options: KeyedOptions,
+  listener: KeyedListener | null,
+): KeyedSubscription<T> {
+  const shared = subscribe<T>(topics, owner, topic, { ...options, isMap: true }, listener as Listener<T> | null);
+  return shared as unknown as KeyedSubscription<T>;
 }

@@ -40,6 +40,8 @@ export interface SubscribeOptions {
    * the error instead.
    */
   onError?: (error: ThalwegError) => void;
+  /** @internal Whether the batches are those of a map. */
+  isMap?: boolean;
 }
 
 /**
@@ -63,6 +65,8 @@ export interface Batch<T> {
   readonly events: readonly T[];
   /** The offset of each event, if they are not consecutive. */
   readonly offsets?: readonly number[] | undefined;
+  /** On a keyed topic only: the key of each event. Use {@link Session.map} to get the newest event of each key. */
+  readonly keys?: readonly string[] | undefined;
   /**
    * The events missed before these; `null` if none were. On a value topic a gap always has the reason
    * `unknown`: there may be a newer version than the one received last.
@@ -129,6 +133,8 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   declare readonly options: Readonly<SubscribeOptions>;
   /** @internal Number of the batch that the page processes next. */
   declare next: number;
+  /** @internal The newest event of each key, if this is a {@link KeyedSubscription}. */
+  readonly map = new Map<string, T>();
   #state: State<T> = "idle";
   /** The error that ended the subscription, if there is one. */
   #error: ThalwegError | null = null;
@@ -277,7 +283,10 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   #next(): Batch<T> | undefined {
     this.#finish("idle");
     const batch = this.#queue.shift();
-    if (batch) this.#state = batch;
+    if (batch) {
+      this.#state = batch;
+      fill(this.map, batch);
+    }
     return batch;
   }
 
@@ -290,4 +299,21 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
       this.processed();
     } else if (state === "acked") this.#state = next;
   }
+}
+
+/** A batch of a map, as it arrives. @internal */
+export interface Changes {
+  readonly changed: readonly string[];
+  /** The new event of each changed key. */
+  readonly values: readonly unknown[];
+  readonly removed: readonly string[];
+  /** Whether the map is then the state at the batch's position. */
+  readonly isWhole: boolean;
+}
+
+/** Applies a batch to a map. Batches of events change nothing. @internal */
+export function fill<T>(map: Map<string, T>, batch: Batch<T>): void {
+  const { values, changed, removed } = batch as Partial<Changes>;
+  values?.forEach((value, index) => void map.set(changed?.[index] as string, value as T));
+  removed?.forEach((key) => void map.delete(key));
 }

@@ -4,8 +4,9 @@
  * @packageDocumentation
  */
 
-export type { Published } from "./commands.js";
+export type { Published, TopicKey } from "./commands.js";
 export { ThalwegError } from "./errors.js";
+export type { KeyedBatch, KeyedListener, KeyedOptions, KeyedSubscription } from "./map.js";
 export type { ConnectOptions } from "./options.js";
 export { connect, type Session } from "./session.js";
 export type { Status } from "./status.js";

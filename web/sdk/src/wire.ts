@@ -46,8 +46,15 @@ export interface Envelope {
    * event is the newest version, and no event is missing, however far the offset jumps.
    */
   previous?: number;
+  /**
+   * On a keyed topic: the offset of the topic's newest event, if this message ends before it. A subscriber before this
+   * offset may lack events of keys.
+   */
+  until?: number;
   /** The offset of each event, if they are not consecutive. */
   offsets?: number[];
+  /** On a keyed topic: the key of each event. The event `null` removes its key. */
+  keys?: string[];
   /** The events, in order. */
   events: unknown[];
 }
@@ -60,6 +67,7 @@ export interface Envelope {
  * | `slow` | the subscriber fell behind the retained events |
  * | `trimmed` | the server no longer retained the events when the subscription began or resumed |
  * | `epoch` | the server lost the topic's history |
+ * | `trimmed`, on a keyed topic | the server no longer knows which keys were removed since the subscription's position: all keys follow |
  * | `unknown` | on a value topic: the server does not have the newest version, for example because it was restarted. Until the next version arrives, the last one may be outdated |
  * | `unannounced` | events are missing, and the server gave no reason |
  */

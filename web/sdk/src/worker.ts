@@ -4,13 +4,14 @@
  * @packageDocumentation
  */
 
-import { checkOpen, checkTopic } from "./checks.js";
+import { checkOpen, checkTarget } from "./checks.js";
 import { safely, ThalwegError } from "./errors.js";
+import type { KeyedListener, KeyedOptions } from "./map.js";
 import { type ConnectOptions, root } from "./options.js";
 import { thisPage } from "./page.js";
 import { deserializeError, remote, type SerializedError, serializeError } from "./rpc.js";
 import type { Session } from "./session.js";
-import { type Owner, type SharedSubscription, subscribe } from "./sharing.js";
+import { type Owner, type SharedSubscription, subscribe, subscribeMap } from "./sharing.js";
 import { IDLE } from "./status.js";
 import type { Listener, SubscribeOptions } from "./subscription.js";
 import type { TransportName } from "./transports/transport.js";
@@ -139,10 +140,14 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
       checkOpen(status);
       return subscribe(topics, ownerOf(++last), topic, options, listener);
     },
-    async publish(topic, ...events) {
+    map<T>(topic: string, options: KeyedOptions = {}, listener: KeyedListener | null = null) {
       checkOpen(status);
-      checkTopic(topic);
-      return there.call("publish", topic, events);
+      return subscribeMap<T>(topics, ownerOf(++last), topic, options, listener);
+    },
+    async publish(target, ...events) {
+      checkOpen(status);
+      checkTarget(target);
+      return there.call("publish", target, events);
     },
     async request<T>(data: T) {
       checkOpen(status);

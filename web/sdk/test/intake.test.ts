@@ -21,6 +21,7 @@ const owner: Receiver = {
   route: { current: null },
   changed() {},
   takeWhole: () => null,
+  refused() {},
 };
 
 const position = (offset: number): string => `9f3c21.${offset}`;
@@ -96,4 +97,36 @@ it("drops held messages of a topic that the page has left, and counts each byte 
   push(end);
   await loaded();
   expect([shared.state, waiting, ends, versions]).toEqual(["closed", 0, [], [{ score: 0 }]]);
+});
+
+it("keeps nothing of a keyed topic after a missing message, until it begins again", async () => {
+  const { receive } = await import("../src/receive.js");
+  const { subscribeMap } = await import("../src/sharing.js");
+  await import("../src/keyed.js");
+  const topics = new Map<string, SharedSubscription>();
+  const cars = subscribeMap<unknown>(topics, owner, "cars", { onError() {} }, () => {});
+  const shared = topics.get("cars") as SharedSubscription;
+  const push = (message: Message): void => {
+    waiting += 10;
+    receive(shared, message, 10, owner);
+  };
+  const event = (offset: number): Message => ({
+    position: position(offset),
+    first: offset,
+    keys: [`${offset}`],
+    events: [offset],
+  });
+  const confirmation: Message = { position: position(0), first: 1, keys: [], events: [] };
+  push(confirmation);
+  await new Promise((go) => setTimeout(go));
+  push(event(1));
+  expect(() => push(event(3))).toThrow("are missing");
+  expect(shared.cursor).toBe("latest");
+  // These were already on their way.
+  push(event(4));
+  push(event(5));
+  expect([shared.cursor, shared.position, waiting, [...cars.map]]).toEqual(["latest", position(1), 0, [["1", 1]]]);
+  push({ ...confirmation, until: 6 });
+  push({ position: position(6), first: 6, after: 0, keys: ["6"], events: [6] });
+  expect([shared.cursor, waiting, [...cars.map]]).toEqual([position(6), 0, [["6", 6]]]);
 });

@@ -47,7 +47,8 @@ it("delivers waiting versions in order, and other topics do not wait", async () 
   session.close();
 });
 
-it("requests whole documents over another connection if the module is missing", async () => {
+/** Runs a test with the core alone, in a folder without other modules. Expects no uncaught error. */
+async function alone(run: (core: { connect: typeof connect }) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "thalweg-alone-"));
   const errors: unknown[] = [];
   const caught = (error: unknown): void => void errors.push(error);
@@ -56,14 +57,21 @@ it("requests whole documents over another connection if the module is missing", 
     // The module's own file name.
     const code = readFileSync(join(import.meta.dirname, "../dist/thalweg.js"), "utf8");
     writeFileSync(join(folder, "thalweg.mjs"), code.replace(/\n\/\/# sourceMappingURL=.*/, ""));
-    const alone = (await import(/* @vite-ignore */ pathToFileURL(join(folder, "thalweg.mjs")).href)) as {
-      connect: typeof connect;
-    };
+    await run(await import(/* @vite-ignore */ pathToFileURL(join(folder, "thalweg.mjs")).href));
+    expect(errors).toEqual([]);
+  } finally {
+    process.off("uncaughtException", caught);
+    rmSync(folder, { recursive: true });
+  }
+}
+
+it("requests whole documents over another connection if the module is missing", () =>
+  alone(async (core) => {
     const world = new World();
     vi.stubGlobal("WebSocket", world.WebSocket);
     world.values.add("match");
     world.publish("match", { score: 0 });
-    const session = alone.connect("http://server/");
+    const session = core.connect("http://server/");
     const seen: unknown[] = [];
     session.subscribe<{ score: number }>("match", {}, ({ events }) => void seen.push(events[0]?.score));
     await until(() => seen.length === 1);
@@ -76,9 +84,37 @@ it("requests whole documents over another connection if the module is missing", 
     expect(seen).toEqual([0, 2, 3]);
     expect(world.requests.map(({ url }) => url.searchParams.get("deltas"))).toEqual(["patch", null]);
     session.close();
-    expect(errors).toEqual([]);
-  } finally {
-    process.off("uncaughtException", caught);
-    rmSync(folder, { recursive: true });
+  }));
+
+it("ends a map if its module is missing, and other topics continue", () =>
+  alone(async (core) => {
+    const world = new World();
+    vi.stubGlobal("WebSocket", world.WebSocket);
+    world.keyed.add("cars");
+    world.put("cars", "a", 1);
+    const session = core.connect("http://server/");
+    const errors: string[] = [];
+    const seen: unknown[] = [];
+    session.subscribe("log", {}, ({ events }) => void seen.push(...events));
+    const batches: unknown[] = [];
+    session.map("cars", { onError: ({ code }) => void errors.push(code) }, (batch) => void batches.push(batch));
+    await until(() => errors.length === 1);
+    world.publish("log", 1);
+    await until(() => seen.length === 1);
+    expect([errors, batches]).toEqual([["no_module"], []]);
+    session.close();
+  }));
+
+it("delivers the messages of a map that waited for its module", async () => {
+  const world = new World();
+  vi.stubGlobal("WebSocket", world.WebSocket);
+  world.keyed.add("cars");
+  world.put("cars", "a", 1);
+  const session = connect("http://server/");
+  const cars = session.map("cars");
+  for await (const batch of cars) {
+    expect(batch).toMatchObject({ changed: ["a"], isWhole: true });
+    break;
   }
+  session.close();
 });

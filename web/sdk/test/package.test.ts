@@ -21,7 +21,7 @@ const TSC = join(dirname(createRequire(import.meta.url).resolve("typescript/pack
 it("has these files, and no others", async () => {
   const { stdout } = await run("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: HERE });
   const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
-  const entries = ["thalweg", "arrow", "deltas", "forever-frame", "worker", "worker-host"];
+  const entries = ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host"];
   const paths = files.map(({ path }) => path);
   const types = /^dist\/[a-z/-]+\.d\.ts$/;
   expect(paths.filter((path) => !types.test(path)).sort()).toEqual(

@@ -81,6 +81,26 @@ it("versions of a value topic are whole documents with their differences", async
   ]);
 });
 
+it("maps have all keys, then the changes, and late ones first all keys", async () => {
+  begin();
+  world.keyed.add("cars");
+  world.put("cars", "a", 1);
+  const states: unknown[] = [];
+  const early = session.map("cars", {}, () => void states.push([...early.map]));
+  await until(() => states.length === 1);
+  world.put("cars", "b", 2);
+  await until(() => states.length === 2);
+  const late = session.map("cars", {}, ({ changed }) => void states.push([changed, ...late.map]));
+  await until(() => states.length === 3);
+  await session.publish({ topic: "cars", key: "a" }, null);
+  await until(() => states.length === 5);
+  const [a, b] = [
+    ["a", 1],
+    ["b", 2],
+  ];
+  expect(states).toEqual([[a], [a, b], [["a", "b"], a, b], [b], [[], b]]);
+});
+
 it("iterates, and can subscribe to a topic again", async () => {
   begin();
   for (const round of [1, 2, 3]) {

@@ -29,6 +29,7 @@ export interface Network {
   readonly commands: Record<string, unknown>[];
   readonly lasts: number | undefined;
   publish(topic: string, ...events: unknown[]): object;
+  put(topic: string, key: string, event: unknown): object;
   line(): (bring: () => void) => void;
   /** Starts the subscriptions of a request. */
   subscribe(listener: Listener, url: URL): void;
@@ -95,7 +96,8 @@ export function webSocketOf(world: Network) {
       if (command["command"] === "refresh") answer({ expires_in_s: world.lasts });
       if (command["command"] === "publish") {
         const events = command["events"] as unknown as unknown[];
-        answer(world.publish(topic, ...events));
+        const { key } = command;
+        answer(key === undefined ? world.publish(topic, ...events) : world.put(topic, key, events[0]));
       }
       const refuse = (code: string): void =>
         this.#listener.say(JSON.stringify({ error: { id, code, message: `${topic}: ${code}` } }));

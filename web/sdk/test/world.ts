@@ -9,6 +9,31 @@ interface Topic {
   offsets: number[];
   /** The newest deleted offset; 0 if there is none. */
   trimmed: number;
+  /** On a keyed topic: the key of each event. */
+  keys: string[];
+  /** On a keyed topic: removals before this offset are forgotten. */
+  removedFrom: number;
+  /** On a keyed topic: pages that were made earlier. */
+  pages: KeyedPage[];
+}
+
+/** The newest events of some keys after the offset `at`, as of the head `until`. */
+interface KeyedPage {
+  at: number;
+  last: number;
+  until: number;
+  /** Whether events that newer ones replaced are left out. */
+  isPage: boolean;
+  json: string;
+}
+
+/** Number of events behind the head at which a keyed topic is read in pages. */
+const TAIL = 6;
+
+interface Envelope {
+  topic: string;
+  events: unknown[];
+  until: number;
 }
 
 /** Offsets that a publish to a sparse topic uses, for any number of events. */
@@ -26,6 +51,14 @@ export class World implements Network {
   readonly silent = new Set<Way>();
   /** Value topics; each event is an object. */
   readonly values = new Set<string>();
+  /** Keyed topics. An event is removed by `null`. */
+  readonly keyed = new Set<string>();
+  /** The delay before the next page or the next part of the tail of a keyed topic, ms. */
+  pauses: () => number = () => 0;
+  /** Returns whether a page that was made earlier is sent. */
+  repeats: () => boolean = () => false;
+  /** Chains of pages that began with no keys: the head at which their keys were live. */
+  readonly #chains = new WeakMap<Listener, Map<string, number>>();
   /** Topics with holes between publishes. */
   readonly sparse = new Set<string>();
   /** Returns the largest number of events in an envelope of a log. */
@@ -52,6 +85,18 @@ export class World implements Network {
   readonly #keys = new Map<string, string>();
   readonly WebSocket = webSocketOf(this);
   readonly EventSource = eventSourceOf(this);
+
+  /** Publishes an event of a key. */
+  put(topic: string, key: string, event: unknown): object {
+    this.#stream(topic).keys.push(key);
+    return this.publish(topic, event);
+  }
+
+  /** Forgets all removals of a keyed topic. */
+  purge(topic: string): void {
+    const stream = this.#stream(topic);
+    stream.removedFrom = newest(stream) + 1;
+  }
 
   publish(topic: string, ...events: unknown[]): object {
     const stream = this.#stream(topic);
@@ -137,9 +182,10 @@ export class World implements Network {
     const key = headers["Idempotency-Key"];
     const done = key && this.#keys.get(key);
     if (done) return new Response(done);
+    const named = url.searchParams.get("key");
     const isLines = headers["Content-Type"] === "application/x-ndjson";
     const events = (isLines ? body.split("\n") : [body]).map((line) => JSON.parse(line) as unknown);
-    const answer = this.publish(topic, ...events);
+    const answer = named === null ? this.publish(topic, ...events) : this.put(topic, named, events[0]);
     if (key) this.#keys.set(key, JSON.stringify(answer));
     return json(answer);
   }
@@ -172,8 +218,11 @@ export class World implements Network {
             line(() => {
               if (isOpen) body.enqueue(encoder.encode(`${json}\n`));
             });
-            // A poll ends with the first message other than a confirmation.
-            if (way === "long-polling" && !json.includes('"events":[]')) leave();
+            // A poll ends with the first message other than a confirmation, on a keyed topic with the last page: the
+            // next poll does not know that removals before these pages are not missing.
+            const { topic, events, until } = JSON.parse(json) as Partial<Envelope>;
+            const isPart = events ? !events.length || until : this.keyed.has(topic as string);
+            if (way === "long-polling" && !isPart) leave();
           },
           cut: () => close(() => body.error(new TypeError("network"))),
           end: (code, reason, reconnect) => {
@@ -226,6 +275,12 @@ export class World implements Network {
       this.#deliver(listener, topic);
       return;
     }
+    if (this.keyed.has(topic)) {
+      const hadOther = Number(offset) > 0 && epoch !== this.epoch;
+      const next = offset === undefined || hadOther ? 1 : Number(offset) + 1;
+      this.#beginKeyed(listener, topic, next, hadOther ? "epoch" : null);
+      return;
+    }
     if (offset !== undefined && epoch !== this.epoch) {
       at = stream.trimmed;
       gap = { missed: null, reason: "epoch" };
@@ -248,6 +303,10 @@ export class World implements Network {
     const window = listener.windows.get(topic);
     const isFull = window && window.frames.reduce((sum, { bytes }) => sum + bytes, 0) >= window.limit;
     if (isFull) return;
+    if (this.keyed.has(topic)) {
+      this.#deliverKeyed(listener, topic, at);
+      return;
+    }
     if (this.values.has(topic)) {
       const json = this.#version(listener, topic, at, head);
       listener.cursors.set(topic, head);
@@ -268,6 +327,87 @@ export class World implements Network {
       }
     }
     this.#deliver(listener, topic);
+  }
+
+  /** @param reason - of a gap: the subscriber begins again with no keys. */
+  #beginKeyed(listener: Listener, topic: string, next: number, reason: string | null): void {
+    const stream = this.#stream(topic);
+    const isForgotten = next > 1 && next < stream.removedFrom;
+    const at = isForgotten ? 0 : next - 1;
+    const why = isForgotten ? "trimmed" : reason;
+    if (why) {
+      listener.say(JSON.stringify({ topic, position: `${this.epoch}.0`, gap: { missed: null, reason: why } }));
+    }
+    listener.cursors.set(topic, at);
+    const chains = this.#chains.get(listener) ?? new Map<string, number>();
+    this.#chains.set(listener, chains);
+    chains.delete(topic);
+    const until = newest(stream);
+    const position = `${this.epoch}.${at}`;
+    const confirmed = { topic, position, first: at + 1, ...(until > at && { until }), keys: [], events: [] };
+    listener.say(JSON.stringify(confirmed));
+    this.#deliver(listener, topic);
+  }
+
+  #deliverKeyed(listener: Listener, topic: string, at: number): void {
+    const stream = this.#stream(topic);
+    const chains = this.#chains.get(listener) as Map<string, number>;
+    const live = chains.get(topic) ?? 0;
+    if (at > 0 && at + 1 < stream.removedFrom && live + 1 < stream.removedFrom) {
+      this.#beginKeyed(listener, topic, at + 1, null);
+      return;
+    }
+    const page = newest(stream) - at > TAIL || at === 0 ? this.#page(topic, at) : this.#tail(topic, at);
+    if (at === 0) chains.set(topic, page.until);
+    else if (page.isPage) chains.set(topic, Math.min(live, page.until));
+    listener.cursors.set(topic, page.last);
+    listener.windows.get(topic)?.frames.push({ offset: page.last, bytes: page.json.length });
+    listener.say(page.json);
+    const pause = this.pauses();
+    if (pause) setTimeout(() => this.#deliver(listener, topic), pause);
+    else this.#deliver(listener, topic);
+  }
+
+  #page(topic: string, at: number): KeyedPage {
+    const stream = this.#stream(topic);
+    const { keys, events, pages, removedFrom } = stream;
+    const isUsable = (page: KeyedPage): boolean => page.at === at && page.until + 1 >= removedFrom;
+    const old = this.repeats() && pages.find(isUsable);
+    if (old) return old;
+    const until = newest(stream);
+    // A subscriber without keys needs no removals.
+    const isSent = (offset: number): boolean => events[offset - 1] !== null || (at > 0 && offset >= removedFrom);
+    const entries = [...new Map(keys.map((key, index) => [key, index + 1])).values()]
+      .filter((offset) => offset > at && isSent(offset))
+      .sort((one, other) => one - other);
+    const offsets = entries.slice(0, Math.min(this.most(), entries.length));
+    const last = offsets.length < entries.length ? (offsets.at(-1) as number) : until;
+    const page = { at, last, until, isPage: true, json: this.#keyedEnvelope(topic, at, last, offsets, until) };
+    pages.push(page);
+    return page;
+  }
+
+  #tail(topic: string, at: number): KeyedPage {
+    const until = newest(this.#stream(topic));
+    const last = Math.min(until, at + this.most());
+    const offsets = Array.from({ length: last - at }, (_, index) => at + index + 1);
+    return { at, last, until: last, isPage: false, json: this.#keyedEnvelope(topic, at, last, offsets, 0) };
+  }
+
+  #keyedEnvelope(topic: string, at: number, last: number, offsets: number[], until: number): string {
+    const { keys, events } = this.#stream(topic);
+    const first = offsets[0] ?? last + 1;
+    const isConsecutive = offsets.every((offset, index) => offset === first + index);
+    return JSON.stringify({
+      topic,
+      position: `${this.epoch}.${last}`,
+      first,
+      ...(at !== first - 1 && { after: at }),
+      ...(until > last && { until }),
+      ...(!isConsecutive && { offsets }),
+      keys: offsets.map((offset) => keys[offset - 1]),
+      events: offsets.map((offset) => events[offset - 1]),
+    });
   }
 
   #missed(topic: string, at: number, reason: string): object {
@@ -314,7 +454,14 @@ export class World implements Network {
   }
 
   #stream(topic: string): Topic {
-    const stream = this.topics.get(topic) ?? { events: [], offsets: [], trimmed: 0 };
+    const stream = this.topics.get(topic) ?? {
+      events: [],
+      offsets: [],
+      trimmed: 0,
+      keys: [],
+      removedFrom: 1,
+      pages: [],
+    };
     this.topics.set(topic, stream);
     return stream;
   }

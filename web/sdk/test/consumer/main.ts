@@ -5,6 +5,7 @@ import {
   type ConnectOptions,
   connect,
   type Gap,
+  type KeyedSubscription,
   type Session,
   type Status,
   type Subscription,
@@ -35,6 +36,14 @@ export async function main(): Promise<void> {
     const speeds: number[] = events.map(({ speed }) => speed);
     console.log(missed?.missed, speeds, position.length);
   }
+  const keyed: KeyedSubscription<Car> = session.map<Car>("cars", { interval: 250 });
+  for await (const { changed, removed, isWhole } of keyed) {
+    const speeds: (number | undefined)[] = changed.map((key) => keyed.map.get(key)?.speed);
+    console.log(speeds, removed.length, isWhole);
+    // @ts-expect-error the map is read only
+    keyed.map.delete("a");
+  }
+  await session.publish({ topic: "cars", key: "a" }, null);
   session.subscribe<Car>("vans", {}, async (batch: Batch<Car>) => {
     // @ts-expect-error a car has no wings
     console.log(batch.events[0]?.wings);

@@ -1,0 +1,88 @@
+/**
+ * Maps of keyed topics. The core loads this module with the first map; a page does not import it.
+ *
+ * @packageDocumentation
+ */
+
+import type { NewEvents } from "./cursor.js";
+import { ThalwegError } from "./errors.js";
+import type { Flow, SharedSubscription } from "./sharing.js";
+import type { Changes } from "./subscription.js";
+import { type Gap, type Message, parsePosition } from "./wire.js";
+
+/** A session, as far as maps concern it. @internal */
+export interface MapOwner {
+  readonly flow: Flow;
+  /** Ends a subscription that the session cannot use. */
+  refused(shared: SharedSubscription, error: ThalwegError): void;
+}
+
+/** A batch of a map. @internal */
+export interface KeyedChanges extends Changes {
+  readonly gap: Gap | null;
+}
+
+/**
+ * Collects the events of a message. Returns the changes of the page's map if they lead to a state that the topic had.
+ *
+ * Events of a page alone may be a state that never existed, because the page leaves out events that newer ones replaced.
+ * From the largest received `until` on, the newer ones have arrived, too. `until` therefore outlives a connection.
+ *
+ * @param fresh - the new events of the message.
+ * @throws TypeError if the message does not follow the one before.
+ * @internal
+ */
+export function staged(
+  shared: SharedSubscription,
+  message: Message,
+  fresh: NewEvents | null,
+  bytes: number,
+  owner: MapOwner,
+): KeyedChanges | null {
+  const { gap, keys, until = 0, first = 1, after = first - 1 } = message;
+  if (gap) {
+    if (!fresh) return null;
+    begin(shared);
+    return { changed: [], values: [], removed: [], isWhole: false, gap };
+  }
+  if (!keys) {
+    const why = `${shared.topic} is not a keyed topic: use subscribe, or set kind = "keyed" on the server`;
+    owner.refused(shared, new ThalwegError("not_keyed", why));
+    return null;
+  }
+  if (fresh?.gap) {
+    shared.cursor = "latest";
+    shared.stage = undefined;
+    owner.flow.processed(shared, bytes);
+    throw new TypeError("events of a keyed topic are missing");
+  }
+  if (!shared.stage && after > 0) {
+    // Only the beginning is useful.
+    shared.cursor = "latest";
+    return null;
+  }
+  const stage = shared.stage ?? begin(shared);
+  const { entries, isFresh } = stage;
+  stage.until = Math.max(stage.until, until);
+  fresh?.events.forEach((event, index) => void entries.set(fresh.keys?.[index] as string, event));
+  if ((parsePosition(shared.cursor)?.offset as number) < stage.until) return null;
+
+  const changed: string[] = [];
+  const values: unknown[] = [];
+  const removed = isFresh ? [...shared.map.keys()].filter((key) => !entries.has(key)) : [];
+  for (const [key, value] of entries) {
+    if (value !== null) {
+      changed.push(key);
+      values.push(value);
+    } else if (shared.map.has(key)) removed.push(key);
+  }
+  shared.stage = { until: stage.until, entries: new Map(), isFresh: false };
+  if (!isFresh && !changed.length && !removed.length) return null;
+  return { changed, values, removed, isWhole: true, gap: null };
+}
+
+/** Begins with no keys. */
+function begin(shared: SharedSubscription) {
+  shared.stage = { until: 0, entries: new Map<string, unknown>(), isFresh: true };
+  return shared.stage;
+}
