@@ -198,7 +198,8 @@ impl Cursor {
         }
     }
 
-    /// An envelope of a keyed topic may have no events and still be news: its position or `until` makes the map whole.
+    /// Handles an envelope of a keyed topic. One without events is news if its position moves, because that can
+    /// make the map whole.
     fn keyed_events(
         &mut self,
         text: String,

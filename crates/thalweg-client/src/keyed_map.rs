@@ -8,10 +8,11 @@ use crate::{Events, Update};
 
 /// The newest event of each key of a keyed topic, kept by the updates of a subscription.
 ///
-/// The server sends a snapshot in pages, so the events of a page alone may be a state that never existed. The map
-/// collects them and changes only from one state that existed to another.
+/// The server sends a snapshot in pages, so the events of a page alone may be a state that never existed. The
+/// map collects them and changes only from one state that existed to another.
 ///
-/// Start the subscription at [`crate::StartAt::Latest`]: a position has no map, and events that came before it are missing.
+/// Start the subscription at [`crate::StartAt::Latest`]: a position has no map, and events that came before it
+/// are missing.
 ///
 /// ```no_run
 /// # async fn example(client: thalweg_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -91,8 +92,8 @@ impl KeyedMap {
         &self.topic
     }
 
-    /// Applies an update. Returns the change if the map has become another whole state; the first whole state is a change
-    /// even without keys. Ignores updates about other topics and events without keys.
+    /// Applies an update. Returns the change if the map has become another whole state; the first whole state is a
+    /// change even without keys. Ignores updates about other topics and events without keys.
     pub fn apply(&mut self, update: &Update) -> Option<KeyedChange> {
         match update {
             Update::Events(events) if events.topic == self.topic => self.events(events),
@@ -138,7 +139,8 @@ impl KeyedMap {
         self.position
     }
 
-    /// Returns whether the map has all received events. Otherwise it keeps an older state until more pages have come.
+    /// Returns whether the map has all received events. Otherwise it keeps an older state until more pages have
+    /// come.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }

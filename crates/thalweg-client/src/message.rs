@@ -138,7 +138,8 @@ fn span(text: &str, part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
-/// Checks that offsets rise, from the one before, up to the position. A page of a keyed topic may end after its last event.
+/// Checks that offsets rise, from the one before, up to the position. A page of a keyed topic may end after its
+/// last event.
 fn check_offsets(
     after: Option<Offset>,
     spans: &[(Offset, Range<usize>)],

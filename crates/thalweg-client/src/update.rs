@@ -16,7 +16,8 @@ pub enum Update {
     /// The server has confirmed a topic's subscription on a new connection. This comes once per topic and connection,
     /// right after the first message about the topic, which may be a gap or events. No action is needed.
     Connected(Connected),
-    /// At least one event; on a keyed topic perhaps none. Process all of them; to resume from another process, keep [`Events::position`].
+    /// At least one event; on a keyed topic perhaps none. Process all of them; to resume from another process, keep
+    /// [`Events::position`].
     Events(Events),
     /// Missing events. This comes before the events that follow the gap. A caller that builds a state from events must
     /// rebuild it, for instance with [`crate::Client::read`].
@@ -42,8 +43,8 @@ pub struct Connected {
 }
 
 /// Consecutive events of one topic, at least one, from one message. For a value topic: its newest version, as a whole.
-/// For a keyed topic: events with their [`Self::keys`]. Events that a newer one of the same key replaced may be left
-/// out, and there may be none, because a position can make the map whole ([`crate::KeyedMap`]).
+/// For a keyed topic: events with their [`Self::keys`]. Events that a newer one of the same key replaced may be
+/// left out, and there may be none, because a position can make the map whole ([`crate::KeyedMap`]).
 ///
 /// ```no_run
 /// # fn example(events: &thalweg_client::Events) -> Result<(), serde_json::Error> {
@@ -139,7 +140,8 @@ impl Events {
         self.spans.iter().map(|(offset, span)| (*offset, &self.text[span.clone()]))
     }
 
-    /// Returns the key of each event of a keyed topic; `None` for other topics. The event `null` removes its key.
+    /// Returns the key of each event of a keyed topic; `None` for other topics.
+    /// The event `null` removes its key.
     pub fn keys(&self) -> Option<&[String]> {
         self.keyed.as_ref().map(|keyed| &*keyed.keys)
     }
