@@ -43,8 +43,8 @@ def over_http_streaming(url, query):
 TRANSPORTS = {"websocket": over_websocket, "sse": over_sse, "http-streaming": over_http_streaming}
 
 
-def follow(url, transport="websocket", cursor="latest"):
-    """Yields events without end. Reports missing events on stderr."""
+def messages(url, transport="websocket", cursor="latest"):
+    """Yields messages without end, and resumes at the last position. Reports missing events on stderr."""
     delay_s = 0.2
     while True:
         try:
@@ -62,7 +62,7 @@ def follow(url, transport="websocket", cursor="latest"):
                     return
                 if not message.get("close", {}).get("reconnect", True):
                     return
-                yield from message.get("events", [])
+                yield message
             why = "the stream ended"
         except (requests.HTTPError, InvalidStatus) as refusal:
             if refusal.response.status_code < 500:
@@ -73,6 +73,12 @@ def follow(url, transport="websocket", cursor="latest"):
         print(f"again in {delay_s} s: {why}", file=sys.stderr)
         time.sleep(delay_s * random.uniform(0.5, 1))
         delay_s = min(2 * delay_s, 10)
+
+
+def follow(url, transport="websocket", cursor="latest"):
+    """Yields events without end."""
+    for message in messages(url, transport, cursor):
+        yield from message.get("events", [])
 
 
 if __name__ == "__main__":

@@ -122,6 +122,39 @@ fn pyarrow_reads_the_golden_vectors() {
     assert!(status.success() && read > 5, "{read} and {said}");
 }
 
+/// The messages of a subscriber that is cut off within a snapshot, and later has a gap.
+const KEYED: &str = r#"
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from keyed import states
+def messages():
+    for line in sys.argv[2].splitlines(): yield json.loads(line)
+for state in states(messages()): print(json.dumps(state))
+"#;
+
+#[test]
+fn it_prints_only_states_that_a_keyed_topic_had() {
+    let messages = [
+        r#"{"topic":"t","position":"9f.0","first":1,"until":4,"keys":[],"events":[]}"#,
+        r#"{"topic":"t","position":"9f.2","first":1,"until":4,"keys":["a","b"],"events":[1,2]}"#,
+        r#"{"topic":"t","position":"9f.2","first":3,"until":4,"keys":[],"events":[]}"#,
+        r#"{"topic":"t","position":"9f.4","first":4,"after":2,"keys":["c"],"events":[4]}"#,
+        r#"{"heartbeat":{}}"#,
+        r#"{"topic":"t","position":"9f.5","first":5,"keys":["a"],"events":[null]}"#,
+        r#"{"topic":"t","position":"9f.0","gap":{"missed":null,"reason":"trimmed"}}"#,
+        r#"{"topic":"t","position":"9f.0","first":1,"until":9,"keys":[],"events":[]}"#,
+        r#"{"topic":"t","position":"9f.8","first":8,"after":0,"until":9,"keys":["d"],"events":[8]}"#,
+        r#"{"topic":"t","position":"9f.9","first":9,"keys":["b"],"events":[9]}"#,
+    ];
+    let folder = repository().join("examples/python");
+    let folder = folder.to_str().expect("a path");
+    let mut reader = code(KEYED, &[folder, &messages.join("\n")]);
+    let expected = [r#"{"a": 1, "b": 2, "c": 4}"#, r#"{"b": 2, "c": 4}"#, r#"{"d": 8, "b": 9}"#];
+    assert_eq!(reader.lines(3), expected);
+    let (status, said) = reader.end();
+    assert!(status.success(), "{said}");
+}
+
 #[test]
 fn it_publishes_once_and_sends_a_command() {
     let server = Server::start(&[]);
