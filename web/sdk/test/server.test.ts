@@ -24,6 +24,10 @@ async function take<T>(subscription: Subscription<T>, count: number): Promise<Ba
   return batches;
 }
 
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((go) => setImmediate(go));
+}
+
 const events = <T>(batches: Batch<T>[]): T[] => batches.flatMap((batch) => batch.events);
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
 
@@ -95,6 +99,34 @@ describe.runIf(BINARY)("against the real server", () => {
       const [batch] = await take(session.subscribe(`${topic}/gone`, { from }), 0);
       expect(batch?.gap).toEqual({ missed: null, reason: "epoch" });
       session.close();
+    });
+
+    it("keeps the map of a keyed topic that arrives in pages", async () => {
+      const own = await serve(["--topic", "cars/**,kind=keyed"]);
+      const session = begin(own.url);
+      const name = `cars/${topic}`;
+      const writer = connect(own.url, { transports: ["http-streaming"] });
+      const put = (car: number, event: unknown): Promise<unknown> =>
+        writer.publish({ topic: name, key: `c${car} é"` }, event);
+      const cars = 50;
+      // Several pages of 64 KiB.
+      const put9 = (car: number, rest: string): Promise<unknown> => put(car, `${rest}${"x".repeat(9000)}`);
+      for (let car = 0; car < cars; car++) await put9(car, "old ");
+      await put(0, null);
+      const sizes: number[] = [];
+      const map = session.map<string>(name, {}, ({ isWhole }) => void sizes.push(isWhole ? map.map.size : -1));
+      for (let car = 1; car < 5; car++) await put9(car, "new ");
+      const { position } = (await put(cars, "last")) as { position: string };
+      await until(() => map.map.has(`c${cars} é"`));
+      expect(Math.min(...sizes)).toBeGreaterThanOrEqual(cars - 1);
+      const events = [...map.map.values()].map((event) => event.slice(0, 4)).sort();
+      expect(events).toEqual([...Array(cars - 5).fill("old "), ...Array(4).fill("new "), "last"].sort());
+      expect(position).toMatch(/\.56$/);
+      await put(1, null);
+      await until(() => !map.map.has('c1 é"'));
+      session.close();
+      writer.close();
+      await own.stop();
     });
 
     it("acks each batch if the source waits for it", async () => {
