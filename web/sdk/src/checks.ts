@@ -1,6 +1,6 @@
 /** Checks of arguments, before a request is sent. */
 
-import type { TopicKey } from "./commands.js";
+import type { PublishTarget } from "./commands.js";
 import { ThalwegError } from "./errors.js";
 import type { Status } from "./status.js";
 import { type Cursor, cursorOf, parsePosition, type Start } from "./wire.js";
@@ -18,8 +18,8 @@ export function checkTopic(topic: string): void {
   if (!TOPIC.test(topic)) throw new ThalwegError("bad_topic", `${topic} is not a topic name`);
 }
 
-/** Checks the topic of a publish. Returns it, and its key. @internal @throws ThalwegError */
-export function checkTarget(target: string | TopicKey): Partial<TopicKey> & { topic: string } {
+/** Checks the topic of a publish. Returns it with its terms. @internal @throws ThalwegError */
+export function checkTarget(target: string | PublishTarget): PublishTarget {
   const topic = typeof target === "string" ? { topic: target } : target;
   checkTopic(topic.topic);
   return topic;

@@ -4,14 +4,21 @@ import type { Connection } from "./connection.js";
 import { ThalwegError } from "./errors.js";
 import type { Settings } from "./options.js";
 import { type Post, poster } from "./post.js";
-import { type Answer, type Message, type Position, type Refusal, topicPath } from "./wire.js";
+import { type Answer, type Message, type Position, quantity, type Refusal, topicPath } from "./wire.js";
 
-/** A key of a keyed topic. */
-export interface TopicKey {
+/** A topic to publish to, and on a keyed topic the terms of the event. */
+export interface PublishTarget {
   /** The topic. */
   topic: string;
-  /** The key: at most 256 bytes of UTF-8, without control characters. */
-  key: string;
+  /** The key: at most 256 bytes of UTF-8, without control characters. Omit it if the server takes the key from the event. */
+  key?: string;
+  /**
+   * The condition: the key is `new`, it `exists`, or its newest event has this position. Otherwise `publish` throws
+   * `condition_failed`, and {@link ThalwegError.newest} has the newest event.
+   */
+  if?: "new" | "exists" | Position;
+  /** The time after which the server removes the key, unless it gets another event before, ms. */
+  ttl?: number;
 }
 
 /** The position of published events. */
@@ -38,7 +45,7 @@ export interface Commands {
   readonly post: Post;
   /** Executes a command, over a two-way connection if there is one. */
   execute(command: string, members: object): Promise<Answer | undefined>;
-  publish(topic: string, events: readonly unknown[], key?: string): Promise<Published>;
+  publish(target: PublishTarget, events: readonly unknown[]): Promise<Published>;
   send(connection: Connection, command: string, members: object): Promise<Answer>;
   /** Handles a message that may be an answer or a refusal. */
   received(message: Message): void;
@@ -68,20 +75,23 @@ export function commands(settings: Settings, twoWay: () => Connection | null): C
       const body = JSON.stringify({ command, ...members });
       return (await post({ path: "v1/commands", body })).answer;
     },
-    async publish(topic, events, key) {
+    async publish({ topic, ttl = 0, ...others }, events) {
+      const terms = { ...others, ttl: quantity(ttl, "ms") };
       const connection = twoWay();
-      if (connection) return (await send(connection, "publish", { topic, key, events })) as Published;
-      const path = topicPath(topic) + (key === undefined ? "" : `?key=${encodeURIComponent(key)}`);
+      if (connection) return (await send(connection, "publish", { topic, ...terms, events })) as Published;
+      const query = new URLSearchParams();
+      for (const [name, value] of Object.entries(terms)) if (value !== undefined) query.set(name, value);
+      const path = topicPath(topic) + (`${query}` && `?${query}`);
       const body = events.map((event) => JSON.stringify(event)).join("\n");
       const how = events.length === 1 ? { key: randomKey() } : { type: "application/x-ndjson" };
       return (await post({ path, body, ...how })) as Published;
     },
-    received({ answer, error }) {
+    received({ answer, error, newest }) {
       const id = (answer ?? error)?.id;
       const command = pending.get(id);
       pending.delete(id);
       if (answer) command?.resolve(answer);
-      else command?.reject(new ThalwegError((error as Refusal).code, (error as Refusal).message));
+      else command?.reject(new ThalwegError((error as Refusal).code, (error as Refusal).message, null, newest));
     },
     lost(connection) {
       for (const [id, command] of pending) {

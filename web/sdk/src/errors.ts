@@ -1,6 +1,7 @@
 /** Errors of sessions, subscriptions and calls. */
 
 import type { End } from "./transports/transport.js";
+import type { Newest } from "./wire.js";
 
 /**
  * The reason why a session, a subscription or a call failed. `code` is for programs. `message` is a sentence for
@@ -30,14 +31,18 @@ export class ThalwegError extends Error {
   /** The status of the HTTP response that rejected the request; `null` without a response. */
   declare readonly status: number | null;
 
+  /** After `condition_failed`: the newest event of the key; `null` if the key has none. Also `null` after other errors. */
+  declare readonly newest: Newest | null;
+
   /** @internal How long the response asked to wait, ms. */
   declare retryAfter?: number;
 
   /** The SDK creates these errors; a page does not need to. */
-  constructor(code: string, message: string, status: number | null = null) {
+  constructor(code: string, message: string, status: number | null = null, newest: Newest | null = null) {
     super(message);
     this.code = code;
     this.status = status;
+    this.newest = newest;
   }
 }
 

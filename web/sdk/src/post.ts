@@ -68,5 +68,8 @@ async function postOnce(settings: Settings, request: PostRequest): Promise<Messa
   const { code = "", message: why = `${status}` } = message?.error ?? {};
   // A response without a code comes from a proxy, not from the server.
   const waitMs = retryAfter(response);
-  throw Object.assign(code ? new ThalwegError(code, why, status) : new Error(why), waitMs && { retryAfter: waitMs });
+  throw Object.assign(
+    code ? new ThalwegError(code, why, status, message?.newest) : new Error(why),
+    waitMs && { retryAfter: waitMs },
+  );
 }

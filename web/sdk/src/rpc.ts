@@ -1,24 +1,27 @@
 /** Remote procedure calls over a port: notifications without an answer, and calls with one. */
 
 import { ThalwegError } from "./errors.js";
+import type { Newest } from "./wire.js";
 
 /** An error that can be posted. @internal */
 export interface SerializedError {
   code: string;
   message: string;
   status: number | null;
+  newest: Newest | null;
 }
 
 /** @internal */
 export function serializeError(error: unknown): SerializedError {
   const message = (error as Error | undefined)?.message ?? String(error);
-  const { code, status } = error instanceof ThalwegError ? error : { code: "failed", status: null };
-  return { code, message, status };
+  const { code, status, newest } =
+    error instanceof ThalwegError ? error : { code: "failed", status: null, newest: null };
+  return { code, message, status, newest };
 }
 
 /** @internal */
-export function deserializeError({ code, message, status }: SerializedError): ThalwegError {
-  return new ThalwegError(code, message, status);
+export function deserializeError({ code, message, status, newest }: SerializedError): ThalwegError {
+  return new ThalwegError(code, message, status, newest);
 }
 
 type AnyMethods = Record<string, (...args: never[]) => unknown>;

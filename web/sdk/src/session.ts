@@ -14,7 +14,7 @@
  */
 
 import { checkJson, checkOpen, checkTarget } from "./checks.js";
-import { type Commands, commands, type Published, type TopicKey } from "./commands.js";
+import { type Commands, commands, type Published, type PublishTarget } from "./commands.js";
 import type { Connection } from "./connection.js";
 import { safely, ThalwegError } from "./errors.js";
 import { type FlowControl, flowControl } from "./flow.js";
@@ -100,7 +100,7 @@ export interface Session {
    * @throws ThalwegError the server's error; `unanswered` or `unreachable`: the events may or may not have been
    * appended; `closed` or `bad_topic`.
    */
-  publish(topic: string | TopicKey, ...events: unknown[]): Promise<Published>;
+  publish(topic: string | PublishTarget, ...events: unknown[]): Promise<Published>;
 
   /**
    * Makes a round trip to the server, which returns `data` unchanged. Use it to measure the delay, or to check whether
@@ -288,9 +288,9 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     },
     async publish(target, ...events) {
       checkOpen(live.status);
-      const { topic, key } = checkTarget(target);
+      const checked = checkTarget(target);
       events.forEach(checkJson);
-      return live.commands.publish(topic, events, key);
+      return live.commands.publish(checked, events);
     },
     async request<T>(data: T) {
       checkOpen(live.status);

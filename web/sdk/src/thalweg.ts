@@ -4,7 +4,7 @@
  * @packageDocumentation
  */
 
-export type { Published, TopicKey } from "./commands.js";
+export type { Published, PublishTarget } from "./commands.js";
 export { ThalwegError } from "./errors.js";
 export type { KeyedBatch, KeyedListener, KeyedOptions, KeyedSubscription } from "./map.js";
 export type { ConnectOptions } from "./options.js";
@@ -28,6 +28,7 @@ export type {
   Envelope,
   Gap,
   Message,
+  Newest,
   Position,
   Refusal,
   Start,

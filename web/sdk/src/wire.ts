@@ -126,6 +126,8 @@ export interface Message extends Partial<Envelope> {
   answer?: Answer;
   /** The reason why a command or a request was rejected. */
   error?: Refusal;
+  /** Beside the error `condition_failed`: the newest event of the key, if it has one. */
+  newest?: Newest;
   /** Replaces a token in the URL of one connection. */
   ticket?: string;
 }
@@ -146,6 +148,14 @@ export interface Answer {
   count?: number;
   /** The data of an `echo`. */
   data?: unknown;
+}
+
+/** The newest event of a key. */
+export interface Newest {
+  /** The position of the event. A publish with `if` of this position succeeds only if no other event came since. */
+  position: Position;
+  /** The event. */
+  event: unknown;
 }
 
 /** The reason why a command or a request was rejected. */

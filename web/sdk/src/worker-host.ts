@@ -5,7 +5,7 @@
  * @packageDocumentation
  */
 
-import type { Published, TopicKey } from "./commands.js";
+import type { Published, PublishTarget } from "./commands.js";
 import type { ConnectOptions } from "./options.js";
 import type { Page, PageEvents } from "./page.js";
 import { remote, type SerializedError, serializeError } from "./rpc.js";
@@ -27,7 +27,7 @@ export type HostMethods = {
   /** All of the page's subscriptions that share this one have processed `count` more batches. */
   processed(key: number, count: number): void;
   ack(key: number): void;
-  publish(topic: string | TopicKey, events: unknown[]): Promise<Published>;
+  publish(topic: string | PublishTarget, events: unknown[]): Promise<Published>;
   request(data: unknown): Promise<unknown>;
   use(transport: TransportName | null): void;
   woke(): void;

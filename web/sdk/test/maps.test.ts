@@ -1,7 +1,7 @@
 /** Maps: the newest event of each key of a keyed topic. */
 
 import { beforeAll, describe, expect, it } from "vitest";
-import { connect, type KeyedBatch, type KeyedSubscription, type Session } from "../dist/thalweg.js";
+import { connect, type KeyedBatch, type KeyedSubscription, type PublishTarget, type Session } from "../dist/thalweg.js";
 import { advance, begin, collect, useWorld, world } from "./fixture.js";
 import { mockFetch } from "./platform-mocks.js";
 
@@ -273,6 +273,20 @@ describe("publish", () => {
     void session.publish({ topic: "cars", key: "ü &?#" }, null);
     await advance();
     expect(subscription.map.size).toBe(0);
+  });
+
+  it.each(["websocket", "sse"] as const)("has terms over %s", async (transport) => {
+    const session = begin({ transports: [transport] });
+    session.subscribe("any");
+    await advance();
+    const terms = { topic: "cars", key: undefined, if: "9f.7", ttl: 30_000 };
+    void session.publish(terms as object as PublishTarget, 1);
+    await advance();
+    const { url } = world.requests.at(-1) as { url: URL };
+    const command = world.commands.find(({ command }) => command === "publish");
+    const sent = transport === "sse" ? Object.fromEntries(url.searchParams) : command;
+    expect(sent).toMatchObject({ if: "9f.7", ttl: "30000ms" });
+    expect(sent).not.toHaveProperty("key");
   });
 
   it("checks the topic", async () => {

@@ -129,6 +129,33 @@ describe.runIf(BINARY)("against the real server", () => {
       await own.stop();
     });
 
+    it("counts by compare-and-swap", async () => {
+      const own = await serve(["--topic", "counters/**,kind=keyed"]);
+      const session = begin(own.url);
+      const target = { topic: `counters/${topic}`, key: "likes" };
+      const increment = async (): Promise<void> => {
+        for (let newest: ThalwegError["newest"] = null; ; ) {
+          const condition = newest ? newest.position : "new";
+          try {
+            await session.publish({ ...target, if: condition, ttl: 600_000 }, Number(newest?.event ?? 0) + 1);
+            return;
+          } catch (error) {
+            const refused = error as ThalwegError;
+            if (refused.code !== "condition_failed") throw error;
+            newest = refused.newest;
+          }
+        }
+      };
+      await Promise.all(Array.from({ length: 10 }, increment));
+      const map = session.map<number>(target.topic);
+      for await (const { changed } of map) {
+        expect(changed.map((key) => map.map.get(key))).toEqual([10]);
+        break;
+      }
+      session.close();
+      await own.stop();
+    });
+
     it("acks each batch if the source waits for it", async () => {
       const own = await serve(["--source", "runner=runner"]);
       const session = begin(own.url);

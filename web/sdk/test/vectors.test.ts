@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { foreverFrame } from "../dist/forever-frame.js";
-import type { Batch, ConnectOptions, Session, Status, ThalwegError, TransportName } from "../dist/thalweg.js";
+import type { Batch, ConnectOptions, Message, Session, Status, ThalwegError, TransportName } from "../dist/thalweg.js";
 import { connect } from "../dist/thalweg.js";
 import { mockEventSource, mockFetch, mockFrame, mockWebSocket } from "./platform-mocks.js";
 import { bytes, read, type Said, type Text } from "./vectors.js";
@@ -201,9 +201,9 @@ describe("commands", () => {
 
   /** Answers the last command with the answer of a vector. */
   const to = (said: Record<string, unknown>[], json: string): string => {
-    const { answer, error } = JSON.parse(json) as { answer?: object; error?: object };
+    const { answer, error, ...others } = JSON.parse(json) as { answer?: object; error?: object };
     const id = said.at(-1)?.["id"];
-    return JSON.stringify(answer ? { answer: { ...answer, id } } : { error: { ...error, id } });
+    return JSON.stringify(answer ? { answer: { ...answer, id } } : { error: { ...error, id }, ...others });
   };
 
   it("are what the vectors have, and nothing else", async () => {
@@ -259,14 +259,20 @@ describe("commands", () => {
     session.close();
   });
 
-  it.each(commands.refusals)("refused: $json", async ({ code, message, json }) => {
+  const conditionFailed = {
+    code: "condition_failed",
+    message: "the key exists",
+    json: '{"error":{"code":"condition_failed","message":"the key exists"},"newest":{"position":"9f.7","event":{"x":1}}}',
+  };
+  it.each([...commands.refusals, conditionFailed])("refused: $json", async ({ code, message, json }) => {
     const { session, said, hear } = await spoken();
-    const refused = expect(session.request(1)).rejects.toMatchObject({ code, message, status: null });
+    const { newest = null } = JSON.parse(json) as Pick<Message, "newest">;
+    const refused = expect(session.request(1)).rejects.toMatchObject({ code, message, status: null, newest });
     hear(to(said, json));
     await refused;
     session.close();
     const posting: Session = connect("http://server/", { fetch: async () => new Response(json, { status: 400 }) });
-    await expect(posting.request(1)).rejects.toMatchObject({ code, message, status: 400 });
+    await expect(posting.request(1)).rejects.toMatchObject({ code, message, status: 400, newest });
   });
 });
 
