@@ -2,7 +2,7 @@
 
 import type { Connection } from "./connection.js";
 import { ThalwegError } from "./errors.js";
-import type { Settings } from "./options.js";
+import { randomKey, type Settings } from "./options.js";
 import { type Post, poster } from "./post.js";
 import { type Answer, type Message, type Position, quantity, type Refusal, topicPath } from "./wire.js";
 
@@ -101,9 +101,4 @@ export function commands(settings: Settings, twoWay: () => Connection | null): C
       }
     },
   };
-}
-
-/** Returns a unique key. `crypto.randomUUID` exists only in secure contexts. */
-function randomKey(): string {
-  return crypto.getRandomValues(new Uint32Array(4)).join("-");
 }

@@ -5,6 +5,17 @@ import type { Status } from "./status.js";
 import { DEFAULT_ORDER, HIGH_VOLUME_ORDER, transport } from "./transports/order.js";
 import type { Transport, TransportName } from "./transports/transport.js";
 
+/** How a page describes itself to the others who subscribe to its topics. */
+export interface Member {
+  /**
+   * An id that the page keeps when it connects again, at most 256 bytes of UTF-8. Default: one for each session. Servers list
+   * users by the subject of their token instead.
+   */
+  id?: string;
+  /** Any JSON value, for the others. At most 1,024 bytes. */
+  info?: unknown;
+}
+
 /** The options of a session. All are optional. */
 export interface ConnectOptions {
   /** Transports to try, the best first. Those that are not available here are skipped. */
@@ -31,6 +42,8 @@ export interface ConnectOptions {
    * than twice the server's heartbeat interval. Default: 60,000.
    */
   idleTimeout?: number;
+  /** How the page is listed on topics with presence (`presence/TOPIC`). Default: without an id and without information. */
+  member?: Member;
   /** Called with each new status, never twice with the same one. It may call the session's methods. */
   onStatus?: (status: Status) => void;
   /** Replaces the platform's `fetch` for all requests. */
@@ -69,6 +82,8 @@ export interface Settings extends RequestSettings {
   readonly transports: readonly Transport[];
   readonly window: number;
   readonly hiddenInterval: number;
+  /** The parameters of the URL that describe the page to others. */
+  readonly member: Readonly<Record<string, string | undefined>>;
   /** `patch` if the next connection requests patches of value topics. */
   deltas: "patch" | undefined;
   onStatus(status: Status): void;
@@ -76,15 +91,22 @@ export interface Settings extends RequestSettings {
 
 /** @throws TypeError if a transport's name is unknown. @internal */
 export function settings(base: URL, options: ConnectOptions): Settings {
+  const { member } = options;
   return {
     base,
     transports: options.transports?.map(transport) ?? (options.volume === "high" ? HIGH_VOLUME_ORDER : DEFAULT_ORDER),
     window: options.window ?? WINDOW_BYTES,
     hiddenInterval: options.hiddenInterval ?? HIDDEN_INTERVAL_MS,
+    member: member ? { member: member.id ?? randomKey(), info: JSON.stringify(member.info) } : {},
     deltas: "patch",
     onStatus: (status) => options.onStatus?.(status),
     ...requestSettings(options),
   };
+}
+
+/** Returns a unique key. `crypto.randomUUID` exists only in secure contexts. @internal */
+export function randomKey(): string {
+  return crypto.getRandomValues(new Uint32Array(4)).join("-");
 }
 
 /** Returns the server's root, whose path ends in `/`. A reverse proxy may serve it under another path. @internal */

@@ -21,7 +21,7 @@ export interface DesiredTopics {
 
 /** Plans the next connection. @throws ThalwegError if the page provides no token, or the server no ticket. @internal */
 export async function plan({ hasHeaders }: Transport, wanted: DesiredTopics): Promise<ConnectPlan> {
-  const { base, fetch, deltas, connectTimeout, token: freshToken } = wanted.settings;
+  const { base, fetch, deltas, member, connectTimeout, token: freshToken } = wanted.settings;
   const token = await freshToken().catch((error) => {
     throw new ThalwegError(NO_TOKEN, error?.message ?? `${error}`);
   });
@@ -32,7 +32,7 @@ export async function plan({ hasHeaders }: Transport, wanted: DesiredTopics): Pr
   const interval = quantity(Math.min(...topics.map((topic) => wanted.intervalOf(topic))), "ms");
   const [policy, ...others] = new Set(topics.map(({ options }) => options.policy));
   const terms = { interval, policy: others.length ? undefined : policy };
-  return { base, topics, terms, deltas, token, ticket, fetch };
+  return { base, topics, terms, deltas, member, token, ticket, fetch };
 }
 
 /** Subscribes and unsubscribes on a two-way connection. Call it after each change, and when it has opened. @internal */

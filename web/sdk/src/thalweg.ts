@@ -7,7 +7,7 @@
 export type { Published, PublishTarget } from "./commands.js";
 export { ThalwegError } from "./errors.js";
 export type { KeyedBatch, KeyedListener, KeyedOptions, KeyedSubscription } from "./map.js";
-export type { ConnectOptions } from "./options.js";
+export type { ConnectOptions, Member } from "./options.js";
 export { connect, type Session } from "./session.js";
 export type { Status } from "./status.js";
 export type { Batch, Listener, Policy, SubscribeOptions, Subscription } from "./subscription.js";

@@ -23,6 +23,8 @@ export interface ConnectPlan {
   terms: Readonly<Record<string, string | undefined>>;
   /** The parameter `deltas` of the URL: whether the server may send patches of value topics. */
   deltas: "patch" | undefined;
+  /** The parameters `member` and `info` of the URL, which describe the page to others. */
+  member?: Readonly<Record<string, string | undefined>>;
   /** For the header `Authorization: Bearer …`, if the transport has headers; `null` without a token. */
   token: string | null;
   /** For the parameter `ticket` of the URL, if the transport has no headers. */
@@ -111,12 +113,12 @@ export interface Transport {
 
 /** Returns the URL of a plan. @internal */
 export function url(plan: ConnectPlan, more: Readonly<Record<string, string>> = {}): URL {
-  const { topics, terms, deltas, ticket } = plan;
+  const { topics, terms, deltas, member, ticket } = plan;
   const only = topics.length === 1 ? topics[0] : undefined;
   const url = new URL(only ? topicPath(only.topic) : "v1/topics", plan.base);
   for (const { topic } of only ? [] : topics) url.searchParams.append("topic", topic);
   for (const { cursor } of topics) url.searchParams.append("cursor", cursor);
-  for (const [key, value] of Object.entries({ ...terms, deltas, ...more, ticket })) {
+  for (const [key, value] of Object.entries({ ...terms, deltas, ...member, ...more, ticket })) {
     if (value) url.searchParams.set(key, value);
   }
   return url;
