@@ -80,7 +80,10 @@ impl Subscriber {
                 let is_unmade = interrupted.as_ref().is_some_and(Interrupted::is_unmade);
                 if is_unmade && std::mem::replace(&mut has_made, true) {
                     // A visit makes shared frames at most once, so that other subscribers get their turn.
-                    return Delivered::More;
+                    return match self.is_poll_complete(feeds) {
+                        true => Delivered::Closed,
+                        false => Delivered::More,
+                    };
                 }
                 if let Some(interrupted) = interrupted {
                     self.interrupted(feeds, interrupted, now_us, scratch);
