@@ -234,6 +234,11 @@ impl<'f, 's> Transmit<'f, 's> {
                     self.summary.is_complete = false;
                     return Ok(cursor);
                 }
+                // A visit makes one frame. Frames of other topics do not wait for several.
+                Next::Unmade if self.has_frames() => {
+                    self.summary.is_complete = false;
+                    return Ok(cursor);
+                }
                 Next::Lost(lost) => return Err(interrupted(Interruption::Lost(*lost))),
                 Next::Unknown(cursor) => return Err(interrupted(Interruption::Unknown(*cursor))),
                 Next::OtherColumns => return Err(interrupted(Interruption::OtherColumns)),
@@ -290,6 +295,12 @@ impl<'f, 's> Transmit<'f, 's> {
     /// Whether the send has messages for the connection alone.
     fn has_own_messages(&self) -> bool {
         self.buffers.pieces.iter().any(|piece| matches!(piece.kind, PieceKind::Control))
+    }
+
+    /// Whether the send has bytes of a topic.
+    fn has_frames(&self) -> bool {
+        let mut pieces = self.buffers.pieces.iter();
+        pieces.any(|piece| matches!(piece.kind, PieceKind::Subscription { .. }))
     }
 
     fn is_full(&self) -> bool {
