@@ -330,6 +330,9 @@ impl Subscription {
         let gap = AnnouncedGap { missed: None, reason: feed.unknown_reason() };
         write_gap(feed, cursor.next(), gap, self.format, control);
         self.set_cursor(cursor);
+        if let Some(window) = &mut self.window {
+            window.begin_again(cursor.next());
+        }
         gap
     }
 

@@ -67,6 +67,15 @@ impl Window {
         }
     }
 
+    /// Notes that the client goes on before `next`, which may be before events that it was sent. From then on, any ack covers the
+    /// frames before: an ack of a later offset would come too late for the frames in between.
+    pub(super) fn begin_again(&mut self, next: Offset) {
+        self.marks.clear();
+        if self.acked < self.sent {
+            self.marks.push_back(WindowMark { next, sent: self.sent });
+        }
+    }
+
     /// Notes that the client has processed all events up to and including `offset`.
     pub(super) fn ack(&mut self, offset: Offset) {
         while let Some(mark) = self.marks.front().filter(|mark| mark.next <= offset + 1) {
@@ -108,6 +117,19 @@ mod tests {
             assert!(window.acked <= event && event < window.acked + 10_000 / MARKS_MAX, "{event}");
         }
         assert_eq!(window.acked, 10_000);
+    }
+
+    #[test]
+    fn a_client_that_begins_again_acks_older_offsets() {
+        let mut window = Window::new(100);
+        window.count(60, Some(51));
+        window.begin_again(1);
+        window.count(40, Some(21));
+        assert!(!window.admits(21, 0, 1));
+        window.ack(0);
+        assert!(window.admits(21, 0, 60) && !window.admits(21, 0, 61));
+        window.ack(20);
+        assert!(window.admits(21, 0, 1000), "everything is acked");
     }
 
     #[test]
