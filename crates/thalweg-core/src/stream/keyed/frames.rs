@@ -24,7 +24,13 @@ impl<'a, 'e> KeyedFrames<'a, 'e> {
 
     /// Returns the events after a cursor between frames in the log's tail, which has all of them.
     fn live(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)> {
-        let live = (!self.is_conflated).then(|| self.log.kept(cursor, one_frame)).flatten();
+        // In the tail, a reader of the first pages gets keys that are removed later. If the tail did not last until those removals,
+        // which are forgotten, the reader would have to begin again, for ever.
+        let is_new = cursor.next <= 1 || cursor.chain().is_some();
+        if self.is_conflated || (is_new && cursor.next < self.feed.complete_from()) {
+            return None;
+        }
+        let live = self.log.kept(&cursor.without_chain(), one_frame);
         live.filter(|(bytes, _)| !bytes.is_empty())
     }
 
@@ -60,8 +66,7 @@ impl<'a> Frames<'a> for KeyedFrames<'a, '_> {
         if cursor.next == self.feed.head() {
             return Some((&[], *cursor));
         }
-        let live = self.live(&cursor.without_chain(), one_frame);
-        live.or_else(|| {
+        self.live(cursor, one_frame).or_else(|| {
             let (_, page) = self.page(cursor)?;
             Some((&page.bytes, Cursor::after_page(page.to, chain_after(cursor, page))))
         })
@@ -71,13 +76,12 @@ impl<'a> Frames<'a> for KeyedFrames<'a, '_> {
         if cursor.page().is_some() {
             return Cursor { sent: cursor.sent + sent as u32, ..*cursor };
         }
-        let plain = cursor.without_chain();
-        let is_live = cursor.in_frame() || self.live(&plain, false).is_some();
+        let is_live = cursor.in_frame() || self.live(cursor, false).is_some();
         match self.page(cursor).filter(|_| !is_live) {
             Some((serial, page)) => {
                 Cursor::within_page(page.from, serial, sent, chain_after(cursor, page))
             }
-            None => self.log.advance(&plain, sent),
+            None => self.log.advance(&cursor.without_chain(), sent),
         }
     }
 }
