@@ -79,8 +79,9 @@ impl Pages {
             self.drop_page(before);
         }
         while self.bytes > PAGE_BYTES_MAX
-            && let Some(oldest) = self.order.pop_front_if(|oldest| *oldest != serial)
+            && let Some(oldest) = self.order.front().copied().filter(|oldest| *oldest != serial)
         {
+            self.order.pop_front();
             self.unlink(oldest);
         }
     }
