@@ -5,6 +5,7 @@
 //! world        its clock and its steps
 //! surroundings the parts of a world that are not clients
 //! documents    documents of a value's publishers
+//! keyed_events the keys of a keyed topic's events
 //! published    a topic as its publishers know it, sealed into batches
 //! shard        the feeds that subscribers read, followers' copies included
 //! plain_log    the tests' own kind of feed
@@ -17,7 +18,7 @@
 //! columns      streams of columns, read by Arrow's own reader
 //! column_frames  how often their frames are made
 //! ids          how often several topics' cursors are named
-//! oracle       the frames that may come next;  reading: of one subscription;  rest: that must have come
+//! oracle       the frames that may come next;  reading, keyed_reading: of one subscription;  rest: that must have come
 //! windows      a model of a window
 //! tally        counts the situations that occurred
 //! ```
@@ -36,6 +37,8 @@ mod deframe;
 mod documents;
 mod ids;
 mod inflate;
+mod keyed_events;
+mod keyed_reading;
 mod oracle;
 mod plain_log;
 mod published;

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use fastrand::Rng;
 use thalweg_wire::{Epoch, Position, StartAt};
 
@@ -7,6 +9,10 @@ pub(super) struct Acks {
     manner: Manner,
     /// Read and not acked, by topic.
     due: Vec<(usize, Position)>,
+    /// The newest that was read of each topic.
+    newest: BTreeMap<usize, Position>,
+    /// Whether only these are acked.
+    is_newest_only: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,11 +31,12 @@ impl Acks {
     pub(super) fn draw(rng: &mut Rng) -> Self {
         use Manner::{Jumbled, Late, Never, Prompt, Wild};
         let manner = [Prompt, Late, Jumbled, Wild, Never][rng.usize(0..5)];
-        Self { manner, due: Vec::new() }
+        Self { manner, due: Vec::new(), newest: BTreeMap::new(), is_newest_only: false }
     }
 
     pub(super) fn relax(&mut self) {
         self.manner = Manner::Prompt;
+        self.is_newest_only = true;
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -37,10 +44,12 @@ impl Acks {
     }
 
     pub(super) fn remember(&mut self, received: &[Received]) {
-        self.due.extend(received.iter().filter_map(|received| match received.resume_at {
-            StartAt::After(position) => Some((received.topic, position)),
-            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => None,
-        }));
+        for Received { topic, resume_at, .. } in received {
+            if let StartAt::After(position) = resume_at {
+                self.due.push((*topic, *position));
+                self.newest.insert(*topic, *position);
+            }
+        }
     }
 
     pub(super) fn take(
@@ -49,6 +58,9 @@ impl Acks {
         rng: &mut Rng,
     ) -> Vec<(usize, Position)> {
         let now_and_then = rng.u8(0..6) == 0;
+        if self.is_newest_only && !std::mem::take(&mut self.due).is_empty() {
+            return self.newest.iter().map(|(topic, position)| (*topic, *position)).collect();
+        }
         match self.manner {
             Manner::Prompt => std::mem::take(&mut self.due),
             Manner::Late if now_and_then && rng.bool() => std::mem::take(&mut self.due),

@@ -1,5 +1,10 @@
+use std::rc::Rc;
+
 use fastrand::Rng;
-use thalweg_core::fanout::{Budget, Delivered, Policy, ResponseMode, Subscribe, Terms};
+use thalweg_core::{
+    fanout::{Budget, Delivered, Policy, ResponseMode, Subscribe, Terms},
+    stream::FeedKind,
+};
 use thalweg_wire::{
     Epoch, Format, Framing, Position, StartAt, close, format::Compression, signalr::StreamId,
 };
@@ -7,7 +12,8 @@ use thalweg_wire::{
 use super::{
     conditions::{any_format, is_signalr, magnitude},
     connection::{Ask, Connection},
-    oracle::Received,
+    keyed_reading::KeyedState,
+    oracle::{Asked, Received},
     shard::Feeding,
     surroundings::Surroundings,
     tally::Situation,
@@ -19,6 +25,8 @@ pub(super) struct Client {
     topics: Vec<usize>,
     /// Its position in each topic of the world.
     seen: Vec<Option<StartAt>>,
+    /// Its state of each keyed topic at that position. `None`: the whole state.
+    had: Vec<Option<Rc<KeyedState>>>,
     pub(super) connection: Option<Connection>,
     format: Option<Format>,
     back_us: u64,
@@ -36,6 +44,7 @@ impl Client {
             name,
             topics: chosen,
             seen: vec![None; topics],
+            had: vec![None; topics],
             connection: None,
             format: None,
             back_us: 0,
@@ -121,11 +130,11 @@ impl Client {
         let is_resubscribed = is_left && connection.is_told_of(topic);
         around.tally.saw_if(Situation::Resubscribed, is_resubscribed);
         let format = connection.format();
-        let subscribe = self.subscribe(topic, format, around);
-        around.say(|| format!("client {}: {subscribe:?}, left {is_left}", self.name));
+        let asked = self.ask(topic, format, around);
+        around.say(|| format!("client {}: {:?}, left {is_left}", self.name, asked.subscribe));
         if let Some(connection) = &mut self.connection {
             let settled_in = around.rng.bool().then(|| &around.shards[connection.shard]);
-            connection.subscribe(subscribe, settled_in, &mut around.tally);
+            connection.subscribe(asked, settled_in, &mut around.tally);
         }
     }
 
@@ -167,8 +176,8 @@ impl Client {
         let is_websocket = format.framing() == Framing::WebSocket;
         let is_mute = is_websocket && !self.is_calm && around.rng.u8(0..8) == 0;
         let topics = topics.iter().filter(|_| !is_mute);
-        let subscribe: Vec<_> =
-            topics.map(|topic| self.subscribe(*topic, format, around)).collect();
+        let asked: Vec<_> = topics.map(|topic| self.ask(*topic, format, around)).collect();
+        let subscribe: Vec<_> = asked.iter().map(|asked| asked.subscribe).collect();
         around.say(|| {
             format!("client {} to {shard}, {format:?}, {mode:?}: {subscribe:?}", self.name)
         });
@@ -183,7 +192,7 @@ impl Client {
         let is_changed = self.format.replace(format).is_some_and(|before| before != format);
         around.tally.saw_if(Situation::Changed, is_changed);
         let Surroundings { conditions, rng, .. } = around;
-        let ask = Ask { shard, format, mode, document_bytes, subscribe };
+        let ask = Ask { shard, format, mode, document_bytes, asked };
         let mut connection = Connection::new(ask, conditions, rng);
         if self.is_calm {
             connection.relax();
@@ -193,7 +202,7 @@ impl Client {
 
     fn topic_of_rows(&self, around: &mut Surroundings<impl Feeding>) -> Vec<usize> {
         let has_rows = around.conditions.rows;
-        let is_log = |topic: &&usize| has_rows && !around.published[**topic].is_value();
+        let is_log = |topic: &&usize| has_rows && around.published[**topic].kind() == FeedKind::Log;
         let topics: Vec<usize> = self.topics.iter().filter(is_log).copied().collect();
         around.rng.choice(topics).into_iter().collect()
     }
@@ -227,12 +236,8 @@ impl Client {
         }
     }
 
-    fn subscribe(
-        &self,
-        topic: usize,
-        format: Format,
-        around: &mut Surroundings<impl Feeding>,
-    ) -> Subscribe {
+    /// Subscribes at its position, with its state, or elsewhere.
+    fn ask(&self, topic: usize, format: Format, around: &mut Surroundings<impl Feeding>) -> Asked {
         let Surroundings { published, rng, .. } = around;
         let published = &published[topic];
         let at = |epoch, offset| StartAt::After(Position { epoch, offset });
@@ -260,19 +265,24 @@ impl Client {
         let policies = [Policy::Skip, Policy::Latest, Policy::Close];
         let has_window = format.framing() == Framing::WebSocket && rng.bool();
         let is_stream = is_signalr(format) && rng.bool();
-        let terms = Terms {
+        let mut terms = Terms {
             // A refused request would be refused again.
             policy: policies[if self.is_calm { 0 } else { rng.usize(0..3) }],
             interval_us: if rng.u8(0..4) > 0 { 0 } else { magnitude(rng, 50_000) as u64 },
             window_bytes: has_window.then(|| magnitude(rng, 5000) as u64),
             stream: is_stream.then(|| stream_id(topic)),
         };
-        Subscribe { feed: topic as u32, start, terms }
+        if published.keyed().is_some() && rng.u8(0..3) == 0 {
+            terms.interval_us = 10_000 + magnitude(rng, 40_000) as u64;
+        }
+        let had = self.had[topic].clone().filter(|_| self.seen[topic] == Some(start));
+        Asked { subscribe: Subscribe { feed: topic as u32, start, terms }, had }
     }
 
     fn remember(&mut self, received: Vec<Received>) {
-        for Received { topic, resume_at, .. } in received {
+        for Received { topic, resume_at, state, .. } in received {
             self.seen[topic] = Some(resume_at);
+            self.had[topic] = state;
         }
     }
 

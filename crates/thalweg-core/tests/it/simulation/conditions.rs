@@ -1,5 +1,5 @@
 use fastrand::Rng;
-use thalweg_core::stream::{BatchBounds, HistoryBounds};
+use thalweg_core::stream::{BatchBounds, HistoryBounds, RemovalBounds};
 use thalweg_wire::Format;
 
 /// The conditions of a seed's world. All is small, so that history, hot tails and sockets are at their bounds all the time.
@@ -20,6 +20,8 @@ pub(super) struct Conditions {
     pub(super) feeds: bool,
     pub(super) rows: bool,
     pub(super) values: bool,
+    /// How many removals keyed topics remember, if there may be such topics.
+    pub(super) keyed: Option<RemovalBounds>,
     /// Whether patches may take too long.
     pub(super) hurries: bool,
     pub(super) event_bytes_max: usize,
@@ -46,6 +48,7 @@ impl Conditions {
             feeds: rng.bool(),
             rows: true,
             values: rng.bool(),
+            keyed: Self::draw_keyed(&mut own_rng(rng)),
             hurries: rng.u8(0..4) == 0,
             event_bytes_max: 1 + magnitude(rng, 600),
             events_max: 1 + magnitude(rng, 12),
@@ -72,6 +75,11 @@ impl Conditions {
         conditions
     }
 
+    fn draw_keyed(rng: &mut Rng) -> Option<RemovalBounds> {
+        let age_us_max = 1000 << rng.u32(0..16);
+        rng.bool().then(|| RemovalBounds { age_us_max, count_max: 1 + magnitude(rng, 100) })
+    }
+
     /// Frames of every length that a WebSocket header can have, and more cold bytes and batches than one send takes.
     fn grow(&mut self) {
         self.steps = 80;
@@ -94,6 +102,11 @@ impl Conditions {
         self.clients = 2;
         self.event_bytes_max = 20;
     }
+}
+
+/// Returns randomness for keyed topics alone, so that worlds without them stay as they are.
+pub(super) fn own_rng(rng: &Rng) -> Rng {
+    Rng::with_seed(!rng.get_seed())
 }
 
 /// The most formats of SignalR in which one topic is read: plain and compressed, as invocations and as its stream.

@@ -17,7 +17,8 @@ use super::{
     conditions::{Conditions, magnitude},
     deframe::NONCE,
     inflate::{GZIP_HEADER, stored},
-    oracle::{Oracle, Own, Received, Visit},
+    oracle::{Asked, Oracle, Own, Received, Visit},
+    published::Published,
     shard::{Feeding, Shard},
     socket::Socket,
     tally::{Situation, Tally},
@@ -55,12 +56,13 @@ pub(super) struct Ask {
     pub(super) mode: ResponseMode,
     /// After so many bytes a document is loaded again.
     pub(super) document_bytes: Option<u64>,
-    pub(super) subscribe: Vec<Subscribe>,
+    pub(super) asked: Vec<Asked>,
 }
 
 impl Connection {
     pub(super) fn new(ask: Ask, conditions: &Conditions, rng: &mut Rng) -> Self {
-        let Ask { shard, format, mode, document_bytes, subscribe } = ask;
+        let Ask { shard, format, mode, document_bytes, asked } = ask;
+        let subscribe: Vec<Subscribe> = asked.iter().map(|asked| asked.subscribe).collect();
         let document = document_bytes.map(|bytes| ConnectionFraming::document(NONCE, bytes));
         let framing = document.unwrap_or_else(|| ConnectionFraming::new(format));
         let mut head = if rng.bool() { "HTTP/1.1 200 OK\r\n\r\n" } else { "" }.as_bytes().to_vec();
@@ -84,7 +86,7 @@ impl Connection {
             shard,
             subscriber: Subscriber::new(format, &head, &subscribe, mode, framing),
             socket: Socket::new(capacity, rng.fork()),
-            oracle: Oracle::new(format, &head_expected, &subscribe, mode, document_bytes),
+            oracle: Oracle::new(format, &head_expected, asked, mode, document_bytes),
             mode,
             acks: Acks::draw(rng),
             leaving: Vec::new(),
@@ -209,13 +211,13 @@ impl Connection {
     /// Adds a subscription. `settled_in` is the shard, if where it begins is settled now.
     pub(super) fn subscribe(
         &mut self,
-        subscribe: Subscribe,
+        asked: Asked,
         settled_in: Option<&Shard<impl Feeding>>,
         tally: &mut Tally,
     ) {
-        let Subscribe { feed: key, start, .. } = subscribe;
-        self.subscriber.subscribe(subscribe);
-        let mut expected = subscribe;
+        let Subscribe { feed: key, start, .. } = asked.subscribe;
+        self.subscriber.subscribe(asked.subscribe);
+        let mut expected = asked;
         if let Some(shard) = settled_in {
             self.subscriber.hold(key);
             self.subscriber.settle_start(shard, key);
@@ -223,7 +225,7 @@ impl Connection {
                 && start == StartAt::Latest
                 && !feed.is_state()
             {
-                expected.start = StartAt::After(feed.position_before(feed.head()));
+                expected.subscribe.start = StartAt::After(feed.position_before(feed.head()));
                 tally.count(Situation::Settled, 1);
             }
         }
@@ -337,6 +339,8 @@ impl Connection {
         let topic = topic.filter(|_| self.format().has_columns());
         let is_outlived = topic.is_some_and(|topic| self.is_outlived(shard, topic as usize));
         let made = topic.map(|topic| Made::before(topic as usize, is_outlived, visit, scratch));
+        let held = self.held_pages(shard, visit);
+        let cut_pages = visit.tally.count_of(Situation::CutPage);
         let delivered = self.send_due(shard, budget, scratch, visit);
         for (feed, from) in scratch.take_backfills() {
             shard.want(feed as usize, from);
@@ -346,6 +350,9 @@ impl Connection {
         visit.tally.saw_if(Situation::ColumnsOutlived, is_outlived && !taken.is_empty());
         visit.tally.digest(&taken);
         self.under_way.extend(self.oracle.receive(&taken, visit));
+        let has_freed = held.iter().any(|(topic, bytes)| shard.pinned_bytes(*topic) < *bytes);
+        let is_finished = visit.tally.count_of(Situation::CutPage) > cut_pages;
+        visit.tally.saw_if(Situation::PageOutlived, has_freed && is_finished);
         assert!(!self.subscriber.is_in_frame() || self.oracle.is_in_frame());
         match delivered {
             Delivered::CaughtUp(wake_us) => {
@@ -357,9 +364,9 @@ impl Connection {
                 // A frame encoded for it alone is one visit's work.
                 let is_costly = !self.format().keeps_events() && !taken.is_empty();
                 let is_spent = taken.len() >= budget.socket_bytes;
-                assert!(
-                    is_costly || is_spent || self.oracle.owes_end() || self.oracle.may_owe_end()
-                );
+                let owes_end = self.oracle.owes_end() || self.oracle.may_owe_end();
+                let is_page = self.oracle.owes_page(!taken.is_empty());
+                assert!(is_costly || is_spent || owes_end || is_page);
                 self.is_dirty = true;
             }
             Delivered::Full => assert!(self.socket.is_full),
@@ -385,6 +392,14 @@ impl Connection {
         }
         self.take_left();
         delivered
+    }
+
+    /// The memory of the keyed topics that it may be within a page of, besides their state, tails and kept pages.
+    fn held_pages(&self, shard: &Shard<impl Feeding>, visit: &Visit<'_>) -> Vec<(usize, usize)> {
+        let topics = self.subscriber.feeds().filter(|feed| *feed != FeedKey::MAX);
+        let topics = topics.map(|feed| feed as usize).filter(|_| self.is_in_shared_frame());
+        let keyed = topics.filter(|topic| visit.published[*topic].keyed().is_some());
+        keyed.map(|topic| (topic, shard.pinned_bytes(topic))).collect()
     }
 
     /// Sends the due bytes, every second time at once if possible.
@@ -438,7 +453,11 @@ impl Connection {
         self.subscriber.leave(&mut shards[self.shard]);
     }
 
-    pub(super) fn check_has_everything(&self, shards: &[Shard<impl Feeding>]) {
-        self.oracle.check_has_everything(&shards[self.shard]);
+    pub(super) fn check_has_everything(
+        &self,
+        shards: &[Shard<impl Feeding>],
+        published: &[Published],
+    ) {
+        self.oracle.check_has_everything(&shards[self.shard], published);
     }
 }

@@ -2,9 +2,12 @@
 
 mod rest;
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, rc::Rc};
 
-use thalweg_core::fanout::{FeedKey, ResponseMode, Subscribe};
+use thalweg_core::{
+    fanout::{FeedKey, ResponseMode, Subscribe},
+    stream::FeedKind,
+};
 use thalweg_wire::{
     Close, EndCode, Format, Framing, Offset, Position, StartAt, close,
     format::Compression,
@@ -17,6 +20,7 @@ use super::{
     columns::ColumnsReader,
     deframe::{Deframed, Frame, deframe},
     ids::{AT_ONCE, Ids},
+    keyed_reading::{KeyedMessage, KeyedState},
     published::Published,
     reading::{Content, Reading, Sent, TopicEnd},
     shard::{Feeding, Shard},
@@ -69,6 +73,15 @@ pub(super) struct Received {
     pub(super) end: u64,
     pub(super) topic: usize,
     pub(super) resume_at: StartAt,
+    /// The client's state of a keyed topic.
+    pub(super) state: Option<Rc<KeyedState>>,
+}
+
+/// A subscription, and the state of a keyed topic that its client has.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) subscribe: Subscribe,
+    pub(super) had: Option<Rc<KeyedState>>,
 }
 
 pub(super) struct Visit<'a> {
@@ -81,17 +94,18 @@ impl Oracle {
     pub(super) fn new(
         format: Format,
         head: &[u8],
-        subscribe: &[Subscribe],
+        asked: Vec<Asked>,
         mode: ResponseMode,
         document_bytes: Option<u64>,
     ) -> Self {
+        let subscribe: Vec<Subscribe> = asked.iter().map(|asked| asked.subscribe).collect();
         Self {
             format,
             head: head.to_vec(),
-            columns: ColumnsReader::new(subscribe),
+            columns: ColumnsReader::new(&subscribe),
             mode,
             document_bytes,
-            readings: subscribe.iter().copied().map(Reading::new).collect(),
+            readings: asked.into_iter().map(|it| Reading::new(it.subscribe, it.had)).collect(),
             own: VecDeque::new(),
             leaving: VecDeque::new(),
             asked_to_close: None,
@@ -115,8 +129,8 @@ impl Oracle {
         self.asked_to_close.get_or_insert(close);
     }
 
-    pub(super) fn subscribe(&mut self, subscribe: Subscribe) {
-        self.readings.push(Reading::new(subscribe));
+    pub(super) fn subscribe(&mut self, Asked { subscribe, had }: Asked) {
+        self.readings.push(Reading::new(subscribe, had));
     }
 
     /// No frame of `feed` is begun from now on, and none comes after the answer of that number.
@@ -217,10 +231,11 @@ impl Oracle {
             let sent = Sent { begun, begun_us, bytes: len as u64, now_us, is_compressed };
             for frame in &frames {
                 let resumed = self.frame(frame, sent, visit).into_iter();
-                received.extend(resumed.map(|(topic, resume_at)| Received {
-                    end,
-                    topic,
-                    resume_at,
+                received.extend(resumed.map(|(topic, resume_at)| {
+                    let mut all = self.readings.iter();
+                    let its = all.rfind(|reading| reading.subscribe.feed as usize == topic);
+                    let state = its.and_then(|reading| reading.state_at(resume_at));
+                    Received { end, topic, resume_at, state }
                 }));
             }
             self.begun_us = visit.now_us;
@@ -400,6 +415,8 @@ impl Oracle {
         assert_ne!(reading.end, TopicEnd::Received, "{topic}: {json} after its end");
         let topic = reading.subscribe.feed as usize;
         let published = &published[topic];
+        let has_keys = matches!(message.kind(), Kind::Events(_)) && published.keyed().is_some();
+        assert_eq!(message.keys.is_some(), has_keys, "{topic}: {json}");
         match message.kind() {
             Kind::End(end) => {
                 let mut codes = EndCode::ALL.into_iter();
@@ -425,15 +442,37 @@ impl Oracle {
                 self.is_told = true;
                 reading.gap(position, gap, published, visit.tally);
             }
-            Kind::Events(events) if events.is_empty() => {
-                let next = reading.confirmation(position, published);
-                let previous = match published.is_value() {
-                    false => String::new(),
-                    true => format!(r#","previous":{}"#, position.offset),
+            Kind::Events(events) if events.is_empty() && reading.next().is_none() => {
+                let next = reading.confirmation(position, message.until, published, visit.tally);
+                let until =
+                    message.until.map_or(String::new(), |until| format!(r#","until":{until}"#));
+                let own = match published.kind() {
+                    FeedKind::Log => String::new(),
+                    FeedKind::Value => format!(r#","previous":{}"#, position.offset),
+                    FeedKind::Keyed => format!(r#"{until},"keys":[]"#),
                 };
-                let end = format!(r#""first":{next}{previous},"events":[]}}"#);
+                let end = format!(r#""first":{next}{own},"events":[]}}"#);
                 assert!(json.ends_with(&end), "{json}");
                 visit.tally.count(Situation::Confirmation, 1);
+            }
+            Kind::Events(events) if published.keyed().is_some() => {
+                let overtaken = self.own.front().is_some_and(|(taken, _)| *taken <= sent.begun);
+                assert!(!overtaken, "{:?} was overtaken by data", self.own);
+                assert_eq!(message.previous, None);
+                let keys: Vec<&str> = message.keys.iter().flatten().map(|key| &**key).collect();
+                let its = KeyedMessage {
+                    position: position.offset,
+                    after: message.after,
+                    until: message.until,
+                    keys: &keys,
+                    events: &events,
+                    is_partial: sent.begun_us < sent.now_us,
+                    is_conflated: reading.is_conflated(),
+                };
+                reading.keyed(position, &its, published, sent, visit.tally);
+                self.is_told = true;
+                visit.tally.saw_if(Situation::LongFrame, json.len() > 0xffff);
+                self.count_kinds(visit);
             }
             Kind::Events(events) if message.previous.is_some() => {
                 let [(offset, document)] = &*events else { panic!("{json} is no version") };
@@ -462,6 +501,18 @@ impl Oracle {
             other => panic!("{other:?} is not about a topic"),
         }
         (topic, position)
+    }
+
+    fn count_kinds(&self, visit: &mut Visit<'_>) {
+        let of_kind = |kind| {
+            let kind_of =
+                |reading: &Reading| visit.published[reading.subscribe.feed as usize].kind();
+            let fed = self.readings.iter().filter(|reading| reading.is_fed);
+            fed.filter(|reading| kind_of(reading) == kind).count()
+        };
+        let (keyed, logs) = (of_kind(FeedKind::Keyed), of_kind(FeedKind::Log));
+        visit.tally.saw_if(Situation::SeveralKeyed, keyed > 1);
+        visit.tally.saw_if(Situation::KeyedAndLog, logs > 0);
     }
 
     fn version(

@@ -60,6 +60,7 @@ impl Feeding for PlainLog {
     fn limit(conditions: &mut Conditions) {
         conditions.feeds = false;
         conditions.values = false;
+        conditions.keyed = None;
         conditions.rows = false;
     }
 }

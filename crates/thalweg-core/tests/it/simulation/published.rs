@@ -4,19 +4,22 @@ use std::{
 };
 
 use fastrand::Rng;
-use thalweg_core::stream::{Appended, Batch, BatchBounds, Offsets, Page, Payloads, Sequencer};
+use thalweg_core::stream::{
+    Appended, Batch, BatchBounds, FeedKind, Offsets, Page, Payloads, Sequencer,
+};
 use thalweg_wire::{Epoch, Offset, Topic};
 
 use super::{
-    conditions::{Conditions, magnitude},
+    conditions::{Conditions, magnitude, own_rng},
     documents::Document,
+    keyed_events::KeyedEvents,
 };
 
 /// One topic as its publishers know it, by which every subscription is checked.
 pub(super) struct Published {
     pub(super) topic: Topic,
     pub(super) epoch: Epoch,
-    document: Option<Document>,
+    kind: Kind,
     order: Order,
     published: usize,
     events: BTreeMap<Offset, String>,
@@ -28,6 +31,12 @@ pub(super) struct Published {
     pub(super) stored_from: Offset,
     /// The messages that the broker has lost, by their first offsets.
     lost: BTreeSet<Offset>,
+}
+
+enum Kind {
+    Log,
+    Value(Document),
+    Keyed(KeyedEvents),
 }
 
 enum Order {
@@ -57,8 +66,17 @@ impl Published {
             }
             false => Order::Own(Sequencer::new(epoch, conditions.batch)),
         };
+        let is_own = matches!(order, Order::Own(_));
+        let mut keyed_rng = own_rng(rng);
+        let kind = match is_value {
+            true => Kind::Value(Document::new(conditions.event_bytes_max)),
+            false if is_own && conditions.keyed.is_some() && keyed_rng.u8(0..3) > 0 => {
+                Kind::Keyed(KeyedEvents::new(&mut keyed_rng))
+            }
+            false => Kind::Log,
+        };
         Self {
-            document: is_value.then(|| Document::new(conditions.event_bytes_max)),
+            kind,
             topic: format!("topics/{index}").parse().expect("a topic"),
             epoch,
             order,
@@ -72,8 +90,28 @@ impl Published {
         }
     }
 
+    pub(super) fn kind(&self) -> FeedKind {
+        match &self.kind {
+            Kind::Log => FeedKind::Log,
+            Kind::Value(_) => FeedKind::Value,
+            Kind::Keyed(_) => FeedKind::Keyed,
+        }
+    }
+
     pub(super) fn is_value(&self) -> bool {
-        self.document.is_some()
+        self.kind() == FeedKind::Value
+    }
+
+    pub(super) fn keyed(&self) -> Option<&KeyedEvents> {
+        match &self.kind {
+            Kind::Keyed(events) => Some(events),
+            Kind::Log | Kind::Value(_) => None,
+        }
+    }
+
+    /// The newest event that subscribers may get.
+    pub(super) fn sealed(&self) -> Offset {
+        self.sealed
     }
 
     pub(super) fn offsets(&self) -> Offsets {
@@ -105,15 +143,22 @@ impl Published {
         let mut published = Vec::new();
         for _ in 0..rng.usize(0..=conditions.events_max) {
             self.published += 1;
-            published.push(match &mut self.document {
-                Some(document) => document.next(rng),
-                None if conditions.changes && rng.bool() => row(self.published, rng),
-                None => payload(&self.topic, self.published, conditions.event_bytes_max, rng),
+            published.push(match &mut self.kind {
+                Kind::Value(document) => document.next(rng),
+                Kind::Keyed(_) if rng.u8(0..6) == 0 => "null".to_owned(),
+                Kind::Log if conditions.changes && rng.bool() => row(self.published, rng),
+                Kind::Log | Kind::Keyed(_) => {
+                    payload(&self.topic, self.published, conditions.event_bytes_max, rng)
+                }
             });
         }
         match &mut self.order {
             Order::Own(sequencer) => {
-                let appended = sequencer.append(&mut payloads(&published), now_us);
+                let mut payloads = match &mut self.kind {
+                    Kind::Keyed(events) => keyed_payloads(&published, events, rng),
+                    Kind::Log | Kind::Value(_) => payloads(&published),
+                };
+                let appended = sequencer.append(&mut payloads, now_us);
                 let first = self.events.len() as Offset + 1;
                 self.events.extend((first..).zip(published));
                 let end = self.events.len() as Offset + 1;
@@ -280,14 +325,25 @@ impl Published {
 
 fn payloads(events: &[String]) -> Payloads {
     let mut payloads = Payloads::default();
+    events.iter().for_each(|event| push(event, &mut payloads));
+    payloads
+}
+
+fn keyed_payloads(events: &[String], keyed: &mut KeyedEvents, rng: &mut Rng) -> Payloads {
+    let mut payloads = Payloads::default();
     for event in events {
-        let pushed: Result<(), ()> = payloads.push(|bytes| {
-            bytes.extend_from_slice(event.as_bytes());
-            Ok(())
-        });
-        assert_eq!(pushed, Ok(()));
+        push(event, &mut payloads);
+        payloads.push_key(keyed.publish(event, rng));
     }
     payloads
+}
+
+fn push(event: &str, payloads: &mut Payloads) {
+    let pushed: Result<(), ()> = payloads.push(|bytes| {
+        bytes.extend_from_slice(event.as_bytes());
+        Ok(())
+    });
+    assert_eq!(pushed, Ok(()));
 }
 
 fn row(number: usize, rng: &mut Rng) -> String {

@@ -7,6 +7,7 @@ use thalweg_core::{
 use thalweg_wire::{EndCode, Epoch, GapReason, Offset, Position, StartAt, incoming::GapFields};
 
 use super::{
+    keyed_reading::{KeyedMessage, KeyedReading, KeyedState},
     published::Published,
     retained::{Beginning, Retained},
     tally::{Situation, Tally},
@@ -17,6 +18,12 @@ use super::{
 pub(super) struct Reading {
     pub(super) subscribe: Subscribe,
     progress: Progress,
+    /// The client's state of a keyed topic when it subscribed, if it is not the whole state at its position.
+    had: Option<Rc<KeyedState>>,
+    /// Set when it has begun to read a keyed topic.
+    keyed: Option<KeyedReading>,
+    /// Whether it has received events.
+    pub(super) is_fed: bool,
     /// The log's history at each visit that a gap not yet received may be from.
     visits: Vec<Rc<Retained>>,
     caught_up_us: Option<u64>,
@@ -53,6 +60,9 @@ pub(super) struct Sent {
     pub(super) is_compressed: bool,
 }
 
+/// From this interval on, in µs, readers of a keyed topic get each key once in an interval.
+const CONFLATED_INTERVAL_US: u64 = 10_000;
+
 pub(super) enum Content<'a> {
     Document(&'a str),
     Patch(&'a str),
@@ -69,10 +79,13 @@ enum Progress {
 }
 
 impl Reading {
-    pub(super) fn new(subscribe: Subscribe) -> Self {
+    pub(super) fn new(subscribe: Subscribe, had: Option<Rc<KeyedState>>) -> Self {
         Self {
             subscribe,
             progress: Progress::Waiting,
+            had,
+            keyed: None,
+            is_fed: false,
             visits: Vec::new(),
             caught_up_us: None,
             window: subscribe.terms.window_bytes.map(Window::new),
@@ -200,7 +213,13 @@ impl Reading {
         self.moved(position, offset + 1, published, sent);
     }
 
-    pub(super) fn confirmation(&mut self, position: Position, published: &Published) -> Offset {
+    pub(super) fn confirmation(
+        &mut self,
+        position: Position,
+        until: Option<Offset>,
+        published: &Published,
+        tally: &mut Tally,
+    ) -> Offset {
         let next = position.offset + 1;
         assert!(
             self.is_candidate(Beginning::Confirmed { next }),
@@ -211,7 +230,85 @@ impl Reading {
         let is_lost = |visit: &Rc<Retained>| visit.has_lost_version(next);
         self.is_told_unknown = next == 1 && self.visits.iter().any(is_lost);
         self.progress = Progress::At(next);
+        if published.keyed().is_some() {
+            assert!(self.may_confirm(next, until, published.sealed()), "confirmed until {until:?}");
+            let had = self.had.take();
+            tally.saw_if(
+                Situation::ResumedInPages,
+                had.as_ref().is_some_and(|had| had.position == position.offset && !had.is_whole()),
+            );
+            self.keyed = Some(KeyedReading::new(position.offset, had.as_deref(), until));
+        } else {
+            assert_eq!(until, None);
+        }
         next
+    }
+
+    /// Whether a confirmation of a keyed topic says how far the state goes.
+    fn may_confirm(&self, next: Offset, until: Option<Offset>, sealed: Offset) -> bool {
+        self.visits.iter().any(|visit| {
+            let is_owner = visit.keyed.is_some_and(|keyed| keyed.is_owner);
+            let is_its = until == (visit.head > next).then_some(visit.head - 1);
+            // A follower knows of a newer state than its own.
+            let is_newer = until.is_some_and(|until| until >= next && until <= sealed);
+            is_its || (!is_owner && is_newer)
+        })
+    }
+
+    /// A message with events of a keyed topic, perhaps none of them.
+    pub(super) fn keyed(
+        &mut self,
+        position: Position,
+        message: &KeyedMessage<'_>,
+        published: &Published,
+        sent: Sent,
+        tally: &mut Tally,
+    ) {
+        let topic = &published.topic;
+        let events = published.keyed().expect("of a keyed topic");
+        let reading = self.keyed.as_mut().expect("events after a confirmation or a gap");
+        for (offset, payload) in message.events {
+            assert!(*payload == published.payload(*offset), "{topic}: event {offset} is damaged");
+        }
+        let published_until = (events, published.sealed());
+        reading.message(message, published_until, &self.visits, tally);
+        self.moved(position, position.offset + 1, published, sent);
+    }
+
+    /// Returns the client's state of a keyed topic at a place where it may resume.
+    pub(super) fn state_at(&self, at: StartAt) -> Option<Rc<KeyedState>> {
+        match &self.keyed {
+            Some(keyed) => Some(Rc::new(keyed.state().clone())),
+            None => self.had.clone().filter(|_| at == self.subscribe.start),
+        }
+    }
+
+    /// Whether it has the newest state of a keyed topic, if it has begun to read one.
+    pub(super) fn is_whole(&self, published: &Published) -> bool {
+        let Some((keyed, events)) = self.keyed.as_ref().zip(published.keyed()) else { return true };
+        let state = keyed.state();
+        // A client may have claimed a later position than any.
+        let is_newest = state.position >= published.sealed();
+        is_newest && state.is_whole() && state.is_state_of(events)
+    }
+
+    /// Whether a page may be due to a reader of a keyed topic.
+    pub(super) fn may_owe_page(&self) -> bool {
+        let newest = self.visits.last().filter(|visit| visit.keyed.is_some());
+        newest.is_some_and(|visit| self.next().is_none_or(|next| next < visit.head))
+    }
+
+    /// Whether each key of a keyed topic comes at most once in an interval.
+    pub(super) fn is_conflated(&self) -> bool {
+        self.subscribe.terms.interval_us >= CONFLATED_INTERVAL_US
+    }
+
+    /// Returns when the next frame may be sent to a reader who had everything at `caught_up_us`.
+    fn due_us(&self, caught_up_us: u64) -> u64 {
+        let interval_us = self.subscribe.terms.interval_us;
+        let is_keyed = self.keyed.is_some();
+        let since = if is_keyed && self.is_conflated() { caught_up_us % interval_us } else { 0 };
+        caught_up_us - since + interval_us
     }
 
     fn is_candidate(&self, beginning: Beginning) -> bool {
@@ -252,7 +349,7 @@ impl Reading {
         let is_left = self.left_at.is_some_and(|left_at| begun >= left_at);
         assert!(!is_left, "{topic}: begun after it was to be left");
         if let Some(caught_up_us) = self.caught_up_us {
-            let due_us = caught_up_us + self.subscribe.terms.interval_us;
+            let due_us = self.due_us(caught_up_us);
             assert!(begun_us >= due_us, "{topic}: sent at {begun_us}, due at {due_us}");
         }
         assert_eq!(position, Position { epoch: published.epoch, offset: next - 1 });
@@ -264,6 +361,7 @@ impl Reading {
             window.sent(next, bytes);
         }
         self.progress = Progress::At(next);
+        self.is_fed = true;
         self.visits.drain(..visit);
         self.shared_part = None;
     }
@@ -285,6 +383,13 @@ impl Reading {
             Progress::Beginning { .. } => {
                 let gap = Beginning::Gap { next, missed, reason };
                 assert!(self.is_candidate(gap), "{}: {gap:?} was not due", published.topic);
+            }
+            Progress::At(_) if published.keyed().is_some() => {
+                let reading = self.keyed.as_ref().expect("begun");
+                let is_due =
+                    |visit: &Rc<Retained>| visit.keyed.is_some_and(|it| reading.is_due(&it));
+                assert!(self.visits.iter().any(is_due), "{}: no gap is due", published.topic);
+                assert_eq!((next, missed, reason), (1, None, GapReason::Trimmed));
             }
             Progress::At(before) if is_value => {
                 let is_due = self.visits.iter().any(|visit| visit.has_lost_version(before));
@@ -333,6 +438,13 @@ impl Reading {
         };
         self.is_told_unknown = is_value;
         tally.count(situation, 1);
+        if published.keyed().is_some() {
+            tally.saw_if(Situation::RemovalsForgotten, reason == GapReason::Trimmed);
+            self.keyed = Some(KeyedReading::new(0, None, None));
+        }
+        if published.kind().is_state() {
+            self.window.iter_mut().for_each(Window::begin_again);
+        }
         self.progress = Progress::At(next);
     }
 
@@ -412,7 +524,7 @@ impl Reading {
         if self.window.as_ref().is_some_and(|window| !window.must_admit(frame(next))) {
             return tally.count(Situation::WindowShut, 1);
         }
-        let due_us = self.caught_up_us.unwrap_or(0) + self.subscribe.terms.interval_us;
+        let due_us = self.due_us(self.caught_up_us.unwrap_or(0));
         assert!(due_us > now_us, "feed {}: {next} is due and not sent", self.subscribe.feed);
         assert!(
             wake_us.is_some_and(|wake_us| wake_us <= due_us),

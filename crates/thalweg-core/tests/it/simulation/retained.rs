@@ -2,7 +2,7 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use thalweg_core::{
     fanout::Policy,
-    stream::{Batch, Feed, HistoryBounds, Offsets, Page},
+    stream::{Batch, Feed, FeedKind, HistoryBounds, Offsets, Page},
 };
 use thalweg_wire::{Epoch, GapReason, Offset, StartAt};
 
@@ -10,6 +10,7 @@ use thalweg_wire::{Epoch, GapReason, Offset, StartAt};
 pub(super) struct History {
     bounds: HistoryBounds,
     is_value: bool,
+    is_keyed: bool,
     offsets: Offsets,
     /// Older events from this offset on can be backfilled. `None`: none can.
     stored_from: Option<Offset>,
@@ -35,6 +36,16 @@ pub(super) struct Retained {
     whole_from: Offset,
     holes: Vec<(Offset, Offset)>,
     pub(super) head: Offset,
+    pub(super) keyed: Option<KeyedHistory>,
+}
+
+/// What a keyed feed says about its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KeyedHistory {
+    /// No removal from this offset on is forgotten.
+    pub(super) complete_from: Offset,
+    /// Whether the feed is that of the owner shard.
+    pub(super) is_owner: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,10 +59,11 @@ impl History {
     pub(super) fn new(
         head: Offset,
         bounds: HistoryBounds,
-        is_value: bool,
+        kind: FeedKind,
         offsets: Offsets,
         stored_from: Option<Offset>,
     ) -> Self {
+        let (is_value, is_keyed) = (kind == FeedKind::Value, kind == FeedKind::Keyed);
         let (is_elsewhere, batches) = (stored_from.is_some(), Vec::new());
         let whole_from = head;
         let holes = Vec::new();
@@ -64,11 +76,13 @@ impl History {
             whole_from,
             holes: holes.clone(),
             head,
+            keyed: None,
         };
         let (batches, now) = (VecDeque::new(), Rc::new(now));
         Self {
             bounds,
             is_value,
+            is_keyed,
             offsets,
             stored_from,
             is_elsewhere,
@@ -81,7 +95,7 @@ impl History {
     }
 
     pub(super) fn push(&mut self, batch: Arc<Batch>) {
-        if self.is_value && batch.end() <= self.head {
+        if self.is_keyed || self.is_value && batch.end() <= self.head {
             return;
         }
         self.head = batch.end();
@@ -145,6 +159,17 @@ impl History {
         self.settle();
     }
 
+    /// Takes the head of a keyed feed, and what it says about its state.
+    pub(super) fn note(&mut self, head: Offset, keyed: KeyedHistory) {
+        assert!(head >= self.head, "the head goes back from {} to {head}", self.head);
+        if (self.head, self.now.keyed) != (head, Some(keyed)) {
+            self.head = head;
+            self.settle();
+            let now = Rc::get_mut(&mut self.now).expect("made just now");
+            now.keyed = Some(keyed);
+        }
+    }
+
     pub(super) fn now(&self) -> &Rc<Retained> {
         &self.now
     }
@@ -162,6 +187,7 @@ impl History {
             whole_from,
             holes,
             head,
+            keyed: None,
         };
         assert_eq!(found, *self.now);
         let readable = if is_value { self.batches.len() } else { self.events() };
@@ -200,6 +226,7 @@ impl History {
             whole_from,
             holes: self.holes.clone(),
             head,
+            keyed: self.now.keyed,
         });
     }
 }
@@ -284,6 +311,7 @@ impl Retained {
 
     fn is_not_here(&self, next: Offset) -> bool {
         !self.is_value
+            && self.keyed.is_none()
             && next < self.head
             && !self.batches.iter().any(|(start, end)| (*start..*end).contains(&next))
     }
@@ -360,6 +388,9 @@ impl Retained {
             let is_unknown = had_other && self.owes_nothing() || is_lost;
             return if is_unknown { UNKNOWN } else { Beginning::Confirmed { next: had + 1 } };
         }
+        if let Some(keyed) = &self.keyed {
+            return keyed.beginning(at, epoch);
+        }
         let position = match at {
             StartAt::Latest => return Beginning::Confirmed { next: self.head },
             StartAt::Earliest | StartAt::Since(_) => {
@@ -387,6 +418,23 @@ impl Retained {
                 Beginning::Gap { next, missed, reason: GapReason::Trimmed }
             }
             None => Beginning::Refused,
+        }
+    }
+}
+
+impl KeyedHistory {
+    fn beginning(&self, at: StartAt, epoch: Epoch) -> Beginning {
+        let all_after = |reason| Beginning::Gap { next: 1, missed: None, reason };
+        match at {
+            StartAt::After(position) if position.offset == 0 => Beginning::Confirmed { next: 1 },
+            StartAt::After(position) if position.epoch != epoch => all_after(GapReason::Epoch),
+            StartAt::After(position) if position.offset + 1 < self.complete_from => {
+                all_after(GapReason::Trimmed)
+            }
+            StartAt::After(position) => Beginning::Confirmed { next: position.offset + 1 },
+            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {
+                Beginning::Confirmed { next: 1 }
+            }
         }
     }
 }

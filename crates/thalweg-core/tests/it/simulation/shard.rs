@@ -7,14 +7,17 @@ use std::{
 use fastrand::Rng;
 use thalweg_core::{
     fanout::{FeedKey, Feeds},
-    stream::{AnyFeed, Batch, ColumnMemory, Cursor, Feed, Frames as _, Log, Next, Offsets, Value},
+    stream::{
+        AnyFeed, Batch, ColumnMemory, Cursor, Feed, FeedKind, Frames as _, KeyedFeed, Log, Next,
+        Offsets, StatePart, Value,
+    },
 };
 use thalweg_wire::{Format, Offset};
 
 use super::{
     conditions::Conditions,
     published::Published,
-    retained::{History, Retained},
+    retained::{History, KeyedHistory, Retained},
 };
 
 /// A shard's feeds, one for each topic: its own, or copies of another shard's that come late, arrive in bursts and
@@ -26,12 +29,31 @@ pub(super) struct Shard<F> {
 
 struct LocalTopic<F> {
     copy: Option<(F, History)>,
-    arriving: VecDeque<Arc<Batch>>,
+    arriving: VecDeque<Arrival>,
+    /// What the shard has of the owner's feed or will have, if it follows a keyed topic.
+    follows: Option<Cursor>,
     /// Where the next batch starts, if this is another server, which has not seen those before.
     next: Option<Offset>,
     wanted: BTreeSet<Offset>,
     /// The backfill in flight: its first offset, and where the history begins.
     reading: Option<(Offset, Offset)>,
+}
+
+/// A message from the owner shard.
+enum Arrival {
+    Batch(Arc<Batch>),
+    /// A part of the state, and what the shard has before it.
+    State(StatePart, Cursor),
+}
+
+/// How a shard gets what it lacks of a keyed topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Followed {
+    Nothing,
+    Batches,
+    State,
+    /// The shard must begin again.
+    Outdated,
 }
 
 /// The kind of a world's feeds.
@@ -42,6 +64,11 @@ pub(super) trait Feeding: Feed {
         conditions: &Conditions,
         memory: &ColumnMemory,
     ) -> Self;
+
+    /// The offset from which on a keyed topic's removals are complete.
+    fn complete_from(&self) -> Option<Offset> {
+        None
+    }
 
     /// Removes the conditions that such feeds do not support.
     fn limit(_conditions: &mut Conditions) {}
@@ -59,16 +86,28 @@ impl Feeding for AnyFeed {
         if published.is_value() {
             return Self::Value(Value::new(topic, epoch, next, offsets));
         }
+        if let (FeedKind::Keyed, Some(removals)) = (published.kind(), conditions.keyed) {
+            let keyed = KeyedFeed::new(topic, epoch, next, offsets, conditions.history);
+            let keyed = keyed.with_tail_bytes(conditions.tail_bytes).with_removals(removals);
+            return Self::Keyed(Box::new(keyed));
+        }
         let log = Log::new(topic, epoch, next, offsets, conditions.history);
         let log = log.with_tail_bytes(conditions.tail_bytes);
         Self::Log(log.with_columns(None, memory.clone()))
+    }
+
+    fn complete_from(&self) -> Option<Offset> {
+        match self {
+            Self::Keyed(keyed) => Some(keyed.complete_from()),
+            Self::Log(_) | Self::Value(_) => None,
+        }
     }
 }
 
 impl<F> LocalTopic<F> {
     fn new() -> Self {
         let (arriving, wanted) = (VecDeque::new(), BTreeSet::new());
-        Self { copy: None, arriving, next: None, wanted, reading: None }
+        Self { copy: None, arriving, follows: None, next: None, wanted, reading: None }
     }
 }
 
@@ -87,10 +126,61 @@ impl<F: Feeding> Shard<F> {
         conditions: &Conditions,
     ) {
         let feed = F::make(published, next, conditions, &self.column_memory);
-        let (is_value, offsets) = (published.is_value(), published.offsets());
+        let offsets = published.offsets();
         let stored_from = (offsets == Offsets::Stored).then_some(0);
-        let history = History::new(next, conditions.history, is_value, offsets, stored_from);
+        let mut history =
+            History::new(next, conditions.history, published.kind(), offsets, stored_from);
+        check(&mut history, &feed, true);
         self.topics[topic].copy = Some((feed, history));
+    }
+
+    /// Begins to follow a keyed topic, without any part of its state.
+    pub(super) fn open_follower(
+        &mut self,
+        topic: usize,
+        published: &Published,
+        conditions: &Conditions,
+    ) {
+        let before = self.topics[topic].copy.take();
+        assert_eq!(before.map_or(0, |(feed, _)| feed.pinned_bytes()), 0, "pins leak");
+        self.open(topic, published, 1, conditions);
+        let local = &mut self.topics[topic];
+        local.arriving.clear();
+        local.follows = Some(Cursor::before(1));
+        if let Some((feed, history)) = &mut local.copy {
+            check(history, feed, false);
+        }
+    }
+
+    /// Takes batches or a part of the state from the owner's feed.
+    pub(super) fn follow(&mut self, topic: usize, owner: &F, rng: &mut Rng) -> Followed {
+        let local = &mut self.topics[topic];
+        let Some(cursor) = local.follows.filter(|cursor| cursor.next() < owner.head()) else {
+            return Followed::Nothing;
+        };
+        let next = cursor.next();
+        let is_covered = owner.batches_from(next).next().is_some_and(|it| it.start() <= next);
+        if next > 1 && is_covered {
+            let count = rng.usize(1..4);
+            for batch in owner.batches_from(next).take(count) {
+                local.follows = Some(Cursor::before(batch.end()));
+                local.arriving.push_back(Arrival::Batch(Arc::clone(batch)));
+            }
+            return Followed::Batches;
+        }
+        let part = owner.state_part(&cursor, rng.usize(1..12));
+        let (part, after) = part.expect("of a keyed topic");
+        if part.from < next {
+            return Followed::Outdated;
+        }
+        local.follows = Some(after);
+        local.arriving.push_back(Arrival::State(part, cursor));
+        Followed::State
+    }
+
+    /// Whether a shard that follows a keyed topic has all of it, or will have when messages arrive.
+    pub(super) fn has_all_of(&self, topic: usize, owner: &F) -> bool {
+        self.topics[topic].follows.is_none_or(|cursor| cursor.next() >= owner.head())
     }
 
     pub(super) fn is_open(&self, topic: usize) -> bool {
@@ -106,6 +196,13 @@ impl<F: Feeding> Shard<F> {
             return;
         }
         let local = &mut self.topics[topic];
+        if let Some(cursor) = &mut local.follows {
+            // The owner posts to shards that have everything before.
+            if cursor.next() != batch.start() {
+                return;
+            }
+            *cursor = Cursor::before(batch.end());
+        }
         let batch = match &mut local.next {
             Some(next) => {
                 let start = std::mem::replace(next, batch.end());
@@ -113,31 +210,50 @@ impl<F: Feeding> Shard<F> {
             }
             None => Arc::clone(batch),
         };
-        local.arriving.push_back(batch);
+        local.arriving.push_back(Arrival::Batch(batch));
     }
 
     /// Loses some of the batches in flight to a topic's feed. Returns how many.
     pub(super) fn lose(&mut self, topic: usize, rng: &mut Rng) -> u64 {
-        let LocalTopic { arriving, next: None, .. } = &mut self.topics[topic] else { return 0 };
+        let LocalTopic { arriving, next: None, follows, .. } = &mut self.topics[topic] else {
+            return 0;
+        };
         let before = arriving.len();
+        if let Some(cursor) = follows {
+            // The owner has posted nothing after a message yet.
+            let kept = rng.usize(0..=before);
+            match arriving.get(kept) {
+                Some(Arrival::Batch(batch)) => *cursor = Cursor::before(batch.start()),
+                Some(Arrival::State(_, had)) => *cursor = *had,
+                None => {}
+            }
+            arriving.truncate(kept);
+            return 0;
+        }
         arriving.retain(|_| rng.u8(0..4) > 0);
         (before - arriving.len()) as u64
     }
 
     /// Appends the batches that have arrived for a topic. Returns whether there were any. A patch may not be made `in_time`.
     pub(super) fn absorb(&mut self, topic: usize, now_us: u64, in_time: bool) -> bool {
-        let LocalTopic { copy: Some((feed, history)), arriving, .. } = &mut self.topics[topic]
+        let LocalTopic { copy: Some((feed, history)), arriving, follows, .. } =
+            &mut self.topics[topic]
         else {
             return false;
         };
         let any = !arriving.is_empty();
-        for batch in arriving.drain(..) {
-            history.push(Arc::clone(&batch));
-            // There is still time before a patch begins.
-            let mut is_begun = false;
-            feed.make_patch(&batch, || std::mem::replace(&mut is_begun, true) && !in_time);
-            feed.push(batch, now_us);
-            history.check(feed);
+        for arrival in arriving.drain(..) {
+            match arrival {
+                Arrival::Batch(batch) => {
+                    history.push(Arc::clone(&batch));
+                    // There is still time before a patch begins.
+                    let mut is_begun = false;
+                    feed.make_patch(&batch, || std::mem::replace(&mut is_begun, true) && !in_time);
+                    feed.push(batch, now_us);
+                }
+                Arrival::State(part, _) => feed.take_state(part, now_us),
+            }
+            check(history, feed, follows.is_none());
         }
         any
     }
@@ -185,7 +301,7 @@ impl<F: Feeding> Shard<F> {
             feed.backfill(page, now_us);
             history.backfilled(stored_from, feed.head());
         }
-        history.check(feed);
+        check(history, feed, true);
         if let Some(next) = local.next.as_mut().filter(|_| local.arriving.is_empty()) {
             *next = feed.head();
         }
@@ -200,25 +316,33 @@ impl<F: Feeding> Shard<F> {
     }
 
     pub(super) fn sweep(&mut self, now_us: u64) {
-        for (feed, history) in self.topics.iter_mut().filter_map(|topic| topic.copy.as_mut()) {
+        for local in &mut self.topics {
+            let Some((feed, history)) = &mut local.copy else { continue };
             history.sweep(now_us);
             feed.sweep(now_us);
-            history.check(feed);
+            check(history, feed, local.follows.is_none());
         }
     }
 
     pub(super) fn trim_bytes(&mut self, topic: usize, bytes: usize) -> bool {
         let Some((feed, history)) = &mut self.topics[topic].copy else { return false };
+        if feed.complete_from().is_some() {
+            let all = bytes.is_multiple_of(2);
+            let freed = if all { feed.trim_all(bytes, u64::MAX) } else { feed.trim_bytes(bytes) };
+            return freed > 0;
+        }
         let freed = history.trim_bytes(bytes);
         assert_eq!(feed.trim_bytes(bytes), freed);
         history.check(feed);
         freed > 0
     }
 
-    /// The bytes of the frame that begins with the event at `next`. `None` if that is lost.
+    /// The bytes of the frame that begins with the event at `next`. `None` if that is lost, or if it may be another frame for some
+    /// readers.
     pub(super) fn frame_bytes(&self, topic: usize, next: Offset, format: Format) -> Option<u64> {
         let mut cold = Vec::new();
-        let frames = self.topic(topic)?.frames(format.into());
+        let feed = self.topic(topic).filter(|feed| feed.complete_from().is_none())?;
+        let frames = feed.frames(format.into());
         match frames.next(&Cursor::before(next), true, &mut cold) {
             Next::Hot(bytes, _) => Some(bytes.len() as u64),
             Next::Cold { events, .. } => Some((cold.len() + events.len()) as u64),
@@ -263,6 +387,16 @@ impl<F: Feeding> Shard<F> {
     /// The topic's feed for a shard that begins to follow it.
     pub(super) fn topic(&self, topic: usize) -> Option<&F> {
         self.topics.get(topic)?.copy.as_ref().map(|(feed, _)| feed)
+    }
+}
+
+/// Compares a feed with its model. The state of a keyed topic has none here: its readers have.
+fn check(history: &mut History, feed: &impl Feeding, is_owner: bool) {
+    match feed.complete_from() {
+        Some(complete_from) => {
+            history.note(feed.head(), KeyedHistory { complete_from, is_owner });
+        }
+        None => history.check(feed),
     }
 }
 

@@ -5,8 +5,8 @@ use super::{
     conditions::Conditions,
     oracle::Visit,
     published::Published,
-    shard::{Feeding, Shard},
-    tally::Tally,
+    shard::{Feeding, Followed, Shard},
+    tally::{Situation, Tally},
 };
 
 /// The parts of a world that are not clients.
@@ -52,8 +52,23 @@ impl<F: Feeding> Surroundings<F> {
         (&mut shards[shard], scratch, Visit { now_us: *now_us, published, tally })
     }
 
+    /// The owner of a keyed topic posts what a shard lacks, or a part of it.
+    pub(super) fn follow(&mut self, shard: usize, topic: usize) -> Followed {
+        let (homes, others) = self.shards.split_at_mut(1);
+        let home = homes[0].topic(topic).expect("home to all topics");
+        let followed = others[shard - 1].follow(topic, home, &mut self.rng);
+        self.tally.saw_if(Situation::StatePart, followed == Followed::State);
+        self.tally.saw_if(Situation::FollowerOutdated, followed == Followed::Outdated);
+        self.say(|| format!("shard {shard} gets of topic {topic}: {followed:?}"));
+        followed
+    }
+
     /// Another shard begins to follow a topic, from the history's first event on or from the head.
     pub(super) fn open_copy(&mut self, shard: usize, topic: usize) {
+        if self.published[topic].keyed().is_some() {
+            self.shards[shard].open_follower(topic, &self.published[topic], &self.conditions);
+            return self.say(|| format!("shard {shard} follows topic {topic}"));
+        }
         let (homes, others) = self.shards.split_at_mut(1);
         let home = homes[0].topic(topic).expect("home to all topics");
         let elsewhere = self.published[topic].coverage().filter(|_| self.rng.bool());

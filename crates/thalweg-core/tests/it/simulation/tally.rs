@@ -105,10 +105,30 @@ pub(super) enum Situation {
     /// The end of a topic received; that of a one-way connection's last one.
     TopicEnd,
     LastTopicEnd,
+    /// A page of a keyed topic received; one that took more than one visit; one of those that was kept for this reader alone.
+    Page,
+    CutPage,
+    PageOutlived,
+    /// A page to a reader who lacks removals of keys that it never had.
+    PageSpared,
+    /// Pages to a reader who got frames of the hot tail before and after them.
+    PageBetweenTails,
+    /// A subscription that went on with a state that is not whole.
+    ResumedInPages,
+    /// A gap because removals were forgotten.
+    RemovalsForgotten,
+    /// Events of keys that an interval left out.
+    ConflatedKeys,
+    /// A part of the state that another shard got; one that was too late, and began again.
+    StatePart,
+    FollowerOutdated,
+    /// A connection with events of two keyed topics; of a keyed topic and a log.
+    SeveralKeyed,
+    KeyedAndLog,
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 63] = [
+    pub(super) const ALL: [Self; 75] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -172,6 +192,18 @@ impl Situation {
         Self::ColumnsOutlived,
         Self::TopicEnd,
         Self::LastTopicEnd,
+        Self::Page,
+        Self::CutPage,
+        Self::PageOutlived,
+        Self::PageSpared,
+        Self::PageBetweenTails,
+        Self::ResumedInPages,
+        Self::RemovalsForgotten,
+        Self::ConflatedKeys,
+        Self::StatePart,
+        Self::FollowerOutdated,
+        Self::SeveralKeyed,
+        Self::KeyedAndLog,
     ];
 }
 

@@ -5,7 +5,7 @@ use super::{
     client::Client,
     conditions::{SIGNALR_FORMATS, any_format, magnitude},
     published::Published,
-    shard::{Feeding, Shard},
+    shard::{Feeding, Followed, Shard},
     surroundings::Surroundings,
     tally::{Situation, Tally},
 };
@@ -101,8 +101,25 @@ impl<F: Feeding> World<F> {
                 tally.count(Situation::Hole, shards[shard].lose(topic, rng));
             }
             if rng.u8(0..3) == 0 {
+                self.follow(shard, topic);
                 self.absorb(shard, topic);
             }
+        }
+    }
+
+    /// A shard gets what it lacks of a keyed topic. If that would take more than it can tell its readers, both begin again.
+    fn follow(&mut self, shard: usize, topic: usize) {
+        let is_keyed = self.around.published[topic].keyed().is_some();
+        if is_keyed
+            && self.around.shards[shard].is_open(topic)
+            && self.around.follow(shard, topic) == Followed::Outdated
+        {
+            for client in &mut self.clients {
+                if client.reader(shard, topic).is_some() {
+                    client.leave(&mut self.around);
+                }
+            }
+            self.around.open_copy(shard, topic);
         }
     }
 
@@ -220,7 +237,10 @@ impl<F: Feeding> World<F> {
             self.around.now_us += 1 + magnitude(&mut self.around.rng, 30_000) as u64;
             self.seal();
             for shard in 1..self.around.shards.len() {
-                (0..self.around.conditions.topics).for_each(|topic| self.absorb(shard, topic));
+                for topic in 0..self.around.conditions.topics {
+                    self.follow(shard, topic);
+                    self.absorb(shard, topic);
+                }
             }
             (0..self.around.shards.len()).for_each(|shard| self.backfill(shard));
             let mut is_at_rest = self.around.published.iter().all(|p| p.due_us().is_none());
@@ -228,6 +248,7 @@ impl<F: Feeding> World<F> {
                 is_at_rest &= !client.settle(&mut self.around);
             }
             is_at_rest &= !self.around.shards.iter().any(Shard::is_backfilling);
+            is_at_rest &= self.has_followed();
             if is_at_rest {
                 return;
             }
@@ -235,11 +256,19 @@ impl<F: Feeding> World<F> {
         panic!("does not come to rest");
     }
 
+    fn has_followed(&self) -> bool {
+        let (homes, others) = self.around.shards.split_at(1);
+        (0..self.around.conditions.topics).all(|topic| {
+            let home = homes[0].topic(topic).expect("home to all topics");
+            others.iter().all(|shard| shard.has_all_of(topic, home))
+        })
+    }
+
     /// All clients have everything. After all have left, no memory is held.
     fn end(mut self) -> Tally {
         for client in &mut self.clients {
             if let Some(connection) = &client.connection {
-                connection.check_has_everything(&self.around.shards);
+                connection.check_has_everything(&self.around.shards, &self.around.published);
             }
             client.leave(&mut self.around);
         }

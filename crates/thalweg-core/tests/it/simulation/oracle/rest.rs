@@ -4,6 +4,7 @@ use thalweg_core::fanout::ResponseMode;
 
 use super::{Oracle, Visit};
 use crate::simulation::{
+    published::Published,
     reading::{Reading, TopicEnd},
     shard::{Feeding, Shard},
 };
@@ -21,6 +22,12 @@ impl Oracle {
             && !self.owes_end()
             && !self.is_in_frame()
             && self.head.is_empty()
+    }
+
+    /// Whether a page of a keyed topic may be due. A visit makes one, and sends it unless a window does not admit it.
+    pub(in crate::simulation) fn owes_page(&self, has_sent: bool) -> bool {
+        let has_window = self.readings.iter().any(|reading| reading.window.is_some());
+        (has_sent || has_window) && self.readings.iter().any(Reading::may_owe_page)
     }
 
     /// Checks that the connection goes on for a reason.
@@ -80,16 +87,21 @@ impl Oracle {
         };
         let is_settled = !self.is_in_frame() && self.own.is_empty() && self.leaving.is_empty();
         let is_settled = is_settled && !self.may_owe_end();
-        // The count is not exact if offsets are not consecutive.
+        // The count is not exact if offsets are not consecutive, or if only the newest event of each key counts.
         let is_counted = self.readings.iter().all(|reading| {
             let retained = shard.retained(reading.subscribe.feed as usize);
-            retained.is_none_or(|retained| retained.missed(0, 0).is_some())
+            retained
+                .is_none_or(|retained| retained.missed(0, 0).is_some() && retained.keyed.is_none())
         });
         (is_settled && is_counted)
             .then(|| self.readings.iter().filter_map(lag_of).max().unwrap_or(0))
     }
 
-    pub(in crate::simulation) fn check_has_everything(&self, shard: &Shard<impl Feeding>) {
+    pub(in crate::simulation) fn check_has_everything(
+        &self,
+        shard: &Shard<impl Feeding>,
+        published: &[Published],
+    ) {
         for reading in self.readings.iter().filter(|reading| reading.end != TopicEnd::Received) {
             let topic = reading.subscribe.feed as usize;
             let retained = shard.retained(topic).expect("a feed");
@@ -97,6 +109,8 @@ impl Oracle {
             let next = reading.next().expect("begun");
             assert!(!retained.needs_backfill(next), "topic {topic}: {next} needs a backfill");
             assert!(next >= head, "topic {topic}: at {next}, the head is at {head}");
+            let is_whole = reading.is_whole(&published[topic]);
+            assert!(is_whole, "topic {topic}: not the state at {head}");
         }
     }
 }
