@@ -12,6 +12,15 @@ use crate::{
     update::{Connected, Events, Gap, GapReason, TopicEnd, Update},
 };
 
+/// The first pages of a keyed topic's state, until the map is whole.
+#[derive(Debug, Clone, Copy, Default)]
+struct Snapshot {
+    /// The least `until` of the pages.
+    least: Option<Offset>,
+    /// The largest one.
+    until: Offset,
+}
+
 #[derive(Debug)]
 pub(crate) struct Cursors {
     topics: Vec<Cursor>,
@@ -28,6 +37,8 @@ struct Cursor {
     is_log: bool,
     /// Whether the last message was a gap: on a keyed topic the next envelope is news.
     is_after_gap: bool,
+    /// Set while the first pages of a keyed topic come.
+    snapshot: Option<Snapshot>,
     /// Whether a patch did not apply: the client asks for no more patches.
     rejects_patches: bool,
 }
@@ -41,6 +52,7 @@ impl Cursors {
             document: None,
             is_log: false,
             is_after_gap: false,
+            snapshot: None,
             rejects_patches: false,
         };
         Self { topics: topics.into_iter().map(at_start).collect() }
@@ -48,7 +60,7 @@ impl Cursors {
 
     /// Returns the start of each topic: a position, or a word such as `latest`.
     pub(crate) fn starts(&self) -> Vec<(Topic, StartAt)> {
-        self.topics.iter().map(|cursor| (cursor.topic.clone(), cursor.at)).collect()
+        self.topics.iter().map(|cursor| (cursor.topic.clone(), cursor.start())).collect()
     }
 
     /// Returns whether the client can use patches. It cannot if it no longer has the version after which a
@@ -132,6 +144,17 @@ impl Cursors {
 }
 
 impl Cursor {
+    /// Returns where a new connection continues. In the middle of the first pages of a keyed topic's state the server must know
+    /// which removals concern the client.
+    fn start(&self) -> StartAt {
+        match self.at {
+            StartAt::After(position) => {
+                StartAt::after(position, self.snapshot.and_then(|snapshot| snapshot.least))
+            }
+            other => other,
+        }
+    }
+
     /// Confirms a subscription with the first message about its topic.
     fn confirm(&mut self, transport: Transport, updates: &mut VecDeque<Update>) {
         if let StartAt::After(position) = self.at
@@ -161,7 +184,11 @@ impl Cursor {
                 self.push_gap(to, missed, GapReason::Unannounced, updates);
             }
             StartAt::After(_) => self.push_gap(to, None, GapReason::Epoch, updates),
-            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {}
+            StartAt::Latest
+            | StartAt::Earliest
+            | StartAt::Newest(_)
+            | StartAt::Since(_)
+            | StartAt::Within(..) => {}
         }
         self.at = StartAt::After(to);
     }
@@ -228,12 +255,21 @@ impl Cursor {
             }
             is_news |= position.offset > at.offset;
         }
+        if !matches!(self.at, StartAt::After(_)) {
+            self.snapshot = Some(Snapshot::default());
+        }
         if is_news {
             let reached = match self.at {
                 StartAt::After(at) if at.offset > position.offset => at,
                 _ => position,
             };
             self.at = StartAt::After(reached);
+            if let (Some(snapshot), Some(until)) = (&mut self.snapshot, keyed.until) {
+                snapshot.until = snapshot.until.max(until);
+                snapshot.least = Some(snapshot.least.map_or(until, |least| least.min(until)));
+            }
+            // The map is whole: from now on all removals concern it.
+            self.snapshot = self.snapshot.filter(|snapshot| reached.offset < snapshot.until.max(1));
             updates.push_back(Update::Events(Events {
                 topic: self.topic.clone(),
                 position: reached,
@@ -314,6 +350,7 @@ impl Cursor {
             self.at = StartAt::After(to);
             self.document = None;
             self.is_after_gap = true;
+            self.snapshot = (to.offset == 0).then(Snapshot::default);
             self.push_gap(to, gap.missed, gap.reason.into(), updates);
         }
     }

@@ -43,6 +43,9 @@ pub enum StartAt {
     Since(u64),
     /// All events after a position.
     After(Position),
+    /// As [`Self::After`], in the middle of a keyed topic's state: the offsets from the position to the least `until` of the pages
+    /// that the reader has got. Written `9f.7~30`.
+    Within(Position, u32),
 }
 
 /// A text that is neither a position nor, for [`StartAt`], one of its words.
@@ -113,7 +116,28 @@ impl Position {
     pub const ELSEWHERE: Self = Self { epoch: Epoch(NonZeroU64::MAX), offset: OFFSET_MAX };
 }
 
+/// Separates a position from the offset until which a reader may lack keys.
+const UNTIL: u8 = b'~';
+
 impl StartAt {
+    /// Returns the start for a topic without keys.
+    #[must_use]
+    pub fn without_until(self) -> Self {
+        match self {
+            Self::Within(position, _) => Self::After(position),
+            other => other,
+        }
+    }
+
+    /// Returns the start after a position. `until`: the least of the pages of a keyed topic, if it is later.
+    pub fn after(position: Position, until: Option<Offset>) -> Self {
+        let ahead = until.and_then(|until| until.checked_sub(position.offset));
+        match ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX)) {
+            None | Some(0) => Self::After(position),
+            Some(ahead) => Self::Within(position, ahead),
+        }
+    }
+
     /// Appends the text: a word or a position.
     pub fn write(self, out: &mut Vec<u8>) {
         match self {
@@ -128,6 +152,11 @@ impl StartAt {
                 write_decimal(unix_ms, out);
             }
             Self::After(Position { epoch, offset }) => write_position(epoch, offset, out),
+            Self::Within(Position { epoch, offset }, ahead) => {
+                write_position(epoch, offset, out);
+                out.push(UNTIL);
+                write_decimal(offset + Offset::from(ahead), out);
+            }
         }
     }
 }
@@ -143,13 +172,25 @@ impl FromStr for StartAt {
                 if let Some(count) = text.strip_prefix(NEWEST) {
                     return newest(count);
                 }
-                match text.strip_prefix(SINCE) {
-                    Some(unix_ms) => since(unix_ms),
+                if let Some(unix_ms) = text.strip_prefix(SINCE) {
+                    return since(unix_ms);
+                }
+                match text.split_once(char::from(UNTIL)) {
+                    Some((position, until)) => within(position.parse()?, until),
                     None => text.parse().map(Self::After),
                 }
             }
         }
     }
+}
+
+fn within(position: Position, until: &str) -> Result<StartAt, CursorError> {
+    // The same form as an offset in a position.
+    let until: Position = format!("{}.{until}", position.epoch).parse()?;
+    let ahead = until.offset.checked_sub(position.offset).filter(|ahead| *ahead > 0);
+    // An earlier offset is right, too: the reader may get the state again.
+    let ahead = ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
+    ahead.map(|ahead| StartAt::Within(position, ahead)).ok_or(CursorError)
 }
 
 fn newest(count: &str) -> Result<StartAt, CursorError> {

@@ -64,8 +64,13 @@ export function staged(
   const stage = shared.stage ?? begin(shared);
   const { entries, isFresh } = stage;
   stage.until = Math.max(stage.until, until);
+  if (until) stage.least = Math.min(stage.least, until);
   fresh?.events.forEach((event, index) => void entries.set(fresh.keys?.[index] as string, event));
-  if ((parsePosition(shared.cursor)?.offset as number) < stage.until) return null;
+  if ((parsePosition(shared.cursor)?.offset as number) < stage.until) {
+    // A new connection continues in the middle of the first pages: the server must know which removals concern this map.
+    if (isFresh && message.position) shared.cursor = `${message.position}~${stage.least}`;
+    return null;
+  }
 
   const changed: string[] = [];
   const values: unknown[] = [];
@@ -76,13 +81,13 @@ export function staged(
       values.push(value);
     } else if (shared.map.has(key)) removed.push(key);
   }
-  shared.stage = { until: stage.until, entries: new Map(), isFresh: false };
+  shared.stage = { ...stage, entries: new Map(), isFresh: false };
   if (!isFresh && !changed.length && !removed.length) return null;
   return { changed, values, removed, isWhole: true, gap: null };
 }
 
 /** Begins with no keys. */
 function begin(shared: SharedSubscription) {
-  shared.stage = { until: 0, entries: new Map<string, unknown>(), isFresh: true };
+  shared.stage = { until: 0, least: Infinity, entries: new Map<string, unknown>(), isFresh: true };
   return shared.stage;
 }

@@ -52,6 +52,8 @@ export type SharedState = "open" | HeldMessage[] | "closed";
 export interface Stage {
   /** The largest received `until`. */
   until: number;
+  /** The least one. */
+  least: number;
   /** The newest event of each key; `null` removes the key. */
   readonly entries: Map<string, unknown>;
   /** Whether the entries begin with no keys, and not with the page's map. */

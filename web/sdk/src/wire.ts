@@ -174,7 +174,8 @@ export interface ParsedPosition {
   offset: number;
 }
 
-const POSITION = /^([1-9a-f][0-9a-f]{0,15})\.(0|[1-9][0-9]{0,15})$/;
+/** A position, perhaps with the least `until` of the pages of a keyed topic that have come. */
+const POSITION = /^([1-9a-f][0-9a-f]{0,15})\.(0|[1-9][0-9]{0,15})(?:~\d+)?$/;
 
 /** Parses a position; returns `null` for other texts. @internal */
 export function parsePosition(position: string): ParsedPosition | null {

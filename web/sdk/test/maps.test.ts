@@ -83,7 +83,7 @@ describe("a map", () => {
     world.cut();
     await advance(10_000);
     const cursors = world.commands.filter(({ command }) => command === "subscribe").map(({ cursor }) => cursor);
-    expect(cursors).toEqual(["latest", "e1.5"]);
+    expect(cursors).toEqual(["latest", "e1.5~10"]);
     expect(batches).toHaveLength(1);
     expect(batches[0]?.changed).toHaveLength(10);
   });

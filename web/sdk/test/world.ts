@@ -256,7 +256,7 @@ export class World implements Network {
 
   begin(listener: Listener, topic: string, cursor: string): void {
     const stream = this.#stream(topic);
-    const [epoch, offset] = cursor.split(".");
+    const [epoch, offset] = cursor.split(/[.~]/);
     let at = cursor === "latest" ? newest(stream) : cursor === "earliest" ? stream.trimmed : Number(offset);
     let gap: object | null = null;
     if (this.values.has(topic)) {

@@ -159,7 +159,7 @@ impl Subscription {
     }
 
     pub(super) fn asks_for_position(&self) -> bool {
-        matches!(self.progress, Progress::Starting(StartAt::After(_)))
+        matches!(self.progress, Progress::Starting(StartAt::After(_) | StartAt::Within(..)))
     }
 
     /// A reader of a state gets the newest version anyway.

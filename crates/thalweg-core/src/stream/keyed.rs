@@ -56,7 +56,7 @@ pub struct KeyedFeed {
     pages: Pages,
     removals: RemovalBounds,
     page_bytes: usize,
-    /// The head of the owner shard's feed when it made the newest part of the state that came here. Up to there keys may be missing.
+    /// The head of the owner shard's feed when it made the newest part of the state that came here. Until it gets there, the feed is partial.
     state_head: Offset,
     /// Removals that were forgotten because there were too many.
     forgotten_early: u64,
@@ -108,6 +108,12 @@ impl KeyedFeed {
         self.table.complete_from()
     }
 
+    /// Returns whether parts of the state are still to come from the owner shard. Readers wait for them: the `until` of a page must say
+    /// which removals its reader does not need.
+    fn is_partial(&self) -> bool {
+        self.head() < self.state_head
+    }
+
     /// Returns whether a reader learns of all changes after `cursor`.
     fn is_complete_after(&self, cursor: &Cursor) -> bool {
         let has_no_key_of_before = cursor.chain().unwrap_or(0).max(cursor.next);
@@ -130,13 +136,10 @@ impl KeyedFeed {
                 break;
             }
         }
-        let newest = head.max(self.state_head);
         let mut bytes = Vec::new();
-        let envelope = joined.envelope((self.topic(), self.epoch()), (from, to), newest);
+        let envelope = joined.envelope((self.topic(), self.epoch()), (from, to), head);
         Encoding::from(format).batch(&envelope, &mut bytes);
-        // While parts of the state come from the owner shard, those to come have the removals of all keys here.
-        let begun_at = head.max(self.complete_from());
-        KeyedPage::new((from, to, begun_at), format, bytes, now_us)
+        KeyedPage::new((from, to, head), format, bytes, now_us)
     }
 }
 

@@ -63,6 +63,9 @@ struct Client {
     unread: Vec<u8>,
     position: Offset,
     until: Offset,
+    /// The least `until` of the pages of a state that it has begun with no keys.
+    least: Option<Offset>,
+    is_fresh: bool,
     /// The state, with the offset of each key's event. It is whole when the position is not before `until`.
     state: BTreeMap<String, (Offset, Json)>,
     begins_again: u32,
@@ -86,6 +89,12 @@ fn feed(rng: &mut Rng) -> KeyedFeed {
         RemovalBounds { age_us_max: 10 << rng.u32(0..8), count_max: 1 + rng.usize(0..20) };
     let feed = KeyedFeed::new(topic(), epoch(), 1, Offsets::Consecutive, history);
     feed.with_tail_bytes(16 << rng.u32(0..10)).with_removals(removals)
+}
+
+fn written(at: StartAt) -> StartAt {
+    let mut text = Vec::new();
+    at.write(&mut text);
+    String::from_utf8(text).unwrap().parse().unwrap()
 }
 
 impl Owner {
@@ -148,6 +157,8 @@ impl Client {
             unread: Vec::new(),
             position: 0,
             until: 0,
+            least: None,
+            is_fresh: true,
             state: BTreeMap::new(),
             begins_again: 0,
         }
@@ -156,6 +167,7 @@ impl Client {
     fn begin_again(&mut self) {
         self.cursor = Cursor::before(1);
         (self.position, self.until) = (0, 0);
+        (self.least, self.is_fresh) = (None, true);
         self.state.clear();
         self.begins_again += 1;
     }
@@ -169,11 +181,15 @@ impl Client {
     }
 
     fn start(&mut self, feed: &KeyedFeed) {
-        let at = StartAt::After(Position { epoch: epoch(), offset: self.position });
+        let position = Position { epoch: epoch(), offset: self.position };
+        let least = self.least.filter(|_| self.is_fresh);
+        let at = StartAt::after(position, least);
+        assert_eq!(at, written(at), "its text means the same");
         match feed.start(at) {
             Start::At(cursor) => self.cursor = cursor,
             Start::Unknown(cursor) => {
-                assert!(feed.complete_from() > self.position + 1, "no reason to begin again");
+                let lacks_none = least.map_or(0, |least| least + 1).max(self.position + 1);
+                assert!(feed.complete_from() > lacks_none, "no reason to begin again");
                 self.begin_again();
                 self.cursor = cursor;
             }
@@ -262,10 +278,12 @@ impl Client {
             if let Some(until) = number("until") {
                 assert!(until > position.offset && until < published.head());
                 self.until = self.until.max(until);
+                self.least = Some(self.least.map_or(until, |least| least.min(until)));
             }
             self.position = position.offset;
             if self.position >= self.until {
                 *wholes += 1;
+                (self.least, self.is_fresh) = (None, false);
                 let state: State = self
                     .state
                     .iter()

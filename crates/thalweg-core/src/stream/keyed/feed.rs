@@ -40,22 +40,22 @@ impl Feed for KeyedFeed {
     // A subscription begins with the state that it has, or without any.
     fn start(&self, at: StartAt) -> Start {
         let all = Cursor::before(1);
-        match at {
-            StartAt::After(position) if position.epoch != self.epoch() && position.offset > 0 => {
-                Start::OtherEpoch(all)
+        let (position, chain) = match at {
+            StartAt::After(position) => (position, None),
+            StartAt::Within(position, ahead) => {
+                (position, Some(position.offset + Offset::from(ahead) + 1))
             }
-            StartAt::After(position) if position.epoch == self.epoch() => {
-                let cursor = Cursor::before(position.offset + 1);
-                match self.is_complete_after(&cursor) {
-                    true => Start::At(cursor),
-                    false => Start::Unknown(all),
-                }
+            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {
+                return Start::At(all);
             }
-            StartAt::After(_)
-            | StartAt::Latest
-            | StartAt::Earliest
-            | StartAt::Newest(_)
-            | StartAt::Since(_) => Start::At(all),
+        };
+        if position.epoch != self.epoch() {
+            return if position.offset > 0 { Start::OtherEpoch(all) } else { Start::At(all) };
+        }
+        let cursor = Cursor::after_page(position.offset + 1, chain);
+        match self.is_complete_after(&cursor) {
+            true => Start::At(cursor),
+            false => Start::Unknown(all),
         }
     }
 
@@ -107,7 +107,8 @@ impl Feed for KeyedFeed {
 
     fn take_state(&mut self, part: StatePart, now_us: u64) {
         let StatePart { events, to, head, complete_from, .. } = part;
-        for event in events {
+        let before = self.head();
+        for event in events.into_iter().filter(|event| event.offset() >= before) {
             self.table.push(event, now_us);
         }
         self.table.lacks_removals_before(complete_from);
@@ -126,7 +127,7 @@ impl Feed for KeyedFeed {
         encoding: Encoding<'_>,
         now_us: u64,
     ) -> ColumnCounts {
-        let is_behind = cursor.next() < self.head();
+        let is_behind = cursor.next() < self.head() && !self.is_partial();
         if is_behind && !cursor.in_frame() && self.is_complete_after(cursor) {
             let format = encoding.without_patches().format();
             let page = self.make_page(cursor.next(), format, now_us);

@@ -36,7 +36,7 @@ impl<'a, 'e> KeyedFrames<'a, 'e> {
 
     /// Returns the page after a cursor between frames, if it is made, and its serial number.
     fn page(&self, cursor: &Cursor) -> Option<(u32, &'a KeyedPage)> {
-        let is_complete = self.feed.is_complete_after(cursor);
+        let is_complete = self.feed.is_complete_after(cursor) && !self.feed.is_partial();
         is_complete.then(|| self.feed.pages.find(self.format, cursor.next)).flatten()
     }
 }
@@ -47,7 +47,7 @@ impl<'a> Frames<'a> for KeyedFrames<'a, '_> {
             Some(([], _)) => Next::Nothing,
             Some((bytes, after)) => Next::Hot(bytes, after),
             None if cursor.in_frame() => self.log.next(cursor, one_frame, scratch),
-            None if cursor.next >= self.feed.head() => Next::Nothing,
+            None if cursor.next >= self.feed.head() || self.feed.is_partial() => Next::Nothing,
             None if !self.feed.is_complete_after(cursor) => Next::Unknown(Cursor::before(1)),
             None => Next::Unmade,
         }

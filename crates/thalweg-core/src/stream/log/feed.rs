@@ -42,8 +42,12 @@ impl Feed for Log {
                 let from = self.history.newest_from(count as usize).unwrap_or(self.next);
                 Start::At(Cursor::before(from))
             }
-            StartAt::After(position) if position.epoch != self.epoch => oldest(Start::OtherEpoch),
-            StartAt::After(position) => {
+            StartAt::After(position) | StartAt::Within(position, _)
+                if position.epoch != self.epoch =>
+            {
+                oldest(Start::OtherEpoch)
+            }
+            StartAt::After(position) | StartAt::Within(position, _) => {
                 let expected = position.offset + 1;
                 let is_lost = !self.is_stored(expected) || self.is_hole(expected);
                 if expected < self.first_retained() && is_lost {

@@ -76,14 +76,16 @@ impl Feed for Value {
     // waits until the stream has passed its position, if there is or was such a version. Its value is unknown if it has a version
     // that cannot be continued, or if there was a newer one and the newest is not here.
     fn start(&self, at: StartAt) -> Start {
-        let (next, had_other) = match at {
+        let (next, had_other) = match at.without_until() {
             StartAt::After(position) if position.epoch == self.epoch => {
                 (position.offset + 1, false)
             }
             StartAt::After(position) => (1, position.offset > 0),
-            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {
-                (1, false)
-            }
+            StartAt::Latest
+            | StartAt::Earliest
+            | StartAt::Newest(_)
+            | StartAt::Since(_)
+            | StartAt::Within(..) => (1, false),
         };
         if self.is_unsure(next) {
             return Start::Backfill(next);

@@ -84,7 +84,9 @@ impl Feed for PlainLog {
         let first = self.first_retained();
         match at {
             StartAt::Latest => Start::At(Cursor::before(self.next)),
-            StartAt::Earliest | StartAt::Since(_) => Start::At(Cursor::before(first)),
+            StartAt::Earliest | StartAt::Since(_) | StartAt::Within(..) => {
+                Start::At(Cursor::before(first))
+            }
             StartAt::Newest(count) => {
                 Start::At(Cursor::before(self.next.saturating_sub(count.into()).max(first)))
             }

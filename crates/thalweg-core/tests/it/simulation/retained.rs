@@ -292,7 +292,7 @@ impl Retained {
         let is_log = !self.is_value;
         let is_unsure = match at {
             StartAt::Latest | StartAt::Newest(_) => false,
-            StartAt::Earliest | StartAt::Since(_) => is_log,
+            StartAt::Earliest | StartAt::Since(_) | StartAt::Within(..) => is_log,
             StartAt::After(position) if position.epoch == epoch => position.offset + 1 > self.head,
             StartAt::After(position) => is_log || (position.offset > 0 && self.needs_backfill(0)),
         };
@@ -366,9 +366,11 @@ impl Retained {
                 [lost, confirmed]
             }
             StartAt::After(_) => [lost, None],
-            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {
-                [oldest.map(|next| Beginning::Confirmed { next }), None]
-            }
+            StartAt::Latest
+            | StartAt::Earliest
+            | StartAt::Newest(_)
+            | StartAt::Since(_)
+            | StartAt::Within(..) => [oldest.map(|next| Beginning::Confirmed { next }), None],
         };
         its.into_iter().flatten().collect()
     }
@@ -379,9 +381,11 @@ impl Retained {
             let (had, had_other) = match at {
                 StartAt::After(position) if position.epoch == epoch => (position.offset, false),
                 StartAt::After(position) => (0, position.offset > 0),
-                StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {
-                    (0, false)
-                }
+                StartAt::Latest
+                | StartAt::Earliest
+                | StartAt::Newest(_)
+                | StartAt::Since(_)
+                | StartAt::Within(..) => (0, false),
             };
             let knows = matches!(at, StartAt::After(position) if position.offset == 0);
             let is_lost = !knows && self.has_lost_version(had + 1);
@@ -393,7 +397,7 @@ impl Retained {
         }
         let position = match at {
             StartAt::Latest => return Beginning::Confirmed { next: self.head },
-            StartAt::Earliest | StartAt::Since(_) => {
+            StartAt::Earliest | StartAt::Since(_) | StartAt::Within(..) => {
                 return Beginning::Confirmed { next: self.first() };
             }
             // Offsets are consecutive here.
@@ -432,9 +436,11 @@ impl KeyedHistory {
                 all_after(GapReason::Trimmed)
             }
             StartAt::After(position) => Beginning::Confirmed { next: position.offset + 1 },
-            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) | StartAt::Since(_) => {
-                Beginning::Confirmed { next: 1 }
-            }
+            StartAt::Latest
+            | StartAt::Earliest
+            | StartAt::Newest(_)
+            | StartAt::Since(_)
+            | StartAt::Within(..) => Beginning::Confirmed { next: 1 },
         }
     }
 }

@@ -48,8 +48,10 @@ impl HistoryBackfill {
             _ if page.is_state() => 1,
             // The search has replaced a number of events that the history does not have.
             StartAt::Latest | StartAt::Newest(_) => return None,
-            StartAt::After(position) if position.epoch == epoch => position.offset + 1,
-            StartAt::Earliest | StartAt::Since(_) | StartAt::After(_) => 1,
+            StartAt::After(position) | StartAt::Within(position, _) if position.epoch == epoch => {
+                position.offset + 1
+            }
+            StartAt::Earliest | StartAt::Since(_) | StartAt::After(_) | StartAt::Within(..) => 1,
         };
         let (until, head) = match feed {
             Some(feed) => (feed.backfill_until(from), feed.head()),
@@ -79,7 +81,8 @@ impl HistoryBackfill {
 
     /// Returns whether the query names a position that the stream has not given yet.
     pub(in crate::shard) fn is_beyond(&self, page: &ReadPage) -> bool {
-        let has_position = matches!(self.start, StartAt::After(_)) && !self.page.is_state();
+        let has_position =
+            matches!(self.start.without_until(), StartAt::After(_)) && !self.page.is_state();
         has_position && page.head < self.from
     }
 
@@ -116,7 +119,8 @@ fn log_page(
         backfill;
     // Retained events count as available, even if the stream has dropped them.
     let stored_from = page.stored_from.min(if is_known { until } else { Offset::MAX });
-    let is_other = matches!(start, StartAt::After(position) if position.epoch != epoch);
+    let is_other =
+        matches!(start.without_until(), StartAt::After(position) if position.epoch != epoch);
     // The whole stream was read and has no event of the topic.
     if !is_known && from == 1 && page.records.is_empty() && page.is_whole {
         return Err(Refusal::no_such_topic(topic));

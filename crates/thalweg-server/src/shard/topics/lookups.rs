@@ -79,7 +79,7 @@ impl Topics {
         match start {
             StartAt::Since(_) => true,
             StartAt::Newest(_) => self.origin(topic).is_broker_topic(),
-            StartAt::Latest | StartAt::Earliest | StartAt::After(_) => false,
+            StartAt::Latest | StartAt::Earliest | StartAt::After(_) | StartAt::Within(..) => false,
         }
     }
 
