@@ -1,8 +1,8 @@
 //! The keys of events, and the conditions of their publishers. Form: `docs/reference/http.md`, "Keyed topics".
 
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::{borrow::Cow, collections::HashMap, fmt, str::FromStr};
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::{Excerpt, Position, position::CursorError};
 
@@ -51,14 +51,37 @@ impl KeyPointer {
     /// When there is no key.
     pub fn key_of(&self, event: &[u8]) -> Result<String, KeyError> {
         let missing = || KeyError::Missing(self.clone());
-        let event: Value = serde_json::from_slice(event).map_err(|_| missing())?;
-        let key = match event.pointer(&self.0) {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) if !number.is_f64() => number.to_string(),
-            _ => return Err(missing()),
-        };
+        let key = self.member(event).and_then(|key| match key.get().as_bytes() {
+            [b'"', ..] => serde_json::from_str(key.get()).ok(),
+            [b'-' | b'0'..=b'9', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => {
+                Some(key.get().to_owned())
+            }
+            _ => None,
+        });
+        let key = key.ok_or_else(missing)?;
         check_key(&key)?;
         Ok(key)
+    }
+
+    /// Returns the text of the member. Other members are not parsed.
+    fn member<'a>(&self, event: &'a [u8]) -> Option<&'a RawValue> {
+        let mut at: &RawValue = serde_json::from_slice(event).ok()?;
+        for name in self.0.split('/').skip(1) {
+            let name = name.replace("~1", "/").replace("~0", "~");
+            at = match at.get().as_bytes().first()? {
+                b'{' => {
+                    let members: HashMap<Cow<'_, str>, &RawValue> =
+                        serde_json::from_str(at.get()).ok()?;
+                    members.get(&*name).copied()?
+                }
+                b'[' => {
+                    let items: Vec<&RawValue> = serde_json::from_str(at.get()).ok()?;
+                    items.get(name.parse::<usize>().ok()?).copied()?
+                }
+                _ => return None,
+            };
+        }
+        Some(at)
     }
 }
 
@@ -112,6 +135,9 @@ mod tests {
         let key = |event: &str| pointer.key_of(event.as_bytes()).ok();
         assert_eq!(key(r#"{"a":{"b/c":"x\"y"}}"#).as_deref(), Some("x\"y"));
         assert_eq!(key(r#"{"a":{"b/c":-7}}"#).as_deref(), Some("-7"));
+        // JSON has numbers and strings that few programs can represent.
+        let large = r#"{"x":1e999,"y":"\ud800","a":{"b/c":18446744073709551616}}"#;
+        assert_eq!(key(large).as_deref(), Some("18446744073709551616"));
         for event in ["null", "1", "{}", r#"{"a":{"b/c":1.5}}"#, r#"{"a":{"b/c":true}}"#] {
             assert_eq!(key(event), None, "{event}");
         }

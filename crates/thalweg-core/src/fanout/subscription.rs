@@ -281,8 +281,15 @@ impl Subscription {
         self.is_live = true;
         if self.interval_us > 0 {
             let is_aligned = self.interval_us >= CONFLATED_INTERVAL_US && feed.conflates();
-            let begun_us = if is_aligned { now_us - now_us % self.interval_us } else { now_us };
-            self.due_us = begun_us.saturating_add(self.interval_us);
+            // Readers with about the same interval share pages.
+            let aligned_us = self
+                .interval_us
+                .div_ceil(CONFLATED_INTERVAL_US)
+                .saturating_mul(CONFLATED_INTERVAL_US);
+            self.due_us = match is_aligned {
+                true => (now_us - now_us % aligned_us).saturating_add(aligned_us),
+                false => now_us.saturating_add(self.interval_us),
+            };
         }
     }
 

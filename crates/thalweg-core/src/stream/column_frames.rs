@@ -10,7 +10,7 @@ use thalweg_wire::Offset;
 
 use super::batch_columns::ColumnFrame;
 
-/// The memory of all frames of columns that logs keep, in bytes. Clones count together.
+/// The memory of all frames of columns that logs keep, and of pages of keyed topics, in bytes. Clones count together.
 #[derive(Debug, Clone)]
 pub struct ColumnMemory {
     used: Arc<AtomicUsize>,
@@ -23,7 +23,15 @@ impl ColumnMemory {
         Self { used: Arc::default(), bytes_max }
     }
 
-    fn over(&self) -> usize {
+    pub(super) fn add(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn subtract(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Relaxed);
+    }
+
+    pub(super) fn over(&self) -> usize {
         self.used.load(Relaxed).saturating_sub(self.bytes_max)
     }
 }

@@ -147,6 +147,9 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
         None
     }
 
+    /// Forgets the removals of keys, to make room. Readers who have an older state begin again.
+    fn forget_removals(&mut self) {}
+
     /// Makes the patch from the newest version to a new batch's version, if a subscriber would take it. Stops when `is_over`
     /// returns `true`. Call it before [`Self::push`]. Returns whether it was made, or `None` if it was not tried here.
     fn make_patch(&mut self, _batch: &Batch, _is_over: impl FnMut() -> bool) -> Option<bool> {

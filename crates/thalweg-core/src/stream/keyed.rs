@@ -23,8 +23,8 @@ mod table;
 use thalweg_wire::{Epoch, Format, Offset, Topic};
 
 use super::{
-    Backfill, ColumnRows, Cursor, Encoding, Feed, HistoryBounds, Log, Memory, Offsets, Pinning,
-    log::PART_DIVISOR, tail::TAIL_BYTES,
+    Backfill, ColumnMemory, ColumnRows, Cursor, Encoding, Feed, HistoryBounds, Log, Memory,
+    Offsets, Pinning, log::PART_DIVISOR, tail::TAIL_BYTES,
 };
 pub use frames::KeyedFrames;
 pub use joined::JoinedKeys;
@@ -90,6 +90,11 @@ impl KeyedFeed {
     pub fn with_tail_bytes(self, tail_bytes: usize) -> Self {
         let page_bytes = tail_bytes / PART_DIVISOR;
         Self { log: self.log.with_tail_bytes(tail_bytes), page_bytes, ..self }
+    }
+
+    /// Sets the memory account of kept pages.
+    pub fn with_page_memory(self, memory: ColumnMemory) -> Self {
+        Self { pages: Pages::counted_in(memory), ..self }
     }
 
     /// Sets the bounds of removals.

@@ -108,7 +108,8 @@ impl AnyFeed {
             }
             FeedKind::Value => Self::Value(Value::new(topic, epoch, next, offsets)),
             FeedKind::Keyed => {
-                Self::Keyed(Box::new(KeyedFeed::new(topic, epoch, next, offsets, history)))
+                let keyed = KeyedFeed::new(topic, epoch, next, offsets, history);
+                Self::Keyed(Box::new(keyed.with_page_memory(memory)))
             }
         }
     }
@@ -163,6 +164,7 @@ impl Feed for AnyFeed {
         fn push(&mut self, batch: Arc<Batch>, now_us: u64);
         fn skip_to(&mut self, head: Offset);
         fn take_state(&mut self, part: StatePart, now_us: u64);
+        fn forget_removals(&mut self);
         fn make_frames(
             &mut self,
             cursor: &Cursor,

@@ -27,6 +27,9 @@ pub(crate) const EXPIRIES_PER_TURN: usize = 1000;
 /// The most members of one topic. Others are counted as refused.
 pub(crate) const MEMBERS_MAX: usize = 100_000;
 
+/// Members of all topics may take the history's limit divided by this.
+pub(crate) const MEMBERS_SHARE: usize = 8;
+
 /// The most bytes of what a client says of itself to the members of its topics.
 pub(crate) const MEMBER_INFO_BYTES: usize = 1024;
 

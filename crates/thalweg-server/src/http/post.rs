@@ -90,6 +90,11 @@ impl Publisher {
             return Err(bad("an Idempotency-Key cannot be used with several lines: send one event in each request"
                 .into()));
         }
+        if kind == BodyKind::Lines && query.condition.is_some() {
+            return Err(bad(
+                "if cannot be used with several lines: send one event in each request".into(),
+            ));
+        }
         let settings = http.shard.config().keys(&topic.0);
         let event_keys = match (query.key, settings.and_then(|keys| keys.pointer.clone())) {
             (Some(key), _) => EventKeys::Same((*key).into()),

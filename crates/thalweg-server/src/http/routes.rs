@@ -426,6 +426,9 @@ async fn delete(
     let query = Query::from_publish(parts)?;
     let topic = http.allow(Writing(topic), parts, &query, requester).await?;
     match &query.key {
+        _ if query.ttl_us.is_some() => {
+            return Err(parameters::bad("ttl is for publishes: remove it".into()).into());
+        }
         Some(key) => http.shard.remove_key(&topic, key, query.condition).await?,
         None if query.condition.is_some() => {
             return Err(parameters::bad("if needs a key: name it with key=".into()).into());

@@ -79,6 +79,8 @@ pub(super) struct Topics {
     state_bytes: usize,
     /// The state of keys of topics that this shard owns, with the events that were appended since the last sweep.
     keyed_bytes: usize,
+    /// When those were last counted exactly, in µs.
+    recounted_us: u64,
     pub(super) news: News,
     patch_time: PatchTime,
     counts: Arc<Counts>,
@@ -138,6 +140,7 @@ impl Topics {
             history_bytes: 0,
             state_bytes: 0,
             keyed_bytes: 0,
+            recounted_us: 0,
             common,
             news: News::default(),
             patch_time: PatchTime::default(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Subscriber, Transport};
+use crate::harness::{Server, Subscriber, Transport, wait_for};
 
 /// A topic's members as a subscriber of its presence knows them.
 struct Watch {
@@ -133,7 +133,29 @@ fn only_the_count_is_published_if_the_setting_says_so() {
         (0..5).map(|_| member(&server, Transport::Sse, "hall", "cursor=latest")).collect();
     watch.until(|members| members.get("count") == Some(&json!(5)));
     drop(members);
-    watch.until(|members| members.get("count") == Some(&json!(0)));
+    watch.until(BTreeMap::is_empty);
+    drop(watch);
+    // Neither topic has a key or a reader, so both go.
+    let has_none = || (server.get("/v1/topics").json()["topics"] == json!([])).then_some(());
+    wait_for("the topics to go", has_none);
+}
+
+#[test]
+fn a_member_that_comes_back_may_say_something_else_of_itself() {
+    let server = Server::start(&["--topic", "room,presence=users,presence-grace=10m"]);
+    let mut watch = Watch::new(&server, "room");
+    let bob = |info: u8| {
+        member(&server, Transport::WebSocket, "room", &format!("member=bob&info={info}"))
+    };
+    let first = bob(1);
+    watch.until(|members| members.get("~bob").is_some_and(|bob| bob["info"] == 1));
+    // Another connection of a member that is there changes nothing.
+    let second = bob(2);
+    drop(second);
+    drop(first);
+    let _third = bob(3);
+    watch.until(|members| members.get("~bob").is_some_and(|bob| bob["info"] == 3));
+    assert_eq!(watch.changes.len(), 2, "{:?}", watch.changes);
 }
 
 #[test]

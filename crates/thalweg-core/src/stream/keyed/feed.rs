@@ -77,7 +77,10 @@ impl Feed for KeyedFeed {
         // A part of the state may have brought the first events of the batch.
         let head = self.head();
         for event in batch.keyed_events().iter().filter(|event| event.offset() >= head) {
-            self.table.push(Arc::clone(event), now_us);
+            // No reader has a key that the table does not know, or has forgotten: those begin again.
+            if !event.is_removal() || self.table.get(event.key()).is_some() {
+                self.table.push(Arc::clone(event), now_us);
+            }
         }
         self.log.push(batch, now_us);
     }
@@ -121,6 +124,11 @@ impl Feed for KeyedFeed {
         self.table.get(key).map(|event| &**event)
     }
 
+    fn forget_removals(&mut self) {
+        self.forgotten_early += self.table.forget_removals(0, 0) as u64;
+        self.pages.sweep(u64::MAX, self.complete_from());
+    }
+
     fn make_frames(
         &mut self,
         cursor: &Cursor,
@@ -136,8 +144,10 @@ impl Feed for KeyedFeed {
         ColumnCounts::default()
     }
 
+    // Removals alone are no reason to keep the topic.
     fn first_retained(&self) -> Offset {
-        self.table.oldest().unwrap_or(self.head())
+        let oldest = self.table.oldest().filter(|_| self.table.live() > 0);
+        oldest.unwrap_or(self.head())
     }
 
     fn retained_events(&self) -> usize {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use slab::Slab;
 use thalweg_wire::{Format, Offset};
 
-use super::super::FormatMap;
+use super::super::{ColumnMemory, FormatMap};
 
 /// One event of each key that changed between two offsets, as a finished frame: a reader with everything before `from` has
 /// everything before `to` after it. It stays right when keys change later: they come again.
@@ -32,6 +32,7 @@ pub(super) struct Pages {
     /// The kept pages, the oldest first. Some may have been dropped since.
     order: VecDeque<u32>,
     bytes: usize,
+    memory: ColumnMemory,
 }
 
 /// How long a page is kept for other readers, in µs. Later readers get newer events of its keys instead.
@@ -58,6 +59,13 @@ impl KeyedPage {
 }
 
 impl Pages {
+    /// Counts the kept pages in an account that all topics share.
+    pub(super) fn counted_in(memory: ColumnMemory) -> Self {
+        let mut pages = Self::default();
+        pages.memory = memory;
+        pages
+    }
+
     /// Returns the kept page of a format that begins at `from`.
     pub(super) fn find(&self, format: Format, from: Offset) -> Option<(u32, &KeyedPage)> {
         let serial = *self.by_from.get(format)?.get(&from)?;
@@ -71,6 +79,7 @@ impl Pages {
     /// Keeps a page. Drops older ones if there are too many.
     pub(super) fn keep(&mut self, page: KeyedPage) {
         self.bytes += page.memory_bytes();
+        self.memory.add(page.memory_bytes());
         let (format, from) = (page.format, page.from);
         let serial = self.all.insert(page) as u32;
         self.order.push_back(serial);
@@ -78,7 +87,7 @@ impl Pages {
         if let Some(before) = by_from.insert(from, serial) {
             self.drop_page(before);
         }
-        while self.bytes > PAGE_BYTES_MAX
+        while (self.bytes > PAGE_BYTES_MAX || self.memory.over() > 0)
             && let Some(oldest) = self.order.front().copied().filter(|oldest| *oldest != serial)
         {
             self.order.pop_front();
@@ -100,6 +109,8 @@ impl Pages {
             page.is_some() && !stays
         });
         over.into_iter().for_each(|serial| self.unlink(serial));
+        // Some formats have one reader only.
+        self.by_from.retain(|pages| !pages.is_empty());
     }
 
     /// Drops the pages of formats without readers.
@@ -149,9 +160,16 @@ impl Pages {
     fn drop_page(&mut self, serial: u32) {
         let Some(page) = self.all.get_mut(serial as usize) else { return };
         self.bytes -= page.memory_bytes();
+        self.memory.subtract(page.memory_bytes());
         page.is_kept = false;
         if page.holders == 0 {
             self.all.remove(serial as usize);
         }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.memory.subtract(self.bytes);
     }
 }

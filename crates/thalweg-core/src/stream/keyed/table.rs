@@ -59,7 +59,7 @@ impl Table {
     /// Takes an event that is newer than all others.
     pub(super) fn push(&mut self, event: Arc<KeyedEvent>, now_us: u64) {
         if event.is_removal() {
-            self.removals.push_back((event.offset(), now_us));
+            self.note_removal(event.offset(), now_us);
         } else {
             self.live += 1;
         }
@@ -68,6 +68,15 @@ impl Table {
         if let Some(ByKey(before)) = self.by_key.replace(ByKey(event)) {
             self.by_offset.remove(&before.offset());
             self.subtract(&before);
+        }
+    }
+
+    fn note_removal(&mut self, offset: Offset, now_us: u64) {
+        self.removals.push_back((offset, now_us));
+        // Keys that come and go must not fill the memory.
+        if self.removals.len() > 2 * (self.by_offset.len() - self.live) + 1024 {
+            self.removals
+                .retain(|(other, _)| *other == offset || self.by_offset.contains_key(other));
         }
     }
 
@@ -95,11 +104,14 @@ impl Table {
     /// only because there were too many.
     pub(super) fn forget_removals(&mut self, oldest_us: u64, count_max: usize) -> usize {
         let mut early = 0;
-        while let Some((offset, came_us)) = self.removals.front().copied()
-            && (came_us < oldest_us || self.removals.len() > count_max)
-        {
-            self.removals.pop_front();
+        while let Some((offset, came_us)) = self.removals.front().copied() {
             // A key that has come back needs no removal.
+            let is_needed = self.by_offset.contains_key(&offset);
+            let removed = self.by_offset.len() - self.live;
+            if is_needed && came_us >= oldest_us && removed <= count_max {
+                break;
+            }
+            self.removals.pop_front();
             if let Some(removal) = self.by_offset.remove(&offset) {
                 self.by_key.remove(removal.key());
                 self.subtract(&removal);

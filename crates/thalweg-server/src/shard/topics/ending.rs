@@ -108,6 +108,7 @@ impl Topics {
     /// A topic has ended, here or on its owner shard, and all its batches are here.
     pub(super) fn has_ended(&mut self, key: FeedKey, ending: Ending) {
         self.feeds.end(key, ending);
+        self.expiries.topic_ended();
         self.news.ends.push((key, ending));
         self.open_again_for_sources(key);
     }

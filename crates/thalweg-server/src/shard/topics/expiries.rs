@@ -11,7 +11,7 @@ use thalweg_core::{
 };
 use thalweg_wire::{Epoch, key::key_text};
 
-use super::Topics;
+use super::{Topics, feeds::FeedTable};
 use crate::config::EXPIRIES_PER_TURN;
 
 /// The keys that will expire, at most one entry for each.
@@ -21,7 +21,14 @@ pub(super) struct Expiries {
     due: BTreeMap<(u64, u64), Expiry>,
     by_key: HashMap<Expiry, (u64, u64)>,
     serial: u64,
+    /// The bytes of all keys.
+    key_bytes: usize,
+    /// Whether a topic has ended since the last sweep, whose keys need not expire.
+    has_ended: bool,
 }
+
+/// The memory of an entry besides its key, in bytes.
+const ENTRY_BYTES: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Expiry {
@@ -41,10 +48,12 @@ impl Expiries {
     fn set(&mut self, expiry: Expiry, due_us: Option<u64>) {
         if let Some(before) = self.by_key.remove(&expiry) {
             self.due.remove(&before);
+            self.key_bytes -= expiry.key.len();
         }
         if let Some(due_us) = due_us {
             self.serial += 1;
             let at = (due_us, self.serial);
+            self.key_bytes += expiry.key.len();
             self.by_key.insert(expiry.clone(), at);
             self.due.insert(at, expiry);
         }
@@ -54,7 +63,33 @@ impl Expiries {
         let first = self.due.first_entry().filter(|first| first.key().0 <= now_us)?;
         let expiry = first.remove();
         self.by_key.remove(&expiry);
+        self.key_bytes -= expiry.key.len();
         Some(expiry)
+    }
+
+    /// Returns its memory, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.due.len() * ENTRY_BYTES + self.key_bytes
+    }
+
+    /// Notes that a topic has ended.
+    pub(super) fn topic_ended(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Forgets the keys of topics that have ended.
+    pub(super) fn sweep(&mut self, feeds: &FeedTable) {
+        if !std::mem::take(&mut self.has_ended) {
+            return;
+        }
+        let is_there = |expiry: &Expiry| {
+            let local = feeds.get(expiry.feed).filter(|local| local.end.is_none());
+            let feed = local.and_then(|local| local.feed.as_ref());
+            feed.is_some_and(|feed| feed.epoch() == expiry.epoch)
+        };
+        self.by_key.retain(|expiry, _| is_there(expiry));
+        self.due.retain(|_, expiry| is_there(expiry));
+        self.key_bytes = self.due.values().map(|expiry| expiry.key.len()).sum();
     }
 }
 

@@ -1,10 +1,10 @@
 //! Publishes to keyed topics: their keys, conditions and limits.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use thalweg_core::{
     fanout::FeedKey,
-    stream::{Feed as _, KeyedEvent, Payloads},
+    stream::{Feed as _, KeyedEvent, Memory as _, Payloads},
 };
 use thalweg_wire::{Condition, ErrorCode, Position, Topic, key::key_text};
 
@@ -12,6 +12,12 @@ use super::{Topics, local_topic::LocalTopic};
 use crate::{
     broker::PublishTerms, refusal::Refusal, source::EventKeys, transport::parameters::bad,
 };
+
+/// The time between two exact counts of the memory of keys, in µs. A count looks at all topics.
+const RECOUNT_US: u64 = 10_000;
+
+/// An update of a key that grows by less is accepted somewhat above the limit.
+const SLIGHT_BYTES: usize = 1024;
 
 /// About the memory that a key takes besides its event, in bytes.
 const KEY_BYTES: usize = 256;
@@ -100,15 +106,15 @@ impl Topics {
             return Err(Refusal::draining());
         };
         let mut live = feed.retained_events();
-        let mut grown = 0;
-        let mut seen = HashSet::new();
+        let (mut grown, mut is_slight) = (0, true);
+        // What each key of this publish has after the events before: its size, and whether it is there.
+        let mut after: HashMap<&[u8], (usize, bool)> = HashMap::new();
         for (name, event) in payloads.keyed_events() {
-            let before = feed.keyed_event(name).filter(|_| seen.insert(name));
-            let is_live = before.is_some_and(|before| !before.is_removal());
+            let before = feed.keyed_event(name);
             if let Some(condition) = condition {
                 let position =
                     |event: &KeyedEvent| Position { epoch: feed.epoch(), offset: event.offset() };
-                let newest = before.filter(|_| is_live);
+                let newest = before.filter(|before| !before.is_removal());
                 let is_met = match condition {
                     Condition::New => newest.is_none(),
                     Condition::Exists => newest.is_some(),
@@ -118,11 +124,22 @@ impl Topics {
                     return Err(not_met(name, newest.map(|newest| (position(newest), newest))));
                 }
             }
-            live += usize::from(!is_live && event != b"null");
-            let event_bytes = event.len() + name.len();
-            let before_bytes =
-                before.map_or(0, |before| before.event().len() + name.len() + KEY_BYTES);
-            grown += (event_bytes + KEY_BYTES).saturating_sub(before_bytes);
+            let known = || {
+                let bytes = |before: &KeyedEvent| before.event().len() + KEY_BYTES;
+                before.map_or((0, false), |before| (bytes(before), !before.is_removal()))
+            };
+            let (had_bytes, was_live) = *after.entry(name).or_insert_with(known);
+            let is_removal = event == b"null";
+            let bytes = match (is_removal, had_bytes) {
+                // The topic does not remember the removal of a key that it does not know.
+                (true, 0) => 0,
+                _ => event.len() + KEY_BYTES + if had_bytes == 0 { name.len() } else { 0 },
+            };
+            let growth = bytes.saturating_sub(had_bytes);
+            is_slight &= is_removal || (was_live && growth < SLIGHT_BYTES);
+            grown += growth;
+            live = live + usize::from(!is_removal) - usize::from(was_live);
+            after.insert(name, (bytes, !is_removal));
         }
         if live > count_max && live > feed.retained_events() {
             return Err(Refusal::new(
@@ -132,14 +149,39 @@ impl Topics {
                 ),
             ));
         }
+        // Counters may count on, and keys may always be removed.
+        let bytes_max = bytes_max + if is_slight { bytes_max / 16 } else { 0 };
+        if grown > 0 && self.keyed_bytes + grown > bytes_max {
+            self.recount_keys(now_us);
+        }
+        if grown > 0
+            && self.keyed_bytes + grown > bytes_max
+            && let Some(feed) = self.feeds.get_mut(key).and_then(|local| local.feed.as_mut())
+        {
+            // Readers can do without removals: they begin again.
+            let before = feed.state_bytes();
+            feed.forget_removals();
+            self.keyed_bytes = self.keyed_bytes.saturating_sub(before - feed.state_bytes());
+        }
         if grown > 0 && self.keyed_bytes + grown > bytes_max {
             return Err(Refusal::new(
                 ErrorCode::TooManyKeys,
-                "the memory for keys is full: remove some, or set limits.history-bytes to a larger size",
+                "the memory for keys is full: remove keys or topics, or set limits.history-bytes to a larger size",
             ));
         }
         self.has_appended_keys(key, payloads.count(), grown);
         Ok(())
+    }
+
+    /// Counts the memory of keys exactly. In between, updates of a key count as if it were another one.
+    fn recount_keys(&mut self, now_us: u64) {
+        if now_us < self.recounted_us + RECOUNT_US {
+            return;
+        }
+        self.recounted_us = now_us;
+        let counted = self.feeds.iter_mut().filter(|(_, local)| local.counts_keys());
+        let state = counted.filter_map(|(_, local)| Some(local.feed.as_ref()?.state_bytes()));
+        self.keyed_bytes = state.sum::<usize>() + self.expiries.memory_bytes();
     }
 
     /// Counts events that are about to be appended. The next sweep counts exactly.
@@ -173,6 +215,11 @@ impl Topics {
 }
 
 impl LocalTopic {
+    /// Returns whether its keys count among those that clients publish on this shard.
+    pub(super) fn counts_keys(&self) -> bool {
+        self.owner.is_some() && !self.origin.is_presence
+    }
+
     /// Returns the most keys that the topic may have with the events that are not in its feed yet.
     fn keys_at_most(&self) -> usize {
         let open = self.owner.as_ref().map_or(0, |owner| owner.open_keys as usize);

@@ -46,8 +46,8 @@ impl Topics {
                 let state_bytes = feed.state_bytes();
                 state += state_bytes;
                 if local.owner.is_some() && state_bytes > 0 {
-                    keyed += state_bytes;
                     keys += feed.retained_events() as u64;
+                    keyed += if local.origin.is_presence { 0 } else { state_bytes };
                 }
                 tails += feed.tail_bytes();
                 backfilled += feed.backfilled_bytes();
@@ -76,12 +76,14 @@ impl Topics {
             self.common.peers[self.shard].read_topics.replace(read.into_iter());
         }
         self.history_bytes = history;
-        (self.state_bytes, self.keyed_bytes) = (state, keyed);
-        self.counts.keyed_bytes.set(state as u64);
+        self.expiries.sweep(&self.feeds);
+        let timers = self.expiries.memory_bytes();
+        (self.state_bytes, self.keyed_bytes) = (state, keyed + timers);
+        self.counts.keyed_bytes.set((state + timers) as u64);
         self.counts.keys.set(keys);
         self.sweep_backfills(backfilled);
         self.stores.sweep();
-        self.publish_counts(now_us);
+        self.publish_changed_members(now_us);
         self.counts.members.set(self.members.count() as u64);
         self.counts.topics.set(topics);
         self.counts.history_bytes.set(history as u64);

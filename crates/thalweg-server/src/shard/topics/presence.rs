@@ -17,7 +17,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::{Creator, Topics};
 use crate::{
     clock::unix_ms,
-    config::{MEMBERS_MAX, Presence, PresenceOf, presence_topic},
+    config::{MEMBERS_MAX, MEMBERS_SHARE, Presence, PresenceOf, presence_topic},
     owner_shard::owner_shard,
     shard::{
         common::Common,
@@ -36,6 +36,8 @@ pub(super) struct Members {
     /// Members without a connection, by the end of their grace time and a serial number.
     absences: BTreeMap<(u64, u64), (Topic, Arc<str>)>,
     serial: u64,
+    /// The memory of all members, in bytes.
+    bytes: usize,
     /// Changes for other shards whose queue was full.
     unposted: VecDeque<(usize, Topic, MemberChange)>,
 }
@@ -43,8 +45,8 @@ pub(super) struct Members {
 #[derive(Debug, Default)]
 struct Roster {
     members: HashMap<Arc<str>, Present>,
-    /// Whether the published number is old.
-    is_count_old: bool,
+    /// Whether the published number, or that of a member, is old.
+    is_old: bool,
 }
 
 #[derive(Debug)]
@@ -53,7 +55,20 @@ struct Present {
     /// When it had no connection any more, as the serial number of its absence. `None` if it has one.
     absence: Option<(u64, u64)>,
     since_ms: i64,
+    user: Box<str>,
     info: Option<Box<RawValue>>,
+    /// Whether its event is to be published: there was no place for it, or it has other information.
+    is_unlisted: bool,
+}
+
+/// About the memory that a member takes besides its texts, in bytes: in the roster, and in the table of its topic.
+const MEMBER_BYTES: usize = 512;
+
+impl Present {
+    fn memory_bytes(&self, key: &str) -> usize {
+        let info = self.info.as_ref().map_or(0, |info| info.get().len());
+        MEMBER_BYTES + 2 * (key.len() + self.user.len() + info)
+    }
 }
 
 /// A member as the event of its key.
@@ -133,40 +148,59 @@ impl Topics {
 
     fn join_member(&mut self, topic: &Topic, settings: Presence, member: Member, now_us: u64) {
         let Member { key, user, info } = member;
-        let roster = self.members.rosters.entry(topic.clone()).or_default();
-        let is_full = roster.members.len() >= MEMBERS_MAX;
-        let is_new = match roster.members.entry(Arc::clone(&key)) {
+        let limits = &self.common.config.limits;
+        // Members must not take the memory of events.
+        let bytes_max = limits.history_bytes / self.common.peers.len() / MEMBERS_SHARE;
+        let members = &mut self.members;
+        let roster = members.rosters.entry(topic.clone()).or_default();
+        let has_room = roster.members.len() < MEMBERS_MAX && members.bytes < bytes_max;
+        match roster.members.entry(Arc::clone(&key)) {
             Entry::Occupied(found) => {
                 let present = found.into_mut();
                 present.connections += 1;
                 if let Some(absence) = present.absence.take() {
-                    self.members.absences.remove(&absence);
+                    members.absences.remove(&absence);
+                    // It has come back. Its connections while it is there cannot change what it says of itself.
+                    let text = |info: &Option<Box<RawValue>>| {
+                        info.as_ref().map(|info| info.get().to_owned())
+                    };
+                    if text(&present.info) != text(&info) {
+                        members.bytes -= present.memory_bytes(&key);
+                        present.info = info;
+                        members.bytes += present.memory_bytes(&key);
+                        (present.is_unlisted, roster.is_old) = (true, true);
+                    }
                 }
-                let text =
-                    |info: &Option<Box<RawValue>>| info.as_ref().map(|info| info.get().to_owned());
-                let is_other = info.is_some() && text(&present.info) != text(&info);
-                if is_other {
-                    present.info = info;
-                }
-                is_other
             }
-            Entry::Vacant(_) if is_full => {
+            Entry::Vacant(place) if has_room => {
+                let (absence, since_ms, is_unlisted) = (None, unix_ms(), true);
+                let present =
+                    Present { connections: 1, absence, since_ms, user, info, is_unlisted };
+                members.bytes += present.memory_bytes(&key);
+                place.insert(present);
+                roster.is_old = true;
+                if settings.of != PresenceOf::Count {
+                    self.list_member(topic, &key, now_us);
+                }
+            }
+            Entry::Vacant(_) => {
                 self.counts.members_refused.add(1);
-                return;
             }
-            Entry::Vacant(place) => {
-                place.insert(Present { connections: 1, absence: None, since_ms: unix_ms(), info });
-                roster.is_count_old = true;
-                true
-            }
-        };
-        if is_new && settings.of != PresenceOf::Count {
-            let present = &self.members.rosters[topic].members[&key];
-            let Present { since_ms: since, info, .. } = present;
-            let event = MemberEvent { user: &user, since: *since, info: info.as_deref() };
-            // Serializing it cannot fail.
-            let event = serde_json::to_vec(&event).unwrap_or_default();
-            self.publish_member(topic, &key, &event, now_us);
+        }
+    }
+
+    /// Publishes the event of a member.
+    fn list_member(&mut self, topic: &Topic, key: &Arc<str>, now_us: u64) {
+        let roster = self.members.rosters.get(topic);
+        let Some(present) = roster.and_then(|roster| roster.members.get(key)) else { return };
+        let Present { since_ms: since, user, info, .. } = present;
+        let event = MemberEvent { user, since: *since, info: info.as_deref() };
+        // Serializing it cannot fail.
+        let event = serde_json::to_vec(&event).unwrap_or_default();
+        let is_listed = self.publish_member(topic, key, &event, now_us);
+        let roster = self.members.rosters.get_mut(topic);
+        if let Some(present) = roster.and_then(|roster| roster.members.get_mut(key)) {
+            present.is_unlisted = !is_listed;
         }
     }
 
@@ -189,50 +223,62 @@ impl Topics {
             self.members.absences.first_entry().filter(|entry| entry.key().0 <= now_us)
         {
             let (topic, key) = entry.remove();
-            let Some(roster) = self.members.rosters.get_mut(&topic) else { continue };
-            roster.members.remove(&key);
-            roster.is_count_old = true;
+            let members = &mut self.members;
+            let Some(roster) = members.rosters.get_mut(&topic) else { continue };
+            let Some(present) = roster.members.remove(&key) else { continue };
+            members.bytes -= present.memory_bytes(&key);
+            roster.is_old = true;
             let settings = self.common.config.presence(&topic);
             if settings.is_some_and(|settings| settings.of != PresenceOf::Count) {
                 if roster.members.is_empty() {
-                    self.members.rosters.remove(&topic);
+                    members.rosters.remove(&topic);
                 }
                 self.publish_member(&topic, &key, b"null", now_us);
             }
         }
     }
 
-    /// Publishes the numbers of members that have changed. Call it once a second.
-    pub(super) fn publish_counts(&mut self, now_us: u64) {
+    /// Publishes the numbers of members that have changed, and members that are not listed as they are. Call it once a second.
+    pub(super) fn publish_changed_members(&mut self, now_us: u64) {
         let config = Arc::clone(&self.common.config);
-        if !config.has_presence() {
-            return;
-        }
-        let mut counts = Vec::new();
+        let (mut counts, mut unlisted) = (Vec::new(), Vec::new());
         for (topic, roster) in &mut self.members.rosters {
-            let settings = config.presence(topic);
-            if settings.is_some_and(|settings| settings.of == PresenceOf::Count)
-                && std::mem::take(&mut roster.is_count_old)
-            {
-                counts.push((topic.clone(), roster.members.len()));
+            if !std::mem::take(&mut roster.is_old) {
+                continue;
             }
+            match config.presence(topic).map(|settings| settings.of) {
+                Some(PresenceOf::Count) => counts.push((topic.clone(), roster.members.len())),
+                _ => {
+                    let members = roster.members.iter().filter(|(_, present)| present.is_unlisted);
+                    unlisted.extend(members.map(|(key, _)| (topic.clone(), Arc::clone(key))));
+                    roster.is_old = roster.members.values().any(|present| present.is_unlisted);
+                }
+            }
+        }
+        for (topic, key) in unlisted {
+            self.list_member(&topic, &key, now_us);
         }
         for (topic, count) in counts {
-            if count == 0 {
-                self.members.rosters.remove(&topic);
+            // A topic without keys may go.
+            let event = if count == 0 { "null".to_owned() } else { count.to_string() };
+            let is_published = self.publish_member(&topic, COUNT_KEY, event.as_bytes(), now_us);
+            match self.members.rosters.get_mut(&topic) {
+                Some(roster) if !is_published => roster.is_old = true,
+                _ if count == 0 => drop(self.members.rosters.remove(&topic)),
+                _ => {}
             }
-            self.publish_member(&topic, COUNT_KEY, count.to_string().as_bytes(), now_us);
         }
     }
 
-    /// Publishes an event of a key to the presence of a topic.
-    fn publish_member(&mut self, topic: &Topic, key: &str, event: &[u8], now_us: u64) {
-        let Some(presence) = presence_topic(topic) else { return };
+    /// Publishes an event of a key to the presence of a topic. Returns whether there was room for that topic.
+    fn publish_member(&mut self, topic: &Topic, key: &str, event: &[u8], now_us: u64) -> bool {
+        let Some(presence) = presence_topic(topic) else { return true };
         // It counts as a topic of subscribers, who must not prevent publishing to a new topic.
         let Ok(feed) = self.open(&presence, Creator::Subscriber(None)) else {
             self.counts.members_refused.add(1);
-            return;
+            return false;
         };
         self.append_key(feed, key, event, now_us);
+        true
     }
 }
