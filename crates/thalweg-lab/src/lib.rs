@@ -1,6 +1,6 @@
 //! The lab.
 //!
-//! It measures the cost of a push server, and knows the server by its command line and its wire only, as anybody would.
+//! The lab measures the cost of a push server. It knows a server only by its command line and its wire.
 //!
 //! ```text
 //! scenario ─► subject + load ─► measure ─► report
@@ -16,7 +16,7 @@
 //! - [`sizing`]: what a load takes, by what was found (pure)
 //! - [`mod@run`]: the only wiring
 
-// They panic at a closed pipe: `run::say` and `run::print` do not.
+// `println!` and `eprintln!` panic at a closed pipe; `run::say` and `run::print` do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod browser;

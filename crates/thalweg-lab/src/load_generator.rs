@@ -69,7 +69,7 @@ pub fn process_cpu_ns() -> u64 {
 pub struct Load<'a> {
     /// Where it listens; an external endpoint says so itself.
     pub address: SocketAddr,
-    /// Its program.
+    /// The subject's program.
     pub program: &'a Program,
     /// The settings of the sample.
     pub settings: &'a Settings,
@@ -97,7 +97,7 @@ pub struct Cluster {
 /// Looks at the subject at the right moments, on the swarm's thread. Meanwhile the swarm neither reads nor publishes, so only
 /// looks around the span may be long.
 pub trait Observer {
-    /// It is time for a look.
+    /// Called when a look is due.
     fn at(&mut self, moment: Moment<'_>);
     /// Called about ten times a second; may end the sample.
     fn progress(&mut self, figures: Figures) -> ControlFlow<()>;

@@ -22,7 +22,7 @@ const SOCKET_BYTES: f64 = 4096.0;
 /// The run that a plan is made from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Basis {
-    /// Its name.
+    /// The name of the run.
     pub run: String,
     /// CPU and cores.
     pub machine: String,

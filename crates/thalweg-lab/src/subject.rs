@@ -117,7 +117,7 @@ impl Running {
         self.address
     }
 
-    /// Its process.
+    /// Returns the id of the subject's process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

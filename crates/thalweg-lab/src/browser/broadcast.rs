@@ -45,7 +45,7 @@ impl<'a> Broadcast<'a> {
 
     fn connect(&mut self) -> anyhow::Result<()> {
         let settings = self.load.settings;
-        // It has opened its connection by itself.
+        // A page has opened its connection by itself.
         if settings.consumer.is_page() {
             return Ok(());
         }

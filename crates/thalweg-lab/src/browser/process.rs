@@ -91,10 +91,10 @@ impl Process {
 
     pub(super) fn stop(self) {
         let Process { mut cdp, mut child, profile } = self;
-        // It may have ended already.
+        // The browser may have ended already.
         let _ = cdp.call(None, "Browser.close", &json!({}));
         child.wait();
-        // Its children end first: they write to the profile.
+        // The browser's children end first: they write to the profile.
         drop(child);
         drop(profile);
     }

@@ -28,16 +28,16 @@ const EQUIVALENT: (f64, f64) = (0.95, 1.05);
 /// A subject beside its baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Its metric.
+    /// The compared metric.
     pub metric: Metric,
     /// In which cell; `None` is over all cells of the scenario that have one, each with the same weight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
     /// The subject.
     pub subject: String,
-    /// Its baseline.
+    /// The baseline of the subject.
     pub baseline: String,
-    /// Whether it is the baseline once more (A/A), which tells the noise and is no finding.
+    /// Whether the subject is the baseline once more (A/A), which shows the noise and is no finding.
     pub is_control: bool,
     /// The subject's figure to the baseline's.
     pub ratio: f64,
@@ -65,7 +65,7 @@ pub struct Comparison {
 pub enum Word {
     /// The difference is to the subject's credit, also after correction.
     Better,
-    /// It is not.
+    /// The difference is to the baseline's credit, also after correction.
     Worse,
     /// Less than 5 % apart.
     Equivalent,
@@ -133,9 +133,9 @@ pub fn own_figure(
 }
 
 /// Corrects a family of comparisons for their number, by Holm (Scandinavian Journal of Statistics 6, 1979): of n the least
-/// probable counts n times, the next n − 1 times. It needs nothing to be independent, which cells that share a machine are not,
-/// and finds more than intervals that are all made wider. Intervals stay those of each by itself. Controls are questions to the
-/// lab and not to a subject, and are left alone.
+/// probable counts n times, the next n − 1 times. The method assumes no independence (cells that share a machine are
+/// not independent), and finds more than wider intervals for all would. Each interval remains uncorrected. Controls are
+/// questions to the lab and not to a subject, and are left alone.
 pub fn correct(family: &mut [Comparison]) {
     let mut asked: Vec<&mut Comparison> =
         family.iter_mut().filter(|found| !found.is_control && found.p.is_some()).collect();
@@ -170,7 +170,7 @@ const FAR: f64 = 1.5;
 /// From this start on that can be known.
 const FAR_STARTS_MIN: usize = 3;
 
-/// Subjects of a cell that need no further start, surely more than 1.5 times off; asked as [`next`] is. They stay in the cell.
+/// Subjects of a cell that need no further start, surely more than 1.5 times off; asked as [`next`] is. These subjects stay in the cell.
 pub fn far_off(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Vec<usize> {
     let difference = |subject: &usize| Difference::of(metric, subjects, *subject, samples);
     (0..subjects.connections.len())
@@ -188,9 +188,9 @@ fn is_far(difference: &Difference) -> bool {
 
 /// Whether a cell is decided, asked after each start with all of its samples so far, in any order; `metric` is its scenario's.
 ///
-/// It is, from the sixth start on, once each subject beside the baseline has an interval of half a width of at most 2.5 % (a look
-/// at the width alone, which does not favour a result), or one of 99.9 % that lies wholly beyond or wholly within ± 5 %; those
-/// that are [`far_off`] need none. Controls and subjects without a sample that counts are not waited for: the budget should not
+/// From the sixth start on, a cell is decided when each subject beside the baseline has an interval whose half width is at most
+/// 2.5 % (the width alone favours no result), or a 99.9 % interval that lies wholly beyond or wholly within ± 5 %. Subjects
+/// that are [`far_off`] need neither. Controls and subjects without a sample that counts are not waited for: the budget should not
 /// go into what is broken.
 pub fn next(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Next {
     let mut starts: Vec<u32> = samples.iter().map(|sample| sample.start()).collect();

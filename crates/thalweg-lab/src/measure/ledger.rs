@@ -120,7 +120,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// One line per subscription: the sequence number it must get next. It costs eight bytes; missed events are kept only once there
+/// One line per subscription: the sequence number it must get next. A line costs eight bytes; missed events are kept only once there
 /// are some. All numbers are the subject's, and may be anything.
 #[derive(Debug)]
 pub struct Ledger {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 /// CPU time that a process tree has used so far, and memory that it holds now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
-    /// CPU time of all living threads, user and system, and of the children that have ended and were waited for. It has the
-    /// kernel's work on the receiving side of loopback.
+    /// CPU time of all living threads, user and system, and of the children that have ended and were waited for. The kernel's
+    /// work on the receiving side of loopback is included.
     pub cpu_ns: u64,
     /// Time its threads were ready to run while their core ran somebody else.
     pub waited_ns: u64,
@@ -213,14 +213,14 @@ mod tests {
 
     #[test]
     fn a_glance_sees_what_a_long_look_sees() {
-        // It waits for input, and uses no CPU meanwhile, unlike this process with its tests.
+        // `cat` waits for input, and uses no CPU meanwhile, unlike this process with its tests.
         let piped = std::process::Stdio::piped;
         let mut child =
             std::process::Command::new("cat").stdin(piped()).stdout(piped()).spawn().unwrap();
         let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         stdin.write_all(b"it runs\n").unwrap();
         BufReader::new(stdout).read_line(&mut String::new()).unwrap();
-        // It has answered, and is about to wait again.
+        // The child has answered, and is about to wait again.
         while Process::new(child.id() as i32).unwrap().stat().unwrap().state != 'S' {
             std::thread::yield_now();
         }
@@ -237,7 +237,7 @@ mod tests {
     fn a_process_that_is_not_there_is_an_error() {
         assert!(Resources::read(u32::MAX / 4).is_err());
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        // It has ended, and is not waited for.
+        // The child has ended, and nobody waits for it yet.
         while !read_one(child.id()).unwrap().has_ended {
             std::thread::yield_now();
         }

@@ -30,7 +30,7 @@ pub struct Received {
     pub text_events: u64,
     /// Those of them that were binary WebSocket messages.
     pub binary_events: u64,
-    /// Their bytes, without framing.
+    /// The bytes of these events, without framing.
     pub payload_bytes: u64,
     /// Bytes that came, with framing and, where there is TLS, as encrypted.
     pub wire_bytes: u64,
@@ -64,9 +64,9 @@ pub struct Answer {
     pub address: String,
     /// E.g. `200 OK`.
     pub status: String,
-    /// Its `Server` header.
+    /// The `Server` header.
     pub server: Option<String>,
-    /// Its `Content-Type` header.
+    /// The `Content-Type` header.
     pub content_type: Option<String>,
     /// The WebSocket's subprotocol.
     pub subprotocol: Option<String>,
@@ -84,7 +84,7 @@ pub struct Timestamps {
     pub latency: Option<Spread>,
     /// Events that are in `latency`.
     pub read: u64,
-    /// Events with a timestamp after their reading: of another clock, or of a coarse one. They are not in `latency`.
+    /// Events with a timestamp after their reading: of another clock, or of a coarse one. `latency` does not have them.
     pub ahead: u64,
     /// How far the furthest was ahead.
     pub ahead_us_max: u64,
@@ -152,7 +152,7 @@ pub struct Reasons {
 }
 
 impl Reasons {
-    /// It happened to one more.
+    /// Counts one more connection with this reason.
     pub fn add(&mut self, reason: &str) {
         self.count += 1;
         if let Some((_, count)) = self.first.iter_mut().find(|(known, _)| known == reason) {

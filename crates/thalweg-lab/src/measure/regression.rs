@@ -3,7 +3,7 @@
 //! 23; of three terms all subsets can be tried, and the best that is feasible is the solution).
 //!
 //! The interval of a coefficient is that of normal theory: Student's t times the standard error from the inverse of the normal
-//! matrix, around the solution and cut off at 0. It holds as far as the model is right and points are independent.
+//! matrix, around the solution and cut off at 0. The interval holds as far as the model is right and points are independent.
 
 use super::statistics::student;
 use serde::{Deserialize, Serialize};

@@ -25,7 +25,7 @@ const LATER_MAX: u32 = 4;
 pub struct Slice {
     /// Events delivered per second.
     pub events_per_s: f64,
-    /// Their mean latency.
+    /// The mean latency of these events.
     pub mean_us: f64,
 }
 
@@ -44,7 +44,7 @@ pub enum Warm {
     NotYet,
     /// The span may begin.
     Steady,
-    /// It has to begin, though figures drift.
+    /// The span has to begin, although figures drift.
     Drifting,
 }
 

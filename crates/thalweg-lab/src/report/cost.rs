@@ -35,7 +35,7 @@ const HEADS: [&str; 10] = [
 pub struct CostModel {
     /// The subject.
     pub subject: String,
-    /// Its transport.
+    /// The transport of the subject.
     pub transport: Transport,
     /// Whether encrypted.
     pub tls: bool,

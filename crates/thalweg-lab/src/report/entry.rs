@@ -23,7 +23,7 @@ pub struct Entry {
     pub planned: Option<usize>,
     /// Whether it is over.
     pub state: State,
-    /// Its main result, in one figure.
+    /// The main result, in one figure.
     pub figure: Option<String>,
 }
 
@@ -31,9 +31,9 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It has all its samples.
+    /// The run has all its samples.
     Over,
-    /// It was killed or interrupted.
+    /// The run was killed or interrupted.
     EndedEarly,
     /// Samples are being added.
     Running,

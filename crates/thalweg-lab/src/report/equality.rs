@@ -22,7 +22,7 @@ pub struct Equality {
 /// A setting that differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Its name.
+    /// The name of the setting.
     pub name: String,
     /// Subject and value of each; several values if they changed from sample to sample.
     pub values: Vec<(String, String)>,

@@ -20,7 +20,7 @@ pub struct HeldFigures {
     pub is_all: bool,
     /// The bound of the middle sample.
     pub bound_by: &'static str,
-    /// Its state then, and afterwards, in words.
+    /// The state of the middle sample when that event came too late, and afterwards, in words.
     pub told: String,
 }
 

@@ -19,7 +19,7 @@ pub struct Most {
     pub ladder: String,
     /// The subject.
     pub subject: String,
-    /// Its cell.
+    /// The cell's label.
     pub cell: String,
     /// Events that came there.
     pub events_per_s: Option<Estimate>,

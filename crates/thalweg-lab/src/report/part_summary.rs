@@ -20,7 +20,7 @@ pub struct PartSummary {
     pub title: String,
     /// The drive, which made the subjects broadcast.
     pub drive: Drive,
-    /// Its figure.
+    /// The figure of the scenario.
     pub figure: Figure,
     /// Starts of each cell's subjects; with a budget, at most.
     pub repeats: u32,
@@ -68,7 +68,7 @@ pub struct BlankCell {
 }
 
 impl PartSummary {
-    /// Its rows, cell by cell.
+    /// Returns the rows, cell by cell.
     pub fn cells(&self) -> Vec<&[Row]> {
         self.rows.chunk_by(|one, next| one.cell == next.cell).collect()
     }

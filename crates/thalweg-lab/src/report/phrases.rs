@@ -6,7 +6,8 @@ use crate::measure::comparison::{Comparison, Metric, Word};
 use crate::scenario::Drive;
 
 impl PartSummary {
-    /// Its figure; where that could not be compared, such as a withheld p99, the first metric that could, CPU as a rule.
+    /// The metric of the part's figure. If that one could not be compared (for example because its p99 was withheld), the first
+    /// metric that could, usually CPU.
     pub(super) fn metric(&self) -> Metric {
         let own = Metric::from(self.figure);
         let is_known = |metric: &Metric| self.asked(*metric).next().is_some();

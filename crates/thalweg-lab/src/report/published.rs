@@ -32,7 +32,7 @@ pub(super) struct Mark {
     pub(super) at: f64,
     pub(super) value: f64,
     pub(super) name: String,
-    /// Its settings, without the axis: charts of other settings do not show it.
+    /// The settings of the point, without the axis: charts of other settings do not show the point.
     pub(super) with: Map<String, Value>,
 }
 

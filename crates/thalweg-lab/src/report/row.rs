@@ -16,7 +16,7 @@ pub struct Row {
     pub cell: String,
     /// The subject.
     pub subject: String,
-    /// Its settings.
+    /// The settings of the cell.
     pub settings: Settings,
     /// Whether the others of the cell are compared with it.
     pub is_baseline: bool,

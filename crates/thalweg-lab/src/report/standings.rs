@@ -32,17 +32,18 @@ pub struct Standing {
     pub alone: Option<Share>,
     /// Events that it delivers for a second of CPU: the geometric mean over the cells of `together`, if it is in all of them.
     pub events_per_cpu_s: Option<f64>,
-    /// Its p99 at a fixed rate, to the baseline's, over all cells in which that has one; `None` if it has none in one of them.
+    /// The ratio of the subject's p99 to the baseline's at a fixed rate, over all cells in which the baseline has one. `None` if
+    /// the subject lacks one of them.
     pub p99: Option<f64>,
-    /// The interval that holds it in 95 of 100. The baseline has none.
+    /// The lower end of the interval that holds `p99` in 95 of 100 cases. The baseline has none.
     pub p99_low: Option<f64>,
-    /// Its upper end.
+    /// The upper end of that interval.
     pub p99_high: Option<f64>,
     /// Resident bytes of an idle connection: the geometric mean over the starts.
     pub idle_bytes: Option<f64>,
-    /// The interval that holds it in 95 of 100; none of one start.
+    /// The lower end of the interval that holds `idle_bytes` in 95 of 100 cases. `None` with one start.
     pub idle_bytes_low: Option<f64>,
-    /// Its upper end.
+    /// The upper end of that interval.
     pub idle_bytes_high: Option<f64>,
 }
 
@@ -55,9 +56,9 @@ pub struct Share {
     pub is_ranked: bool,
     /// The geometric mean over its cells. `None` if there is none.
     pub share: Option<f64>,
-    /// The interval that holds it in 95 of 100.
+    /// The lower end of the interval that holds `share` in 95 of 100 cases.
     pub low: Option<f64>,
-    /// Its upper end.
+    /// The upper end of that interval.
     pub high: Option<f64>,
 }
 

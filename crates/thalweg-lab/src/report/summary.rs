@@ -32,7 +32,7 @@ pub struct Manifest {
     /// The browser that was the load, if one was: its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub browser: Option<String>,
-    /// Its flags.
+    /// The flags of the browser.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub browser_flags: Vec<String>,
     /// The typed command line, with names instead of paths of this machine.

@@ -1,4 +1,4 @@
-//! Ctrl-C: once, the run ends with its samples; twice, at once. Its processes end either way.
+//! Ctrl-C: once, the run ends with its samples; twice, at once. The processes of the run end either way.
 
 use super::say;
 use crate::subject;

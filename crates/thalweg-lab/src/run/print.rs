@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{self, ErrorKind, Write as _};
 
-/// Prints a line on stderr, where that can be. It may quote a server or a file: control characters are escaped.
+/// Prints a line on stderr, where that can be. The line may quote a server or a file: control characters are escaped.
 pub fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
 }
@@ -32,7 +32,7 @@ fn acts_on_terminals(char: char) -> bool {
     (char.is_control() && !is_layout) || is_hidden
 }
 
-/// Prints a result on stdout. Its reader may have read enough, as `head` does.
+/// Prints a result on stdout. The reader may have read enough, as `head` does.
 ///
 /// # Errors
 /// When it cannot be written for another reason.

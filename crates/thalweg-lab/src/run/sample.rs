@@ -175,7 +175,7 @@ impl Bench<'_> {
             }
         };
         let address = *addresses.first().context("the endpoint has no address")?;
-        // It is not kept to a core, as subjects are.
+        // The lab does not pin an endpoint to a core, as it pins subjects.
         let cores = Cores::used_by(&Resources::tree(&pids));
         let room = match cores.len() {
             0 => Room::Unseen,

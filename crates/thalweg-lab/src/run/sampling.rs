@@ -129,7 +129,7 @@ mod tests {
         };
         assert_eq!(share(0, 0), 30);
         assert_eq!(share(1, 10), 40);
-        // It took longer than its share: a start is not cut short.
+        // The cell took longer than its share: a start is not cut short.
         assert_eq!(share(2, 80), 10);
         let without = Changes { repeats: Some(3), ..Changes::default() };
         let plan = read(text, &without, &[]).unwrap();

@@ -20,7 +20,7 @@ pub struct StoredRun {
     pub plan: Plan,
     /// Machine, versions and times.
     pub manifest: Manifest,
-    /// Its samples.
+    /// The samples of the run.
     pub samples: Vec<Sample>,
     /// Remarks on the files for the reader.
     pub remarks: Vec<String>,
@@ -88,7 +88,7 @@ impl StoredRun {
         Ok(())
     }
 
-    /// Its results.
+    /// Returns the results of the run.
     pub fn summary(&self) -> Summary {
         Summary::new(&self.plan, &self.samples, self.manifest.clone())
     }

@@ -15,8 +15,8 @@ pub enum Dialect {
     /// Messages as they are, without an envelope; what a WebSocket says comes back as it is.
     #[serde(alias = "bare")]
     Raw,
-    /// None: it has no subscribers. It reads a NATS stream, and says at `/metrics` how many messages it has read, as a node does,
-    /// and at `/times` when each was due and came.
+    /// No protocol: the peer has no subscribers. It reads a NATS stream. Like a node, it reports at `/metrics` how many messages it
+    /// has read, and it reports at `/times` when each was due and came.
     Consumer,
     /// Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them.
     Socketio,
@@ -46,14 +46,14 @@ pub enum Dialect {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// Its name in scenarios.
+    /// The peer's name in scenarios.
     pub name: String,
     /// A description in a line.
     pub title: String,
     /// Under which licence it comes (an SPDX expression).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub licence: String,
-    /// Its protocol.
+    /// The peer's protocol.
     pub dialect: Dialect,
     /// Archived plans of old have where its WebSocket was.
     #[serde(default, rename = "path", skip_serializing)]

@@ -17,7 +17,7 @@ const TURN_MAX: Duration = Duration::from_millis(2500);
 pub struct Plan {
     /// Name of the scenario or suite.
     pub name: String,
-    /// Its purpose.
+    /// The purpose of the scenario or suite.
     pub title: String,
     /// The load generator.
     #[serde(default, skip_serializing_if = "LoadIn::is_swarm")]
@@ -53,11 +53,11 @@ impl LoadIn {
 pub struct Part {
     /// Name of the scenario.
     pub name: String,
-    /// Its purpose.
+    /// The purpose of the scenario.
     pub title: String,
     /// The drive, which makes the subjects broadcast.
     pub drive: Drive,
-    /// Its figure, if the file names one.
+    /// The figure of the scenario, if the file names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
     /// Starts of a cell's subjects; with a budget, at most so many.
@@ -250,7 +250,7 @@ impl Part {
         settings.can_pause(self.drive) && !self.concurrent && span <= TURN_MAX
     }
 
-    /// Its figure.
+    /// Returns the figure of the scenario.
     pub fn figure(&self) -> Figure {
         let subjects = self.cells.iter().flat_map(|cell| &cell.subjects);
         let mut figures = subjects.map(|subject| self.drive.figure(&subject.settings));

@@ -37,7 +37,7 @@ const fn time(divisor: u64) -> QuantityUnit {
 }
 
 impl QuantityUnit {
-    /// Returns the number of a string in the key's unit. It must be whole.
+    /// Returns the number of a string in the key's unit. Only whole numbers are valid.
     fn parse(&self, text: &str) -> Result<u64, String> {
         let wrong = || format!("`{text}` needs {}", self.example);
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();

@@ -92,7 +92,7 @@ fn baselines_run_twice_to_show_the_noise() {
     assert_eq!(names("control = \"first-cell\"", false), [3, 2, 2, 2, 2]);
     assert_eq!(names("", true), [3, 2, 2, 2, 2]);
     assert_eq!(names("control = \"none\"", true), [2, 2, 2, 2, 2]);
-    // Its name before.
+    // The earlier name of `control`.
     assert_eq!(names("again = \"none\"", true), [2, 2, 2, 2, 2]);
 }
 

@@ -50,12 +50,12 @@ impl OwnedChild {
         Ok(OwnedChild(child))
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// Its exit status, if it has ended.
+    /// Returns the exit status, if the child has ended.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.0.try_wait()
     }
@@ -80,7 +80,7 @@ impl OwnedChild {
 impl Drop for OwnedChild {
     fn drop(&mut self) {
         if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
-            // Its number is that of its group until the last member has ended and is waited for. Fails only if no member is left.
+            // The child's id is the id of its group until the last member has ended and is waited for. Fails only if no member is left.
             let _ = kill_process_group(pid, Signal::KILL);
         }
         let _ = self.0.wait();

@@ -72,7 +72,7 @@ pub fn arguments(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
         Program::Thalweg | Program::Build(_) => thalweg(launch, listen),
         Program::Limit => limit(launch),
         Program::Peer(peer) => return peer_command(peer, launch, listen),
-        // It runs already.
+        // An endpoint runs already.
         Program::Url(_) => return Vec::new(),
     };
     arguments.splice(1..1, ["--listen".to_owned(), listen.to_string()]);

@@ -94,7 +94,7 @@ fn run_install(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
     };
     say(&format!("installing {}: {}", peer.name, peer.install.join(" ")));
     let begun = Instant::now();
-    // It runs in the peer's folder, so its program has to be named from the root.
+    // The command runs in the peer's folder, so the path of its program must be absolute.
     let (program, folder) =
         (std::path::absolute(peer.program())?, std::path::absolute(&peer.folder)?);
     let fill = |word: &String| {

@@ -11,7 +11,7 @@ const INIT: u32 = 1;
 /// The processes that listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// Its processes, without those that descend from another of them.
+    /// The processes that listen, without descendants of another one of them.
     pub pids: Vec<u32>,
     /// Command line of the first.
     pub command: String,
@@ -28,7 +28,7 @@ impl Listener {
 /// Why its CPU and memory cannot be measured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSeen {
-    /// It is another machine's.
+    /// The address belongs to another machine.
     #[error("{0} is not an address of this machine, so the server's CPU and memory are not seen")]
     Elsewhere(IpAddr),
     /// There is no such socket here: perhaps in a container.

@@ -1,4 +1,4 @@
-//! Processes that a subject needs beside its own: NATS servers, further nodes. They are started before it, in order, each when
+//! Processes that a subject needs beside its own: NATS servers, further nodes. The lab starts them before it, in order, each when
 //! the one before is ready, and end with it.
 
 use super::child::OwnedChild;
@@ -331,7 +331,7 @@ mod tests {
         let pid = fs::read_to_string(folders()[0].join("pid")).unwrap().trim().parse().unwrap();
         assert!(is_alive(pid));
         drop(running);
-        // Its new parent waits for it, not this test.
+        // The process's new parent waits for it, not this test.
         let deadline = Instant::now() + Duration::from_secs(10);
         while is_alive(pid) && !is_zombie(pid) {
             assert!(Instant::now() < deadline, "{pid} lives on");

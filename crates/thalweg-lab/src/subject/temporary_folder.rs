@@ -40,7 +40,7 @@ impl TemporaryFolder {
         Ok(TemporaryFolder(folder))
     }
 
-    /// Its path.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -56,9 +56,9 @@ enum CarrierStep<'a> {
 struct Partial {
     kind: Kind,
     bytes: Vec<u8>,
-    /// It has been handed on and may go.
+    /// The message has been handed on and may go.
     is_whole: bool,
-    /// Its bytes are compressed.
+    /// The bytes are compressed.
     is_deflated: bool,
     /// The last byte was a CR: an LF now belongs to it.
     is_behind_cr: bool,

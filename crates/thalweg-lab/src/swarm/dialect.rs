@@ -1,7 +1,7 @@
 //! A dialect: what is said on top of a carrier, a file each.
 //!
-//! Carriers take bytes apart into messages. A dialect says what opens a connection, what a message means, and how to publish. It
-//! keeps nothing of any connection: what a message is answered with follows from the message.
+//! Carriers take bytes apart into messages. A dialect says what opens a connection, what a message means, and how to publish. A
+//! dialect has no state of a connection: the reply to a message follows from the message alone.
 //!
 //! - `thalweg`: `docs/reference/messages.md`
 //! - `limit`: the same towards subscribers; what a WebSocket says comes back as it is
@@ -184,7 +184,7 @@ pub(super) enum Message<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version<'a> {
-    /// Its offset.
+    /// The offset of the version.
     pub(super) number: u64,
     /// That of the version that the subscriber was sent before.
     pub(super) previous: u64,

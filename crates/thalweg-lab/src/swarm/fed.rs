@@ -12,7 +12,7 @@ pub(super) struct Fed {
     dialect: Box<dyn Dialect>,
     pub(super) request: SubscribeRequest,
     pub(super) receiver: Receiver,
-    /// Its messages since its request.
+    /// The messages of the subscriber since its request.
     pub(super) replies: Vec<u8>,
     pub(super) session: ProtocolSession,
     pub(super) over: Option<Over>,

@@ -39,7 +39,7 @@ pub(super) enum Opening {
     Stream(Body),
     /// The same, compressed.
     GzipStream(Body),
-    /// It was refused; the body says why.
+    /// The server refused the connection; the body says why.
     Refused(Body),
 }
 

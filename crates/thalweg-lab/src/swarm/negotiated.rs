@@ -50,7 +50,7 @@ fn in_head(head: &[u8]) -> Vec<(String, String)> {
         let line = [fact("HTTP", &head.version()), fact("status", &head.status.to_string())];
         line.into_iter().chain(FIELDS.map(field)).collect()
     };
-    // Its head was read before.
+    // The caller has read the head before.
     Head::read(head, facts).ok().flatten().map(|(facts, _)| facts).unwrap_or_default()
 }
 

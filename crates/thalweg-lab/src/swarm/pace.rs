@@ -98,7 +98,7 @@ impl Schedule {
         self.next_due_us = self.paces.iter().map(|pace| pace.due_us(pace.next)).min();
     }
 
-    /// Ends the schedule. Its figures stay known.
+    /// Ends the schedule, and keeps its figures.
     pub(super) fn stop(&mut self) {
         self.next_due_us = None;
     }

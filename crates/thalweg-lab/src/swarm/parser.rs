@@ -21,7 +21,7 @@ pub(super) enum Stage {
     /// The transport is open; so many topics are yet to be confirmed.
     Subscribing(u32),
     Standing,
-    /// It stood, its answer has ended, and it has asked again at its cursors.
+    /// The connection stood, its response has ended, and it has sent another request with its cursors.
     Returning,
     Stopped,
     Ended,

@@ -69,7 +69,7 @@ impl Positions {
 impl ResumeState for Positions {
     fn reached(&mut self, topic: usize, position: &[u8]) -> anyhow::Result<()> {
         let Some(room) = self.positions.get_mut(topic) else { return Ok(()) };
-        // It goes into the next request as it is.
+        // The next request contains the position as it is.
         let is_plain = position.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'.');
         if position.is_empty() || position.len() > POSITION_BYTES_MAX || !is_plain {
             bail!("not a position: {}", super::carrier::shown(position));

@@ -76,7 +76,7 @@ pub(super) fn dial(
         // Before connecting: the window's scale is agreed on then.
         let bytes = receive_buffer_bytes as usize;
         sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
-        // It doubles what it is asked for, up to twice its own limit.
+        // The kernel doubles the requested size, up to twice its own limit.
         let granted = sockopt::socket_recv_buffer_size(&socket)? / 2;
         if granted < bytes {
             return Err(io::Error::other(format!(

@@ -97,7 +97,7 @@ pub(super) fn of<'a>(
 ) -> anyhow::Result<Box<dyn Workload + 'a>> {
     Ok(match load.drive {
         Drive::Stored => Box::new(stored::Stored::new(load, observer)?),
-        // It has no subscribers, and says itself what came, and when.
+        // A consumer has no subscribers, and reports itself what it received, and when.
         Drive::PublishedLoad if load.program.dialect() == Dialect::Consumer => {
             Box::new(stored::Stored::new(load, observer)?)
         }
@@ -116,7 +116,7 @@ pub(super) fn of<'a>(
     })
 }
 
-/// The steps of a span, with the observer's long looks around it. They take tens of milliseconds on the swarm's thread: one is
+/// The steps of a span, with the observer's long looks around it. A long look takes tens of milliseconds on the swarm's thread: one is
 /// before the span, and what has become ready meanwhile is read first; one is after it, when what was due has come.
 fn span<W: Workload + ?Sized>(workload: &mut W, time: Duration) -> anyhow::Result<Outcome> {
     workload.observer().at(Moment::Warm);

@@ -15,9 +15,9 @@ const INTERVAL_US: u64 = 5000;
 const CONNECTIONS: u64 = 3;
 
 struct Tick {
-    /// It is sent so long after it was due…
+    /// The time from when the event was due to when it is sent…
     late_us: u64,
-    /// …and it says that it was due so long after it was.
+    /// …and from when it was due to when it claims to have been due.
     stamped_late_us: u64,
 }
 
@@ -197,7 +197,7 @@ fn generators_silent_to_new_connections_are_caught() {
 fn generators_that_stop_for_new_connections_are_caught() {
     undisturbed(|| {
         for drive in [Drive::Ramp, Drive::Churn, Drive::Stampede] {
-            // It sends while the others come, and then no more.
+            // The subject sends while the others come, and then no more.
             let outcome =
                 measure_as(drive, |number| Some(if number < 5 { IN_TIME } else { NEVER })).unwrap();
             assert!(outcome.ledger.missing > 0, "{drive:?}: {}", outcome.ledger);

@@ -55,7 +55,7 @@ impl fmt::Display for Scheme {
 }
 
 impl Url {
-    /// Its protocol.
+    /// Returns the protocol.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }

@@ -101,7 +101,7 @@ fn inflated(inflate: &mut Decompress, message: &[u8]) -> Result<Vec<u8>, Carrier
             _ => Err(too_long()),
         })?;
         if left.is_some() {
-            // Its last block says that it is the last (§7.2.3.4): the next begins again.
+            // The last block says that it is the last (§7.2.3.4): the next message begins again.
             inflate.reset(false);
             break;
         }

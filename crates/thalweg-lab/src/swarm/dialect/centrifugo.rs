@@ -9,7 +9,7 @@ use crate::swarm::carrier::{Kind, websocket};
 use crate::swarm::publishing::{Publishing, Requests};
 use memchr::memchr;
 
-/// Its configuration permits publishing with it.
+/// The server's configuration permits publishing with this key.
 const API_KEY: &str = "lab";
 
 #[derive(Debug)]

@@ -45,7 +45,7 @@ impl Dialect for SocketIo {
                 websocket::text(CONNECT, replies);
                 Message::Opening
             }
-            // Its rooms are joined.
+            // The server has joined the rooms.
             [b'4', b'0', b'{', ..] => Message::Confirmed,
             [b'4', b'1', ..] => Message::Close,
             _ if message.starts_with(ACKNOWLEDGEMENT) && kind == Kind::Text => Message::Answer(

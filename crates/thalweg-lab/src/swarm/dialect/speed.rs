@@ -1,5 +1,5 @@
 //! Time of the swarm to read and to check an event in each dialect: its ceiling without the sockets, which cost all of them the
-//! same. It measures time, so it is run by itself:
+//! same. The test measures time, so run it by itself:
 //!
 //! ```sh
 //! cargo test --release -p thalweg-lab --lib dialect::speed -- --ignored --nocapture

@@ -1,4 +1,4 @@
-//! Events that are versions of a document, such as a football match. They have no numbers: the envelopes' offsets number them,
+//! Events that are versions of a document, such as a football match. The events have no numbers: the envelopes' offsets number them,
 //! for in a server that has just been started the first event of a topic has offset 1. An event without an envelope is the
 //! expected one, or else the newest that is equal to it.
 //!
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(latency.iter().map(|(_, count)| count).sum::<u64>(), 4);
         assert_eq!(feed.statistics.traffic.events, 2);
         assert_eq!(feed.end(), ("whole".to_owned(), 2, true));
-        // It claims to follow a version that this subscriber was not sent: that one is missing.
+        // The document claims to follow a version that this subscriber was not sent: that version is missing.
         let mut feed = Feed::new(4);
         feed.version(0, 1, VersionBody::Document(&first));
         feed.version(2, 4, VersionBody::Document(&fourth));

@@ -68,7 +68,7 @@ impl Receiver {
         for subscription in self.subscriptions_of(connection) {
             let Receiver { expected, ledger, .. } = self;
             let (last, has_due) = match expected {
-                // Its first row may just be under way.
+                // The first row may just be under way.
                 Expected::Rows(rows) => {
                     (rows.timetable.due_before(time_us), rows.timetable.has_due(stood_us, time_us))
                 }

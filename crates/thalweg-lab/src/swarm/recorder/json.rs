@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(at("[]", "[0]"), None);
         assert_eq!(at(r#"{"0":8}"#, "/0"), Some(Scalar::Whole(8)));
         assert_eq!(at("", "$"), None);
-        // It need not be whole.
+        // The JSON may be incomplete.
         assert_eq!(at(r#"{"a":1,"b":"#, "a"), Some(Scalar::Whole(1)));
     }
 

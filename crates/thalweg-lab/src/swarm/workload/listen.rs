@@ -1,4 +1,4 @@
-//! An external endpoint: connections that are opened and listened to. It may refuse some and end others: that is recorded, and
+//! An external endpoint: connections that are opened and listened to. The endpoint may refuse some and end others: that is recorded, and
 //! measuring goes on as long as one stands.
 
 use super::Workload;

@@ -77,7 +77,7 @@ impl Probe {
                 self.due_us += EVERY_US;
             }
             Ok(None) => {}
-            // It is asked again on another connection; the answer has the time that this takes.
+            // The probe is sent again on another connection; its time includes this one.
             Err(_) => self.client = None,
         }
         Ok(true)

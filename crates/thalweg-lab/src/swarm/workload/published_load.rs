@@ -225,7 +225,7 @@ impl PublishedLoad {
             }
         }
         match self.behind {
-            // It is taken from there as soon as the ready sockets have been read.
+            // The load goes on from there as soon as the ready sockets have been read.
             Some(_) => self.schedule.stop(),
             None => self.schedule.look_ahead(),
         }

@@ -408,7 +408,7 @@ impl TripState {
         }
         match self.sent_us.take() {
             Some(sent_us) => self.each_us.push(received_us.saturating_sub(sent_us)),
-            // It came before the one before it was acked.
+            // The event came before the previous one was acked.
             None => self.ledger.early(1),
         }
         let next = if dialect.makes_runners() { event.to_vec() } else { dialect::runner(id + 1) };

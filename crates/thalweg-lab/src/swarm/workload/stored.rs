@@ -107,7 +107,7 @@ impl Workload for Stored<'_> {
         let latency = self.latency(begun_us, end_us)?;
         let ledger = self.reported.new_in(self.counts.clone());
         let swarm_fell_short = pacing.as_ref().is_some_and(Pacing::is_short);
-        // It tells how far a latency can be trusted, and a node has none here.
+        // Pacing tells how far a latency can be trusted, and a node has none here.
         let pacing = pacing.filter(|_| latency.quantile_us(0.5).is_some());
         Ok(Outcome { traffic, pacing, latency, ledger, swarm_fell_short, ..Outcome::default() })
     }

@@ -87,7 +87,7 @@ fn the_span_is_over_when_all_have_left() {
             }
             peer.say("0\r\n\r\n")
         }));
-        // It would last an hour, if no connection ended.
+        // The visit would last an hour if no connection ended.
         let received =
             received_in(visit_for(&typed(format!("http://{address}/")), 2, 0, 3_600_000));
         assert_eq!(received.ended_early.first, [("the answer was over".to_owned(), 2)]);

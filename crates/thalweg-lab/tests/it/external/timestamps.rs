@@ -99,7 +99,7 @@ fn a_clock_that_runs_ahead_is_told() {
         let ahead = move |now: Duration| format!(r#"{{"t":{}}}"#, (now + hour).as_millis());
         let stamps = stamps(stamped(ahead), "t");
         assert_eq!((stamps.read, stamps.missing, stamps.latency), (0, 0, None));
-        // Its real lateness, and an hour ahead.
+        // The real lateness, and an hour ahead.
         assert!(stamps.ahead_us_max <= 3_600_000_000, "{stamps:?}");
         assert!(stamps.ahead_us_max > 3_600_000_000 - LATE_US, "{stamps:?}");
     });

@@ -25,7 +25,7 @@ impl Broadcast<'_> {
         Ok(())
     }
 
-    /// Outcome of the span that ends now. Its latencies are known when everything due in it has come.
+    /// Outcome of the span that ends now. The latencies are known when everything due in the span has come.
     pub(super) fn came_by(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         let littles_ratio = self.littles_ratio(end_us - self.begun_us);
         let pacing = self.published.schedule.pacing(end_us);

@@ -18,7 +18,7 @@ pub(super) enum Wait {
     Come,
     /// No events came for long: the rest is lost.
     Silent,
-    /// They still come, and it takes too long.
+    /// Events still come, and the rest takes too long.
     StillComing,
 }
 
