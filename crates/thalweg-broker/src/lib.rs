@@ -16,10 +16,10 @@
 //! ```text
 //! broker        the contract, method by method
 //! record        records: appended, delivered, and as a line of text
-//! page          pages of records that are read, and their builder
+//! page          pages of records, and their builder
 //! follower      the receiver of delivered records
-//! keys          idempotency keys, for a broker that remembers them by itself
-//! log           records in memory: appended, read, and what a server gets next
+//! keys          idempotency keys, for a broker that stores them itself
+//! log           records in memory: appends them, reads them, and selects those that a server gets next
 //! tickets       one-time tickets that any server redeems
 //! counts        metrics of a broker
 //! log_throttle  decides when to log a frequent occurrence: at most every ten seconds

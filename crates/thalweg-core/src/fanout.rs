@@ -1,4 +1,4 @@
-//! Subscribers, and the bytes that are due to each. Pure: sockets are a [`Sink`], time is `now_us`.
+//! Subscribers, and the bytes that each of them gets next. Pure: sockets are a [`Sink`], time is `now_us`.
 //!
 //! ```text
 //! subscription    topic + cursor + policy
@@ -11,9 +11,9 @@
 //! deliver         one send after the other, up to a budget
 //! ```
 //!
-//! The owner of subscribers visits each with [`Subscriber::deliver`] when bytes may be due
-//! to it: when a feed that it reads has got a batch, when its sink has room again, at the time
-//! that the last visit returned, and after any other call on the subscriber.
+//! The owner of subscribers visits a subscriber with [`Subscriber::deliver`] when a feed that the
+//! subscriber reads has got a batch, when the sink has room again, at the time that the last visit
+//! returned, and after any other call on the subscriber.
 //!
 //! ```
 //! use std::{io::IoSlice, sync::Arc};
@@ -52,7 +52,7 @@
 //! let history = HistoryBounds { events_max: 100, bytes_max: 1 << 20, age_us_max: u64::MAX };
 //! let mut feeds = One(Log::new("cars".parse()?, epoch, 1, Offsets::Consecutive, history));
 //!
-//! // Its subscriber waits for events.
+//! // A subscriber waits for events.
 //! let subscribe = Subscribe { feed: 0, start: StartAt::Latest, terms: Terms::default() };
 //! let framing = ConnectionFraming::new(Format::NDJSON);
 //! let mut subscriber =
@@ -62,7 +62,7 @@
 //! let delivered = subscriber.deliver(&mut feeds, &mut sink, now_us, budget, &mut scratch);
 //! assert_eq!(delivered, Delivered::CaughtUp(None));
 //!
-//! // An event comes: the sequencer gives it its offset, its batch is sealed and pushed.
+//! // An event comes: the sequencer assigns its offset, then the batch is sealed and pushed.
 //! let bounds = BatchBounds { flush_us: 0, events_max: 100, bytes_max: 1 << 20 };
 //! let mut sequencer = Sequencer::new(epoch, bounds);
 //! let mut payloads = Payloads::default();
@@ -106,24 +106,28 @@ pub use subscription::{Left, Policy, Subscribe, Terms};
 /// A topic's key among a shard's feeds.
 pub type FeedKey = u32;
 
-/// A shard's feeds. Within a visit a key names the same feed, and no feed goes away while a subscriber reads it.
+/// A shard's feeds. During a visit a key always names the same feed, and a feed exists as long as a
+/// subscriber reads it.
 pub trait Feeds {
-    /// The type of a feed: one kind, or any.
+    /// The type of a feed: one kind, or any kind.
     type Feed: Feed;
 
-    /// The feed of a key; `None` until the shard has it. Visit the subscribers that wait for it when it has.
+    /// Returns the feed of a key, or `None` until the shard has it. When the shard has it, visit the
+    /// subscribers that wait for it.
     fn feed(&self, key: FeedKey) -> Option<&Self::Feed>;
 
     /// Returns the feed of a key, to pin batches.
     fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Self::Feed>;
 
-    /// Called when a sink has taken events up to `age_us` old, of a subscription without interval that keeps up.
+    /// Called when a sink has taken events of a subscription that has no interval and keeps up. The oldest is
+    /// `age_us` old.
     fn sent(&mut self, _age_us: u64) {}
 }
 
 /// The receiver of a subscriber's bytes: a socket with or without TLS, or a pipe.
 pub trait Sink {
-    /// Takes the first bytes of `slices`, as many as fit now, without waiting. The slices are shared, and not all empty.
+    /// Takes as many of the first bytes of `slices` as fit now, without waiting. The slices are shared
+    /// memory, and not all empty.
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent;
 }
 
@@ -140,7 +144,8 @@ pub enum Sent {
 /// The budget of a visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes for one subscriber in one visit. When they are sent, the visit ends with [`Delivered::More`], so that others get
-    /// their turn. The budget is checked between sends: a visit sends at least once, and may send more than this.
+    /// Bytes for one subscriber in one visit. When they are sent, the visit ends with [`Delivered::More`], so
+    /// that other subscribers get their turn. The budget is checked between sends: a visit sends at least
+    /// once, and may exceed the budget.
     pub socket_bytes: usize,
 }

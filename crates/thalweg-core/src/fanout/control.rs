@@ -1,8 +1,9 @@
-/// While this many bytes of control messages are unsent, no events are planned. Planning events may add control
-/// messages, for example gaps, whose ids may be long.
+/// While this many bytes of control messages are unsent, no events are planned, because planning events may
+/// add further control messages, for example gaps. Their ids may be long.
 pub(super) const CONTROL_BYTES_MAX: usize = 64 << 10;
 
-/// Frames for this subscriber alone (confirmations, gaps, replies, …), sent before shared frames, at the next frame boundary.
+/// Frames that only this subscriber gets (confirmations, gaps, replies, …). They are sent before shared
+/// frames, at the next frame boundary.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     bytes: Vec<u8>,

@@ -10,10 +10,10 @@ use super::{
 };
 use crate::stream::{Cursor, Feed, Frames as _, Pinning as _};
 
-/// One connection's subscriptions, and the frames that are for it alone.
+/// The subscriptions of a connection, and the frames that only this connection gets.
 ///
-/// All calls except [`Self::deliver`] only change what the next visit sends: visit it after them. Call [`Self::leave`] before it
-/// is dropped, otherwise a batch stays pinned.
+/// All methods except [`Self::deliver`] only change what the next visit sends: visit the subscriber after
+/// them. Call [`Self::leave`] before you drop a subscriber, otherwise a batch stays pinned.
 #[derive(Debug)]
 pub struct Subscriber {
     pub(super) format: Format,
@@ -23,14 +23,14 @@ pub struct Subscriber {
     pub(super) in_frame: Option<u16>,
     /// The subscription that the next visit begins with.
     pub(super) first: u16,
-    /// The code of its close, if that is among its control messages. No message comes after it.
+    /// The code of the close, if the control messages contain a close. No message follows a close.
     pub(super) close_code: Option<u16>,
     /// The subscription that is removed when its frame is finished.
     pub(super) leaving: Option<u16>,
     pub(super) has_ends: bool,
-    /// A feed that it has left since the last `take_left`.
+    /// A feed that the subscriber has left since the last `take_left`.
     pub(super) left: Option<Left>,
-    /// Whether other frames than confirmations and heartbeats were sent to it.
+    /// Whether frames other than confirmations and heartbeats were sent.
     pub(super) has_delivered: bool,
     pub(super) mode: ResponseMode,
     pub(super) framing: ConnectionFraming,
@@ -76,49 +76,50 @@ impl Subscriber {
         }
     }
 
-    /// The format of its frames.
+    /// Returns the format of the frames.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The feeds that it reads.
+    /// Returns the feeds that the subscriber reads.
     pub fn feeds(&self) -> impl Iterator<Item = FeedKey> {
         self.subscriptions.iter().map(|subscription| subscription.feed)
     }
 
-    /// Whether it reads a feed and is not leaving it.
+    /// Returns whether the subscriber reads a feed and is not leaving it.
     pub fn reads(&self, feed: FeedKey) -> bool {
         self.index_of(feed).is_some()
     }
 
-    /// Adds a feed, which it must not read already.
+    /// Adds a feed, which the subscriber must not read yet.
     pub fn subscribe(&mut self, subscribe: Subscribe) {
         self.subscriptions.push(Subscription::new(subscribe, self.format));
         self.lose_context();
     }
 
-    /// Keeps a subscription from beginning until [`Self::settle_start`].
+    /// Holds a subscription back, which begins only after [`Self::settle_start`].
     pub fn hold(&mut self, key: FeedKey) {
         if let Some(index) = self.index_of(key) {
             self.subscriptions[usize::from(index)].is_held = true;
         }
     }
 
-    /// Lets a subscription that has not begun begin, and one that begins with the newest event begin after the newest event of now.
+    /// Lets a held subscription begin. A subscription from `latest` begins after the event that is the newest
+    /// at this moment.
     pub fn settle_start(&mut self, feeds: &impl Feeds, key: FeedKey) {
         if let Some(index) = self.index_of(key) {
             self.subscriptions[usize::from(index)].settle_start(feeds.feed(key));
         }
     }
 
-    /// Notes that other text is sent to it: no later frame refers to those before.
+    /// Notes that other text is sent to the client, so that no later frame may refer to earlier ones.
     pub(super) fn lose_context(&mut self) {
         if self.format.has_context() {
             self.subscriptions.iter_mut().for_each(Subscription::lose_context);
         }
     }
 
-    /// Returns the feed of the subscription that is this stream of its client, and that it is not leaving.
+    /// Returns the feed that the client receives as `stream`, unless the subscriber is leaving this feed.
     pub fn feed_of_stream(&self, stream: StreamId) -> Option<FeedKey> {
         let mut indexed = (0..).zip(&self.subscriptions);
         let found = indexed.find(|(index, subscription)| {
@@ -127,19 +128,20 @@ impl Subscriber {
         found.map(|(_, subscription)| subscription.feed)
     }
 
-    /// Returns the stream of its client that its subscription to a feed is.
+    /// Returns the stream as which the client receives a feed.
     pub fn stream_of_feed(&self, feed: FeedKey) -> Option<StreamId> {
         let index = self.index_of(feed)?;
         self.subscriptions[usize::from(index)].format.stream()
     }
 
-    /// Returns the format of the frames of a feed that it reads and is not leaving.
+    /// Returns the format of the frames of a feed that the subscriber reads and is not leaving.
     pub fn format_of_feed(&self, feed: FeedKey) -> Format {
         let index = self.index_of(feed).map(usize::from);
         index.map_or(self.format, |index| self.subscriptions[index].format)
     }
 
-    /// Stops reading a feed: no frame of it is begun from now on. [`Self::take_left`] returns the feed when it has left it.
+    /// Stops reading a feed: no other frame of this feed begins. [`Self::take_left`] returns the feed when
+    /// the subscriber has left it.
     pub fn unsubscribe(&mut self, feed: FeedKey) {
         let Some(index) = self.index_of(feed) else { return };
         if self.in_frame == Some(index) {
@@ -149,9 +151,9 @@ impl Subscriber {
         }
     }
 
-    /// Notes that the topic of a feed has ended: no more batches will be pushed. The subscriber is sent the rest of
-    /// the topic, without waiting for acks or an interval, then the end. After that it has left the feed, as after
-    /// [`Self::unsubscribe`]. A one-way connection without topics closes.
+    /// Notes that the topic of a feed has ended: no more batches will be pushed. The client gets the rest of
+    /// the topic, without waiting for acks or an interval, then the end. Then the subscriber leaves the feed,
+    /// as after [`Self::unsubscribe`]. A one-way connection without topics closes.
     pub fn end_topic(&mut self, feed: FeedKey, code: EndCode) {
         if let Some(index) = self.index_of(feed) {
             self.subscriptions[usize::from(index)].will_end(code);
@@ -159,20 +161,21 @@ impl Subscriber {
         }
     }
 
-    /// Takes a feed that it has left since the last call. Call it after [`Self::unsubscribe`] and after each visit:
-    /// if a frame of that feed was partly sent, the feed is left when the frame is finished.
+    /// Takes a feed that the subscriber has left since the last call. Call this method after
+    /// [`Self::unsubscribe`] and after each visit: if a frame of the feed was partly sent, the subscriber
+    /// leaves the feed when the frame is finished.
     pub fn take_left(&mut self) -> Option<Left> {
         self.left.take()
     }
 
-    /// Sets its place in the list of a feed that it reads and is not leaving.
+    /// Sets the subscriber's place in the list of a feed that the subscriber reads and is not leaving.
     pub fn listed(&mut self, feed: FeedKey, place: u32) {
         if let Some(index) = self.index_of(feed) {
             self.subscriptions[usize::from(index)].place = place;
         }
     }
 
-    /// Notes that its place in a feed's list has changed.
+    /// Notes that the subscriber's place in a feed's list has changed.
     pub fn moved(&mut self, feed: FeedKey, from: u32, to: u32) {
         // Find the subscription by its index, because there may be two subscriptions to the feed: a new one,
         // and one that is leaving.
@@ -182,7 +185,7 @@ impl Subscriber {
         }
     }
 
-    /// Notes that its client has processed a feed's events up to `position`.
+    /// Notes that the client has processed the events of a feed up to `position`.
     pub fn ack(&mut self, feeds: &impl Feeds, feed: FeedKey, position: Position) {
         if let Some(index) = self.index_of(feed)
             && let Some(feed) = feeds.feed(feed)
@@ -191,32 +194,34 @@ impl Subscriber {
         }
     }
 
-    /// Appends complete frames for it alone, made by `write` in its format. They go before events, at the next frame boundary.
+    /// Appends complete frames that only this client gets, made by `write` in the client's format. They are
+    /// sent before events, at the next frame boundary.
     pub fn send_control(&mut self, write: impl FnOnce(Format, &mut Vec<u8>)) {
         let frames = self.control.frames();
         write(self.format, frames);
         self.framing.end_own(self.format, frames);
     }
 
-    /// Sends a heartbeat. Returns whether it does: a long poll needs none, no message may follow a close, and a
-    /// stream of columns has none before its schema.
+    /// Sends a heartbeat, if the connection may have one, and returns whether it did. A long poll needs none,
+    /// no message may follow a close, and a stream of columns has none before its schema.
     pub fn heartbeat(&mut self) -> bool {
         let wants = self.mode != ResponseMode::Once && !self.is_ending();
         let Self { framing, format, subscriptions, control, .. } = self;
         wants && framing.heartbeat(*format, subscriptions, control.frames())
     }
 
-    /// The unsent bytes of its control messages.
+    /// Returns the unsent bytes of the control messages.
     pub fn control_bytes(&self) -> usize {
         self.control.unsent().len()
     }
 
-    /// The memory of its control messages, in bytes.
+    /// Returns the memory of the control messages, in bytes.
     pub fn control_memory_bytes(&self) -> usize {
         self.control.memory_bytes()
     }
 
-    /// The bytes that it holds memory for: its control messages, and about the rest of a partly sent shared frame.
+    /// Returns the bytes that this subscriber keeps in memory: control messages, and about the rest of a
+    /// partly sent shared frame.
     pub fn held_bytes(&self, feeds: &impl Feeds) -> usize {
         let rest = || {
             let subscription = &self.subscriptions[usize::from(self.in_frame?)];
@@ -226,13 +231,15 @@ impl Subscriber {
         self.control_bytes() + rest().unwrap_or(0)
     }
 
-    /// Closes it. The close is sent after a partly sent frame and the control messages, and no message follows it.
-    /// The visit that has sent all of it ends with [`super::Delivered::Closed`]. The first close counts.
+    /// Closes the connection. The close is sent after a partly sent frame and the control messages, and no
+    /// message follows it. The visit that has sent the whole close ends with [`super::Delivered::Closed`].
+    /// Only the first close counts.
     pub fn close(&mut self, close: Close) {
         self.close_ended(close, None);
     }
 
-    /// Closes it. `ended`: why the topic of a stream of columns has ended, if it has.
+    /// Closes the connection. `ended` is the reason why the topic of a stream of columns has ended, if it
+    /// has.
     pub(super) fn close_ended(&mut self, close: Close, ended: Option<EndCode>) {
         if self.close_code.is_none() {
             let Self { framing, format, subscriptions, control, .. } = self;
@@ -242,37 +249,39 @@ impl Subscriber {
         }
     }
 
-    /// Whether all its subscriptions have begun and their confirmations are sent.
+    /// Returns whether all subscriptions have begun and their confirmations are sent.
     pub fn has_begun(&self) -> bool {
         self.control.is_empty() && self.subscriptions.iter().all(Subscription::has_begun)
     }
 
-    /// Whether it was closed.
+    /// Returns whether the subscriber was closed.
     pub fn is_ending(&self) -> bool {
         self.close_code.is_some()
     }
 
-    /// Whether it was closed and everything was sent.
+    /// Returns whether the subscriber was closed and everything was sent.
     pub fn is_close_sent(&self) -> bool {
         self.is_ending() && self.control.is_empty() && !self.is_in_frame()
     }
 
-    /// The code of its close.
+    /// Returns the code of the close.
     pub fn close_code(&self) -> Option<u16> {
         self.close_code
     }
 
-    /// Whether a shared frame is partly sent to it.
+    /// Returns whether a shared frame is partly sent.
     pub fn is_in_frame(&self) -> bool {
         self.in_frame.is_some()
     }
 
-    /// Whether it holds memory besides its place: a partly sent frame, or control messages.
+    /// Returns whether the subscriber holds memory besides its place: a partly sent frame, or control
+    /// messages.
     pub fn holds_memory(&self) -> bool {
         self.is_in_frame() || !self.control.is_empty()
     }
 
-    /// The most events that it is behind on one of its feeds, as [`Feed::events_from`] counts them.
+    /// Returns how many events the subscriber is behind on the feed on which it is most behind
+    /// ([`Feed::events_from`]).
     pub fn lag(&self, feeds: &impl Feeds) -> Offset {
         let behind = self.subscriptions.iter().filter_map(|subscription| {
             Some(feeds.feed(subscription.feed)?.events_from(subscription.cursor()?.next()))
@@ -280,7 +289,9 @@ impl Subscriber {
         behind.max().unwrap_or(0)
     }
 
-    /// Releases its pins in the feeds. Call it when the connection ends, then take its subscriptions with [`Self::pop`].
+    /// Releases the subscriber's pins in the feeds. Call this method when the connection ends, then
+    /// [`Self::pop`] until it returns
+    /// `None`.
     pub fn leave(&mut self, feeds: &mut impl Feeds) {
         let Some(index) = self.in_frame.take() else { return };
         let subscription = &self.subscriptions[usize::from(index)];
@@ -291,13 +302,13 @@ impl Subscriber {
         }
     }
 
-    /// Removes one of its subscriptions.
+    /// Removes one of the subscriptions.
     pub fn pop(&mut self) -> Option<Left> {
         self.subscriptions.pop().map(|subscription| subscription.left())
     }
 
-    /// Moves a subscription by the `taken` bytes that were sent: from `before` to `after`, or to a place within a
-    /// frame. Returns the pin of `before` if it is no longer needed.
+    /// Moves a subscription by the `taken` bytes that were sent, from `before` to `after` or to a place
+    /// within a frame. Returns the pin of `before` if the pin is no longer needed.
     pub(super) fn advance(
         &mut self,
         feeds: &mut impl Feeds,
@@ -306,7 +317,7 @@ impl Subscriber {
         taken: usize,
         now_us: u64,
     ) -> Option<(FeedKey, Cursor)> {
-        // Each frame is then other text for the other topics.
+        // For the context of the other topics, each frame is then other text.
         let has_others = self.subscriptions.len() > 1;
         let subscription = &mut self.subscriptions[usize::from(index)];
         let feed = feeds.feed_mut(subscription.feed)?;
@@ -336,7 +347,7 @@ impl Subscriber {
     }
 
     /// Appends the trailer of a frame of `frame_bytes`. `reached` has the new offset of each subscription that has
-    /// moved. `ids` decides whether the trailer has an id. Returns the next state of ids.
+    /// moved. `ids` decides whether the trailer has an id. Returns the next state of `ids`.
     pub(super) fn write_trailer(
         &self,
         feeds: &impl Feeds,

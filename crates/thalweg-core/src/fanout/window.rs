@@ -2,21 +2,21 @@ use std::{cell::Cell, collections::VecDeque};
 
 use thalweg_wire::Offset;
 
-/// Limits how many bytes of frames may be sent ahead of the client's acks. It keeps a bounded number of places in
-/// the stream, and the bytes sent up to each.
+/// Limits how many bytes of frames may be sent ahead of the client's acks. For this, the window keeps a
+/// limited number of places in the stream, and the bytes sent up to each place.
 #[derive(Debug)]
 pub(super) struct Window {
     bytes_max: u64,
     sent: u64,
     acked: u64,
     marks: VecDeque<WindowMark>,
-    /// A frame that did not fit. It is not tried again before it fits.
+    /// A frame that did not fit. The frame is not tried again until it fits.
     oversized: Cell<Option<OversizedFrame>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct OversizedFrame {
-    /// The number that identifies it.
+    /// The number that identifies the frame.
     frame: Offset,
     bytes: u64,
 }
@@ -28,8 +28,9 @@ struct WindowMark {
     sent: u64,
 }
 
-/// About this many marks in a window. Two marks are merged into the newer one if fewer bytes lie between them than the window
-/// divided by this number. An ack between two marks counts as the earlier one: the window opens late by less than that distance.
+/// The approximate maximum of marks in a window. If fewer bytes lie between two marks than the window divided
+/// by this number, the newer mark replaces both. An ack between two marks counts as one of the earlier mark:
+/// the window then opens later than it could, but by fewer bytes than this distance.
 const MARKS_MAX: u64 = 64;
 
 impl Window {
@@ -38,7 +39,7 @@ impl Window {
     }
 
     /// Returns whether a frame of `bytes` may be sent after `planned` bytes that are already planned. A frame
-    /// always fits an empty window. `frame` identifies it ([`crate::stream::Feed::frame_after`]).
+    /// always fits an empty window. `frame` identifies the frame ([`crate::stream::Feed::frame_after`]).
     pub(super) fn admits(&self, frame: Offset, planned: u64, bytes: u64) -> bool {
         let ahead = self.sent - self.acked + planned;
         let fits = ahead == 0 || ahead + bytes <= self.bytes_max;
@@ -46,8 +47,8 @@ impl Window {
         fits
     }
 
-    /// Returns whether a frame may fit, so that looking for it is worth the time. A refusal does not last: the bytes
-    /// that were planned ahead of the refused frame may not have been sent.
+    /// Returns whether a frame may fit, so that looking for it is worth the time. A frame that `admits`
+    /// refused may fit now: the bytes that were planned ahead of it may not have been sent.
     pub(super) fn is_open(&self, frame: Offset) -> bool {
         let ahead = self.sent - self.acked;
         let oversized = self.oversized.get().filter(|oversized| oversized.frame == frame);

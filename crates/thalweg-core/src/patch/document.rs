@@ -21,11 +21,11 @@ pub(super) const ROOT: Index = 0;
 struct Node {
     start: u32,
     end: u32,
-    /// The first node after it and its contents.
+    /// The first node after the value and its contents.
     after: u32,
 }
 
-/// The most levels of a document that is patched: readers have a bound, and a patch adds some.
+/// The most levels of a document that is patched: readers have a limit, and a patch adds levels.
 const DEPTH_MAX: usize = 100;
 
 /// The kind of a value, as far as patches distinguish them.
@@ -39,12 +39,12 @@ pub(super) enum Kind {
 /// An object or array whose end is not read yet.
 struct Open {
     index: usize,
-    /// The likeness of the value after it.
+    /// The likeness of the value after the object or array.
     like_next: Likeness,
 }
 
-/// Values of an earlier document that the next value is probably equal to, the first of them most. They are
-/// neighbours at the same depth as that value.
+/// Values of an earlier document that are probably equal to the next value, the most probable one first. All
+/// of them are neighbours at the same depth as the next value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Likeness {
     first: usize,
@@ -52,7 +52,7 @@ struct Likeness {
 }
 
 impl<'a> JsonDocument<'a> {
-    /// Reads a JSON text. Values that are equal in `like`, at the same place, are copied from there.
+    /// Reads a JSON text. If `like` has an equal value at the same place, the value is copied from there.
     pub(super) fn read<F: FnMut() -> bool>(
         json: &'a [u8],
         like: Option<&JsonDocument<'_>>,
@@ -131,7 +131,8 @@ impl<'a> JsonDocument<'a> {
         Ok(all)
     }
 
-    /// Copies a value with its contents from `like`, if it stands at this place as well. Returns where it ends.
+    /// Copies a value with its contents from `like`, if the text has an equal value here. Returns the end of
+    /// the value.
     fn take<F: FnMut() -> bool>(
         &mut self,
         at: usize,
@@ -142,7 +143,7 @@ impl<'a> JsonDocument<'a> {
         let text = like.text(index);
         let end = at + text.len();
         budget.spend(text.len())?;
-        // A number continues unless the end of a value follows.
+        // A number might continue: the end of a value must follow.
         if self.json.get(at..end) != Some(text) || !self.json.get(end).is_none_or(is_end) {
             return Ok(None);
         }
@@ -183,7 +184,7 @@ impl<'a> JsonDocument<'a> {
         })
     }
 
-    /// Returns an object's members: the name as it stands, with its quotes, and the value.
+    /// Returns an object's members: the unparsed name with its quotes, and the value.
     pub(super) fn members(&self, index: Index) -> impl Iterator<Item = (&'a [u8], Index)> {
         let mut children = self.children(index);
         std::iter::from_fn(move || Some((self.text(children.next()?), children.next()?)))
@@ -198,17 +199,18 @@ pub(super) fn unquoted(string: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice(string).ok().map(Cow::Owned)
 }
 
-/// Bytes of the number or word at the beginning of `json`.
+/// Returns the length of the number or word at the beginning of `json`, in bytes.
 fn scalar_len(json: &[u8]) -> usize {
     json.iter().position(is_end).unwrap_or(json.len()).max(1)
 }
 
-/// Whether a value cannot continue with this byte.
+/// Returns whether a value cannot continue with this byte.
 fn is_end(byte: &u8) -> bool {
     matches!(byte, b',' | b'}' | b']' | b':')
 }
 
-/// Whether no escape of a string is half of a surrogate pair (RFC 8259 §8.2), which readers change or reject.
+/// Returns whether no escape of a string is half of a surrogate pair (RFC 8259 §8.2). Readers change or
+/// reject such an escape.
 fn has_whole_characters(string: &[u8]) -> bool {
     let mut at = 0;
     while let Some(found) = string.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {

@@ -16,9 +16,9 @@ use super::{
 };
 use crate::patch::{self, PatchBudget};
 
-/// Sealed events of consecutive offsets. A batch never changes, and all shards share it. It covers all offsets after those of the
-/// batch before. If offsets are sparse, its first offsets may have no events: a frame from such an offset has the events of a
-/// frame from [`Self::first`].
+/// Sealed events with consecutive offsets. A batch never changes, and all shards share it. A batch covers all
+/// offsets after those of the previous batch. If offsets are sparse, the first offsets of a batch may have no
+/// events: a frame from such an offset has the same events as a frame from [`Self::first`].
 #[derive(Debug)]
 pub struct Batch {
     start: Offset,
@@ -27,21 +27,22 @@ pub struct Batch {
     /// The end of each event in `bytes`, before its comma.
     ends: Box<[u32]>,
     sealed_us: u64,
-    /// How long its oldest event waited to be sealed, in µs.
+    /// How long the oldest event waited before the batch was sealed, in µs.
     waited_us: u32,
-    /// The time of publishing in ms since 1970, if it is known. It is the same on all servers.
+    /// The time of publishing in ms since 1970, if known. All servers have the same time.
     published_ms: Option<i64>,
-    /// The number of feeds that retain it.
+    /// The number of feeds that retain the batch.
     retained: AtomicU32,
-    /// The patch from the version before to its last event, made once for all shards. `None` if no patch is of use.
+    /// The patch from the previous version to the last event, made once for all shards. `None` if a patch
+    /// would not help.
     patch: OnceLock<Option<Arc<VersionPatch>>>,
     columns: BatchColumns,
     keyed: Option<Arc<BatchKeys>>,
 }
 
 impl Batch {
-    /// Seals one or more events that come after the offset `start` − 1 in their stream. The first has the offset
-    /// `first`, which is `start` or a later one.
+    /// Seals one or more events. In their stream, they come after the offset `start` − 1. The first event has
+    /// the offset `first`, which is `start` or later.
     pub fn seal(start: Offset, first: Offset, payloads: Payloads, now_us: u64) -> Self {
         let published_ms = payloads.published_ms();
         let (bytes, ends, keys) = payloads.into_parts();
@@ -68,8 +69,8 @@ impl Batch {
         batch
     }
 
-    /// Seals messages that follow each other in their stream, each with the offset of its first event. Each batch
-    /// covers the offsets after the batch before; the first begins at `start`.
+    /// Seals consecutive messages of a stream, each with the offset of its first event. Each batch
+    /// covers the offsets after the previous batch; the first batch begins at `start`.
     pub fn seal_messages(
         start: Offset,
         messages: impl IntoIterator<Item = (Offset, Payloads)>,
@@ -100,27 +101,27 @@ impl Batch {
         }
     }
 
-    /// One past the last event of the batch before.
+    /// Returns the offset after the last event of the previous batch.
     pub fn start(&self) -> Offset {
         self.start
     }
 
-    /// The offset of the first event.
+    /// Returns the offset of the first event.
     pub fn first(&self) -> Offset {
         self.first
     }
 
-    /// One past the last event.
+    /// Returns the offset after the last event.
     pub fn end(&self) -> Offset {
         self.first + self.ends.len() as Offset
     }
 
-    /// The number of events.
+    /// Returns the number of events.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// When it was sealed, in µs of the sealing shard's clock.
+    /// Returns when the batch was sealed, in µs of the sealing shard's clock.
     pub fn sealed_us(&self) -> u64 {
         self.sealed_us
     }
@@ -130,22 +131,23 @@ impl Batch {
         Self { waited_us: u32::try_from(waited_us).unwrap_or(u32::MAX), ..self }
     }
 
-    /// When its oldest event was published, in µs of the same clock.
+    /// Returns when the oldest event was published, in µs of the same clock.
     pub fn published_us(&self) -> u64 {
         self.sealed_us.saturating_sub(self.waited_us.into())
     }
 
-    /// Sets when its events were published, in ms since 1970.
+    /// Sets when the events were published, in ms since 1970.
     pub fn published_at(self, unix_ms: i64) -> Self {
         Self { published_ms: Some(unix_ms), ..self }
     }
 
-    /// When its events were published, in ms since 1970 and by the clock that assigned their offsets, if it is known.
+    /// Returns when the events were published, if known: in ms since 1970, by the clock of the machine that
+    /// assigned their offsets.
     pub fn published_ms(&self) -> Option<i64> {
         self.published_ms
     }
 
-    /// Its memory, in bytes.
+    /// Returns the memory of the batch, in bytes.
     pub fn memory_bytes(&self) -> usize {
         // The allocation's header and the pointer in the history.
         const OVERHEAD: usize = size_of::<Batch>() + 64;
@@ -175,8 +177,8 @@ impl Batch {
         from.saturating_sub(self.first) as usize
     }
 
-    /// Appends the frame with the events from `from` on. The same arguments always give the same bytes, so a frame
-    /// that was partly sent can be made again and finished.
+    /// Appends the frame with the events from `from` on. The same arguments always give the same bytes, so
+    /// the rest of a partly sent frame can be made later.
     pub(super) fn write_frame(
         &self,
         from: Offset,
@@ -219,33 +221,33 @@ impl Batch {
     }
 
     pub(super) fn before(&self, from: Offset) -> Before {
-        // This does not depend on the batch's start: a frame from a copy with another start must be the same.
+        // The result must not depend on the batch's start: a copy with another start must give the same frame.
         before(from, self.first)
     }
 
-    /// Its events from `from` on.
+    /// Returns the events from `from` on.
     pub fn events_from(&self, from: Offset) -> impl Iterator<Item = &[u8]> {
         (self.index_of(from)..self.count())
             .map(|at| &self.bytes[self.start_of(at)..self.ends[at] as usize])
     }
 
-    /// Its events with their keys. Empty if they have none.
+    /// Returns the events with their keys. Empty if they have none.
     pub fn keyed_events(&self) -> &[Arc<KeyedEvent>] {
         self.keyed.as_ref().map_or(&[], |keyed| &keyed.events)
     }
 
-    /// Its last event.
+    /// Returns the last event.
     pub fn last_event(&self) -> &[u8] {
         &self.bytes[self.start_of(self.count() - 1)..]
     }
 
-    /// The patch from the version before to its last event, if one was made.
+    /// Returns the patch from the previous version to the last event, if there is one.
     pub fn patch(&self) -> Option<&Arc<VersionPatch>> {
         self.patch.get()?.as_ref()
     }
 
-    /// Makes the patch from the version just before, whose document is `before`, unless another shard has tried.
-    /// Returns whether it was made, or `None` if it was not tried here.
+    /// Makes the patch from the previous version, whose document is `before`, unless another shard has tried.
+    /// Returns whether the patch was made, or `None` if another shard has tried.
     pub(super) fn make_patch(&self, before: &[u8], is_over: impl FnMut() -> bool) -> Option<bool> {
         let mut is_made = None;
         self.patch.get_or_init(|| {
@@ -258,7 +260,7 @@ impl Batch {
         is_made
     }
 
-    /// The schema of its rows, if a reader has read them as columns.
+    /// Returns the schema of the rows, if a reader has read them as columns.
     pub fn columns(&self) -> Option<&Arc<Columns>> {
         self.columns.schema()
     }
@@ -280,18 +282,18 @@ impl Batch {
         self.columns.adopt(columns);
     }
 
-    /// Whether the frame of its rows as columns was too large to be kept.
+    /// Returns whether the frame of the rows as columns was too large to be kept.
     pub fn is_column_frame_too_large(&self) -> bool {
         self.columns.is_frame_too_large()
     }
 
-    /// Whether a shard keeps the frame of its rows as columns.
+    /// Returns whether a shard keeps the frame of the rows as columns.
     pub fn is_column_frame_kept(&self) -> bool {
         self.columns.is_frame_kept()
     }
 
-    /// Returns the end of the events from `from` on, at least one, that together have at most `bytes_max` bytes,
-    /// both as JSON and as cells of `columns`.
+    /// Returns the end of the longest run of events from `from` on that has at most `bytes_max` bytes, both
+    /// as JSON and as cells of `columns`. The run has at least one event.
     pub(super) fn part_end(&self, from: Offset, columns: &Columns, bytes_max: usize) -> Offset {
         let index = self.index_of(from);
         let start = self.start_of(index);
@@ -300,7 +302,7 @@ impl Batch {
         self.first + (index + count) as Offset
     }
 
-    /// Bytes of its events from `from` on.
+    /// Returns the bytes of the events from `from` on.
     pub fn event_bytes(&self, from: Offset) -> usize {
         self.bytes.len() - self.start_of(self.index_of(from))
     }

@@ -10,7 +10,7 @@ use thalweg_wire::Offset;
 
 use super::batch_columns::ColumnFrame;
 
-/// The memory of all frames of columns that logs keep, and of pages of keyed topics, in bytes. Clones count together.
+/// The memory of all frames of columns that logs keep, and of pages of keyed topics, in bytes. All clones share one count.
 #[derive(Debug, Clone)]
 pub struct ColumnMemory {
     used: Arc<AtomicUsize>,
@@ -18,7 +18,8 @@ pub struct ColumnMemory {
 }
 
 impl ColumnMemory {
-    /// Creates an unused account. Above `bytes_max` a log keeps only frames that are about to be sent or partly sent.
+    /// Creates an account without frames. Above `bytes_max` a log keeps only frames that are about to be sent
+    /// or partly sent.
     pub fn new(bytes_max: usize) -> Self {
         Self { used: Arc::default(), bytes_max }
     }
@@ -73,7 +74,7 @@ impl ColumnFrames {
         self.by_end.insert(end, frame);
     }
 
-    /// Drops frames of the oldest batches, but no spared frame, until at most `bytes_max` bytes are left.
+    /// Drops frames of the oldest batches, except spared frames, until at most `bytes_max` bytes are left.
     pub(super) fn shrink_to(&mut self, bytes_max: usize, is_spared: impl Fn(Offset) -> bool) {
         while self.bytes > bytes_max
             && let Some(end) = self.by_end.keys().copied().find(|end| !is_spared(*end))

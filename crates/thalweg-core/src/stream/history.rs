@@ -4,14 +4,15 @@ use thalweg_wire::Offset;
 
 use super::{Batch, batch::Retained};
 
-/// The bounds of a stream's history. The one that is reached first counts. The newest batch stays unless it is too old.
+/// The bounds of a stream's history. The bound that is reached first applies. The newest batch stays unless
+/// it is too old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryBounds {
-    /// The most events.
+    /// The maximum of events.
     pub events_max: usize,
-    /// The most bytes of memory.
+    /// The maximum of memory, in bytes.
     pub bytes_max: usize,
-    /// The greatest age of a batch, in µs.
+    /// The maximum age of a batch, in µs.
     pub age_us_max: u64,
 }
 
@@ -30,7 +31,8 @@ impl History {
         Self { bounds, batches: VecDeque::new(), events: 0, bytes: 0, whole_from: next }
     }
 
-    /// From this offset on, no pushed batch is missing: an offset without a batch never came.
+    /// Returns the offset from which on no pushed batch is missing: if a later offset has no batch, it was
+    /// never pushed.
     pub(super) fn whole_from(&self) -> Offset {
         self.whole_from
     }
@@ -69,7 +71,7 @@ impl History {
         batch.map(|batch| &**batch)
     }
 
-    /// Estimates how many events there are from `from` on, by the average of a batch.
+    /// Estimates how many events there are from `from` on, by the average number of events in a batch.
     pub(super) fn about_events_from(&self, from: Offset) -> u64 {
         let batches = self.batches.len() - self.index_past(from);
         (self.events * batches).div_ceil(self.batches.len().max(1)) as u64

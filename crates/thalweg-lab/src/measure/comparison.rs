@@ -132,10 +132,10 @@ pub fn own_figure(
     Some((own.ratio(), own.interval(WRONG_MAX)))
 }
 
-/// Corrects a family of comparisons for their number, by Holm (Scandinavian Journal of Statistics 6, 1979): of n the least
-/// probable counts n times, the next n − 1 times. The method assumes no independence (cells that share a machine are
-/// not independent), and finds more than wider intervals for all would. Each interval remains uncorrected. Controls are
-/// questions to the lab and not to a subject, and are left alone.
+/// Corrects a family of comparisons for their number, by Holm (Scandinavian Journal of Statistics 6, 1979):
+/// of n the least probable counts n times, the next n − 1 times. The method assumes no independence (cells
+/// that share a machine are not independent), and finds more than wider intervals for all would. Each
+/// interval remains uncorrected. Controls are questions to the lab and not to a subject, and are left alone.
 pub fn correct(family: &mut [Comparison]) {
     let mut asked: Vec<&mut Comparison> =
         family.iter_mut().filter(|found| !found.is_control && found.p.is_some()).collect();
@@ -170,7 +170,8 @@ const FAR: f64 = 1.5;
 /// From this start on that can be known.
 const FAR_STARTS_MIN: usize = 3;
 
-/// Subjects of a cell that need no further start, surely more than 1.5 times off; asked as [`next`] is. These subjects stay in the cell.
+/// Subjects of a cell that need no further start, surely more than 1.5 times off; asked as [`next`] is. These
+/// subjects stay in the cell.
 pub fn far_off(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Vec<usize> {
     let difference = |subject: &usize| Difference::of(metric, subjects, *subject, samples);
     (0..subjects.connections.len())
@@ -188,10 +189,10 @@ fn is_far(difference: &Difference) -> bool {
 
 /// Whether a cell is decided, asked after each start with all of its samples so far, in any order; `metric` is its scenario's.
 ///
-/// From the sixth start on, a cell is decided when each subject beside the baseline has an interval whose half width is at most
-/// 2.5 % (the width alone favours no result), or a 99.9 % interval that lies wholly beyond or wholly within ± 5 %. Subjects
-/// that are [`far_off`] need neither. Controls and subjects without a sample that counts are not waited for: the budget should not
-/// go into what is broken.
+/// From the sixth start on, a cell is decided when each subject beside the baseline has an interval whose
+/// half width is at most 2.5 % (the width alone favours no result), or a 99.9 % interval that lies wholly
+/// beyond or wholly within ± 5 %. Subjects that are [`far_off`] need neither. Controls and subjects without a
+/// sample that counts are not waited for: the budget should not go into what is broken.
 pub fn next(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Next {
     let mut starts: Vec<u32> = samples.iter().map(|sample| sample.start()).collect();
     starts.sort_unstable();

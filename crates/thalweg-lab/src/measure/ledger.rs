@@ -120,8 +120,8 @@ impl fmt::Display for Counts {
     }
 }
 
-/// One line per subscription: the sequence number it must get next. A line costs eight bytes; missed events are kept only once there
-/// are some. All numbers are the subject's, and may be anything.
+/// One line per subscription: the sequence number it must get next. A line costs eight bytes; missed events
+/// are kept only once there are some. All numbers are the subject's, and may be anything.
 #[derive(Debug)]
 pub struct Ledger {
     next: Vec<u64>,

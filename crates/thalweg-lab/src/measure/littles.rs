@@ -13,9 +13,9 @@ pub fn ratio(outstanding: f64, completed: f64, span_us: u64, mean_us: f64) -> Op
         .then(|| completed / span_us as f64 * mean_us / outstanding)
 }
 
-/// Why a sample with this ratio does not count, if it does not. Both sides may differ by a share of the span, `slack`: the
-/// longest time in the system, for the span's ends, and the longest for which the swarm was kept from its core, perhaps just
-/// before it published.
+/// Why a sample with this ratio does not count, if it does not. Both sides may differ by a share of the span,
+/// `slack`: the longest time in the system, for the span's ends, and the longest for which the swarm was kept
+/// from its core, perhaps just before it published.
 pub(super) fn broken(ratio: f64, slack: f64) -> Option<String> {
     let apart_max = APART_MAX + slack;
     let is_apart = !((1.0 - apart_max)..=(1.0 + apart_max)).contains(&ratio);

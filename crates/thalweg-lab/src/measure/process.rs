@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 /// CPU time that a process tree has used so far, and memory that it holds now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
-    /// CPU time of all living threads, user and system, and of the children that have ended and were waited for. The kernel's
-    /// work on the receiving side of loopback is included.
+    /// CPU time of all living threads, user and system, and of the children that have ended and were waited
+    /// for. The kernel's work on the receiving side of loopback is included.
     pub cpu_ns: u64,
     /// Time its threads were ready to run while their core ran somebody else.
     pub waited_ns: u64,

@@ -84,7 +84,8 @@ pub struct Timestamps {
     pub latency: Option<Spread>,
     /// Events that are in `latency`.
     pub read: u64,
-    /// Events with a timestamp after their reading: of another clock, or of a coarse one. `latency` does not have them.
+    /// Events with a timestamp after their reading: of another clock, or of a coarse one. `latency` does not
+    /// have them.
     pub ahead: u64,
     /// How far the furthest was ahead.
     pub ahead_us_max: u64,

@@ -2,8 +2,9 @@
 //! cells lie orders of magnitude apart), no coefficient below 0 (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter
 //! 23; of three terms all subsets can be tried, and the best that is feasible is the solution).
 //!
-//! The interval of a coefficient is that of normal theory: Student's t times the standard error from the inverse of the normal
-//! matrix, around the solution and cut off at 0. The interval holds as far as the model is right and points are independent.
+//! The interval of a coefficient is that of normal theory: Student's t times the standard error from the
+//! inverse of the normal matrix, around the solution and cut off at 0. The interval holds as far as the model
+//! is right and points are independent.
 
 use super::statistics::student;
 use serde::{Deserialize, Serialize};

@@ -132,8 +132,9 @@ pub struct Traffic {
     pub heartbeats: u64,
 }
 
-/// How a subject got warm. The lab observes this where a subject broadcasts, posted to or by itself. Under the other drives
-/// warm-up lasts as long as the scenario says, whatever figures do, and both fields are zero.
+/// How a subject got warm. The lab observes this where a subject broadcasts, posted to or by itself. Under
+/// the other drives warm-up lasts as long as the scenario says, whatever figures do, and both fields are
+/// zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// From full load to the span's beginning.
@@ -254,7 +255,8 @@ pub struct Point {
     /// The kernel's memory for TCP, of the whole machine; 0 but for a keyed load.
     #[serde(default)]
     pub kernel_bytes: u64,
-    /// The proportional memory of the subject. A keyed load reads it once a second, because reading it takes long.
+    /// The proportional memory of the subject. A keyed load reads it once a second, because reading it takes
+    /// long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pss_bytes: Option<u64>,
 }

@@ -17,13 +17,9 @@ pub(super) const CPU: &[Column] = &[
     ("CPU µs", "per event", |_, row| figure(row.cpu.us_per_event.map(|estimate| estimate.median))),
     ("CPU", TO_BASELINE, |part, row| compared(part, row, Metric::Cpu)),
 ];
-pub(super) const THROUGHPUT: &[Column] =
-    &[("events", "per s", |_, row| match row.throughput.events_per_s {
-        Some(events) if row.is_at_least => format!("≥ {}", short(events.median)),
-        Some(events) if row.is_ranked => short(events.median),
-        Some(events) => format!("({})", short(events.median)),
-        None => String::new(),
-    })];
+pub(super) const THROUGHPUT: &[Column] = &[("events", "per s", |_, row| per_s(row))];
+/// An endpoint that the lab does not control sends messages: the lab cannot know which of them are events.
+pub(super) const MESSAGES: &[Column] = &[("messages", "per s", |_, row| per_s(row))];
 pub(super) const SCHEDULE: &[Column] = &[("% of", "schedule", |_, row| {
     row.throughput.share_of_schedule.map_or(String::new(), percent)
 })];
@@ -185,6 +181,15 @@ pub(super) const LOAD: &[Column] = &[
     ("", "swarm", |_, row| row.load.swarm_busy.map_or(String::new(), percent)),
     ("limited", "by", |_, row| row.verdict.clone()),
 ];
+
+fn per_s(row: &Row) -> String {
+    match row.throughput.events_per_s {
+        Some(events) if row.is_at_least => format!("≥ {}", short(events.median)),
+        Some(events) if row.is_ranked => short(events.median),
+        Some(events) => format!("({})", short(events.median)),
+        None => String::new(),
+    }
+}
 
 fn figure(value: Option<f64>) -> String {
     value.map_or(String::new(), digits)

@@ -6,8 +6,8 @@ use crate::measure::comparison::{Comparison, Metric, Word};
 use crate::scenario::Drive;
 
 impl PartSummary {
-    /// The metric of the part's figure. If that one could not be compared (for example because its p99 was withheld), the first
-    /// metric that could, usually CPU.
+    /// The metric of the part's figure. If that one could not be compared (for example because its p99 was
+    /// withheld), the first metric that could, usually CPU.
     pub(super) fn metric(&self) -> Metric {
         let own = Metric::from(self.figure);
         let is_known = |metric: &Metric| self.asked(*metric).next().is_some();
@@ -49,6 +49,11 @@ impl PartSummary {
         }
     }
 
+    /// Whether the lab listens or sends to a server that it did not start.
+    pub(super) fn is_endpoint(&self) -> bool {
+        matches!(self.drive, Drive::Listen | Drive::Send)
+    }
+
     pub(super) fn has_objective(&self) -> bool {
         self.rows.iter().any(|row| row.settings.late_us_max > 0)
     }
@@ -58,6 +63,7 @@ impl PartSummary {
             Metric::Cpu if self.drive.is_connecting() && !self.has_objective() => {
                 "CPU per connection"
             }
+            Metric::Cpu if self.is_endpoint() => "CPU per message",
             Metric::Cpu => "CPU per event",
             Metric::P99 if self.is_closed_loop() => "p99 service time",
             Metric::P99 if self.drive.is_connecting() && !self.has_objective() => {
@@ -69,6 +75,7 @@ impl PartSummary {
                 "highest rate within the objective"
             }
             Metric::Throughput if self.drive.is_connecting() => "connections per second",
+            Metric::Throughput if self.is_endpoint() => "messages per second",
             Metric::Throughput => "events per second",
             Metric::Memory => "memory per connection",
             Metric::Held => "clients held within the objective",

@@ -20,7 +20,7 @@ pub(super) fn lines(row: &Row) -> String {
 pub(super) fn facts(received: &Received) -> Vec<(&'static str, String)> {
     let mut facts = vec![("answer", answer(received)), ("connections", connections(received))];
     facts.extend(received.set_up.map(|found| ("set-up", spread(found))));
-    facts.push(("events", events(received)));
+    facts.push(("messages", messages(received)));
     facts.extend(received.intervals.map(|interval| {
         let silence = time(received.silence_us_max);
         ("intervals", format!("{}; longest silence of a connection {silence}", spread(interval)))
@@ -61,11 +61,11 @@ fn reasons(what: &str, reasons: &Reasons) -> String {
     format!("; {} {what}: {}", reasons.count, each.collect::<Vec<_>>().join(", "))
 }
 
-fn events(received: &Received) -> String {
+fn messages(received: &Received) -> String {
     if received.events == 0 {
         return "none".to_owned();
     }
-    let events = received.events as f64;
+    let count = received.events as f64;
     let kind = match (received.text_events, received.binary_events) {
         (_, 0) if received.json_tried > 0 && received.json_found == received.json_tried => "JSON",
         (_, 0) => "text",
@@ -74,12 +74,12 @@ fn events(received: &Received) -> String {
     };
     format!(
         "{} of {kind}, {} to {} per connection; {} bytes on average, at most {}; {} on the wire each",
-        short(events),
+        short(count),
         received.events_per_connection_min,
         received.events_per_connection_max,
-        digits(received.payload_bytes as f64 / events),
+        digits(received.payload_bytes as f64 / count),
         received.event_bytes_max,
-        digits(received.wire_bytes as f64 / events)
+        digits(received.wire_bytes as f64 / count)
     )
 }
 
@@ -89,12 +89,12 @@ fn timestamps(found: &Timestamps) -> String {
         None => "no latency".to_owned(),
     };
     if found.missing > 0 {
-        text += &format!("; {} events without one", found.missing);
+        text += &format!("; {} messages without one", found.missing);
     }
     if found.ahead > 0 {
         let most = time(found.ahead_us_max);
         text +=
-            &format!("; {} events ahead of this machine's clock, by {most} at most", found.ahead);
+            &format!("; {} messages ahead of this machine's clock, by {most} at most", found.ahead);
     }
     text
 }

@@ -32,8 +32,8 @@ pub struct Standing {
     pub alone: Option<Share>,
     /// Events that it delivers for a second of CPU: the geometric mean over the cells of `together`, if it is in all of them.
     pub events_per_cpu_s: Option<f64>,
-    /// The ratio of the subject's p99 to the baseline's at a fixed rate, over all cells in which the baseline has one. `None` if
-    /// the subject lacks one of them.
+    /// The ratio of the subject's p99 to the baseline's at a fixed rate, over all cells in which the baseline
+    /// has one. `None` if the subject lacks one of them.
     pub p99: Option<f64>,
     /// The lower end of the interval that holds `p99` in 95 of 100 cases. The baseline has none.
     pub p99_low: Option<f64>,

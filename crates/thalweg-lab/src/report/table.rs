@@ -170,6 +170,9 @@ pub(super) fn notes(part: &PartSummary) -> String {
             true => {
                 "(events/s) in brackets: the offered rate, because the browser was not the bottleneck.\n"
             }
+            false if part.is_endpoint() => {
+                "(messages/s) in brackets: not a maximum, because the server was not the only bottleneck.\n"
+            }
             false => {
                 "(events/s) in brackets: not a maximum, because the subject was not the only bottleneck, or events were missing.\n"
             }

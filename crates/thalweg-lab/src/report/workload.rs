@@ -2,8 +2,8 @@
 
 use super::columns::{
     BATCHING, BROWSER_CPU, BROWSER_KINDS, BROWSER_PAGE, CEILING, CONNECTING, CONNECTING_LATE, CPU,
-    Column, FROM_INTENDED, HELD, IDLE, LATENCY, MEMORY, RECEIVED, ROUND_TRIP, SCHEDULE, SERVICE,
-    THROUGHPUT, TOTAL,
+    Column, FROM_INTENDED, HELD, IDLE, LATENCY, MEMORY, MESSAGES, RECEIVED, ROUND_TRIP, SCHEDULE,
+    SERVICE, THROUGHPUT, TOTAL,
 };
 use super::html::metric::{self as chart};
 use super::part_summary::PartSummary;
@@ -137,21 +137,22 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             ..Shown::default()
         },
         Drive::Listen => Shown {
-            sentence: "The lab only listens to an endpoint that somebody runs: nobody knows what \
-                should have come. Latency is from the time an event names to when the swarm has \
-                read it.",
-            columns: vec![THROUGHPUT, RECEIVED, LATENCY, MEMORY],
+            sentence: "The lab only listens to a running endpoint, and does not know which messages should \
+                have come. Latency is from the time that a message names to when the swarm has read \
+                it.",
+            columns: vec![MESSAGES, RECEIVED, LATENCY, MEMORY],
             compared: &[Metric::P99],
-            charts: vec![chart::EVENTS, chart::CPU, chart::P99],
+            charts: vec![chart::MESSAGES, chart::MESSAGE_CPU, chart::P99],
             ..Shown::default()
         },
         Drive::Send => Shown {
-            sentence: "The lab sends messages to an endpoint that somebody runs, at a rate set in \
-                advance, whatever happens. Latency is from when a message was due to when what \
-                comes back with its id was read, a round trip from when it was sent.",
+            sentence: "The lab sends messages to a running endpoint, at a rate set in advance, whatever \
+                happens. The answer to a message is the message that comes back with its id. Latency \
+                is from when a message was due to when its answer was read, a round trip from when it \
+                was sent.",
             columns: vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, MEMORY],
             compared: &[Metric::RoundTrip, Metric::P99],
-            charts: vec![chart::P99, chart::ROUND_TRIP, chart::EVENTS],
+            charts: vec![chart::P99, chart::ROUND_TRIP, chart::MESSAGES],
             has_throughput: false,
             ..Shown::default()
         },

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{self, ErrorKind, Write as _};
 
-/// Prints a line on stderr, where that can be. The line may quote a server or a file: control characters are escaped.
+/// Prints a line on stderr, where that can be. The line may quote a server or a file: control characters are
+/// escaped.
 pub fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
 }

@@ -55,7 +55,7 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
         }
     });
     let name = "url".to_owned();
-    let title = "an endpoint as it is: its events, their intervals, and the cost".to_owned();
+    let title = "a running endpoint: its messages, their intervals, and the cost".to_owned();
     let mut part = Part {
         name: name.clone(),
         title: title.clone(),

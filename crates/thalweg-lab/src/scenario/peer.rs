@@ -15,8 +15,8 @@ pub enum Dialect {
     /// Messages as they are, without an envelope; what a WebSocket says comes back as it is.
     #[serde(alias = "bare")]
     Raw,
-    /// No protocol: the peer has no subscribers. It reads a NATS stream. Like a node, it reports at `/metrics` how many messages it
-    /// has read, and it reports at `/times` when each was due and came.
+    /// No protocol: the peer has no subscribers. It reads a NATS stream. Like a node, it reports at
+    /// `/metrics` how many messages it has read, and it reports at `/times` when each was due and came.
     Consumer,
     /// Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them.
     Socketio,

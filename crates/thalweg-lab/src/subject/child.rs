@@ -80,7 +80,8 @@ impl OwnedChild {
 impl Drop for OwnedChild {
     fn drop(&mut self) {
         if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
-            // The child's id is the id of its group until the last member has ended and is waited for. Fails only if no member is left.
+            // The child's id is the id of its group until the last member has ended and is waited for. Fails
+            // only if no member is left.
             let _ = kill_process_group(pid, Signal::KILL);
         }
         let _ = self.0.wait();

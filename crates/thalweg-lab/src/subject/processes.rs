@@ -1,5 +1,5 @@
-//! Processes that a subject needs beside its own: NATS servers, further nodes. The lab starts them before it, in order, each when
-//! the one before is ready, and end with it.
+//! Processes that a subject needs beside its own: NATS servers, further nodes. The lab starts them before it,
+//! in order, each when the one before is ready, and end with it.
 
 use super::child::OwnedChild;
 use super::temporary_folder::TemporaryFolder;

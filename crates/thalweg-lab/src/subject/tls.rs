@@ -1,5 +1,5 @@
-//! TLS of a client of a subject: 1.3 only, and any certificate of the subject. The connection is loopback, the certificate is
-//! made at the start, and the lab measures encryption, not trust.
+//! TLS of a client of a subject: 1.3 only, and any certificate of the subject. The connection is loopback,
+//! the certificate is made at the start, and the lab measures encryption, not trust.
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

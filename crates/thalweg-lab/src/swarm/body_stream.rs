@@ -1,5 +1,5 @@
-//! A stream over HTTP/1.1 whose body says where it ends (RFC 9112 §6.3): chunks, or so many bytes. A read may end anywhere in a
-//! frame of the transport, and compressed.
+//! A stream over HTTP/1.1 whose body says where it ends (RFC 9112 §6.3): chunks, or so many bytes. A read may
+//! end anywhere in a frame of the transport, and compressed.
 
 use super::carrier::deflate::Gunzip;
 use super::carrier::{PieceDecoder, lines};

@@ -1,7 +1,8 @@
 //! A dialect: what is said on top of a carrier, a file each.
 //!
-//! Carriers take bytes apart into messages. A dialect says what opens a connection, what a message means, and how to publish. A
-//! dialect has no state of a connection: the reply to a message follows from the message alone.
+//! Carriers take bytes apart into messages. A dialect says what opens a connection, what a message means, and
+//! how to publish. A dialect has no state of a connection: the reply to a message follows from the message
+//! alone.
 //!
 //! - `thalweg`: `docs/reference/messages.md`
 //! - `limit`: the same towards subscribers; what a WebSocket says comes back as it is

@@ -225,7 +225,7 @@ impl Receiver {
         }
     }
 
-    /// The span of an external endpoint is over. The error is that no event has a time where it should be.
+    /// The span of an external endpoint is over. Fails if no message has a time at the configured path.
     pub(super) fn end_recording(&mut self, begun_us: u64, end_us: u64) -> anyhow::Result<Received> {
         let Receiver { expected: Expected::Anything(recorder), statistics, .. } = self else {
             return Ok(Received::default());

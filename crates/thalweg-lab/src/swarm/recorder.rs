@@ -293,7 +293,7 @@ impl Recorder {
                     [] => "is no JSON with keys".to_owned(),
                     places => format!("has {}", places.join(", ")),
                 };
-                Err(anyhow!("no event has a time at {path}: the first {places}"))
+                Err(anyhow!("no message has a time at {path}: the first {places}"))
             }
             _ => Ok(()),
         }
@@ -383,10 +383,10 @@ mod tests {
         };
         check(&[], "");
         check(&["{}", r#"{"t":1795262399}"#], "");
-        check(&["[]"], "no event has a time at t: the first is no JSON with keys");
+        check(&["[]"], "no message has a time at t: the first is no JSON with keys");
         check(
             &[r#"{"id":7,"data":[{"ts":1795262399,"a.b":"x"},{"c":1}]}"#, "{}"],
-            "no event has a time at t: the first has data[0][\"a.b\"], data[0].ts, id",
+            "no message has a time at t: the first has data[0][\"a.b\"], data[0].ts, id",
         );
     }
 }

@@ -33,7 +33,8 @@ use std::io;
 
 /// Reads of one connection before the others get their turn.
 const READS_MAX: usize = 4;
-/// Connections that are begun before those that stand are read. This many take some milliseconds; longer work would make events late.
+/// Connections that are begun before those that stand are read. This many take some milliseconds; longer work
+/// would make events late.
 const OPENED_IN_A_TURN_MAX: usize = 32;
 /// Answers to pings that may wait for a socket that takes nothing.
 const REPLIES_BYTES_MAX: usize = 64 * 1024;

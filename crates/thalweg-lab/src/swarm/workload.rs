@@ -116,8 +116,9 @@ pub(super) fn of<'a>(
     })
 }
 
-/// The steps of a span, with the observer's long looks around it. A long look takes tens of milliseconds on the swarm's thread: one is
-/// before the span, and what has become ready meanwhile is read first; one is after it, when what was due has come.
+/// The steps of a span, with the observer's long looks around it. A long look takes tens of milliseconds on
+/// the swarm's thread: one is before the span, and what has become ready meanwhile is read first; one is
+/// after it, when what was due has come.
 fn span<W: Workload + ?Sized>(workload: &mut W, time: Duration) -> anyhow::Result<Outcome> {
     workload.observer().at(Moment::Warm);
     workload.catch_up()?;

@@ -63,7 +63,8 @@ use publishers::LinePublishers;
 use stream_health::StreamHealth;
 use wake::Wake;
 
-/// A shard, as the tasks on its thread share it. No borrow is held across an await: each use is one synchronous step.
+/// The access that tasks on a shard's thread share. No borrow is held across an await: each use is one
+/// synchronous step.
 pub(crate) struct Handle {
     pub(crate) id: usize,
     pub(crate) common: Common,
@@ -82,7 +83,7 @@ pub(crate) struct Handle {
 struct Shard {
     common: Common,
     counts: Arc<Counts>,
-    /// Whether the shard does the work that is done once for all shards.
+    /// Whether this shard does the work that one shard does for all.
     is_first: bool,
     access: Arc<AccessPolicy>,
     topics: Topics,
@@ -96,7 +97,8 @@ struct Shard {
 }
 
 impl Handle {
-    /// Creates a shard. Call it on the shard's own thread, in its runtime. Fails if the kernel has no epoll or timer left.
+    /// Creates a shard. Call this function on the shard's own thread, in its runtime. Fails if the kernel has
+    /// no epoll or timer left.
     pub(crate) fn new(
         id: usize,
         common: Common,
@@ -235,8 +237,8 @@ impl Handle {
         &self.common.config
     }
 
-    /// Deletes a topic, after this shard's earlier publishes to it. Fails if there is no such topic, if the server makes its
-    /// events or reads them, or if its owner shard has ended.
+    /// Deletes a topic, after this shard's earlier publishes to it. Fails if there is no such topic, if a source, query or
+    /// upstream of the server uses the topic, or if the owner shard has ended.
     pub(crate) async fn delete(&self, topic: Allowed<Writing>) -> Result<(), Refusal> {
         let Writing(topic) = topic.into_inner();
         let owner = owner_shard(&topic, self.common.peers.len());

@@ -4,9 +4,9 @@ use thalweg_wire::Offset;
 
 use super::{Input, Source, push};
 
-/// The published round trip between a hub and its client (2013): one record, and the next one only after the client has
-/// acked it. Its `id` is its offset, because nothing else publishes to its topic. The first record is sent after the
-/// ack of the position that confirms a subscription.
+/// The published round trip between a hub and its client (2013): the source sends a record only after the
+/// client has acked the previous one. The `id` of a record is its offset, because nothing else publishes to
+/// the topic. The ack of the position that confirms a subscription starts the first record.
 #[derive(Default)]
 pub(super) struct Runner {
     last: Offset,

@@ -28,13 +28,14 @@ pub(crate) enum Received {
 }
 
 impl Received {
-    /// Returns the end that an error means.
+    /// Returns the reason of an error.
     pub(super) fn end(error: &io::Error) -> Self {
         if has_vanished(error) { Self::Vanished } else { Self::Gone }
     }
 }
 
-/// Returns whether the kernel has given a peer up: after `TCP_USER_TIMEOUT`, or without a route to it.
+/// Returns whether the kernel has given up a peer, after `TCP_USER_TIMEOUT` or because there is no route to
+/// the peer.
 pub(crate) fn has_vanished(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH))
@@ -62,7 +63,7 @@ impl Socket {
         let _ = self.0.shutdown(net::Shutdown::Write);
     }
 
-    /// Makes the end of the connection a reset: at once, and the kernel drops unsent bytes (socket(7), `SO_LINGER`).
+    /// Lets the connection end with a reset: the kernel drops unsent bytes at once (socket(7), `SO_LINGER`).
     pub(crate) fn reset(&self) {
         // Without this the kernel tries to send for a while.
         let _ = set_socket_linger(&self.0, Some(Duration::ZERO));

@@ -1,5 +1,5 @@
-//! A forever frame: each frame ends with the opening tag of the next script. The client loads the document again
-//! when it is too long.
+//! A forever frame: each frame ends with the opening tag of the next script. When the document is too long,
+//! the client loads it again.
 
 use thalweg_wire::{Format, StartAt, format::forever_frame_opening};
 

@@ -13,10 +13,10 @@ use super::{
     Log,
 };
 
-/// The part of the hot tail's size (64 KiB) for which frames of columns are made at a time, counted in events or
-/// frames. Small frames are made together, so that one send takes them. A frame for one subscriber alone has as
-/// many events: it is encoded again for its rest whenever a socket takes only a part, so a whole batch would cost
-/// a slow reader's shard many times the batch's cost.
+/// Frames of columns are made for this part of the hot tail's size (64 KiB) at a time, counted as events or
+/// as frames. Small frames are made together, so that one send takes them. A frame for one subscriber has at
+/// most as many events, because the shard encodes it again whenever the socket takes only a part: a slow
+/// reader would make the shard encode a whole batch many times.
 const COLUMN_PART_DIVISOR: usize = 16;
 
 impl ColumnRows for Log {
@@ -98,7 +98,7 @@ impl Log {
         }
     }
 
-    /// The bytes of events in a frame of columns for one subscriber alone, and of those for which frames are made
+    /// The bytes of events in a frame of columns for one subscriber. Shared frames are made for as many bytes
     /// at a time.
     pub(super) fn part_bytes(&self) -> usize {
         self.tail_bytes / COLUMN_PART_DIVISOR

@@ -26,7 +26,7 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         Self { log, encoding, tail: log.tails.get(encoding.format()).and_then(Option::as_deref) }
     }
 
-    /// Returns the frame at the cursor, or its rest, made for this cursor alone.
+    /// Makes the frame at the cursor, or the rest of it, for this cursor only.
     fn cold(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
         let Some(batch) = self.log.batch_at(cursor.next) else {
             let is_lost = !self.log.is_stored(cursor.next) || self.log.is_hole(cursor.next);
@@ -53,7 +53,8 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         Next::cold(&envelope, self.encoding, is_large, cursor.sent(), after, scratch)
     }
 
-    /// Returns what comes after a cursor in a batch of columns. `None` if a frame is to be made for this cursor alone.
+    /// Returns the next frame of columns in a batch. `None` if the caller must make a frame for this cursor
+    /// only.
     fn columns(&self, cursor: &Cursor, batch: &'a Batch) -> Option<Next<'a>> {
         if let Some(frame) = self.whole_frame(cursor, batch) {
             return match self.encoding.differs_from(Some(frame.columns())) {
@@ -72,13 +73,13 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         is_other.then_some(Next::OtherColumns)
     }
 
-    /// Returns the kept frame of all of a batch's rows, if the cursor is in it or before it.
+    /// Returns the kept frame that has all rows of a batch, if the cursor is in this frame or before it.
     fn whole_frame(&self, cursor: &Cursor, batch: &Batch) -> Option<&'a ColumnFrame> {
         let frames = &self.log.columns.frames;
         is_at_whole_frame(cursor, batch).then(|| frames.get(batch.end())).flatten()
     }
 
-    /// Returns whether the frame at a cursor is of columns and has only some of its batch's events.
+    /// Returns whether the frame at the cursor has columns, and only some events of its batch.
     fn is_part(&self, cursor: &Cursor) -> bool {
         let is_whole = |batch: &Arc<Batch>| self.whole_frame(cursor, batch).is_some();
         self.encoding.format().has_columns()
@@ -86,8 +87,8 @@ impl<'a, 'e> LogFrames<'a, 'e> {
             && !self.log.batch_at(cursor.next).is_some_and(is_whole)
     }
 
-    /// Returns the context of a reader after the frame at its cursor. The hot tail's context has the batches that were pushed: those
-    /// of a backfill may have other boundaries, and so other text.
+    /// Returns the context of a reader after the frame at its cursor. The hot tail's context consists of
+    /// pushed batches. Batches of a backfill may have other boundaries, and therefore other text.
     fn context_after(&self, cursor: &Cursor) -> Option<Offset> {
         let is_pushed =
             self.encoding.format().has_context() && self.log.history.find(cursor.next).is_some();
@@ -101,7 +102,8 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         is_in_shared_frame.then(|| self.log.pins.frame(cursor.next, format)).flatten()
     }
 
-    /// Returns the kept frame without a context, and the cursor after it, for a reader who cannot read the shared one.
+    /// Returns the kept frame without a context, and the cursor after it, for a reader that cannot read the
+    /// shared frame.
     fn alone(&self, cursor: &Cursor) -> Option<(&'a [u8], Cursor)> {
         let tail = self.tail.filter(|tail| tail.has_context())?;
         if cursor.in_frame() && cursor.is_hot() {

@@ -29,7 +29,7 @@ fn payloads(events: Offset) -> Payloads {
     payloads
 }
 
-/// A backfill may have other batches than those that were pushed, and its frames other text.
+/// The batches of a backfill may differ from those that were pushed, and so may the text of its frames.
 #[test]
 fn a_reader_of_a_backfill_has_no_context() {
     let format = FORMAT.compressed_in_context(ContextWindow::Bits10).unwrap();

@@ -29,6 +29,9 @@ pub(in crate::report) const CPU: Metric = Metric {
     tick: round,
     show: |value| format!("{} µs", digits(value)),
 };
+pub(in crate::report) const MESSAGES: Metric = Metric { title: "Messages per second", ..EVENTS };
+pub(in crate::report) const MESSAGE_CPU: Metric =
+    Metric { title: "Server’s CPU per message, µs", ..CPU };
 pub(in crate::report) const BUSY: Metric = Metric {
     key: "subject-busy",
     title: "Subject’s CPU, % of its cores",

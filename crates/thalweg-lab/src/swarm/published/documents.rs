@@ -1,6 +1,6 @@
-//! Events that are versions of a document, such as a football match. The events have no numbers: the envelopes' offsets number them,
-//! for in a server that has just been started the first event of a topic has offset 1. An event without an envelope is the
-//! expected one, or else the newest that is equal to it.
+//! Events that are versions of a document, such as a football match. The events have no numbers: the
+//! envelopes' offsets number them, for in a server that has just been started the first event of a topic has
+//! offset 1. An event without an envelope is the expected one, or else the newest that is equal to it.
 //!
 //! A patch is applied once, by the first subscriber that gets it, and its result compared with the published version as JSON
 //! values (RFC 6902: the order of members may differ). Later copies are compared byte for byte.

@@ -1,5 +1,5 @@
-//! An external endpoint: connections that are opened and listened to. The endpoint may refuse some and end others: that is recorded, and
-//! measuring goes on as long as one stands.
+//! An external endpoint: connections that are opened and listened to. The endpoint may refuse some and end
+//! others: that is recorded, and measuring goes on as long as one stands.
 
 use super::Workload;
 use crate::measure::{Counts, Negotiated, WarmUp};

@@ -1,4 +1,5 @@
-//! Publishing without subscribers: how fast the subject takes events. The subject's acknowledgements are compared with what was sent.
+//! Publishing without subscribers: how fast the subject takes events. The subject's acknowledgements are
+//! compared with what was sent.
 
 use super::Workload;
 use crate::measure::{Counts, Negotiated, Traffic, WarmUp};

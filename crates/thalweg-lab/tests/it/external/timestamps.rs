@@ -117,6 +117,6 @@ fn events_without_a_timestamp_are_counted() {
         let url = format!("ws://{}/", serve(stamped(|_| "not JSON".to_owned())));
         let timestamp = Some("t".to_owned());
         let refused = visit(&Typed { timestamp, ..typed(url) }, 2).expect_err("no time at all");
-        assert!(refused.to_string().contains("no event has a time at t"), "{refused:#}");
+        assert!(refused.to_string().contains("no message has a time at t"), "{refused:#}");
     });
 }

@@ -1,4 +1,4 @@
-//! The brokers' streams as one shard knows them, and the order of a broker topic.
+//! The state that a shard has of the brokers' streams, and the order of a broker topic.
 
 use thalweg_core::stream::{Batch, Mark, MessageBounds, Outbox};
 use thalweg_wire::{Epoch, Offset, Topic};
@@ -53,7 +53,7 @@ struct StreamState {
     stream: BrokerStream,
     /// One past the newest record that has come to this shard.
     next: Offset,
-    /// This shard has received no record from this offset on of any topic that it does not have.
+    /// No topic that this shard lacks has a record at this offset or a later one.
     known_from: Offset,
 }
 
@@ -100,7 +100,7 @@ impl BrokerStreams {
         self.get(index).stream.epoch
     }
 
-    /// Returns the offset from which on a topic that is not here has no events.
+    /// Returns the offset from which on a topic that this shard lacks has no events.
     pub(in crate::shard) fn known_from(&self, index: usize) -> Offset {
         self.streams[index].known_from
     }
@@ -133,13 +133,13 @@ impl BrokerStreams {
         (order, head)
     }
 
-    /// A topic that is not here may have events up to the newest record. This shard knows only about later ones.
+    /// Notes that a topic that this shard lacks may have events up to the newest record, but no later ones.
     pub(in crate::shard) fn move_known_from(&mut self, index: usize) {
         let state = &mut self.streams[index];
         state.known_from = state.known_from.max(state.next);
     }
 
-    /// A record that ends before this offset has come.
+    /// Notes that a record that ends before this offset has come.
     pub(in crate::shard) fn has_come(&mut self, index: usize, end: Offset) {
         let next = &mut self.streams[index].next;
         *next = end.max(*next);

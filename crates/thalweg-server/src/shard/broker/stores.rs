@@ -150,8 +150,8 @@ impl Stores {
         self.in_flight -= 1;
     }
 
-    /// Answers the publishers of a message. Returns whether the message was the topic's end. `None` if it was
-    /// another topic's message.
+    /// Answers the publishers of a message. Returns whether the message was the topic's end, or `None` if the
+    /// message belongs to another topic.
     pub(in crate::shard) fn settle(
         &mut self,
         key: FeedKey,
@@ -169,7 +169,7 @@ impl Stores {
             }
             Err(AppendError::Unknown) => Outcome::Unknown,
             Err(AppendError::Outdated(Some(newest))) => {
-                // A record that nobody can read never comes from the stream, so its offset is noted here.
+                // The stream never delivers a record that cannot be read, so its offset is noted here.
                 order.newest = *newest;
                 Outcome::NotStored
             }
@@ -185,7 +185,7 @@ impl Stores {
         for Answered { answer, count, outcome } in answered {
             let stored = match (outcome, result) {
                 (Outcome::Stored(appended), Ok(stored)) => {
-                    // An end is no event.
+                    // An end is not an event.
                     let count = if is_deleted { 0 } else { count as u64 };
                     let epoch = stored.epoch;
                     let replayed = stored.is_repetition;
@@ -196,7 +196,7 @@ impl Stores {
                     counter.add(if replayed { 1 } else { count });
                     Ok(PublishResult { epoch, appended, count, replayed })
                 }
-                // Nobody waits for a message that may be outdated.
+                // No publisher waits for a message that may be outdated.
                 (_, Err(AppendError::Outdated(_))) => continue,
                 (Outcome::NotStored, Err(failure)) => Err(refusal(failure)),
                 _ => Err(refusal(&AppendError::Unknown)),

@@ -1,4 +1,4 @@
-//! Runs work one after the other, with clients in turn.
+//! Runs one task at a time, with clients in turn.
 
 use std::{cell::RefCell, collections::HashMap, hash::Hash, sync::Arc};
 
@@ -9,11 +9,11 @@ use tokio::{
 
 use crate::{config::READS_PER_SHARD, transport::Client};
 
-/// Turns of the shard come between two works. A client waits for at most one work of each other client.
+/// Between two tasks the shard has a turn. A client waits for at most one task of each other client.
 #[derive(Debug)]
 pub(super) struct FairTurns<K: Hash + Eq + Copy> {
     one: Mutex<()>,
-    /// Lets one work of each waiting client run at a time.
+    /// A lock for each client, so that only one of its tasks waits for its turn.
     clients: RefCell<HashMap<K, Arc<Mutex<()>>>>,
 }
 
@@ -24,7 +24,7 @@ impl<K: Hash + Eq + Copy> Default for FairTurns<K> {
 }
 
 impl<K: Hash + Eq + Copy> FairTurns<K> {
-    /// Waits until a work is the first of its client. It stays the first until the result is dropped.
+    /// Waits until a task is the first of its client. The task stays the first until the result is dropped.
     pub(super) async fn first_of(&self, client: K) -> QueuedTurn<'_, K> {
         let mut queued = self.enqueue(client);
         queued.first = Some(Arc::clone(&queued.own).lock_owned().await);
@@ -43,9 +43,9 @@ impl<K: Hash + Eq + Copy> FairTurns<K> {
         self.one.lock().await
     }
 
-    /// Returns how many works of a client wait or run.
+    /// Returns how many tasks of a client wait or run.
     pub(super) fn queued(&self, client: K) -> usize {
-        // Each work has two references, one of them for its lock. The table has one more.
+        // Each task has two references, one of them for its lock. The table has one more.
         self.clients.borrow().get(&client).map_or(0, |own| Arc::strong_count(own) / 2)
     }
 
@@ -56,13 +56,13 @@ impl<K: Hash + Eq + Copy> FairTurns<K> {
     }
 }
 
-/// One work of a client. The last one removes the client from the table.
+/// A task of a client. The last task removes the client from the table.
 #[derive(Debug)]
 pub(super) struct QueuedTurn<'a, K: Hash + Eq + Copy> {
     turns: &'a FairTurns<K>,
     client: K,
     own: Arc<Mutex<()>>,
-    /// Set if this is the client's first work.
+    /// Set if this is the client's first task.
     first: Option<OwnedMutexGuard<()>>,
 }
 

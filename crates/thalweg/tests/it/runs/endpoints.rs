@@ -38,7 +38,7 @@ fn a_visit_that_fails_leaves_no_run() {
 fn a_missing_timestamp_is_an_error_that_lists_existing_fields() {
     let (at, _) = endpoint();
     let said = failure("no-time", &["--url", &format!("http://{at}/"), "--timestamp", "data.ts"]);
-    let expected = "thalweg: no event has a time at data.ts: the first has made\n";
+    let expected = "thalweg: no message has a time at data.ts: the first has made\n";
     assert!(said.ends_with(expected), "{said}");
 }
 
