@@ -51,12 +51,12 @@ pub(super) struct ScenarioArgs {
     #[arg(long, value_name = "TEXT", requires = "url", help_heading = ENDPOINT)]
     send_on_open: Vec<String>,
     /// Send the lines of this file as messages, one after the other, at --rate. The report does not contain
-    /// them. Each {connection} becomes the number of the connection, and each {id} a new id; the time until a
-    /// reply with this id is measured.
+    /// them. {connection} in a line becomes the number of the connection, and {id} a new id. The lab measures
+    /// the time until a message with this id comes back.
     #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
     data: Option<PathBuf>,
-    /// Replace {token} in the URL, headers and messages by a line of this file, another one for each
-    /// connection. The report does not contain the lines.
+    /// Replace {token} in the URL, headers and messages by a line of this file. Each connection uses another
+    /// line. The report does not contain the lines.
     #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
     tokens: Option<PathBuf>,
     /// Send binary WebSocket messages.
@@ -65,7 +65,7 @@ pub(super) struct ScenarioArgs {
     /// Offer compression: permessage-deflate without context takeover of either side, or gzip.
     #[arg(long, requires = "url", help_heading = ENDPOINT)]
     compress: bool,
-    /// Read the creation time of each event from this path in its JSON, e.g. data.ts, $.items[0].time or
+    /// Read the creation time of each message from this path in its JSON, e.g. data.ts, $.items[0].time or
     /// /data/ts. The time is RFC 3339, or a number of seconds, milli-, micro- or nanoseconds since 1970.
     #[arg(long, value_name = "PATH", requires = "url", help_heading = ENDPOINT)]
     timestamp: Option<String>,

@@ -37,9 +37,10 @@ pub(super) struct Settings {
     pub(super) listen: Option<Address>,
     /// Serve /metrics, the list of topics, and health without a token on this address
     ///
-    /// Clients of this address need no token, may close connections of other clients, and have no TLS: use
-    /// loopback, or an address behind a firewall. The Host of a request must be in --allow-host, or be a name
-    /// or address of loopback. If this address is not loopback, any IP address is accepted, too.
+    /// Clients that connect to this address need no token, and may close connections of other clients. The
+    /// address has no TLS. Use loopback, or an address behind a firewall. The Host of a request must be in
+    /// --allow-host, or be a name or address of loopback. If this address is not loopback, Host may be any IP
+    /// address, too.
     #[arg(long, value_name = "ADDRESS")]
     pub(super) admin_listen: Option<Address>,
     /// Run this many threads; each serves a part of the connections and of the topics [default: number of
@@ -69,7 +70,7 @@ pub(super) struct Settings {
     /// Set the kind, columns and limits of topics: PATTERN,kind=log,history-age=10m,…
     ///
     /// In a pattern * matches one segment, and ** at the end matches one or more. If several patterns match,
-    /// the first one applies. Limits that it leaves out (flush, batch-…, history-…) are those of the pattern
+    /// the first one applies. A limit that is not set (flush, batch-…, history-…) is that of the pattern
     /// **. Keys: kind (log, or value: only the newest event), columns (name:type, separated by spaces), flush
     /// (wait this long for more events of a batch), batch-events, batch-bytes, history-events, history-bytes,
     /// history-age. Types of columns: bool, int, double, time, time_s, time_us, time_ns, string, json.
@@ -77,11 +78,11 @@ pub(super) struct Settings {
     pub(super) topic: Vec<TopicTable>,
     /// Generate events: TOPIC=KIND,KEY=VALUE,…
     ///
-    /// Kinds: cars (cars, seed), constant (batch), dummy (size, seed) and runner. These three also take
-    /// interval (the time between two ticks), start (the time of the first tick) and when=subscribed (only
-    /// while the topic has subscribers). runner sends its next event when a client has acknowledged the last
-    /// one: with an ack command, or with ack=TOPIC by an event {"id":OFFSET} in that topic. Write an equals
-    /// sign in the topic as %3D.
+    /// Kinds and their keys: cars (cars, seed), constant (batch), dummy (size, seed), and runner (ack). cars,
+    /// constant and dummy also have the keys interval (the time between two ticks), start (the time of the
+    /// first tick) and when=subscribed (only while the topic has subscribers). runner sends its next event
+    /// when a client has acknowledged the last one with an ack command or, with ack=TOPIC, by an event
+    /// {"id":OFFSET} in TOPIC. Write an equals sign in the topic as %3D.
     #[arg(long, value_name = "TOPIC=KIND,…", help_heading = TOPICS)]
     pub(super) source: Vec<SourceTable>,
     /// Publish the rows of a query: TOPIC=SELECT …
@@ -107,9 +108,10 @@ pub(super) struct Settings {
     /// 10 GiB of events. Only one server can use a directory at a time.
     #[arg(long, value_name = "DIR", help_heading = DATA)]
     pub(super) data: Option<PathBuf>,
-    /// Delete the oldest events of all stores above this size of the directory [default: unlimited]
+    /// Delete the oldest events of all stores while the directory is larger than this [default: unlimited]
     ///
-    /// Newest values are never deleted. The size includes the write-ahead log, which takes 128 MiB.
+    /// The newest value of a topic is never deleted. The size includes the write-ahead log, which takes 128
+    /// MiB.
     #[arg(long, value_name = "SIZE", help_heading = DATA)]
     pub(super) data_bytes: Option<Size<DATA_BYTES_MIN>>,
     /// Set how --data keeps topics: PATTERN,kind=log,age=7d,bytes=10GiB,sync=always
@@ -154,14 +156,15 @@ pub(super) struct Settings {
 
     /// Accept a token: NAME=@FILE,subscribe=PATTERN …,publish=…,inspect=…,admin=true
     ///
-    /// A secret in a flag (NAME=SECRET) shows in the list of processes: use @FILE, or the variable. Patterns
-    /// are those of --topic; separate several by spaces. inspect shows topics in the list of topics;
-    /// inspect=** also allows /metrics. admin allows closing connections of other clients. The token
-    /// everybody has no secret: all clients have its rights, also without a token, as in --token
-    /// everybody,subscribe=**. On loopback, a server without tokens lets all clients subscribe and publish.
+    /// Other users of the machine can read a secret in a flag (NAME=SECRET): use @FILE, or the variable.
+    /// Patterns have the form of --topic; separate several by spaces. inspect allows clients to see these
+    /// topics in the list of topics; inspect=** also allows /metrics. admin allows closing connections of
+    /// other clients. The token everybody has no secret: all clients have its rights, also without a token,
+    /// as in --token everybody,subscribe=**. On loopback, a server without tokens lets all clients subscribe
+    /// and publish.
     #[arg(long, value_name = "NAME=@FILE,…", help_heading = ACCESS)]
     pub(super) token: Vec<TokenTable>,
-    /// Accept JSON Web Tokens signed with this public key: @FILE or ID=@FILE, in PEM or as a JWK
+    /// Accept JSON Web Tokens that this public key verifies: @FILE or ID=@FILE, in PEM or as a JWK
     ///
     /// The key is RSA, EC or Ed25519. The claim thalweg of a token holds its rights. `thalweg token` creates and
     /// explains tokens.
@@ -170,7 +173,7 @@ pub(super) struct Settings {
     /// Accept JSON Web Tokens signed with HS256 and the secret (at least 32 bytes) in this file: @FILE
     #[arg(long, value_name = "SECRET", help_heading = ACCESS)]
     pub(super) jwt_secret: Option<TokenKey>,
-    /// Accept JSON Web Tokens signed with a key of the JWK set at this URL
+    /// Accept JSON Web Tokens that a key of the JWK set at this URL verifies
     #[arg(long, value_name = "URL", help_heading = ACCESS)]
     pub(super) jwks_url: Option<Url>,
     /// Reject JSON Web Tokens of other issuers (claim iss)
@@ -190,8 +193,8 @@ pub(super) struct Settings {
     pub(super) allow_origin: Vec<String>,
     /// Accept requests for this host name besides localhost, for a server behind a proxy
     ///
-    /// A server that listens on loopback accepts only the names of loopback and these. On another address, a
-    /// server without --allow-host accepts every name.
+    /// A server that listens on loopback accepts only these names and those of loopback. On another address,
+    /// a server without --allow-host accepts every name.
     #[arg(long, value_name = "NAME", help_heading = ACCESS)]
     pub(super) allow_host: Vec<String>,
     /// Trust X-Forwarded-For and Forwarded from this proxy (address or CIDR)
@@ -228,8 +231,8 @@ pub(super) struct Settings {
     /// [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) body_timeout: Option<Time>,
-    /// Close a connection if its client reads less than a quarter of the data that waits for it in this time
-    /// [default: 30s]
+    /// Close a connection whose client, in this time, reads less than a quarter of its pending data [default:
+    /// 30s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) write_timeout: Option<Time>,
     /// After SIGTERM, keep serving for this long while /readyz answers 503 [default: 0]
