@@ -148,7 +148,7 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
     flushed?;
     match exported.damage {
         0 => Ok(()),
-        _ => bail!("some events are damaged and missing: see thalweg data check"),
+        _ => bail!("damaged events are missing: list them with thalweg data check"),
     }
 }
 

@@ -3,7 +3,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// RSV1, RSV2 or RSV3 is set (§5.2), and no negotiated extension gives the bit a meaning (RFC 7692 §6).
-    #[error("a reserved bit is set that means nothing here")]
+    #[error("a reserved bit is set, but no extension uses it")]
     ReservedBits,
     /// The opcode is 3–7 or 11–15 (§5.2).
     #[error("opcode {0} is reserved")]
@@ -24,19 +24,21 @@ pub enum ProtocolError {
     #[error("a continuation frame has no message to continue")]
     NothingToContinue,
     /// A new message begins inside a fragmented one (§5.4).
-    #[error("a message begins before the one before it has ended")]
+    #[error("a message begins before the previous one has ended")]
     Interleaved,
     /// A close frame's payload has one byte (§5.5.1).
-    #[error("a close frame holds half a close code")]
+    #[error("a close frame has a payload of one byte: send none, or a code of two bytes")]
     HalfCloseCode,
     /// A peer must not send this close code (§7.4).
-    #[error("{0} is no close code that may be sent")]
+    #[error("a peer must not send the close code {0}")]
     BadCloseCode(u16),
     /// A text message or a close reason is not UTF-8 (§8.1).
     #[error("a text is not UTF-8")]
     NotUtf8,
     /// A compressed message does not consist of whole deflate blocks (RFC 7692 §7.2.2).
-    #[error("a compressed message is not deflate by itself: compress without context takeover")]
+    #[error(
+        "a compressed message cannot be decompressed on its own: compress without context takeover"
+    )]
     NotDeflate,
     /// A message exceeds the decoder's limit, by the lengths in its frame headers or once inflated.
     #[error("a message is longer than {message_bytes_max} bytes")]

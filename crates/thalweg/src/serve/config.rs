@@ -45,7 +45,9 @@ fn mount_path(setting: &str, example: &str, path: String) -> Result<String, Stri
     };
     let is_own = OWN_PATHS.iter().any(|own| is_below(own));
     if is_own || path.len() < 2 || !path.starts_with('/') || path.ends_with('/') {
-        return Err(format!("{setting}: {path:?} is no separate path: use one like {example}"));
+        return Err(format!(
+            "{setting}: {path:?} is not a path, or the server uses it already: use one like {example}"
+        ));
     }
     Ok(path)
 }
