@@ -1,4 +1,4 @@
-//! Records: appended, and delivered.
+//! Records that a broker appends and delivers.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Content {
         }
     }
 
-    /// Returns the bytes of its events, including a separator between two.
+    /// Returns the bytes of the events, including one separator between two events.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Events(payloads) => payloads.joined().len(),
@@ -93,14 +93,15 @@ impl Content {
 pub struct Append {
     /// The index of the topic's stream.
     pub stream: usize,
-    /// Its topic.
+    /// The topic of the record.
     pub topic: Topic,
-    /// Its content.
+    /// The content of the record.
     pub content: Content,
     /// The idempotency key, unique among the publishes to the topic. A record with a key has one event.
     pub key: Option<Vec<u8>>,
-    /// How long its first publisher has waited already. A broker that retries for a limited time, which it chooses, subtracts
-    /// this, and answers `Unavailable` or `Unknown` at its end.
+    /// How long the first publisher has waited already. A broker retries for a limited time, which it
+    /// chooses. It subtracts
+    /// `waited` from this time, and then answers `Unavailable` or `Unknown`.
     pub waited: Duration,
 }
 
@@ -130,18 +131,18 @@ impl Append {
     }
 }
 
-/// Where a record is stored.
+/// The place of a stored record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
     /// The incarnation of the stream.
     pub epoch: Epoch,
-    /// The offset of its first event.
+    /// The offset of the first event.
     pub first: Offset,
     /// Whether an earlier append with the same key stored it.
     pub is_repetition: bool,
 }
 
-/// The reason why a record is not stored, or not known to be stored.
+/// The reason why a record is not stored, or why the broker does not know whether it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppendError {
     /// The record is not stored, and the same append is unlikely to succeed at once.
@@ -150,7 +151,8 @@ pub enum AppendError {
     Unknown,
     /// An earlier append had the same key and another event.
     KeyReused,
-    /// The record is not stored: the topic's newest record is not the expected one. Holds its first offset, if known; 0 if none.
+    /// The record is not stored, because the topic's newest record is not the expected one. Holds the first
+    /// offset of the newest record, if known, or 0 if the topic has no record.
     Outdated(Option<Offset>),
     /// The record is not stored, because the broker's disk is full.
     Full,
@@ -161,18 +163,18 @@ pub enum AppendError {
 /// A record that a broker delivers.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// The index of its stream.
+    /// The index of the stream.
     pub stream: usize,
-    /// The offset of its first event.
+    /// The offset of the first event.
     pub first: Offset,
-    /// Its topic.
+    /// The topic of the record.
     pub topic: Topic,
-    /// Its content.
+    /// The content of the record.
     pub content: Content,
 }
 
 impl Delivery {
-    /// Returns the offset after its last one.
+    /// Returns the offset after the last event.
     pub fn end(&self) -> Offset {
         self.first + self.content.offsets()
     }

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! dispatch  an enum implements a trait by its variants
-//! stream  a topic's ordered, bounded history, and the bytes of its newest part
-//! fanout  subscribers: cursors into that, and the bytes due to each
-//! patch   patches between JSON documents
+//! stream    a topic's ordered, bounded history, and the bytes of its newest part
+//! fanout    subscribers: their cursors in the history, and the bytes that each of them gets next
+//! patch     patches between JSON documents
 //! ```
 
 #[macro_use]

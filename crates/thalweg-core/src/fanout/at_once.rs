@@ -1,7 +1,7 @@
 use super::{Delivered, Feeds, ResponseMode, Sent, Subscriber, subscriber::is_at_head};
 use crate::stream::{Cursor, Feed as _, Frames as _};
 
-/// All bytes that are due to a subscriber, in one piece of memory that it shares with others.
+/// All bytes that a subscriber gets next, in one piece of memory that is shared with other subscribers.
 #[derive(Debug)]
 pub struct AtOnce<'f> {
     /// The bytes to send, without a copy. They are not empty.
@@ -20,7 +20,9 @@ pub struct Step {
 }
 
 impl Subscriber {
-    /// Returns what is due in most visits: bytes of one topic to a subscriber that keeps up. After `None` ask [`Self::deliver`].
+    /// Returns the bytes that are due in most visits: those of one topic, for a subscriber that keeps up. If
+    /// the result is
+    /// `None`, call [`Self::deliver`].
     #[inline]
     pub fn due_at_once<'f>(&self, feeds: &'f impl Feeds, now_us: u64) -> Option<AtOnce<'f>> {
         let has_more = !self.control.is_empty()

@@ -14,7 +14,7 @@ use crate::stream::{ColumnCounts, Feed as _, Lost};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivered {
     /// The subscriber has everything that is due. Visit it again when one of its feeds gets a batch, when it
-    /// gets a control message, when it acks, or at the given time in µs, when an interval is over.
+    /// gets a control message, when its client acks, or at the given time in µs, at which an interval ends.
     CaughtUp(Option<u64>),
     /// The budget is spent, and more is due now. Visit the subscriber again after the others.
     More,
@@ -41,21 +41,21 @@ impl Scratch {
         self.buffers.backfills.drain(..)
     }
 
-    /// The number of gaps announced since the start for one reason.
+    /// Returns the number of gaps announced since the start for one reason.
     pub fn gaps(&self, reason: GapReason) -> u64 {
         self.gaps[reason as usize]
     }
 
-    /// The counts of frames of columns since the start.
+    /// Returns the counts of frames of columns since the start.
     pub fn columns(&self) -> ColumnCounts {
         self.columns
     }
 }
 
 impl Subscriber {
-    /// Sends what is due, as far as sink and budget allow: the rest of a partly sent frame, then frames for
-    /// this subscriber alone, then the events after its cursors. Cursors move only by the bytes that the sink
-    /// took.
+    /// Sends the bytes that are due, as far as sink and budget allow: the rest of a partly sent frame, then
+    /// frames that only this subscriber gets, then the events after its cursors. Cursors move only by the
+    /// bytes that the sink took.
     ///
     /// `now_us` must not go back from visit to visit. After [`Delivered::Closed`] and [`Delivered::Gone`] there is
     /// no further visit.
@@ -261,8 +261,8 @@ impl Subscriber {
         }
     }
 
-    /// Whether a long poll has sent something and is between frames. A due end is sent in the same response,
-    /// because the client may not poll again.
+    /// Returns whether a long poll has sent something and is between frames. If an end is due, the same
+    /// response has it, because the client may not poll again.
     fn is_poll_complete(&self, feeds: &impl Feeds) -> bool {
         self.mode == ResponseMode::Once
             && self.has_delivered
@@ -280,8 +280,8 @@ impl Subscriber {
         feed.make_frames(&cursor, subscription.encoding(), now_us)
     }
 
-    /// If the response of columns has a schema, ends it, because the next rows have another one. Otherwise
-    /// sends the schema.
+    /// Ends a response of columns that has a schema, because the next rows have another one. Sends the schema
+    /// if the response has none yet.
     fn change_columns(&mut self, feeds: &impl Feeds, index: usize) {
         let subscription = &mut self.subscriptions[index];
         if subscription.columns().is_some() {

@@ -38,11 +38,11 @@ pub(super) struct PlanSummary {
     pub(super) bytes: usize,
     pub(super) is_complete: bool,
     pub(super) wake_us: Option<u64>,
-    /// Whether it contains a frame that was encoded for this subscriber alone, not only copied.
+    /// Whether the send contains a frame that was encoded, not only copied, for this subscriber alone.
     pub(super) is_costly: bool,
 }
 
-/// A send of which the sink took some bytes. It must be committed.
+/// A send of which the sink took some bytes. Call `commit`.
 pub(super) struct AcceptedSend<'s> {
     buffers: &'s mut SendBuffers,
     pub(super) bytes: usize,
@@ -72,8 +72,8 @@ enum PieceKind {
         before: Cursor,
         after: Cursor,
     },
-    /// The trailer of the previous frame, if that has one: its range in the cold bytes, and the state of ids
-    /// after it.
+    /// The trailer of the previous frame, if the frame has one: the trailer's range in the cold bytes, and
+    /// the next state of ids.
     Trailer(Range<usize>, Ids),
 }
 
@@ -183,7 +183,8 @@ impl<'f, 's> Transmit<'f, 's> {
         Ok(())
     }
 
-    /// Plans what is due to a subscription from `from` on, or from its cursor. Returns the cursor after that.
+    /// Plans the bytes that are due to a subscription from `from` on, or from its cursor. Returns the cursor
+    /// after them.
     fn subscription<F: Feeds>(
         &mut self,
         subscriber: &Subscriber,
@@ -292,7 +293,7 @@ impl<'f, 's> Transmit<'f, 's> {
         }
     }
 
-    /// Whether the send has messages for the connection alone.
+    /// Returns whether the send has messages that only this connection gets.
     fn has_own_messages(&self) -> bool {
         self.buffers.pieces.iter().any(|piece| matches!(piece.kind, PieceKind::Control))
     }
@@ -309,7 +310,7 @@ impl<'f, 's> Transmit<'f, 's> {
             || self.summary.bytes >= SEND_BYTES_MAX
     }
 
-    /// Plans the trailer of a frame of `frame_bytes`. After the frame its subscription is at `cursor`.
+    /// Plans the trailer of a frame of `frame_bytes`. After the frame, the subscription is at `cursor`.
     fn trailer<F: Feeds>(
         &mut self,
         subscriber: &Subscriber,
@@ -331,7 +332,7 @@ impl<'f, 's> Transmit<'f, 's> {
         self.source(Source::Cold(trailer));
     }
 
-    /// Adds a piece. The sources that are added next are its bytes.
+    /// Adds a piece. Its bytes are the sources that the caller adds next.
     fn piece(&mut self, kind: PieceKind, bytes: usize) {
         self.buffers.pieces.push(SendPiece { kind, bytes });
         self.summary.bytes += bytes;
@@ -395,7 +396,7 @@ impl AcceptedSend<'_> {
             }
             let taken = piece.bytes.min(left);
             left -= taken;
-            // `true` if the piece before was a complete frame, whose trailer must be sent, too.
+            // `true` if the previous piece was a complete frame, whose trailer must be sent, too.
             let was_whole = std::mem::replace(&mut whole, false);
             match &piece.kind {
                 PieceKind::Control => {

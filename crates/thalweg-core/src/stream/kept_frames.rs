@@ -7,9 +7,10 @@ use super::{Cursor, cursor::COLD};
 /// Finished frames of the newest version in one format.
 #[derive(Debug, Default)]
 pub(super) struct KeptFrames {
-    /// The frame for subscribers that had the version before.
+    /// The frame for subscribers that have the previous version.
     pub(super) newest: Option<Box<KeptFrame>>,
-    /// The frame for subscribers without a version. The first of them causes it, if the format changes events.
+    /// The frame for subscribers without a version. If the format changes events, the first such subscriber
+    /// makes the frame.
     pub(super) whole: OnceCell<Box<KeptFrame>>,
     /// The number of sweeps without a user of the format. `None` if it has users.
     pub(super) unused_sweeps: Option<u8>,

@@ -36,19 +36,19 @@ const TAIL_BYPASS_DIVISOR: usize = 4;
 /// How long a hot tail without new frames keeps its memory, and how long frames of columns stay, in µs.
 const TAIL_IDLE_US: u64 = 2_000_000;
 
-/// A stream as one shard reads it: its history, and a hot tail for each format in use. All hot tails have the same
-/// batch boundaries.
+/// A shard's copy of a stream: its history, and a hot tail for each format in use. All hot tails have the
+/// same batch boundaries.
 ///
-/// Its owner pushes every sealed batch ([`Self::push`]), opens a hot tail for each format with subscribers, closes
-/// those of other formats, and calls [`Self::sweep`] about once a second. On a follower batches may be missing. Readers
-/// lose them ([`super::Next::Lost`]).
+/// The owner of the log pushes each sealed batch ([`Self::push`]), opens a hot tail for each format with
+/// subscribers, closes those of other formats, and calls [`Self::sweep`] about once a second. On a follower
+/// batches may be missing: readers then get [`super::Next::Lost`].
 #[derive(Debug)]
 pub struct Log {
     topic: Topic,
     epoch: Epoch,
     offsets: Offsets,
     tail_bytes: usize,
-    /// One past the newest event.
+    /// The offset after the newest event.
     next: Offset,
     history: History,
     /// A tail is created for the first batch, so a topic without events has none.
@@ -113,12 +113,13 @@ impl Log {
         self.hole_end(offset).is_some()
     }
 
-    /// The size in bytes from which on a batch's events are sent from its own memory.
+    /// Returns the size in bytes from which on a batch's events are sent from its own memory.
     fn zero_copy_bytes(&self) -> usize {
         self.tail_bytes / ZERO_COPY_DIVISOR
     }
 
-    /// Notes that events are lost after a page's events, which end at `from`. Returns the end of both.
+    /// Notes that the events from `from`, the end of a page, to `until` are lost. Returns the later one of
+    /// both.
     fn insert_hole(&mut self, from: Offset, until: Offset, now_us: u64) -> Offset {
         if from < until {
             self.backfilled.insert_hole(from..until, now_us);
@@ -237,7 +238,8 @@ impl Pinning for Log {
             Some(frame) => frame.bytes(format).len(),
             None => batch.event_bytes(cursor.next),
         };
-        // A part of columns may be many times its events, so the sent bytes say little about the rest.
+        // A part of columns may be many times as large as its events, so the sent bytes say little about the
+        // rest.
         let sent = if cursor.hot == COLD_PART { 0 } else { cursor.sent() };
         Some(bytes.saturating_sub(sent))
     }

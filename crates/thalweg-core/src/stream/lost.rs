@@ -2,8 +2,9 @@ use thalweg_wire::Offset;
 
 use super::Offsets;
 
-/// The places where a cursor whose events are gone can go on. Both are after `expected`. The events from
-/// `expected` to the chosen place are the gap.
+/// The two places where a cursor can continue if its next events are gone: `middle` and `newest`. Both are
+/// after
+/// `expected`. The gap has the events from `expected` to the chosen place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
     /// The next offset of the cursor.
@@ -19,12 +20,13 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Returns whether the loss is a hole in the history. All events after it are there, so the reader goes on with them.
+    /// Returns whether the loss is a hole in the history. All events after the hole exist, so the reader
+    /// continues with them.
     pub fn is_hole(&self) -> bool {
         self.is_expired && self.offsets == Offsets::Derived
     }
 
-    /// Returns how many events are missing up to `next`, if the offsets tell that.
+    /// Returns how many events are missing up to `next`, if offsets count events.
     pub fn missed(&self, next: Offset) -> Option<Offset> {
         (self.offsets == Offsets::Consecutive).then(|| next - self.expected)
     }

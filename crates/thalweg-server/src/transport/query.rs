@@ -73,7 +73,7 @@ const PARAMETERS: [&str; 19] = [
     "ticket",
 ];
 
-/// Most events, or topics, of one read.
+/// The maximum of events, or topics, of one read.
 const LIMIT_MAX: usize = 10_000;
 
 impl<'a> Query<'a> {
@@ -82,12 +82,13 @@ impl<'a> Query<'a> {
         Self::from_request_with(request, &PARAMETERS)
     }
 
-    /// Parses the query of a publish. Fails as [`Query::from_request`].
+    /// Parses the query of a publish. Fails like [`Query::from_request`].
     pub(crate) fn from_publish(request: &'a Parts) -> Result<Self, Refusal> {
         Self::from_request_with(request, &PUBLISH_PARAMETERS)
     }
 
-    /// Parses a request's query, if only some of the parameters are allowed. Fails as [`Query::from_request`].
+    /// Parses a request's query in which only the `known` parameters are allowed. Fails like
+    /// [`Query::from_request`].
     pub(crate) fn from_request_with(request: &'a Parts, known: &[&str]) -> Result<Self, Refusal> {
         let mut query = Self::default();
         let text = request.uri.query().unwrap_or_default();
@@ -153,8 +154,8 @@ impl<'a> Query<'a> {
         Self { ticket: parameter(request, "ticket"), token, ..Self::default() }
     }
 
-    /// Returns the start of each topic, from `cursor`, `newest` or `since`; a single one applies to all topics. Fails when one of them is
-    /// no cursor.
+    /// Returns the start of each topic, from `cursor`, `newest` or `since`. A single start applies to all
+    /// topics. Fails if a value is not a cursor.
     pub(crate) fn starts(&self) -> Result<Vec<StartAt>, Refusal> {
         match self.newest.map(StartAt::Newest).or(self.since) {
             Some(start) => Ok(vec![start]),

@@ -1,5 +1,6 @@
 //! A stream of columns: one topic, and a schema that does not change. The stream ends when another schema is
-//! needed or events are missing. The client asks again, and the head of the next response gives the reason.
+//! needed or events are missing. The client then sends another request, and the head of its response has the
+//! reason.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::stream::Feed;
 
-/// A connection whose head says where its stream begins.
+/// A connection whose response header names the position at which the stream begins.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnStream {
     /// The head of a response over HTTP/1.1 without its end, until the start of the stream is known.

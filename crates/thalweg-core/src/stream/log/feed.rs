@@ -30,7 +30,7 @@ impl Feed for Log {
     }
 
     // A subscription ahead of the newest event waits until the stream has passed its position. In a stored stream
-    // it waits only if the stream has given such a position.
+    // it waits only if the stream has assigned such a position.
     fn start(&self, at: StartAt) -> Start {
         let oldest = |start: fn(Cursor) -> Start| {
             self.oldest().map_or(Start::Backfill(0), |oldest| start(Cursor::before(oldest)))

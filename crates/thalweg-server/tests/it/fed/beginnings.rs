@@ -37,7 +37,7 @@ fn a_topic_that_is_deleted_has_ended_at_every_node() {
         until_gone(node, "cars");
     }
     assert_eq!(delete(0, "cars").status, 404);
-    // New events belong to another topic: readers of the one before learn of it.
+    // New events belong to another topic. Readers of the earlier topic are told.
     publish(&nodes[0], "cars", "3");
     history(&nodes[1], "cars", 1);
     let page = json(&nodes[1].get(&format!("/v1/topics/cars?limit=9&cursor={before}"), &[]));
@@ -112,7 +112,7 @@ fn a_value_topic_has_its_newest_version_at_every_node() {
     }
     let page = history(&nodes[0], "scores/a", 1);
     assert_eq!(page, history(&nodes[1], "scores/a", 1));
-    // A node that joined later has it as well, with one read for all.
+    // A node that joined later has the value, too, with one read for all subscribers.
     streams.forget_for_new();
     let late = node(&streams, 2);
     assert_eq!(late.get("/v1/topics/scores/a?limit=9", &[]).text(), page);
@@ -129,7 +129,7 @@ fn a_value_topic_has_its_newest_version_at_every_node() {
     });
     let reads = streams.reads() - before;
     assert!((1..=3).contains(&reads), "{reads} reads");
-    // A subscriber that has it waits for the next one.
+    // A subscriber that has the value waits for the next one.
     thread::scope(|scope| {
         let waiting = scope.spawn(|| poll(&late, "scores/a", &cursor));
         until_subscribed(std::slice::from_ref(&late), 9);
@@ -174,14 +174,14 @@ fn a_source_whose_topic_has_no_room_any_more_ends() {
     let config = Config { shards: 1, sources: vec![source], limits, ..Config::default() };
     let node = Running::start(config, Some(broker(&streams)));
     history(&node, "cars", 3);
-    // While somebody reads the ended topic, there is no room for the next one.
+    // While a subscriber reads the ended topic, there is no room for the next topic.
     let mut reader = TcpStream::connect(node.address).expect("connect");
     let request =
         "GET /v1/topics/cars HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n";
     reader.write_all(request.as_bytes()).expect("send");
     until_subscribed(std::slice::from_ref(&node), 1);
     streams.restart();
-    // Another topic gets the room, and none of the source's events.
+    // Another topic gets the room, and gets no event of the source.
     wait_for("room for another topic", || {
         (publish(&node, "boats", "0").status == 200).then_some(())
     });

@@ -71,7 +71,7 @@ fn a_broker_that_does_not_answer_holds_up_no_other() {
     });
     first.set_ready(true);
     is_ready(200);
-    // It is another stream, and the other broker's does not change.
+    // This is another stream, and the stream of the other broker does not change.
     let before = history(&node, "boats", 3);
     first.restart();
     assert_eq!(publish(&node, "cars", "2").status, 200);
@@ -103,7 +103,7 @@ fn publishes_with_keys_are_in_flight_together() {
         let keyed = &keyed;
         let asked: Vec<_> = (0..8).map(|key| scope.spawn(move || keyed(key))).collect();
         wait_for("all in flight", || (streams.held() == 8).then_some(()));
-        // A publish without a key waits for them, and later ones wait for it.
+        // A publish without a key waits for the earlier ones, and later ones wait for it.
         let plain = scope.spawn(|| publish(&node, "cars", "2").status);
         streams.hold(false);
         assert!(asked.into_iter().all(|asked| asked.join().expect("no panic") == 200));

@@ -10,8 +10,8 @@ use super::{super::query_start::block_from, QueryState, RunningQuery, unread::Un
 use crate::{clock, shard::topics::Topics};
 
 impl RunningQuery {
-    /// Begins the topic of a shared query when the offset from which on it has all rows is known. If no unread
-    /// events could reveal it, the topic begins after them.
+    /// Begins the topic of a shared query when it is known from which offset on the topic has all rows. If no
+    /// unread event can show this offset, the topic begins after the unread events.
     pub(super) fn follow_start(
         &self,
         topics: &mut Topics,
