@@ -28,6 +28,9 @@ const EQUIVALENT: (f64, f64) = (0.95, 1.05);
 /// A subject beside its baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
+    /// The indices of the cell in the scenario and of the subject in the cell; `None` is over all cells.
+    #[serde(skip)]
+    pub place: Option<(usize, usize)>,
     /// The compared metric.
     pub metric: Metric,
     /// In which cell; `None` is over all cells of the scenario that have one, each with the same weight.
@@ -74,10 +77,9 @@ pub enum Word {
 }
 
 impl Comparison {
-    /// From a difference, not yet corrected.
+    /// Returns the comparison over all cells from a difference, not yet corrected.
     pub fn new(
         metric: Metric,
-        cell: Option<String>,
         [subject, baseline]: [&str; 2],
         is_control: bool,
         difference: &Difference,
@@ -85,8 +87,9 @@ impl Comparison {
         let interval = difference.interval(WRONG_MAX);
         let far = |(low, high): (f64, f64)| (1.0 - low).max(high - 1.0);
         Comparison {
+            place: None,
             metric,
-            cell,
+            cell: None,
             subject: subject.to_owned(),
             baseline: baseline.to_owned(),
             is_control,
@@ -101,6 +104,16 @@ impl Comparison {
             not_excluded: interval.map(far),
         }
         .in_a_word()
+    }
+
+    /// Makes this the comparison of a subject in one cell, which has a label.
+    pub fn in_cell(self, cell: usize, subject: usize, label: &str) -> Comparison {
+        Comparison { place: Some((cell, subject)), cell: Some(label.to_owned()), ..self }
+    }
+
+    /// Returns whether the comparison is of this subject in this cell.
+    pub fn is_in(&self, cell: usize, subject: usize) -> bool {
+        self.place == Some((cell, subject))
     }
 
     /// Whether its own interval excludes 1, whatever the others of its scenario say.

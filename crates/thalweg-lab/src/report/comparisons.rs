@@ -52,7 +52,7 @@ pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> 
         .filter(|subject| !subjects.is_control(*subject))
         .filter_map(|subject| {
             let difference = Difference::of(metric, &subjects, subject, samples)?;
-            Some(Comparison::new(metric, None, names(subject), false, &difference))
+            Some(Comparison::new(metric, names(subject), false, &difference))
         })
         .collect()
 }
@@ -70,6 +70,7 @@ pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> (Vec<Comparison>,
 
 /// One subject's difference in one cell, and who it is.
 struct SubjectDifference<'a> {
+    number: usize,
     cell: &'a Cell,
     subject: usize,
     is_control: bool,
@@ -112,8 +113,11 @@ fn comparisons_of_metric(
     let found = differences(part, samples, metric);
     let cells = found.iter().map(|one| {
         let names = [one.name(), one.baseline()];
-        let label = Some(one.cell.label.clone());
-        Comparison::new(metric, label, names, one.is_control, &one.difference)
+        Comparison::new(metric, names, one.is_control, &one.difference).in_cell(
+            one.number,
+            one.subject,
+            &one.cell.label,
+        )
     });
     let mut cells: Vec<Comparison> = cells.collect();
     comparison::correct(&mut cells);
@@ -136,7 +140,13 @@ fn differences<'a>(
         for subject in 0..cell.subjects.len() {
             let is_control = subjects.is_control(subject);
             let difference = Difference::of(metric, &subjects, subject, &own);
-            let one = |difference| SubjectDifference { cell, subject, is_control, difference };
+            let one = |difference| SubjectDifference {
+                number: index,
+                cell,
+                subject,
+                is_control,
+                difference,
+            };
             found.extend(difference.map(one));
         }
     }
@@ -159,7 +169,7 @@ fn pooled(found: &[SubjectDifference<'_>], metric: Metric) -> Vec<Comparison> {
         let baseline = if is_one { first.baseline() } else { "its baseline" };
         let difference = Difference::pooled(&differences)?;
         let names = [first.name(), baseline];
-        Some(Comparison::new(metric, None, names, first.is_control, &difference))
+        Some(Comparison::new(metric, names, first.is_control, &difference))
     };
     firsts.iter().filter_map(pool).collect()
 }

@@ -373,6 +373,7 @@ mod tests {
         let (_, mut summary) = summary_of_everything();
         let row = &mut summary.parts[0].rows[2];
         *row = Row {
+            place: row.place,
             cell: row.cell.clone(),
             subject: row.subject.clone(),
             samples: 5,

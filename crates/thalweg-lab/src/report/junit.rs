@@ -2,7 +2,7 @@
 
 use super::condition::Hit;
 use super::part_summary::PartSummary;
-use super::row::Row;
+use super::row::{Place, Row};
 use super::summary::Summary;
 use crate::scenario::{Part, Plan};
 
@@ -53,10 +53,11 @@ pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
 fn cases(part: &Part, found: &PartSummary, hits: &[Hit]) -> Vec<Case> {
     let mut rows = found.rows.iter().peekable();
     let mut cases = Vec::new();
-    for cell in &part.cells {
-        for subject in &cell.subjects {
+    for (number, cell) in part.cells.iter().enumerate() {
+        for (index, subject) in cell.subjects.iter().enumerate() {
             // Rows stand in the plan's order, without those that were not measured.
-            let row = rows.next_if(|row| (&row.cell, &row.subject) == (&cell.label, &subject.name));
+            let here = Place { cell: number, subject: index };
+            let row = rows.next_if(|row| row.place == here);
             let place = [&part.name, &cell.label, &subject.name];
             cases.push(Case {
                 name: format!("{} · {}", cell.label, subject.name),

@@ -139,7 +139,7 @@ impl<'a> Rung<'a> {
             return None;
         }
         let difference = Difference::from_starts(&logs, logs.len());
-        Some(Comparison::new(Metric::Throughput, cell, names, false, &difference))
+        Some(Comparison { cell, ..Comparison::new(Metric::Throughput, names, false, &difference) })
     }
 }
 

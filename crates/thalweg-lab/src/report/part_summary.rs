@@ -5,7 +5,7 @@ use super::comparisons::comparisons;
 use super::curves::Curves;
 use super::equality::Equality;
 use super::most::{self, Most};
-use super::row::{Row, Valid};
+use super::row::{Place, Row, Valid};
 use crate::measure::comparison::Comparison;
 use crate::measure::{Sample, Verdict};
 use crate::scenario::{Blank, Cell, Drive, Figure, LoadIn, Part};
@@ -70,7 +70,7 @@ pub struct BlankCell {
 impl PartSummary {
     /// Returns the rows, cell by cell.
     pub fn cells(&self) -> Vec<&[Row]> {
-        self.rows.chunk_by(|one, next| one.cell == next.cell).collect()
+        self.rows.chunk_by(|one, next| one.place.cell == next.place.cell).collect()
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn summarise(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartS
         if !of_cell.is_empty() {
             equality.push(Equality::new(cell, &of_cell));
         }
-        rows.extend(summarise_cell(part, cell, &of_cell));
+        rows.extend(summarise_cell(part, index, &of_cell));
         missing.extend(not_taken(cell, &of_cell));
     }
     let (comparisons, pooled) = comparisons(part, samples);
@@ -137,7 +137,8 @@ fn not_taken(cell: &Cell, samples: &[&Sample]) -> Vec<BlankCell> {
         .collect()
 }
 
-fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
+fn summarise_cell(part: &Part, number: usize, samples: &[&Sample]) -> Vec<Row> {
+    let cell = &part.cells[number];
     let of_subject = |subject: usize| -> Vec<&Sample> {
         samples.iter().copied().filter(|sample| sample.subject == subject).collect()
     };
@@ -152,6 +153,7 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
         let most = choice.most();
         let ranked = valid.0.iter().filter(|sample| sample.is_ranked()).count();
         let mut row = Row {
+            place: Place { cell: number, subject: index },
             cell: cell.label.clone(),
             subject: subject.name.clone(),
             settings: subject.settings.clone(),

@@ -16,9 +16,7 @@ impl PartSummary {
 
     pub(super) fn comparison(&self, metric: Metric, row: &Row) -> Option<&Comparison> {
         let is_it = |comparison: &&Comparison| {
-            comparison.metric == metric
-                && comparison.subject == row.subject
-                && comparison.cell.as_ref() == Some(&row.cell)
+            comparison.metric == metric && comparison.is_in(row.place.cell, row.place.subject)
         };
         self.comparisons.iter().find(is_it)
     }
@@ -208,7 +206,7 @@ mod tests {
         let of = |means: &[f64]| {
             let difference = Difference::from_starts(means, means.len());
             let names = ["thalweg", "limit"];
-            let found = Comparison::new(Metric::Cpu, None, names, false, &difference);
+            let found = Comparison::new(Metric::Cpu, names, false, &difference);
             format!("{} | {}", found.in_short(), found.in_words())
         };
         let even = |mean: f64, spread: f64| -> Vec<f64> {

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// One subject in one cell.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
+    /// Indices of the cell in the scenario, and of the subject in the cell.
+    #[serde(skip)]
+    pub place: Place,
     /// The cell.
     pub cell: String,
     /// The subject.
@@ -82,6 +85,15 @@ pub struct Row {
     /// Figures of charts only.
     #[serde(skip)]
     pub curves: Curves,
+}
+
+/// The place of a subject in a scenario. Labels are for readers: two cells may have the same label in old runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The index of the cell in the scenario.
+    pub cell: usize,
+    /// The index of the subject in the cell.
+    pub subject: usize,
 }
 
 /// From this share on what came is the schedule's, and not what a browser can take.

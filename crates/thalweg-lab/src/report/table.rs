@@ -73,11 +73,10 @@ fn grid(part: &PartSummary) -> Vec<Vec<String>> {
         std::iter::once(String::new()).chain(heads).collect()
     };
     let mut lines = vec![head(|column| column.0), head(|column| column.1)];
-    let mut last_cell = "";
+    let mut last_cell = None;
     for row in &part.rows {
-        if row.cell != last_cell {
+        if last_cell.replace(row.place.cell) != Some(row.place.cell) {
             lines.push(vec![row.cell.clone()]);
-            last_cell = &row.cell;
         }
         let figures = columns.iter().map(|(_, _, show)| show(part, row));
         lines.push(std::iter::once(format!("  {}", row.subject)).chain(figures).collect());

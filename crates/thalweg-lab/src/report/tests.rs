@@ -310,3 +310,20 @@ fn gains_of_encoding_transport_and_worker_are_reported() {
     let told = findings::browser::sentences(&summary);
     insta::assert_snapshot!(told.join("\n"));
 }
+
+/// Runs of earlier versions have cells with equal labels. Each row has the comparison of its own cell.
+#[test]
+fn cells_with_equal_labels_have_their_own_verdicts() {
+    let mut plan = plan("connections = [100, 1000]");
+    let label = plan.parts[0].cells[0].label.clone();
+    plan.parts[0].cells[1].label = label;
+    let samples = samples(&plan, |sample| {
+        if sample.cell == 1 && sample.subject == 2 {
+            sample.subject_cpu_ns /= 2;
+        }
+    });
+    let part = &Summary::new(&plan, &samples, manifest()).parts[0];
+    assert_eq!(part.cells().len(), 2);
+    let ratio = |row: usize| part.comparison(Metric::Cpu, &part.rows[row]).unwrap().ratio;
+    assert!(ratio(2) > 1.0 && ratio(5) < 1.0, "{} {}", ratio(2), ratio(5));
+}

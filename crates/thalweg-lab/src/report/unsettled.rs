@@ -35,7 +35,7 @@ fn missing(part: &PartSummary) -> Vec<String> {
             && !row.is_baseline
             && !row.is_noise
             && !part.comparisons.iter().any(|found| is_of(found, row))
-            && part.rows.iter().any(|other| other.cell == row.cell && other.is_baseline)
+            && part.rows.iter().any(|other| other.place.cell == row.place.cell && other.is_baseline)
     };
     let blank = |row: &Row, why: String| BlankCell {
         cell: row.cell.clone(),
@@ -86,7 +86,7 @@ fn compared(part: &PartSummary, word: Word) -> Vec<String> {
 }
 
 fn is_of(found: &Comparison, row: &Row) -> bool {
-    found.subject == row.subject && found.cell.as_ref() == Some(&row.cell)
+    found.is_in(row.place.cell, row.place.subject)
 }
 
 #[cfg(test)]

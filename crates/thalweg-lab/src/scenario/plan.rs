@@ -2,7 +2,7 @@
 
 use super::{Drive, Figure, Process, Program, ScenarioError, Settings, unknown};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Estimates: a subject's start and stop, and a connection's opening and closing.
@@ -260,7 +260,7 @@ impl Part {
         self.figure.unwrap_or(common)
     }
 
-    /// Cells whose labels are equal get a label each: what differs in them stands behind it.
+    /// Makes the labels of cells unique: equal labels get the settings that differ, or else the subjects, or else a number.
     pub(super) fn tell_cells_apart(&mut self) {
         let fields: Vec<_> = self.cells.iter().map(|cell| fields(&cell.settings)).collect();
         let labels: Vec<String> = self.cells.iter().map(|cell| cell.label.clone()).collect();
@@ -275,6 +275,31 @@ impl Part {
                 }
             }
         }
+        let names = |cell: &Cell| -> Vec<String> {
+            cell.subjects.iter().map(|subject| subject.name.clone()).collect()
+        };
+        let subjects: Vec<Vec<String>> = self.cells.iter().map(names).collect();
+        for equals in self.equal_labels() {
+            if equals.iter().any(|index| subjects[*index] != subjects[equals[0]]) {
+                for index in equals {
+                    self.cells[index].label += &format!(", {}", subjects[index].join(" and "));
+                }
+            }
+        }
+        for equals in self.equal_labels() {
+            for (number, index) in equals.into_iter().enumerate().skip(1) {
+                self.cells[index].label += &format!(" ({})", number + 1);
+            }
+        }
+    }
+
+    /// Returns the indices of the cells of each label that several cells have.
+    fn equal_labels(&self) -> Vec<Vec<usize>> {
+        let mut by_label: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (index, cell) in self.cells.iter().enumerate() {
+            by_label.entry(&cell.label).or_default().push(index);
+        }
+        by_label.into_values().filter(|indices| indices.len() > 1).collect()
     }
 }
 

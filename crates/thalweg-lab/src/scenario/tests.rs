@@ -544,3 +544,33 @@ fn a_subject_may_have_processes_beside_it() {
     ];
     insta::assert_snapshot!(refused.join("\n"));
 }
+
+/// `--set` may make the settings of cells equal that have other subjects.
+#[test]
+fn labels_of_cells_are_unique() {
+    let text = library::find("fanout").unwrap();
+    let with = |set: &[&str]| Changes {
+        transports: vec!["websocket".to_owned()],
+        set: set.iter().map(|pair| (*pair).to_owned()).collect(),
+        control: Some(Control::None),
+        ..Changes::default()
+    };
+    let labels = |changes: &Changes| -> Vec<String> {
+        let plan = read(text, changes, &[]).unwrap();
+        plan.parts[0].cells.iter().map(|cell| cell.label.clone()).collect()
+    };
+    let is_unique = |labels: &[String]| {
+        labels.iter().collect::<std::collections::BTreeSet<_>>().len() == labels.len()
+    };
+    let equal = labels(&with(&["connections=100", "window=4", "event_bytes=128"]));
+    assert!(is_unique(&equal), "{equal:?}");
+    assert_eq!(equal[0], "websocket 100 × 128 B W4, limit and thalweg");
+    assert!(is_unique(&labels(&Changes::default())));
+    // Labels that nothing tells apart get a number.
+    let mut plan = read(text, &with(&[]), &[]).unwrap();
+    let first = plan.parts[0].cells[0].clone();
+    plan.parts[0].cells = vec![first.clone(), first.clone(), first];
+    plan.parts[0].tell_cells_apart();
+    let numbered: Vec<&str> = plan.parts[0].cells.iter().map(|cell| &*cell.label).collect();
+    assert!(numbered[1].ends_with(" (2)") && numbered[2].ends_with(" (3)"), "{numbered:?}");
+}

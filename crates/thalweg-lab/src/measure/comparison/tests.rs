@@ -140,13 +140,8 @@ fn twenty_cells_are_seldom_wrong_after_correction() {
     let mut dice = Dice(3);
     let wrong = share(200, |_| {
         let cell = |_| {
-            Comparison::new(
-                Metric::Cpu,
-                None,
-                ["a", "b"],
-                false,
-                &taken(&mut dice, &rounds, &starts, 0.0, 12),
-            )
+            let difference = taken(&mut dice, &rounds, &starts, 0.0, 12);
+            Comparison::new(Metric::Cpu, ["a", "b"], false, &difference)
         };
         let mut family: Vec<Comparison> = (0..20).map(cell).collect();
         correct(&mut family);
@@ -318,7 +313,7 @@ fn words() {
             None => vec![mean],
         };
         let found =
-            Comparison::new(metric, None, ["a", "b"], false, &Difference::from_starts(&means, 10));
+            Comparison::new(metric, ["a", "b"], false, &Difference::from_starts(&means, 10));
         assert_eq!(found.word, expected, "{found:?}");
         found
     };
@@ -341,7 +336,6 @@ fn holm_counts_the_least_probable_most() {
             p: Some(*p),
             ..Comparison::new(
                 Metric::Cpu,
-                None,
                 ["a", "b"],
                 false,
                 &Difference::from_starts(&[0.1, 0.2], 2),

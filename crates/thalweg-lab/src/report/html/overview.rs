@@ -90,7 +90,9 @@ fn noise(part: &PartSummary, one: &Comparison) -> Option<(f64, f64)> {
     if one.is_control {
         return None;
     }
-    let control = part.controls(one.metric).find(|control| control.cell == one.cell)?;
+    let number = one.place?.0;
+    let is_beside = |control: &&Comparison| control.place.is_some_and(|place| place.0 == number);
+    let control = part.controls(one.metric).find(is_beside)?;
     control.low.zip(control.high)
 }
 
@@ -100,10 +102,10 @@ fn one_by_one(lines: &mut Vec<Line>, part: &PartSummary, all: &[&Comparison]) {
     let mut last = None;
     for one in all {
         let cell = one.cell.clone().unwrap_or_default();
-        if has_subjects && last != Some(&one.cell) {
+        if has_subjects && last != one.place.map(|place| place.0) {
             lines.push(Line::Heading(cell.clone()));
         }
-        last = Some(&one.cell);
+        last = one.place.map(|place| place.0);
         lines.push(Line::Strip(Strip {
             label: if has_subjects { one.subject.clone() } else { cell },
             figure: one.in_short(),
