@@ -101,6 +101,10 @@ pub trait Observer {
     fn at(&mut self, moment: Moment<'_>);
     /// Called about ten times a second; may end the sample.
     fn progress(&mut self, figures: Figures) -> ControlFlow<()>;
+    /// Returns whether other programs may use the swarm's core: then the swarm sleeps instead of polling.
+    fn shares_core(&self) -> bool {
+        false
+    }
     /// Called when the subject is warm, every few ms until it is true: whether the span may begin.
     fn may_begin(&mut self) -> bool {
         true
@@ -186,6 +190,8 @@ pub struct Outcome {
     pub span_us: u64,
     /// CPU time of the swarm in the span, without polls that found no work.
     pub swarm_cpu_ns: u64,
+    /// CPU time of the swarm in the span, as the kernel counts it: with these polls.
+    pub swarm_cpu_all_ns: u64,
     /// The longest time between two looks of the swarm at its sockets.
     pub swarm_away_us: u64,
 }

@@ -35,8 +35,11 @@ pub struct Sample {
     pub subject_cpu_ns: u64,
     /// Mean share of the subject's cores it used.
     pub subject_busy: f64,
-    /// Share of its core the swarm used.
+    /// Share of its core that the swarm used, without polls that found no work.
     pub swarm_busy: f64,
+    /// Share of its core that the swarm used, as the kernel counts it: with these polls. Older runs do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swarm_cpu: Option<f64>,
     /// Share of the span that subject or swarm, whichever is worse off, was kept from its core by others.
     pub disturbed: f64,
     /// Share of the span for which others kept the swarm from its core.

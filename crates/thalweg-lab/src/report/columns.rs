@@ -13,6 +13,8 @@ pub(super) type Column = (&'static str, &'static str, fn(&PartSummary, &Row) -> 
 pub(super) const TO_BASELINE: &str = "× baseline";
 /// Columns of this name are there only where the swarm had a schedule.
 pub(super) const LATE: &str = "p99 µs";
+/// The column of this name is there only if the run has the figure; older runs do not.
+pub(super) const WITH_POLLS: &str = "with polls";
 pub(super) const CPU: &[Column] = &[
     ("CPU µs", "per event", |_, row| figure(row.cpu.us_per_event.map(|estimate| estimate.median))),
     ("CPU", TO_BASELINE, |part, row| compared(part, row, Metric::Cpu)),
@@ -179,6 +181,7 @@ pub(super) const LIMITED: &[Column] = &[("limited", "by", |_, row| row.verdict.c
 pub(super) const LOAD: &[Column] = &[
     ("% of core", "subject", |_, row| row.load.subject_busy.map_or(String::new(), percent)),
     ("", "swarm", |_, row| row.load.swarm_busy.map_or(String::new(), percent)),
+    ("", WITH_POLLS, |_, row| row.load.swarm_cpu.map_or(String::new(), percent)),
     ("limited", "by", |_, row| row.verdict.clone()),
 ];
 

@@ -37,6 +37,7 @@ const COLUMNS: &[CsvColumn] = &[
     ("stopped_bytes_mean", |row| row.memory.stopped_bytes_mean),
     ("subject_busy", |row| row.load.subject_busy),
     ("swarm_busy", |row| row.load.swarm_busy),
+    ("swarm_cpu", |row| row.load.swarm_cpu),
     ("open_ms", |row| row.load.open_ms),
     ("switches_per_s", |row| row.load.switches_per_s),
     ("system_calls_per_event", |row| row.load.system_calls_per_event),

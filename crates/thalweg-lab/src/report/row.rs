@@ -199,8 +199,10 @@ pub struct Held {
 pub struct Load {
     /// Mean share of the subject's cores.
     pub subject_busy: Option<f64>,
-    /// Share of the swarm's core.
+    /// Share of its core that the swarm used, without polls that found no work.
     pub swarm_busy: Option<f64>,
+    /// Share of its core that the swarm used, as the kernel counts it: with these polls.
+    pub swarm_cpu: Option<f64>,
     /// Until all connections stood.
     pub open_ms: Option<f64>,
     /// Context switches of the subject's threads.
@@ -352,6 +354,7 @@ impl Valid<'_> {
         Load {
             subject_busy: self.middle(|sample| Some(sample.subject_busy)),
             swarm_busy: self.middle(|found| Some(found.swarm_busy)),
+            swarm_cpu: self.middle(|found| found.swarm_cpu),
             open_ms: self.middle(|sample| Some(sample.open_us as f64 / 1000.0)),
             switches_per_s: self.middle(Sample::switches_per_s),
             system_calls_per_event: self.middle(Sample::system_calls_per_event),

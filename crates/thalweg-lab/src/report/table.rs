@@ -3,7 +3,7 @@
 use super::blanks::blanks;
 use super::columns::{
     BESIDE, Column, LATE, LIMITED, LOAD, PAINTED, PROBE, PROCESSES, PROPORTIONAL, RECEIVED, SERVED,
-    STOPPED, TO_BASELINE, TOPICS, withholds_p99,
+    STOPPED, TO_BASELINE, TOPICS, WITH_POLLS, withholds_p99,
 };
 use super::findings::browser;
 use super::part_summary::PartSummary;
@@ -115,7 +115,7 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     columns.retain(|(_, name, show)| {
         let is_empty =
             |row: &Row| show(part, row).is_empty() || *name == TO_BASELINE && row.is_baseline;
-        ![TO_BASELINE, LATE].contains(name) || !part.rows.iter().all(is_empty)
+        ![TO_BASELINE, LATE, WITH_POLLS].contains(name) || !part.rows.iter().all(is_empty)
     });
     columns
 }

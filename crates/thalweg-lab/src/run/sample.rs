@@ -9,7 +9,7 @@ use crate::load_generator::{
 };
 use crate::measure::{Activity, BrowserEvidence, Evidence, Resources, Room, Sample, Verdict};
 use crate::scenario::{CoreUse, Endpoint, Plan, Program, Role, Settings, Slot, Subject};
-use crate::subject::{Cores, Launch, Listener, Place, Running};
+use crate::subject::{Cores, Launch, Listener, NotSeen, Place, Running};
 use crate::swarm;
 use anyhow::Context;
 use std::cell::RefCell;
@@ -151,27 +151,33 @@ impl Bench<'_> {
 
     fn watched(&self, running: &Running, settings: &Settings) -> Watched {
         let shards = settings.shards;
+        let cores = self.cores.subject_cores(settings).to_vec();
+        let swarm_core = self.cores.swarm_core(shards);
+        let beside: Vec<(String, u32)> =
+            running.pids_beside().map(|(name, pid)| (name.to_owned(), pid)).collect();
+        let is_beside = !beside.is_empty() && self.cores.cores_beside(shards).contains(&swarm_core);
         Watched {
             pids: vec![running.pid()],
-            beside: running.pids_beside().map(|(name, pid)| (name.to_owned(), pid)).collect(),
+            beside,
+            shares_swarm_core: is_beside || cores.contains(&swarm_core),
             address: running.address(),
             room: match settings.cores {
                 CoreUse::Apart => Room::Own,
                 CoreUse::Shared => Room::WithBrowser(shards as usize),
             },
-            cores: self.cores.subject_cores(settings).to_vec(),
-            swarm_core: self.cores.swarm_core(shards),
+            cores,
+            swarm_core,
         }
     }
 
     /// A server that somebody else runs, as far as it is seen.
     fn found(&self, endpoint: &Endpoint) -> anyhow::Result<Watched> {
         let addresses = swarm::addresses(endpoint)?;
-        let pids = match Listener::find(&addresses) {
-            Ok(listener) => listener.pids,
+        let (pids, is_elsewhere) = match Listener::find(&addresses) {
+            Ok(listener) => (listener.pids, false),
             Err(not_seen) => {
                 self.remark(Some(not_seen.to_string()));
-                Vec::new()
+                (Vec::new(), matches!(not_seen, NotSeen::Elsewhere(_)))
             }
         };
         let address = *addresses.first().context("the endpoint has no address")?;
@@ -182,7 +188,10 @@ impl Bench<'_> {
             count => Room::Shared(count),
         };
         let (beside, swarm_core) = (Vec::new(), self.cores.swarm_core(1));
-        Ok(Watched { pids, beside, address, room, cores, swarm_core })
+        // A server on this machine that is not seen may use any core.
+        let is_hidden = pids.is_empty() && !is_elsewhere;
+        let shares_swarm_core = is_hidden || cores.contains(&swarm_core);
+        Ok(Watched { pids, beside, address, room, cores, swarm_core, shares_swarm_core })
     }
 
     /// Keeps a remark for the reader of the report.
@@ -222,6 +231,8 @@ impl Bench<'_> {
                 .saturating_sub(observations.begin.resources.cpu_ns),
             subject_busy: evidence.subject_busy,
             swarm_busy: evidence.swarm_busy,
+            swarm_cpu: (outcome.swarm_cpu_all_ns > 0)
+                .then(|| outcome.swarm_cpu_all_ns as f64 / (outcome.span_us.max(1) * 1000) as f64),
             disturbed: evidence.disturbed(),
             swarm_waited: evidence.swarm_waited,
             swarm_away_us: evidence.swarm_away_us,

@@ -77,6 +77,8 @@ pub(super) struct Watched {
     /// Cores that it may run on.
     pub(super) cores: Vec<usize>,
     pub(super) swarm_core: usize,
+    /// Whether the subject, or a process beside it, may run on the swarm's core.
+    pub(super) shares_swarm_core: bool,
 }
 
 pub(super) struct WatchOptions<'a> {
@@ -243,6 +245,10 @@ impl Inspector<'_> {
 }
 
 impl Observer for Watch<'_> {
+    fn shares_core(&self) -> bool {
+        self.0.borrow().subject.shares_swarm_core
+    }
+
     fn at(&mut self, moment: Moment<'_>) {
         let inspector = &mut *self.0.borrow_mut();
         match moment {

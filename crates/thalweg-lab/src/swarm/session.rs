@@ -20,7 +20,11 @@ impl LoadGenerator for Swarm {
         observer: &'a mut dyn Observer,
     ) -> anyhow::Result<Box<dyn Session + 'a>> {
         socket::allow_open_files(load.settings.connections)?;
+        let shares_core = observer.shares_core();
         let mut workload = workload::of(load, observer)?;
+        if shares_core {
+            workload.poller().share_core();
+        }
         let open_us = workload.connect()?;
         workload.observer().at(Moment::Open);
         let warm_up = workload.warm_up()?;

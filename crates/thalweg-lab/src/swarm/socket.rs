@@ -132,6 +132,8 @@ pub(super) struct Poller {
     timer: OwnedFd,
     is_armed: bool,
     ready: Vec<epoll::Event>,
+    /// Whether the thread polls before it sleeps. On a core that other programs use, too, polling would take time from them.
+    may_spin: bool,
     /// CPU time spent on looking for work, which is none of the swarm's load.
     spun_ns: u64,
     looked_us: u64,
@@ -165,6 +167,7 @@ impl Poller {
             epoll,
             timer,
             is_armed: false,
+            may_spin: true,
             ready: Vec::with_capacity(READY_MAX),
             spun_ns: 0,
             looked_us: now_us(),
@@ -233,12 +236,20 @@ impl Poller {
         std::mem::take(&mut self.away_us_max).max(away_us)
     }
 
+    /// Lets the thread sleep instead of polling, because other programs may use its core.
+    pub(super) fn share_core(&mut self) {
+        self.may_spin = false;
+    }
+
     /// The same to the µs: awake for `spin_us`, then asleep, then awake until the end. To wake a sleeping thread costs the
     /// subject time; on a virtual machine an interrupt to an idle core costs as much as a send.
     pub(super) fn wait_awake(&mut self, timeout_us: u64, spin_us: u64) -> io::Result<usize> {
         let count = self.wait(0)?;
         if count > 0 || timeout_us == 0 {
             return Ok(count);
+        }
+        if !self.may_spin {
+            return self.wait(timeout_us);
         }
         let begun_us = now_us();
         let until_us = begun_us.saturating_add(timeout_us);

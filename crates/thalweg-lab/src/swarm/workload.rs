@@ -25,7 +25,7 @@ mod send;
 mod stampede;
 mod stored;
 
-use super::socket::{Poller, now_us};
+use super::socket::{self, Poller, now_us};
 use super::{Load, Moment, Observer, Outcome};
 use crate::measure::{Counts, WarmUp};
 use crate::scenario::{Dialect, Drive};
@@ -136,15 +136,17 @@ pub(super) fn measure<W: Workload + ?Sized>(
     workload.observer().at(Moment::Begin);
     let poller = workload.poller();
     poller.take_away_us_max();
-    let busy_ns = poller.busy_ns();
+    let (busy_ns, cpu_ns) = (poller.busy_ns(), socket::thread_cpu_ns());
     let begun_us = now_us();
     workload.begin(begun_us);
     workload.run(time)?;
     let end_us = now_us();
     let poller = workload.poller();
     let swarm_cpu_ns = poller.busy_ns() - busy_ns;
+    let swarm_cpu_all_ns = socket::thread_cpu_ns() - cpu_ns;
     let swarm_away_us = poller.take_away_us_max();
     workload.observer().at(Moment::End);
     let outcome = workload.end(end_us)?;
-    Ok(Outcome { span_us: end_us - begun_us, swarm_cpu_ns, swarm_away_us, ..outcome })
+    let span_us = end_us - begun_us;
+    Ok(Outcome { span_us, swarm_cpu_ns, swarm_cpu_all_ns, swarm_away_us, ..outcome })
 }

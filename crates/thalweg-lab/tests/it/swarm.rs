@@ -42,6 +42,16 @@ pub(crate) fn measure_at(
     window: u32,
     transport: Transport,
 ) -> anyhow::Result<Outcome> {
+    measure_with(&mut Blind, address, program, window, transport)
+}
+
+fn measure_with(
+    observer: &mut dyn Observer,
+    address: SocketAddr,
+    program: &Program,
+    window: u32,
+    transport: Transport,
+) -> anyhow::Result<Outcome> {
     let settings =
         Settings { transport, connections: 5, window, event_bytes: 200, ..Settings::default() };
     let load = Load {
@@ -54,7 +64,33 @@ pub(crate) fn measure_at(
         measured: Duration::from_millis(150),
         cluster: Cluster { nats: Some(address), ..Cluster::default() },
     };
-    run(&Swarm, &load, &mut Blind)
+    run(&Swarm, &load, observer)
+}
+
+/// Other programs may use the swarm's core.
+struct Sharing;
+
+impl Observer for Sharing {
+    fn at(&mut self, _: Moment<'_>) {}
+    fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+    fn shares_core(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_swarm_polls_on_no_core_that_others_use() {
+    let polls_ns = |observer: &mut dyn Observer| {
+        let address = serve(|_, event| vec![event.to_owned()]).unwrap();
+        let found =
+            measure_with(observer, address, &Program::Thalweg, 1, Transport::Websocket).unwrap();
+        assert!(found.traffic.events > 0 && found.swarm_cpu_ns > 0);
+        found.swarm_cpu_all_ns.saturating_sub(found.swarm_cpu_ns)
+    };
+    let (alone, shared) = (polls_ns(&mut Blind), polls_ns(&mut Sharing));
+    assert!(shared < alone / 2, "{shared} ns of polls on a shared core, {alone} ns on its own");
 }
 
 #[test]
