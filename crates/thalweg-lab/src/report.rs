@@ -5,6 +5,7 @@
 //! - `comparisons`: every subject beside its baseline, decided once; `phrases`: a comparison in words
 //! - `connections`: what a reader must know of them; `received`: what an endpoint said that does not cooperate
 //! - `equality`: what subjects agreed on, and what they differ in
+//! - `faults`: what an endpoint did wrong, which fails a run
 //! - `findings`: what was found and how sure it is, in words; `curves`: what only a chart shows
 //! - `blanks`: subjects without a figure, and the reasons
 //! - `browser`: what a browser used that was the load; `most`: what it takes at most
@@ -29,6 +30,7 @@ mod csv;
 mod curves;
 mod entry;
 mod equality;
+mod faults;
 mod findings;
 mod held;
 mod html;
@@ -57,6 +59,7 @@ pub use csv::csv;
 pub use curves::{Curves, Spreads};
 pub use entry::{Entry, State};
 pub use equality::{Difference, Equality};
+pub use faults::{Allowed, Faults, faults};
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;

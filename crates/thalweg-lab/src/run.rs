@@ -55,7 +55,7 @@ pub use stored_run::StoredRun;
 use crate::browser::{self, Chromium};
 use crate::load_generator::LoadGenerator;
 use crate::measure::Sample;
-use crate::report::{Condition, Manifest};
+use crate::report::{Allowed, Condition, Manifest};
 use crate::scenario::{self, Changes, Endpoint, Plan, Program};
 use crate::subject::{self, Cores, Place};
 use crate::swarm::Swarm;
@@ -118,6 +118,8 @@ pub struct OutputOptions {
     pub is_json: bool,
     /// Conditions that fail the run.
     pub fail_if: Vec<Condition>,
+    /// Faults of endpoints that do not fail the run.
+    pub allowed: Allowed,
     /// Where to leave JUnit's form of it.
     pub junit: Option<PathBuf>,
     /// Whether to print the lines of experiment C's published program below the table.

@@ -9,7 +9,7 @@ mod query;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use thalweg_lab::report::Condition;
+use thalweg_lab::report::{Allowed, Condition};
 use thalweg_lab::run::{Ended, INTERRUPTED, Misuse, OutputOptions, STORE, Store, say};
 use thalweg_lab::scenario::{ScenarioError, titles};
 
@@ -108,6 +108,18 @@ struct OutputArgs {
     /// 1. Repeat the flag for several conditions.
     #[arg(long, value_name = "CONDITION", help_heading = OUTPUT)]
     fail_if: Vec<Condition>,
+    /// Exit with status 0 although the endpoint of --url refused connections.
+    #[arg(long, help_heading = OUTPUT)]
+    allow_refused: bool,
+    /// Exit with status 0 although the endpoint of --url ended connections early.
+    #[arg(long, help_heading = OUTPUT)]
+    allow_ended_early: bool,
+    /// Exit with status 0 although messages of --rate got no answer.
+    #[arg(long, help_heading = OUTPUT)]
+    allow_unanswered: bool,
+    /// Exit with status 0 although connections to the endpoint of --url got no message.
+    #[arg(long, help_heading = OUTPUT)]
+    allow_silent: bool,
     /// Write JUnit XML to this file: a test suite for each scenario, a test case for each row of the table.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     junit: Option<PathBuf>,
@@ -118,8 +130,14 @@ struct OutputArgs {
 
 impl OutputArgs {
     fn options(self, is_quiet: bool) -> OutputOptions {
+        let allowed = Allowed {
+            refused: self.allow_refused,
+            ended_early: self.allow_ended_early,
+            unanswered: self.allow_unanswered,
+            silent: self.allow_silent,
+        };
         let OutputArgs { fail_if, junit, json, .. } = self;
-        OutputOptions { is_quiet, is_json: json, fail_if, junit, as_published: false }
+        OutputOptions { is_quiet, is_json: json, fail_if, allowed, junit, as_published: false }
     }
 }
 

@@ -18,6 +18,12 @@ pub struct Received {
     pub refused: Reasons,
     /// Connections that stood and did not last until the end of the span.
     pub ended_early: Reasons,
+    /// Connections whose response was complete before the end of the span, such as an answer of a language model.
+    #[serde(default)]
+    pub completed: u32,
+    /// Connections that stood in the whole span and got no message in it.
+    #[serde(default)]
+    pub silent: u32,
     /// From connecting to the last byte of the answer's head, TLS included.
     pub set_up: Option<Spread>,
     /// Answer of the endpoint on its first connection that stood.
@@ -55,6 +61,20 @@ pub struct Received {
     /// Where it is sent to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchanged: Option<Exchanged>,
+}
+
+impl Received {
+    /// Returns a value that has every figure, for checks of paths.
+    pub fn with_all_figures() -> Received {
+        let spread = Some(Spread::default());
+        Received {
+            set_up: spread,
+            intervals: spread,
+            timestamps: Some(Timestamps { latency: spread, ..Timestamps::default() }),
+            exchanged: Some(Exchanged { latency: spread, ..Exchanged::default() }),
+            ..Received::default()
+        }
+    }
 }
 
 /// Answer of an endpoint.

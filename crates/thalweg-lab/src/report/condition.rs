@@ -9,11 +9,14 @@
 //! and an estimate for its median.
 
 use super::summary::{Manifest, Summary};
-use crate::measure::{MachineNote, Percentiles, RoundTrips, Sample, Traffic, Verdict};
-use crate::scenario::{Plan, unknown};
+use crate::measure::{MachineNote, Percentiles, Received, RoundTrips, Sample, Traffic, Verdict};
+use crate::scenario::{Plan, Program, unknown};
 use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
+
+/// The kind of a condition that was met.
+pub(super) const FAIL_IF: &str = "fail-if";
 
 /// Members that identify an element of an array.
 const NAMES: [&str; 4] = ["name", "cell", "subject", "metric"];
@@ -43,15 +46,24 @@ pub struct Condition {
     limit: f64,
 }
 
-/// A condition that was met, or for which there was no figure.
+/// A condition that was met or had no figure, or a fault that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
     /// Scenario, cell and subject; `None` if it is of no single row.
     pub row: Option<[String; 3]>,
+    /// `fail-if` of a condition, or the kind of the fault.
+    pub kind: &'static str,
     /// The figure and the condition.
     pub reason: String,
     /// Whether it is one for want of a sample that counts.
     pub is_for_want: bool,
+}
+
+impl Hit {
+    /// Whether it is a condition of `--fail-if`, and no fault.
+    pub fn is_condition(&self) -> bool {
+        self.kind == FAIL_IF
+    }
 }
 
 impl fmt::Display for Hit {
@@ -110,7 +122,7 @@ impl Condition {
         if figures.is_empty() && !is_known {
             let remedy = remedy(path);
             let reason = format!("nothing here has a figure at {path}, fail if {self}{remedy}");
-            return vec![Hit { row: None, reason, is_for_want: false }];
+            return vec![Hit { row: None, kind: FAIL_IF, reason, is_for_want: false }];
         }
         for (place, value) in figures {
             if (self.holds)(&value, &self.limit) {
@@ -120,7 +132,7 @@ impl Condition {
                     _ => String::new(),
                 };
                 let reason = format!("{whose}{path} is {}, fail if {self}", plain(value));
-                hits.push(Hit { row, reason, is_for_want: false });
+                hits.push(Hit { row, kind: FAIL_IF, reason, is_for_want: false });
             }
         }
         hits
@@ -142,7 +154,7 @@ impl Condition {
                         self.path, row.verdict
                     );
                     let place = [part.name.clone(), row.cell.clone(), row.subject.clone()];
-                    hits.push(Hit { row: Some(place), reason, is_for_want: true });
+                    hits.push(Hit { row: Some(place), kind: FAIL_IF, reason, is_for_want: true });
                 }
             }
         }
@@ -282,6 +294,7 @@ fn imagined(plan: &Plan) -> Vec<Sample> {
     for (part, of_part) in plan.parts.iter().enumerate() {
         for (cell, of_cell) in of_part.cells.iter().enumerate() {
             for place in 0..2 * of_cell.subjects.len() {
+                let is_endpoint = matches!(of_cell.subjects[place / 2].program, Program::Url(_));
                 samples.push(Sample {
                     part,
                     cell,
@@ -293,6 +306,7 @@ fn imagined(plan: &Plan) -> Vec<Sample> {
                     traffic: Traffic { events: 1, ..Traffic::default() },
                     round_trips: RoundTrips::new(vec![1], 1),
                     latency: Some(Percentiles::default()),
+                    received: is_endpoint.then(Received::with_all_figures),
                     ..Sample::default()
                 });
             }

@@ -1,13 +1,12 @@
 //! The summary as JUnit XML, for viewers of tests: a suite for each scenario, a case for each subject in each cell.
 
-use super::condition::Hit;
+use super::condition::{FAIL_IF, Hit};
 use super::part_summary::PartSummary;
 use super::row::{Place, Row};
 use super::summary::Summary;
 use crate::scenario::{Part, Plan};
 
 const INVALID: &str = "invalid";
-const FAIL_IF: &str = "fail-if";
 
 /// A test case: one subject in one cell.
 struct Case {
@@ -19,8 +18,8 @@ struct Case {
     is_skipped: bool,
 }
 
-/// The whole summary. A case fails once for samples that do not count, and for each condition that was met; a planned one that
-/// was not measured is skipped.
+/// The whole summary. A case fails once for samples that do not count, for each condition that was met, and for each fault that
+/// is not allowed. A planned one that was not measured is skipped.
 pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
     let mut suites: Vec<(String, Vec<Case>)> = Vec::new();
     for (part, found) in plan.parts.iter().zip(&summary.parts) {
@@ -91,7 +90,7 @@ fn failures(row: &Row, place: [&String; 3], hits: &[Hit]) -> Vec<(&'static str, 
     let invalid = (row.valid < row.samples).then(|| (INVALID, row.verdict.clone()));
     // "No sample counts" is the first reason already, for every condition alike.
     let met = hits.iter().filter(is_here).filter(|hit| !hit.is_for_want);
-    invalid.into_iter().chain(met.map(|hit| (FAIL_IF, hit.reason.clone()))).collect()
+    invalid.into_iter().chain(met.map(|hit| (hit.kind, hit.reason.clone()))).collect()
 }
 
 fn suite(name: &str, begun: &str, cases: &[Case]) -> String {

@@ -4,6 +4,7 @@ use super::choice::{self, Choice};
 use super::comparisons::comparisons;
 use super::curves::Curves;
 use super::equality::Equality;
+use super::faults::Faults;
 use super::most::{self, Most};
 use super::row::{Place, Row, Valid};
 use crate::measure::comparison::Comparison;
@@ -172,6 +173,7 @@ fn summarise_cell(part: &Part, number: usize, samples: &[&Sample]) -> Vec<Row> {
             is_ranked: part.drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
             is_at_least: part.drive == Drive::Ceiling
                 && most.is_some_and(|highest| highest.verdict == Verdict::Swarm),
+            faults: Faults::new(&own),
             curves: Curves::new(&own, &valid.0, &subject.settings),
             ..Row::default()
         };

@@ -50,6 +50,12 @@ fn connections(received: &Received) -> String {
     let mut text = format!("{} of {} established", received.stood, received.connections);
     text += &reasons("refused", &received.refused);
     text += &reasons("ended early", &received.ended_early);
+    if received.completed > 0 {
+        text += &format!("; {} completed their response", received.completed);
+    }
+    if received.silent > 0 {
+        text += &format!("; {} without a message", received.silent);
+    }
     text
 }
 

@@ -2,6 +2,7 @@
 
 use super::browser::BrowserFigures;
 use super::curves::Curves;
+use super::faults::Faults;
 use super::held::HeldFigures;
 use crate::measure::statistics::{Estimate, estimate, median};
 use crate::measure::{Counts, Delays, Percentiles, Received, Sample, shows_p99};
@@ -79,6 +80,9 @@ pub struct Row {
     /// Use of the browser, where one was the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub browser: Option<BrowserFigures>,
+    /// The faults of an endpoint in all samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
     /// The middle sample's, from an endpoint that does not cooperate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received: Option<Received>,

@@ -3,7 +3,7 @@
 use super::bundle::Bundle;
 use super::{Ended, OutputOptions, endpoints, now, print, say};
 use crate::measure::Sample;
-use crate::report::{self, Condition, Hit, Manifest, Summary};
+use crate::report::{self, Hit, Manifest, Summary};
 use crate::scenario::Plan;
 use anyhow::{Context, bail};
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(super) fn end(
     if failed.is_none() {
         bundle.finish(&summary, &table)?;
     }
-    let hits = hits(&output.fail_if, &summary);
+    let hits = hits(output, &summary);
     if let Some(path) = &output.junit {
         leave_junit(path, plan, &summary, &hits)?;
     }
@@ -66,8 +66,10 @@ pub(super) fn end(
     Ok(Ended::Complete)
 }
 
-pub(super) fn hits(conditions: &[Condition], summary: &Summary) -> Vec<Hit> {
-    conditions.iter().flat_map(|condition| condition.hits(summary)).collect()
+/// Faults that are not allowed, and conditions that are met.
+pub(super) fn hits(output: &OutputOptions, summary: &Summary) -> Vec<Hit> {
+    let met = output.fail_if.iter().flat_map(|condition| condition.hits(summary));
+    report::faults(summary, output.allowed).into_iter().chain(met).collect()
 }
 
 /// An error that names them all, if there are any.
@@ -75,8 +77,13 @@ pub(super) fn refuse(hits: &[Hit]) -> anyhow::Result<()> {
     if hits.is_empty() {
         return Ok(());
     }
-    let said: Vec<String> = hits.iter().map(ToString::to_string).collect();
-    bail!("--fail-if: {}", said.join("\n  "))
+    let (met, faults): (Vec<&Hit>, Vec<&Hit>) = hits.iter().partition(|hit| hit.is_condition());
+    let lines = |hits: &[&Hit]| -> Vec<String> { hits.iter().map(ToString::to_string).collect() };
+    let mut said = lines(&faults);
+    if !met.is_empty() {
+        said.push(format!("--fail-if: {}", lines(&met).join("\n  ")));
+    }
+    bail!("{}", said.join("\n"))
 }
 
 pub(super) fn leave_junit(

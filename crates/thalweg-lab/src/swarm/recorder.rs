@@ -135,10 +135,21 @@ impl Recorder {
         }
     }
 
+    /// The response of a connection was complete.
+    pub(super) fn completed(&mut self, index: usize) {
+        self.received.completed += 1;
+        if let Some(connection) = self.connections.get_mut(index) {
+            (connection.is_standing, connection.is_over) = (false, true);
+        }
+    }
+
     pub(super) fn why_nobody(&self) -> String {
-        let Received { refused, ended_early, .. } = &self.received;
+        let Received { refused, ended_early, completed, .. } = &self.received;
         match self.received.stood {
             0 => format!("let no connection stand: {refused}"),
+            _ if ended_early.count == 0 && *completed > 0 => {
+                format!("completed every response before the span ({completed} connections)")
+            }
             _ => format!("ended every connection before the span: {ended_early}"),
         }
     }
@@ -257,6 +268,9 @@ impl Recorder {
             self.connections.iter().filter(is_counted)
         };
         let events = || lasted().map(|connection| connection.events);
+        let is_silent = |connection: &&ConnectionRecord| {
+            connection.is_standing && connection.dialed_us < begun_us && connection.events == 0
+        };
         let end_us = begun_us + span_us;
         let still = lasted().map(|connection| end_us.saturating_sub(connection.last_us));
         Received {
@@ -279,6 +293,7 @@ impl Recorder {
             events_per_connection_min: events().min().unwrap_or(0),
             events_per_connection_max: events().max().unwrap_or(0),
             silence_us_max: still.max().unwrap_or(0).max(span.silence_us_max),
+            silent: self.connections.iter().filter(is_silent).count() as u32,
             ..self.received.clone()
         }
     }
@@ -325,6 +340,26 @@ mod tests {
             recorder.end_read(0, &mut statistics);
         }
         (recorder, statistics)
+    }
+
+    #[test]
+    fn silent_connections_and_complete_responses_are_counted() {
+        let mut recorder = Recorder::new(None, 4);
+        let mut statistics = SpanStatistics::default();
+        for index in 0..3 {
+            recorder.dialed(index, 0);
+            recorder.reached(index, String::new(), 7);
+        }
+        recorder.begin_span(900_000);
+        recorder.begin_read(950_000, || 0);
+        recorder.event(0, Kind::Text, b"x", &mut statistics);
+        recorder.end_read(0, &mut statistics);
+        recorder.completed(1);
+        // A connection that begins in the span may still get its first message.
+        recorder.dialed(3, 960_000);
+        recorder.reached(3, String::new(), 970_000);
+        let received = recorder.end_span(&statistics, 900_000, 103_000);
+        assert_eq!((received.silent, received.completed, received.ended_early.count), (1, 1, 0));
     }
 
     const REAL_NS: u64 = 1_795_262_400_000_000_000;

@@ -2,6 +2,7 @@
 
 use super::{Connection, Subscribers};
 use crate::scenario::Transport;
+use crate::swarm::body_stream::IS_OVER;
 use crate::swarm::carrier::websocket;
 use crate::swarm::parser::{Over, Stage};
 use crate::swarm::protocol_session::Shape;
@@ -49,6 +50,7 @@ impl Subscribers {
         if let Some(recorder) = self.receiver.recorder() {
             match over {
                 Over::Refused(reason) => recorder.refused(reason),
+                Over::Ended(how) if how == IS_OVER => recorder.completed(index),
                 Over::Closed(how) | Over::Ended(how) => recorder.ended(index, how),
             }
         }

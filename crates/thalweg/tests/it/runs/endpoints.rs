@@ -1,6 +1,7 @@
 //! Endpoints that cannot be measured, refusals before a run starts, and the comparison with another build.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
 use thalweg_testing::undisturbed;
@@ -32,6 +33,63 @@ fn a_visit_that_fails_leaves_no_run() {
     let (at, _) = endpoint();
     let said = failure("no-websocket", &["--url", &format!("ws://{at}/live")]);
     assert!(said.contains("let no connection stand"), "{said}");
+}
+
+/// Starts an endpoint that accepts one connection, sends nothing on it, and refuses all others.
+fn faulty() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("its address"));
+    std::thread::spawn(move || {
+        let mut sockets = Vec::new();
+        for socket in listener.incoming().flatten() {
+            let mut head = BufReader::new(socket.try_clone().expect("a socket")).lines();
+            while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let head = match sockets.is_empty() {
+                true => "200 OK\r\nContent-Type: text/event-stream\r\n\r\n",
+                false => "503 Service Unavailable\r\nContent-Length: 5\r\n\r\nfull\n",
+            };
+            let _ = (&socket).write_all(format!("HTTP/1.1 {head}").as_bytes());
+            sockets.push(socket);
+        }
+    });
+    url
+}
+
+#[test]
+fn refused_and_silent_connections_fail_a_run_unless_they_are_allowed() {
+    let bench = |name: &str, words: &[&str]| {
+        let place = Place::new(name);
+        let url = faulty();
+        let short = ["--url", &url, "--connections", "4", "--duration", "100ms"];
+        let once = ["--repeats", "1", "--out", "store/run-a", "--junit", "results.xml"];
+        let said = place.bench(&[&short[..], &once, words].concat());
+        let junit = fs::read_to_string(place.folder.join("results.xml")).expect("a file");
+        (said, junit)
+    };
+    let (said, junit) = bench("faults", &[]);
+    said.ended_with(1);
+    let refused =
+        "3 of 4 connections were refused (503 Service Unavailable: full): --allow-refused";
+    let silent = "1 of 4 connections got no message: --allow-silent";
+    for expected in [refused, silent] {
+        assert!(said.stderr.contains(expected), "{}", said.stderr);
+        assert!(junit.contains(expected), "{junit}");
+    }
+    assert!(junit.contains("<failure type=\"silent\""), "{junit}");
+    let (said, junit) = bench("allowed", &["--allow-refused", "--allow-silent"]);
+    said.ended_with(0);
+    assert!(!junit.contains("<failure"), "{junit}");
+    let conditions = [
+        "parts.rows.faults.refused > 2",
+        "parts.rows.received.refused.count > 2",
+        "parts.rows.received.exchanged.unanswered > 0",
+    ];
+    let conditions: Vec<&str> =
+        conditions.iter().flat_map(|condition| ["--fail-if", *condition]).collect();
+    let allow = ["--allow-refused", "--allow-silent"];
+    let (said, _) = bench("named", &[&allow[..], &conditions].concat());
+    said.ended_with(1);
+    assert!(said.stderr.contains("parts.rows.faults.refused is 3, fail if > 2"), "{}", said.stderr);
 }
 
 #[test]
