@@ -1,6 +1,6 @@
 //! axum with its WebSockets (tokio-tungstenite) and its Server-Sent Events, in the common form: a `tokio::sync::broadcast`
 //! channel for each topic, a task for each subscriber. `--feed true` flushes a WebSocket once its channel is empty, not after
-//! each message.
+//! each message. `--read-buffer BYTES` sets the read buffer of each WebSocket, which is 128 KiB by default.
 
 use axum::Router;
 use axum::body::Body;
@@ -33,6 +33,7 @@ struct App {
     topics: Arc<Mutex<HashMap<String, Sender<Utf8Bytes>>>>,
     source: Arc<Source>,
     feeds: bool,
+    read_buffer: Option<usize>,
 }
 
 struct Source {
@@ -43,17 +44,19 @@ struct Source {
 #[tokio::main]
 async fn main() {
     let (mut listen, mut source) = ("127.0.0.1:8080".to_owned(), "none".to_owned());
-    let mut feeds = false;
+    let (mut feeds, mut read_buffer) = (false, None);
     let mut words = std::env::args().skip(1);
     while let (Some(name), Some(value)) = (words.next(), words.next()) {
         match name.as_str() {
             "--listen" => listen = value,
             "--source" => source = value,
             "--feed" => feeds = value == "true",
+            "--read-buffer" => read_buffer = Some(value.parse().expect("a number of bytes")),
             other => panic!("there is no option {other}"),
         }
     }
-    let app = App { topics: Arc::default(), source: Arc::new(Source::read(&source)), feeds };
+    let source = Arc::new(Source::read(&source));
+    let app = App { topics: Arc::default(), source, feeds, read_buffer };
     if app.source.kind == "constant" {
         tokio::spawn(send_rows(app.clone()));
     }
@@ -99,7 +102,11 @@ async fn subscribe(
     let events = app.topic(&topic).subscribe();
     let (mut parts, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut parts, &app).await {
-        Ok(upgrade) => upgrade.on_upgrade(move |socket| converse(socket, events, app)),
+        Ok(upgrade) => match app.read_buffer {
+            Some(bytes) => upgrade.read_buffer_size(bytes),
+            None => upgrade,
+        }
+        .on_upgrade(move |socket| converse(socket, events, app)),
         // A browser also asks for an icon by itself.
         Err(_) if parts.headers.get(ACCEPT).is_none_or(|header| header != "text/event-stream") => {
             StatusCode::NOT_FOUND.into_response()
