@@ -25,6 +25,9 @@ const WRONG_MAX: f64 = 0.035;
 /// Ratios within are the same for every purpose.
 const EQUIVALENT: (f64, f64) = (0.95, 1.05);
 
+/// An interval of fewer starts says hardly anything.
+const TELLING_STARTS_MIN: usize = 3;
+
 /// A subject beside its baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
@@ -60,6 +63,10 @@ pub struct Comparison {
     pub word: Word,
     /// How far from 1 the interval reaches, as a share: so large a difference is not excluded. None of one start.
     pub not_excluded: Option<f64>,
+    /// The chance that so many starts find a true difference of 5 %, by itself, with the noise between the starts of the A/A
+    /// control, or with the subject's own if that is larger. `None` if the run has no control of three starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power: Option<f64>,
 }
 
 /// Result of a comparison.
@@ -102,6 +109,7 @@ impl Comparison {
             p_corrected: difference.p(),
             word: Word::Undecided,
             not_excluded: interval.map(far),
+            power: None,
         }
         .in_a_word()
     }
@@ -109,6 +117,20 @@ impl Comparison {
     /// Makes this the comparison of a subject in one cell, which has a label.
     pub fn in_cell(self, cell: usize, subject: usize, label: &str) -> Comparison {
         Comparison { place: Some((cell, subject)), cell: Some(label.to_owned()), ..self }
+    }
+
+    /// Sets the power from the difference that the control's noise alone would make, and from the comparison's own, whose noise
+    /// may be larger.
+    pub fn with_noise(self, noise: Option<&Difference>, own: &Difference) -> Comparison {
+        let noise = noise.map(|noise| if own.error() > noise.error() { own } else { noise });
+        let power = noise.and_then(|noise| noise.power(EQUIVALENT.1.ln(), WRONG_MAX));
+        Comparison { power, ..self }
+    }
+
+    /// Returns whether the starts are too few for a result: fewer than three, whose interval is of little use.
+    pub fn has_too_few_starts(&self) -> bool {
+        let is_little = self.low.is_none() || self.starts < TELLING_STARTS_MIN;
+        self.word == Word::Undecided && is_little
     }
 
     /// Returns whether the comparison is of this subject in this cell.

@@ -99,7 +99,7 @@ pub(super) fn by_transport(part: &Part, samples: &[&Sample], metric: Metric) -> 
         }
     }
     let pool = |(transport, group): (Transport, Vec<SubjectDifference<'_>>)| {
-        let comparison = pooled(&group, metric).pop()?;
+        let comparison = pooled(&group, metric, &Noises(Vec::new())).pop()?;
         Some(OverTransport { transport, cells: group.len(), comparison })
     };
     groups.into_iter().filter_map(pool).collect()
@@ -111,17 +111,16 @@ fn comparisons_of_metric(
     metric: Metric,
 ) -> (Vec<Comparison>, Vec<Comparison>) {
     let found = differences(part, samples, metric);
+    let noises = Noises::new(&found);
     let cells = found.iter().map(|one| {
         let names = [one.name(), one.baseline()];
-        Comparison::new(metric, names, one.is_control, &one.difference).in_cell(
-            one.number,
-            one.subject,
-            &one.cell.label,
-        )
+        Comparison::new(metric, names, one.is_control, &one.difference)
+            .in_cell(one.number, one.subject, &one.cell.label)
+            .with_noise(noises.of(one).as_ref(), &one.difference)
     });
     let mut cells: Vec<Comparison> = cells.collect();
     comparison::correct(&mut cells);
-    let mut pooled = pooled(&found, metric);
+    let mut pooled = pooled(&found, metric, &noises);
     comparison::correct(&mut pooled);
     (cells, pooled)
 }
@@ -154,7 +153,7 @@ fn differences<'a>(
 }
 
 /// Each subject over all cells, in the order in which they first come.
-fn pooled(found: &[SubjectDifference<'_>], metric: Metric) -> Vec<Comparison> {
+fn pooled(found: &[SubjectDifference<'_>], metric: Metric, noises: &Noises<'_>) -> Vec<Comparison> {
     let mut firsts: Vec<&SubjectDifference<'_>> = Vec::new();
     for one in found {
         if !firsts.iter().any(|first| first.is_like(one)) {
@@ -169,9 +168,37 @@ fn pooled(found: &[SubjectDifference<'_>], metric: Metric) -> Vec<Comparison> {
         let baseline = if is_one { first.baseline() } else { "its baseline" };
         let difference = Difference::pooled(&differences)?;
         let names = [first.name(), baseline];
-        Some(Comparison::new(metric, names, first.is_control, &difference))
+        let noises: Option<Vec<Difference>> = like.iter().map(|one| noises.of(one)).collect();
+        let noise = noises.and_then(|noises| Difference::pooled(&noises));
+        let comparison = Comparison::new(metric, names, first.is_control, &difference);
+        Some(comparison.with_noise(noise.as_ref(), &difference))
     };
     firsts.iter().filter_map(pool).collect()
+}
+
+/// The A/A controls of a scenario in one metric.
+struct Noises<'a>(Vec<&'a SubjectDifference<'a>>);
+
+impl<'a> Noises<'a> {
+    fn new(found: &'a [SubjectDifference<'a>]) -> Noises<'a> {
+        Noises(found.iter().filter(|one| one.is_control).collect())
+    }
+
+    /// Returns the difference that the noise of the cell's control would make; without one, that of the noisiest control.
+    fn of(&self, one: &SubjectDifference<'_>) -> Option<Difference> {
+        if one.is_control {
+            return None;
+        }
+        let starts = one.difference.starts();
+        let by_noise =
+            |control: &&SubjectDifference<'_>| Difference::by_noise_of(&control.difference, starts);
+        let own = self.0.iter().filter(|control| control.number == one.number).find_map(by_noise);
+        let error = |noise: &Difference| noise.error();
+        own.or_else(|| {
+            let all = self.0.iter().filter_map(by_noise);
+            all.max_by(|a, b| error(a).total_cmp(&error(b)))
+        })
+    }
 }
 
 impl SubjectDifference<'_> {

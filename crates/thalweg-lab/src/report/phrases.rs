@@ -128,38 +128,60 @@ impl Comparison {
             == (other.metric, &other.subject, other.is_control)
     }
 
-    /// ` (1.14–1.18)`; empty with one start.
+    /// ` (1.14–1.18)`; empty with too few starts to tell.
     pub(crate) fn interval(&self) -> String {
+        if self.has_too_few_starts() {
+            return String::new();
+        }
         let ends = self.low.zip(self.high);
         ends.map_or(String::new(), |(low, high)| format!(" ({low:.2}–{high:.2})"))
     }
 
-    /// `worse by 16 %`, `equivalent`, `undecided, 12 % more is not excluded`.
+    /// `worse by 16 %`, `equivalent`, `undecided, 12 % more is not excluded`, with the power if it is known.
     pub(crate) fn in_words(&self) -> String {
         let by = percent((self.ratio - 1.0).abs());
         match self.word {
             Word::Better => format!("better by {by}"),
             Word::Worse => format!("worse by {by}"),
             Word::Equivalent => "equivalent".to_owned(),
-            Word::Undecided => match self.not_excluded {
-                Some(most) => {
-                    format!("undecided, {} {} is not excluded", percent(most), self.side())
-                }
-                None => "undecided, for one start has no interval".to_owned(),
-            },
+            Word::Undecided if self.has_too_few_starts() => {
+                "undecided, too few starts to tell".to_owned()
+            }
+            Word::Undecided => {
+                let most = match self.not_excluded {
+                    Some(most) if most > 1.0 => format!("even {}", percent(1.0)),
+                    most => percent(most.unwrap_or(1.0)),
+                };
+                let side = self.side();
+                format!("undecided, {most} {side} is not excluded{}", self.power_in_words())
+            }
         }
+    }
+
+    /// `; a difference of 5 % is found in 57 % of such runs`; empty without a control.
+    fn power_in_words(&self) -> String {
+        self.power.map_or(String::new(), |power| {
+            format!("; a difference of 5\u{a0}% is found in {} of such runs", percent(power))
+        })
     }
 
     /// For a table: `1.16 (1.14–1.18) worse`, `1.02 (0.93–1.12) 12 % not excluded`. A star marks an interval that excludes 1 by
     /// itself, and not after correction.
     pub(super) fn in_short(&self) -> String {
         let figures = format!("{:.2}{}", self.ratio, self.interval());
+        let power = self.power.map_or(String::new(), |power| format!(", power {}", percent(power)));
         let word = match (self.word, self.not_excluded) {
             _ if self.is_control => return figures,
+            _ if self.has_too_few_starts() => {
+                return format!("{:.2} too few starts to tell", self.ratio);
+            }
             (Word::Better, _) => "better".to_owned(),
             (Word::Worse, _) => "worse".to_owned(),
             (Word::Equivalent, _) => "equivalent".to_owned(),
-            (Word::Undecided, Some(most)) => format!("{} not excluded", percent(most)),
+            (Word::Undecided, Some(most)) if most > 1.0 => {
+                format!("over {} not excluded{power}", percent(1.0))
+            }
+            (Word::Undecided, Some(most)) => format!("{} not excluded{power}", percent(most)),
             (Word::Undecided, None) => "undecided".to_owned(),
         };
         let star = if self.is_corrected_away() { "*" } else { "" };

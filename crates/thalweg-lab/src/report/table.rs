@@ -159,6 +159,9 @@ pub(super) fn notes(part: &PartSummary) -> String {
     if asked().any(|found| found.word == Word::Undecided && found.not_excluded.is_some()) {
         text += "“% not excluded”: undecided, because the interval contains 1; a difference of this size is possible.\n";
     }
+    if asked().any(|found| found.word == Word::Undecided && found.power.is_some()) {
+        text += "“power”: the chance that so many starts find a true difference of 5\u{a0}%, with the noise between starts of “again”.\n";
+    }
     if asked().any(Comparison::is_corrected_away) {
         text += "“*”: its own interval excludes 1, but with so many cells and subjects this can be chance (Holm).\n";
     }

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 /// Fewer undisturbed starts than this are too few to go without the others.
 const UNDISTURBED_MIN: usize = 3;
 
+/// Fewer starts of a control than this do not tell its noise.
+const NOISE_STARTS_MIN: usize = 3;
+
 /// A figure in which subjects are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -178,6 +181,40 @@ impl Difference {
             starts: used.iter().map(|cell| cell.starts).sum(),
             rounds: used.iter().map(|cell| cell.rounds).sum(),
         })
+    }
+
+    /// Returns the difference that so many starts would show of a subject that equals the baseline, by the noise between the
+    /// starts of a control. `None` if the control has too few starts to tell its noise.
+    ///
+    /// A control is one baseline to the other, so its variance is that of two starts. A subject is compared with the mean of both
+    /// baselines, which has the variance of one and a half.
+    pub(crate) fn by_noise_of(control: &Difference, starts: usize) -> Option<Difference> {
+        let (error, _) = control.error.filter(|_| control.starts >= NOISE_STARTS_MIN)?;
+        let of_start = error.powi(2) * control.starts as f64 * (1.5 / 2.0);
+        let degrees = starts as f64 - 1.0;
+        let error = (starts > 1).then(|| ((of_start / starts as f64).sqrt(), degrees))?;
+        Some(Difference { mean: 0.0, error: Some(error), starts, rounds: starts })
+    }
+
+    pub(crate) fn starts(&self) -> usize {
+        self.starts
+    }
+
+    /// Returns the standard error of the logarithm; 0 of one start.
+    pub(crate) fn error(&self) -> f64 {
+        self.error.map_or(0.0, |(error, _)| error)
+    }
+
+    /// Returns the chance that a true difference of this logarithm is called one, by itself. Student's t is moved by the
+    /// difference, which is close to the noncentral t.
+    pub(super) fn power(&self, log: f64, wrong: f64) -> Option<f64> {
+        let (error, degrees) = self.error?;
+        let (moved, critical) = (log.abs() / error, student::critical(wrong, degrees));
+        let above = |t: f64| match t >= 0.0 {
+            true => student::two_sided(t, degrees) / 2.0,
+            false => 1.0 - student::two_sided(-t, degrees) / 2.0,
+        };
+        Some(above(critical - moved) + above(critical + moved))
     }
 
     pub(super) fn log(&self) -> f64 {

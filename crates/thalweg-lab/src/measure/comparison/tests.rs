@@ -374,3 +374,29 @@ fn an_own_figure_is_the_mean_of_its_starts_with_their_interval() {
     assert!((mean - 1100.0).abs() < 1.0 && low < 1000.0 && 1210.0 < high, "{low} {mean} {high}");
     assert_eq!(own(&[]), None);
 }
+
+/// Cells in which the control's own noise decides how often a difference of 5 % is found.
+#[test]
+fn power_is_the_share_of_cells_that_find_five_percent() {
+    let mut dice = Dice(5);
+    // About normal, with a standard deviation of `noise`.
+    let mut value = |noise: f64| {
+        let sum: f64 = (0..12).map(|_| (dice.next() % 10_000) as f64 / 10_000.0).sum();
+        (sum - 6.0) * noise
+    };
+    for (noise, starts) in [(0.02, 8), (0.04, 8), (0.08, 12)] {
+        let control: Vec<f64> = (0..400).map(|_| value(noise) - value(noise)).collect();
+        let control = Difference::from_starts(&control, 400);
+        let by_noise = Difference::by_noise_of(&control, starts).unwrap();
+        let power = by_noise.power(1.05f64.ln(), WRONG_MAX).unwrap();
+        let found = share(2000, |_| {
+            let start = |_| 1.05f64.ln() + value(noise) - f64::midpoint(value(noise), value(noise));
+            let means: Vec<f64> = (0..starts).map(start).collect();
+            let found = Difference::from_starts(&means, starts);
+            found.p().is_some_and(|p| p <= WRONG_MAX)
+        });
+        assert!((power - found).abs() < 0.06, "noise {noise}: {power} and {found}");
+    }
+    let two = Difference::from_starts(&[0.1, -0.1], 2);
+    assert_eq!(Difference::by_noise_of(&two, 8), None);
+}

@@ -92,7 +92,8 @@ fn the_headline_is_what_it_costs() {
             _ => 1_100_000,
         },
         "thalweg takes 1.01\u{a0}× the CPU per event of limit (0.92–1.10) over 3 cells: \
-         undecided, 10\u{a0}% more is not excluded.",
+         undecided, 10\u{a0}% more is not excluded; a difference of 5\u{a0}% is found in \
+         16\u{a0}% of such runs.",
     );
 }
 
@@ -203,8 +204,8 @@ fn one_start_has_no_interval() {
     let found = findings(&summary(&text, |subject, _, _| thalweg_cpu(subject, 100_000)));
     assert_eq!(
         found.headline,
-        "thalweg takes 0.10\u{a0}× the CPU per event of limit over 3 cells: undecided, for one start \
-         has no interval."
+        "thalweg takes 0.10\u{a0}× the CPU per event of limit over 3 cells: undecided, too few starts \
+         to tell."
     );
     assert!(found.trust.iter().any(|trust| trust.contains("no intervals")), "{:?}", found.trust);
 }
