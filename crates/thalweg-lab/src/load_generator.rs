@@ -174,6 +174,8 @@ pub struct Outcome {
     pub pacing: Option<Pacing>,
     /// Whether the swarm is the reason why it is not more.
     pub swarm_fell_short: bool,
+    /// Connections that were dialed a second time, because the first attempt failed.
+    pub redialed: u32,
     /// Why the figures do not count, where they do not.
     pub failure: Option<String>,
     /// Rates tried; of a ramp within an objective, its seconds.

@@ -40,6 +40,9 @@ pub struct Sample {
     /// Share of its core that the swarm used, as the kernel counts it: with these polls. Older runs do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swarm_cpu: Option<f64>,
+    /// Connections that were dialed a second time, because the first attempt failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub redialed: u32,
     /// Share of the span that subject or swarm, whichever is worse off, was kept from its core by others.
     pub disturbed: f64,
     /// Share of the span for which others kept the swarm from its core.

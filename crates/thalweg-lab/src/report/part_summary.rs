@@ -173,6 +173,7 @@ fn summarise_cell(part: &Part, number: usize, samples: &[&Sample]) -> Vec<Row> {
             is_ranked: part.drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
             is_at_least: part.drive == Drive::Ceiling
                 && most.is_some_and(|highest| highest.verdict == Verdict::Swarm),
+            redialed: own.iter().map(|sample| u64::from(sample.redialed)).sum(),
             faults: Faults::new(&own),
             curves: Curves::new(&own, &valid.0, &subject.settings),
             ..Row::default()

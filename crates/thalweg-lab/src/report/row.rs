@@ -63,6 +63,9 @@ pub struct Row {
     /// Versions of documents that a newer one replaced before they were sent, in all samples.
     #[serde(skip_serializing_if = "is_zero")]
     pub replaced: u64,
+    /// Connections that were dialed a second time, because the first attempt failed, in all samples.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub redialed: u64,
     /// Share of the events that came, where it is not all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered_share: Option<f64>,

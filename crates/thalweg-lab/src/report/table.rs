@@ -201,6 +201,12 @@ pub(super) fn notes(part: &PartSummary) -> String {
                 row.cell, row.subject, row.replaced
             );
         }
+        if row.redialed > 0 {
+            text += &format!(
+                "{} · {}: {} connections were dialed a second time, because the first attempt failed.\n",
+                row.cell, row.subject, row.redialed
+            );
+        }
         if let Some(held) = &row.held {
             text += &format!("{} · {}: {}\n", row.cell, row.subject, held.told);
         }

@@ -237,6 +237,7 @@ impl Bench<'_> {
             swarm_waited: evidence.swarm_waited,
             swarm_away_us: evidence.swarm_away_us,
             dropped_packets: evidence.dropped_packets,
+            redialed: outcome.redialed,
             open_us: outcome.open_us,
             memory: observations.memory,
             processes: std::mem::take(&mut observations.processes),

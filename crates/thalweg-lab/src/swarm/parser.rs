@@ -33,6 +33,11 @@ impl Stage {
         matches!(self, Stage::Connecting | Stage::Asked | Stage::Subscribing(_) | Stage::Returning)
     }
 
+    /// Whether the server has not answered the request yet.
+    pub(super) fn is_unanswered(self) -> bool {
+        matches!(self, Stage::Connecting | Stage::Asked | Stage::Returning)
+    }
+
     pub(super) fn is_over(self) -> bool {
         matches!(self, Stage::Connecting | Stage::Ended)
     }

@@ -28,7 +28,7 @@ use crate::subject::tls;
 use anyhow::{Context, anyhow};
 use connection::Connection;
 use slow::Slow;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 
 /// Reads of one connection before the others get their turn.
@@ -57,6 +57,9 @@ pub(super) struct Subscribers {
     resumes: bool,
     /// Connections to be opened again.
     returning: VecDeque<usize>,
+    /// Connections to a subject that were dialed a second time, and how many of them no span has reported yet.
+    redialed: BTreeSet<usize>,
+    redialed_new: u32,
     /// Connections that have come to stand since the last question, if anybody asks.
     stood: Option<Vec<usize>>,
     readers: usize,
@@ -102,6 +105,8 @@ impl Subscribers {
             allowed: wanted,
             resumes: load.drive == Drive::Stampede && dialect.resumes(),
             returning: VecDeque::new(),
+            redialed: BTreeSet::new(),
+            redialed_new: 0,
             stood: load.drive.is_connecting().then(Vec::new),
             readers: settings.readers() as usize,
             opening: 0,

@@ -1,8 +1,12 @@
 //! The swarm's ledger, over real sockets.
 
 use crate::fake::serve;
-use std::net::SocketAddr;
+use crate::listen::listen;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 use thalweg_lab::load_generator::{
     Cluster, Figures, Interrupted, Load, Moment, Observer, Outcome, run,
@@ -65,6 +69,40 @@ fn measure_with(
         cluster: Cluster { nats: Some(address), ..Cluster::default() },
     };
     run(&Swarm, &load, observer)
+}
+
+/// A proxy to this server that resets its first connections.
+fn resetting(server: SocketAddr, resets: usize) -> SocketAddr {
+    let accepted = AtomicUsize::new(0);
+    listen(move |client| {
+        if accepted.fetch_add(1, Ordering::Relaxed) < resets {
+            // Closing with unread bytes resets the connection (RFC 9293 §3.6.1).
+            client.peek(&mut [0])?;
+            return Ok(());
+        }
+        let server = TcpStream::connect(server)?;
+        let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
+        thread::spawn(move || io::copy(&mut from, &mut to));
+        io::copy(&mut &server, &mut &client).map(drop)
+    })
+    .unwrap()
+}
+
+#[test]
+fn a_connection_that_fails_is_dialed_a_second_time_and_counted() {
+    undisturbed(|| {
+        for transport in [Transport::Websocket, Transport::Sse] {
+            let server = serve(|_, event| vec![event.to_owned()]).unwrap();
+            let measure = |resets| {
+                let address = resetting(server, resets);
+                measure_at(address, &Program::Thalweg, 3, transport)
+            };
+            let outcome = measure(1).unwrap();
+            assert_eq!((&*outcome.ledger.to_string(), outcome.redialed), ("whole", 1));
+            let refused = measure(1000).unwrap_err().to_string();
+            assert!(refused.contains("was refused"), "{refused}");
+        }
+    });
 }
 
 /// Other programs may use the swarm's core.

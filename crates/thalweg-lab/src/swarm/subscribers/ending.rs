@@ -5,7 +5,7 @@ use crate::scenario::Transport;
 use crate::swarm::body_stream::IS_OVER;
 use crate::swarm::carrier::websocket;
 use crate::swarm::parser::{Over, Stage};
-use crate::swarm::protocol_session::Shape;
+use crate::swarm::protocol_session::{ProtocolSession, Shape};
 use crate::swarm::socket::{Poller, now_us};
 use anyhow::{anyhow, bail};
 use std::io;
@@ -33,6 +33,12 @@ impl Subscribers {
                 recorder.reached(index, self.dialer.address().to_string(), now_us());
             }
             self.open_more(poller)?;
+        }
+        if let Some(Over::Refused(_) | Over::Ended(_)) = &over
+            && before.is_unanswered()
+            && self.redial(index, poller)?
+        {
+            return Ok(());
         }
         match over {
             None => Ok(()),
@@ -69,6 +75,9 @@ impl Subscribers {
         error: &anyhow::Error,
         poller: &Poller,
     ) -> anyhow::Result<()> {
+        if self.connections[index].session.stage.is_unanswered() && self.redial(index, poller)? {
+            return Ok(());
+        }
         if self.url.is_none() {
             bail!("connection {index} was refused: {error:#}");
         }
@@ -86,6 +95,49 @@ impl Subscribers {
         }
         let over = self.connections[index].session.give_up(format!("{error:#}"));
         self.record(index, &over, poller)
+    }
+
+    /// Dials a connection to a subject a second time, because the first attempt failed before the subject answered. Returns
+    /// `false` if it was the second attempt. The failures of an external endpoint are what is measured.
+    fn redial(&mut self, index: usize, poller: &Poller) -> anyhow::Result<bool> {
+        if self.url.is_some() || !self.redialed.insert(index) {
+            return Ok(false);
+        }
+        self.redialed_new += 1;
+        self.subscribe_request.reconnect(index);
+        let connection = &mut self.connections[index];
+        // The key belongs to the connection that follows.
+        poller.remove(connection.link.socket())?;
+        connection.link.shut_down();
+        connection.carry = Vec::new();
+        connection.unsent = None;
+        match self.resumes {
+            true => connection.session.reconnect(),
+            false => connection.session = ProtocolSession::new(index, &self.settings, false),
+        }
+        self.busy.retain(|(busy, _)| *busy != index);
+        self.opening -= 1;
+        self.returning.push_back(index);
+        self.open_more(poller)?;
+        Ok(true)
+    }
+
+    /// Dials all connections a second time to which the subject has not answered.
+    pub(in crate::swarm) fn redial_unanswered(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        let is_waiting = |index: &usize| {
+            self.connections[*index].session.stage.is_unanswered()
+                && !self.returning.contains(index)
+        };
+        let waiting: Vec<usize> = (0..self.connections.len()).filter(is_waiting).collect();
+        for index in waiting {
+            self.redial(index, poller)?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many connections were dialed a second time since the last call.
+    pub(in crate::swarm) fn take_redialed(&mut self) -> u32 {
+        std::mem::take(&mut self.redialed_new)
     }
 
     /// A server that cannot be reached, for people.

@@ -117,6 +117,7 @@ impl Workload for Broadcast<'_> {
             latency,
             round_trips,
             swarm_fell_short,
+            redialed: self.subscribers.take_redialed(),
             failure,
             ledger,
             negotiated,

@@ -185,6 +185,7 @@ impl<'a> Connecting<'a> {
             traffic,
             latency: std::mem::take(&mut self.stood.latency),
             failure,
+            redialed: self.subscribers.take_redialed(),
             pacing: self.published.schedule.pacing(end_us),
             round_trips: self.published.probed(end_us - self.begun_us),
             ledger: self.new_counts(),

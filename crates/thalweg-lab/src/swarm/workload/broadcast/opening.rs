@@ -9,6 +9,9 @@ use anyhow::bail;
 const OPEN_WITHIN_US: u64 = 10_000_000;
 const OPEN_EACH_US: u64 = 1000;
 const OPEN_TLS_EACH_US: u64 = 5000;
+/// If no connection has come to stand for this long, those that wait for an answer are dialed a second time.
+const REDIAL_AFTER_US: u64 = 2_000_000;
+
 impl Broadcast<'_> {
     /// Opens all connections; returns how long it took, µs.
     pub(super) fn open(&mut self) -> anyhow::Result<u64> {
@@ -16,9 +19,16 @@ impl Broadcast<'_> {
         let wanted = self.subscribers.wanted();
         let each_us = if self.published.is_tls() { OPEN_TLS_EACH_US } else { OPEN_EACH_US };
         self.subscribers.open_more(&self.poller)?;
+        let mut last = (0, start_us);
         while !self.subscribers.all_stand() {
             self.turn(PROGRESS_EVERY_US)?;
-            if now_us() - start_us > OPEN_WITHIN_US + each_us * wanted as u64 {
+            let (standing, now_us) = (self.subscribers.standing(), now_us());
+            if standing > last.0 {
+                last = (standing, now_us);
+            } else if now_us - last.1 > REDIAL_AFTER_US {
+                self.subscribers.redial_unanswered(&self.poller)?;
+            }
+            if now_us - start_us > OPEN_WITHIN_US + each_us * wanted as u64 {
                 bail!("only {} of {wanted} connections stood in time", self.subscribers.standing());
             }
         }
