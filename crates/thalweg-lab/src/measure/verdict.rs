@@ -66,7 +66,7 @@ pub struct Evidence {
     pub subject_busy: f64,
     /// The swarm's thread.
     pub swarm_busy: f64,
-    /// Time for which others kept the subject from its cores.
+    /// Time for which others kept threads of the subject from its cores; of several threads, added up.
     pub subject_waited: f64,
     /// Time for which others kept the swarm from its core.
     pub swarm_waited: f64,
@@ -238,9 +238,7 @@ impl Evidence {
         }
         if self.subject_waited + self.stolen >= DISTURBED {
             let waited = percent(self.subject_waited + self.stolen);
-            return Some(format!(
-                "others kept the subject from its cores for {waited} of the span"
-            ));
+            return Some(format!("others took {waited} of a core from the subject"));
         }
         None
     }
@@ -415,7 +413,7 @@ mod tests {
         let both = Evidence { swarm_waited: 0.2, ..busy(0.99, 0.8) };
         check(both, &Verdict::Swarm, "20 %");
         let subject = Evidence { subject_waited: 0.2, swarm_waited: 0.4, ..busy(0.99, 0.5) };
-        check(subject, &Verdict::Machine, "others kept the subject from its cores for 20 %");
+        check(subject, &Verdict::Machine, "others took 20 % of a core from the subject");
         // The one that was kept away far more.
         let swarm = Evidence { subject_waited: 0.12, swarm_waited: 0.6, ..busy(0.5, 0.2) };
         check(swarm, &Verdict::Swarm, "60 %");

@@ -52,6 +52,12 @@ impl PartSummary {
         matches!(self.drive, Drive::Listen | Drive::Send)
     }
 
+    /// Whether a span lasts as long as planned, and not as long as its requests or connections take.
+    pub(super) fn is_timed(&self) -> bool {
+        self.drive != Drive::Ceiling
+            && self.rows.iter().all(|row| self.drive.lasts_as_told(&row.settings))
+    }
+
     pub(super) fn has_objective(&self) -> bool {
         self.rows.iter().any(|row| row.settings.late_us_max > 0)
     }
@@ -241,6 +247,8 @@ mod tests {
             of(&even(0.03, 0.2)),
             of(&even(-0.03, 0.2)),
             of(&[0.3]),
+            of(&[-3.0, 4.0]),
+            of(&[-0.5, 0.7, 1.5]),
         ];
         insta::assert_snapshot!(all.join("\n"));
     }

@@ -32,7 +32,7 @@ pub fn table(summary: &Summary) -> String {
         let (repeats, span_s) = (part.repeats, part.measured_ms as f64 / 1000.0);
         let effort = match part.budget_s {
             Some(_) => format!("spans of {span_s:.1} s until a cell is decided"),
-            None => format!("{repeats} × {span_s:.1} s per subject"),
+            None => format!("{repeats} × {span_s:.1} s per subject{}", shortfall(part)),
         };
         text += &format!("\n{}: {} ({effort})\n\n", part.name, part.title);
         text += &draw(&grid(part));
@@ -63,6 +63,17 @@ pub fn table(summary: &Summary) -> String {
         text += &format!("\n{}\n", unsettled.join("\n"));
     }
     printable(&text)
+}
+
+/// `, of which 0.7 s were measured`; empty if the spans were as long as planned.
+fn shortfall(part: &PartSummary) -> String {
+    let planned_s = part.measured_ms as f64 / 1000.0;
+    let spans = part.rows.iter().filter(|row| row.samples > 0);
+    let longest_s = spans.map(|row| row.span_s / row.samples as f64).fold(0.0, f64::max);
+    match part.is_timed() && longest_s < 0.9 * planned_s {
+        true => format!(", of which {longest_s:.1} s were measured"),
+        false => String::new(),
+    }
 }
 
 /// A line of fields; a line of one field is a heading.

@@ -327,3 +327,31 @@ fn cells_with_equal_labels_have_their_own_verdicts() {
     let ratio = |row: usize| part.comparison(Metric::Cpu, &part.rows[row]).unwrap().ratio;
     assert!(ratio(2) > 1.0 && ratio(5) < 1.0, "{} {}", ratio(2), ratio(5));
 }
+
+#[test]
+fn a_table_says_that_spans_were_shorter_than_planned() {
+    let head = |span_us: u64| {
+        let table = table(&summary(SCENARIO, |sample| sample.span_us = span_us));
+        table.lines().find(|line| line.starts_with("example: ")).unwrap().to_owned()
+    };
+    assert!(head(400_000).ends_with("(5 × 0.4 s per subject)"), "{}", head(400_000));
+    let short = head(100_000);
+    assert!(short.ends_with("(5 × 0.4 s per subject, of which 0.1 s were measured)"), "{short}");
+}
+
+/// Starts whose noise is large cannot find 5 %: the table says so beside each undecided comparison.
+#[test]
+fn an_undecided_comparison_has_the_power_of_its_run() {
+    let table = table(&summary(SCENARIO, |sample| {
+        let noise = [80, 120, 90, 125, 85][sample.repeat as usize % 5];
+        if sample.subject != 0 {
+            sample.subject_cpu_ns = sample.subject_cpu_ns * noise / 100;
+        }
+        if sample.subject == 2 {
+            sample.subject_cpu_ns = sample.subject_cpu_ns * 4 / 5;
+        }
+    }));
+    assert!(table.contains("not excluded, power "), "{table}");
+    assert!(table.contains("“power”: the chance that so many starts"), "{table}");
+    assert!(table.contains("; a difference of 5\u{a0}% is found in "), "{table}");
+}

@@ -112,7 +112,7 @@ impl Drive {
     }
 
     /// Whether a sample lasts for `measured_ms`, and not for as long as its requests take.
-    pub(super) fn lasts_as_told(self, settings: &Settings) -> bool {
+    pub(crate) fn lasts_as_told(self, settings: &Settings) -> bool {
         self.kind(settings).span_us.is_none()
     }
 

@@ -45,7 +45,14 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
             arguments: Vec::new(),
             processes: Vec::new(),
         });
-        let label = settings.label(drive);
+        // A label names the transport of the endpoints, if they have one in common.
+        let transport = endpoints.first().map(|endpoint| endpoint.transport);
+        let transport = transport
+            .filter(|transport| endpoints.iter().all(|endpoint| endpoint.transport == *transport));
+        let label = match transport {
+            Some(transport) => Settings { transport, ..settings.clone() }.label(drive),
+            None => settings.label(drive).replacen(&format!("{} ", Transport::Websocket), "", 1),
+        };
         Cell {
             label,
             settings: settings.clone(),

@@ -574,3 +574,18 @@ fn labels_of_cells_are_unique() {
     let numbered: Vec<&str> = plan.parts[0].cells.iter().map(|cell| &*cell.label).collect();
     assert!(numbered[1].ends_with(" (2)") && numbered[2].ends_with(" (3)"), "{numbered:?}");
 }
+
+#[test]
+fn labels_of_endpoints_name_their_own_transport() {
+    let endpoint =
+        |url: &str| Endpoint::read(&Typed { url: url.to_owned(), ..Typed::default() }).unwrap();
+    let label = |urls: &[&str]| {
+        let endpoints: Vec<Endpoint> = urls.iter().copied().map(endpoint).collect();
+        let changes = Changes { set: vec!["arrivals=50/s".to_owned()], ..Changes::default() };
+        listen(&endpoints, &changes).unwrap().parts[0].cells[0].label.clone()
+    };
+    let (http, ws) = ("http://127.0.0.1:1/", "ws://127.0.0.1:1/");
+    assert_eq!(label(&[http]), "sse 10 arrive at 50/s");
+    assert_eq!(label(&[ws]), "websocket 10 arrive at 50/s");
+    assert_eq!(label(&[ws, http]), "10 arrive at 50/s");
+}

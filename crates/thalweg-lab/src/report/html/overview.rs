@@ -18,6 +18,9 @@ use crate::report::workload;
 /// Cells that have a strip each; more share one for each subject.
 const STRIPS_MAX: usize = 34;
 
+/// An interval may reach this many times farther than the farthest ratio before its end is clipped.
+const INTERVAL_REACH: f64 = 2.0;
+
 /// The charts, each with a title above and an explanation below.
 pub(super) fn draw(markup: &mut Markup, summary: &Summary) {
     let mut metrics: Vec<comparison::Metric> =
@@ -52,12 +55,12 @@ fn shown(part: &PartSummary) -> Vec<&Comparison> {
 
 fn chart(markup: &mut Markup, metric: comparison::Metric, parts: &[ShownPart<'_>]) {
     let all = || parts.iter().flat_map(|(part, all)| all.iter().map(move |one| (part, *one)));
+    let ratios = all().map(|(_, one)| one.ratio.max(1.0 / one.ratio));
     let ends = all().flat_map(|(part, one)| {
         let (low, high) = noise(part, one).unwrap_or((1.0, 1.0));
-        [one.ratio, one.low.unwrap_or(1.0), one.high.unwrap_or(1.0), low, high]
+        [one.low.unwrap_or(1.0), one.high.unwrap_or(1.0), low, high]
     });
-    let (low, high) = ends.fold((1.0f64, 1.0f64), |(low, high), end| (low.min(end), high.max(end)));
-    let scale = Scale::around_one(low, high);
+    let scale = Scale::around_one(reach(ratios, ends));
     let is_each = all().count() <= STRIPS_MAX;
     let has_parts = parts.len() > 1;
     let mut lines = Vec::new();
@@ -84,6 +87,14 @@ fn chart(markup: &mut Markup, metric: comparison::Metric, parts: &[ShownPart<'_>
             all().map(|(_, one)| one).chain(pooled).map(|comparison| comparison.word).collect();
         key(markup, &words, all().any(|(part, one)| noise(part, one).is_some()));
     });
+}
+
+/// Returns how far an axis reaches from 1: to all ratios and their intervals. An interval that is much wider than all ratios is
+/// clipped, so that it does not squeeze the others.
+fn reach(ratios: impl Iterator<Item = f64>, ends: impl Iterator<Item = f64>) -> f64 {
+    let of_ratios = ratios.fold(1.0, f64::max);
+    let of_ends = ends.map(|end| end.max(1.0 / end.max(1e-3))).fold(1.0, f64::max);
+    of_ratios.max(of_ends.min(of_ratios * INTERVAL_REACH))
 }
 
 fn noise(part: &PartSummary, one: &Comparison) -> Option<(f64, f64)> {
@@ -258,4 +269,17 @@ fn capitalised(text: &str) -> String {
     chars
         .next()
         .map_or(String::new(), |first| first.to_uppercase().collect::<String>() + chars.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_of_little_use_does_not_squeeze_an_axis() {
+        let reach =
+            |ratios: &[f64], ends: &[f64]| reach(ratios.iter().copied(), ends.iter().copied());
+        assert_eq!(reach(&[1.2, 1.5], &[1.1, 1.9, 0.8]), 1.9);
+        assert_eq!(reach(&[1.87], &[0.01, 277.35]), 1.87 * INTERVAL_REACH);
+    }
 }

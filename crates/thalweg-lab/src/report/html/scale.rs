@@ -56,7 +56,8 @@ impl Scale {
     }
 
     /// Ratios: as far below 1 as above it, so that half and twice are alike.
-    pub(super) fn around_one(low: f64, high: f64) -> Scale {
+    /// `reach` is the farthest ratio, or what the farthest below 1 is divided by it.
+    pub(super) fn around_one(reach: f64) -> Scale {
         const LADDERS: [&[f64]; 10] = [
             &[1.0, 1.02, 1.04],
             &[1.0, 1.05, 1.1],
@@ -69,7 +70,7 @@ impl Scale {
             &[1.0, 2.0, 6.0],
             &[1.0, 3.0, 10.0],
         ];
-        let reach = high.max(1.0 / low.max(1e-3)).max(1.0);
+        let reach = reach.max(1.0);
         let ladder = LADDERS.iter().find(|ladder| ladder[2] >= reach);
         let ladder = ladder.copied().unwrap_or(&[1.0, 10.0, 100.0]);
         let below = ladder.iter().skip(1).rev().map(|tick| 1.0 / tick);
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(Scale::linear(0.0, 4.7).ticks, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         assert_eq!(Scale::log(12.0, 900.0).ticks, [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
         assert_eq!(Scale::settings(&[1000.0, 1.0, 10.0, 1.0]).ticks, [1.0, 10.0, 1000.0]);
-        assert_eq!(Scale::around_one(0.9, 1.95).ticks, [0.5, 1.0 / 1.5, 1.0, 1.5, 2.0]);
+        assert_eq!(Scale::around_one(1.95).ticks, [0.5, 1.0 / 1.5, 1.0, 1.5, 2.0]);
     }
 
     #[test]
@@ -213,7 +214,7 @@ mod tests {
 
         #[test]
         fn ratios_are_on_the_axis_and_one_in_the_middle(low in 0.02f64..1.0, high in 1.0f64..50.0) {
-            let scale = Scale::around_one(low, high);
+            let scale = Scale::around_one(high.max(1.0 / low));
             prop_assert!((scale.place(1.0) - 0.5).abs() < 1e-9);
             prop_assert!(scale.contains(low) && scale.contains(high));
             prop_assert!(scale.ticks.len() == 5, "{:?}", scale.ticks);
