@@ -10,7 +10,7 @@
 //! `cargo xtask figures` writes the lines between these two from each run's `summary.json.gz` in `lab/runs`,
 //! and `cargo xtask tidy` fails if they differ. The words are metrics of the lab's comparisons (`cpu`, `p99`,
 //! `round_trip`, `throughput`, `memory`, `held`). `pooled` before them selects the result of a whole
-//! scenario. `standings` ranks many subjects, `standings 5` the first five over each transport, and
+//! scenario. Below the last block of a run on a page, the page lists all decided results of the run that no block shows. `standings` ranks many subjects, `standings 5` the first five over each transport, and
 //! `standings sse nchan bun` these two over SSE. The word `faults` is for folders of ledgers from the cluster
 //! tests (`THALWEG_LEDGERS`). All runs of a block were built from one tree, which the block names.
 
@@ -18,9 +18,10 @@ mod archived;
 mod block;
 mod faults;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use archived::Run;
+use archived::{Metric, Run};
 use block::BlockKind;
 
 use crate::tree::Tree;
@@ -72,6 +73,7 @@ fn pages(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
 /// Returns the page with up-to-date blocks.
 fn written(tree: &Tree, path: &str, text: &str) -> Result<String, Problem> {
     let mut page = String::new();
+    let mut shown = Shown::new(text);
     let mut lines = (1..).zip(text.split_inclusive('\n'));
     let mut is_code = false;
     while let Some((line, text)) = lines.next() {
@@ -82,7 +84,7 @@ fn written(tree: &Tree, path: &str, text: &str) -> Result<String, Problem> {
         }
         let Some(words) = text.strip_prefix(BEGIN) else { continue };
         let problem = |what| Problem { line, what };
-        page += &block(tree, path, words).map_err(problem)?;
+        page += &block(tree, path, words, &mut shown).map_err(problem)?;
         let end = lines.find(|(_, text)| text.trim_end() == END);
         let (_, end) = end.ok_or_else(|| problem(format!("no line `{END}` follows")))?;
         page += end;
@@ -91,14 +93,10 @@ fn written(tree: &Tree, path: &str, text: &str) -> Result<String, Problem> {
 }
 
 /// Returns the text of a block. `words` are those after `<!-- figures `.
-fn block(tree: &Tree, path: &str, words: &str) -> Result<String, String> {
+fn block(tree: &Tree, path: &str, words: &str, shown: &mut Shown) -> Result<String, String> {
     let form = "is not `[pooled] METRIC… from RUN… -->`, `standings [ROWS]`, `standings TRANSPORT SUBJECT…` \
                 or `faults`";
-    let words = words.trim_end();
-    let (what, of) = words
-        .strip_suffix("-->")
-        .and_then(|words| words.split_once(" from "))
-        .ok_or_else(|| format!("`{words}` {form}"))?;
+    let (what, of) = content(words).ok_or_else(|| format!("`{}` {form}", words.trim_end()))?;
     let names: Vec<&str> = of.split_whitespace().collect();
     let to_root = "../".repeat(path.matches('/').count());
     if what == "faults" {
@@ -106,7 +104,55 @@ fn block(tree: &Tree, path: &str, words: &str) -> Result<String, String> {
     }
     let kind = BlockKind::parse(what).ok_or_else(|| format!("`{what}` {form}"))?;
     let runs: Result<Vec<Run>, String> = names.iter().map(|name| Run::read(tree, name)).collect();
-    block::text(&kind, &runs?, &to_root)
+    block::text(&kind, &runs?, &to_root, shown)
+}
+
+/// Returns the two halves of `WHAT from RUN… -->`.
+fn content(words: &str) -> Option<(&str, &str)> {
+    words.trim_end().strip_suffix("-->")?.split_once(" from ")
+}
+
+/// The metrics that the blocks of a page show of each run, and how often a block of the page still names the run.
+#[derive(Debug, Default)]
+struct Shown(BTreeMap<String, ShownRun>);
+
+#[derive(Debug, Default)]
+struct ShownRun {
+    blocks: usize,
+    by_cell: Vec<Metric>,
+    pooled: Vec<Metric>,
+}
+
+impl Shown {
+    fn new(text: &str) -> Shown {
+        let mut shown = Shown::default();
+        let mut is_code = false;
+        for line in text.lines() {
+            is_code ^= line.trim_start().starts_with("```");
+            let words = line.strip_prefix(BEGIN).filter(|_| !is_code);
+            let Some((what, of)) = words.and_then(content) else { continue };
+            let Some(BlockKind::Compared { is_pooled, metrics }) = BlockKind::parse(what) else {
+                continue;
+            };
+            for name in of.split_whitespace() {
+                let run = shown.0.entry(name.to_owned()).or_default();
+                run.blocks += 1;
+                // A table has the pool below its cells.
+                run.pooled.extend(&metrics);
+                if !is_pooled {
+                    run.by_cell.extend(&metrics);
+                }
+            }
+        }
+        shown
+    }
+
+    /// Returns what a page shows of a run, if this is the last block that names the run.
+    fn take_last(&mut self, name: &str) -> Option<&ShownRun> {
+        let run = self.0.get_mut(name)?;
+        run.blocks -= 1;
+        (run.blocks == 0).then_some(&*run)
+    }
 }
 
 #[cfg(test)]
@@ -141,13 +187,20 @@ mod tests {
             | 1000 × 1 KiB | 1.20, `limit` 1.20 | 1.00 (0.98–1.02), equivalent | – | |\n\
             | **all cells** | | 1.12 (1.08–1.15), **worse** | | |\n\
             \n\
-            `limit again` beside `limit`, the noise: CPU 1.00 (0.99–1.01).\n";
+            `limit again` beside `limit`, the noise: CPU 1.00 (0.99–1.01).\n\
+            \n\
+            Also decided:\n\
+            \n\
+            - `latency`, events per second of `thalweg` to `limit`'s: 1.13 (1.05–1.20), better\n";
         check("cpu p99 from day/latency", SUMMARY, Ok(&format!("{table}{FOOT}")));
     }
 
     #[test]
     fn pooled_figures_have_a_line_for_each_run() {
-        let lines = "\n- `latency`, CPU per event to `limit`'s, over 2 cells: 1.12 (1.08–1.15), **worse**\n";
+        let lines = "\n- `latency`, CPU per event to `limit`'s, over 2 cells: 1.12 (1.08–1.15), **worse**\n\n\
+            Also decided:\n\n\
+            - `latency`, CPU per event of `thalweg` to `limit`'s: **worse** in 1 of 2 cells, 1.25 (1.20–1.30)\n\
+            - `latency`, events per second of `thalweg` to `limit`'s: 1.13 (1.05–1.20), better\n";
         check("pooled cpu from day/latency", SUMMARY, Ok(&format!("{lines}{FOOT}")));
     }
 
@@ -156,7 +209,12 @@ mod tests {
         let table = "\n\
             | | events per s | to `limit`'s |\n\
             |---|---|---|\n\
-            | 1000 × 1 KiB | ≥ 14.1 million, `limit` 12.5 million | 1.13 (1.05–1.20), better |\n";
+            | 1000 × 1 KiB | ≥ 14.1 million, `limit` 12.5 million | 1.13 (1.05–1.20), better |\n\
+            \n\
+            Also decided:\n\
+            \n\
+            - `latency`, CPU per event of `thalweg` to `limit`'s: 1.12 (1.08–1.15), **worse** over all cells; \
+            **worse** in 1 of 2 cells, 1.25 (1.20–1.30)\n";
         check("throughput from day/latency", SUMMARY, Ok(&format!("{table}{FOOT}")));
     }
 
@@ -218,6 +276,38 @@ mod tests {
         check("cost from day/latency", SUMMARY, Err(what));
         let what = "day/latency was interrupted: take it again";
         check("cpu from day/latency", &SUMMARY.replace("false", "true"), Err(what));
+    }
+
+    #[test]
+    fn too_few_starts_and_wide_intervals_are_told_in_words() {
+        let with = |not_excluded: &str, starts: &str| {
+            let member = r#""not_excluded": 0.08"#;
+            assert!(SUMMARY.contains(member));
+            let changed = format!(r#""not_excluded": {not_excluded}, "starts": {starts}"#);
+            let summary = SUMMARY.replace(member, &changed);
+            let page = format!("{BEGIN}cpu p99 from day/latency -->\n{END}\n");
+            written(&Tree::from_files(&[(RUN, &summary)]), "README.md", &page).unwrap()
+        };
+        assert!(with("0.08", "3").contains("1.03 (0.98–1.08), undecided (8 % not excluded)"));
+        assert!(
+            with("22.4", "3").contains("1.03 (0.98–1.08), undecided (over 100 % not excluded)")
+        );
+        assert!(with("22.4", "2").contains("1.03, too few starts to tell |"));
+    }
+
+    #[test]
+    fn a_page_lists_what_no_block_of_it_shows_once() {
+        let page = |words: &[&str]| {
+            let block = |words: &&str| format!("{BEGIN}{words} from day/latency -->\n{END}\n");
+            let page: String = words.iter().map(block).collect();
+            written(&Tree::from_files(&[(RUN, SUMMARY)]), "README.md", &page).unwrap()
+        };
+        assert_eq!(page(&["cpu", "pooled cpu"]).matches("Also decided:").count(), 1);
+        assert_eq!(page(&["cpu", "throughput"]).matches("Also decided:").count(), 0);
+        assert!(
+            page(&["pooled cpu"])
+                .contains("CPU per event of `thalweg` to `limit`'s: **worse** in 1 of 2")
+        );
     }
 
     #[test]

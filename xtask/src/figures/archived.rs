@@ -150,6 +150,8 @@ pub(super) struct Comparison {
     pub(super) high: Option<f64>,
     pub(super) word: Word,
     pub(super) not_excluded: Option<f64>,
+    /// Starts of the subjects: the number of independent values.
+    pub(super) starts: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -163,7 +165,7 @@ pub(super) enum Metric {
     Held,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Word {
     Better,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::archived::{Comparison, Estimate, Metric, Part, Row, Run, Standing, Word};
+use super::{Shown, ShownRun};
 
 /// The content of a block.
 pub(super) enum BlockKind {
@@ -52,10 +53,17 @@ impl BlockKind {
 }
 
 /// Returns the block's text, or the reason why there is none.
-pub(super) fn text(kind: &BlockKind, runs: &[Run], to_root: &str) -> Result<String, String> {
+pub(super) fn text(
+    kind: &BlockKind,
+    runs: &[Run],
+    to_root: &str,
+    shown: &mut Shown,
+) -> Result<String, String> {
     let tree = Run::tree_of_all(runs)?;
     let text = match kind {
-        BlockKind::Compared { is_pooled, metrics } => compared(*is_pooled, metrics, runs)?,
+        BlockKind::Compared { is_pooled, metrics } => {
+            compared(*is_pooled, metrics, runs)? + &also_decided(runs, shown)
+        }
         BlockKind::Standings(rows) => standings(runs, rows)?,
     };
     let runs: Vec<String> = runs.iter().map(|run| again(run, to_root)).collect();
@@ -74,6 +82,70 @@ fn compared(is_pooled: bool, metrics: &[Metric], runs: &[Run]) -> Result<String,
         true => parts.iter().map(|part| pooled(part, metrics)).collect(),
         false => table(&parts, metrics) + &noise(&parts, metrics),
     })
+}
+
+/// Writes all decided results of runs that are in no later block of the page, and that no block of the page shows, so that no
+/// loss is left out: over all cells, and of single cells.
+fn also_decided(runs: &[Run], shown: &mut Shown) -> String {
+    let mut text = String::new();
+    for run in runs {
+        let Some(shown) = shown.take_last(&run.name) else { continue };
+        for part in &run.summary.parts {
+            for metric in Metric::ALL {
+                text += &decided_in(part, metric, shown);
+            }
+        }
+    }
+    if text.is_empty() { text } else { format!("\nAlso decided:\n\n{text}") }
+}
+
+/// Writes a line for each subject with a decided result in this metric that is not shown.
+fn decided_in(part: &Part, metric: Metric, shown: &ShownRun) -> String {
+    let mut subjects: Vec<&str> = Vec::new();
+    for comparison in findings(part, metric).filter(|found| found.is_decided()) {
+        if !subjects.contains(&comparison.subject.as_str()) {
+            subjects.push(&comparison.subject);
+        }
+    }
+    let mut text = String::new();
+    for subject in subjects {
+        let own = || findings(part, metric).filter(|found| found.subject == subject);
+        let pool = own().find(|found| found.cell.is_none() && found.is_decided());
+        let is_pool_shown = shown.pooled.contains(&metric);
+        let said = pool.filter(|_| !is_pool_shown).map(|pool| match cells(part, pool) {
+            1 => verdict(pool),
+            _ => format!("{} over all cells", verdict(pool)),
+        });
+        let mut of_cells: Vec<&Comparison> = own().filter(|found| found.cell.is_some()).collect();
+        // The pool of a single cell equals the cell.
+        if shown.by_cell.contains(&metric) || pool.is_some() && of_cells.len() == 1 {
+            of_cells.clear();
+        }
+        let words = [(Word::Better, "better"), (Word::Worse, "**worse**")];
+        let by_cell = words.iter().filter_map(|(word, name)| in_cells(&of_cells, *word, name));
+        let said: Vec<String> = said.into_iter().chain(by_cell).collect();
+        let Some(found) = own().next().filter(|_| !said.is_empty()) else { continue };
+        text += &format!(
+            "- `{}`, {} of `{subject}` to {}: {}\n",
+            part.name,
+            metric.in_words(),
+            possessive(&found.baseline),
+            said.join("; ")
+        );
+    }
+    text
+}
+
+/// `**worse** in 3 of 15 cells, 1.21 (1.15–1.27) to 1.66 (1.60–1.71)`
+fn in_cells(of_cells: &[&Comparison], word: Word, name: &str) -> Option<String> {
+    let mut own: Vec<&&Comparison> = of_cells.iter().filter(|found| found.word == word).collect();
+    own.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+    let (least, most) = (own.first()?, own.last()?);
+    let range = match own.len() {
+        1 => ratio(least),
+        _ => format!("{} to {}", ratio(least), ratio(most)),
+    };
+    Some(format!("{name} in {} of {} cells, {range}", own.len(), of_cells.len()))
 }
 
 /// Writes a table for each transport. The subject that delivers most is first.
@@ -281,12 +353,21 @@ fn noise(parts: &[&Part], metrics: &[Metric]) -> String {
     text
 }
 
+/// An interval of fewer starts says hardly anything.
+const STARTS_MIN: usize = 3;
+
 /// `1.12 (1.08–1.15), **worse**`
 fn verdict(comparison: &Comparison) -> String {
     let word = match (comparison.word, comparison.not_excluded) {
         (Word::Better, _) => "better".to_owned(),
         (Word::Worse, _) => "**worse**".to_owned(),
         (Word::Equivalent, _) => "equivalent".to_owned(),
+        (Word::Undecided, _) if comparison.starts.is_some_and(|starts| starts < STARTS_MIN) => {
+            return format!("{:.2}, too few starts to tell", comparison.ratio);
+        }
+        (Word::Undecided, Some(share)) if share > 1.0 => {
+            "undecided (over 100 % not excluded)".to_owned()
+        }
         (Word::Undecided, Some(share)) => {
             format!("undecided ({:.0} % not excluded)", share * 100.0)
         }
@@ -311,7 +392,22 @@ fn possessive(baseline: &str) -> String {
     format!("{}'s", code(baseline))
 }
 
+impl Comparison {
+    fn is_decided(&self) -> bool {
+        matches!(self.word, Word::Better | Word::Worse)
+    }
+}
+
 impl Metric {
+    const ALL: [Metric; 6] = [
+        Metric::Cpu,
+        Metric::P99,
+        Metric::RoundTrip,
+        Metric::Throughput,
+        Metric::Memory,
+        Metric::Held,
+    ];
+
     fn head(self) -> &'static str {
         match self {
             Metric::Cpu => "CPU µs per event",
