@@ -100,8 +100,7 @@ pub struct Append {
     /// The idempotency key, unique among the publishes to the topic. A record with a key has one event.
     pub key: Option<Vec<u8>>,
     /// How long the first publisher has waited already. A broker retries for a limited time, which it
-    /// chooses. It subtracts
-    /// `waited` from this time, and then answers `Unavailable` or `Unknown`.
+    /// chooses. It subtracts `waited` from this time, and then answers `Unavailable` or `Unknown`.
     pub waited: Duration,
 }
 

@@ -290,8 +290,7 @@ impl Subscriber {
     }
 
     /// Releases the subscriber's pins in the feeds. Call this method when the connection ends, then
-    /// [`Self::pop`] until it returns
-    /// `None`.
+    /// [`Self::pop`] until it returns `None`.
     pub fn leave(&mut self, feeds: &mut impl Feeds) {
         let Some(index) = self.in_frame.take() else { return };
         let subscription = &self.subscriptions[usize::from(index)];

@@ -3,8 +3,7 @@ use thalweg_wire::Offset;
 use super::Offsets;
 
 /// The two places where a cursor can continue if its next events are gone: `middle` and `newest`. Both are
-/// after
-/// `expected`. The gap has the events from `expected` to the chosen place.
+/// after `expected`. The gap has the events from `expected` to the chosen place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
     /// The next offset of the cursor.

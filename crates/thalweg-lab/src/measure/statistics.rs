@@ -1,8 +1,8 @@
 //! Medians, and how far they can be trusted. Repeats are few and now and then one is disturbed, so they are
 //! by order and assume no distribution: a median with the interval between two order statistics (the inverted
 //! sign test). The cover is that of the binomial distribution: with n values the whole range covers the
-//! median with 1 − 2^(1−n), which is 93.75 % for five. Ratios are
-//! `comparison`'s; it takes them by Student's t (`student`).
+//! median with 1 − 2^(1−n), which is 93.75 % for five. Ratios are `comparison`'s; it takes them by Student's
+//! t (`student`).
 
 pub mod student;
 
