@@ -1,6 +1,6 @@
 //! One connection, from its response's head to its end. Pure: bytes in, however they are cut; messages go to the receiver.
 
-use super::body_stream::{self, BodyStream, IS_OVER};
+use super::body_stream::{self, BodyStream, ENDED_WITH_CONNECTION};
 use super::carrier::{CarrierError, Decoder};
 use super::http_response::{Body, Part, shown};
 use super::parser::{Over, Parser, Stage};
@@ -149,11 +149,11 @@ impl ProtocolSession {
             }
             (None, _) if end == End::Orderly => {
                 body_stream::end_line(parser, rest, stage, &mut Nothing)?;
-                Over::Ended(IS_OVER.to_owned())
+                Over::Ended(ENDED_WITH_CONNECTION.to_owned())
             }
             (Some(Shape::Body(body)), _) if end == End::Orderly && body.ends_with_connection() => {
                 body_stream::end_line(parser, body.rest(), stage, &mut Nothing)?;
-                Over::Ended(IS_OVER.to_owned())
+                Over::Ended(ENDED_WITH_CONNECTION.to_owned())
             }
             _ => Over::Ended(format!("{how} in the middle of the answer")),
         })

@@ -1,5 +1,6 @@
 use super::*;
 use crate::scenario::{Endpoint, Program, Transport, Typed};
+use crate::swarm::body_stream::IS_OVER;
 use crate::swarm::carrier::Kind;
 use crate::swarm::dialect::{self, Dialect, Message};
 use crate::swarm::fed::Fed;
@@ -200,16 +201,16 @@ fn a_compressed_body_is_the_same_however_it_is_cut_and_delimited() {
     let chunk =
         |bytes: &[u8]| [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
     let chunks = [chunk(&body[..first]), chunk(&body[first..]), b"0\r\n\r\n".to_vec()].concat();
-    let is_over = format!(".{IS_OVER}");
-    for bytes in [
-        with_head("Transfer-Encoding: chunked\r\n", &chunks),
-        with_head(&format!("Content-Length: {}\r\n", body.len()), &body),
-        with_head("", &body),
+    for (bytes, end) in [
+        (with_head("Transfer-Encoding: chunked\r\n", &chunks), IS_OVER),
+        (with_head(&format!("Content-Length: {}\r\n", body.len()), &body), IS_OVER),
+        (with_head("", &body), ENDED_WITH_CONNECTION),
     ] {
+        let end = format!(".{end}");
         golden::cut_everywhere(&bytes, |pieces| {
             let cuts: Vec<usize> = pieces.iter().map(|piece| piece.len()).collect();
             let found = received(Transport::Sse, &bytes, &cuts, Some(End::Orderly));
-            assert_eq!(found, ["one", "two", &is_over]);
+            assert_eq!(found, ["one", "two", &end]);
         });
     }
     let begun = with_head("", &body[..first]);
