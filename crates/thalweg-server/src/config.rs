@@ -367,6 +367,10 @@ impl Config {
         let settings = self.settings(topic).clone();
         match self.upstream(topic) {
             Some(_) => TopicSettings { kind: FeedKind::OF_DOCUMENTS, ..settings },
+            // Rows of a query have no keys.
+            None if settings.kind.has_keys() && self.is_derived(topic) => {
+                TopicSettings { kind: FeedKind::default(), ..settings }
+            }
             None => settings,
         }
     }
