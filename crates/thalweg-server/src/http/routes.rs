@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, request::Parts};
 use hyper::{ext::Protocol, upgrade::OnUpgrade};
-use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
+use thalweg_wire::{Condition, ErrorCode, Excerpt, StartAt, Topic};
 
 use super::{
     administer,
@@ -429,6 +429,10 @@ async fn delete(
         _ if query.ttl_us.is_some() => {
             return Err(parameters::bad("ttl is for publishes: remove it".into()).into());
         }
+        Some(_) if query.condition == Some(Condition::New) => {
+            let message = "a key that is new cannot be removed: use if=exists or a position";
+            return Err(parameters::bad(message.into()).into());
+        }
         Some(key) => http.shard.remove_key(&topic, key, query.condition).await?,
         None if query.condition.is_some() => {
             return Err(parameters::bad("if needs a key: name it with key=".into()).into());
@@ -486,6 +490,11 @@ async fn read(
     };
     let holder = http.identify(parts, &query, requester).await?;
     let topic = http.access().allow(&holder, Reading(topic))?;
+    if query.newest.is_some() && http.config().keys(&topic.0).is_some() {
+        let message =
+            format!("newest is for logs: read {} in pages with limit and cursor", topic.0);
+        return Err(parameters::bad(message).into());
+    }
     let limit = query.newest.map_or(query.limit.unwrap_or(LIMIT), |count| count as usize);
     let client = Client::new(&holder, requester);
     let page = http.shard.read(client, &connection.account, &topic, start, limit).await?;

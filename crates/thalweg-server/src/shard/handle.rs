@@ -226,7 +226,10 @@ impl Handle {
         removed.map(drop).map_err(|refusal| match (refusal.code, condition) {
             (ErrorCode::ConditionFailed, Condition::Exists) => Refusal::new(
                 ErrorCode::NoSuchKey,
-                format!("the key {:?} does not exist", Excerpt(key)),
+                format!(
+                    "the key {:?} does not exist: check it, or take it as removed",
+                    Excerpt(key)
+                ),
             ),
             _ => refusal,
         })

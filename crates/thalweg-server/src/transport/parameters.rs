@@ -97,7 +97,6 @@ pub(crate) fn terms(
     })
 }
 
-/// Parses the policy for a subscriber that falls behind.
 /// Parses what a client says of itself to the members of its topics. Fails if it is not JSON, or too large.
 pub(crate) fn info(text: &str) -> Result<Box<RawValue>, Refusal> {
     let mut minified = Vec::new();
@@ -127,6 +126,7 @@ pub(crate) fn condition(text: &str) -> Result<Condition, Refusal> {
     })
 }
 
+/// Parses the policy for a subscriber that falls behind.
 pub(crate) fn policy(text: &str) -> Result<Policy, Refusal> {
     match text {
         "skip" => Ok(Policy::Skip),
