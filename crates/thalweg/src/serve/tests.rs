@@ -204,6 +204,10 @@ fn the_short_form_of_a_table_is_the_table() {
              history-age = \"1h\"",
         ),
         (
+            "--topic users/**,kind=keyed,key=/a~1b/id,keys=7",
+            "[[topic]]\npattern = \"users/**\"\nkind = \"keyed\"\nkey = \"/a~1b/id\"\nkeys = 7",
+        ),
+        (
             "--source a%3Db=cars,cars=7,interval=50ms,when=subscribed,seed=3",
             "[[source]]\ntopic = \"a=b\"\nkind = \"cars\"\ncars = 7\ninterval = \"50ms\"\n\
              when = \"subscribed\"\nseed = 3",
@@ -252,6 +256,12 @@ fn mistakes_in_a_short_form_are_answered_with_the_nearest_name() {
         "--topic a//b",
         "--topic a,kind=valu",
         "--topic a,kind=value,columns=b:int",
+        "--topic a,kind=keyed,columns=b:int",
+        "--topic a,kind=keyed,key=id",
+        "--topic a,kind=keyed,key=/a~2",
+        "--topic a,kind=keyed,keys=0",
+        "--topic a,key=/id",
+        "--topic a,kind=value,keys=3",
         "--topic a,pattern=b",
         "--source cars",
         "--source cars=cars,cars=many",
@@ -269,11 +279,13 @@ fn mistakes_in_a_short_form_are_answered_with_the_nearest_name() {
         "--store a//b",
         "--store a,age=1s",
         "--store a,kind=value,age=1h",
+        "--store a,kind=keyed",
         "--store a,sync=sometimes",
         "--stream live",
         "--stream live=a//b",
         "--stream live=**,replicas=2",
         "--stream live=**,kind=value,age=1h",
+        "--stream live=**,kind=keyed",
         "--stream live=**,kind=other",
         "--stream live=**,replica=3",
     ];
@@ -318,6 +330,10 @@ fn settings_that_contradict_each_other_are_refused() {
         clash("--topic **,flush=1s --topic **,history-events=5"),
         clash("--upstream a=http://h/ --upstream a=http://i/"),
         clash("--stream a=b --stream a=c"),
+        clash("--topic users/**,kind=keyed --source users/a=cars"),
+        clash("--topic **,kind=keyed --demo"),
+        clash("--topic users/**,kind=keyed --stream live=users/a"),
+        clash("--topic **,kind=keyed --stream live=users/a"),
     ];
     insta::assert_snapshot!(refusals.join("\n"));
 }
@@ -365,6 +381,9 @@ fn stores_follow_from_the_kinds_of_topics_or_are_checked_against_them() {
     let values = "--data d --topic a/**,flush=1ms --topic b/**,kind=value";
     assert_eq!(topics(values), ["a/** Log", "b/** Value", "** Log"]);
     assert_eq!(topics("--data d --topic **,kind=value"), ["** Value"]);
+    // Keyed topics are in memory only.
+    assert_eq!(topics("--data d --topic a/**,kind=keyed"), ["** Log"]);
+    assert_eq!(topics("--data d --topic **,kind=keyed"), ["** Log"]);
     assert_eq!(topics("--data d --store c"), ["c Log"]);
     assert!(data("").unwrap().is_none());
     let refusals = [
@@ -407,6 +426,12 @@ fn a_topic_has_the_bounds_of_all_topics_where_it_has_none() {
     assert_eq!((pattern.as_str(), made.topics.len()), ("t", 1));
     assert_eq!((topic.history.events_max, topic.batch.flush_us), (7, 9_000));
     assert!(!topic.kind.is_state() && made.topic_defaults.kind.is_state());
+    let flags = "--topic **,kind=keyed,key=/id,keys=7 --topic t,kind=keyed --topic u";
+    let (made, _) = config(line(flags).unwrap()).unwrap();
+    let topic = |name: &str| made.topic(&name.parse().unwrap());
+    let keys = |name: &str| (topic(name).keys.pointer.is_some(), topic(name).keys.count_max);
+    assert_eq!((keys("t"), keys("other")), ((true, 7), (true, 7)));
+    assert!(!topic("u").kind.has_keys());
 }
 
 /// A JWK (RFC 8037, appendix A.2).

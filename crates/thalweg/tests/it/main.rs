@@ -30,6 +30,7 @@ mod http2;
 mod http2_abuse;
 mod idempotency;
 mod inspecting;
+mod keyed;
 mod leaving;
 mod limits;
 mod logging;

@@ -190,6 +190,24 @@ const EXCHANGES: &[Exchange<'_>] = &[
         200,
     ),
     ("POST", "/v1/commands", "/v1/commands", &[], r#"{"command":"dance"}"#, 400),
+    ("POST", "/v1/topics/{topic}", "/v1/topics/keyed/1?key=k&if=new", &[], "1", 200),
+    ("POST", "/v1/topics/{topic}", "/v1/topics/keyed/1?key=k&if=new", &[], "1", 412),
+    ("POST", "/v1/topics/{topic}", "/v1/topics/keyed/1?key=l&if=exists", &[], "1", 412),
+    ("POST", "/v1/topics/{topic}", "/v1/topics/keyed/1?key=l", &[], "1", 200),
+    ("POST", "/v1/topics/{topic}", "/v1/topics/keyed/1?key=m", &[], "1", 409),
+    ("POST", "/v1/topics/{topic}", "/v1/topics/keyed/1", &[], "1", 400),
+    (
+        "POST",
+        "/v1/commands",
+        "/v1/commands",
+        &[],
+        r#"{"command":"publish","topic":"keyed/1","key":"k","if":"new","event":1}"#,
+        412,
+    ),
+    ("GET", "/v1/topics/{topic}", "/v1/topics/keyed/1?limit=1", &[], "", 200),
+    ("DELETE", "/v1/topics/{topic}", "/v1/topics/keyed/1?key=k&if=1.1", &[], "", 412),
+    ("DELETE", "/v1/topics/{topic}", "/v1/topics/keyed/1?key=k", &[], "", 204),
+    ("DELETE", "/v1/topics/{topic}", "/v1/topics/keyed/1?key=k", &[], "", 404),
     ("DELETE", "/v1/topics/{topic}", "/v1/topics/scores/1", &[], "", 204),
     ("DELETE", "/v1/topics/{topic}", "/v1/topics/none", &[], "", 404),
     ("GET", "/healthz", "/healthz", &[], "", 200),
@@ -199,8 +217,8 @@ const EXCHANGES: &[Exchange<'_>] = &[
 
 #[test]
 fn real_answers_fit_the_description() {
-    let server =
-        Server::start(&["--topic", "scores/*,kind=value", "--topic", "cars,columns=speed:int"]);
+    let topics = ["scores/*,kind=value", "keyed/*,kind=keyed,keys=2", "cars,columns=speed:int"];
+    let server = Server::start(&topics.map(|topic| ["--topic", topic]).concat());
     let spec = spec();
     for (method, path, target, headers, body, status) in EXCHANGES {
         let answer = server.ask(method, target, headers, body);
