@@ -204,8 +204,8 @@ fn the_short_form_of_a_table_is_the_table() {
              history-age = \"1h\"",
         ),
         (
-            "--topic users/**,kind=keyed,key=/a~1b/id,keys=7",
-            "[[topic]]\npattern = \"users/**\"\nkind = \"keyed\"\nkey = \"/a~1b/id\"\nkeys = 7",
+            "--topic users/**,kind=keyed,key=/a~1b/id,keys=7,ttl=30s",
+            "[[topic]]\npattern = \"users/**\"\nkind = \"keyed\"\nkey = \"/a~1b/id\"\nkeys = 7\nttl = \"30s\"",
         ),
         (
             "--source a%3Db=cars,cars=7,interval=50ms,when=subscribed,seed=3",
@@ -262,6 +262,7 @@ fn mistakes_in_a_short_form_are_answered_with_the_nearest_name() {
         "--topic a,kind=keyed,keys=0",
         "--topic a,key=/id",
         "--topic a,kind=value,keys=3",
+        "--topic a,ttl=5s",
         "--topic a,pattern=b",
         "--source cars",
         "--source cars=cars,cars=many",

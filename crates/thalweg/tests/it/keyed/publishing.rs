@@ -182,7 +182,7 @@ fn refusals_say_what_to_do() {
     let no_id =
         "the event has no string or integer at /id: add its key there, or publish with key=";
     let no_condition = r#"if="soon" is not a condition: write new, exists, or the position of the key's newest event"#;
-    let not_keyed = "log is not a keyed topic: publish without key and if, or declare it with --topic 'log,kind=keyed'";
+    let not_keyed = "log is not a keyed topic: publish without key, if and ttl, or declare it with --topic 'log,kind=keyed'";
     for (target, body, status, code, message) in [
         (
             "rooms/a",
@@ -203,6 +203,7 @@ fn refusals_say_what_to_do() {
         ("rooms/a?key=k&if=soon", event, 400, "bad_parameter", no_condition),
         ("log?key=k", event, 400, "bad_parameter", not_keyed),
         ("log?if=new", event, 400, "bad_parameter", not_keyed),
+        ("log?ttl=1s", event, 400, "bad_parameter", not_keyed),
     ] {
         assert_eq!(post(&server, target, body).refused(status, code), message, "{target} {body}");
     }
@@ -292,6 +293,29 @@ fn one_of_many_at_once_makes_a_new_key() {
                 assert_eq!(answer.json()["newest"], newest);
             }
         }
+    }
+}
+
+#[test]
+fn a_key_expires_unless_a_newer_event_comes() {
+    for shards in ["1", "2"] {
+        let server = start(shards, &["--topic", "short/**,kind=keyed,ttl=200ms"]);
+        for topic in ["rooms/a", "rooms/b", "short/a", "short/b"] {
+            let ttl = if topic.starts_with("short") { "" } else { "&ttl=200ms" };
+            let mut watching = server.subscribe(Transport::Sse, &format!("/{topic}"));
+            let mut mirror = Mirror::confirmed(&mut watching);
+            post(&server, &format!("{topic}?key=kept{ttl}"), "1").published();
+            post(&server, &format!("{topic}?key=kept&ttl=1h"), "2").published();
+            let gone = post(&server, &format!("{topic}?key=gone{ttl}"), "3").published();
+            mirror.follow(&mut watching, &gone.position);
+            while mirror.map.contains_key("gone") {
+                mirror.next(&mut watching);
+            }
+            assert_eq!(json!(mirror.map), json!({"kept": 2}), "{topic}");
+            assert_eq!(state(&server, topic), json!({"kept": 2}));
+            post(&server, &format!("{topic}?key=gone&if=new{ttl}"), "4").published();
+        }
+        assert!(server.metric("thalweg_keys_expired_total") >= 4.0);
     }
 }
 
