@@ -32,7 +32,7 @@ impl Random {
 
 type Events = BTreeMap<u64, (String, Value)>;
 
-/// Publishes as long as there are clients, so that none waits in vain. Returns the events by offset.
+/// Publishes as long as there are clients, so that each has a next message. Returns the events by offset.
 fn publish(server: &Server, seed: u64, clients: &AtomicU64) -> Events {
     let mut random = Random(seed);
     let mut events = Events::new();
