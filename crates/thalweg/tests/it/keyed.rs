@@ -171,7 +171,7 @@ fn a_read_goes_on_at_a_position_and_says_what_is_missing() {
     let epoch = page["head"].as_str().and_then(|head| head.split_once('.')).expect("a head").0;
     let expected = json!({
         "topic": "users/a", "position": format!("{epoch}.3"), "first": 2, "after": 0, "until": 4,
-        "offsets": [2, 3], "keys": ["u2", "u3"], "events": [user(2, 0), user(3, 0)],
+        "keys": ["u2", "u3"], "events": [user(2, 0), user(3, 0)],
         "head": format!("{epoch}.4"), "gap": null,
     });
     assert_eq!(page, expected);
@@ -301,8 +301,8 @@ fn the_topic_of_a_query_is_a_log() {
     let mut ad_hoc = server.subscribe(Transport::Sse, sql);
     ad_hoc.confirmed();
     server.post("numbers", "application/json", r#"{"n":21}"#).published();
-    assert_eq!(rows.envelope().events, [json!({"n": 42})]);
-    assert_eq!(ad_hoc.envelope().events, [json!({"n": 21})]);
+    assert_eq!(rows.envelope().events, [json!([42])]);
+    assert_eq!(ad_hoc.envelope().events, [json!([21])]);
     server.post("users/doubled?key=k", "application/json", "1").refused(409, "in_use");
 }
 

@@ -319,5 +319,5 @@ fn topics(path: &str, query: &str) -> Vec<String> {
 }
 
 fn is_cursor(pair: &str) -> bool {
-    ["cursor=", "newest=", "lastEventId="].iter().any(|start| pair.starts_with(start))
+    ["cursor=", "newest=", "since=", "lastEventId="].iter().any(|start| pair.starts_with(start))
 }

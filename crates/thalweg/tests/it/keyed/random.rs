@@ -1,7 +1,6 @@
 //! Publishers and clients at random: clients are cut off, resume anywhere, and have the published state at each complete position.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
