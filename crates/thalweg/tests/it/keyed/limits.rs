@@ -58,7 +58,7 @@ fn the_memory_of_keys_is_limited_and_state_stays() {
     };
     assert_eq!(
         message,
-        "the memory for keys is full: remove some, or set limits.history-bytes to a larger size"
+        "the memory for keys is full: remove keys or topics, or set limits.history-bytes to a larger size"
     );
     assert!(count >= 8, "{count}");
     // Other topics push no key out of memory.

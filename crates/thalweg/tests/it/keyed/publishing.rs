@@ -209,10 +209,7 @@ fn refusals_say_what_to_do() {
     }
     let answer = server.post("users/a?if=new", "application/x-ndjson", format!("{event}\n"));
     let message = answer.refused(400, "bad_parameter");
-    assert_eq!(
-        message,
-        "a condition cannot be used with several lines: send one event in each request"
-    );
+    assert_eq!(message, "if cannot be used with several lines: send one event in each request");
     for (target, message) in [
         ("rooms/a?if=exists", "if needs a key: name it with key="),
         (
