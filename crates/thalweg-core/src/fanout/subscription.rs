@@ -327,7 +327,8 @@ impl Subscription {
         }
     }
 
-    /// Announces in `control` that a part of the state is gone, under any policy. What follows is sent whole.
+    /// Announces in `control` that a part of the state is gone, under any policy. The state from there on is
+    /// sent whole.
     pub(super) fn announce_unknown(
         &mut self,
         feed: &impl Feed,

@@ -68,8 +68,9 @@ impl Window {
         }
     }
 
-    /// Notes that the client goes on before `next`, which may be before events that it was sent. From then on, any ack covers the
-    /// frames before: an ack of a later offset would come too late for the frames in between.
+    /// Notes that the client goes on before `next`, which may be before events that it was sent. From then
+    /// on, any ack covers the frames before: an ack of a later offset would come too late for the frames in
+    /// between.
     pub(super) fn begin_again(&mut self, next: Offset) {
         self.marks.clear();
         if self.acked < self.sent {

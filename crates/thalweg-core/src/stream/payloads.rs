@@ -183,6 +183,7 @@ impl Payloads {
     }
 
     /// Returns the events, their ends and their keys, in no more memory than they need.
+    #[expect(clippy::type_complexity, reason = "three parts of one batch")]
     pub(super) fn into_parts(self) -> (Box<[u8]>, Box<[u32]>, Option<Box<Keys>>) {
         let mut keys = self.keys;
         keys.iter_mut().for_each(|keys| keys.shrink());

@@ -24,8 +24,8 @@ impl<'a, 'e> KeyedFrames<'a, 'e> {
 
     /// Returns the events after a cursor between frames in the log's tail, which has all of them.
     fn live(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)> {
-        // In the tail, a reader of the first pages gets keys that are removed later. If the tail did not last until those removals,
-        // which are forgotten, the reader would have to begin again, for ever.
+        // In the tail, a reader of the first pages gets keys that are removed later. If the tail did not last
+        // until those removals, which are forgotten, the reader would have to begin again, for ever.
         let is_new = cursor.next <= 1 || cursor.chain().is_some();
         if self.is_conflated || (is_new && cursor.next < self.feed.complete_from()) {
             return None;
