@@ -18,13 +18,15 @@
 //! columns      streams of columns, read by Arrow's own reader
 //! column_frames  how often their frames are made
 //! ids          how often several topics' cursors are named
-//! oracle       the frames that may come next;  reading, keyed_reading: of one subscription;  rest: that must have come
+//! oracle       the frames that may come next;  rest: that must have come
+//! reading      the frames of one subscription;  keyed_reading: of a keyed topic
 //! windows      a model of a window
 //! tally        counts the situations that occurred
 //! ```
 //!
 //! A subscriber gets every event exactly once and in order, or learns exactly how many events are missing, whatever
-//! sockets, peers and time do.
+//! sockets, peers and time do. A subscriber of a keyed topic gets states that existed, or learns that it
+//! begins again.
 
 mod acks;
 mod chunks;

@@ -394,7 +394,8 @@ impl Connection {
         delivered
     }
 
-    /// The memory of the keyed topics that it may be within a page of, besides their state, tails and kept pages.
+    /// The memory of the keyed topics that it may be within a page of, besides their state, tails and kept
+    /// pages.
     fn held_pages(&self, shard: &Shard<impl Feeding>, visit: &Visit<'_>) -> Vec<(usize, usize)> {
         let topics = self.subscriber.feeds().filter(|feed| *feed != FeedKey::MAX);
         let topics = topics.map(|feed| feed as usize).filter(|_| self.is_in_shared_frame());

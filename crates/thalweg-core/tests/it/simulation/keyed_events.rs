@@ -51,7 +51,8 @@ impl KeyedEvents {
         events.get(later).map(|(offset, _)| *offset)
     }
 
-    /// Returns the state after `offset`: the offset of each key's newest event, by the key's number. 0 if there is no such key.
+    /// Returns the state after `offset`: the offset of each key's newest event, by the key's number. 0 if
+    /// there is no such key.
     pub(super) fn state_at(&self, offset: Offset) -> Vec<Offset> {
         let newest = |events: &Vec<(Offset, bool)>| {
             let later = events.partition_point(|(other, _)| *other <= offset);

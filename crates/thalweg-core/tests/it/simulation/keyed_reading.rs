@@ -117,6 +117,8 @@ impl KeyedReading {
         let is_spared = before > 0 && history.complete_from > before + 1;
         tally.saw_if(Situation::Page, is_page);
         tally.saw_if(Situation::CutPage, is_page && is_partial);
+        let is_older = until.is_some_and(|until| until < self.state.until) && self.chain.is_some();
+        tally.saw_if(Situation::OlderPage, is_older);
         tally.saw_if(Situation::PageSpared, is_page && is_spared);
         tally.saw_if(Situation::PageBetweenTails, is_live && self.was_live && self.was_page);
         tally.saw_if(Situation::ConflatedKeys, is_conflated && superseded > 0);

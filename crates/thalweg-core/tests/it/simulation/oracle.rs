@@ -1,5 +1,6 @@
 //! The frames that one connection may receive next.
 
+mod keyed;
 mod rest;
 
 use std::{collections::VecDeque, rc::Rc};
@@ -20,7 +21,7 @@ use super::{
     columns::ColumnsReader,
     deframe::{Deframed, Frame, deframe},
     ids::{AT_ONCE, Ids},
-    keyed_reading::{KeyedMessage, KeyedState},
+    keyed_reading::KeyedState,
     published::Published,
     reading::{Content, Reading, Sent, TopicEnd},
     shard::{Feeding, Shard},
@@ -456,23 +457,8 @@ impl Oracle {
                 visit.tally.count(Situation::Confirmation, 1);
             }
             Kind::Events(events) if published.keyed().is_some() => {
-                let overtaken = self.own.front().is_some_and(|(taken, _)| *taken <= sent.begun);
-                assert!(!overtaken, "{:?} was overtaken by data", self.own);
-                assert_eq!(message.previous, None);
-                let keys: Vec<&str> = message.keys.iter().flatten().map(|key| &**key).collect();
-                let its = KeyedMessage {
-                    position: position.offset,
-                    after: message.after,
-                    until: message.until,
-                    keys: &keys,
-                    events: &events,
-                    is_partial: sent.begun_us < sent.now_us,
-                    is_conflated: reading.is_conflated(),
-                };
-                reading.keyed(position, &its, published, sent, visit.tally);
-                self.is_told = true;
+                self.keyed(index, message, &events, sent, visit);
                 visit.tally.saw_if(Situation::LongFrame, json.len() > 0xffff);
-                self.count_kinds(visit);
             }
             Kind::Events(events) if message.previous.is_some() => {
                 let [(offset, document)] = &*events else { panic!("{json} is no version") };
@@ -501,18 +487,6 @@ impl Oracle {
             other => panic!("{other:?} is not about a topic"),
         }
         (topic, position)
-    }
-
-    fn count_kinds(&self, visit: &mut Visit<'_>) {
-        let of_kind = |kind| {
-            let kind_of =
-                |reading: &Reading| visit.published[reading.subscribe.feed as usize].kind();
-            let fed = self.readings.iter().filter(|reading| reading.is_fed);
-            fed.filter(|reading| kind_of(reading) == kind).count()
-        };
-        let (keyed, logs) = (of_kind(FeedKind::Keyed), of_kind(FeedKind::Log));
-        visit.tally.saw_if(Situation::SeveralKeyed, keyed > 1);
-        visit.tally.saw_if(Situation::KeyedAndLog, logs > 0);
     }
 
     fn version(

@@ -1,3 +1,5 @@
+mod keyed;
+
 use std::rc::Rc;
 
 use thalweg_core::{
@@ -7,7 +9,7 @@ use thalweg_core::{
 use thalweg_wire::{EndCode, Epoch, GapReason, Offset, Position, StartAt, incoming::GapFields};
 
 use super::{
-    keyed_reading::{KeyedMessage, KeyedReading, KeyedState},
+    keyed_reading::{KeyedReading, KeyedState},
     published::Published,
     retained::{Beginning, Retained},
     tally::{Situation, Tally},
@@ -59,9 +61,6 @@ pub(super) struct Sent {
     pub(super) now_us: u64,
     pub(super) is_compressed: bool,
 }
-
-/// From this interval on, in µs, readers of a keyed topic get each key once in an interval.
-const CONFLATED_INTERVAL_US: u64 = 10_000;
 
 pub(super) enum Content<'a> {
     Document(&'a str),
@@ -242,73 +241,6 @@ impl Reading {
             assert_eq!(until, None);
         }
         next
-    }
-
-    /// Whether a confirmation of a keyed topic says how far the state goes.
-    fn may_confirm(&self, next: Offset, until: Option<Offset>, sealed: Offset) -> bool {
-        self.visits.iter().any(|visit| {
-            let is_owner = visit.keyed.is_some_and(|keyed| keyed.is_owner);
-            let is_its = until == (visit.head > next).then_some(visit.head - 1);
-            // A follower knows of a newer state than its own.
-            let is_newer = until.is_some_and(|until| until >= next && until <= sealed);
-            is_its || (!is_owner && is_newer)
-        })
-    }
-
-    /// A message with events of a keyed topic, perhaps none of them.
-    pub(super) fn keyed(
-        &mut self,
-        position: Position,
-        message: &KeyedMessage<'_>,
-        published: &Published,
-        sent: Sent,
-        tally: &mut Tally,
-    ) {
-        let topic = &published.topic;
-        let events = published.keyed().expect("of a keyed topic");
-        let reading = self.keyed.as_mut().expect("events after a confirmation or a gap");
-        for (offset, payload) in message.events {
-            assert!(*payload == published.payload(*offset), "{topic}: event {offset} is damaged");
-        }
-        let published_until = (events, published.sealed());
-        reading.message(message, published_until, &self.visits, tally);
-        self.moved(position, position.offset + 1, published, sent);
-    }
-
-    /// Returns the client's state of a keyed topic at a place where it may resume.
-    pub(super) fn state_at(&self, at: StartAt) -> Option<Rc<KeyedState>> {
-        match &self.keyed {
-            Some(keyed) => Some(Rc::new(keyed.state().clone())),
-            None => self.had.clone().filter(|_| at == self.subscribe.start),
-        }
-    }
-
-    /// Whether it has the newest state of a keyed topic, if it has begun to read one.
-    pub(super) fn is_whole(&self, published: &Published) -> bool {
-        let Some((keyed, events)) = self.keyed.as_ref().zip(published.keyed()) else { return true };
-        let state = keyed.state();
-        // A client may have claimed a later position than any.
-        let is_newest = state.position >= published.sealed();
-        is_newest && state.is_whole() && state.is_state_of(events)
-    }
-
-    /// Whether a page may be due to a reader of a keyed topic.
-    pub(super) fn may_owe_page(&self) -> bool {
-        let newest = self.visits.last().filter(|visit| visit.keyed.is_some());
-        newest.is_some_and(|visit| self.next().is_none_or(|next| next < visit.head))
-    }
-
-    /// Whether each key of a keyed topic comes at most once in an interval.
-    pub(super) fn is_conflated(&self) -> bool {
-        self.subscribe.terms.interval_us >= CONFLATED_INTERVAL_US
-    }
-
-    /// Returns when the next frame may be sent to a reader who had everything at `caught_up_us`.
-    fn due_us(&self, caught_up_us: u64) -> u64 {
-        let interval_us = self.subscribe.terms.interval_us;
-        let is_keyed = self.keyed.is_some();
-        let since = if is_keyed && self.is_conflated() { caught_up_us % interval_us } else { 0 };
-        caught_up_us - since + interval_us
     }
 
     fn is_candidate(&self, beginning: Beginning) -> bool {

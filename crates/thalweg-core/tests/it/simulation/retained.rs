@@ -39,7 +39,7 @@ pub(super) struct Retained {
     pub(super) keyed: Option<KeyedHistory>,
 }
 
-/// What a keyed feed says about its state.
+/// The removals that a keyed feed remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KeyedHistory {
     /// No removal from this offset on is forgotten.

@@ -30,7 +30,7 @@ pub(super) struct Shard<F> {
 struct LocalTopic<F> {
     copy: Option<(F, History)>,
     arriving: VecDeque<Arrival>,
-    /// What the shard has of the owner's feed or will have, if it follows a keyed topic.
+    /// Its place in the owner's feed after the arriving messages, if the shard follows a keyed topic.
     follows: Option<Cursor>,
     /// Where the next batch starts, if this is another server, which has not seen those before.
     next: Option<Offset>,
@@ -42,7 +42,7 @@ struct LocalTopic<F> {
 /// A message from the owner shard.
 enum Arrival {
     Batch(Arc<Batch>),
-    /// A part of the state, and what the shard has before it.
+    /// A part of the state, and the shard's place before it.
     State(StatePart, Cursor),
 }
 
@@ -161,14 +161,13 @@ impl<F: Feeding> Shard<F> {
         let next = cursor.next();
         let is_covered = owner.batches_from(next).next().is_some_and(|it| it.start() <= next);
         if next > 1 && is_covered {
-            let count = rng.usize(1..4);
-            for batch in owner.batches_from(next).take(count) {
+            for batch in owner.batches_from(next) {
                 local.follows = Some(Cursor::before(batch.end()));
                 local.arriving.push_back(Arrival::Batch(Arc::clone(batch)));
             }
             return Followed::Batches;
         }
-        let part = owner.state_part(&cursor, rng.usize(1..12));
+        let part = owner.state_part(&cursor, 1 + rng.usize(0..=owner.retained_events()));
         let (part, after) = part.expect("of a keyed topic");
         if part.from < next {
             return Followed::Outdated;
@@ -258,6 +257,16 @@ impl<F: Feeding> Shard<F> {
         any
     }
 
+    /// Returns how many batches are next whose first events came with a part of the state.
+    pub(super) fn batches_in_state(&self, topic: usize) -> u64 {
+        let local = &self.topics[topic];
+        let head = local.copy.as_ref().map_or(0, |(feed, _)| feed.head());
+        let is_begun = |batch: &Arc<Batch>| (batch.start() + 1..batch.end()).contains(&head);
+        let next = local.arriving.front().filter(|_| local.follows.is_some());
+        let is_in_state = |next: &Arrival| matches!(next, Arrival::Batch(batch) if is_begun(batch));
+        next.is_some_and(is_in_state).into()
+    }
+
     /// This is another server, which has no events before `next`.
     pub(super) fn begin_at(&mut self, topic: usize, next: Offset) {
         self.topics[topic].next = Some(next);
@@ -337,8 +346,8 @@ impl<F: Feeding> Shard<F> {
         freed > 0
     }
 
-    /// The bytes of the frame that begins with the event at `next`. `None` if that is lost, or if it may be another frame for some
-    /// readers.
+    /// The bytes of the frame that begins with the event at `next`. `None` if that is lost, or if it may be
+    /// another frame for some readers.
     pub(super) fn frame_bytes(&self, topic: usize, next: Offset, format: Format) -> Option<u64> {
         let mut cold = Vec::new();
         let feed = self.topic(topic).filter(|feed| feed.complete_from().is_none())?;
@@ -365,6 +374,22 @@ impl<F: Feeding> Shard<F> {
             feed.open_tail(format);
         } else {
             feed.close_tail(format);
+        }
+    }
+
+    /// Checks that a keyed feed has the newest event of each key.
+    pub(super) fn check_keys(&self, topic: usize, published: &Published) {
+        let (Some(feed), Some(events)) = (self.topic(topic), published.keyed()) else { return };
+        let state = events.state_at(published.sealed());
+        let live: BTreeSet<Offset> = state.iter().copied().filter(|offset| *offset > 0).collect();
+        assert_eq!(feed.retained_events(), live.len());
+        let (all, _) = feed.state_part(&Cursor::before(1), usize::MAX).expect("a keyed topic");
+        let all = all.events.iter().filter(|event| !event.is_removal());
+        assert!(all.map(|event| event.offset()).eq(live), "not in the order of offsets");
+        for (number, offset) in state.into_iter().enumerate() {
+            let key = serde_json::to_vec(events.key(number)).expect("a string");
+            let newest = feed.keyed_event(&key).filter(|event| !event.is_removal());
+            assert_eq!(newest.map_or(0, |event| event.offset()), offset, "{}", events.key(number));
         }
     }
 

@@ -105,10 +105,13 @@ pub(super) enum Situation {
     /// The end of a topic received; that of a one-way connection's last one.
     TopicEnd,
     LastTopicEnd,
-    /// A page of a keyed topic received; one that took more than one visit; one of those that was kept for this reader alone.
+    /// A page of a keyed topic received; one that took more than one visit; one of those that was kept for
+    /// this reader alone.
     Page,
     CutPage,
     PageOutlived,
+    /// A page that is older than the one before it.
+    OlderPage,
     /// A page to a reader who lacks removals of keys that it never had.
     PageSpared,
     /// Pages to a reader who got frames of the hot tail before and after them.
@@ -119,8 +122,10 @@ pub(super) enum Situation {
     RemovalsForgotten,
     /// Events of keys that an interval left out.
     ConflatedKeys,
-    /// A part of the state that another shard got; one that was too late, and began again.
+    /// A part of the state that another shard got; a batch after one that had its first events; a shard that
+    /// was too late, and began again.
     StatePart,
+    BatchInState,
     FollowerOutdated,
     /// A connection with events of two keyed topics; of a keyed topic and a log.
     SeveralKeyed,
@@ -128,7 +133,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 75] = [
+    pub(super) const ALL: [Self; 77] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -195,12 +200,14 @@ impl Situation {
         Self::Page,
         Self::CutPage,
         Self::PageOutlived,
+        Self::OlderPage,
         Self::PageSpared,
         Self::PageBetweenTails,
         Self::ResumedInPages,
         Self::RemovalsForgotten,
         Self::ConflatedKeys,
         Self::StatePart,
+        Self::BatchInState,
         Self::FollowerOutdated,
         Self::SeveralKeyed,
         Self::KeyedAndLog,

@@ -24,7 +24,8 @@ impl Oracle {
             && self.head.is_empty()
     }
 
-    /// Whether a page of a keyed topic may be due. A visit makes one, and sends it unless a window does not admit it.
+    /// Whether a page of a keyed topic may be due. A visit makes one, and sends it unless a window does not
+    /// admit it.
     pub(in crate::simulation) fn owes_page(&self, has_sent: bool) -> bool {
         let has_window = self.readings.iter().any(|reading| reading.window.is_some());
         (has_sent || has_window) && self.readings.iter().any(Reading::may_owe_page)
@@ -87,7 +88,8 @@ impl Oracle {
         };
         let is_settled = !self.is_in_frame() && self.own.is_empty() && self.leaving.is_empty();
         let is_settled = is_settled && !self.may_owe_end();
-        // The count is not exact if offsets are not consecutive, or if only the newest event of each key counts.
+        // The count is not exact if offsets are not consecutive, or if only the newest event of each key
+        // counts.
         let is_counted = self.readings.iter().all(|reading| {
             let retained = shard.retained(reading.subscribe.feed as usize);
             retained
