@@ -1,4 +1,5 @@
 use std::{
+    cell::Cell,
     collections::{BTreeMap, VecDeque},
     ops::Range,
     sync::Arc,
@@ -8,12 +9,8 @@ use thalweg_wire::Offset;
 
 use super::{Batch, batch::Retained};
 
-/// The memory of one topic's backfills, in bytes: a few pages. Above this the oldest are dropped, and readers that
-/// need them request them again.
-const TOPIC_BYTES_MAX: usize = 4 << 20;
-
-/// How long a backfilled batch stays, in µs: long enough for clients that reconnect together.
-const BACKFILLED_US: u64 = 10_000_000;
+/// How long a page stays that nobody reads, in µs: long enough for clients that reconnect together.
+const UNREAD_US: u64 = 10_000_000;
 
 /// The number of holes kept, which is more than a page has. The oldest are dropped, as batches are.
 const HOLES_MAX: usize = 1024;
@@ -21,28 +18,47 @@ const HOLES_MAX: usize = 1024;
 /// Batches older than the history that came from a broker.
 #[derive(Debug, Default)]
 pub(super) struct Backfilled {
-    by_start: BTreeMap<Offset, Retained>,
-    /// The batches' starts and the times at which they came, in µs, the oldest first. Some may be gone.
-    order: VecDeque<(Offset, u64)>,
+    by_start: BTreeMap<Offset, CachedPage>,
     bytes: usize,
+    /// The number of the newest read.
+    reads: Cell<u64>,
     /// Offsets of lost events, and the times at which the broker said so, in µs, the oldest first.
     holes: VecDeque<(Range<Offset>, u64)>,
 }
 
-impl Backfilled {
-    pub(super) fn make_room(&mut self, bytes: usize) {
-        while self.bytes > 0 && self.bytes + bytes > TOPIC_BYTES_MAX {
-            let Some((start, _)) = self.order.pop_front() else { return };
-            self.remove(start);
-        }
-    }
+/// The batches of one backfill.
+#[derive(Debug)]
+struct CachedPage {
+    /// In order, and at least one.
+    batches: Vec<Retained>,
+    bytes: usize,
+    /// The number of the newest read of this page.
+    last_read: Cell<u64>,
+    /// The number of its newest read when it was swept last.
+    swept_read: u64,
+    /// The time at which it came, or was found to be read, in µs.
+    read_us: u64,
+}
 
-    pub(super) fn insert(&mut self, batch: Batch, now_us: u64) {
-        self.bytes += batch.memory_bytes();
-        let start = batch.start();
+impl CachedPage {
+    fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
+        let after = self.batches.partition_point(|batch| batch.start() <= offset);
+        let batch = &**self.batches.get(after.checked_sub(1)?)?;
+        (offset < batch.end()).then_some(batch)
+    }
+}
+
+impl Backfilled {
+    /// Adds the batches of a page, which are in order.
+    pub(super) fn insert(&mut self, batches: Vec<Batch>, now_us: u64) {
+        let Some(start) = batches.first().map(Batch::start) else { return };
+        let bytes = batches.iter().map(Batch::memory_bytes).sum();
         self.remove(start);
-        self.by_start.insert(start, Retained::new(Arc::new(batch)));
-        self.order.push_back((start, now_us));
+        let batches = batches.into_iter().map(|batch| Retained::new(Arc::new(batch))).collect();
+        let last_read = Cell::new(self.count_read());
+        let page = CachedPage { batches, bytes, last_read, swept_read: 0, read_us: now_us };
+        self.bytes += bytes;
+        self.by_start.insert(start, page);
     }
 
     /// Notes that the events of a range are lost.
@@ -61,22 +77,45 @@ impl Backfilled {
     }
 
     pub(super) fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
-        let (_, batch) = self.by_start.range(..=offset).next_back()?;
-        (offset < batch.end()).then_some(&**batch)
+        // A page may begin within the last batch of the page before.
+        let pages = self.by_start.range(..=offset).rev().take(2);
+        let mut found = pages.filter_map(|(_, page)| Some((page, page.find(offset)?)));
+        let (page, batch) = found.next()?;
+        page.last_read.set(self.count_read());
+        Some(batch)
+    }
+
+    /// Returns the first batch that begins after `offset`.
+    pub(super) fn next_after(&self, offset: Offset) -> Option<&Arc<Batch>> {
+        let (_, page) = self.by_start.range(offset + 1..).next()?;
+        page.batches.first().map(|batch| &**batch)
     }
 
     pub(super) fn sweep(&mut self, now_us: u64) {
-        let is_old = |since_us: u64| now_us.saturating_sub(since_us) >= BACKFILLED_US;
-        while let Some((start, _)) = self.order.front().copied().filter(|(_, at_us)| is_old(*at_us))
-        {
-            self.order.pop_front();
-            self.remove(start);
-        }
+        let is_old = |since_us: u64| now_us.saturating_sub(since_us) >= UNREAD_US;
+        let bytes = &mut self.bytes;
+        self.by_start.retain(|_, page| {
+            if page.last_read.get() != page.swept_read {
+                (page.swept_read, page.read_us) = (page.last_read.get(), now_us);
+            }
+            let is_kept = !is_old(page.read_us);
+            *bytes -= if is_kept { 0 } else { page.bytes };
+            is_kept
+        });
         while self.holes.front().is_some_and(|(_, at_us)| is_old(*at_us)) {
             self.holes.pop_front();
         }
         if self.holes.is_empty() {
             self.holes = VecDeque::new();
+        }
+    }
+
+    /// Drops the pages that were read least recently, until the others have at most `bytes_max` bytes or only one is left.
+    pub(super) fn shrink_to(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max && self.by_start.len() > 1 {
+            let oldest = self.by_start.iter().min_by_key(|(_, page)| page.last_read.get());
+            let Some((&start, _)) = oldest else { return };
+            self.remove(start);
         }
     }
 
@@ -88,9 +127,14 @@ impl Backfilled {
         self.bytes
     }
 
+    fn count_read(&self) -> u64 {
+        self.reads.set(self.reads.get() + 1);
+        self.reads.get()
+    }
+
     fn remove(&mut self, start: Offset) {
-        if let Some(batch) = self.by_start.remove(&start) {
-            self.bytes -= batch.memory_bytes();
+        if let Some(page) = self.by_start.remove(&start) {
+            self.bytes -= page.bytes;
         }
     }
 }

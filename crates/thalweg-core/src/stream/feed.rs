@@ -247,6 +247,12 @@ pub trait Backfill {
         from
     }
 
+    /// Returns the offset up to which a page for a reader at `from` is read: [`Self::backfill_until`], or where an earlier
+    /// backfill begins.
+    fn page_until(&self, from: Offset) -> Offset {
+        self.backfill_until(from)
+    }
+
     /// Returns the oldest offset that a backfill may have. 0 if it is unknown.
     fn stored_from(&self) -> Offset {
         0
@@ -258,7 +264,7 @@ pub trait Backfill {
         None
     }
 
-    /// Takes the events of a backfill ([`Next::Backfill`]).
+    /// Takes the events of a backfill ([`Next::Backfill`]). The caller limits the memory ([`Self::shrink_backfilled`]).
     fn backfill(&mut self, _page: Page, _now_us: u64) {}
 
     /// Takes the broker's answer whether the stream has given `from` − 1. `from` is after the head.
@@ -268,6 +274,9 @@ pub trait Backfill {
     fn backfilled_bytes(&self) -> usize {
         0
     }
+
+    /// Drops the backfills that were read least recently, until the others have at most `bytes_max` bytes or only one is left.
+    fn shrink_backfilled(&mut self, _bytes_max: usize) {}
 
     /// Drops backfills. Readers that still need them request them again.
     fn drop_backfilled(&mut self) {}

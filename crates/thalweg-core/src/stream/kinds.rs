@@ -216,6 +216,7 @@ impl Backfill for AnyFeed {
         fn needs_backfill(&self, from: Offset) -> bool;
         fn holds_from(&self, from: Offset) -> bool;
         fn backfill_until(&self, from: Offset) -> Offset;
+        fn page_until(&self, from: Offset) -> Offset;
         fn stored_from(&self) -> Offset;
         fn hole_end(&self, from: Offset) -> Option<Offset>;
         fn backfilled_bytes(&self) -> usize;
@@ -224,6 +225,7 @@ impl Backfill for AnyFeed {
     delegate! { AnyFeed [Log Value Keyed]:
         fn backfill(&mut self, page: Page, now_us: u64);
         fn answer_ahead(&mut self, from: Offset, is_given: bool, now_us: u64);
+        fn shrink_backfilled(&mut self, bytes_max: usize);
         fn drop_backfilled(&mut self);
     }
 }

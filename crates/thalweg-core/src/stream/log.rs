@@ -11,7 +11,7 @@ use thalweg_wire::{Epoch, Format, Offset, Topic};
 
 use super::{
     Backfill, Batch, ColumnMemory, Cursor, Feed, FormatMap, HistoryBounds, Lost, Memory, Offsets,
-    Page, Payloads, Pinning,
+    Page, Pinning,
     ahead::AheadAnswers,
     backfilled::Backfilled,
     batch_columns::ColumnFrame,
@@ -265,6 +265,11 @@ impl Backfill for Log {
         self.batches_from(from).next().map_or(self.next, |batch| batch.start())
     }
 
+    fn page_until(&self, from: Offset) -> Offset {
+        let (until, next) = (self.backfill_until(from), self.backfilled.next_after(from));
+        next.map_or(until, |next| next.start().min(until))
+    }
+
     fn stored_from(&self) -> Offset {
         self.stored_from.unwrap_or_default()
     }
@@ -288,8 +293,7 @@ impl Backfill for Log {
         let mut holes = holes.into_iter().peekable();
         self.stored_from = self.stored_from.map(|before| before.max(stored_from));
         let mut end = from;
-        let bytes = |(_, payloads): &(Offset, Payloads)| payloads.joined().len();
-        self.backfilled.make_room(messages.iter().map(bytes).sum());
+        let mut batches = Vec::with_capacity(messages.len() + 1);
         for (first, payloads) in messages {
             while let Some(hole) = holes.next_if(|hole| hole.start < first) {
                 end = self.insert_hole(end, hole.end.min(first), now_us);
@@ -301,16 +305,19 @@ impl Backfill for Log {
             if let Some(frame) = self.columns.frames.get(end) {
                 batch.adopt_columns(frame.columns());
             }
-            self.backfilled.insert(batch, now_us);
+            batches.push(batch);
         }
         end = holes.fold(end, |end, hole| self.insert_hole(end, hole.end, now_us));
-        if end < self.backfill_until(from) && is_last_before == Some(self.backfill_until(from)) {
-            let next = self.batches_from(from).next().map(|batch| batch.starting_at(end));
-            match next {
-                Some(next) => self.backfilled.insert(next, now_us),
+        let until = self.page_until(from);
+        if end < until && is_last_before == Some(until) {
+            let next = self.backfilled.next_after(from).filter(|next| next.start() == until);
+            match next.or_else(|| self.batches_from(from).next()).map(|next| next.starting_at(end))
+            {
+                Some(next) => batches.push(next),
                 None => self.next = end,
             }
         }
+        self.backfilled.insert(batches, now_us);
     }
 
     fn answer_ahead(&mut self, from: Offset, is_given: bool, now_us: u64) {
@@ -319,6 +326,10 @@ impl Backfill for Log {
 
     fn backfilled_bytes(&self) -> usize {
         self.backfilled.bytes()
+    }
+
+    fn shrink_backfilled(&mut self, bytes_max: usize) {
+        self.backfilled.shrink_to(bytes_max);
     }
 
     fn drop_backfilled(&mut self) {

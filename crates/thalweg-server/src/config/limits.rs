@@ -99,6 +99,9 @@ pub(crate) const ARRIVAL_WAIT: Duration = Duration::from_secs(2);
 /// Memory of a shard's backfilled pages, in bytes. Above this the shard drops the oldest, and reads them again if needed.
 pub(crate) const BACKFILL_BYTES_MAX: usize = 64 << 20;
 
+/// Memory in bytes up to which a topic keeps its backfilled pages, however many topics have some: a few pages.
+pub(crate) const BACKFILL_FEED_BYTES: usize = 4 << 20;
+
 /// The shortest pause that is written to a stream, and the minimum time between two pauses of a topic, in ms.
 /// A limit is needed, because clients choose the timeout of their queries.
 pub(crate) const PAUSE_MS_MIN: u64 = 200;

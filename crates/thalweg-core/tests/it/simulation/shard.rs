@@ -289,7 +289,7 @@ impl<F: Feeding> Shard<F> {
         let Some((from, until)) = local.reading.take() else {
             let from = local.wanted.pop_first();
             local.wanted.clear();
-            local.reading = from.map(|from| (from, feed.backfill_until(from)));
+            local.reading = from.map(|from| (from, feed.page_until(from.max(feed.stored_from()))));
             return false;
         };
         if rng.u8(0..8) == 0 {
@@ -314,8 +314,10 @@ impl<F: Feeding> Shard<F> {
         if let Some(next) = local.next.as_mut().filter(|_| local.arriving.is_empty()) {
             *next = feed.head();
         }
-        if rng.u8(0..8) == 0 {
-            feed.drop_backfilled();
+        match rng.u8(0..8) {
+            0 => feed.drop_backfilled(),
+            1 => feed.shrink_backfilled(rng.usize(0..2000)),
+            _ => {}
         }
         true
     }

@@ -1,5 +1,8 @@
 //! Backfills: pages of a broker topic that are older than its history. One page serves all subscribers that wait for it.
 
+#[cfg(test)]
+mod sharing;
+
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use thalweg_broker::{ReadPage, ReadRange};
@@ -12,7 +15,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::{
     broker::{BackfillId, BrokerReply, BrokerStream, FromBroker, Read, ReadCaller},
-    config::{BACKFILL_BYTES_MAX, BACKFILL_OFFSETS_MAX, READS_PER_SHARD},
+    config::{BACKFILL_BYTES_MAX, BACKFILL_FEED_BYTES, BACKFILL_OFFSETS_MAX, READS_PER_SHARD},
 };
 
 /// A shard's backfills from one broker. Feeds take turns, and so do the offsets of a feed, so a reader that
@@ -75,12 +78,15 @@ impl Backfills {
                 self.gone(key);
                 continue;
             };
-            let (topic, epoch, until) = (topic.clone(), feed.epoch(), feed.backfill_until(from));
+            let (topic, epoch) = (topic.clone(), feed.epoch());
+            // The stream does not have the events before `stored_from` any more.
+            let is_ahead = from > feed.backfill_until(from);
+            let begin = if is_ahead { from } else { from.max(feed.stored_from()) };
+            let until = feed.page_until(begin);
             let (broker, is_value) = (stream.broker, stream.stream.has_values);
             let stream = stream.index;
             let id = BackfillId { broker, key, topic: topic.clone(), epoch, from, until };
-            // The stream does not have the events before `stored_from` any more.
-            let from = if from <= until { from.max(feed.stored_from()).min(until) } else { from };
+            let from = if is_ahead { from } else { begin.min(until) };
             let reply = BrokerReply::new(ReadCaller::Shard(id, answers.clone()));
             let range = ReadRange { stream, topic, epoch, from, until };
             place.send(Read { range, is_value, reply });
@@ -141,6 +147,7 @@ impl Backfills {
     }
 }
 
+/// The memory of a shard's backfills.
 #[derive(Debug, Default)]
 pub(in crate::shard) struct BackfillMemory {
     bytes: usize,
@@ -155,6 +162,11 @@ impl BackfillMemory {
         if !self.pages.contains(&feed) {
             self.pages.push_back(feed);
         }
+    }
+
+    /// Returns how many bytes of backfills a feed that gets a page may keep.
+    pub(in crate::shard) fn share(&self) -> usize {
+        (BACKFILL_BYTES_MAX / self.pages.len().max(1)).max(BACKFILL_FEED_BYTES)
     }
 
     pub(in crate::shard) fn subtract(&mut self, bytes: usize) {

@@ -295,6 +295,10 @@ impl Topics {
         let is_input = local.is_input;
         self.news.backfilled.extend(served);
         self.backfill_memory.add(key, after, before);
+        if let Some(feed) = &mut local.feed {
+            feed.shrink_backfilled(self.backfill_memory.share());
+            self.backfill_memory.subtract(after - feed.backfilled_bytes());
+        }
         while let Some(oldest) = self.backfill_memory.over_limit(key) {
             self.forget_backfill(oldest);
         }
