@@ -25,7 +25,7 @@ macro_rules! conformance {
     ($rig:expr) => {
         $crate::conformance! { $rig;
             order concurrent_appends batches duplicates keys_across_servers compare_and_set ranges losses newest ends pauses
-            times readiness slow_readers restarts second_restarts gaps renewal faults tickets
+            topics times readiness slow_readers restarts second_restarts gaps renewal faults tickets
         }
     };
     ($rig:expr; $($case:ident)*) => {

@@ -9,9 +9,10 @@ use std::{
 
 use thalweg_broker::{
     Append, AppendError, BoxFuture, Broker, CompareAndSet, Follower, LogCursor, OFFSET_FIRST,
-    ReadPage, ReadRange, RecordLog, Stored, Stream, TicketDigest, TicketError, Tickets, Unreadable,
+    ReadPage, ReadRange, RecordLog, Stored, Stream, TicketDigest, TicketError, Tickets, TopicIndex,
+    TopicRange, Unreadable,
 };
-use thalweg_wire::{Epoch, Offset, Pattern};
+use thalweg_wire::{Epoch, Offset, Pattern, Topic};
 use tokio::sync::watch;
 
 pub use faults::{Bug, Fault, FaultyBroker, Streams};
@@ -109,8 +110,18 @@ impl Broker for MemoryBroker {
         Some(self)
     }
 
+    fn topic_index(&self) -> Option<&dyn TopicIndex> {
+        Some(self)
+    }
+
     fn tickets(&self) -> Option<&dyn Tickets> {
         Some(self)
+    }
+}
+
+impl TopicIndex for MemoryBroker {
+    fn topics(&self, range: TopicRange) -> BoxFuture<'_, Result<Vec<Topic>, Unreadable>> {
+        Box::pin(async move { Ok(self.log.borrow().records.topics(range)) })
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use thalweg_broker::{
     Append, AppendError, Broker, Content, Delivery, Follower, ReadPage, ReadRange, Stored, Stream,
-    TicketDigest, TicketError, Unreadable,
+    TicketDigest, TicketError, TopicRange, Unreadable,
 };
 use thalweg_core::stream::Payloads;
 use thalweg_testing::{receive, wait_for};
@@ -360,6 +360,22 @@ impl<B: Broker> Caller<B> {
             }
         })
         .unwrap_or(Err(Unreadable))
+    }
+
+    /// Lists topics; tries again until the broker can. `None` if it lists none.
+    pub fn topics(&self, range: &TopicRange) -> Option<Vec<String>> {
+        self.broker.topic_index()?;
+        let topics = wait_for("a list of topics", || {
+            let (broker, range) = (Arc::clone(&self.broker), range.clone());
+            let listed = self.wait(async move {
+                match broker.topic_index() {
+                    Some(index) => index.topics(range).await,
+                    None => Err(Unreadable),
+                }
+            });
+            listed.and_then(Result::ok)
+        });
+        Some(topics.iter().map(|topic| topic.as_str().to_owned()).collect())
     }
 
     /// Keeps a ticket, or returns the broker's error: `Unavailable` if it keeps no tickets.

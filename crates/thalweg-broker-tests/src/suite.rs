@@ -15,7 +15,7 @@ pub use appends::{
 };
 pub use following::{order, readiness, slow_readers, times};
 pub use outages::{faults, gaps, renewal, restarts, second_restarts};
-pub use reads::{ends, losses, newest, pauses, ranges};
+pub use reads::{ends, losses, newest, pauses, ranges, topics};
 
 use crate::Node;
 

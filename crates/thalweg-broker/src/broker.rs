@@ -6,7 +6,7 @@ use thalweg_wire::{Epoch, Offset, Pattern};
 
 use crate::{
     Append, AppendError, BoxFuture, BrokerCounts, Follower, NoCounts, ReadPage, ReadRange, Stored,
-    Tickets, Unreadable,
+    Tickets, TopicIndex, Unreadable,
 };
 
 /// The lowest offset of a record. A query numbers rows by blocks of 256 source offsets; the first block
@@ -116,6 +116,12 @@ pub trait Broker: Send + Sync + 'static {
     /// Appends under a condition, if the broker can. Without this capability each server fetches documents for itself, and only
     /// events close windows of queries.
     fn compare_and_set(&self) -> Option<&dyn CompareAndSet> {
+        None
+    }
+
+    /// Lists its topics, if the broker can. Without this capability a server lists those that it has read or got an event of since
+    /// it started.
+    fn topic_index(&self) -> Option<&dyn TopicIndex> {
         None
     }
 

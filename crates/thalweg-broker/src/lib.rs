@@ -21,6 +21,7 @@
 //! keys          idempotency keys, for a broker that stores them itself
 //! log           records in memory: appends them, reads them, and selects those that a server gets next
 //! tickets       one-time tickets that any server redeems
+//! topics        lists of stored topics
 //! counts        metrics of a broker
 //! log_throttle  decides when to log a frequent occurrence: at most every ten seconds
 //! ```
@@ -34,6 +35,7 @@ mod log_throttle;
 mod page;
 mod record;
 mod tickets;
+mod topics;
 
 use std::pin::Pin;
 
@@ -47,6 +49,7 @@ pub use log_throttle::LogThrottle;
 pub use page::{PageBuilder, ReadPage, ReadRange, Unreadable};
 pub use record::{Append, AppendError, Content, Delivery, Stored};
 pub use tickets::{TicketDigest, TicketError, Tickets};
+pub use topics::{FirstTopics, TopicIndex, TopicRange};
 
 /// A future of an optional capability.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

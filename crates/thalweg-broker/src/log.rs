@@ -1,12 +1,12 @@
 //! The records of a broker that holds them in memory.
 
-use std::ops::Range;
+use std::{collections::HashMap, ops::Range};
 
-use thalweg_wire::{Epoch, Offset};
+use thalweg_wire::{Epoch, Offset, Topic};
 
 use crate::{
-    Append, AppendError, Delivery, Follower, IdempotencyKeys, OFFSET_FIRST, PageBuilder, ReadPage,
-    ReadRange, Stored, Unreadable,
+    Append, AppendError, Content, Delivery, FirstTopics, Follower, IdempotencyKeys, OFFSET_FIRST,
+    PageBuilder, ReadPage, ReadRange, Stored, TopicRange, Unreadable,
 };
 
 /// The number of undelivered records from which on a server is behind.
@@ -180,6 +180,19 @@ impl RecordLog {
     pub fn renew(&mut self, epoch: Epoch) {
         let &mut Self { spacing, page_records, .. } = self;
         *self = Self { spacing, page_records, ..Self::new(epoch) };
+    }
+
+    /// Returns the first topics of a range, as [`TopicIndex::topics`](crate::TopicIndex::topics) does.
+    pub fn topics(&self, range: TopicRange) -> Vec<Topic> {
+        let newest = self.records.iter().map(|record| (&record.topic, &record.content));
+        let newest: HashMap<&Topic, &Content> = newest.collect();
+        let mut first = FirstTopics::new(range);
+        for (topic, content) in newest {
+            if !matches!(content, Content::End(_)) {
+                first.push(topic.clone());
+            }
+        }
+        first.finish()
     }
 
     /// Reads a page, as [`Broker::read`](crate::Broker::read) returns it.

@@ -70,9 +70,9 @@ pub struct Explanation {
 pub struct TopicSummary {
     /// The topic's name.
     pub topic: String,
-    /// Position of its newest event.
-    pub position: String,
-    /// Number of retained events.
+    /// Position of its newest event; `None` if the server does not have the topic in memory.
+    pub position: Option<String>,
+    /// Number of events in memory.
     pub events: u64,
     /// Number of subscribers.
     pub subscribers: u64,

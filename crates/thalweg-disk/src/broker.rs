@@ -7,9 +7,10 @@ use std::{
 
 use thalweg_broker::{
     Append, AppendError, BoxFuture, Broker, BrokerCounts, CompareAndSet, Family, FamilyValue,
-    Follower, ReadPage, ReadRange, Stored, Stream, TicketDigest, TicketError, Tickets, Unreadable,
+    Follower, ReadPage, ReadRange, Stored, Stream, TicketDigest, TicketError, Tickets, TopicIndex,
+    TopicRange, Unreadable,
 };
-use thalweg_wire::{Epoch, Offset};
+use thalweg_wire::{Epoch, Offset, Topic};
 
 use crate::{
     batch::{Condition, Job, Outcome},
@@ -134,6 +135,12 @@ impl<D: Disk> Handle<D> {
         read.await.unwrap_or(Err(Unreadable))
     }
 
+    pub(crate) async fn topics(&self, range: TopicRange) -> Result<Vec<Topic>, Unreadable> {
+        let log = Arc::clone(self.log());
+        let listed = tokio::task::spawn_blocking(move || log.topics(&range));
+        listed.await.unwrap_or(Err(Unreadable))
+    }
+
     /// Returns a cursor at an offset, for a server that knows the streams as they were when it started.
     pub(crate) fn cursor(&self, next: Offset, streams: &[Stream]) -> FollowCursor<D> {
         let known = streams.iter().map(|stream| (stream.epoch, stream.from));
@@ -190,8 +197,18 @@ impl Broker for DiskBroker {
         Some(self)
     }
 
+    fn topic_index(&self) -> Option<&dyn TopicIndex> {
+        Some(self)
+    }
+
     fn tickets(&self) -> Option<&dyn Tickets> {
         self.0.ticket_life.map(|_| self as &dyn Tickets)
+    }
+}
+
+impl TopicIndex for DiskBroker {
+    fn topics(&self, range: TopicRange) -> BoxFuture<'_, Result<Vec<Topic>, Unreadable>> {
+        Box::pin(self.0.topics(range))
     }
 }
 

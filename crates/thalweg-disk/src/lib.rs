@@ -68,6 +68,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod topic_list;
 mod wal;
 mod wal_files;
 

@@ -159,7 +159,7 @@ impl<D: Disk> Log<D> {
     }
 
     /// Reports lost records that a reader has met.
-    fn note_damage(&self) {
+    pub(crate) fn note_damage(&self) {
         Counts::add(&self.counts.damaged, 1);
         self.warn("it is damaged, and readers of the lost events get a gap", None);
     }

@@ -7,6 +7,7 @@ mod moving;
 mod rules;
 mod simulated;
 mod simulation;
+mod topic_lists;
 mod total;
 
 use std::cell::Cell;

@@ -1,6 +1,9 @@
 //! Requests to JetStream's API. Configurations are JSON as the server sends it: an update keeps fields unknown to this release.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 use async_nats::{HeaderMap, Message, StatusCode};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -192,6 +195,52 @@ impl Api {
 
     pub(crate) async fn stream_info(&self, stream: &str) -> Result<StreamInfo, ApiError> {
         self.ask(format!("STREAM.INFO.{stream}"), None).await
+    }
+
+    /// Returns the subjects of a stream's messages in a range of their order, and how many there are in all.
+    pub(crate) async fn subjects(
+        &self,
+        stream: &str,
+        offset: u64,
+    ) -> Result<(Vec<String>, u64), ApiError> {
+        #[derive(Deserialize)]
+        struct SubjectInfo {
+            #[serde(default)]
+            total: u64,
+            state: SubjectState,
+        }
+        #[derive(Deserialize)]
+        struct SubjectState {
+            #[serde(default)]
+            subjects: BTreeMap<String, u64>,
+        }
+        let body = json!({ "subjects_filter": ">", "offset": offset });
+        let SubjectInfo { total, state } =
+            self.ask(format!("STREAM.INFO.{stream}"), Some(&body)).await?;
+        Ok((state.subjects.into_keys().collect(), total))
+    }
+
+    /// Asks the leader whether the last message of a subject ends its topic. `None` if the subject has no message.
+    pub(crate) async fn is_ended(
+        &self,
+        stream: &str,
+        subject: &str,
+    ) -> Result<Option<bool>, ApiError> {
+        #[derive(Deserialize)]
+        struct FoundHeaders {
+            message: RawHeaders,
+        }
+        #[derive(Deserialize)]
+        struct RawHeaders {
+            #[serde(default)]
+            hdrs: String,
+        }
+        let body = json!({ "last_by_subj": subject });
+        match self.ask::<FoundHeaders>(format!("STREAM.MSG.GET.{stream}"), Some(&body)).await {
+            Ok(FoundHeaders { message }) => Ok(Some(message::is_end(&base64(&message.hdrs)?))),
+            Err(error) if error.has_code(code::NO_MESSAGE_FOUND) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Creates a stream. Succeeds if the stream exists with the same configuration.

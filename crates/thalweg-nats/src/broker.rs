@@ -8,13 +8,13 @@ use std::{
 use serde_json::Value;
 use thalweg_broker::{
     Append, AppendError, BoxFuture, Broker, BrokerCounts, CompareAndSet, Follower, ReadPage,
-    ReadRange, Stored, Stream, Tickets, Unreadable,
+    ReadRange, Stored, Stream, Tickets, TopicIndex, TopicRange, Unreadable,
 };
-use thalweg_wire::{Offset, Pattern};
+use thalweg_wire::{Offset, Pattern, Topic};
 use tokio::{
     sync::Semaphore,
     task::{JoinSet, unconstrained},
-    time::Instant,
+    time::{Instant, timeout_at},
 };
 
 use crate::{
@@ -34,6 +34,7 @@ use crate::{
     store::{self, Store},
     stream_state::StreamState,
     tickets::TicketStore,
+    topic_list,
 };
 
 /// Bytes of a message that are reserved for headers: three digests and names need a quarter of them.
@@ -49,6 +50,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// connection in order; a message that is retried, because a leader has failed, comes later. With 256, a topic stores
 /// at most 6,400 a second over a round trip of 40 ms.
 const IN_FLIGHT_MAX: usize = 256;
+
+/// The time that a list of topics may take.
+const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
 const READINESS_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -230,8 +234,31 @@ impl Broker for Nats {
         Some(self)
     }
 
+    fn topic_index(&self) -> Option<&dyn TopicIndex> {
+        Some(self)
+    }
+
     fn tickets(&self) -> Option<&dyn Tickets> {
         self.ticket_store.as_ref().map(|store| store as &dyn Tickets)
+    }
+}
+
+impl TopicIndex for Nats {
+    fn topics(&self, range: TopicRange) -> BoxFuture<'_, Result<Vec<Topic>, Unreadable>> {
+        let streams = self.streams.iter().map(|opened| (opened.pattern.clone(), &*opened.state));
+        let streams: Vec<_> = streams.collect();
+        Box::pin(async move {
+            let deadline = Instant::now() + LIST_TIMEOUT;
+            let listed = timeout_at(deadline, topic_list::topics(&self.api, &streams, range)).await;
+            match listed {
+                Ok(Ok(topics)) => Ok(topics),
+                Ok(Err(error)) => {
+                    tracing::debug!("cannot list topics: {error}");
+                    Err(Unreadable)
+                }
+                Err(_) => Err(Unreadable),
+            }
+        })
     }
 }
 

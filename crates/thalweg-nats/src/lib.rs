@@ -61,6 +61,7 @@ mod setup;
 mod store;
 mod stream_state;
 mod tickets;
+mod topic_list;
 
 use std::{sync::LazyLock, time::Instant};
 

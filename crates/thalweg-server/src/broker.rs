@@ -19,11 +19,12 @@ use std::sync::{
 };
 
 use thalweg_broker::{
-    Append, AppendError, Delivery, ReadPage, ReadRange, Stored, Stream, TicketDigest, Unreadable,
+    Append, AppendError, Delivery, ReadPage, ReadRange, Stored, Stream, TicketDigest, TopicRange,
+    Unreadable,
 };
 use thalweg_core::fanout::FeedKey;
 use thalweg_wire::{Condition, Epoch, Offset, Topic};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::access::Identity;
 
@@ -40,6 +41,8 @@ pub const TICKET_LIFE: std::time::Duration =
 pub(crate) struct BrokerLink {
     pub(crate) stores: mpsc::Sender<Store>,
     pub(crate) reads: mpsc::Sender<Read>,
+    /// `None` if the broker lists no topics.
+    pub(crate) lists: Option<mpsc::Sender<ListRequest>>,
     pub(crate) readiness: Readiness,
 }
 
@@ -71,6 +74,13 @@ pub(crate) struct Read {
     /// Whether it is a value topic: then the newest record is read.
     pub(crate) is_value: bool,
     pub(crate) reply: BrokerReply<ReadCaller>,
+}
+
+/// A request for a part of the list of stored topics. The receiver of the answer may be gone.
+#[derive(Debug)]
+pub(crate) struct ListRequest {
+    pub(crate) range: TopicRange,
+    pub(crate) answer: oneshot::Sender<Result<Vec<Topic>, Unreadable>>,
 }
 
 /// A request about tickets.

@@ -29,8 +29,8 @@ use crate::{
     access::{AccessPolicy, MadeOf},
     broker::{BrokerLink, BrokerService, BrokerStream, Inbox, Readiness, Shards},
     config::{
-        Access, Config, DEMANDS_MAX, FETCHED_MAX, FROM_BROKER_MAX, Limits, READS_MAX, STORES_MAX,
-        SharedTopics,
+        Access, Config, DEMANDS_MAX, FETCHED_MAX, FROM_BROKER_MAX, LISTS_MAX, Limits, READS_MAX,
+        STORES_MAX, SharedTopics,
     },
     connection_limits::{AddressCounts, AddressRates, ConnectionLimits},
     derived::DerivedTopic,
@@ -135,12 +135,14 @@ pub(crate) fn serve_with(
     for (number, broker) in brokers.iter().enumerate() {
         let (stores, to_store) = mpsc::channel(STORES_MAX);
         let (reads, to_read) = mpsc::channel(READS_MAX);
+        let (lists, to_list) = mpsc::channel(LISTS_MAX);
         let readiness = Readiness::default();
         let tickets = if keeper == Some(number) { to_keep.take() } else { None };
         let to_shard = |peer: &Peer| (peer.from_broker.clone(), Arc::clone(&peer.read_topics));
         let shards = Shards::new(peers.iter().map(to_shard), streams.len(), readiness.clone());
-        inboxes.push((Inbox { stores: to_store, reads: to_read, tickets }, shards));
-        links.push(BrokerLink { stores, reads, readiness });
+        inboxes.push((Inbox { stores: to_store, reads: to_read, lists: to_list, tickets }, shards));
+        let lists = broker.lists_topics.then_some(lists);
+        links.push(BrokerLink { stores, reads, lists, readiness });
         let stream = |(index, stream): (usize, &_)| BrokerStream {
             stream: Clone::clone(stream),
             broker: number,

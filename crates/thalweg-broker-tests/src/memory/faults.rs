@@ -8,10 +8,10 @@ use std::{ops::Range, pin::pin, sync::Arc, time::Duration};
 use thalweg_broker::{
     Append, AppendError, BoxFuture, Broker, BrokerCounts, CompareAndSet, Content, Delivery, Family,
     FamilyValue, Follower, ReadPage, ReadRange, Stored, Stream, TicketDigest, TicketError, Tickets,
-    Unreadable,
+    TopicIndex, TopicRange, Unreadable,
 };
 use thalweg_core::stream::Payloads;
-use thalweg_wire::{Epoch, Offset};
+use thalweg_wire::{Epoch, Offset, Topic};
 use tokio::sync::watch;
 
 use super::{Log, MemoryBroker};
@@ -340,8 +340,21 @@ impl Broker for FaultyBroker {
         Some(self)
     }
 
+    fn topic_index(&self) -> Option<&dyn TopicIndex> {
+        Some(self)
+    }
+
     fn tickets(&self) -> Option<&dyn Tickets> {
         Some(self)
+    }
+}
+
+impl TopicIndex for FaultyBroker {
+    fn topics(&self, range: TopicRange) -> BoxFuture<'_, Result<Vec<Topic>, Unreadable>> {
+        if self.control.borrow().is_cut {
+            return Box::pin(async { Err(Unreadable) });
+        }
+        self.broker.topics(range)
     }
 }
 

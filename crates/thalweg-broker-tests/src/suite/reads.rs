@@ -1,6 +1,6 @@
 //! Reads of stored records, and ends of topics.
 
-use thalweg_broker::{Content, ReadRange, Unreadable};
+use thalweg_broker::{Content, ReadRange, TopicRange, Unreadable};
 use thalweg_core::stream::Payloads;
 use thalweg_testing::wait_for;
 use thalweg_wire::{EndCode, Epoch, Offset};
@@ -183,4 +183,42 @@ pub fn pauses<R: Rig>(rig: &mut R) {
         assert!(due.clone().all(|pause| known.contains(pause)), "{known:?} at {last}: {paused:?}");
     }
     assert_eq!(known, paused);
+}
+
+/// The list has the topics with readable records, in the order of their names, also after a crash.
+pub fn topics<R: Rig>(rig: &mut R) {
+    let mut node = node(rig);
+    let range = |patterns: &[&str], prefix: &str, after: &str, limit: usize| TopicRange {
+        patterns: patterns.iter().map(|pattern| pattern.parse().expect("a pattern")).collect(),
+        prefix: prefix.to_owned(),
+        after: after.to_owned(),
+        limit,
+    };
+    for nth in (0..30).rev() {
+        node.append(&format!("log/{nth:02}"), &["1"], None).expect("stored");
+    }
+    for topic in ["values/a", "values/b", "log/ended", "values/ended", "log/again"] {
+        node.append(topic, &["1"], None).expect("stored");
+    }
+    for topic in ["log/ended", "values/ended", "log/again"] {
+        let end = Content::End(EndCode::Gone);
+        node.append_content(topic, end, None).expect("stored");
+    }
+    node.append("log/again", &["2"], None).expect("stored");
+    for life in 0..2 {
+        let Some(all) = node.caller().topics(&range(&["**"], "", "", 100)) else { return };
+        let mut expected: Vec<_> = (0..30).map(|nth| format!("log/{nth:02}")).collect();
+        expected.extend(["log/again", "values/a", "values/b"].map(str::to_owned));
+        assert_eq!(all, expected, "life {life}");
+        let list = |range| node.caller().topics(&range).expect("a list");
+        assert_eq!(list(range(&["**"], "", "", 3)), ["log/00", "log/01", "log/02"]);
+        assert_eq!(list(range(&["**"], "", "log/28", 2)), ["log/29", "log/again"]);
+        assert_eq!(list(range(&["**"], "log/1", "log/18", 5)), ["log/19"]);
+        assert_eq!(list(range(&["values/*", "log/07"], "", "", 2)), ["log/07", "values/a"]);
+        assert!(list(range(&["**"], "", "values/b", 5)).is_empty());
+        assert!(list(range(&[], "", "", 5)).is_empty());
+        drop(node);
+        rig.restart();
+        node = super::node(rig);
+    }
 }

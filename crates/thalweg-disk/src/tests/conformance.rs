@@ -12,10 +12,11 @@ use std::{
 
 use thalweg_broker::{
     Append, AppendError, BoxFuture, Broker, CompareAndSet, Follower, OFFSET_FIRST, ReadPage,
-    ReadRange, Stored, Stream, TicketDigest, TicketError, Tickets, Unreadable,
+    ReadRange, Stored, Stream, TicketDigest, TicketError, Tickets, TopicIndex, TopicRange,
+    Unreadable,
 };
 use thalweg_broker_tests::{Rig, conformance};
-use thalweg_wire::Offset;
+use thalweg_wire::{Offset, Topic};
 use tokio::sync::watch;
 
 use crate::{
@@ -259,8 +260,18 @@ impl Broker for Server {
         Some(self)
     }
 
+    fn topic_index(&self) -> Option<&dyn TopicIndex> {
+        Some(self)
+    }
+
     fn tickets(&self) -> Option<&dyn Tickets> {
         Some(self)
+    }
+}
+
+impl TopicIndex for Server {
+    fn topics(&self, range: TopicRange) -> BoxFuture<'_, Result<Vec<Topic>, Unreadable>> {
+        Box::pin(async move { self.handle().ok_or(Unreadable)?.topics(range).await })
     }
 }
 

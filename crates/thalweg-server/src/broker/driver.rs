@@ -5,10 +5,10 @@ use std::{io, sync::Arc, time::Duration};
 use thalweg_broker::{Append, AppendError, Broker, BrokerCounts, Stream, TicketError};
 use tokio::{runtime::Builder, sync::mpsc, task::JoinSet};
 
-use super::{Read, Shards, Store, TicketRequest};
+use super::{ListRequest, Read, Shards, Store, TicketRequest};
 use crate::{
     clock::now_us,
-    config::{READS_IN_FLIGHT_MAX, STORES_IN_FLIGHT_MAX},
+    config::{LISTS_IN_FLIGHT_MAX, READS_IN_FLIGHT_MAX, STORES_IN_FLIGHT_MAX},
 };
 
 /// An open broker for [`serve`](crate::serve()).
@@ -17,6 +17,7 @@ pub struct BrokerService {
     pub(crate) counts: Arc<dyn BrokerCounts>,
     pub(crate) can_compare: bool,
     pub(crate) keeps_tickets: bool,
+    pub(crate) lists_topics: bool,
     run: Box<dyn FnOnce(Inbox, Shards) -> io::Result<()> + Send>,
 }
 
@@ -26,6 +27,7 @@ pub(crate) struct Inbox {
     /// Each topic has at most as many records as may be in flight together.
     pub(crate) stores: mpsc::Receiver<Store>,
     pub(crate) reads: mpsc::Receiver<Read>,
+    pub(crate) lists: mpsc::Receiver<ListRequest>,
     /// `None` if another broker, or the server, keeps the tickets. A bounded number is in flight.
     pub(crate) tickets: Option<mpsc::Receiver<TicketRequest>>,
 }
@@ -45,6 +47,7 @@ impl BrokerService {
             counts: broker.counts(),
             can_compare: broker.compare_and_set().is_some(),
             keeps_tickets: broker.tickets().is_some(),
+            lists_topics: broker.topic_index().is_some(),
             run: Box::new(move |inbox, shards| runtime.block_on(drive(broker, inbox, shards))),
         })
     }
@@ -56,11 +59,15 @@ impl BrokerService {
 }
 
 async fn drive<B: Broker>(broker: Arc<B>, inbox: Inbox, shards: Shards) -> io::Result<()> {
-    let Inbox { stores, reads, tickets } = inbox;
+    let Inbox { stores, reads, lists, tickets } = inbox;
     tokio::spawn(shards.clone().send_waiting());
     let reader = Arc::clone(&broker);
     tokio::spawn(run_each(reads, READS_IN_FLIGHT_MAX, move |request| {
         read(Arc::clone(&reader), request)
+    }));
+    let lister = Arc::clone(&broker);
+    tokio::spawn(run_each(lists, LISTS_IN_FLIGHT_MAX, move |request| {
+        list(Arc::clone(&lister), request)
     }));
     if let Some(tickets) = tickets {
         let keeper = Arc::clone(&broker);
@@ -111,6 +118,19 @@ async fn read<B: Broker>(broker: Arc<B>, read: Read) {
         true => broker.newest(range).await,
         false => broker.read(range).await,
     });
+}
+
+async fn list<B: Broker>(broker: Arc<B>, request: ListRequest) {
+    let ListRequest { range, answer } = request;
+    if answer.is_closed() {
+        return;
+    }
+    let listed = match broker.topic_index() {
+        Some(index) => index.topics(range).await,
+        // Nobody requests it.
+        None => Ok(Vec::new()),
+    };
+    let _ = answer.send(listed);
 }
 
 async fn answer_ticket<B: Broker>(broker: Arc<B>, request: TicketRequest) {

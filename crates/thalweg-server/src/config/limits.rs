@@ -90,6 +90,12 @@ pub(crate) const STORES_IN_FLIGHT_MAX: usize = 4096;
 /// Pages that a broker is reading at a time, of all topics: each is up to a megabyte on its way here.
 pub(crate) const READS_IN_FLIGHT_MAX: usize = 16;
 
+/// Lists of stored topics that a broker makes at a time: one may read the index of all that is stored.
+pub(crate) const LISTS_IN_FLIGHT_MAX: usize = 1;
+
+/// Lists of stored topics that wait for a broker. Above this their requests wait.
+pub(crate) const LISTS_MAX: usize = 16;
+
 /// The time for which a command may search where its subscription begins: the connection's next commands wait.
 pub(crate) const COMMAND_SEARCH: Duration = Duration::from_secs(5);
 

@@ -266,6 +266,13 @@ pub(crate) struct ListedTopic {
     pub(super) subscribers: u64,
 }
 
+impl ListedTopic {
+    /// Returns the entry of a topic that a broker stores and no shard may have.
+    pub(super) fn stored(topic: Topic) -> Self {
+        Self { topic: Text(topic), position: None, events: 0, subscribers: 0 }
+    }
+}
+
 /// A value that is serialised to JSON as its text.
 pub(crate) struct Text<T>(pub(super) T);
 

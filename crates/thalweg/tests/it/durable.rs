@@ -324,6 +324,51 @@ fn the_reference_has_the_metrics_of_the_directory() {
 }
 
 #[test]
+fn topics_on_disk_are_listed_before_they_are_opened() {
+    let directory = Directory::new();
+    let settings = ["--store", "v/**,kind=value", "--store", "stored/**", "--shards", "2"];
+    let server = directory.start(&settings);
+    let names: Vec<String> = (0..25).map(|nth| format!("stored/{nth:02}")).collect();
+    for name in names.iter().map(String::as_str).chain(["v/a", "stored/gone", "v/gone", "memory"]) {
+        server.publish(name, 0..2);
+    }
+    for gone in ["stored/gone", "v/gone"] {
+        server.ask("DELETE", &format!("/v1/topics/{gone}"), &[], "");
+    }
+    server.kill();
+    let server = directory.start(&settings);
+    let last = server.publish("stored/24", 2..3).position;
+    let list = |query: &str| {
+        let list = server.get(&format!("/v1/topics?{query}")).json();
+        let topics = list["topics"].as_array().expect("a list").clone();
+        let names = topics.iter().map(|topic| topic["topic"].as_str().expect("text").to_owned());
+        (names.collect::<Vec<_>>(), list["more"] == json!(true))
+    };
+    let expected: Vec<String> = names.iter().cloned().chain(["v/a".to_owned()]).collect();
+    assert_eq!(list(""), (expected, false));
+    let (mut paged, mut after) = (Vec::new(), String::new());
+    loop {
+        let (page, more) = list(&format!("prefix=stored/&limit=7&after={after}"));
+        assert!(page.len() <= 7);
+        after = page.last().expect("a topic").clone();
+        paged.extend(page);
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(paged, names);
+    let open = |name: &str| {
+        let list = server.get(&format!("/v1/topics?prefix={name}")).json();
+        list["topics"][0].clone()
+    };
+    let stored = json!({"topic": "stored/03", "position": null, "events": 0, "subscribers": 0});
+    assert_eq!(open("stored/03"), stored);
+    wait_for("the event in memory", || {
+        (open("stored/24")["position"] == json!(last)).then_some(())
+    });
+}
+
+#[test]
 fn a_directory_has_one_server() {
     let directory = Directory::new();
     let _server = directory.start(&[]);

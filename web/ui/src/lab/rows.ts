@@ -96,7 +96,7 @@ export async function sampleRows(
 async function made(name: string): Promise<{ offset: number; atMs: number } | null> {
   const askedMs = performance.now();
   const known = await topic(name).catch(() => null);
-  const offset = Number(known?.position.split(".")[1]);
+  const offset = Number(known?.position?.split(".")[1]);
   return Number.isFinite(offset) ? { offset, atMs: (askedMs + performance.now()) / 2 } : null;
 }
 

@@ -253,7 +253,7 @@ export class Live {
 
 /** Returns the cursor to start from: recent enough that the first events are not dropped at once. */
 export function beginning(known: Topic | null): Cursor {
-  const [epoch, offset] = known?.position.split(".") ?? [];
+  const [epoch, offset] = known?.position?.split(".") ?? [];
   if (!known || known.events <= SMALL_HISTORY) return "earliest";
   return `${epoch}.${Number(offset) - Math.min(PAST_EVENTS_MAX, Math.floor(known.events / 2))}`;
 }

@@ -4,9 +4,9 @@ import { askForToken, maySubscribe, refusal, request, token } from "../server.js
 
 export interface Topic {
   readonly topic: string;
-  /** Position of the newest event. */
-  readonly position: string;
-  /** Number of retained events. */
+  /** Position of the newest event; `null` if the topic is not in memory. */
+  readonly position: string | null;
+  /** Number of events in memory. */
   readonly events: number;
   readonly subscribers: number;
 }

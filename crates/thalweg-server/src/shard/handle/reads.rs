@@ -4,7 +4,7 @@ use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::Serialize;
-use thalweg_broker::{ReadPage, ReadRange, Unreadable};
+use thalweg_broker::{ReadPage, ReadRange, TopicRange, Unreadable};
 use thalweg_core::{fanout::Policy, stream::Slice};
 use thalweg_wire::{ErrorCode, GapReason, Position, StartAt, Topic};
 use tokio::{
@@ -16,7 +16,7 @@ use super::{Handle, newest_search::NewestSearch, time_search::TimeSearch};
 use crate::{
     access::{Allowed, Reading},
     answers::AnswerAccount,
-    broker::{BrokerReply, Read, ReadCaller},
+    broker::{BrokerReply, ListRequest, Read, ReadCaller},
     config::COMMAND_SEARCH,
     connection_limits::Address,
     owner_shard::owner_shard,
@@ -35,6 +35,9 @@ const HISTORIES: &str =
 
 /// The object of the refusal if no search for a start ends in time.
 const SEARCHES: &str = "searches in stored events take all the time that they may: try again";
+
+/// The object of the refusal if the stored topics are not listed in time.
+const LISTS: &str = "the list of stored topics takes too long: try again";
 
 /// The time between two checks whether an idle history query can be ended.
 const QUEUE_POLL: Duration = Duration::from_millis(20);
@@ -346,27 +349,74 @@ impl Handle {
         Ok(())
     }
 
-    /// Returns the topics of all shards, as the JSON of docs/reference/http.md, "Reading".
+    /// Returns the topics of all shards, and those that brokers store, as the JSON of docs/reference/http.md, "Reading". Fails with
+    /// `Unavailable` or `Busy` if a broker cannot list its topics now.
     pub(crate) async fn list(&self, listing: Allowed<TopicListing>) -> Result<Vec<u8>, Refusal> {
         let mut listing = listing.into_inner();
         let limit = listing.limit;
         // One topic more shows whether there are more.
         listing.limit += 1;
-        let _turn = self.read_queue.turns.turn().await;
         let mut all: Vec<ListedTopic> = Vec::new();
+        let turn = self.read_queue.turns.turn().await;
         for shard in 0..self.common.peers.len() {
             let wanted = listing.clone();
             all.extend(
                 self.look_up(shard, |answer| Lookup::Topics { listing: wanted, answer }).await?,
             );
         }
+        drop(turn);
+        // A page asks for a topic by its name again and again, and no name with this prefix comes before it.
+        let is_found = limit == 1 && all.iter().any(|one| one.topic.0.as_str() == listing.prefix);
+        let deadline = Instant::now() + self.common.config.limits.write_timeout;
+        for broker in (0..self.common.brokers.len()).filter(|_| !is_found) {
+            let stored = self.stored_topics(broker, &listing, deadline).await?;
+            all.extend(stored.into_iter().map(ListedTopic::stored));
+        }
         all.sort_unstable_by(|a, b| a.topic.0.cmp(&b.topic.0));
         let mut topics: Vec<ListedTopic> = merged(all).take(listing.limit).collect();
-        let more = topics.len() > limit;
+        let has_index = || self.common.brokers.iter().any(|broker| broker.lists.is_some());
+        let more = topics.len() > limit || (is_found && has_index());
         topics.truncate(limit);
         let list = List { topics, more };
         // JSON can represent all of it.
         Ok(serde_json::to_vec(&list).unwrap_or_default())
+    }
+
+    /// Returns the topics of a list that a broker stores. Fails as [`Self::list`].
+    async fn stored_topics(
+        &self,
+        broker: usize,
+        listing: &TopicListing,
+        deadline: Instant,
+    ) -> Result<Vec<Topic>, Refusal> {
+        let Some(lists) = &self.common.brokers[broker].lists else { return Ok(Vec::new()) };
+        let TopicListing { after, prefix, limit, shown } = listing;
+        let patterns = shown.patterns().to_vec();
+        let (prefix, limit) = (prefix.clone(), *limit);
+        let mut range = TopicRange { patterns, prefix, after: after.clone(), limit };
+        let mut topics = Vec::new();
+        loop {
+            let (answer, listed) = oneshot::channel();
+            let request = ListRequest { range: range.clone(), answer };
+            let listed = timeout_at(deadline, async {
+                lists.send(request).await.map_err(|_| Refusal::draining())?;
+                listed.await.map_err(|_| Refusal::draining())
+            });
+            let listed = listed.await.map_err(|_| Refusal::busy(LISTS))??;
+            let listed = listed.map_err(|Unreadable| Refusal::catching_up())?;
+            let next = listed.last().filter(|_| listed.len() == limit);
+            range.after = next.map_or(String::new(), |topic| topic.as_str().to_owned());
+            topics.extend(listed.into_iter().filter(|topic| self.is_of_broker(topic, broker)));
+            if topics.len() >= limit || range.after.is_empty() {
+                return Ok(topics);
+            }
+        }
+    }
+
+    /// Returns whether the events of a topic are stored by a broker. It may store topics that the settings now give another origin.
+    fn is_of_broker(&self, topic: &Topic, broker: usize) -> bool {
+        let stream = self.shard.borrow().topics.origin(topic).stream();
+        stream.is_some_and(|stream| self.common.streams[stream].broker == broker)
     }
 }
 
