@@ -1,4 +1,6 @@
-//! `thalweg data`: checks, exports, imports and copies a data directory.
+//! `thalweg data`: checks, exports, imports and copies a data directory, and moves the topics of servers.
+
+mod server;
 
 use std::{
     fmt::Write as _,
@@ -13,7 +15,7 @@ use thalweg_disk::{BackedUp, CheckReport, Damage, StoreReport};
 use thalweg_lab::run::{print, printable, say};
 use thalweg_token::Pattern;
 
-use crate::reach::{events, grouped};
+use crate::reach::{ConnectionArgs, events, grouped};
 
 /// Bytes that are collected before they are written to stdout.
 const WRITE_BYTES: usize = 1 << 20;
@@ -21,16 +23,18 @@ const WRITE_BYTES: usize = 1 << 20;
 /// The end of the year 9999, the last one that has a text.
 const TIME_MAX_MS: u64 = 253_402_300_799_000;
 
-/// Check, export, import or back up a data directory.
+/// Check, export, import or back up a data directory, or move topics between servers.
 ///
-/// A server keeps topics there with --data. Only backup works while the server runs.
+/// A server keeps topics there with --data. Only backup works while the server runs. Export and import also take the URL of a
+/// running server, whose topics may be on disk, in NATS or in memory.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   thalweg data backup /var/lib/thalweg /backup/monday
   thalweg data check /backup/monday
   thalweg data export /backup/monday --topic 'orders/**' > orders.ndjson
-  thalweg data import /var/lib/thalweg-new < orders.ndjson")]
+  thalweg data import /var/lib/thalweg-new < orders.ndjson
+  thalweg data export http://old:8080 | thalweg data import http://new:8080")]
 pub(crate) struct DataArgs {
     #[command(subcommand)]
     command: DataCommand,
@@ -54,39 +58,46 @@ struct CheckArgs {
     directory: PathBuf,
 }
 
-/// Write the events of a directory to stdout, one per line, as JSON.
+/// Write the events of a directory or a server to stdout, one per line, as JSON.
 ///
-/// The server must be stopped, or the directory be a backup. Lines of stores, losses and ended topics are needed for an
-/// import. Exit status: 1 if damaged parts are missing.
+/// The server of a directory must be stopped, or the directory be a backup. Lines of stores, losses and ended topics are needed
+/// for an import. The lines of a running server are for an import into another running server. Exit status: 1 if damaged
+/// parts or expired events are missing.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   thalweg data export /backup/monday > monday.ndjson
-  thalweg data export /backup/monday --topic orders/7 | jq -c '.event // empty'")]
+  thalweg data export /backup/monday --topic orders/7 | jq -c '.event // empty'
+  thalweg data export http://old:8080 | thalweg data import http://new:8080")]
 struct ExportArgs {
-    /// The data directory.
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    /// The data directory, or the URL of a running server.
+    #[arg(value_name = "DIR|URL")]
+    source: PathBuf,
     /// Write only the events of topics that match this pattern.
     #[arg(long, value_name = "PATTERN", default_value = "**")]
     topic: Pattern,
+    #[command(flatten)]
+    connection: ConnectionArgs,
 }
 
-/// Read the output of an export from stdin into a directory.
+/// Read the output of an export from stdin into a directory or a server.
 ///
 /// A new directory keeps all positions. In a directory with topics the events get new positions and times, behind those
-/// that are there; its server must be stopped.
+/// that are there; its server must be stopped. A running server gets the events as from a publisher.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  thalweg data import /var/lib/thalweg-new < monday.ndjson")]
+  thalweg data import /var/lib/thalweg-new < monday.ndjson
+  thalweg data export /backup/monday | thalweg data import http://127.0.0.1:8080")]
 struct ImportArgs {
-    /// The data directory. It is created if it is missing.
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    /// The data directory, which is created if it is missing, or the URL of a running server.
+    #[arg(value_name = "DIR|URL")]
+    target: PathBuf,
     /// Report a gap to all subscribers. Set this if the exported directory got more events after the export.
     #[arg(long)]
     new_epochs: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
 }
 
 /// Copy a directory, also while its server runs.
@@ -133,10 +144,19 @@ fn check(args: &CheckArgs) -> anyhow::Result<()> {
 }
 
 fn export(args: &ExportArgs) -> anyhow::Result<()> {
-    let mut meter = Meter::new("exported");
     let mut out = BufWriter::with_capacity(WRITE_BYTES, Output { is_closed: false });
+    if let Some(url) = server::url(&args.source) {
+        let exported = server::export(&args.connection.client(url)?, &args.topic, &mut out);
+        let flushed = if exported.is_ok() { out.flush() } else { Ok(()) };
+        if out.get_ref().is_closed {
+            let _ = out.into_parts();
+            return Ok(());
+        }
+        return exported.and(flushed.map_err(Into::into));
+    }
+    let mut meter = Meter::new("exported");
     let progress = &mut |done, total| meter.show(done, total);
-    let exported = thalweg_disk::export(&args.directory, &args.topic, &mut out, progress);
+    let exported = thalweg_disk::export(&args.source, &args.topic, &mut out, progress);
     meter.clear();
     let flushed = if exported.is_ok() { out.flush() } else { Ok(()) };
     if out.get_ref().is_closed {
@@ -154,7 +174,15 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
 
 fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let mut input = BufReader::with_capacity(WRITE_BYTES, stdin().lock());
-    let imported = thalweg_disk::import(&args.directory, &mut input, args.new_epochs);
+    if let Some(url) = server::url(&args.target) {
+        if args.new_epochs {
+            bail!("a server gives its own epochs: leave out --new-epochs");
+        }
+        let count = server::import(&args.connection.client(url)?, &mut input)?;
+        say(format_args!("imported {} with new positions", events(count)));
+        return Ok(());
+    }
+    let imported = thalweg_disk::import(&args.target, &mut input, args.new_epochs);
     let imported = imported.map_err(|error| anyhow!(error))?;
     let positions = match imported.keeps_positions {
         true => "with their positions",

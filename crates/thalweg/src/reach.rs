@@ -20,6 +20,15 @@ pub(crate) struct ReachArgs {
     /// URL of a server or of a topic, e.g. http://127.0.0.1:8080/v1/topics/cars.
     #[arg(value_name = "URL")]
     url: String,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// Print errors only.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ConnectionArgs {
     /// Send this token. Prefer the variable: other users of this machine can see flags.
     #[arg(long, value_name = "TOKEN", help_heading = CONNECTION, env = "THALWEG_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -32,14 +41,11 @@ pub(crate) struct ReachArgs {
     /// Use HTTP/2, even without TLS. A WebSocket still uses HTTP/1.1.
     #[arg(long, help_heading = CONNECTION)]
     http2: bool,
-    /// Print errors only.
-    #[arg(long, short)]
-    quiet: bool,
 }
 
-impl ReachArgs {
-    /// Returns a client of the server that the URL names.
-    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+impl ConnectionArgs {
+    /// Returns a client of the server at a URL.
+    pub(crate) fn client(&self, url: &str) -> anyhow::Result<Client> {
         let options = Options {
             token: self.token.clone().filter(|token| !token.is_empty()),
             cacert: self.cacert.clone(),
@@ -47,7 +53,14 @@ impl ReachArgs {
             http: if self.http2 { Http::Http2 } else { Http::Negotiated },
             ..Options::default()
         };
-        Ok(Client::new(&self.url, options)?)
+        Ok(Client::new(url, options)?)
+    }
+}
+
+impl ReachArgs {
+    /// Returns a client of the server that the URL names.
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+        self.connection.client(&self.url)
     }
 
     pub(crate) fn notes(&self, is_progress_wanted: bool) -> Notes {

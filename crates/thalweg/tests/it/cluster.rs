@@ -13,6 +13,7 @@
 //! - `outage`: replies while NATS is unavailable
 //! - `tickets`: tickets, which any node accepts
 //! - `values`: value topics, also fetched ones
+//! - `moving`: topics that move from disk to NATS and back
 //! - `balanced`: behind HAProxy, without sticky sessions
 //!
 //! `THALWEG_FAULTS=50` injects this many faults per test, `THALWEG_FAULT_SEED` repeats the choices of a run,
@@ -23,6 +24,7 @@ mod driver;
 mod fault;
 mod ledger;
 mod load;
+mod moving;
 mod nodes;
 mod outage;
 mod pulse;

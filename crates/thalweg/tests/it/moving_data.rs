@@ -121,6 +121,26 @@ fn an_export_of_a_killed_server_is_imported_with_its_positions() {
 }
 
 #[test]
+fn a_server_takes_no_other_lines_and_gives_its_own_epochs() {
+    let server = Server::start(&[]);
+    let url = format!("http://{}", server.address);
+    let said = refused(&["import", &url, "--new-epochs"]);
+    assert!(said.contains("leave out --new-epochs"), "{said}");
+    for (lines, expected) in [
+        ("", "stdin is empty"),
+        ("{\"topic\":\"a\"}\n", "line 1 is not the first line"),
+        ("{\"thalweg_data\":1}\nx\n", "line 2 is not a line of an export"),
+        ("{\"thalweg_data\":1}\n{\"topic\":\"a\",\"event\":1}\n", "ended early: 1 event published"),
+        ("{\"thalweg_data\":1}\n{\"topic\":\"query/a\",\"event\":1}\n", "topic query/a: "),
+    ] {
+        let output = import(&url, lines, &[]);
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert!(!output.status.success() && said.contains(expected), "{lines}: {said}");
+    }
+    assert_eq!(server.get("/v1/topics/a?limit=9").json()["events"], serde_json::json!([1]));
+}
+
+#[test]
 fn a_backup_of_a_running_server_has_all_answered_events() {
     let directory = DataDirectory::new();
     let server = directory.start();
