@@ -127,12 +127,16 @@ impl<D: Disk> FollowCursor<D> {
                 return;
             }
         };
-        for delivery in deliveries {
+        let mut deliveries = deliveries.into_iter().peekable();
+        while let Some(delivery) = deliveries.next() {
             let end = delivery.end();
             if head.saturating_sub(end) >= BEHIND_OFFSETS {
                 follower.set_ready(false);
             }
-            follower.deliver(delivery).await;
+            match deliveries.peek() {
+                Some(_) => follower.deliver_before_more(delivery).await,
+                None => follower.deliver(delivery).await,
+            }
             self.next = end;
         }
         self.next = group.end;
