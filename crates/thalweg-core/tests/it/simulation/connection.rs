@@ -35,8 +35,8 @@ pub(super) struct Connection {
     socket: Socket,
     oracle: Oracle,
     acks: Acks,
-    /// Feeds that are left and not yet reported.
-    leaving: Vec<FeedKey>,
+    /// Feeds that are left and not yet reported, with the format of their last frame.
+    leaving: Vec<(FeedKey, Format)>,
     /// Bytes that the socket has taken and the peer has not read.
     under_way: VecDeque<Received>,
     /// Bytes read by the peer.
@@ -107,6 +107,12 @@ impl Connection {
 
     pub(super) fn format_of(&self, topic: usize) -> Format {
         self.subscriber.format_of_feed(topic as FeedKey)
+    }
+
+    /// The formats of a topic's frames: two, if it is subscribed to again before the last frame is sent.
+    pub(super) fn formats_of(&self, topic: usize) -> impl Iterator<Item = Format> {
+        let its = self.leaving.iter().filter(move |(feed, _)| *feed as usize == topic);
+        its.map(|(_, format)| *format).chain([self.format_of(topic)])
     }
 
     fn framing(&self) -> Framing {
@@ -236,9 +242,10 @@ impl Connection {
 
     pub(super) fn unsubscribe(&mut self, topic: usize, tally: &mut Tally) {
         let feed = topic as FeedKey;
+        let format = self.format_of(topic);
         self.subscriber.unsubscribe(feed);
         assert!(!self.reads(topic));
-        self.leaving.push(feed);
+        self.leaving.push((feed, format));
         tally.saw_if(Situation::LeftInFrame, self.is_told_of(topic));
         tally.count(Situation::Left, 1);
         self.oracle.unsubscribe(feed, self.own_count + 1);
@@ -256,7 +263,7 @@ impl Connection {
 
     fn take_left(&mut self) {
         if let Some(Left { feed, .. }) = self.subscriber.take_left() {
-            match self.leaving.iter().position(|left| *left == feed) {
+            match self.leaving.iter().position(|(left, _)| *left == feed) {
                 Some(its) => drop(self.leaving.swap_remove(its)),
                 None => self.oracle.left_ended(feed),
             }
@@ -266,7 +273,7 @@ impl Connection {
         let is_feed = |feed: &FeedKey| *feed != FeedKey::MAX;
         let mut feeds: Vec<FeedKey> = self.subscriber.feeds().filter(is_feed).collect();
         let mut expected: Vec<FeedKey> = self.oracle.feeds().collect();
-        expected.extend(&self.leaving);
+        expected.extend(self.leaving.iter().map(|(feed, _)| feed));
         feeds.sort_unstable();
         expected.sort_unstable();
         assert_eq!(feeds, expected);

@@ -189,7 +189,7 @@ impl<F: Feeding> World<F> {
     fn formats_of(&mut self, shard: usize, topic: usize) -> Vec<Format> {
         let readers = self.clients.iter_mut().filter_map(|client| client.reader(shard, topic));
         let mut formats: Vec<Format> = Vec::new();
-        for format in readers.map(|connection| connection.format_of(topic)) {
+        for format in readers.flat_map(|connection| connection.formats_of(topic)) {
             if !formats.contains(&format) {
                 formats.push(format);
             }
