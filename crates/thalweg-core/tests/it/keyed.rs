@@ -95,7 +95,8 @@ fn feed(rng: &mut Rng) -> KeyedFeed {
 fn written(at: StartAt) -> StartAt {
     let mut text = Vec::new();
     at.write(&mut text);
-    String::from_utf8(text).unwrap().parse().unwrap()
+    let text = String::from_utf8(text).expect("UTF-8");
+    text.parse().expect("a start")
 }
 
 impl Owner {

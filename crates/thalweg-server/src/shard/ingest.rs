@@ -189,7 +189,7 @@ impl Ingest {
         let owner = owner_shard(topic, self.common.peers.len());
         let is_broker_topic = origin.is_broker_topic();
         if owner == self.shard && !is_broker_topic {
-            return PendingPublish::Done(self.append(topics, topic, payloads, terms));
+            return PendingPublish::Done(self.append(topics, topic, payloads, &terms));
         }
         let (answer, result) = oneshot::channel();
         if owner == self.shard {
@@ -225,7 +225,7 @@ impl Ingest {
             return topics.store(topic, payloads, terms.retry_key, StoreAnswer::Published(answer));
         }
         // The publisher may be gone.
-        let _ = answer.send(self.append(topics, topic, payloads, terms));
+        let _ = answer.send(self.append(topics, topic, payloads, &terms));
     }
 
     /// Appends events to a topic that this shard owns, unless they are a retry.
@@ -234,7 +234,7 @@ impl Ingest {
         topics: &mut Topics,
         topic: &Topic,
         payloads: &mut Payloads,
-        terms: PublishTerms,
+        terms: &PublishTerms,
     ) -> Result<PublishResult, Refusal> {
         let hasher = &self.common.idempotency_hasher;
         let body = (payloads.joined(), payloads.joined_keys(), terms.condition, terms.ttl_us);
@@ -248,7 +248,7 @@ impl Ingest {
         let key = topics.open(topic, Creator::Publisher)?;
         let now_us = now_us();
         if payloads.has_keys()
-            && let Err(refused) = topics.check_keyed(key, payloads, &terms, now_us)
+            && let Err(refused) = topics.check_keyed(key, payloads, terms, now_us)
         {
             payloads.clear();
             return Err(refused);

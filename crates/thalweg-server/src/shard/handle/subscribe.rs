@@ -159,10 +159,9 @@ impl Shard {
             writer,
             subscriber,
             protocol,
-            (client, holder),
+            (client, holder, request.member.clone()),
             command_bytes_max,
             self.subscribers.next_serial(),
-            request.member.clone(),
             permit,
         );
         let id = self.subscribers.insert(connection)?;

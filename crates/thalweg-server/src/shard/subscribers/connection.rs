@@ -133,10 +133,9 @@ impl Connection {
         writer: Writer,
         subscriber: Subscriber,
         protocol: Box<dyn Protocol>,
-        (client, holder): (Client, Arc<Holder>),
+        (client, holder, member): (Client, Arc<Holder>, Option<Box<MemberRequest>>),
         command_bytes_max: Option<usize>,
         serial: u64,
-        member: Option<Box<MemberRequest>>,
         permit: Option<ConnectionPermit>,
     ) -> Self {
         let format = subscriber.format();

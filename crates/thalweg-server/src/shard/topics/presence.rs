@@ -95,13 +95,11 @@ impl Members {
     pub(super) fn post(&mut self, common: &Common) -> bool {
         while let Some((owner, topic, change)) = self.unposted.pop_front() {
             let message = ShardMessage::Members { topic, change };
-            match common.peers[owner].messages.try_send(message) {
-                Err(TrySendError::Full(ShardMessage::Members { topic, change })) => {
-                    self.unposted.push_front((owner, topic, change));
-                    return false;
-                }
-                // A shard that has drained needs no members.
-                Ok(()) | Err(_) => {}
+            // A shard that has drained needs no members.
+            let sent = common.peers[owner].messages.try_send(message);
+            if let Err(TrySendError::Full(ShardMessage::Members { topic, change })) = sent {
+                self.unposted.push_front((owner, topic, change));
+                return false;
             }
         }
         true
