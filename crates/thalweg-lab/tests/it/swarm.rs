@@ -85,7 +85,7 @@ fn resetting(server: SocketAddr, resets: usize) -> SocketAddr {
         thread::spawn(move || io::copy(&mut from, &mut to));
         io::copy(&mut &server, &mut &client).map(drop)
     })
-    .unwrap()
+    .expect("a listener")
 }
 
 #[test]
