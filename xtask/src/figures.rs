@@ -16,17 +16,18 @@
 
 mod archived;
 mod block;
+mod block_kind;
 mod faults;
+mod shown;
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use archived::{Metric, Run};
-use block::BlockKind;
+use archived::Run;
+use block_kind::{BEGIN, BlockKind, content};
+use shown::Shown;
 
 use crate::tree::Tree;
 
-const BEGIN: &str = "<!-- figures ";
 const END: &str = "<!-- end of figures -->";
 
 /// A block that cannot be written, or that differs from its runs.
@@ -105,54 +106,6 @@ fn block(tree: &Tree, path: &str, words: &str, shown: &mut Shown) -> Result<Stri
     let kind = BlockKind::parse(what).ok_or_else(|| format!("`{what}` {form}"))?;
     let runs: Result<Vec<Run>, String> = names.iter().map(|name| Run::read(tree, name)).collect();
     block::text(&kind, &runs?, &to_root, shown)
-}
-
-/// Returns the two halves of `WHAT from RUN… -->`.
-fn content(words: &str) -> Option<(&str, &str)> {
-    words.trim_end().strip_suffix("-->")?.split_once(" from ")
-}
-
-/// The metrics that the blocks of a page show of each run, and how often a block of the page still names the run.
-#[derive(Debug, Default)]
-struct Shown(BTreeMap<String, ShownRun>);
-
-#[derive(Debug, Default)]
-struct ShownRun {
-    blocks: usize,
-    by_cell: Vec<Metric>,
-    pooled: Vec<Metric>,
-}
-
-impl Shown {
-    fn new(text: &str) -> Shown {
-        let mut shown = Shown::default();
-        let mut is_code = false;
-        for line in text.lines() {
-            is_code ^= line.trim_start().starts_with("```");
-            let words = line.strip_prefix(BEGIN).filter(|_| !is_code);
-            let Some((what, of)) = words.and_then(content) else { continue };
-            let Some(BlockKind::Compared { is_pooled, metrics }) = BlockKind::parse(what) else {
-                continue;
-            };
-            for name in of.split_whitespace() {
-                let run = shown.0.entry(name.to_owned()).or_default();
-                run.blocks += 1;
-                // A table has the pool below its cells.
-                run.pooled.extend(&metrics);
-                if !is_pooled {
-                    run.by_cell.extend(&metrics);
-                }
-            }
-        }
-        shown
-    }
-
-    /// Returns what a page shows of a run, if this is the last block that names the run.
-    fn take_last(&mut self, name: &str) -> Option<&ShownRun> {
-        let run = self.0.get_mut(name)?;
-        run.blocks -= 1;
-        (run.blocks == 0).then_some(&*run)
-    }
 }
 
 #[cfg(test)]

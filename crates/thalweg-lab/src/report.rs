@@ -5,7 +5,7 @@
 //! - `comparisons`: every subject beside its baseline, decided once; `phrases`: a comparison in words
 //! - `connections`: what a reader must know of them; `received`: what an endpoint said that does not cooperate
 //! - `equality`: what subjects agreed on, and what they differ in
-//! - `faults`: what an endpoint did wrong, which fails a run
+//! - `faults`, `fault_hits`: faults of an endpoint, which fail a run; those of all rows
 //! - `findings`: what was found and how sure it is, in words; `curves`: what only a chart shows
 //! - `blanks`: subjects without a figure, and the reasons
 //! - `browser`: what a browser used that was the load; `most`: what it takes at most
@@ -30,6 +30,7 @@ mod csv;
 mod curves;
 mod entry;
 mod equality;
+mod fault_hits;
 mod faults;
 mod findings;
 mod held;
@@ -59,7 +60,8 @@ pub use csv::csv;
 pub use curves::{Curves, Spreads};
 pub use entry::{Entry, State};
 pub use equality::{Difference, Equality};
-pub use faults::{Allowed, Faults, faults};
+pub use fault_hits::faults;
+pub use faults::{Allowed, Faults};
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;

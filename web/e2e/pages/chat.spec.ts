@@ -71,7 +71,7 @@ test("people talk, see who is here and who is typing, and survive a crash of the
 
   await server.kill();
   await server.restart();
-  for (const { page } of [ann, bob]) await expect(people(page)).toHaveText(["Ann", "Bob"], { timeout: 45_000 });
+  for (const { page } of [ann, bob]) await expect(people(page)).toHaveText(["Ann", "Bob"]);
   await ann.page.getByLabel("Message", { exact: true }).fill("Still here");
   await ann.page.keyboard.press("Enter");
   await expect(messages(bob.page).last()).toHaveText("Ann: Still here");

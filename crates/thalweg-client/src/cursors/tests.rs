@@ -268,7 +268,7 @@ fn events_of_a_keyed_topic_have_their_keys() {
             "9f.7",
             r#""first":3,"after":0,"until":30,"offsets":[3,7],"keys":["a","b"],"events":[1,2]"#,
         ),
-        // The page comes again on another connection, made anew.
+        // The page comes again on another connection, made again.
         keyed(
             "9f.9",
             r#""first":3,"after":0,"until":31,"offsets":[3,8],"keys":["a","c"],"events":[1,3]"#,

@@ -1,9 +1,6 @@
 //! Faults of an endpoint, which fail a run unless its options allow them. Only the lab's own load knows what should come, so
 //! these are the faults that show without such knowledge.
 
-use super::condition::Hit;
-use super::row::Row;
-use super::summary::Summary;
 use crate::measure::{Reasons, Sample};
 use serde::Serialize;
 
@@ -68,7 +65,7 @@ impl Faults {
     }
 
     /// Returns the kind of each fault, and a sentence with the remedy.
-    fn sentences(&self, allowed: Allowed) -> Vec<(&'static str, String)> {
+    pub(super) fn sentences(&self, allowed: Allowed) -> Vec<(&'static str, String)> {
         let Faults { connections, refused, ended_early, asked, unanswered, silent, .. } = self;
         let of_connections = |count: &u64, what: &str, reason: &str, flag: &str| {
             let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
@@ -106,69 +103,5 @@ impl Faults {
             .filter(|(_, count, is_allowed, _)| **count > 0 && !is_allowed)
             .map(|(kind, _, _, sentence)| (kind, sentence))
             .collect()
-    }
-}
-
-/// Returns the faults of all rows that are not allowed.
-pub fn faults(summary: &Summary, allowed: Allowed) -> Vec<Hit> {
-    let of_row = |part: &str, row: &Row| -> Vec<Hit> {
-        let place = [part.to_owned(), row.cell.clone(), row.subject.clone()];
-        let sentences = row.faults.iter().flat_map(|faults| faults.sentences(allowed));
-        sentences
-            .map(|(kind, reason)| Hit {
-                row: Some(place.clone()),
-                kind,
-                reason,
-                is_for_want: false,
-            })
-            .collect()
-    };
-    let parts = summary.parts.iter();
-    parts.flat_map(|part| part.rows.iter().flat_map(|row| of_row(&part.name, row))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::tests::summary_of_everything;
-    use super::*;
-    use crate::measure::{Exchanged, Received};
-
-    #[test]
-    fn faults_of_all_samples_are_told_unless_they_are_allowed() {
-        let (_, mut summary) = summary_of_everything();
-        let mut refused = Reasons::default();
-        refused.add("503 Service Unavailable");
-        let exchanged = Exchanged { sent: 12, answered: 7, unanswered: 3, latency: None };
-        let received = Received {
-            connections: 10,
-            refused,
-            silent: 2,
-            exchanged: Some(exchanged),
-            ..Received::default()
-        };
-        let sample = Sample { received: Some(received), ..Sample::default() };
-        assert_eq!(Faults::new(&[&Sample::default()]), None);
-        summary.parts[0].rows[1].faults = Faults::new(&[&sample, &Sample::default(), &sample]);
-        let said = |allowed| -> Vec<String> {
-            faults(&summary, allowed).iter().map(|hit| format!("{}: {hit}", hit.kind)).collect()
-        };
-        let row = "example · websocket 100 × 128 B W4 · limit again";
-        let silent = Allowed { silent: true, ..Allowed::default() };
-        assert_eq!(
-            said(silent),
-            [
-                format!(
-                    "refused: {row}: 2 of 20 connections were refused (503 Service Unavailable): \
-                     --allow-refused allows this"
-                ),
-                format!(
-                    "unanswered: {row}: 6 of 20 messages were not answered: --allow-unanswered \
-                     allows this"
-                ),
-            ]
-        );
-        assert!(said(Allowed::default())[2].starts_with("silent: "));
-        let all = Allowed { refused: true, ended_early: true, unanswered: true, silent: true };
-        assert_eq!(said(all), Vec::<String>::new());
     }
 }

@@ -1,4 +1,4 @@
-//! Who subscribes to a topic.
+//! Presence: the subscribers of a topic, listed as another topic.
 
 use thalweg_wire::Topic;
 
@@ -8,13 +8,13 @@ const PRESENCE_TOPICS: &str = "presence/";
 /// How the members of a topic are published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Presence {
-    /// What a key stands for.
+    /// The meaning of a key.
     pub of: PresenceOf,
     /// How long a member stays after its last connection, in µs.
     pub grace_us: u64,
 }
 
-/// What is published of a topic's members.
+/// The published part of a topic's members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PresenceOf {
     /// An entry for each subject of a token, and for each connection without a subject.

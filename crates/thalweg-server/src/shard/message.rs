@@ -135,7 +135,7 @@ pub(crate) struct Member {
     pub(crate) key: Arc<str>,
     /// The subject of its token; empty without one.
     pub(crate) user: Box<str>,
-    /// What it says of itself.
+    /// Its own words about itself.
     pub(crate) info: Option<Box<RawValue>>,
 }
 

@@ -5,12 +5,14 @@ mod broker_topics;
 mod demand;
 mod ending;
 mod expiries;
+mod expiring;
 mod feeds;
 mod fetched;
 mod keyed;
 mod limits;
 mod local_topic;
 mod lookups;
+mod members;
 mod memory;
 mod origin;
 mod presence;
@@ -49,7 +51,7 @@ use expiries::Expiries;
 use feeds::{FeedTable, PatchTime, push};
 use limits::too_many_new;
 use local_topic::{Order, OwnerState};
-use presence::Members;
+use members::Members;
 
 pub(super) struct Topics {
     shard: usize,

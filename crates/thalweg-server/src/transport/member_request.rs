@@ -1,6 +1,6 @@
 use serde_json::value::RawValue;
 
-/// What a client says of itself to the members of its topics.
+/// A client's words about itself, for the members of its topics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemberRequest {
     /// An id that it keeps when it connects again.

@@ -35,7 +35,7 @@ pub(crate) struct SubscribeRequest {
     pub(crate) wait_us: u64,
     /// Whether an EventSource has reconnected by itself, as it does after each end of its stream.
     pub(crate) is_return: bool,
-    /// What the client says of itself to the members of its topics.
+    /// The client's words about itself, for the members of its topics.
     pub(crate) member: Option<Box<MemberRequest>>,
 }
 

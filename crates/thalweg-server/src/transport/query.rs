@@ -35,7 +35,7 @@ pub(crate) struct Query<'a> {
     pub(crate) after: Option<Cow<'a, str>>,
     /// List the topics with this prefix.
     pub(crate) prefix: Option<Cow<'a, str>>,
-    /// What the client says of itself to the members of its topics.
+    /// The client's words about itself, for the members of its topics.
     pub(crate) member: Option<MemberRequest>,
     /// The key of the published events, or the key to remove.
     pub(crate) key: Option<Cow<'a, str>>,

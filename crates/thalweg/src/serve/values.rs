@@ -55,7 +55,7 @@ pub(super) struct TopicName(pub(super) Topic);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind(FeedKind);
 
-/// What is published of a topic's members.
+/// The published part of a topic's members.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listed(pub(super) PresenceOf);
 

@@ -175,7 +175,7 @@ fn presence_has_rights_of_its_own_and_only_the_server_publishes_it() {
 }
 
 #[test]
-fn what_a_member_says_of_itself_is_checked() {
+fn the_words_of_a_member_about_itself_are_checked() {
     let server = Server::start(&["--topic", "room,presence=users"]);
     let large = format!("%22{}%22", "x".repeat(1100));
     for query in ["info=oops", &format!("info={large}"), "member=", "member=a%0Ab"] {

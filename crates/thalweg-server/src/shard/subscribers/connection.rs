@@ -60,7 +60,7 @@ pub(crate) struct Connection {
     pub(crate) buckets: Option<Box<ConnectionBuckets>>,
     /// When its token's expiry is checked, in µs. `u64::MAX`: never.
     pub(crate) token_watched_us: u64,
-    /// What it says of itself to the members of its topics.
+    /// Its own words about itself, for the members of its topics.
     member: Option<Box<MemberRequest>>,
     /// Its permit as one of the server's connections.
     _permit: Option<ConnectionPermit>,

@@ -1,18 +1,14 @@
-//! Keys that expire: the owner shard of a keyed topic publishes the removal, so that all readers see it in the same order.
+//! The times at which keys expire.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
-use thalweg_core::{
-    fanout::FeedKey,
-    stream::{Feed as _, Payloads},
-};
-use thalweg_wire::{Epoch, key::key_text};
+use thalweg_core::{fanout::FeedKey, stream::Feed as _};
+use thalweg_wire::Epoch;
 
-use super::{Topics, feeds::FeedTable};
-use crate::config::EXPIRIES_PER_TURN;
+use super::feeds::FeedTable;
 
 /// The keys that will expire, at most one entry for each.
 #[derive(Debug, Default)]
@@ -31,12 +27,12 @@ pub(super) struct Expiries {
 const ENTRY_BYTES: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Expiry {
-    feed: FeedKey,
+pub(super) struct Expiry {
+    pub(super) feed: FeedKey,
     /// The feed's key may belong to another topic when the time comes.
-    epoch: Epoch,
+    pub(super) epoch: Epoch,
     /// As a JSON string.
-    key: Arc<[u8]>,
+    pub(super) key: Arc<[u8]>,
 }
 
 impl Expiries {
@@ -45,7 +41,7 @@ impl Expiries {
     }
 
     /// Sets when a key expires. `None`: never.
-    fn set(&mut self, expiry: Expiry, due_us: Option<u64>) {
+    pub(super) fn set(&mut self, expiry: Expiry, due_us: Option<u64>) {
         if let Some(before) = self.by_key.remove(&expiry) {
             self.due.remove(&before);
             self.key_bytes -= expiry.key.len();
@@ -59,12 +55,16 @@ impl Expiries {
         }
     }
 
-    fn take_due(&mut self, now_us: u64) -> Option<Expiry> {
+    pub(super) fn take_due(&mut self, now_us: u64) -> Option<Expiry> {
         let first = self.due.first_entry().filter(|first| first.key().0 <= now_us)?;
         let expiry = first.remove();
         self.by_key.remove(&expiry);
         self.key_bytes -= expiry.key.len();
         Some(expiry)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.due.is_empty()
     }
 
     /// Returns its memory, in bytes.
@@ -90,44 +90,5 @@ impl Expiries {
         self.by_key.retain(|expiry, _| is_there(expiry));
         self.due.retain(|_, expiry| is_there(expiry));
         self.key_bytes = self.due.values().map(|expiry| expiry.key.len()).sum();
-    }
-}
-
-impl Topics {
-    /// Notes when the keys of these events, which are about to be appended, expire. An event without `ttl_us` ends an earlier time.
-    pub(super) fn set_expiries(
-        &mut self,
-        feed: FeedKey,
-        payloads: &Payloads,
-        ttl_us: Option<u64>,
-        now_us: u64,
-    ) {
-        let Some(epoch) = self.feeds.get(feed).and_then(|local| Some(local.feed.as_ref()?.epoch()))
-        else {
-            return;
-        };
-        let expiries = &mut self.expiries;
-        if ttl_us.is_none() && expiries.due.is_empty() {
-            return;
-        }
-        let due_us = ttl_us.map(|ttl_us| now_us.saturating_add(ttl_us));
-        for (key, event) in payloads.keyed_events() {
-            let due_us = due_us.filter(|_| event != b"null");
-            expiries.set(Expiry { feed, epoch, key: key.into() }, due_us);
-        }
-    }
-
-    /// Publishes the removals of keys that have expired, some in each turn.
-    pub(super) fn expire_keys(&mut self, now_us: u64) {
-        for _ in 0..EXPIRIES_PER_TURN {
-            let Some(Expiry { feed, epoch, key }) = self.expiries.take_due(now_us) else { return };
-            let local = self.feeds.get(feed).filter(|local| local.end.is_none());
-            let is_its = local
-                .is_some_and(|local| local.feed.as_ref().is_some_and(|feed| feed.epoch() == epoch));
-            if is_its {
-                self.append_key(feed, &key_text(&key), b"null", now_us);
-                self.counts.keys_expired.add(1);
-            }
-        }
     }
 }

@@ -107,7 +107,7 @@ impl Topics {
         };
         let mut live = feed.retained_events();
         let (mut grown, mut is_slight) = (0, true);
-        // What each key of this publish has after the events before: its size, and whether it is there.
+        // The size of each key after the events before, and whether it is there.
         let mut after: HashMap<&[u8], (usize, bool)> = HashMap::new();
         for (name, event) in payloads.keyed_events() {
             let before = feed.keyed_event(name);

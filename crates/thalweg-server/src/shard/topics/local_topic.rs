@@ -98,7 +98,7 @@ pub(super) struct Follower {
     pub(super) shard: usize,
     pub(super) attachment: u64,
     pub(super) next: Offset,
-    /// What it has of the state of a keyed topic, if batches alone cannot bring it up to date.
+    /// Its part of the state of a keyed topic, if batches alone cannot bring it up to date.
     pub(super) state: Cursor,
     /// The shard has the pauses before this offset.
     pub(super) next_pause: Offset,

@@ -3,73 +3,23 @@
 //! A shard tells the owner shard of `presence/TOPIC` when a connection joins or leaves TOPIC. The owner shard publishes one event for
 //! each member that comes, and removes the key of a member that has been away for the grace time.
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque, hash_map::Entry},
-    sync::Arc,
-};
+use std::{collections::hash_map::Entry, sync::Arc};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use thalweg_core::fanout::FeedKey;
 use thalweg_wire::Topic;
-use tokio::sync::mpsc::error::TrySendError;
 
-use super::{Creator, Topics};
+use super::{Creator, Topics, members::Present};
 use crate::{
     clock::unix_ms,
     config::{MEMBERS_MAX, MEMBERS_SHARE, Presence, PresenceOf, presence_topic},
     owner_shard::owner_shard,
-    shard::{
-        common::Common,
-        message::{Member, MemberChange, ShardMessage},
-    },
+    shard::message::{Member, MemberChange},
 };
 
 /// The key of the number of members, where only that is published.
 const COUNT_KEY: &str = "count";
-
-/// The members of the topics whose presence this shard owns.
-#[derive(Debug, Default)]
-pub(super) struct Members {
-    /// By the topic of the members.
-    rosters: HashMap<Topic, Roster>,
-    /// Members without a connection, by the end of their grace time and a serial number.
-    absences: BTreeMap<(u64, u64), (Topic, Arc<str>)>,
-    serial: u64,
-    /// The memory of all members, in bytes.
-    bytes: usize,
-    /// Changes for other shards whose queue was full.
-    unposted: VecDeque<(usize, Topic, MemberChange)>,
-}
-
-#[derive(Debug, Default)]
-struct Roster {
-    members: HashMap<Arc<str>, Present>,
-    /// Whether the published number, or that of a member, is old.
-    is_old: bool,
-}
-
-#[derive(Debug)]
-struct Present {
-    connections: u32,
-    /// When it had no connection any more, as the serial number of its absence. `None` if it has one.
-    absence: Option<(u64, u64)>,
-    since_ms: i64,
-    user: Box<str>,
-    info: Option<Box<RawValue>>,
-    /// Whether its event is to be published: there was no place for it, or it has other information.
-    is_unlisted: bool,
-}
-
-/// About the memory that a member takes besides its texts, in bytes: in the roster, and in the table of its topic.
-const MEMBER_BYTES: usize = 512;
-
-impl Present {
-    fn memory_bytes(&self, key: &str) -> usize {
-        let info = self.info.as_ref().map_or(0, |info| info.get().len());
-        MEMBER_BYTES + 2 * (key.len() + self.user.len() + info)
-    }
-}
 
 /// A member as the event of its key.
 #[derive(Serialize)]
@@ -80,30 +30,6 @@ struct MemberEvent<'a> {
     since: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     info: Option<&'a RawValue>,
-}
-
-impl Members {
-    pub(super) fn next_us(&self) -> Option<u64> {
-        self.absences.keys().next().map(|(due_us, _)| *due_us)
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.rosters.values().map(|roster| roster.members.len()).sum()
-    }
-
-    /// Posts changes to other shards. Returns `false` if a queue is full.
-    pub(super) fn post(&mut self, common: &Common) -> bool {
-        while let Some((owner, topic, change)) = self.unposted.pop_front() {
-            let message = ShardMessage::Members { topic, change };
-            // A shard that has drained needs no members.
-            let sent = common.peers[owner].messages.try_send(message);
-            if let Err(TrySendError::Full(ShardMessage::Members { topic, change })) = sent {
-                self.unposted.push_front((owner, topic, change));
-                return false;
-            }
-        }
-        true
-    }
 }
 
 impl Topics {

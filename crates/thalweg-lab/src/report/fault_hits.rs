@@ -1,0 +1,71 @@
+//! The faults of all rows, as conditions that are met.
+
+use super::condition::Hit;
+use super::faults::Allowed;
+use super::row::Row;
+use super::summary::Summary;
+
+/// Returns the faults of all rows that are not allowed.
+pub fn faults(summary: &Summary, allowed: Allowed) -> Vec<Hit> {
+    let of_row = |part: &str, row: &Row| -> Vec<Hit> {
+        let place = [part.to_owned(), row.cell.clone(), row.subject.clone()];
+        let sentences = row.faults.iter().flat_map(|faults| faults.sentences(allowed));
+        sentences
+            .map(|(kind, reason)| Hit {
+                row: Some(place.clone()),
+                kind,
+                reason,
+                is_for_want: false,
+            })
+            .collect()
+    };
+    let parts = summary.parts.iter();
+    parts.flat_map(|part| part.rows.iter().flat_map(|row| of_row(&part.name, row))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::summary_of_everything;
+    use super::*;
+    use crate::measure::{Exchanged, Reasons, Received, Sample};
+    use crate::report::Faults;
+
+    #[test]
+    fn faults_of_all_samples_are_told_unless_they_are_allowed() {
+        let (_, mut summary) = summary_of_everything();
+        let mut refused = Reasons::default();
+        refused.add("503 Service Unavailable");
+        let exchanged = Exchanged { sent: 12, answered: 7, unanswered: 3, latency: None };
+        let received = Received {
+            connections: 10,
+            refused,
+            silent: 2,
+            exchanged: Some(exchanged),
+            ..Received::default()
+        };
+        let sample = Sample { received: Some(received), ..Sample::default() };
+        assert_eq!(Faults::new(&[&Sample::default()]), None);
+        summary.parts[0].rows[1].faults = Faults::new(&[&sample, &Sample::default(), &sample]);
+        let said = |allowed| -> Vec<String> {
+            faults(&summary, allowed).iter().map(|hit| format!("{}: {hit}", hit.kind)).collect()
+        };
+        let row = "example · websocket 100 × 128 B W4 · limit again";
+        let silent = Allowed { silent: true, ..Allowed::default() };
+        assert_eq!(
+            said(silent),
+            [
+                format!(
+                    "refused: {row}: 2 of 20 connections were refused (503 Service Unavailable): \
+                     --allow-refused allows this"
+                ),
+                format!(
+                    "unanswered: {row}: 6 of 20 messages were not answered: --allow-unanswered \
+                     allows this"
+                ),
+            ]
+        );
+        assert!(said(Allowed::default())[2].starts_with("silent: "));
+        let all = Allowed { refused: true, ended_early: true, unanswered: true, silent: true };
+        assert_eq!(said(all), Vec::<String>::new());
+    }
+}
