@@ -26,7 +26,8 @@ fn interpreter() -> Command {
         "Python needs the packages of examples/python/requirements.txt: run make setup"
     );
     let mut command = Command::new("python3");
-    command.arg("-u").env("PYTHONPATH", packages);
+    // Examples that import each other leave no files beside them.
+    command.arg("-u").env("PYTHONPATH", packages).env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
 
