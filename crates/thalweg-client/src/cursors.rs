@@ -15,7 +15,7 @@ use crate::{
 /// The first pages of a keyed topic's state, until the map is whole.
 #[derive(Debug, Clone, Copy, Default)]
 struct Snapshot {
-    /// The least `until` of the pages.
+    /// The least `until` of the pages, of a page without `until` its offset.
     least: Option<Offset>,
     /// The largest one.
     until: Offset,
@@ -264,7 +264,9 @@ impl Cursor {
                 _ => position,
             };
             self.at = StartAt::After(reached);
-            if let (Some(snapshot), Some(until)) = (&mut self.snapshot, keyed.until) {
+            if let Some(snapshot) = &mut self.snapshot {
+                // A page without `until` was made when the topic ended with it, which may be long ago.
+                let until = keyed.until.unwrap_or(position.offset);
                 snapshot.until = snapshot.until.max(until);
                 snapshot.least = Some(snapshot.least.map_or(until, |least| least.min(until)));
             }

@@ -8,7 +8,7 @@ import type { NewEvents } from "./cursor.js";
 import { ThalwegError } from "./errors.js";
 import type { Flow, SharedSubscription } from "./sharing.js";
 import type { Changes } from "./subscription.js";
-import { type Gap, type Message, parsePosition } from "./wire.js";
+import { type Gap, type Message, type ParsedPosition, parsePosition } from "./wire.js";
 
 /** A session, as far as maps concern it. @internal */
 export interface MapOwner {
@@ -64,11 +64,13 @@ export function staged(
   const stage = shared.stage ?? begin(shared);
   const { entries, isFresh } = stage;
   stage.until = Math.max(stage.until, until);
-  if (until) stage.least = Math.min(stage.least, until);
   fresh?.events.forEach((event, index) => void entries.set(fresh.keys?.[index] as string, event));
-  if ((parsePosition(shared.cursor)?.offset as number) < stage.until) {
+  const { epoch, offset } = parsePosition(shared.cursor) as ParsedPosition;
+  // A page without `until` was made when the topic ended with it, which may be long ago.
+  stage.least = Math.min(stage.least, until || offset);
+  if (offset < stage.until) {
     // A new connection continues in the middle of the first pages: the server must know which removals concern this map.
-    if (isFresh && message.position) shared.cursor = `${message.position}~${stage.least}`;
+    shared.cursor = `${epoch}.${offset}${isFresh && stage.least > offset ? `~${stage.least}` : ""}`;
     return null;
   }
 

@@ -52,7 +52,7 @@ export type SharedState = "open" | HeldMessage[] | "closed";
 export interface Stage {
   /** The largest received `until`. */
   until: number;
-  /** The least one. */
+  /** The least one, of a message without `until` its offset. */
   least: number;
   /** The newest event of each key; `null` removes the key. */
   readonly entries: Map<string, unknown>;
@@ -143,10 +143,12 @@ export class SharedSubscription {
 
   /** Records a message without events, which may have moved the cursor. */
   confirm(): void {
-    this.#received = this.cursor;
+    // Within the first pages of a map the cursor has more than a position.
+    const position = this.cursor.replace(/~.*/, "");
+    this.#received = position;
     // If no batch is waiting, everything up to this position counts as processed.
-    if (!this.#pending.length) this.position = this.cursor;
-    for (const subscription of this.#subscriptions) subscription.confirm(this.cursor);
+    if (!this.#pending.length) this.position = position;
+    for (const subscription of this.#subscriptions) subscription.confirm(position);
   }
 
   /** Sends an ack as soon as all have processed as much as this subscription has received. */

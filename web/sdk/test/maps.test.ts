@@ -73,8 +73,19 @@ describe("a map", () => {
     expect(states[0]).toMatchObject({ c0: { speed: 100 } });
   });
 
+  it("acks the positions of a snapshot's pages", async () => {
+    for (let car = 0; car < 20; car++) put(`c${car}`, car);
+    world.most = () => 1;
+    const { batches } = watch(begin({ window: 300 }));
+    await advance(10_000);
+    expect(batches).toMatchObject([{ isWhole: true, position: "e1.20" }]);
+    const acks = world.commands.filter(({ command }) => command === "ack").map(({ position }) => position);
+    expect(acks.length).toBeGreaterThan(3);
+    for (const position of acks) expect(position).toMatch(/^e1\.\d+$/);
+  });
+
   it("resumes within a snapshot", async () => {
-    for (let car = 0; car < 10; car++) put(`c${car}`, car);
+    for (let car = 0; car < 20; car++) put(`c${car}`, car);
     world.most = () => 1;
     world.pauses = () => 100;
     // Without a window no ack asks for the next page.
@@ -83,9 +94,33 @@ describe("a map", () => {
     world.cut();
     await advance(10_000);
     const cursors = world.commands.filter(({ command }) => command === "subscribe").map(({ cursor }) => cursor);
-    expect(cursors).toEqual(["latest", "e1.5~10"]);
+    expect(cursors).toEqual(["latest", "e1.5~20"]);
     expect(batches).toHaveLength(1);
-    expect(batches[0]?.changed).toHaveLength(10);
+    expect(batches[0]?.changed).toHaveLength(20);
+  });
+
+  it("resumes after an old page, and removals since then concern it", async () => {
+    put("a", 1);
+    put("b", 2);
+    const first = begin();
+    watch(first);
+    await advance();
+    first.close();
+    put("a", null);
+    for (let car = 0; car < 8; car++) put(`c${car}`, car);
+    // The second session gets the page of the first one, which ends where the topic ended then.
+    world.repeats = () => true;
+    world.pauses = () => 1000;
+    const { subscription } = watch(begin({ window: 0 }));
+    await advance(500);
+    world.purge("cars");
+    world.cut();
+    world.pauses = () => 0;
+    await advance(10_000);
+    const cursors = world.commands.filter(({ command }) => command === "subscribe").map(({ cursor }) => cursor);
+    expect(cursors).toEqual(["latest", "latest", "e1.2"]);
+    expect([...subscription.map.keys()]).not.toContain("a");
+    expect(subscription.map.size).toBe(9);
   });
 
   it("keeps its keys after a gap, until all have come again", async () => {

@@ -256,7 +256,7 @@ export class World implements Network {
 
   begin(listener: Listener, topic: string, cursor: string): void {
     const stream = this.#stream(topic);
-    const [epoch, offset] = cursor.split(/[.~]/);
+    const [epoch, offset, least] = cursor.split(/[.~]/);
     let at = cursor === "latest" ? newest(stream) : cursor === "earliest" ? stream.trimmed : Number(offset);
     let gap: object | null = null;
     if (this.values.has(topic)) {
@@ -278,7 +278,7 @@ export class World implements Network {
     if (this.keyed.has(topic)) {
       const hadOther = Number(offset) > 0 && epoch !== this.epoch;
       const next = offset === undefined || hadOther ? 1 : Number(offset) + 1;
-      this.#beginKeyed(listener, topic, next, hadOther ? "epoch" : null);
+      this.#beginKeyed(listener, topic, next, hadOther ? "epoch" : null, hadOther ? 0 : Number(least ?? 0));
       return;
     }
     if (offset !== undefined && epoch !== this.epoch) {
@@ -329,10 +329,13 @@ export class World implements Network {
     this.#deliver(listener, topic);
   }
 
-  /** @param reason - of a gap: the subscriber begins again with no keys. */
-  #beginKeyed(listener: Listener, topic: string, next: number, reason: string | null): void {
+  /**
+   * @param reason - of a gap: the subscriber begins again with no keys.
+   * @param live - the head at which the keys of a subscriber within its first pages were live.
+   */
+  #beginKeyed(listener: Listener, topic: string, next: number, reason: string | null, live: number): void {
     const stream = this.#stream(topic);
-    const isForgotten = next > 1 && next < stream.removedFrom;
+    const isForgotten = next > 1 && next < stream.removedFrom && live + 1 < stream.removedFrom;
     const at = isForgotten ? 0 : next - 1;
     const why = isForgotten ? "trimmed" : reason;
     if (why) {
@@ -341,7 +344,7 @@ export class World implements Network {
     listener.cursors.set(topic, at);
     const chains = this.#chains.get(listener) ?? new Map<string, number>();
     this.#chains.set(listener, chains);
-    chains.delete(topic);
+    chains.set(topic, live);
     const until = newest(stream);
     const position = `${this.epoch}.${at}`;
     const confirmed = { topic, position, first: at + 1, ...(until > at && { until }), keys: [], events: [] };
@@ -354,7 +357,7 @@ export class World implements Network {
     const chains = this.#chains.get(listener) as Map<string, number>;
     const live = chains.get(topic) ?? 0;
     if (at > 0 && at + 1 < stream.removedFrom && live + 1 < stream.removedFrom) {
-      this.#beginKeyed(listener, topic, at + 1, null);
+      this.#beginKeyed(listener, topic, at + 1, null, 0);
       return;
     }
     const page = newest(stream) - at > TAIL || at === 0 ? this.#page(topic, at) : this.#tail(topic, at);
@@ -448,6 +451,8 @@ export class World implements Network {
   ack(listener: Listener, topic: string, position: string): void {
     const window = listener.windows.get(topic);
     if (!window) return;
+    // The server refuses other texts, and then waits for an ack.
+    if (!/^\w+\.\d+$/.test(position)) return;
     const offset = Number(position.split(".")[1]);
     window.frames = window.frames.filter((frame) => frame.offset > offset);
     this.#deliver(listener, topic);

@@ -334,3 +334,23 @@ fn a_keyed_topic_without_a_page_begins_again() {
         assert!(matches!(&told[0], Update::Gap(gap) if gap.reason == GapReason::Unannounced));
     }
 }
+
+/// The server must know which removals concern a client that resumes within the first pages.
+#[test]
+fn a_cursor_within_the_first_pages_has_the_least_until() {
+    let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], StartAt::Latest);
+    let mut start_after = |text: String| {
+        updates(&mut cursors, &[&text]);
+        cursors.starts()[0].1
+    };
+    let within = |cursor: &str| cursor.parse::<StartAt>().unwrap();
+    let confirmation = keyed("9f.0", r#""first":1,"until":30,"keys":[],"events":[]"#);
+    start_after(confirmation);
+    let page = keyed("9f.3", r#""first":3,"after":0,"until":40,"keys":["a"],"events":[1]"#);
+    assert_eq!(start_after(page), within("9f.3~30"));
+    // An old page, which ended the topic when it was made.
+    let page = keyed("9f.5", r#""first":5,"after":3,"keys":["b"],"events":[2]"#);
+    assert_eq!(start_after(page), within("9f.5"));
+    let page = keyed("9f.41", r#""first":6,"after":5,"keys":["c"],"events":[3]"#);
+    assert_eq!(start_after(page), within("9f.41"), "the map is whole");
+}
