@@ -115,7 +115,7 @@ impl KeyedFeed {
 
     /// Returns whether parts of the state are still to come from the owner shard. Readers wait for them: the `until` of a page must say
     /// which removals its reader does not need.
-    fn is_partial(&self) -> bool {
+    pub fn is_partial(&self) -> bool {
         self.head() < self.state_head
     }
 

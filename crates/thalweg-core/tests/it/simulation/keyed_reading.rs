@@ -69,7 +69,7 @@ impl KeyedReading {
 
     /// Whether a reader must be told that it lacks removals, as one visit found the history.
     pub(super) fn is_due(&self, history: &KeyedHistory) -> bool {
-        let KeyedHistory { complete_from, is_owner } = *history;
+        let KeyedHistory { complete_from, is_owner, .. } = *history;
         let next = self.state.position + 1;
         let spared = self.chain.filter(|_| is_owner).unwrap_or(0);
         self.state.position > 0 && complete_from > next.max(spared)

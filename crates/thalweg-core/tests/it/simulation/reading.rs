@@ -450,6 +450,9 @@ impl Reading {
             return tally.count(Situation::Backfill, 1);
         }
         let is_lost = retained.has_lost_version(next) && !self.is_told_unknown;
+        if retained.keyed.is_some_and(|keyed| keyed.is_partial) {
+            return tally.count(Situation::AwaitsState, 1);
+        }
         if next >= retained.head || (retained.owes_nothing() && !is_lost) {
             return;
         }

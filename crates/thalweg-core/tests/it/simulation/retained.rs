@@ -44,6 +44,8 @@ pub(super) struct Retained {
 pub(super) struct KeyedHistory {
     /// No removal from this offset on is forgotten.
     pub(super) complete_from: Offset,
+    /// Whether parts of the state are still to come.
+    pub(super) is_partial: bool,
     /// Whether the feed is that of the owner shard.
     pub(super) is_owner: bool,
 }

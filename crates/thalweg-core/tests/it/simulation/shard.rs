@@ -70,6 +70,11 @@ pub(super) trait Feeding: Feed {
         None
     }
 
+    /// Whether parts of a keyed topic's state are still to come.
+    fn is_partial(&self) -> bool {
+        false
+    }
+
     /// Removes the conditions that such feeds do not support.
     fn limit(_conditions: &mut Conditions) {}
 }
@@ -101,6 +106,10 @@ impl Feeding for AnyFeed {
             Self::Keyed(keyed) => Some(keyed.complete_from()),
             Self::Log(_) | Self::Value(_) => None,
         }
+    }
+
+    fn is_partial(&self) -> bool {
+        matches!(self, Self::Keyed(keyed) if keyed.is_partial())
     }
 }
 
@@ -421,7 +430,8 @@ impl<F: Feeding> Shard<F> {
 fn check(history: &mut History, feed: &impl Feeding, is_owner: bool) {
     match feed.complete_from() {
         Some(complete_from) => {
-            history.note(feed.head(), KeyedHistory { complete_from, is_owner });
+            let is_partial = feed.is_partial();
+            history.note(feed.head(), KeyedHistory { complete_from, is_partial, is_owner });
         }
         None => history.check(feed),
     }

@@ -122,6 +122,8 @@ pub(super) enum Situation {
     RemovalsForgotten,
     /// Events of keys that an interval left out.
     ConflatedKeys,
+    /// A visit to a reader that awaits parts of the state on another shard.
+    AwaitsState,
     /// A part of the state that another shard got; a batch after one that had its first events; a shard that
     /// was too late, and began again.
     StatePart,
@@ -133,7 +135,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 77] = [
+    pub(super) const ALL: [Self; 78] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -208,6 +210,7 @@ impl Situation {
         Self::ConflatedKeys,
         Self::StatePart,
         Self::BatchInState,
+        Self::AwaitsState,
         Self::FollowerOutdated,
         Self::SeveralKeyed,
         Self::KeyedAndLog,

@@ -77,8 +77,11 @@ impl Reading {
     /// Returns when the next frame may be sent to a reader who had everything at `caught_up_us`.
     pub(super) fn due_us(&self, caught_up_us: u64) -> u64 {
         let interval_us = self.subscribe.terms.interval_us;
-        let is_keyed = self.keyed.is_some();
-        let since = if is_keyed && self.is_conflated() { caught_up_us % interval_us } else { 0 };
-        caught_up_us - since + interval_us
+        if self.keyed.is_none() || !self.is_conflated() {
+            return caught_up_us + interval_us;
+        }
+        // Readers share a grid of 10 ms.
+        let grid_us = interval_us.next_multiple_of(CONFLATED_INTERVAL_US);
+        (caught_up_us / grid_us + 1) * grid_us
     }
 }
