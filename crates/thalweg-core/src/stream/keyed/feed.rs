@@ -78,7 +78,9 @@ impl Feed for KeyedFeed {
         let head = self.head();
         for event in batch.keyed_events().iter().filter(|event| event.offset() >= head) {
             // No reader has a key that the table does not know, or has forgotten: those begin again.
-            if !event.is_removal() || self.table.get(event.key()).is_some() {
+            // The state that a part came from had removed the key already.
+            let was_removed = event.offset() < self.state_head;
+            if !event.is_removal() || was_removed || self.table.get(event.key()).is_some() {
                 self.table.push(Arc::clone(event), now_us);
             }
         }
