@@ -58,6 +58,15 @@ impl Cursor {
         Self { hot: chain.map_or(COLD, |head| CHAIN | head), ..Self::before(next) }
     }
 
+    /// Returns the cursor of a reader who was told that all keys follow: it gets a page even if there are none.
+    pub(super) fn owed_page() -> Self {
+        Self::after_page(1, Some(0))
+    }
+
+    pub(super) fn is_owed_page(&self) -> bool {
+        !self.in_frame() && self.chain() == Some(0)
+    }
+
     /// Returns the cursor after `sent` bytes of a page.
     pub(super) fn within_page(
         from: Offset,

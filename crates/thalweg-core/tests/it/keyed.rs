@@ -272,8 +272,10 @@ impl Client {
             if let Some(until) = number("until") {
                 assert!(until > position.offset && until < published.head());
                 self.until = self.until.max(until);
-                self.least = Some(self.least.map_or(until, |least| least.min(until)));
             }
+            // A page that was kept may have been made at an older head.
+            let made_until = number("until").unwrap_or(position.offset);
+            self.least = Some(self.least.map_or(made_until, |least| least.min(made_until)));
             self.position = position.offset;
             if self.position >= self.until {
                 *wholes += 1;

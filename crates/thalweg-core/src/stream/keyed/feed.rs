@@ -50,7 +50,10 @@ impl Feed for KeyedFeed {
             }
         };
         if position.epoch != self.epoch() {
-            return if position.offset > 0 { Start::OtherEpoch(all) } else { Start::At(all) };
+            return match position.offset {
+                0 => Start::At(all),
+                _ => Start::OtherEpoch(Cursor::owed_page()),
+            };
         }
         let cursor = Cursor::after_page(position.offset + 1, chain);
         match self.is_complete_after(&cursor) {
@@ -77,12 +80,7 @@ impl Feed for KeyedFeed {
         // A part of the state may have brought the first events of the batch.
         let head = self.head();
         for event in batch.keyed_events().iter().filter(|event| event.offset() >= head) {
-            // No reader has a key that the table does not know, or has forgotten: those begin again.
-            // The state that a part came from had removed the key already.
-            let was_removed = event.offset() < self.state_head;
-            if !event.is_removal() || was_removed || self.table.get(event.key()).is_some() {
-                self.table.push(Arc::clone(event), now_us);
-            }
+            self.table.push(Arc::clone(event), now_us);
         }
         self.log.push(batch, now_us);
     }
@@ -137,7 +135,8 @@ impl Feed for KeyedFeed {
         encoding: Encoding<'_>,
         now_us: u64,
     ) -> ColumnCounts {
-        let is_behind = cursor.next() < self.head() && !self.is_partial();
+        let is_behind = cursor.next() < self.head() || cursor.is_owed_page();
+        let is_behind = is_behind && !self.is_partial();
         if is_behind && !cursor.in_frame() && self.is_complete_after(cursor) {
             let format = encoding.without_patches().format();
             let page = self.make_page(cursor.next(), format, now_us);

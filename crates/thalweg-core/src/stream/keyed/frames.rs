@@ -37,7 +37,9 @@ impl<'a, 'e> KeyedFrames<'a, 'e> {
     /// Returns the page after a cursor between frames, if it is made, and its serial number.
     fn page(&self, cursor: &Cursor) -> Option<(u32, &'a KeyedPage)> {
         let is_complete = self.feed.is_complete_after(cursor) && !self.feed.is_partial();
-        is_complete.then(|| self.feed.pages.find(self.format, cursor.next)).flatten()
+        let found = is_complete.then(|| self.feed.pages.find(self.format, cursor.next)).flatten();
+        // A page without keys is of use only to a reader who waits for one.
+        found.filter(|(_, page)| page.to > cursor.next || cursor.is_owed_page())
     }
 }
 
@@ -47,7 +49,8 @@ impl<'a> Frames<'a> for KeyedFrames<'a, '_> {
             Some(([], _)) => Next::Nothing,
             Some((bytes, after)) => Next::Hot(bytes, after),
             None if cursor.in_frame() => self.log.next(cursor, one_frame, scratch),
-            None if cursor.next >= self.feed.head() || self.feed.is_partial() => Next::Nothing,
+            None if self.feed.is_partial() => Next::Nothing,
+            None if cursor.next >= self.feed.head() && !cursor.is_owed_page() => Next::Nothing,
             None if !self.feed.is_complete_after(cursor) => Next::Unknown(Cursor::before(1)),
             None => Next::Unmade,
         }
@@ -63,7 +66,7 @@ impl<'a> Frames<'a> for KeyedFrames<'a, '_> {
         if cursor.in_frame() {
             return self.log.kept(cursor, one_frame);
         }
-        if cursor.next == self.feed.head() {
+        if cursor.next == self.feed.head() && !cursor.is_owed_page() {
             return Some((&[], *cursor));
         }
         self.live(cursor, one_frame).or_else(|| {

@@ -124,6 +124,8 @@ pub(super) enum Situation {
     ConflatedKeys,
     /// A visit to a reader that awaits parts of the state on another shard.
     AwaitsState,
+    /// A page without keys after a gap.
+    NoKeys,
     /// A part of the state that another shard got; a batch after one that had its first events; a shard that
     /// was too late, and began again.
     StatePart,
@@ -135,7 +137,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 78] = [
+    pub(super) const ALL: [Self; 79] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -211,6 +213,7 @@ impl Situation {
         Self::StatePart,
         Self::BatchInState,
         Self::AwaitsState,
+        Self::NoKeys,
         Self::FollowerOutdated,
         Self::SeveralKeyed,
         Self::KeyedAndLog,

@@ -130,13 +130,9 @@ impl Topics {
             };
             let (had_bytes, was_live) = *after.entry(name).or_insert_with(known);
             let is_removal = event == b"null";
-            let bytes = match (is_removal, had_bytes) {
-                // The topic does not remember the removal of a key that it does not know.
-                (true, 0) => 0,
-                _ => event.len() + KEY_BYTES + if had_bytes == 0 { name.len() } else { 0 },
-            };
+            let bytes = event.len() + KEY_BYTES + if had_bytes == 0 { name.len() } else { 0 };
             let growth = bytes.saturating_sub(had_bytes);
-            is_slight &= is_removal || (was_live && growth < SLIGHT_BYTES);
+            is_slight &= had_bytes > 0 && growth < SLIGHT_BYTES;
             grown += growth;
             live = live + usize::from(!is_removal) - usize::from(was_live);
             after.insert(name, (bytes, !is_removal));
