@@ -34,7 +34,11 @@ pub(crate) enum AggregateFunction {
 
 /// All aggregates: their names in lower case, usage and meaning.
 pub const AGGREGATES: &[(&[&str], &str, &str)] = &[
-    (&["count"], "count(*), count(value)", "how many rows, or how many values that are not NULL"),
+    (
+        &["count"],
+        "count(*), count(), count(value)",
+        "how many rows, or how many values that are not NULL",
+    ),
     (
         &["sum"],
         "sum(number)",
@@ -50,6 +54,21 @@ pub const AGGREGATES: &[(&[&str], &str, &str)] = &[
     ),
     (&["last", "last_value", "latest"], "last(value)", "the value of the last event"),
 ];
+
+/// Returns whether an expression in canonical form calls an aggregate.
+pub(crate) fn is_called_in(expression: &str) -> bool {
+    let said = expression.to_lowercase();
+    // Text in quotes calls no function.
+    let said: String = said.split('\'').step_by(2).collect::<Vec<_>>().join("''");
+    AGGREGATES.iter().flat_map(|(names, ..)| *names).any(|name| {
+        let is_start = |at: usize| {
+            !said[..at].ends_with(|before: char| {
+                before.is_alphanumeric() || before == '_' || before == '"'
+            })
+        };
+        said.match_indices(&format!("{name}(")).any(|(at, _)| is_start(at))
+    })
+}
 
 impl AggregateFunction {
     const ALL: [Self; 7] =

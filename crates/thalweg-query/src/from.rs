@@ -9,7 +9,7 @@ use crate::{
     QueryError,
     limits::{INTERVAL_MS_MAX, OVERLAP_MAX},
     parse::expression,
-    tokens::{Clause, depth_change, is_word, unexpected, word},
+    tokens::{Clause, depth_change, is_word, unexpected},
 };
 
 #[derive(Debug, Clone)]
@@ -37,7 +37,35 @@ pub(crate) struct Emit {
     pub(crate) timeout_ms: Option<i64>,
     /// The position of the clause, if present.
     pub(crate) span: Option<Span>,
+    /// The position of `EMIT CHANGES`, which means each row of a query without groups.
+    pub(crate) changes: Option<Span>,
 }
+
+/// Words after `EMIT` that a query cannot have, and the remedy.
+const REFUSED: [(&str, &str); 7] = [
+    (
+        "periodic",
+        "EMIT PERIODIC is not supported: remove it, windows are emitted once, when they close",
+    ),
+    (
+        "changelog",
+        "CHANGELOG is not supported: remove it, windows are emitted once, when they close",
+    ),
+    ("stream", "EMIT STREAM is not supported: remove it, queries are streams"),
+    (
+        "on",
+        "EMIT ON is not supported: write EMIT AFTER WINDOW CLOSE, windows are emitted once, when they close",
+    ),
+    (
+        "final",
+        "EMIT FINAL is not supported: write EMIT AFTER WINDOW CLOSE, windows are emitted once, when they close",
+    ),
+    ("every", "EMIT EVERY is not supported: remove it, windows are emitted once, when they close"),
+    (
+        "changes",
+        "EMIT CHANGES takes no further words: write EMIT AFTER WINDOW CLOSE WITH DELAY 2s for a delay",
+    ),
+];
 
 struct Tokens<'a> {
     rest: &'a [TokenWithSpan],
@@ -93,6 +121,29 @@ impl<'a> Tokens<'a> {
         ms.parse().ok()
     }
 
+    /// Takes `TABLE(`.
+    fn take_table(&mut self) -> bool {
+        match self.rest {
+            [table, bracket, ..] if is_word(table, "table") && bracket.token == Token::LParen => {
+                self.next();
+                self.next().is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the name of an argument, as in `SIZE => INTERVAL 1 s`.
+    fn argument_name(&mut self) -> Option<Ident> {
+        match self.rest {
+            [_, arrow, ..] if arrow.token == Token::RArrow => {
+                let name = self.name()?;
+                self.next();
+                Some(name)
+            }
+            _ => None,
+        }
+    }
+
     fn name(&mut self) -> Option<Ident> {
         let Token::Word(word) = &self.rest.first()?.token else { return None };
         let name = word.to_ident(self.rest[0].span);
@@ -116,8 +167,13 @@ pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
         let says = "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from this topic";
         return Err(QueryError::at(tokens.rest[0].span, says));
     }
+    let in_table = tokens.take_table();
     let name = tokens.name().ok_or_else(|| tokens.error("FROM needs a topic: write its name, in double quotes if it has other characters than letters, digits and _"))?;
     let is_call = name.quote_style.is_none() && tokens.take(&Token::LParen);
+    if in_table && !is_call {
+        let message = "TABLE(…) needs a window: write the topic alone, or TABLE(TUMBLE(TABLE topic, DESCRIPTOR(time), size))";
+        return Err(QueryError::at(name.span, message));
+    }
     let (topic, window) = match is_call {
         false => (name, None),
         true => {
@@ -125,6 +181,9 @@ pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
             (topic, Some(window))
         }
     };
+    if in_table && !tokens.take(&Token::RParen) {
+        return Err(tokens.error("close the bracket of TABLE( after the window"));
+    }
     let topic = qualified(topic, &mut tokens)?;
     let has_as = tokens.take_word("as");
     let alias = tokens.name();
@@ -165,43 +224,22 @@ fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), 
         let message = format!("{} is not a window over a topic: use tumble or hop", function.value);
         return Err(QueryError::at(function.span, message));
     }
-    tokens.take_word("table");
-    let topic = tokens.name().ok_or_else(|| tokens.error(looks))?;
-    let topic = qualified(topic, tokens)?;
-    let mut time = None;
-    let mut lengths = Vec::new();
-    while tokens.take(&Token::Comma) {
-        if let Some(ms) = tokens.interval() {
-            lengths.push(ms);
-            if !(1..=INTERVAL_MS_MAX).contains(&ms) {
-                return Err(QueryError::at(
-                    tokens.span,
-                    "this length of a window is not supported: write 1ms to ten years",
-                ));
-            }
-        } else if time.is_none() && lengths.is_empty() {
-            let before = tokens.span;
-            let written = match tokens.argument() {
-                [descriptor, TokenWithSpan { token: Token::LParen, .. }, inner @ .., _]
-                    if is_word(descriptor, "descriptor") =>
-                {
-                    inner
-                }
-                [] => return Err(tokens.error(looks)),
-                written => written,
-            };
-            time = Some(Box::new(expression(written, before)?));
-        } else {
-            return Err(tokens.error(looks));
+    let mut arguments = Arguments::default();
+    loop {
+        arguments.read(tokens, is_hop, looks)?;
+        if !tokens.take(&Token::Comma) {
+            break;
         }
     }
     if !tokens.take(&Token::RParen) {
         return Err(tokens.error(looks));
     }
     let span = function.span.union(&tokens.span);
-    let (step_ms, size_ms) = match (is_hop, &*lengths) {
-        (false, [size]) => (*size, *size),
-        (true, [step, size]) => (*step, *size),
+    let Arguments { topic, time, lengths, slide, size } = arguments;
+    let named: Vec<i64> = slide.into_iter().chain(size).collect();
+    let (step_ms, size_ms) = match (is_hop, &*lengths, &*named) {
+        (false, [size], []) | (false, [], [size]) => (*size, *size),
+        (true, [step, size], []) | (true, [], [step, size]) => (*step, *size),
         _ => return Err(QueryError::at(span, looks)),
     };
     if size_ms % step_ms != 0 || size_ms / step_ms > OVERLAP_MAX as i64 {
@@ -210,32 +248,106 @@ fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), 
         );
         return Err(QueryError::at(span, message));
     }
+    let topic = topic.ok_or_else(|| QueryError::at(span, looks))?;
     Ok((topic, Window { time, size_ms, step_ms, span }))
+}
+
+/// The arguments of a window, by place or by the names of the standard's table functions.
+#[derive(Debug, Default)]
+struct Arguments {
+    topic: Option<Ident>,
+    time: Option<Box<Expr>>,
+    /// Lengths without a name, in ms.
+    lengths: Vec<i64>,
+    slide: Option<i64>,
+    size: Option<i64>,
+}
+
+impl Arguments {
+    fn read(
+        &mut self,
+        tokens: &mut Tokens<'_>,
+        is_hop: bool,
+        looks: &str,
+    ) -> Result<(), QueryError> {
+        let name = tokens.argument_name();
+        let is =
+            |other: &str| name.as_ref().is_some_and(|name| name.value.eq_ignore_ascii_case(other));
+        let is_new = match &name {
+            None if self.topic.is_none() => return self.read_topic(tokens, looks),
+            None => match tokens.interval() {
+                Some(ms) => {
+                    self.lengths.push(length(ms, tokens.span)?);
+                    return Ok(());
+                }
+                None if self.time.is_none() && self.lengths.is_empty() => {
+                    return self.read_time(tokens, looks);
+                }
+                None => false,
+            },
+            Some(_) if is("data") && self.topic.is_none() => return self.read_topic(tokens, looks),
+            Some(_) if is("timecol") && self.time.is_none() => {
+                return self.read_time(tokens, looks);
+            }
+            Some(_) if is("size") => self.size.is_none(),
+            Some(_) if is("slide") && is_hop => self.slide.is_none(),
+            Some(name) => {
+                let message = match is("offset") {
+                    true => "OFFSET is not supported: remove it, windows begin at whole multiples of their step since 1970".to_owned(),
+                    false => format!("{} is not expected here: {looks}", name.value),
+                };
+                return Err(QueryError::at(name.span, message));
+            }
+        };
+        let ms = tokens.interval().filter(|_| is_new).ok_or_else(|| tokens.error(looks))?;
+        let into = if is("size") { &mut self.size } else { &mut self.slide };
+        *into = Some(length(ms, tokens.span)?);
+        Ok(())
+    }
+
+    fn read_topic(&mut self, tokens: &mut Tokens<'_>, looks: &str) -> Result<(), QueryError> {
+        tokens.take_word("table");
+        let topic = tokens.name().ok_or_else(|| tokens.error(looks))?;
+        self.topic = Some(qualified(topic, tokens)?);
+        Ok(())
+    }
+
+    fn read_time(&mut self, tokens: &mut Tokens<'_>, looks: &str) -> Result<(), QueryError> {
+        let before = tokens.span;
+        let written = match tokens.argument() {
+            [descriptor, TokenWithSpan { token: Token::LParen, .. }, inner @ .., _]
+                if is_word(descriptor, "descriptor") =>
+            {
+                inner
+            }
+            [] => return Err(tokens.error(looks)),
+            written => written,
+        };
+        self.time = Some(Box::new(expression(written, before)?));
+        Ok(())
+    }
+}
+
+fn length(ms: i64, span: Span) -> Result<i64, QueryError> {
+    if (1..=INTERVAL_MS_MAX).contains(&ms) {
+        return Ok(ms);
+    }
+    let message = "this length of a window is not supported: write 1ms to ten years";
+    Err(QueryError::at(span, message))
 }
 
 pub(crate) fn emit(clause: &Clause<'_>) -> Result<Emit, QueryError> {
     const LOOKS: &str = "write EMIT AFTER WINDOW CLOSE [WITH DELAY 2s] [AND TIMEOUT 5s]";
     let mut tokens = Tokens::from_clause(clause);
-    if let Some(next) = tokens.rest.first().filter(|next| word(next).is_some()) {
-        for (refused, says) in [
-            (
-                "periodic",
-                "EMIT PERIODIC is not supported: remove it, windows are emitted once, when they close",
-            ),
-            (
-                "changelog",
-                "CHANGELOG is not supported: remove it, windows are emitted once, when they close",
-            ),
-            ("stream", "EMIT STREAM is not supported: remove it, queries are streams"),
-            (
-                "on",
-                "EMIT ON UPDATE is not supported: remove it, windows are emitted once, when they close",
-            ),
-        ] {
-            if is_word(next, refused) {
-                return Err(QueryError::at(next.span, says));
-            }
-        }
+    if let [next] = tokens.rest
+        && is_word(next, "changes")
+    {
+        return Ok(Emit { changes: Some(next.span), ..Emit::default() });
+    }
+    if let Some(next) = tokens.rest.first()
+        && let Some((_, says)) = REFUSED.iter().find(|(refused, _)| is_word(next, refused))
+    {
+        return Err(QueryError::at(next.span, *says));
     }
     let is_close = tokens.take_word("after")
         && ((tokens.take_word("window") && tokens.take_word("close"))

@@ -9,6 +9,7 @@
 //! tokens        a query's text as tokens
 //! parse         tokens → one expression
 //! from          the clauses FROM and EMIT
+//! order         a part of ORDER BY
 //! syntax        tokens → clauses
 //! value         values and comparisons
 //! event         decoded events
@@ -21,6 +22,7 @@
 //! aggregate     aggregates of a group's values
 //! typed         types of expressions
 //! compile       sqlparser's expressions → expressions
+//! ordered       whether rows have the order of ORDER BY
 //! plan          clauses and columns → the handling of each event
 //! explain       the plan in words
 //! watermark     the progress of a topic's time
@@ -96,6 +98,8 @@ mod ledger;
 mod like;
 pub mod limits;
 mod meter;
+mod order;
+mod ordered;
 mod pace;
 mod parse;
 mod plan;

@@ -7,13 +7,14 @@ use thalweg_columns::{Cell, CellReader, Column, Columns, Kind};
 
 use crate::{
     QueryError,
-    aggregate::Aggregate,
+    aggregate::{self, Aggregate},
     compile::Scope,
     expr::{Expr, Row},
     from::Window,
     interval,
     limits::{Bounds, NODES_MAX, TIMEOUT_MS, WINDOWS_MAX},
     meter::Meter,
+    ordered,
     syntax::{Item, Statement, span_of},
     typed::Typed,
 };
@@ -209,7 +210,8 @@ impl Plan {
         let time = source.window.as_ref().map(|window| window_time(window, schema, &mut scope));
         let time = time.transpose()?;
         scope.is_filter = false;
-        check_emit(statement)?;
+        let is_grouped = !statement.group_by.is_empty() || has_aggregates(statement);
+        check_emit(statement, is_grouped)?;
         let window = source.window.as_ref().map(|window| PlannedWindow {
             size_ms: window.size_ms,
             step_ms: window.step_ms,
@@ -218,14 +220,17 @@ impl Plan {
             timeout_ms: statement.emit.timeout_ms,
         });
         let keys = keys(statement, &mut scope)?;
-        let is_grouped = !statement.group_by.is_empty() || has_aggregates(statement);
         let (shape, results, wanted) = match is_grouped {
             true => {
                 check_window(statement, &keys)?;
                 window.map_or(Ok(()), |window| check_open_windows(statement, window))?;
+                ordered::check_groups(statement, &keys, &mut scope)?;
                 grouped(statement, keys, scope)?
             }
-            false => rows(statement, scope)?,
+            false => {
+                ordered::check_rows(statement)?;
+                rows(statement, scope)?
+            }
         };
         let schema = Arc::clone(schema);
         let (statement, absent) = (Arc::clone(statement), Vec::new());
@@ -338,7 +343,11 @@ fn written_time(
     Err(QueryError::at(span, refused))
 }
 
-fn check_emit(statement: &Statement) -> Result<(), QueryError> {
+fn check_emit(statement: &Statement, is_grouped: bool) -> Result<(), QueryError> {
+    if let Some(span) = statement.emit.changes.filter(|_| is_grouped) {
+        let message = "EMIT CHANGES would emit each change of a window: write EMIT AFTER WINDOW CLOSE, windows are emitted once, when they close";
+        return Err(QueryError::at(span, message));
+    }
     match statement.emit.span {
         Some(span) if statement.source.window.is_none() => Err(QueryError::at(
             span,
@@ -378,17 +387,7 @@ fn has_aggregates(statement: &Statement) -> bool {
 
 fn is_aggregate(ast: &Ast) -> bool {
     // sqlparser writes each call with its name.
-    let said = ast.to_string().to_lowercase();
-    // Text in quotes calls no function.
-    let said: String = said.split('\'').step_by(2).collect::<Vec<_>>().join("''");
-    crate::aggregate::AGGREGATES.iter().flat_map(|(names, ..)| *names).any(|name| {
-        let is_start = |at: usize| {
-            !said[..at].ends_with(|before: char| {
-                before.is_alphanumeric() || before == '_' || before == '"'
-            })
-        };
-        said.match_indices(&format!("{name}(")).any(|(at, _)| is_start(at))
-    })
+    aggregate::is_called_in(&ast.to_string())
 }
 
 /// Groups without a window would never end, and rows of a group belong to a window.

@@ -2,13 +2,14 @@
 //! are not standard SQL, and errors should point to the part that cannot run.
 
 use sqlparser::{
-    ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Spanned},
+    ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Spanned, Value},
     tokenizer::{Location, Span, Token, TokenWithSpan},
 };
 
 use crate::{
-    QueryError,
+    QueryError, aggregate,
     from::{Emit, Source, emit, source},
+    order::{Order, term},
     parse::{LOOKS, OPERATORS, expression},
     tokens::{Clause, depth_change, is_word, tokens, unexpected},
 };
@@ -21,6 +22,8 @@ pub(crate) struct Statement {
     pub(crate) filter: Option<Expr>,
     pub(crate) group_by: Vec<Expr>,
     pub(crate) having: Option<Expr>,
+    /// Has no effect: a query that is accepted has this order anyway.
+    pub(crate) order_by: Vec<Order>,
     pub(crate) emit: Emit,
     /// All texts in quotes, in order.
     pub(crate) texts: Vec<String>,
@@ -35,7 +38,7 @@ pub(crate) enum Item {
 }
 
 /// The words that begin clauses, in order.
-const CLAUSES: [&str; 5] = ["from", "where", "group", "having", "emit"];
+const CLAUSES: [&str; 6] = ["from", "where", "group", "having", "order", "emit"];
 
 /// Words that other statements begin with.
 const OTHER_STATEMENTS: [(&str, &str); 8] = [
@@ -63,7 +66,7 @@ const REFUSED: [(&str, &str); 15] = [
     ("except", "EXCEPT is not supported: use a condition in WHERE"),
     (
         "order",
-        "ORDER BY is not supported: remove it, rows come in the order of their topic, and rows of a window are sorted by their group",
+        "ORDER BY is not supported here: write ORDER BY window_start after GROUP BY, and a column of this name in double quotes",
     ),
     ("sort", "SORT BY is not supported: remove it, rows come in the order of their topic"),
     ("limit", "LIMIT is not supported, because a query does not end: stop reading"),
@@ -104,14 +107,19 @@ impl Statement {
         let having =
             take("having").map(|clause| expression(clause.tokens, clause.word.span)).transpose()?;
         let group_by = take("group").map(|clause| group_by(&clause)).transpose()?;
+        let order_by = take("order").map(|clause| order_by(&clause)).transpose()?;
         let emit = take("emit").map(|clause| emit(&clause)).transpose()?;
+        let items = list(items.map_or(&[], |clause| clause.tokens), end(tokens), item)?;
+        let mut group_by = group_by.unwrap_or_default();
+        group_by.iter_mut().try_for_each(|key| resolve_ordinal(key, &items))?;
         Ok(Self {
             is_explain,
-            items: list(items.map_or(&[], |clause| clause.tokens), end(tokens), item)?,
+            items,
             source: source(&from)?,
             filter,
-            group_by: group_by.unwrap_or_default(),
+            group_by,
             having,
+            order_by: order_by.unwrap_or_default(),
             emit: emit.unwrap_or_default(),
             texts: tokens.iter().filter_map(quoted_text).collect(),
         })
@@ -165,10 +173,14 @@ fn clauses(tokens: &[TokenWithSpan]) -> Result<Vec<Clause<'_>>, QueryError> {
             is_word(token, "from") && before.is_some_and(|before| is_word(before, "distinct"));
         let is_distinct = is_word(token, "distinct")
             && before.is_some_and(|token| is_word(token, "is") || is_word(token, "not"));
+        let is_order_by = depth == 0
+            && is_word(token, "order")
+            && tokens.get(at + 1).is_some_and(|next| is_word(next, "by"));
         // Other words follow EMIT.
         let is_name = is_aliased(before) || order == CLAUSES.len();
         if !is_distinct
             && !is_name
+            && !is_order_by
             && let Some(refusal) = refusal(token, &REFUSED)
         {
             return Err(refusal);
@@ -290,6 +302,12 @@ fn is_plain_name(token: &TokenWithSpan) -> bool {
     }
 }
 
+fn order_by(clause: &Clause<'_>) -> Result<Vec<Order>, QueryError> {
+    // The word BY makes it a clause.
+    let by = clause.tokens.first().map_or(clause.word.span, |by| by.span);
+    list(clause.tokens.get(1..).unwrap_or_default(), by, |order| term(order, by))
+}
+
 fn group_by(clause: &Clause<'_>) -> Result<Vec<Expr>, QueryError> {
     let (by, keys) = clause.tokens.split_first().ok_or_else(|| {
         QueryError::at(clause.word.span, "BY is missing: write GROUP BY window_start")
@@ -298,6 +316,33 @@ fn group_by(clause: &Clause<'_>) -> Result<Vec<Expr>, QueryError> {
         return Err(unexpected(by, "write GROUP BY window_start"));
     }
     list(keys, by.span, |key| expression(key, by.span))
+}
+
+/// Replaces the number of a result, as in `GROUP BY 1`, by its expression.
+fn resolve_ordinal(key: &mut Expr, items: &[Item]) -> Result<(), QueryError> {
+    let Expr::Value(value) = &*key else { return Ok(()) };
+    let (Value::Number(number, _), span) = (&value.value, value.span) else { return Ok(()) };
+    let item = number.parse().ok().and_then(|place: usize| items.get(place.checked_sub(1)?));
+    *key = match item {
+        Some(Item::One { expr, text, .. }) if aggregate::is_called_in(text) => {
+            let message =
+                format!("result {number} is an aggregate: group by other results, this is {expr}");
+            return Err(QueryError::at(span, message));
+        }
+        Some(Item::One { expr, .. }) => (**expr).clone(),
+        Some(Item::All) => {
+            let message = format!("result {number} is *: group by names of columns");
+            return Err(QueryError::at(span, message));
+        }
+        None => {
+            let message = format!(
+                "there is no result {number}: write a number from 1 to {}, or an expression of columns",
+                items.len()
+            );
+            return Err(QueryError::at(span, message));
+        }
+    };
+    Ok(())
 }
 
 /// Returns the position of an expression, or `around` if sqlparser has none.

@@ -33,6 +33,8 @@ impl Scope<'_> {
         let argument = match arguments(call, span)? {
             CallArguments::All if function == AggregateFunction::Count => Ok(None),
             CallArguments::These(arguments) => match &*arguments {
+                // As `count(*)`.
+                [] if function == AggregateFunction::Count => Ok(None),
                 [argument] => self.compile(argument, span).map(Some),
                 _ => Err(usage()),
             },

@@ -154,10 +154,15 @@ impl Case {
             1 => " HAVING max(i) IS NOT NULL OR count(s) < 3",
             _ => "",
         };
-        let table = match overlap {
-            1 => format!("tumble(topic, t, {step_ms}ms)"),
+        let table = match (overlap, rng.u8(0..3)) {
+            (1, 0) => format!("TABLE(TUMBLE(TABLE topic, DESCRIPTOR(t), {step_ms}ms))"),
+            (1, _) => format!("tumble(topic, t, {step_ms}ms)"),
+            (_, 0) => format!(
+                "TABLE(HOP(TABLE topic, DESCRIPTOR(t), SIZE => {size_ms}ms, SLIDE => {step_ms}ms))"
+            ),
             _ => format!("hop(topic, t, {step_ms}ms, {size_ms}ms)"),
         };
+        let order = ["", " ORDER BY window_start", " ORDER BY 1"][rng.usize(0..3)];
         let emit = if delay_ms > 0 {
             format!(" EMIT AFTER WINDOW CLOSE WITH DELAY {delay_ms}ms")
         } else {
@@ -165,9 +170,9 @@ impl Case {
         };
         Self {
             ours: format!(
-                "SELECT {ours} FROM {table}{} GROUP BY {}{having}{emit}",
+                "SELECT {ours} FROM {table}{} GROUP BY {}{having}{order}{emit}",
                 filter(" WHERE "),
-                group("window_start")
+                group(if rng.bool() { "1" } else { "window_start" })
             ),
             theirs: format!(
                 "SELECT {theirs} FROM events{} GROUP BY {}{having} ORDER BY {}",
@@ -240,7 +245,10 @@ fn aggregate(rng: &mut Rng) -> (String, String) {
     };
     match name {
         "first" | "last" => (format!("{name}({of})"), format!("{name}(n, {of})")),
-        "count" if rng.bool() => ("count(*)".to_owned(), "count(*)".to_owned()),
+        "count" if rng.bool() => {
+            let count = if rng.bool() { "count(*)" } else { "count()" };
+            (count.to_owned(), count.to_owned())
+        }
         _ => (format!("{name}({of})"), format!("{name}({of})")),
     }
 }

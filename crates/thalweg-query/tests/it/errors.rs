@@ -41,7 +41,9 @@ fn unsupported_clauses_are_refused_by_name() {
         ("SELECT * FROM (⟨SELECT⟩ 1)", "subqueries are not supported"),
         ("SELECT (⟨SELECT⟩ 1) FROM cars", "subqueries are not supported"),
         ("SELECT * FROM cars WHERE car IN (⟨SELECT⟩ 1)", "subqueries are not supported"),
-        ("SELECT * FROM cars ⟨ORDER⟩ BY time", "ORDER BY is not supported"),
+        ("SELECT * FROM cars ORDER BY ⟨time⟩", "ORDER BY needs groups"),
+        ("SELECT first(car ⟨ORDER⟩ BY time) FROM cars", "ORDER BY is not supported here"),
+        ("SELECT ⟨order⟩ FROM cars", "a column of this name in double quotes"),
         ("SELECT * FROM cars ⟨LIMIT⟩ 10", "LIMIT is not supported"),
         ("SELECT ⟨DISTINCT⟩ car FROM cars", "DISTINCT is not supported"),
         (
@@ -56,6 +58,13 @@ fn unsupported_clauses_are_refused_by_name() {
         ("SELECT window_start FROM ⟨session⟩(cars, 5s) GROUP BY window_start", "use tumble or hop"),
         ("SELECT * FROM tumble(cars, 1s) EMIT ⟨PERIODIC⟩ 1s", "EMIT PERIODIC is not supported"),
         ("SELECT * FROM cars EMIT ⟨CHANGELOG⟩", "CHANGELOG is not supported"),
+        ("SELECT * FROM cars EMIT ⟨ON⟩ WINDOW CLOSE", "write EMIT AFTER WINDOW CLOSE"),
+        ("SELECT * FROM cars EMIT ⟨FINAL⟩", "write EMIT AFTER WINDOW CLOSE"),
+        ("SELECT * FROM cars EMIT ⟨CHANGES⟩ LIMIT 5", "EMIT CHANGES takes no further words"),
+        (
+            "SELECT count() FROM tumble(cars, 1s) GROUP BY window_start EMIT ⟨CHANGES⟩",
+            "EMIT CHANGES would emit each change of a window",
+        ),
         (
             "SELECT ⟨my_function(speed)⟩ FROM cars",
             "there is no function my_function: there are abs,",
@@ -84,6 +93,76 @@ fn expressions_that_need_a_window_say_so() {
             "car is neither in GROUP BY nor in an aggregate",
         ),
         ("SELECT * FROM tumble(⟨cars⟩, 1s) GROUP BY window_start", "SELECT * is not allowed"),
+    ] {
+        check(query, says);
+    }
+}
+
+#[test]
+fn an_order_that_rows_do_not_have_is_refused() {
+    for order in [
+        "⟨window_start⟩ DESC",
+        "⟨car⟩",
+        "⟨car⟩, window_start",
+        "window_start, ⟨gears⟩",
+        "window_start, ⟨car⟩ NULLS LAST",
+        "window_start, ⟨car⟩ DESC",
+        "⟨count(*)⟩ DESC",
+        "⟨3⟩ DESC",
+        "⟨fast⟩",
+    ] {
+        let query = format!(
+            "SELECT window_start, car, count(*) AS n, max(speed) AS fast FROM tumble(cars, 1s) GROUP BY window_start, car, gears ORDER BY {order}"
+        );
+        check(&query, "rows do not have this order: write ORDER BY window_start or remove it");
+    }
+    let grouped = "SELECT count(*) FROM tumble(cars, 1s) GROUP BY window_start";
+    check(&format!("{grouped} ORDER BY ⟨missing⟩"), "there is no column missing");
+    check(&format!("{grouped} ORDER ⟨BY⟩"), "something is missing");
+    check(&format!("{grouped} EMIT AFTER WINDOW CLOSE ⟨ORDER⟩ BY window_start"), "is not expected");
+}
+
+#[test]
+fn numbers_of_results_are_checked() {
+    for (query, says) in [
+        (
+            "SELECT window_start, car FROM tumble(cars, 1s) GROUP BY 1, ⟨3⟩",
+            "there is no result 3: write a number from 1 to 2",
+        ),
+        ("SELECT window_start FROM tumble(cars, 1s) GROUP BY ⟨0⟩", "there is no result 0"),
+        ("SELECT window_start FROM tumble(cars, 1s) GROUP BY ⟨1.5⟩", "there is no result 1.5"),
+        (
+            "SELECT window_start, 1 + max(speed) FROM tumble(cars, 1s) GROUP BY 1, ⟨2⟩",
+            "result 2 is an aggregate: group by other results, this is 1 + max(speed)",
+        ),
+        ("SELECT * FROM tumble(cars, 1s) GROUP BY ⟨1⟩", "result 1 is *"),
+        ("SELECT ⟨car⟩, count(*) FROM tumble(cars, 1s) GROUP BY 1", "GROUP BY needs a window"),
+    ] {
+        check(query, says);
+    }
+}
+
+#[test]
+fn windows_of_other_systems_are_checked() {
+    for (query, says) in [
+        ("SELECT * FROM TABLE(⟨cars⟩)", "TABLE(…) needs a window"),
+        ("SELECT * FROM TABLE(⟨session⟩(TABLE cars, DESCRIPTOR(time), 1s))", "use tumble or hop"),
+        ("SELECT * FROM TABLE(tumble(cars, 1s) ⟨AS⟩ c)", "close the bracket of TABLE("),
+        (
+            "SELECT * FROM TUMBLE(DATA => TABLE cars, TIMECOL => DESCRIPTOR(time), ⟨OFFSET⟩ => 1s, SIZE => 1s)",
+            "windows begin at whole multiples of their step",
+        ),
+        (
+            "SELECT * FROM TUMBLE(TABLE cars, ⟨SLIDE⟩ => 1s, SIZE => 1s)",
+            "write tumble(topic, size)",
+        ),
+        ("SELECT * FROM TUMBLE(TABLE cars, SIZE => ⟨car⟩)", "write tumble(topic, size)"),
+        (
+            "SELECT * FROM TUMBLE(TABLE cars, SIZE => ⟨0s⟩)",
+            "this length of a window is not supported",
+        ),
+        ("SELECT * FROM ⟨TUMBLE(TABLE cars, 1s, SIZE => 1s)⟩", "write tumble(topic, size)"),
+        ("SELECT * FROM ⟨TUMBLE(SIZE => 1s)⟩", "write tumble(topic, size)"),
     ] {
         check(query, says);
     }
@@ -358,4 +437,13 @@ const WORDS: &[&str] = &[
     "}",
     "x ->",
     "AT TIME ZONE",
+    "ORDER BY",
+    "TABLE(",
+    "SIZE =>",
+    "EMIT CHANGES",
+    "GROUP BY 1",
+    "->> 'a'",
+    "j.a.b",
+    "count()",
+    "DIV",
 ];

@@ -10,6 +10,7 @@ mod explained;
 mod like_duckdb;
 mod published;
 mod running;
+mod spellings;
 mod texts;
 mod widening;
 mod windows;
