@@ -21,6 +21,7 @@ use crate::{
     expr::{Comparison, Expr},
     limits::STEPS_MAX,
     meter::Meter,
+    parse::SUPPORTED,
     syntax::span_of,
     typed::{
         Compiled, Typed, binary, boolean, cast, comparable, compared, day, folded, instant,
@@ -293,9 +294,7 @@ impl<'a> Scope<'a> {
             Ast::Subquery(_) | Ast::Exists { .. } | Ast::In { .. } => refused(
                 "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from this topic",
             ),
-            _ => refused(
-                "this expression is not supported: docs/reference/sql.md lists the supported ones",
-            ),
+            _ => Err(QueryError::at(span, unsupported(ast))),
         }
     }
 
@@ -354,6 +353,45 @@ impl<'a> Scope<'a> {
         let message = format!("there is no column {}: there are {}", name.value, known.join(", "));
         QueryError::missing_column(name, message)
     }
+}
+
+/// Returns the message for an expression that sqlparser knows and queries do not have.
+fn unsupported(ast: &Ast) -> String {
+    let (name, remedy) = match ast {
+        Ast::SimilarTo { .. } => ("SIMILAR TO", "use LIKE"),
+        Ast::RLike { .. } => ("a regular expression", "use LIKE"),
+        Ast::Like { .. } | Ast::ILike { .. } => ("LIKE ANY", "join several LIKE by OR"),
+        Ast::AnyOp { .. } | Ast::AllOp { .. } => ("ANY or ALL", "use IN (…), or AND and OR"),
+        Ast::AtTimeZone { .. } => {
+            ("AT TIME ZONE", "times are in UTC, add an interval as in time + INTERVAL 2 HOUR")
+        }
+        Ast::Collate { .. } => ("COLLATE", "remove it, texts compare by code points"),
+        Ast::IsUnknown(_) => ("IS UNKNOWN", "write IS NULL"),
+        Ast::IsNotUnknown(_) => ("IS NOT UNKNOWN", "write IS NOT NULL"),
+        Ast::IsJson { .. } | Ast::IsNormalized { .. } => ("this IS", "write IS NULL or IS TRUE"),
+        Ast::CompoundFieldAccess { .. } => ("a subscript", "write x->0 or x->'member'"),
+        Ast::JsonAccess { .. } => ("the operator :", "write x->'member'"),
+        Ast::GroupingSets(_) | Ast::Cube(_) | Ast::Rollup(_) => {
+            ("this GROUP BY", "run a query for each set of groups")
+        }
+        Ast::QualifiedWildcard(..) | Ast::Wildcard(_) => {
+            ("* here", "write SELECT * alone, or name the columns")
+        }
+        Ast::Tuple(_) => ("a list here", "write one expression, or IN (…) with a list"),
+        Ast::Array(_) | Ast::Struct { .. } | Ast::Map(_) | Ast::Dictionary(_) => {
+            ("a literal of several values", "write several results")
+        }
+        Ast::Convert { .. } | Ast::Cast { .. } => ("this cast", "write CAST(x AS BIGINT)"),
+        Ast::Trim { .. } => ("this TRIM", "write trim(x), ltrim(x) or rtrim(x)"),
+        Ast::TypedString(text) => {
+            return format!(
+                "{} with a text is not supported: write TIMESTAMP '2022-07-13T21:04:08Z' or DATE '2022-07-13'",
+                text.data_type
+            );
+        }
+        _ => ("this expression", SUPPORTED),
+    };
+    format!("{name} is not supported: {remedy}")
 }
 
 /// Returns the number in an expression, in brackets or not.

@@ -185,6 +185,13 @@ pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
         return Err(tokens.error("close the bracket of TABLE( after the window"));
     }
     let topic = qualified(topic, &mut tokens)?;
+    if let Some(next) = tokens.rest.first().filter(|next| is_word(next, "window"))
+        && tokens.rest.len() > 1
+    {
+        let message =
+            "a window comes with the topic: write FROM tumble(topic, 1s) or hop(topic, 1s, 5s)";
+        return Err(QueryError::at(next.span, message));
+    }
     let has_as = tokens.take_word("as");
     let alias = tokens.name();
     if has_as && alias.is_none() {

@@ -30,11 +30,21 @@ pub(crate) fn expression(tokens: &[TokenWithSpan], before: Span) -> Result<Expr,
     let mut parser = Parser::new(&Sql)
         .with_recursion_limit(2 * DEPTH_MAX + 16)
         .with_tokens_with_locations(with_end);
-    let expr = parser.parse_expr().map_err(|error| parse_error(&error, last))?;
+    let expr = parser.parse_expr().map_err(|error| parse_error(&error, tokens, last))?;
     let next = parser.peek_token();
-    match next.token {
+    match &next.token {
         Token::EOF => Ok(expr),
+        other if is_operator_elsewhere(&next) => Err(no_operator(&other.to_string(), next.span)),
         _ => Err(unexpected(&next, "an operator, a comma or the next clause comes before it")),
+    }
+}
+
+/// Returns whether the token is an operator in other systems, and cannot follow an expression here.
+fn is_operator_elsewhere(token: &TokenWithSpan) -> bool {
+    match &token.token {
+        Token::Word(_) => REFUSED.iter().any(|(refused, _)| is_word(token, refused)),
+        Token::Number(..) | Token::SingleQuotedString(_) | Token::Comma | Token::Period => false,
+        other => depth_change(other) == 0,
     }
 }
 
@@ -56,8 +66,28 @@ fn check_operators(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
     }
 }
 
+/// Operators of other systems, and the remedy.
+const REFUSED: [(&str, &str); 8] = [
+    ("div", "write /, which divides ints to ints"),
+    ("match", "write LIKE"),
+    ("glob", "write LIKE, with % for * and _ for ?"),
+    ("operator", "write the operator alone"),
+    ("member", "write IN (…)"),
+    ("collate", "remove it, texts compare by code points"),
+    ("<<", "write * 2 for each bit"),
+    (">>", "write / 2 for each bit"),
+];
+
+/// Returns the error of an operator that is none here. `of` is the text that names it.
+pub(crate) fn no_operator(of: &str, span: Span) -> QueryError {
+    let known = REFUSED.iter().find(|(refused, _)| of.eq_ignore_ascii_case(refused));
+    let remedy =
+        known.map_or("docs/reference/sql.md lists the supported ones", |(_, remedy)| remedy);
+    QueryError::at(span, format!("the operator {} is not supported: {remedy}", of.to_uppercase()))
+}
+
 /// sqlparser puts the position at the end of its message.
-fn parse_error(error: &ParserError, last: &TokenWithSpan) -> QueryError {
+fn parse_error(error: &ParserError, tokens: &[TokenWithSpan], last: &TokenWithSpan) -> QueryError {
     let said = match error {
         ParserError::TokenizerError(said) | ParserError::ParserError(said) => said.as_str(),
         ParserError::RecursionLimitExceeded => "it is nested too deeply",
@@ -69,6 +99,16 @@ fn parse_error(error: &ParserError, last: &TokenWithSpan) -> QueryError {
     let place = place.and_then(|(line, column)| {
         Some(Location::new(line.trim().parse().ok()?, column.trim().parse().ok()?))
     });
+    let at = place.and_then(|place| tokens.iter().position(|token| token.span.start == place));
     let span = place.map_or(last.span, |place| Span::new(place, place));
+    // sqlparser quotes its own types in some messages.
+    if let Some(token) = at.map(|at| &tokens[at]).filter(|_| said.starts_with("No infix parser")) {
+        return no_operator(&token.token.to_string(), token.span);
+    }
+    if said.contains("{ ") || said.contains("Word(") || said.starts_with("Internal") {
+        return QueryError::at(span, format!("this is not an expression: {SUPPORTED}"));
+    }
     QueryError::at(span, format!("{}: correct the expression", said.trim_end_matches('.')))
 }
+
+pub(crate) const SUPPORTED: &str = "docs/reference/sql.md lists the supported forms";

@@ -320,8 +320,11 @@ fn written_time(
         && scope.find(&name.value).is_none()
     {
         let names: Vec<&str> = times.iter().map(|(_, name)| *name).collect();
-        let message =
-            format!("there is no column {}: the time columns are {}", name.value, names.join(", "));
+        let there_are = match &*names {
+            [] => " and no time column: declare one, as in time:time".to_owned(),
+            names => format!(": the time columns are {}", names.join(", ")),
+        };
+        let message = format!("there is no column {}{there_are}", name.value);
         return Err(QueryError::missing_column(name, message));
     }
     let found = scope.compile(written, span)?;

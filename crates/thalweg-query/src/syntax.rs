@@ -255,6 +255,12 @@ fn item(tokens: &[TokenWithSpan]) -> Result<Item, QueryError> {
     if let [TokenWithSpan { token: Token::Mul, .. }] = tokens {
         return Ok(Item::All);
     }
+    if let [topic, TokenWithSpan { token: Token::Period, .. }, star] = tokens
+        && star.token == Token::Mul
+    {
+        let span = topic.span.union(&star.span);
+        return Err(QueryError::at(span, "* has no prefix here: write SELECT * alone"));
+    }
     // `expression AS name` or `expression name`
     let name = |token: &TokenWithSpan| match &token.token {
         Token::Word(word) => Some(word.value.clone()),
@@ -359,5 +365,14 @@ pub(crate) fn span_of(expr: &Expr, around: Span) -> Span {
         let end = last.map_or(span.end, |last| last.end);
         span.end = Location::new(end.line, end.column + 1);
     }
-    if span.start.line == 0 { around } else { span }
+    if span.start.line > 0 {
+        return span;
+    }
+    match expr {
+        // sqlparser has no positions of these.
+        Expr::RLike { expr, pattern, .. } | Expr::SimilarTo { expr, pattern, .. } => {
+            span_of(expr, around).union(&span_of(pattern, around))
+        }
+        _ => around,
+    }
 }

@@ -14,6 +14,7 @@ use crate::{
     functions::common,
     limits::CONSTANT_BYTES_MAX,
     meter::Meter,
+    parse::no_operator,
     value::{EXACT_MAX, owned, time},
 };
 
@@ -189,12 +190,7 @@ pub(crate) fn binary(left: Typed, op: &BinaryOperator, right: Typed, span: Span)
         BinaryOperator::Multiply => Operator::Multiply,
         BinaryOperator::Divide => Operator::Divide,
         BinaryOperator::Modulo => Operator::Remainder,
-        _ => {
-            let message = format!(
-                "the operator {op} is not supported: docs/reference/sql.md lists the supported ones"
-            );
-            return Err(QueryError::at(span, message));
-        }
+        _ => return Err(no_operator(&op.to_string(), span)),
     };
     arithmetic(left, operator, right, span)
 }

@@ -12,7 +12,7 @@ use thalweg_columns::{Cell, Kind};
 use super::{Scope, name_of};
 use crate::{
     QueryError,
-    aggregate::{Aggregate, AggregateFunction},
+    aggregate::{AGGREGATES, Aggregate, AggregateFunction},
     civil,
     expr::Expr,
     functions::{FUNCTIONS, Function, Signature},
@@ -79,6 +79,13 @@ impl Scope<'_> {
                 "{name} is an aggregate, and is not allowed here: write it after SELECT or HAVING, with FROM tumble(topic, 1s) and GROUP BY window_start"
             );
             return Err(QueryError::at(span, message));
+        }
+        let is_known = |name: &str| {
+            FUNCTIONS.iter().any(|known| known.names.contains(&name))
+                || ["now", "current_timestamp", "if", "iif"].contains(&name)
+        };
+        if !is_known(&name) {
+            return Err(no_function(&name, span));
         }
         let CallArguments::These(arguments) = arguments(call, span)? else {
             return Err(QueryError::at(span, "only count accepts *: name a column"));
@@ -162,9 +169,40 @@ fn with_part(
     Ok((arguments, result))
 }
 
+/// Aggregates and functions of other systems, and the remedy.
+const ELSEWHERE: [(&[&str], &str); 9] = [
+    (&["tumble", "hop", "session"], "write it in FROM, as in FROM tumble(topic, 1s)"),
+    (
+        &["stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"],
+        "select sum(x), sum(x * x) and count(x)",
+    ),
+    (
+        &["string_agg", "array_agg", "group_concat", "list", "json_agg", "listagg"],
+        "subscribe to the rows themselves",
+    ),
+    (&["any_value", "arbitrary"], "write first(value)"),
+    (&["date_diff", "datediff", "timestampdiff"], "write epoch_ms(one) - epoch_ms(other)"),
+    (&["count_if", "countif"], "write count(*) FILTER (WHERE …)"),
+    (&["regexp_matches", "regexp_like", "contains"], "use LIKE"),
+    (
+        &["to_timestamp", "to_char", "date_format", "strftime"],
+        "use CAST(x AS TIMESTAMP) and CAST(x AS STRING)",
+    ),
+    (&["date_add", "date_sub", "dateadd"], "write time + INTERVAL 1 SECOND"),
+];
+
 fn no_function(name: &str, span: Span) -> QueryError {
+    if let Some((_, remedy)) = ELSEWHERE.iter().find(|(names, _)| names.contains(&name)) {
+        return QueryError::at(span, format!("there is no function {name}: {remedy}"));
+    }
+    let aggregates: Vec<&str> = AGGREGATES.iter().map(|(names, ..)| names[0]).collect();
     let known: Vec<&str> = FUNCTIONS.iter().map(|function| function.names[0]).collect();
-    QueryError::at(span, format!("there is no function {name}: there are {}", known.join(", ")))
+    let message = format!(
+        "there is no function {name}: there are {}, and the aggregates {}",
+        known.join(", "),
+        aggregates.join(", ")
+    );
+    QueryError::at(span, message)
 }
 
 /// The arguments of a call.

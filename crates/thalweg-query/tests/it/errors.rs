@@ -447,3 +447,129 @@ const WORDS: &[&str] = &[
     "count()",
     "DIV",
 ];
+
+#[test]
+fn operators_and_functions_of_other_systems_are_refused_by_name() {
+    for (query, says) in [
+        ("SELECT gears ⟨DIV⟩ 2 FROM cars", "the operator DIV is not supported: write /"),
+        ("SELECT gears ⟨div⟩ 2 FROM cars", "the operator DIV is not supported: write /"),
+        ("SELECT gears ⟨<<⟩ 2 FROM cars", "the operator << is not supported: write *"),
+        (
+            "SELECT * FROM cars WHERE car ⟨GLOB⟩ 'a*'",
+            "the operator GLOB is not supported: write LIKE",
+        ),
+        ("SELECT * FROM cars WHERE car ⟨MATCH⟩ 'a*'", "the operator MATCH is not supported"),
+        ("SELECT * FROM cars WHERE car ⟨@⟩ 'a'", "the operator @ is not supported"),
+        ("SELECT * FROM cars WHERE ⟨car ~ 'a'⟩", "the operator ~ is not supported: docs"),
+        (
+            "SELECT * FROM cars WHERE ⟨car RLIKE 'a'⟩",
+            "a regular expression is not supported: use LIKE",
+        ),
+        ("SELECT * FROM cars WHERE ⟨car SIMILAR TO 'a'⟩", "SIMILAR TO is not supported: use LIKE"),
+        ("SELECT * FROM cars WHERE ⟨locked XOR true⟩", "the operator XOR is not supported"),
+        ("SELECT ⟨gears ^ 2⟩ FROM cars", "the operator ^ is not supported"),
+        ("SELECT * FROM cars WHERE ⟨gears = ANY(1⟩)", "ANY or ALL is not supported: use IN"),
+        (
+            "SELECT ⟨time AT TIME ZONE 'UTC'⟩ AS a FROM cars",
+            "AT TIME ZONE is not supported: times are in UTC",
+        ),
+        ("SELECT ⟨median_of(speed)⟩ FROM cars", "and the aggregates count, sum, avg,"),
+        (
+            "SELECT ⟨stddev(speed)⟩ FROM tumble(cars, 1s) GROUP BY window_start",
+            "there is no function stddev: select",
+        ),
+        (
+            "SELECT count(*) FROM cars GROUP BY ⟨tumble(time, 1s)⟩",
+            "write it in FROM, as in FROM tumble(topic, 1s)",
+        ),
+        ("SELECT car FROM cars ⟨WINDOW⟩ TUMBLING (SIZE 1s)", "a window comes with the topic"),
+        ("SELECT ⟨cars.*⟩ FROM cars", "* has no prefix here: write SELECT * alone"),
+    ] {
+        check(query, says);
+    }
+    let found = Query::parse("SELECT * FROM tumble(cars, missing, 1s)").unwrap();
+    let found = found.plan(&columns(&["car:string"])).unwrap_err();
+    assert!(
+        found
+            .message
+            .ends_with("no column missing and no time column: declare one, as in time:time")
+    );
+}
+
+/// sqlparser quotes its own types in some messages. No message shows them.
+#[test]
+fn no_message_shows_how_the_parser_is_made() {
+    let operators = [
+        "DIV",
+        "XOR",
+        "GLOB",
+        "MATCH",
+        "RLIKE",
+        "REGEXP",
+        "SIMILAR TO",
+        "MEMBER OF",
+        "OVERLAPS",
+        "OPERATOR",
+        "COLLATE",
+        "NOTNULL",
+        "ISNULL",
+        "AT TIME ZONE",
+        "AT",
+        "ESCAPE",
+        "NOT",
+        "IS",
+        "IS NOT",
+        "IS JSON",
+        "IN",
+        "NOT NULL",
+        "BETWEEN",
+        "^",
+        "&",
+        "|",
+        "#",
+        "<<",
+        ">>",
+        "==",
+        "<=>",
+        "~",
+        "!~",
+        "~*",
+        "@",
+        "@>",
+        "<@",
+        "?",
+        "//",
+        ":=",
+        ":",
+        "**",
+        "!",
+        "!!",
+        "^@",
+        "&&",
+        "||/",
+        "=>",
+        "->",
+        "->>",
+        "#>",
+        "[",
+        "::",
+        ".",
+        "..",
+        "\\",
+        "$1",
+        "%%",
+        "<->",
+    ];
+    for operator in operators {
+        for behind in ["2", "'a'", "car", "(1)", "(1, 2)", "", "ANY(1)", "]", "INT"] {
+            let query = format!("SELECT gears {operator} {behind} FROM cars");
+            let planned =
+                Query::parse(&query).and_then(|query| query.plan(&columns(CARS)).map(drop));
+            let said = planned.err().map_or(String::new(), |error| error.message);
+            for internal in ["Word(", "{ ", "infix", "Some(", "::", "Internal", "token"] {
+                assert!(!said.contains(internal), "{query}: {said}");
+            }
+            assert!(said.is_empty() || said.contains(": "), "{query}: {said}");
+        }
+    }
+}
