@@ -13,6 +13,7 @@
 //! unescape    JSON strings with escapes
 //! column      the values of one column
 //! cells       one value of a row
+//! member      parts of a JSON value
 //! cell_reader some columns of a row, value by value
 //! dictionary  distinct strings
 //! rows        rows → columns
@@ -45,6 +46,7 @@ mod infer;
 mod ipc;
 mod json;
 pub mod limits;
+mod member;
 mod message;
 mod rows;
 mod schema;
@@ -56,6 +58,7 @@ mod words;
 pub use cell_reader::{CellReader, Wanted};
 pub use cells::Cell;
 pub use change::Change;
+pub use member::{as_kind as json_as_kind, element as json_element, member as json_member};
 pub use rows::Misfit;
 pub use schema::{Column, Columns, DeclarationError, Kind};
 pub use time::{

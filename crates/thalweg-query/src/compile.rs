@@ -2,14 +2,16 @@
 //!
 //! - `conditions`: conditions, LIKE and CASE
 //! - `calls`: functions and aggregates
+//! - `members`: members of JSON
 
 mod calls;
 mod conditions;
+mod members;
 
 use sqlparser::{
     ast::{
-        CastKind, CeilFloorKind, DataType, Expr as Ast, Function as Call, Ident, InTarget,
-        ObjectNamePart, UnaryOperator, Value,
+        BinaryOperator, CastKind, CeilFloorKind, DataType, Expr as Ast, Function as Call, Ident,
+        InTarget, ObjectNamePart, UnaryOperator, Value,
     },
     tokenizer::Span,
 };
@@ -165,21 +167,7 @@ impl<'a> Scope<'a> {
         let refused = |what: &str| Err(QueryError::at(span, what));
         match ast {
             Ast::Identifier(name) => self.name(name),
-            Ast::CompoundIdentifier(parts) => match &**parts {
-                [prefix, name]
-                    if self
-                        .prefixes
-                        .iter()
-                        .any(|known| known.eq_ignore_ascii_case(&prefix.value)) =>
-                {
-                    self.column_named(name).unwrap_or_else(|| Err(self.no_column(name)))
-                }
-                [.., name] => Err(QueryError::at(
-                    span,
-                    format!("{ast} is not a column: write {}", name.value),
-                )),
-                [] => refused("a name is missing: write that of a column"),
-            },
+            Ast::CompoundIdentifier(parts) => self.compound(parts, span),
             Ast::Nested(inner) => self.compile(inner, span),
             Ast::Value(value) => literal(&value.value, span),
             Ast::TypedString(text)
@@ -214,6 +202,12 @@ impl<'a> Scope<'a> {
                     UnaryOperator::Plus => number(inner, span),
                     _ => refused("this operator is not supported: use +, - or NOT"),
                 }
+            }
+            Ast::BinaryOp { left, op: BinaryOperator::Arrow, right } => {
+                self.arrow(left, right, Kind::Json, span)
+            }
+            Ast::BinaryOp { left, op: BinaryOperator::LongArrow, right } => {
+                self.arrow(left, right, Kind::String, span)
             }
             Ast::BinaryOp { left, op, right } => {
                 let (left, right) = (self.compile(left, span)?, self.compile(right, span)?);

@@ -12,6 +12,7 @@ use crate::{
     functions::Function,
     like::LikePattern,
     limits::ALLOCATION_BYTES,
+    member::Path,
     meter::Meter,
     value::{borrowed, compared, finite, joined, truth},
 };
@@ -50,6 +51,8 @@ pub(crate) enum Expr {
     Cast(Box<Expr>, Target),
     TryCast(Box<Expr>, Target),
     Call(Function, Vec<Expr>),
+    /// A part of a JSON value.
+    Member(Box<Expr>, Box<Path>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +146,10 @@ impl Expr {
             Self::TryCast(inner, target) => {
                 target.cast(inner.eval(row), meter).unwrap_or(Cell::Null)
             }
+            Self::Member(inner, path) => match path.of(inner.eval_whole(row), meter) {
+                Cell::String(text) | Cell::Json(text) if !meter.is_value(text.len()) => Cell::Null,
+                cell => cell,
+            },
             Self::Call(function, arguments) => {
                 let cells = arguments.iter().map(|argument| argument.eval(row));
                 function.call(cells.collect::<SmallVec<[Cell<'r>; 4]>>(), meter)
@@ -156,6 +163,9 @@ impl Expr {
     pub(crate) fn eval_whole<'r>(&'r self, row: &Row<'r>) -> Cell<'r> {
         match self {
             Self::Cell(index) => row.cells.get(*index).map_or(Cell::Null, borrowed),
+            Self::Member(inner, path) if row.meter.spend(1) => {
+                path.of(inner.eval_whole(row), row.meter)
+            }
             _ => self.eval(row),
         }
     }
@@ -202,6 +212,7 @@ impl Expr {
         let own = match self {
             Self::Constant(Cell::String(text) | Cell::Json(text)) => text.len() + ALLOCATION_BYTES,
             Self::Like(_, pattern) => pattern.memory_bytes(),
+            Self::Member(_, path) => path.memory_bytes(),
             _ => 0,
         };
         size_of::<Self>() + ALLOCATION_BYTES + own
@@ -214,7 +225,10 @@ impl Expr {
             Self::Constant(_) | Self::Cell(_) | Self::WindowStart | Self::WindowEnd | Self::Now => {
             }
             Self::Not(inner) | Self::Negative(inner) | Self::IsNull(inner) => inner.visit(visit),
-            Self::Like(inner, _) | Self::Cast(inner, _) | Self::TryCast(inner, _) => {
+            Self::Like(inner, _)
+            | Self::Member(inner, _)
+            | Self::Cast(inner, _)
+            | Self::TryCast(inner, _) => {
                 inner.visit(visit);
             }
             Self::And(left, right)

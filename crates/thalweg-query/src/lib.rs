@@ -13,6 +13,7 @@
 //! syntax        tokens → clauses
 //! value         values and comparisons
 //! event         decoded events
+//! member        members of JSON
 //! expr          expressions and their values
 //! cast          CAST
 //! like          LIKE
@@ -97,6 +98,7 @@ mod json;
 mod ledger;
 mod like;
 pub mod limits;
+mod member;
 mod meter;
 mod order;
 mod ordered;

@@ -370,10 +370,12 @@ fn keys(statement: &Statement, scope: &mut Scope<'_>) -> Result<Vec<Typed>, Quer
                 span,
                 "GROUP BY needs a column: name one, or write an expression of columns",
             )),
-            _ if found.kind == Kind::Json => Err(QueryError::at(
-                span,
-                "JSON cannot be grouped by: cast it, as in CAST(x AS STRING)",
-            )),
+            _ if found.kind == Kind::Json && !matches!(found.expr, Expr::Member(..)) => {
+                Err(QueryError::at(
+                    span,
+                    "JSON cannot be grouped by: name a member, as in x->>'member', or cast it, as in CAST(x AS STRING)",
+                ))
+            }
             _ => Ok(found),
         }
     };

@@ -1,8 +1,9 @@
 //! Splits a query's text into tokens, with intervals in one form.
 
 use sqlparser::{
-    dialect::Dialect,
+    dialect::{Dialect, Precedence},
     keywords::Keyword,
+    parser::{Parser, ParserError},
     tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word},
 };
 
@@ -30,6 +31,13 @@ impl Dialect for Sql {
 
     fn supports_boolean_literals(&self) -> bool {
         true
+    }
+
+    /// The name of a member is a literal, so that `j->>'a'::INT` can only mean `(j->>'a')::INT`.
+    fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
+        let arrow = self.prec_value(Precedence::DoubleColon) + 1;
+        matches!(parser.peek_token_ref().token, Token::Arrow | Token::LongArrow)
+            .then_some(Ok(arrow))
     }
 }
 

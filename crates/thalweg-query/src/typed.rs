@@ -13,6 +13,7 @@ use crate::{
     expr::{Comparison, Expr, Operator, Row},
     functions::common,
     limits::CONSTANT_BYTES_MAX,
+    member::{Path, Reading},
     meter::Meter,
     parse::no_operator,
     value::{EXACT_MAX, owned, time},
@@ -130,7 +131,18 @@ fn constant_time(ms: Option<i64>, span: Span) -> Compiled {
     }
 }
 
+/// Returns a member of JSON as this type, for an operation with such a value. Returns anything else unchanged.
+pub(crate) fn member_as(found: Typed, kind: Kind) -> Typed {
+    let Expr::Member(inner, path) = found.expr else { return found };
+    if found.kind != Kind::Json || matches!(kind, Kind::Json | Kind::Null) {
+        return Typed { expr: Expr::Member(inner, path), ..found };
+    }
+    let reading = if kind == Kind::Int { Reading::Number } else { Reading::As(kind) };
+    typed(Expr::Member(inner, Box::new(Path { reading, ..*path })), reading.kind())
+}
+
 pub(crate) fn boolean(found: Typed, span: Span, what: &str) -> Result<Expr, QueryError> {
+    let found = member_as(found, Kind::Bool);
     match found.kind {
         Kind::Bool | Kind::Null => Ok(found.expr),
         kind => {
@@ -144,6 +156,7 @@ pub(crate) fn boolean(found: Typed, span: Span, what: &str) -> Result<Expr, Quer
 }
 
 pub(crate) fn number(found: Typed, span: Span) -> Compiled {
+    let found = member_as(found, Kind::Double);
     match found.kind {
         Kind::Int | Kind::Double | Kind::Null => Ok(found),
         kind => {
@@ -196,6 +209,7 @@ pub(crate) fn binary(left: Typed, op: &BinaryOperator, right: Typed, span: Span)
 }
 
 fn arithmetic(left: Typed, operator: Operator, right: Typed, span: Span) -> Compiled {
+    let [left, right] = [left, right].map(|side| member_as(side, Kind::Double));
     let is_sum = matches!(operator, Operator::Add | Operator::Subtract);
     let is_product = matches!(operator, Operator::Multiply | Operator::Divide);
     let is_added = operator == Operator::Add;
@@ -253,6 +267,8 @@ pub(crate) fn comparable(
     right: Typed,
     span: Span,
 ) -> Result<(Typed, Typed, Kind), QueryError> {
+    let kinds = (left.kind, right.kind);
+    let (left, right) = (member_as(left, kinds.1), member_as(right, kinds.0));
     let as_time = |operand: Typed| match &operand.expr {
         Expr::Constant(Cell::String(text)) => instant(text, span),
         _ => Ok(operand),
@@ -317,6 +333,7 @@ pub(crate) fn cast(inner: Typed, data_type: &DataType, is_tried: bool, span: Spa
             return Err(QueryError::at(span, message));
         }
     };
+    let inner = if target == Target::String { inner } else { member_as(inner, Kind::String) };
     let fits = match (inner.kind, target) {
         (Kind::Time, Target::Bool | Target::Real | Target::Double) => false,
         (Kind::Bool | Kind::Double, Target::Time | Target::Date) => false,

@@ -16,7 +16,7 @@ use crate::{
     civil,
     expr::Expr,
     functions::{FUNCTIONS, Function, Signature},
-    typed::{Compiled, Typed, article, as_kind, typed},
+    typed::{Compiled, Typed, article, as_kind, member_as, typed},
 };
 
 impl Scope<'_> {
@@ -46,10 +46,22 @@ impl Scope<'_> {
         };
         let found = argument.and_then(|argument| {
             let filter = filter?;
+            // A sum of members is a sum of numbers.
+            let argument = argument.map(|argument| match function.result(argument.kind) {
+                Some(_) => argument,
+                None if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => {
+                    argument
+                }
+                None => member_as(argument, Kind::Double),
+            });
             let kind = argument.as_ref().map_or(Kind::Null, |argument| argument.kind);
             let result = function.result(kind).ok_or_else(|| {
-                let message =
-                    format!("the argument is {}: call this as {}", article(kind), function.usage());
+                let cast = if kind == Kind::Json { ", with a cast or x->>'member'" } else { "" };
+                let message = format!(
+                    "the argument is {}: call this as {}{cast}",
+                    article(kind),
+                    function.usage()
+                );
                 QueryError::at(span, message)
             })?;
             let argument = argument.map(|argument| argument.expr);
@@ -110,9 +122,10 @@ impl Scope<'_> {
         let result = (signature.result)(&known).ok_or_else(|| {
             let of: Vec<String> = kinds.iter().map(|kind| kind.to_string()).collect();
             let message = format!(
-                "no function {name}({}) exists: call it as {}",
+                "no function {name}({}) exists: call it as {}{}",
                 of.join(", "),
-                signature.usage
+                signature.usage,
+                if kinds.contains(&Kind::Json) { ", with a cast or x->>'member'" } else { "" }
             );
             QueryError::at(span, message)
         })?;
@@ -170,7 +183,7 @@ fn with_part(
 }
 
 /// Aggregates and functions of other systems, and the remedy.
-const ELSEWHERE: [(&[&str], &str); 9] = [
+const ELSEWHERE: [(&[&str], &str); 10] = [
     (&["tumble", "hop", "session"], "write it in FROM, as in FROM tumble(topic, 1s)"),
     (
         &["stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"],
@@ -183,6 +196,10 @@ const ELSEWHERE: [(&[&str], &str); 9] = [
     (&["any_value", "arbitrary"], "write first(value)"),
     (&["date_diff", "datediff", "timestampdiff"], "write epoch_ms(one) - epoch_ms(other)"),
     (&["count_if", "countif"], "write count(*) FILTER (WHERE …)"),
+    (
+        &["json_extract", "json_value", "json_extract_string", "json_query", "get_json_object"],
+        "write x->'member', or x->>'member' for a text",
+    ),
     (&["regexp_matches", "regexp_like", "contains"], "use LIKE"),
     (
         &["to_timestamp", "to_char", "date_format", "strftime"],

@@ -13,7 +13,7 @@ use crate::{
     functions::common,
     like::LikePattern,
     syntax::span_of,
-    typed::{Compiled, Typed, article, as_kind, boolean, comparable, compared, typed},
+    typed::{Compiled, Typed, article, as_kind, boolean, comparable, compared, member_as, typed},
 };
 
 impl Scope<'_> {
@@ -43,7 +43,7 @@ impl Scope<'_> {
         ignores_case: bool,
         span: Span,
     ) -> Compiled {
-        let value = self.compile(value, span)?;
+        let value = member_as(self.compile(value, span)?, Kind::String);
         if !matches!(value.kind, Kind::String | Kind::Null) {
             let message = format!(
                 "LIKE needs a string, and this is {}: cast it, as in CAST(x AS STRING)",

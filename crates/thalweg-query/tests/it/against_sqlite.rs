@@ -12,7 +12,8 @@ use thalweg_query::{Bounds, Counts};
 
 use crate::running::{Made, PUBLISHED_MS, begin, close_all};
 
-const COLUMNS: &[&str] = &["t:time", "k:string", "b:bool", "i:int", "d:double", "s:string"];
+const COLUMNS: &[&str] =
+    &["t:time", "k:string", "b:bool", "i:int", "d:double", "s:string", "j:json"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -128,8 +129,9 @@ impl Case {
             };
         }
         let keys: Vec<String> = (0..rng.usize(0..3))
-            .map(|_| match rng.u8(0..4) {
+            .map(|_| match rng.u8(0..5) {
                 0 => "k".to_owned(),
+                4 => "CAST(j ->> 's' AS TEXT)".to_owned(),
                 1 => "b".to_owned(),
                 2 => "i".to_owned(),
                 _ => "d > 0".to_owned(),
@@ -224,9 +226,22 @@ fn rows(rng: &mut Rng) -> Vec<Vec<Value>> {
                 json!(["x", "Xy", "xyz", "", "z_%"][rng.usize(0..5)]),
             ];
             let cells = cells.map(|cell| null_or(rng, cell));
-            [null_or(rng, time)].into_iter().chain(cells).collect()
+            let json = json(rng);
+            [null_or(rng, time)].into_iter().chain(cells).chain([json]).collect()
         })
         .collect()
+}
+
+/// A value with the members that expressions read. Some are missing, null, or of values that have no members.
+fn json(rng: &mut Rng) -> Value {
+    let int = [json!(rng.i64(-5..6)), Value::Null][usize::from(rng.u8(0..6) == 0)].clone();
+    let text = ["x", "a\"b\\", "", "→\n"][rng.usize(0..4)];
+    match rng.u8(0..8) {
+        0 => Value::Null,
+        1 => json!({ "n": 7, "s": null, "l": {} }),
+        2 => json!({ "n": { "i": int }, "l": [] }),
+        _ => json!({ "l": [int, [text]], "n": { "i": int, "t": text }, "s": text }),
+    }
 }
 
 fn any_kind(rng: &mut Rng) -> Kind {
@@ -328,9 +343,25 @@ fn expression(rng: &mut Rng, kind: Kind, depth: u8) -> String {
 
 fn leaf(rng: &mut Rng, kind: Kind) -> String {
     let choices: &[&str] = match kind {
-        Kind::Int => &["i", "i", "3", "-2", "0"],
+        Kind::Int => &[
+            "i",
+            "i",
+            "3",
+            "-2",
+            "0",
+            "CAST(j -> 'n' ->> 'i' AS BIGINT)",
+            "CAST(j -> 'l' ->> 0 AS BIGINT)",
+        ],
         Kind::Double => &["d", "d", "0.25", "-1.5"],
-        Kind::Text => &["k", "s", "'xy'", "''"],
+        Kind::Text => &[
+            "k",
+            "s",
+            "'xy'",
+            "''",
+            "CAST(j ->> 's' AS TEXT)",
+            "CAST(j -> 'n' ->> 't' AS TEXT)",
+            "(j -> 'l' ->> 1)",
+        ],
         Kind::Bool => &["b", "b", "(i > 0)", "(k = 'a')", "true"],
     };
     choices[rng.usize(0..choices.len())].to_owned()

@@ -8,6 +8,7 @@ mod dropping;
 mod errors;
 mod explained;
 mod like_duckdb;
+mod members;
 mod published;
 mod running;
 mod spellings;

@@ -5,7 +5,7 @@ import json
 import sqlite3
 import sys
 
-COLUMNS = ["t", "k", "b", "i", "d", "s"]
+COLUMNS = ["t", "k", "b", "i", "d", "s", "j"]
 
 
 def windows(case):
@@ -40,6 +40,11 @@ class Last(First):
     best = max
 
 
+def text(value):
+    """JSON as the text that events have."""
+    return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
 def main():
     base = sqlite3.connect(":memory:")
     base.execute("PRAGMA case_sensitive_like = ON")
@@ -54,6 +59,7 @@ def main():
             rows = list(windows(case))
         else:
             rows = [(None, None, number, *row) for number, row in enumerate(case["rows"])]
+        rows = [(*row[:-1], text(row[-1])) for row in rows]
         marks = ", ".join("?" * (3 + len(COLUMNS)))
         base.executemany(f"INSERT INTO events VALUES ({marks})", rows)
         print(json.dumps(base.execute(case["sql"]).fetchall()))
