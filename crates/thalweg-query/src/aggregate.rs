@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use thalweg_columns::{Cell, Kind};
 
 use crate::{
+    distinct::{self, Distinct},
     expr::{Expr, Row},
     limits::ALLOCATION_BYTES,
     meter::Meter,
@@ -17,6 +18,8 @@ pub(crate) struct Aggregate {
     /// The argument; `None` aggregates rows.
     pub(crate) argument: Option<Expr>,
     pub(crate) kind: Kind,
+    /// Whether equal values count once.
+    pub(crate) is_distinct: bool,
     /// The FILTER condition: other rows do not count.
     pub(crate) filter: Option<Expr>,
 }
@@ -36,8 +39,8 @@ pub(crate) enum AggregateFunction {
 pub const AGGREGATES: &[(&[&str], &str, &str)] = &[
     (
         &["count"],
-        "count(*), count(), count(value)",
-        "how many rows, or how many values that are not NULL",
+        "count(*), count(), count(value), count(DISTINCT value)",
+        "how many rows, how many values that are not NULL, or how many distinct ones (10,000 at most)",
     ),
     (
         &["sum"],
@@ -116,11 +119,13 @@ pub(crate) enum Accumulator {
     Max(Cell<'static>),
     First(Option<Cell<'static>>),
     Last(Cell<'static>),
+    Distinct(Option<Box<Distinct>>),
 }
 
 impl Aggregate {
     pub(crate) fn begin(&self) -> Accumulator {
         match self.function {
+            AggregateFunction::Count if self.is_distinct => Accumulator::Distinct(None),
             AggregateFunction::Count => Accumulator::Count(0),
             AggregateFunction::Sum if self.kind == Kind::Int => Accumulator::SumInt(0, false),
             AggregateFunction::Sum => Accumulator::SumDouble(0.0, false),
@@ -144,7 +149,9 @@ impl Aggregate {
         }
         let cell = match &self.argument {
             // COUNT does not read the value.
-            Some(argument) if self.function == AggregateFunction::Count => argument.eval_whole(row),
+            Some(argument) if self.function == AggregateFunction::Count && !self.is_distinct => {
+                argument.eval_whole(row)
+            }
             Some(argument) => argument.eval(row),
             None => Cell::Bool(true),
         };
@@ -186,6 +193,7 @@ impl Accumulator {
                 }
             }
             Self::Last(last) => return replace(last, cell, room, meter),
+            Self::Distinct(values) => return distinct::add(values, &cell, room, meter),
         }
         Some(0)
     }
@@ -208,7 +216,12 @@ impl Accumulator {
                     *cell = Cell::Double(*number as f64);
                 }
             }
-            Self::Count(_) | Self::SumDouble(..) | Self::MeanDouble(..) | Self::First(None) => {}
+            // Equal ints and doubles are one value.
+            Self::Distinct(_)
+            | Self::Count(_)
+            | Self::SumDouble(..)
+            | Self::MeanDouble(..)
+            | Self::First(None) => {}
         }
     }
 
@@ -216,6 +229,7 @@ impl Accumulator {
     pub(crate) fn result(self) -> Option<Cell<'static>> {
         Some(match self {
             Self::Count(count) => Cell::Int(count),
+            Self::Distinct(values) => Cell::Int(values.map_or(0, |values| values.count() as i64)),
             Self::SumInt(_, false) | Self::SumDouble(_, false) => Cell::Null,
             Self::MeanInt(_, 0) | Self::MeanDouble(_, 0) => Cell::Null,
             Self::SumInt(sum, true) => Cell::Int(i64::try_from(sum).ok()?),
@@ -232,6 +246,7 @@ impl Accumulator {
             Self::Min(cell) | Self::Max(cell) | Self::Last(cell) | Self::First(Some(cell)) => {
                 text_bytes(cell)
             }
+            Self::Distinct(Some(values)) => values.memory_bytes() as isize,
             _ => 0,
         }
     }

@@ -20,6 +20,7 @@
 //! civil         parts of times
 //! rounding      ROUND
 //! functions     functions of a row's values
+//! distinct      distinct values of a group
 //! aggregate     aggregates of a group's values
 //! typed         types of expressions
 //! compile       sqlparser's expressions → expressions
@@ -85,6 +86,7 @@ mod closing;
 mod compile;
 mod completeness;
 mod counts;
+mod distinct;
 mod error;
 mod event;
 mod explain;

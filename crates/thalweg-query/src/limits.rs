@@ -92,6 +92,10 @@ pub(crate) const ROW_STEPS: u64 = 8;
 /// Characters that `LIKE` examines per step.
 pub const LIKE_CHARS_PER_STEP: u64 = 2;
 
+/// Distinct values of one `count(DISTINCT x)` of a group. With more, the window is lost as with too much memory: a
+/// count of many values needs a sketch, and a count of few fits.
+pub const DISTINCT_MAX: usize = 10_000;
+
 /// The longest window, delay and timeout, in ms: ten years.
 pub(crate) const INTERVAL_MS_MAX: i64 = 315_360_000_000;
 

@@ -72,7 +72,10 @@ const REFUSED: [(&str, &str); 15] = [
     ("limit", "LIMIT is not supported, because a query does not end: stop reading"),
     ("fetch", "FETCH is not supported, because a query does not end: stop reading"),
     ("with", "WITH is not allowed here: write EMIT AFTER WINDOW CLOSE WITH DELAY 2s"),
-    ("distinct", "DISTINCT is not supported: group by the columns in a window"),
+    (
+        "distinct",
+        "DISTINCT is not supported here: group by the columns in a window, or write count(DISTINCT x)",
+    ),
     ("partition", "PARTITION BY is not supported: use GROUP BY"),
     ("over", "window functions (OVER) are not supported: use tumble or hop and GROUP BY"),
     ("qualify", "QUALIFY is not supported: use HAVING"),
@@ -172,7 +175,8 @@ fn clauses(tokens: &[TokenWithSpan]) -> Result<Vec<Clause<'_>>, QueryError> {
         let is_distinct_from =
             is_word(token, "from") && before.is_some_and(|before| is_word(before, "distinct"));
         let is_distinct = is_word(token, "distinct")
-            && before.is_some_and(|token| is_word(token, "is") || is_word(token, "not"));
+            && (before.is_some_and(|token| is_word(token, "is") || is_word(token, "not"))
+                || is_counted(&tokens[..at]));
         let is_order_by = depth == 0
             && is_word(token, "order")
             && tokens.get(at + 1).is_some_and(|next| is_word(next, "by"));
@@ -204,6 +208,11 @@ fn clauses(tokens: &[TokenWithSpan]) -> Result<Vec<Clause<'_>>, QueryError> {
         begin = at + 1;
     }
     Ok(found)
+}
+
+/// Returns whether these tokens end with `count(`.
+fn is_counted(before: &[TokenWithSpan]) -> bool {
+    matches!(before, [.., count, bracket] if is_word(count, "count") && bracket.token == Token::LParen)
 }
 
 /// Returns whether a token after this one is a name, even if it is a keyword elsewhere.

@@ -132,7 +132,7 @@ impl Widening {
             _ => None,
         });
         let aggregates = aggregates.iter().zip(new).map(|(before, after)| {
-            if before.function != after.function {
+            if (before.function, before.is_distinct) != (after.function, after.is_distinct) {
                 return None;
             }
             match (before.kind, after.kind) {

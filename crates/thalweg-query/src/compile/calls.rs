@@ -30,11 +30,17 @@ impl Scope<'_> {
             || format!("the arguments do not fit: call this function as {}", function.usage());
         let usage = || QueryError::at(span, message());
         let Some(mut grouping) = self.grouping.take() else { return Err(usage()) };
+        let is_distinct = is_distinct(call);
         let argument = match arguments(call, span)? {
+            CallArguments::These(arguments) if is_distinct && arguments.len() > 1 => {
+                let message = "DISTINCT takes one value here: join them, as in count(DISTINCT concat(a, '/', b))";
+                Err(QueryError::at(span, message))
+            }
+            CallArguments::All if is_distinct => Err(usage()),
             CallArguments::All if function == AggregateFunction::Count => Ok(None),
             CallArguments::These(arguments) => match &*arguments {
                 // As `count(*)`.
-                [] if function == AggregateFunction::Count => Ok(None),
+                [] if function == AggregateFunction::Count && !is_distinct => Ok(None),
                 [argument] => self.compile(argument, span).map(Some),
                 _ => Err(usage()),
             },
@@ -64,8 +70,15 @@ impl Scope<'_> {
                 );
                 QueryError::at(span, message)
             })?;
+            if let Some(argument) = argument.as_ref().filter(|_| is_distinct)
+                && kind == Kind::Json
+                && !matches!(argument.expr, Expr::Member(..))
+            {
+                let message = "JSON has no distinct values: name a member, as in count(DISTINCT x->>'member'), or cast it";
+                return Err(QueryError::at(span, message));
+            }
             let argument = argument.map(|argument| argument.expr);
-            let aggregate = Aggregate { function, argument, kind, filter };
+            let aggregate = Aggregate { function, argument, kind, is_distinct, filter };
             let known = grouping.aggregates.iter().position(|known| *known == aggregate);
             let index = known.unwrap_or_else(|| {
                 grouping.aggregates.push(aggregate);
@@ -183,7 +196,7 @@ fn with_part(
 }
 
 /// Aggregates and functions of other systems, and the remedy.
-const ELSEWHERE: [(&[&str], &str); 10] = [
+const ELSEWHERE: [(&[&str], &str); 11] = [
     (&["tumble", "hop", "session"], "write it in FROM, as in FROM tumble(topic, 1s)"),
     (
         &["stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"],
@@ -192,6 +205,10 @@ const ELSEWHERE: [(&[&str], &str); 10] = [
     (
         &["string_agg", "array_agg", "group_concat", "list", "json_agg", "listagg"],
         "subscribe to the rows themselves",
+    ),
+    (
+        &["approx_count_distinct", "count_distinct", "uniq", "approx_distinct"],
+        "write count(DISTINCT value)",
     ),
     (&["any_value", "arbitrary"], "write first(value)"),
     (&["date_diff", "datediff", "timestampdiff"], "write epoch_ms(one) - epoch_ms(other)"),
@@ -222,6 +239,15 @@ fn no_function(name: &str, span: Span) -> QueryError {
     QueryError::at(span, message)
 }
 
+fn is_distinct(call: &Call) -> bool {
+    match &call.args {
+        FunctionArguments::List(list) => {
+            list.duplicate_treatment == Some(DuplicateTreatment::Distinct)
+        }
+        _ => false,
+    }
+}
+
 /// The arguments of a call.
 enum CallArguments<'a> {
     /// `*`
@@ -240,9 +266,6 @@ fn arguments(call: &Call, span: Span) -> Result<CallArguments<'_>, QueryError> {
             );
         }
     };
-    if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
-        return refused("DISTINCT is not supported: group by the columns in a window");
-    }
     if !list.clauses.is_empty() || !call.within_group.is_empty() || call.null_treatment.is_some() {
         return refused("clauses in a call are not supported: write only arguments");
     }

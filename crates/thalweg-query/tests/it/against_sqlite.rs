@@ -260,6 +260,9 @@ fn aggregate(rng: &mut Rng) -> (String, String) {
     };
     match name {
         "first" | "last" => (format!("{name}({of})"), format!("{name}(n, {of})")),
+        "count" if rng.u8(0..3) == 0 => {
+            (format!("count(DISTINCT {of})"), format!("count(DISTINCT {of})"))
+        }
         "count" if rng.bool() => {
             let count = if rng.bool() { "count(*)" } else { "count()" };
             (count.to_owned(), count.to_owned())

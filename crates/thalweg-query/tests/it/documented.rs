@@ -47,6 +47,7 @@ fn all_bounds_are_documented() {
         format!("{} parts", limits::NODES_MAX),
         format!("| windows that one event is in | {} |", limits::OVERLAP_MAX),
         format!("{},000, with {} MiB", groups / 1000, state_bytes >> 20),
+        format!("in a group | {},000", limits::DISTINCT_MAX / 1000),
         format!("| open windows | {},000 |", windows / 1000),
         format!("| a text that an expression reads or makes | {} KiB", value_bytes >> 10),
         format!("| steps of a row | {},000", row_steps / 1000),

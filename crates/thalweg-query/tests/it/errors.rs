@@ -47,9 +47,18 @@ fn unsupported_clauses_are_refused_by_name() {
         ("SELECT * FROM cars ⟨LIMIT⟩ 10", "LIMIT is not supported"),
         ("SELECT ⟨DISTINCT⟩ car FROM cars", "DISTINCT is not supported"),
         (
-            "SELECT count(⟨DISTINCT⟩ car) FROM tumble(cars, 1s) GROUP BY window_start",
-            "DISTINCT is not supported",
+            "SELECT sum(⟨DISTINCT⟩ speed) FROM tumble(cars, 1s) GROUP BY window_start",
+            "or write count(DISTINCT x)",
         ),
+        (
+            "SELECT ⟨count(DISTINCT car, speed)⟩ FROM tumble(cars, 1s) GROUP BY window_start",
+            "DISTINCT takes one value here: join them",
+        ),
+        (
+            "SELECT ⟨count(DISTINCT more)⟩ FROM tumble(cars, 1s) GROUP BY window_start",
+            "JSON has no distinct values: name a member",
+        ),
+        ("SELECT ⟨count(DISTINCT car)⟩ FROM cars", "without a window this result is never final"),
         ("SELECT * FROM cars ⟨UNION⟩ SELECT 1", "subscribe to both"),
         ("⟨WITH⟩ a AS (SELECT 1) SELECT * FROM a", "WITH is not supported"),
         ("⟨CREATE⟩ VIEW a AS SELECT 1", "only SELECT is a query"),

@@ -3,6 +3,7 @@
 mod against_sqlite;
 mod costs;
 mod cuts;
+mod distinct;
 mod documented;
 mod dropping;
 mod errors;

@@ -78,6 +78,11 @@ fn check_window(select: &str, members: &[&str], expected: &[&str]) {
 
 #[test]
 fn ints_become_doubles_and_all_values_count() {
+    check_window(
+        "count(DISTINCT v)",
+        &[r#""v":1"#, r#""v":2"#, r#""v":2.5"#, r#""v":1.0"#],
+        &["[3]"],
+    );
     let prices: Vec<String> = std::iter::once("10".to_owned())
         .chain((0..9).map(|tenths| format!("1{}.{}", tenths / 3, 1 + tenths % 3)))
         .map(|price| format!("\"price\":{price}"))
