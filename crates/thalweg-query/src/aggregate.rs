@@ -7,8 +7,9 @@ use thalweg_columns::{Cell, Kind};
 use crate::{
     distinct::{self, Distinct},
     expr::{Expr, Row},
-    limits::ALLOCATION_BYTES,
+    limits::{ALLOCATION_BYTES, DIGEST_STEPS},
     meter::Meter,
+    quantile::{self, Quantile},
     value::{compared, finite, owned},
 };
 
@@ -20,6 +21,8 @@ pub(crate) struct Aggregate {
     pub(crate) kind: Kind,
     /// Whether equal values count once.
     pub(crate) is_distinct: bool,
+    /// The share of values below the result, for quantiles.
+    pub(crate) share: f64,
     /// The FILTER condition: other rows do not count.
     pub(crate) filter: Option<Expr>,
 }
@@ -33,6 +36,8 @@ pub(crate) enum AggregateFunction {
     Max,
     First,
     Last,
+    Median,
+    Percentile,
 }
 
 /// All aggregates: their names in lower case, usage and meaning.
@@ -56,6 +61,16 @@ pub const AGGREGATES: &[(&[&str], &str, &str)] = &[
         "the value of the first event, in the order of offsets",
     ),
     (&["last", "last_value", "latest"], "last(value)", "the value of the last event"),
+    (
+        &["median"],
+        "median(number)",
+        "the value in the middle, a double; exact for up to 128 values in a group",
+    ),
+    (
+        &["approx_percentile", "approx_quantile"],
+        "approx_percentile(number, share)",
+        "the value with this share of values below it, as 0.95; exact for up to 128 values in a group",
+    ),
 ];
 
 /// Returns whether an expression in canonical form calls an aggregate.
@@ -74,8 +89,17 @@ pub(crate) fn is_called_in(expression: &str) -> bool {
 }
 
 impl AggregateFunction {
-    const ALL: [Self; 7] =
-        [Self::Count, Self::Sum, Self::Avg, Self::Min, Self::Max, Self::First, Self::Last];
+    const ALL: [Self; 9] = [
+        Self::Count,
+        Self::Sum,
+        Self::Avg,
+        Self::Min,
+        Self::Max,
+        Self::First,
+        Self::Last,
+        Self::Median,
+        Self::Percentile,
+    ];
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         let has_name = |(names, ..): &(&[&str], &str, &str)| {
@@ -86,7 +110,11 @@ impl AggregateFunction {
 
     /// Returns whether the result depends on the argument's type.
     pub(crate) fn has_type(self) -> bool {
-        self != Self::Count
+        self != Self::Count && !self.is_quantile()
+    }
+
+    pub(crate) fn is_quantile(self) -> bool {
+        matches!(self, Self::Median | Self::Percentile)
     }
 
     pub(crate) fn usage(self) -> &'static str {
@@ -99,7 +127,7 @@ impl AggregateFunction {
         match self {
             Self::Count => Some(Kind::Int),
             Self::Sum => is_number.then_some(kind),
-            Self::Avg => is_number.then_some(Kind::Double),
+            Self::Avg | Self::Median | Self::Percentile => is_number.then_some(Kind::Double),
             Self::Min | Self::Max => (kind != Kind::Json).then_some(kind),
             Self::First | Self::Last => Some(kind),
         }
@@ -120,6 +148,8 @@ pub(crate) enum Accumulator {
     First(Option<Cell<'static>>),
     Last(Cell<'static>),
     Distinct(Option<Box<Distinct>>),
+    /// The values, and the share of them below the result.
+    Quantile(Option<Box<Quantile>>, f64),
 }
 
 impl Aggregate {
@@ -135,6 +165,9 @@ impl Aggregate {
             AggregateFunction::Max => Accumulator::Max(Cell::Null),
             AggregateFunction::First => Accumulator::First(None),
             AggregateFunction::Last => Accumulator::Last(Cell::Null),
+            AggregateFunction::Median | AggregateFunction::Percentile => {
+                Accumulator::Quantile(None, self.share)
+            }
         }
     }
 
@@ -194,6 +227,12 @@ impl Accumulator {
             }
             Self::Last(last) => return replace(last, cell, room, meter),
             Self::Distinct(values) => return distinct::add(values, &cell, room, meter),
+            Self::Quantile(values, _) => {
+                return match meter.spend(DIGEST_STEPS) {
+                    true => quantile::add(values, double(&cell), room),
+                    false => Some(0),
+                };
+            }
         }
         Some(0)
     }
@@ -216,8 +255,9 @@ impl Accumulator {
                     *cell = Cell::Double(*number as f64);
                 }
             }
-            // Equal ints and doubles are one value.
+            // Equal ints and doubles are one value, and quantiles are those of doubles.
             Self::Distinct(_)
+            | Self::Quantile(..)
             | Self::Count(_)
             | Self::SumDouble(..)
             | Self::MeanDouble(..)
@@ -229,6 +269,8 @@ impl Accumulator {
     pub(crate) fn result(self) -> Option<Cell<'static>> {
         Some(match self {
             Self::Count(count) => Cell::Int(count),
+            Self::Quantile(None, _) => Cell::Null,
+            Self::Quantile(Some(values), share) => finite(values.result(share)?)?,
             Self::Distinct(values) => Cell::Int(values.map_or(0, |values| values.count() as i64)),
             Self::SumInt(_, false) | Self::SumDouble(_, false) => Cell::Null,
             Self::MeanInt(_, 0) | Self::MeanDouble(_, 0) => Cell::Null,
@@ -247,6 +289,7 @@ impl Accumulator {
                 text_bytes(cell)
             }
             Self::Distinct(Some(values)) => values.memory_bytes() as isize,
+            Self::Quantile(Some(values), _) => values.memory_bytes() as isize,
             _ => 0,
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     expr::{Expr, Row},
     groups::Groups,
     ledger::Ledger,
-    limits::{BLOCK_OFFSETS, CLOSED_GROUP_STEPS, DROP_STEPS},
+    limits::{BLOCK_OFFSETS, CLOSED_GROUP_STEPS, DIGEST_RESULT_STEPS, DROP_STEPS},
     meter::Failure,
     pace::Pace,
     plan::{PlannedWindow, Shape},
@@ -81,9 +81,12 @@ impl Windows {
         pace: &mut impl Pace,
     ) -> Result<bool, Failure> {
         let plan = exit.plan;
-        let (Shape::Groups { items, having, .. }, Some(window)) = (&plan.shape, plan.window) else {
+        let (Shape::Groups { items, having, aggregates, .. }, Some(window)) =
+            (&plan.shape, plan.window)
+        else {
             return Ok(true);
         };
+        let quantiles = aggregates.iter().filter(|one| one.function.is_quantile()).count() as u64;
         while let Some(mut closing) = self.closing.take() {
             if !closing.remains.is_empty() {
                 let is_done = drop_remains(&mut closing.remains, exit.held_bytes(self), pace);
@@ -101,6 +104,7 @@ impl Windows {
                 Some((start_ms, Some((cells, without_result)))) => {
                     self.closing = Some(closing);
                     exit.ledger.counts.without_result += without_result;
+                    exit.ledger.add_steps(DIGEST_RESULT_STEPS * quantiles);
                     let window = (start_ms, start_ms + window.size_ms);
                     exit.emit_group(items, having.as_ref(), &cells, window)?;
                 }

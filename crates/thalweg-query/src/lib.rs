@@ -21,6 +21,7 @@
 //! rounding      ROUND
 //! functions     functions of a row's values
 //! distinct      distinct values of a group
+//! quantile      quantiles of a group's values
 //! aggregate     aggregates of a group's values
 //! typed         types of expressions
 //! compile       sqlparser's expressions → expressions
@@ -107,6 +108,7 @@ mod ordered;
 mod pace;
 mod parse;
 mod plan;
+mod quantile;
 mod query;
 mod remains;
 mod rounding;

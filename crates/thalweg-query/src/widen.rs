@@ -3,7 +3,13 @@
 
 use thalweg_columns::{Cell, CellReader, Change, Kind, Wanted};
 
-use crate::{Plan, aggregate::Accumulator, groups::write_key, plan::Shape, value::EXACT_MAX};
+use crate::{
+    Plan,
+    aggregate::{Accumulator, Aggregate},
+    groups::write_key,
+    plan::Shape,
+    value::EXACT_MAX,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
@@ -132,7 +138,8 @@ impl Widening {
             _ => None,
         });
         let aggregates = aggregates.iter().zip(new).map(|(before, after)| {
-            if (before.function, before.is_distinct) != (after.function, after.is_distinct) {
+            let name = |aggregate: &Aggregate| (aggregate.function, aggregate.is_distinct);
+            if name(before) != name(after) || before.share != after.share {
                 return None;
             }
             match (before.kind, after.kind) {

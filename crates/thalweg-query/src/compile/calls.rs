@@ -16,6 +16,7 @@ use crate::{
     civil,
     expr::Expr,
     functions::{FUNCTIONS, Function, Signature},
+    syntax::span_of,
     typed::{Compiled, Typed, article, as_kind, member_as, typed},
 };
 
@@ -38,6 +39,12 @@ impl Scope<'_> {
             }
             CallArguments::All if is_distinct => Err(usage()),
             CallArguments::All if function == AggregateFunction::Count => Ok(None),
+            CallArguments::These(arguments) if function == AggregateFunction::Percentile => {
+                match &*arguments {
+                    [argument, _] => self.compile(argument, span).map(Some),
+                    _ => Err(usage()),
+                }
+            }
             CallArguments::These(arguments) => match &*arguments {
                 // As `count(*)`.
                 [] if function == AggregateFunction::Count && !is_distinct => Ok(None),
@@ -50,8 +57,9 @@ impl Scope<'_> {
             Some(filter) => self.condition(filter, "FILTER").map(Some),
             None => Ok(None),
         };
+        let share = self.share(function, call, span);
         let found = argument.and_then(|argument| {
-            let filter = filter?;
+            let (filter, share) = (filter?, share?);
             // A sum of members is a sum of numbers.
             let argument = argument.map(|argument| match function.result(argument.kind) {
                 Some(_) => argument,
@@ -78,7 +86,7 @@ impl Scope<'_> {
                 return Err(QueryError::at(span, message));
             }
             let argument = argument.map(|argument| argument.expr);
-            let aggregate = Aggregate { function, argument, kind, is_distinct, filter };
+            let aggregate = Aggregate { function, argument, kind, is_distinct, share, filter };
             let known = grouping.aggregates.iter().position(|known| *known == aggregate);
             let index = known.unwrap_or_else(|| {
                 grouping.aggregates.push(aggregate);
@@ -89,6 +97,32 @@ impl Scope<'_> {
         });
         self.grouping = Some(grouping);
         found
+    }
+
+    /// Returns the share of values below the result of a quantile, and 0 for other aggregates.
+    fn share(
+        &mut self,
+        function: AggregateFunction,
+        call: &Call,
+        span: Span,
+    ) -> Result<f64, QueryError> {
+        let written = match (function, arguments(call, span)?) {
+            (AggregateFunction::Median, _) => return Ok(0.5),
+            (AggregateFunction::Percentile, CallArguments::These(arguments)) => {
+                arguments.get(1).copied()
+            }
+            _ => return Ok(0.0),
+        };
+        let at = written.map_or(span, |written| span_of(written, span));
+        let share = match written.map(|written| self.compile(written, span)).transpose()? {
+            Some(Typed { expr: Expr::Constant(Cell::Double(share)), .. }) => Some(share),
+            Some(Typed { expr: Expr::Constant(Cell::Int(share)), .. }) => Some(share as f64),
+            _ => None,
+        };
+        share.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| {
+            let message = "the share must be a number from 0 to 1: write approx_percentile(x, 0.95) for the 95th percentile";
+            QueryError::at(at, message)
+        })
     }
 
     pub(super) fn function(&mut self, call: &Call, span: Span) -> Compiled {
@@ -196,7 +230,7 @@ fn with_part(
 }
 
 /// Aggregates and functions of other systems, and the remedy.
-const ELSEWHERE: [(&[&str], &str); 11] = [
+const ELSEWHERE: [(&[&str], &str); 12] = [
     (&["tumble", "hop", "session"], "write it in FROM, as in FROM tumble(topic, 1s)"),
     (
         &["stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"],
@@ -209,6 +243,19 @@ const ELSEWHERE: [(&[&str], &str); 11] = [
     (
         &["approx_count_distinct", "count_distinct", "uniq", "approx_distinct"],
         "write count(DISTINCT value)",
+    ),
+    (
+        &[
+            "percentile_cont",
+            "percentile_disc",
+            "percentile",
+            "quantile",
+            "quantile_cont",
+            "quantile_disc",
+            "approx_percentile_cont",
+            "percentile_approx",
+        ],
+        "write approx_percentile(value, 0.95), or median(value)",
     ),
     (&["any_value", "arbitrary"], "write first(value)"),
     (&["date_diff", "datediff", "timestampdiff"], "write epoch_ms(one) - epoch_ms(other)"),

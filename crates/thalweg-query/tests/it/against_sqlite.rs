@@ -253,13 +253,18 @@ fn aggregate(rng: &mut Rng) -> (String, String) {
     let of = expression(rng, kind, 2);
     let name = match kind {
         Kind::Int | Kind::Double => {
-            ["count", "sum", "avg", "min", "max", "first", "last"][rng.usize(0..7)]
+            ["count", "sum", "avg", "min", "max", "first", "last", "median", "approx_percentile"]
+                [rng.usize(0..9)]
         }
         Kind::Text => ["count", "min", "max", "first", "last"][rng.usize(0..5)],
         Kind::Bool => ["count", "first", "last"][rng.usize(0..3)],
     };
     match name {
         "first" | "last" => (format!("{name}({of})"), format!("{name}(n, {of})")),
+        "approx_percentile" => {
+            let share = ["0", "0.25", "0.9", "1"][rng.usize(0..4)];
+            (format!("{name}({of}, {share})"), format!("{name}({of}, {share})"))
+        }
         "count" if rng.u8(0..3) == 0 => {
             (format!("count(DISTINCT {of})"), format!("count(DISTINCT {of})"))
         }

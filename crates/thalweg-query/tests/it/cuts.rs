@@ -18,7 +18,7 @@ const QUERIES: [&str; 4] = [
 const LONG: [&str; 5] = [
     "SELECT v, k || k, window_start FROM hop(t, 100ms, 2s) WHERE v <> 3",
     "SELECT window_start, k, v, upper(k), max(v), count(*) FROM hop(t, 250ms, 2s) GROUP BY window_start, k, v HAVING max(v) < 5",
-    "SELECT window_start, k, first(v), last(k), count(DISTINCT v) FROM tumble(t, 1s) GROUP BY window_start, k EMIT AFTER WINDOW CLOSE WITH DELAY 500ms",
+    "SELECT window_start, k, first(v), last(k), count(DISTINCT v), median(v) FROM tumble(t, 1s) GROUP BY window_start, k EMIT AFTER WINDOW CLOSE WITH DELAY 500ms",
     "SELECT now() - INTERVAL 1 s FROM hop(t, 500ms, 1s)",
     "SELECT * FROM t WHERE k LIKE '%1%'",
 ];

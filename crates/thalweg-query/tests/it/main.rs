@@ -11,6 +11,7 @@ mod explained;
 mod like_duckdb;
 mod members;
 mod published;
+mod quantiles;
 mod running;
 mod spellings;
 mod texts;

@@ -2,6 +2,7 @@
 event is in, and which are late, is reckoned here a second time, in the plainest way. Writes the rows of each."""
 
 import json
+import math
 import sqlite3
 import sys
 
@@ -40,6 +41,24 @@ class Last(First):
     best = max
 
 
+class Percentile:
+    def __init__(self):
+        self.values = []
+        self.share = 0.5
+
+    def step(self, value, share=0.5):
+        self.share = share
+        if value is not None:
+            self.values.append(value)
+
+    def finalize(self):
+        if not self.values:
+            return None
+        values, place = sorted(self.values), self.share * (len(self.values) - 1)
+        low, high = values[math.floor(place)], values[math.ceil(place)]
+        return float(low + (high - low) * (place - math.floor(place)))
+
+
 def text(value):
     """JSON as the text that events have."""
     return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
@@ -50,6 +69,8 @@ def main():
     base.execute("PRAGMA case_sensitive_like = ON")
     base.create_aggregate("first", 2, First)
     base.create_aggregate("last", 2, Last)
+    base.create_aggregate("median", 1, Percentile)
+    base.create_aggregate("approx_percentile", 2, Percentile)
     columns = ", ".join(["ws", "we", "n", *COLUMNS])
     base.execute(f"CREATE TABLE events ({columns})")
     for line in sys.stdin:

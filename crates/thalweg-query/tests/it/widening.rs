@@ -78,6 +78,7 @@ fn check_window(select: &str, members: &[&str], expected: &[&str]) {
 
 #[test]
 fn ints_become_doubles_and_all_values_count() {
+    check_window("median(v)", &[r#""v":1"#, r#""v":2"#, r#""v":2.5"#, r#""v":9"#], &["[2.25]"]);
     check_window(
         "count(DISTINCT v)",
         &[r#""v":1"#, r#""v":2"#, r#""v":2.5"#, r#""v":1.0"#],
