@@ -146,7 +146,7 @@ impl Expr {
             Self::TryCast(inner, target) => {
                 target.cast(inner.eval(row), meter).unwrap_or(Cell::Null)
             }
-            Self::Member(inner, path) => match path.of(inner.eval_whole(row), meter) {
+            Self::Member(inner, path) => match path.part_of(inner.eval_whole(row), meter) {
                 Cell::String(text) | Cell::Json(text) if !meter.is_value(text.len()) => Cell::Null,
                 cell => cell,
             },
@@ -164,7 +164,7 @@ impl Expr {
         match self {
             Self::Cell(index) => row.cells.get(*index).map_or(Cell::Null, borrowed),
             Self::Member(inner, path) if row.meter.spend(1) => {
-                path.of(inner.eval_whole(row), row.meter)
+                path.part_of(inner.eval_whole(row), row.meter)
             }
             _ => self.eval(row),
         }

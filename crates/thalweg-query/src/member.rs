@@ -40,7 +40,7 @@ impl Reading {
 
 impl Path {
     /// Returns the part of a JSON value; NULL without such a part. Each part that is searched counts its bytes.
-    pub(crate) fn of<'r>(&self, cell: Cell<'r>, meter: &Meter) -> Cell<'r> {
+    pub(crate) fn part_of<'r>(&self, cell: Cell<'r>, meter: &Meter) -> Cell<'r> {
         match cell {
             Cell::Json(Cow::Borrowed(json)) => self.find(json, meter),
             Cell::Json(Cow::Owned(json)) => match self.find(&json, meter) {

@@ -67,8 +67,14 @@ fn all_bounds_are_documented() {
 fn examples_run() {
     let document = std::fs::read_to_string(PATH).expect("docs/reference/sql.md")
         + &std::fs::read_to_string(HOW_TO).expect("docs/how-to/sql.md");
-    let cars =
-        columns(&["car:string", "speed:double", "speed_kmh:double", "locked:bool", "time:time"]);
+    let cars = columns(&[
+        "car:string",
+        "speed:double",
+        "speed_kmh:double",
+        "locked:bool",
+        "time:time",
+        "more:json",
+    ]);
     let examples: Vec<&str> = document
         .split("```sql\n")
         .skip(1)

@@ -169,7 +169,7 @@ fn events_are_filtered_and_grouped_by_members() {
 }
 
 #[test]
-fn what_has_no_members_says_so() {
+fn values_without_members_say_so() {
     for (query, at, says) in [
         ("SELECT i.x FROM t", 8, "i is an int, which has no members: write i alone"),
         ("SELECT t.i.x FROM t", 8, "i is an int, which has no members"),

@@ -108,7 +108,8 @@ impl Reason {
                 "windows are lost, because open windows would have more than {groups} groups: group by fewer keys, or filter with WHERE"
             ),
             Self::FullState => format!(
-                "windows are lost, because keys and texts of open windows would have more than {state_bytes} bytes: group by fewer keys, or by shorter texts"
+                "windows are lost, because keys, texts, distinct values and quantiles of open windows would have more than {state_bytes} bytes, or a group more than {} distinct values: group by fewer keys, or by shorter texts",
+                limits::DISTINCT_MAX
             ),
             Self::FullWindows => format!(
                 "windows are lost, because more than {windows} would be open at a time: use a shorter delay or larger windows"
