@@ -80,6 +80,8 @@ impl Feed for KeyedFeed {
         // A part of the state may have brought the first events of the batch.
         let head = self.head();
         for event in batch.keyed_events().iter().filter(|event| event.offset() >= head) {
+            // A removal of a key that is not in the table counts, too: a reader from another shard may have a page
+            // that leaves out an older removal of the key because of this one.
             self.table.push(Arc::clone(event), now_us);
         }
         self.log.push(batch, now_us);
