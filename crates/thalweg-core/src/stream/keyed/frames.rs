@@ -24,10 +24,13 @@ impl<'a, 'e> KeyedFrames<'a, 'e> {
 
     /// Returns the events after a cursor between frames in the log's tail, which has all of them.
     fn live(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)> {
-        // In the tail, a reader of the first pages gets keys that are removed later. If the tail did not last
-        // until those removals, which are forgotten, the reader would have to begin again, for ever.
-        let is_new = cursor.next <= 1 || cursor.chain().is_some();
-        if self.is_conflated || (is_new && cursor.next < self.feed.complete_from()) {
+        // A reader that has just begun reads pages up to the head when it began: in the tail it would get keys
+        // whose removals may be forgotten, but not the removals, if the tail did not last.
+        let is_new = match cursor.chain() {
+            Some(head) => cursor.next < head,
+            None => cursor.next <= 1 && cursor.next < self.feed.complete_from(),
+        };
+        if self.is_conflated || is_new {
             return None;
         }
         let live = self.log.kept(&cursor.without_chain(), one_frame);
