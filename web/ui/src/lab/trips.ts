@@ -90,8 +90,9 @@ export async function sampleTrips(
 async function freeRunner(signal: AbortSignal): Promise<{ topic: string; position: string }> {
   for (let attempt = 1; ; attempt++) {
     const all = (await topics("lab/runner/")).topics.filter(({ topic }) => RUNNER.test(topic));
-    const found = all.find(({ subscribers }) => subscribers === 0);
-    if (found) return found;
+    // A source feeds the topic, so the server knows its position.
+    const found = all.find(({ subscribers, position }) => subscribers === 0 && position !== null);
+    if (found?.position) return { topic: found.topic, position: found.position };
     if (!all.length) throw new Error("the server has no Runner");
     if (attempt === ATTEMPTS_MAX) throw new Error("every Runner is in use: close other tabs with the lab");
     // The Runner of the previous sample may be about to be free.
