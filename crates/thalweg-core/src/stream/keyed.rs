@@ -107,7 +107,7 @@ impl KeyedFeed {
         self.forgotten_early
     }
 
-    /// Returns the offset from which on no removal is missing. A reader of before begins again, unless [`Cursor::chain`] says that
+    /// Returns the offset from which on no removal is missing. A reader of before begins again, unless its pages say that
     /// it has no key removed before.
     pub fn complete_from(&self) -> Offset {
         self.table.complete_from()
