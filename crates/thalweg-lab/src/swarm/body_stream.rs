@@ -8,10 +8,9 @@ use super::parser::{Over, Parser, Stage};
 use super::resume_state::ResumeState;
 use crate::scenario::Transport;
 
-/// End of a stream that has ended as it should.
-/// The response was complete, by its length or its last chunk.
+/// The end of a stream whose response was complete, by its length or its last chunk.
 pub(super) const IS_OVER: &str = "the answer was over";
-/// The response has neither, so that its end looks like the end of its server (RFC 9112 §8).
+/// The end of a stream whose response has neither, so that its end looks like the end of its server (RFC 9112 §8).
 pub(super) const ENDED_WITH_CONNECTION: &str = "the connection was ended, and with it the answer";
 
 #[derive(Debug)]

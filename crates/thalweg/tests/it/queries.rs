@@ -159,7 +159,7 @@ fn a_query_that_cannot_run_is_refused_at_the_start() {
         ),
         (
             "max=SELECT * FROM cars ORDER BY speed",
-            "query max: line 1, column 20: ORDER BY is not supported",
+            "query max: line 1, column 29: ORDER BY needs groups",
         ),
         ("max", "write TOPIC=SELECT"),
     ] {
@@ -270,7 +270,7 @@ fn invalid_queries_are_refused() {
             "SELECT sped FROM cars",
             "line 1, column 8: there is no column sped: there are speed, car, time",
         ),
-        ("SELECT speed\nFROM cars ORDER BY 1", "line 2, column 11: ORDER BY is not supported"),
+        ("SELECT speed\nFROM cars ORDER BY 1", "line 2, column 20: ORDER BY needs groups"),
         ("SELECT * FROM unknown", "unknown has no events yet, so its columns are not known"),
         ("SELECT * FROM value", "value is a value topic"),
         ("SELECT * FROM \"query/0123456789abcdef01234567\"", "is an ad hoc query"),
@@ -378,7 +378,7 @@ fn a_file_has_a_table_for_each_topic() {
     for (text, says) in [
         (
             "[[query]]\ntopic = \"a\"\nsql = \"SELECT x FROM cars ORDER BY x\"",
-            "query a: line 1, column 20: ORDER BY is not supported",
+            "query a: line 1, column 29: ORDER BY needs groups",
         ),
         (
             "[[topic]]\npattern = \"a\"\ncolums = []",

@@ -154,7 +154,7 @@ fn wrong_declarations_are_refused_at_the_start_in_one_sentence() {
         ("t,columns=_offset:int", "two columns are named _offset"),
         ("t,columns=", "declare 1 to 256 columns"),
         (&many, "declare 1 to 256 columns"),
-        ("t,kind=value,columns=a:int", "documents, not rows"),
+        ("t,kind=value,columns=a:int", "only topics of kind=log have rows"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         command.args(["serve", "--check", "--topic", topic]);
