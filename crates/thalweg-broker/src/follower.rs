@@ -9,12 +9,6 @@ pub trait Follower: Clone + Send + Sync + 'static {
     /// Takes a record. Waits while the server is busy; the broker then stops reading (backpressure).
     fn deliver(&self, delivery: Delivery) -> impl Future<Output = ()> + Send;
 
-    /// Takes a record, as [`Self::deliver`] does, if the broker has the next one and delivers it at once. The follower may wait for
-    /// it, and take several together.
-    fn deliver_before_more(&self, delivery: Delivery) -> impl Future<Output = ()> + Send {
-        self.deliver(delivery)
-    }
-
     /// Reports that a stream has another epoch, or, with the same epoch, that records before `from` were trimmed before they were
     /// delivered. Records from `from` on follow. The server announces a gap to subscribers of all topics of the stream.
     fn restarted(

@@ -127,16 +127,12 @@ impl<D: Disk> FollowCursor<D> {
                 return;
             }
         };
-        let mut deliveries = deliveries.into_iter().peekable();
-        while let Some(delivery) = deliveries.next() {
+        for delivery in deliveries {
             let end = delivery.end();
             if head.saturating_sub(end) >= BEHIND_OFFSETS {
                 follower.set_ready(false);
             }
-            match deliveries.peek() {
-                Some(_) => follower.deliver_before_more(delivery).await,
-                None => follower.deliver(delivery).await,
-            }
+            follower.deliver(delivery).await;
             self.next = end;
         }
         self.next = group.end;

@@ -126,12 +126,8 @@ impl<D: Disk> Threads<D> {
         let request = Request { job, reply, until_ms: now_ms() + room_wait };
         let mut requests = lock(&self.link.requests);
         if !requests.is_closed {
-            // Each signal is a system call, and the committer takes all requests at once.
-            let is_first = requests.queue.is_empty();
             requests.queue.push_back(request);
-            if is_first {
-                self.link.work.notify_one();
-            }
+            self.link.work.notify_one();
         }
         answer
     }

@@ -54,8 +54,6 @@ struct ToShard {
 struct Waiting {
     records: Vec<Delivery>,
     bytes: usize,
-    /// Whether one of them is of a topic with readers.
-    has_read: bool,
 }
 
 impl Shards {
@@ -83,25 +81,17 @@ impl Shards {
 }
 
 impl Follower for Shards {
-    async fn deliver(&self, delivery: Delivery) {
-        self.deliver_before_more(delivery).await;
-        for shard in &self.0.shards {
-            let mut waiting = shard.waiting.lock().await;
-            if waiting.has_read {
-                shard.send(&mut waiting).await;
-            }
-        }
-    }
-
-    async fn deliver_before_more(&self, mut delivery: Delivery) {
+    async fn deliver(&self, mut delivery: Delivery) {
         delivery.stream += self.0.first_stream;
         let hash = hash_of(&delivery.topic);
         let shard = &self.0.shards[owner_shard_of_hash(hash, self.0.shards.len())];
         let mut waiting = shard.waiting.lock().await;
         waiting.bytes += delivery.content.bytes();
         waiting.records.push(delivery);
-        waiting.has_read |= shard.read.contains(hash);
-        if waiting.records.len() >= WAITING_MAX || waiting.bytes >= WAITING_BYTES_MAX {
+        let is_due = shard.read.contains(hash)
+            || waiting.records.len() >= WAITING_MAX
+            || waiting.bytes >= WAITING_BYTES_MAX;
+        if is_due {
             shard.send(&mut waiting).await;
         } else if waiting.records.len() == 1 {
             self.0.waits.notify_one();
@@ -208,11 +198,6 @@ mod tests {
         shards.deliver(delivery(3, 1)).await;
         shards.deliver(delivery(4, 1)).await;
         offsets(&[3, 4]).await;
-        // Records that come together are one message.
-        shards.deliver_before_more(delivery(100, 2)).await;
-        shards.deliver_before_more(delivery(101, 1)).await;
-        shards.deliver(delivery(102, 1)).await;
-        offsets(&[100, 101, 102]).await;
         read.replace(std::iter::empty());
         for offset in 5..5 + WAITING_MAX as u64 {
             shards.deliver(delivery(offset, 2)).await;
