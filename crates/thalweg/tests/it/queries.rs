@@ -377,8 +377,8 @@ fn a_file_has_a_table_for_each_topic() {
     assert_eq!(events(&server, Transport::WebSocket, "car/max", 2), expected());
     for (text, says) in [
         (
-            "[[query]]\ntopic = \"a\"\nsql = \"SELECT x FROM cars ORDER BY x\"",
-            "query a: line 1, column 29: ORDER BY needs groups",
+            "[[query]]\ntopic = \"a\"\nsql = \"SELECT x FROM cars LIMIT 5\"",
+            "query a: line 1, column 20: LIMIT is not supported",
         ),
         (
             "[[topic]]\npattern = \"a\"\ncolums = []",
