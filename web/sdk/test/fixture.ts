@@ -57,6 +57,30 @@ export function tab(): Tab {
   return it;
 }
 
+/** The page of a simulation's current test. */
+export let page: Tab;
+
+/** Gives each test a page without sockets, and a clock that the test controls. The simulation brings its own worlds. */
+export function usePage(): void {
+  beforeEach(() => {
+    vi.useFakeTimers(CLOCK);
+    page = tab();
+  });
+
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
+}
+
+/** Advances the clock, and runs everything that is due. */
+export async function settle(ms = 0): Promise<void> {
+  await vi.advanceTimersByTimeAsync(ms);
+  for (let turn = 0; turn < 30; turn++) await Promise.resolve();
+  await vi.advanceTimersByTimeAsync(0);
+}
+
 export function begin(options: ConnectOptions = {}): Session {
   const onStatus = ({ state, transport }: Status): void => {
     statuses.push(transport ? `${state} ${transport}` : state);

@@ -4,9 +4,9 @@
  * a state that its topic had, and in the end the newest one.
  */
 
-import { afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { beforeAll, expect, it, vi } from "vitest";
 import { connect, type KeyedBatch, type KeyedSubscription, type TransportName } from "../dist/thalweg.js";
-import { CLOCK, storage, type Tab, tab } from "./fixture.js";
+import { page, settle, storage, usePage } from "./fixture.js";
 import { seeded } from "./random.js";
 import { type Way, World } from "./world.js";
 
@@ -18,27 +18,10 @@ const TOPICS = ["cars", "boats"];
 /** Situations that must occur in some world. */
 const seen = { gaps: 0, late: 0, removed: 0, replacedAfterGap: 0, heldBack: 0 };
 
-let page: Tab;
-
 // In a page, loading the module for maps takes real time. These worlds have none.
 beforeAll(() => import("../dist/keyed.js"));
 
-beforeEach(() => {
-  vi.useFakeTimers(CLOCK);
-  page = tab();
-});
-
-afterEach(() => {
-  vi.unstubAllGlobals();
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
-
-async function settle(ms = 0): Promise<void> {
-  await vi.advanceTimersByTimeAsync(ms);
-  for (let turn = 0; turn < 30; turn++) await Promise.resolve();
-  await vi.advanceTimersByTimeAsync(0);
-}
+usePage();
 
 type State = Map<string, unknown>;
 

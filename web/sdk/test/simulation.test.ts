@@ -6,9 +6,9 @@
  * published documents, in order, and finally the newest, even if patches are corrupted.
  */
 
-import { afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { beforeAll, expect, it, vi } from "vitest";
 import { type Batch, connect, type Subscription, type TransportName } from "../dist/thalweg.js";
-import { CLOCK, storage, type Tab, tab } from "./fixture.js";
+import { page, settle, storage, usePage } from "./fixture.js";
 import { seeded } from "./random.js";
 import { type Way, World } from "./world.js";
 
@@ -20,27 +20,11 @@ const SPARSE = ["c", "d"];
 const VALUES = ["v", "w"];
 
 let world: World;
-let page: Tab;
 
 // In a page, loading the module for patches takes real time. These worlds have none.
 beforeAll(() => import("../dist/deltas.js"));
 
-beforeEach(() => {
-  vi.useFakeTimers(CLOCK);
-  page = tab();
-});
-
-afterEach(() => {
-  vi.unstubAllGlobals();
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
-
-async function settle(ms = 0): Promise<void> {
-  await vi.advanceTimersByTimeAsync(ms);
-  for (let turn = 0; turn < 30; turn++) await Promise.resolve();
-  await vi.advanceTimersByTimeAsync(0);
-}
+usePage();
 
 /** The events of one subscriber. Throws at the first wrong one. */
 class Account {
