@@ -1,7 +1,7 @@
 //! The members of topics with presence.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque, hash_map::Entry},
     sync::Arc,
 };
 
@@ -9,9 +9,12 @@ use serde_json::value::RawValue;
 use thalweg_wire::Topic;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::shard::{
-    common::Common,
-    message::{MemberChange, ShardMessage},
+use crate::{
+    config::MEMBERS_MAX,
+    shard::{
+        common::Common,
+        message::{Member, MemberChange, ShardMessage},
+    },
 };
 
 /// The members of the topics whose presence this shard owns.
@@ -47,6 +50,17 @@ pub(super) struct Present {
     pub(super) is_unlisted: bool,
 }
 
+/// The result of a connection's joining.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Join {
+    /// The member is new.
+    Added,
+    /// The member was there, or has been away for less than the grace time.
+    Known,
+    /// There are too many members.
+    Refused,
+}
+
 /// About the memory that a member takes besides its texts, in bytes: in the roster, and in the table of its topic.
 const MEMBER_BYTES: usize = 512;
 
@@ -58,6 +72,54 @@ impl Present {
 }
 
 impl Members {
+    /// Adds a connection to the members of a topic. A new member needs room: all members may take `bytes_max`.
+    pub(super) fn join(
+        &mut self,
+        topic: &Topic,
+        member: Member,
+        now_ms: i64,
+        bytes_max: usize,
+    ) -> Join {
+        let Member { key, user, info } = member;
+        let roster = self.rosters.get(topic);
+        let is_known = roster.is_some_and(|roster| roster.members.contains_key(&key));
+        let is_full = roster.is_some_and(|roster| roster.members.len() >= MEMBERS_MAX);
+        // Without a member there must be no roster either, because nothing would remove it.
+        if !is_known && (is_full || self.bytes >= bytes_max) {
+            return Join::Refused;
+        }
+        let roster = self.rosters.entry(topic.clone()).or_default();
+        match roster.members.entry(Arc::clone(&key)) {
+            Entry::Occupied(found) => {
+                let present = found.into_mut();
+                present.connections += 1;
+                if let Some(absence) = present.absence.take() {
+                    self.absences.remove(&absence);
+                    // It has come back. Its connections while it is there cannot change what it says of itself.
+                    let text = |info: &Option<Box<RawValue>>| {
+                        info.as_ref().map(|info| info.get().to_owned())
+                    };
+                    if text(&present.info) != text(&info) {
+                        self.bytes -= present.memory_bytes(&key);
+                        present.info = info;
+                        self.bytes += present.memory_bytes(&key);
+                        (present.is_unlisted, roster.is_old) = (true, true);
+                    }
+                }
+                Join::Known
+            }
+            Entry::Vacant(place) => {
+                let (absence, since_ms, is_unlisted) = (None, now_ms, true);
+                let present =
+                    Present { connections: 1, absence, since_ms, user, info, is_unlisted };
+                self.bytes += present.memory_bytes(&key);
+                place.insert(present);
+                roster.is_old = true;
+                Join::Added
+            }
+        }
+    }
+
     pub(super) fn next_us(&self) -> Option<u64> {
         self.absences.keys().next().map(|(due_us, _)| *due_us)
     }
@@ -78,5 +140,27 @@ impl Members {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Join, Member, Members};
+
+    fn join(members: &mut Members, topic: &str, key: &str, bytes_max: usize) -> Join {
+        let member = Member { key: key.into(), user: Box::default(), info: None };
+        members.join(&topic.parse().expect("a topic"), member, 1, bytes_max)
+    }
+
+    #[test]
+    fn members_without_room_leave_nothing_behind() {
+        let mut members = Members::default();
+        assert_eq!(join(&mut members, "room", "ann", 1), Join::Added);
+        let bytes = members.bytes;
+        for topic in ["room", "hall", "yard"] {
+            assert_eq!(join(&mut members, topic, "bob", 1), Join::Refused);
+        }
+        assert_eq!((members.rosters.len(), members.count(), members.bytes), (1, 1, bytes));
+        assert_eq!(join(&mut members, "room", "ann", 1), Join::Known);
     }
 }

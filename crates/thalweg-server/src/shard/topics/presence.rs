@@ -3,17 +3,20 @@
 //! A shard tells the owner shard of `presence/TOPIC` when a connection joins or leaves TOPIC. The owner shard publishes one event for
 //! each member that comes, and removes the key of a member that has been away for the grace time.
 
-use std::{collections::hash_map::Entry, sync::Arc};
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use thalweg_core::fanout::FeedKey;
 use thalweg_wire::Topic;
 
-use super::{Creator, Topics, members::Present};
+use super::{
+    Creator, Topics,
+    members::{Join, Present},
+};
 use crate::{
     clock::unix_ms,
-    config::{MEMBERS_MAX, MEMBERS_SHARE, Presence, PresenceOf, presence_topic},
+    config::{MEMBERS_SHARE, Presence, PresenceOf, presence_topic},
     owner_shard::owner_shard,
     shard::message::{Member, MemberChange},
 };
@@ -71,45 +74,16 @@ impl Topics {
     }
 
     fn join_member(&mut self, topic: &Topic, settings: Presence, member: Member, now_us: u64) {
-        let Member { key, user, info } = member;
-        let limits = &self.common.config.limits;
         // Members must not take the memory of events.
-        let bytes_max = limits.history_bytes / self.common.peers.len() / MEMBERS_SHARE;
-        let members = &mut self.members;
-        let roster = members.rosters.entry(topic.clone()).or_default();
-        let has_room = roster.members.len() < MEMBERS_MAX && members.bytes < bytes_max;
-        match roster.members.entry(Arc::clone(&key)) {
-            Entry::Occupied(found) => {
-                let present = found.into_mut();
-                present.connections += 1;
-                if let Some(absence) = present.absence.take() {
-                    members.absences.remove(&absence);
-                    // It has come back. Its connections while it is there cannot change what it says of itself.
-                    let text = |info: &Option<Box<RawValue>>| {
-                        info.as_ref().map(|info| info.get().to_owned())
-                    };
-                    if text(&present.info) != text(&info) {
-                        members.bytes -= present.memory_bytes(&key);
-                        present.info = info;
-                        members.bytes += present.memory_bytes(&key);
-                        (present.is_unlisted, roster.is_old) = (true, true);
-                    }
-                }
+        let bytes_max =
+            self.common.config.limits.history_bytes / self.common.peers.len() / MEMBERS_SHARE;
+        let key = Arc::clone(&member.key);
+        match self.members.join(topic, member, unix_ms(), bytes_max) {
+            Join::Added if settings.of != PresenceOf::Count => {
+                self.list_member(topic, &key, now_us);
             }
-            Entry::Vacant(place) if has_room => {
-                let (absence, since_ms, is_unlisted) = (None, unix_ms(), true);
-                let present =
-                    Present { connections: 1, absence, since_ms, user, info, is_unlisted };
-                members.bytes += present.memory_bytes(&key);
-                place.insert(present);
-                roster.is_old = true;
-                if settings.of != PresenceOf::Count {
-                    self.list_member(topic, &key, now_us);
-                }
-            }
-            Entry::Vacant(_) => {
-                self.counts.members_refused.add(1);
-            }
+            Join::Added | Join::Known => {}
+            Join::Refused => self.counts.members_refused.add(1),
         }
     }
 
