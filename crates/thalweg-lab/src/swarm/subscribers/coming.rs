@@ -77,6 +77,16 @@ impl Subscribers {
     }
 
     fn lose(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
+        self.disconnect(index, poller)?;
+        if let Some(recorder) = self.receiver.recorder() {
+            recorder.replaced(index);
+        }
+        self.standing -= 1;
+        Ok(())
+    }
+
+    /// Ends the transport connection of a subscriber, which is dialed again later.
+    pub(super) fn disconnect(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         self.subscribe_request.reconnect(index);
         let connection = &mut self.connections[index];
         // The key belongs to the connection that follows.
@@ -84,11 +94,7 @@ impl Subscribers {
         connection.link.shut_down();
         connection.carry = Vec::new();
         connection.unsent = None;
-        if let Some(recorder) = self.receiver.recorder() {
-            recorder.replaced(index);
-        }
         self.busy.retain(|(busy, _)| *busy != index);
-        self.standing -= 1;
         self.returning.push_back(index);
         Ok(())
     }

@@ -104,20 +104,13 @@ impl Subscribers {
             return Ok(false);
         }
         self.redialed_new += 1;
-        self.subscribe_request.reconnect(index);
-        let connection = &mut self.connections[index];
-        // The key belongs to the connection that follows.
-        poller.remove(connection.link.socket())?;
-        connection.link.shut_down();
-        connection.carry = Vec::new();
-        connection.unsent = None;
+        self.disconnect(index, poller)?;
+        let session = &mut self.connections[index].session;
         match self.resumes {
-            true => connection.session.reconnect(),
-            false => connection.session = ProtocolSession::new(index, &self.settings, false),
+            true => session.reconnect(),
+            false => *session = ProtocolSession::new(index, &self.settings, false),
         }
-        self.busy.retain(|(busy, _)| *busy != index);
         self.opening -= 1;
-        self.returning.push_back(index);
         self.open_more(poller)?;
         Ok(true)
     }
