@@ -124,13 +124,15 @@ impl Disconnect {
 #[derive(Debug)]
 pub(crate) enum MemberChange {
     Joined(Member),
-    /// The member with this key has one connection less.
-    Left(Arc<str>),
+    /// A connection of the member with this key has gone. It may have been refused.
+    Left(Arc<str>, u64),
 }
 
 /// A member of a topic.
 #[derive(Debug)]
 pub(crate) struct Member {
+    /// The serial number of its connection, which no other connection of the process has.
+    pub(crate) connection: u64,
     /// Its key among the members.
     pub(crate) key: Arc<str>,
     /// The subject of its token; empty without one.

@@ -374,7 +374,7 @@ impl Subscribers {
             && let Some(presence) = topics.presence(feed)
             && let Some(connection) = self.connections.get(key as usize)
         {
-            let left = MemberChange::Left(connection.member_key(presence.of));
+            let left = connection.member_left(presence.of);
             topics.member_changed(feed, left, now_us());
         }
         if let Some(Moved { connection, from }) = topics.leave(feed, place, format)

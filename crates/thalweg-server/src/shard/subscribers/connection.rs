@@ -23,7 +23,10 @@ use crate::{
     },
     rates::ConnectionBuckets,
     refusal::Refusal,
-    shard::{message::Member, session_input::RecordsTaken},
+    shard::{
+        message::{Member, MemberChange},
+        session_input::RecordsTaken,
+    },
     transport::{Client, MemberRequest, PollAnswer, Writer},
 };
 
@@ -105,11 +108,16 @@ impl Connection {
     /// Returns it as a member of a topic.
     pub(super) fn member(&self, of: PresenceOf) -> Member {
         let info = self.member.as_ref().and_then(|member| member.info.clone());
-        Member { key: self.member_key(of), user: self.holder.subject().into(), info }
+        let (connection, user) = (self.serial, self.holder.subject().into());
+        Member { connection, key: self.member_key(of), user, info }
+    }
+
+    pub(super) fn member_left(&self, of: PresenceOf) -> MemberChange {
+        MemberChange::Left(self.member_key(of), self.serial)
     }
 
     /// Returns its key among the members of a topic: the subject of its token, or what distinguishes connections, after a tilde.
-    pub(super) fn member_key(&self, of: PresenceOf) -> Arc<str> {
+    fn member_key(&self, of: PresenceOf) -> Arc<str> {
         let subject = self.holder.subject();
         // A subject may have any characters.
         let is_key = check_key(subject).is_ok() && !subject.starts_with('~');

@@ -24,7 +24,7 @@ pub(super) struct Members {
     pub(super) rosters: HashMap<Topic, Roster>,
     /// Members without a connection, by the end of their grace time and a serial number.
     pub(super) absences: BTreeMap<(u64, u64), (Topic, Arc<str>)>,
-    pub(super) serial: u64,
+    serial: u64,
     /// The memory of all members, in bytes.
     pub(super) bytes: usize,
     /// Changes for other shards whose queue was full.
@@ -40,7 +40,8 @@ pub(super) struct Roster {
 
 #[derive(Debug)]
 pub(super) struct Present {
-    pub(super) connections: u32,
+    /// Its connections. A leave of a connection that was refused is thus no leave of another one.
+    connections: Vec<u64>,
     /// When it had no connection any more, as the serial number of its absence. `None` if it has one.
     pub(super) absence: Option<(u64, u64)>,
     pub(super) since_ms: i64,
@@ -80,7 +81,7 @@ impl Members {
         now_ms: i64,
         bytes_max: usize,
     ) -> Join {
-        let Member { key, user, info } = member;
+        let Member { connection, key, user, info } = member;
         let roster = self.rosters.get(topic);
         let is_known = roster.is_some_and(|roster| roster.members.contains_key(&key));
         let is_full = roster.is_some_and(|roster| roster.members.len() >= MEMBERS_MAX);
@@ -92,7 +93,7 @@ impl Members {
         match roster.members.entry(Arc::clone(&key)) {
             Entry::Occupied(found) => {
                 let present = found.into_mut();
-                present.connections += 1;
+                present.connections.push(connection);
                 if let Some(absence) = present.absence.take() {
                     self.absences.remove(&absence);
                     // It has come back. Its connections while it is there cannot change what it says of itself.
@@ -110,13 +111,27 @@ impl Members {
             }
             Entry::Vacant(place) => {
                 let (absence, since_ms, is_unlisted) = (None, now_ms, true);
-                let present =
-                    Present { connections: 1, absence, since_ms, user, info, is_unlisted };
+                let connections = vec![connection];
+                let present = Present { connections, absence, since_ms, user, info, is_unlisted };
                 self.bytes += present.memory_bytes(&key);
                 place.insert(present);
                 roster.is_old = true;
                 Join::Added
             }
+        }
+    }
+
+    /// Removes a connection of a member. Without another one its absence begins, which lasts until `end_us`.
+    pub(super) fn leave(&mut self, topic: &Topic, key: &Arc<str>, connection: u64, end_us: u64) {
+        let roster = self.rosters.get_mut(topic);
+        let Some(present) = roster.and_then(|roster| roster.members.get_mut(key)) else { return };
+        let Some(at) = present.connections.iter().position(|it| *it == connection) else { return };
+        present.connections.swap_remove(at);
+        if present.connections.is_empty() {
+            self.serial += 1;
+            let absence = (end_us, self.serial);
+            present.absence = Some(absence);
+            self.absences.insert(absence, (topic.clone(), Arc::clone(key)));
         }
     }
 
@@ -145,22 +160,46 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
+    use thalweg_wire::Topic;
+
     use super::{Join, Member, Members};
 
-    fn join(members: &mut Members, topic: &str, key: &str, bytes_max: usize) -> Join {
-        let member = Member { key: key.into(), user: Box::default(), info: None };
-        members.join(&topic.parse().expect("a topic"), member, 1, bytes_max)
+    fn topic(name: &str) -> Topic {
+        name.parse().expect("a topic")
+    }
+
+    fn join(
+        members: &mut Members,
+        name: &str,
+        (key, connection): (&str, u64),
+        bytes_max: usize,
+    ) -> Join {
+        let member = Member { connection, key: key.into(), user: Box::default(), info: None };
+        members.join(&topic(name), member, 1, bytes_max)
+    }
+
+    #[test]
+    fn a_refused_connection_does_not_end_another_one() {
+        let mut members = Members::default();
+        assert_eq!(join(&mut members, "room", ("ann", 1), 1), Join::Added);
+        assert_eq!(join(&mut members, "room", ("bob", 2), 1), Join::Refused);
+        // There is room for bob's second connection.
+        assert_eq!(join(&mut members, "room", ("bob", 3), usize::MAX), Join::Added);
+        members.leave(&topic("room"), &"bob".into(), 2, 10);
+        assert_eq!(members.next_us(), None);
+        members.leave(&topic("room"), &"bob".into(), 3, 10);
+        assert_eq!(members.next_us(), Some(10));
     }
 
     #[test]
     fn members_without_room_leave_nothing_behind() {
         let mut members = Members::default();
-        assert_eq!(join(&mut members, "room", "ann", 1), Join::Added);
+        assert_eq!(join(&mut members, "room", ("ann", 1), 1), Join::Added);
         let bytes = members.bytes;
         for topic in ["room", "hall", "yard"] {
-            assert_eq!(join(&mut members, topic, "bob", 1), Join::Refused);
+            assert_eq!(join(&mut members, topic, ("bob", 2), 1), Join::Refused);
         }
         assert_eq!((members.rosters.len(), members.count(), members.bytes), (1, 1, bytes));
-        assert_eq!(join(&mut members, "room", "ann", 1), Join::Known);
+        assert_eq!(join(&mut members, "room", ("ann", 3), 1), Join::Known);
     }
 }

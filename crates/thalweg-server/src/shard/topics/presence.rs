@@ -69,7 +69,10 @@ impl Topics {
         let Some(settings) = self.common.config.presence(topic) else { return };
         match change {
             MemberChange::Joined(member) => self.join_member(topic, settings, member, now_us),
-            MemberChange::Left(key) => self.leave_member(topic, settings, &key, now_us),
+            MemberChange::Left(key, connection) => {
+                let end_us = now_us.saturating_add(settings.grace_us);
+                self.members.leave(topic, &key, connection, end_us);
+            }
         }
     }
 
@@ -99,19 +102,6 @@ impl Topics {
         let roster = self.members.rosters.get_mut(topic);
         if let Some(present) = roster.and_then(|roster| roster.members.get_mut(key)) {
             present.is_unlisted = !is_listed;
-        }
-    }
-
-    fn leave_member(&mut self, topic: &Topic, settings: Presence, key: &Arc<str>, now_us: u64) {
-        let members = &mut self.members;
-        let Some(roster) = members.rosters.get_mut(topic) else { return };
-        let Some(present) = roster.members.get_mut(key) else { return };
-        present.connections = present.connections.saturating_sub(1);
-        if present.connections == 0 && present.absence.is_none() {
-            members.serial += 1;
-            let absence = (now_us.saturating_add(settings.grace_us), members.serial);
-            present.absence = Some(absence);
-            members.absences.insert(absence, (topic.clone(), Arc::clone(key)));
         }
     }
 
