@@ -16,7 +16,7 @@
 //! page        events of a backfill
 //! backfilled  batches from pages
 //! value       the newest version of a topic: value/feed; value/frames: how subscribers read it
-//! kept_frames its finished frames
+//! kept_frames finished frames of a value
 //! keyed       the newest event of each key; its own files are listed there
 //! keys, keyed_event  the keys of events; an event with its key
 //! version_patch  patches between versions

@@ -82,7 +82,7 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// `queried`: the sources of queries.
+    /// `queried`: the topics that queries read.
     pub(crate) fn new<'a>(
         sources: &'a [Scheduled],
         queried: impl Iterator<Item = &'a Topic>,
@@ -94,7 +94,7 @@ impl Inputs {
     }
 }
 
-/// Maximum rows per tick. A tick is one step, in which its shard does nothing else, and this many rows have more than
+/// Maximum rows per tick. A tick is one step, in which its shard does nothing else, and this many rows are more than
 /// ten megabytes.
 const ROWS_MAX: u64 = 100_000;
 
@@ -173,13 +173,13 @@ fn shape(options: &Options) -> Result<constant::Shape, String> {
     }
 }
 
-/// Parses the start, if set, and whether it ticks only while somebody subscribes.
+/// Parses the first tick's time, if set, and whether the source ticks only while somebody subscribes.
 fn start(options: &Options) -> Result<(Option<u64>, bool), String> {
     let start_us = options.number("start")?;
     match options.text("when") {
         None | Some("always") => Ok((start_us, false)),
         Some("subscribed") if start_us.is_some() => {
-            Err("start: a subscriber starts the source: remove this key".into())
+            Err("start has no effect with when=subscribed: remove one of them".into())
         }
         Some("subscribed") => Ok((None, true)),
         Some(other) => Err(format!("when: unknown value {other:?}{}", nearest(other, &WHENS))),
@@ -258,7 +258,7 @@ mod tests {
         }
         let meant = "when: unknown value \"subscribe\", did you mean \"subscribed\"?";
         check("a=dummy,when=subscribe", Err(meant));
-        let twice = "start: a subscriber starts the source: remove this key";
+        let twice = "start has no effect with when=subscribed: remove one of them";
         check("a=dummy,when=subscribed,start=1", Err(twice));
         assert!(build(&SourceConfig::parse("a=runner,when=subscribed").unwrap()).is_err());
     }

@@ -99,8 +99,8 @@ struct OutputArgs {
     /// Exit with status 1 if a metric meets this condition, e.g. 'parts.fanout.pooled.cpu > 1.05'.
     ///
     /// CONDITION is PATH OP NUMBER. PATH is a path in summary.json, e.g. parts.rows.thalweg.latency.p99_us.
-    /// In an array, the next name of the path selects the entries with this name, cell, subject or metric. If
-    /// no entry has it, it applies to every entry. A ratio and a median also have .low and .high. OP is <,
+    /// In an array, the next name of the path selects the entries with this name, cell, subject or metric, or
+    /// else a member of every entry. A ratio and a median also have .low and .high. OP is <,
     /// <=, >, >=, == or !=.
     ///
     /// The A/A control is compared only if PATH names it. Entries without a number are ignored. If no entry
@@ -108,16 +108,16 @@ struct OutputArgs {
     /// 1. Repeat the flag for several conditions.
     #[arg(long, value_name = "CONDITION", help_heading = OUTPUT)]
     fail_if: Vec<Condition>,
-    /// Exit with status 0 although the endpoint of --url refused connections.
+    /// Exit with status 0 even if the endpoint of --url refused connections.
     #[arg(long, help_heading = OUTPUT)]
     allow_refused: bool,
-    /// Exit with status 0 although the endpoint of --url ended connections early.
+    /// Exit with status 0 even if the endpoint of --url ended connections early.
     #[arg(long, help_heading = OUTPUT)]
     allow_ended_early: bool,
-    /// Exit with status 0 although messages of --rate got no answer.
+    /// Exit with status 0 even if messages of --rate got no answer.
     #[arg(long, help_heading = OUTPUT)]
     allow_unanswered: bool,
-    /// Exit with status 0 although connections to the endpoint of --url got no message.
+    /// Exit with status 0 even if connections to the endpoint of --url got no message.
     #[arg(long, help_heading = OUTPUT)]
     allow_silent: bool,
     /// Write JUnit XML to this file: a test suite for each scenario, a test case for each row of the table.

@@ -1,5 +1,5 @@
 /// While this many bytes of control messages are unsent, no events are planned, because planning events may
-/// add further control messages, for example gaps. Their ids may be long.
+/// add further control messages, for example gaps, whose ids may be long.
 pub(super) const CONTROL_BYTES_MAX: usize = 64 << 10;
 
 /// Frames that only this subscriber gets (confirmations, gaps, replies, …). They are sent before shared

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! A keyed topic is a log and its compaction, which has one event of each key in the order of offsets. Readers that keep up get every
-//! event from the log's hot tail. Others get pages of the compaction from their cursor on: each key once. A page says which head it
-//! was made at. A client's state has existed as soon as its position is not before that of any page (docs/decisions/042-keyed-topics.md).
+//! event from the log's hot tail. Others get pages of the compaction from their cursor on: each key once. A page names the
+//! head at which it was made. Once a client's position is at or after each such head, its state is one that existed
+//! (docs/decisions/042-keyed-topics.md).
 
 mod feed;
 mod frames;
@@ -35,9 +36,9 @@ use table::Table;
 /// The bounds of the removals that a keyed topic remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemovalBounds {
-    /// The greatest age, in µs. A client that was away longer may get the whole state again.
+    /// The maximum age, in µs. A client that was away longer may get the whole state again.
     pub age_us_max: u64,
-    /// The most removals.
+    /// The maximum number.
     pub count_max: usize,
 }
 
@@ -56,7 +57,7 @@ pub struct KeyedFeed {
     pages: Pages,
     removals: RemovalBounds,
     page_bytes: usize,
-    /// The head of the owner shard's feed when it made the newest part of the state that came here. Until it gets there, the feed is partial.
+    /// The owner shard's head when it made the newest part of the state received here. Until the log reaches it, the feed is partial.
     state_head: Offset,
     /// Removals that were forgotten because there were too many.
     forgotten_early: u64,
@@ -107,8 +108,8 @@ impl KeyedFeed {
         self.forgotten_early
     }
 
-    /// Returns the offset from which on no removal is missing. A reader of before begins again, unless its pages say that
-    /// it has no key removed before.
+    /// Returns the offset from which on no removal is missing. A reader before it begins again, unless its first page was
+    /// made at this head or a later one.
     pub fn complete_from(&self) -> Offset {
         self.table.complete_from()
     }

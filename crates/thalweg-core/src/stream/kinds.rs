@@ -44,12 +44,12 @@ impl FeedKind {
         }
     }
 
-    /// Returns the kind of topics in a stream, which keeps the newest version of each or every event.
+    /// Returns the kind of topics in a stream that keeps either the newest version of each topic or all events.
     pub fn from_stream(has_values: bool) -> Self {
         if has_values { Self::Value } else { Self::Log }
     }
 
-    /// As [`Feed::is_state`].
+    /// Like [`Feed::is_state`].
     pub fn is_state(self) -> bool {
         matches!(self, Self::Value | Self::Keyed)
     }

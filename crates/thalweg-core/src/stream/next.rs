@@ -5,8 +5,8 @@ use super::{Cursor, Encoding, Lost};
 /// The result of a read at a cursor.
 #[derive(Debug)]
 pub enum Next<'a> {
-    /// Finished bytes that all readers share, and the cursor after them. Send them without a copy. They are from the hot tail,
-    /// which readers that keep up get, or a frame of columns or its rest. The tail's other segment or the next frame may follow.
+    /// Finished bytes that all readers share, and the cursor after them. Send them without a copy. They are a part of the hot
+    /// tail, for readers that keep up, or a frame of columns or its rest. The tail's other segment or the next frame may follow.
     Hot(&'a [u8], Cursor),
     /// A frame, or its rest, made for this cursor alone, because no hot tail has it. Send the first `before` of
     /// the bytes appended to the scratch, then `events`, then the other appended bytes.
@@ -21,14 +21,14 @@ pub enum Next<'a> {
     /// The next event is gone. Choose a place by policy, announce the gap, and read again with [`Cursor::before`]
     /// that place. A cursor within a pinned frame never gets this.
     Lost(Lost),
-    /// The subscriber lacks a part of the state that is gone, for example the newest version of a value. Announce a gap
+    /// The subscriber lacks a part of the state that no longer exists, for example the newest version of a value. Announce a gap
     /// ([`super::Feed::unknown_reason`]), and read again with this cursor.
     Unknown(Cursor),
     /// The events from this offset on need a backfill ([`super::Backfill::backfill`]). Read again after it.
     Backfill(Offset),
-    /// The frame at the cursor is not made. Make it ([`super::Feed::make_frames`]), and read again.
+    /// The frame at the cursor is not made yet. Make it ([`super::Feed::make_frames`]), and read again.
     Unmade,
-    /// The next row has another schema than the stream, or the stream has none yet ([`super::ColumnRows::columns_at`]).
+    /// The next row's schema differs from the stream's, or the stream has none yet ([`super::ColumnRows::columns_at`]).
     OtherColumns,
     /// The cursor has everything. Read again after the next batch.
     Nothing,
@@ -36,7 +36,7 @@ pub enum Next<'a> {
 
 impl<'a> Next<'a> {
     /// Returns a frame made for one cursor alone, without its first `sent` bytes. It is appended to `scratch`, but
-    /// large events that stand in the frame as they are are sent from their own memory.
+    /// large events that the frame has unchanged are sent from their own memory.
     pub fn cold(
         envelope: &Envelope<'a>,
         encoding: Encoding<'_>,

@@ -5,7 +5,7 @@ use super::link::Link;
 use super::socket::{Interest, Poller};
 use anyhow::bail;
 
-/// Sent bytes are forgotten once they are this many, in case there is never a moment at which all are sent.
+/// Sent bytes are removed once there are this many, in case some bytes always wait.
 const SENT_BYTES_MAX: usize = 1 << 20;
 
 /// Limit of waiting bytes, pongs and acks included.
@@ -32,7 +32,7 @@ impl Writer {
         Writer::over(dialer.dial(0)?, key, first, poller)
     }
 
-    /// The same on a link that connects.
+    /// Like [`Self::open`], over a connecting link.
     pub(super) fn over(
         link: Link,
         key: u64,
@@ -43,7 +43,7 @@ impl Writer {
         Ok(Writer { link, key, pending: first, sent: 0, waits: true })
     }
 
-    /// Lets `append` add bytes, and sends as many as it can. An error if the subject does not read.
+    /// Lets `append` add bytes, and sends as many as it can. Fails if the subject does not read.
     pub(super) fn send(
         &mut self,
         poller: &Poller,
@@ -51,7 +51,7 @@ impl Writer {
     ) -> anyhow::Result<()> {
         append(&mut self.pending);
         if self.pending_bytes() > PENDING_BYTES_MAX {
-            bail!("the subject does not read what it is sent: 64 MiB wait");
+            bail!("the subject does not read: 64 MiB of data wait");
         }
         if self.waits { Ok(()) } else { self.flush(poller) }
     }

@@ -28,7 +28,7 @@ pub(super) struct UpstreamHost {
     name: String,
     port: u16,
     tls: Option<Arc<ClientConfig>>,
-    /// Idle connections, and since when, in µs. At most as many as fetches at a time.
+    /// Idle connections, and since when, in µs. At most as many as fetches in flight.
     idle: RefCell<Vec<(UpstreamConnection, u64)>>,
 }
 
@@ -51,15 +51,15 @@ impl UpstreamHost {
         tls.is_some() == url.is_tls && *port == url.port && *name == plain_name(url)
     }
 
-    /// Sends a request. The connection returns with the head of its response; the caller gives it back with [`Self::keep`] after
-    /// the whole body. Fails when there is no response.
+    /// Sends a request. Returns the head of its response, and the connection, which the caller passes to [`Self::keep`] after
+    /// the body. Fails if there is no response.
     pub(super) async fn send(
         &self,
         request: &Request<()>,
         now_us: u64,
     ) -> Result<(Response<Incoming>, UpstreamConnection), HostError> {
         if let Some(mut connection) = self.take_idle(now_us) {
-            // The host may have closed it just now: then a new one is tried, once.
+            // The host may just have closed it: then a new connection is tried, once.
             if connection.ready().await.is_ok()
                 && let Ok(response) = connection.send_request(without_body(request)).await
             {
@@ -83,7 +83,7 @@ impl UpstreamHost {
         });
     }
 
-    /// Returns the last used connection: the others may then expire.
+    /// Returns the last used connection, so that the others can expire.
     fn take_idle(&self, now_us: u64) -> Option<UpstreamConnection> {
         loop {
             let (connection, since_us) = self.idle.borrow_mut().pop()?;
@@ -96,7 +96,7 @@ impl UpstreamHost {
     async fn connect(&self) -> Result<UpstreamConnection, HostError> {
         let socket = TcpStream::connect((&*self.name, self.port)).await;
         let socket = socket.map_err(HostError::Connect)?;
-        // A request is small and waited for.
+        // A request is small, and urgent.
         let _ = socket.set_nodelay(true);
         let Some(tls) = &self.tls else { return shake_hands(socket).await };
         let name = ServerName::try_from(self.name.clone());

@@ -44,13 +44,13 @@ impl<'a> LineBody<'a> {
         Self { body, repolls, lines, gathered }
     }
 
-    /// Returns whether to read more before appending the gathered lines. Without gathered lines the caller first counts
-    /// memory and time of the unfinished one.
+    /// Returns whether to read more before appending the gathered lines. If there are none, the caller first counts
+    /// memory and time of the unfinished line.
     pub(super) fn reads_on(&self) -> bool {
         !self.gathered.is_empty() && self.gathered.joined().len() < GATHERED_BYTES
     }
 
-    /// Returns the next piece. Waits for it only without gathered lines.
+    /// Returns the next piece. Waits for it only if no lines are gathered.
     pub(super) async fn next(&mut self) -> Piece {
         let mut has_requested = false;
         poll_fn(|context| {
@@ -59,7 +59,7 @@ impl<'a> LineBody<'a> {
                 Poll::Ready(Some(Err(broken_off))) => Piece::Broken(broken_off),
                 Poll::Ready(None) => Piece::End,
                 Poll::Pending if self.gathered.is_empty() => return Poll::Pending,
-                // Over HTTP/1.1 a chunk that has arrived shows only when the connection is polled.
+                // Over HTTP/1.1 a chunk that has arrived is seen only when the connection is polled.
                 Poll::Pending if !has_requested && self.repolls.request() => {
                     has_requested = true;
                     return Poll::Pending;
@@ -70,7 +70,7 @@ impl<'a> LineBody<'a> {
         .await
     }
 
-    /// Gathers the events that `read` makes of the lines, if `take` permits that many. An error of `take` omits these events.
+    /// Gathers the events that `read` makes of the lines, if `take` permits that many. If `take` fails, these events are dropped.
     /// After an error of `read`, the events before it stay.
     pub(super) fn gather(
         &mut self,

@@ -63,11 +63,11 @@ counts! {
         history_bytes: Gauge,
         /// Keys of keyed topics.
         keys: Gauge,
-        /// Keys that were removed because their time was over.
+        /// Keys that were removed because they expired.
         keys_expired: Counter,
         /// Members of topics with presence.
         members: Gauge,
-        /// Members that are not listed, because their topic has as many as allowed, or its presence no place.
+        /// Members that are not listed, because their topic has as many as allowed, or the server has no room.
         members_refused: Counter,
         /// Memory of the newest events of all keys, in bytes. It is a part of the histories.
         keyed_bytes: Gauge,
@@ -93,7 +93,7 @@ counts! {
         subscribed: Counter,
         /// Events published to topics of this shard.
         events_published: Counter,
-        /// Requests that the rates did not limit, because the maximum number of subjects or addresses was
+        /// Requests that the rate limits did not count, because the maximum number of subjects or addresses was
         /// already tracked.
         rates_uncounted: Counter,
         /// Omitted log lines about refusals, because of too many in a second.
@@ -109,7 +109,7 @@ counts! {
         turns_forced: Counter,
         /// Pages of older events read from the broker for subscribers.
         cold_reads: Counter,
-        /// Patches made of versions of value topics.
+        /// Patches made from versions of value topics.
         patches_made: Counter,
         /// Patches not sent: too slow to make, larger than the document, or of values that JSON parsers
         /// change.
@@ -277,7 +277,7 @@ counts! {
         upstream_unchanged: Counter,
         /// Bytes of documents, as sent by the upstream.
         upstream_bytes: Counter,
-        /// Fetches answered with: no such document.
+        /// Fetches whose document does not exist.
         upstream_gone: Counter,
         /// Topics not fetched because the server remembers that the upstream has no such document.
         upstream_gone_remembered: Counter,

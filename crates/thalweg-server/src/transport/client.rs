@@ -3,12 +3,12 @@ use crate::{
     connection_limits::{Address, Requester},
 };
 
-/// The client of a request or a connection. All per-client limits count by this.
+/// The client of a request or a connection, by which all per-client limits count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) identity: Identity,
     pub(crate) address: Address,
-    /// Whether it counts for that address.
+    /// Whether limits of the address apply.
     pub(crate) is_counted: bool,
 }
 

@@ -1,10 +1,10 @@
 use serde_json::value::RawValue;
 
-/// A client's words about itself, for the members of its topics.
+/// A client's description of itself, for other members of its topics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemberRequest {
-    /// An id that it keeps when it connects again.
+    /// An id that the client keeps when it reconnects.
     pub(crate) id: Option<Box<str>>,
-    /// Any JSON, as it is published.
+    /// Any JSON, published unchanged.
     pub(crate) info: Option<Box<RawValue>>,
 }

@@ -31,7 +31,7 @@ pub(super) struct ScenarioArgs {
     /// Run the short form of the scenario: fewer cells and shorter measurements.
     #[arg(long)]
     quick: bool,
-    /// Run scenario c with the settings in this file, in the format of the experiment's published program.
+    /// Run scenario c with the settings in this file, in the format of that experiment's published program.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "quick"])]
     config: Option<PathBuf>,
     /// Set a key of the scenario in every cell, e.g. topics=10 or window=[1,4].
@@ -55,14 +55,14 @@ pub(super) struct ScenarioArgs {
     /// the time until a message with this id comes back.
     #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
     data: Option<PathBuf>,
-    /// Replace {token} in the URL, headers and messages by a line of this file. Each connection uses another
+    /// Replace {token} in the URL, headers and messages with a line of this file. Each connection uses its own
     /// line. The report does not contain the lines.
     #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
     tokens: Option<PathBuf>,
     /// Send binary WebSocket messages.
     #[arg(long, requires = "url", help_heading = ENDPOINT)]
     binary: bool,
-    /// Offer compression: permessage-deflate without context takeover of either side, or gzip.
+    /// Offer compression: permessage-deflate without context takeover on either side, or gzip.
     #[arg(long, requires = "url", help_heading = ENDPOINT)]
     compress: bool,
     /// Read the creation time of each message from this path in its JSON, e.g. data.ts, $.items[0].time or
@@ -108,7 +108,7 @@ pub(super) struct ScenarioArgs {
     #[arg(long, alias = "seconds", value_name = "TIME", value_parser = duration, help_heading = TIME)]
     duration: Option<Duration>,
     /// Measure all cells in this time, e.g. 10m. Each cell is measured until its result is precise enough, or
-    /// its share of the time is over. A scenario that consists of several scenarios (such as all) divides the
+    /// its share of the time is used up. A scenario that consists of several scenarios (such as all) divides the
     /// time among them.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["repeats", "url"])]
     #[arg(help_heading = TIME)]
@@ -133,8 +133,8 @@ pub(super) struct ScenarioArgs {
     /// Start each subject through this command, e.g. "ip netns exec far".
     #[arg(long, value_name = "COMMAND", default_value = "", hide_default_value = true, help_heading = SUBJECTS)]
     under: String,
-    /// Let the subjects listen on this address. Warning: if it is not loopback, everybody who reaches it can
-    /// use them without a token.
+    /// Let the subjects listen on this address. Warning: if it is not loopback, everyone who can reach it can
+    /// use the subjects without a token.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", help_heading = SUBJECTS)]
     at: IpAddr,
     /// Write the run to this folder [default: a new folder in the store].

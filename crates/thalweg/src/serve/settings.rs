@@ -70,19 +70,20 @@ pub(super) struct Settings {
     /// Set the kind, columns and limits of topics: PATTERN,kind=log,history-age=10m,…
     ///
     /// In a pattern * matches one segment, and ** at the end matches one or more. If several patterns match,
-    /// the first one applies. A limit that is not set (flush, batch-…, history-…) is that of the pattern
-    /// **. Keys: kind (log, or value: only the newest event), columns (name:type, separated by spaces), flush
-    /// (wait this long for more events of a batch), batch-events, batch-bytes, history-events, history-bytes,
-    /// history-age. Types of columns: bool, int, double, time, time_s, time_us, time_ns, string, json.
+    /// the first one applies. The pattern ** sets the default
+    /// limits of all topics (flush, batch-…, history-…). Keys: kind (log, value or keyed), columns (name:type,
+    /// separated by spaces), flush (wait this long for more events of a batch), batch-events, batch-bytes,
+    /// history-events, history-bytes, history-age; docs/reference/settings.md has those of keys and presence.
+    /// Types of columns: bool, int, double, time, time_s, time_us, time_ns, string, json.
     #[arg(long, value_name = "PATTERN,…", help_heading = TOPICS)]
     pub(super) topic: Vec<TopicTable>,
     /// Generate events: TOPIC=KIND,KEY=VALUE,…
     ///
-    /// Kinds and their keys: cars (cars, seed), constant (batch), dummy (size, seed), and runner (ack). cars,
+    /// Kinds and their keys: cars (cars, seed), constant (batch, shape), dummy (size, seed), and runner (ack). cars,
     /// constant and dummy also have the keys interval (the time between two ticks), start (the time of the
     /// first tick) and when=subscribed (only while the topic has subscribers). runner sends its next event
-    /// when a client has acknowledged the last one with an ack command or, with ack=TOPIC, by an event
-    /// {"id":OFFSET} in TOPIC. Write an equals sign in the topic as %3D.
+    /// after an ack of the last one: an ack command of a client or, with ack=TOPIC, an event {"id":OFFSET} in
+    /// TOPIC. Write an equals sign in the topic as %3D.
     #[arg(long, value_name = "TOPIC=KIND,…", help_heading = TOPICS)]
     pub(super) source: Vec<SourceTable>,
     /// Publish the rows of a query: TOPIC=SELECT …
@@ -93,7 +94,7 @@ pub(super) struct Settings {
     pub(super) query: Vec<QueryTable>,
     /// Fetch topics from an HTTP server while they have subscribers: PATTERN=URL,KEY=VALUE,…
     ///
-    /// The server replaces {topic} in the URL by the topic. If several patterns match, the first one applies.
+    /// The server replaces {topic} in the URL with the topic. If several patterns match, the first one applies.
     /// Keys: max-age, min-interval, max-interval, timeout, in-flight, max-body, linger, remember;
     /// docs/how-to/upstreams.md describes them.
     #[arg(long, value_name = "PATTERN=URL,…", help_heading = TOPICS)]
@@ -138,7 +139,7 @@ pub(super) struct Settings {
     /// Name this server, for --source-node and --time-node
     #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
     pub(super) node: Option<String>,
-    /// Run the sources on the server with this name only
+    /// Run the sources only on the server with this name
     #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
     pub(super) source_node: Option<String>,
     /// Let the server with this name close time windows of queries when no events arrive
@@ -159,7 +160,7 @@ pub(super) struct Settings {
     /// Other users of the machine can read a secret in a flag (NAME=SECRET): use @FILE, or the variable.
     /// Patterns have the form of --topic; separate several by spaces. inspect allows clients to see these
     /// topics in the list of topics; inspect=** also allows /metrics. admin allows closing connections of
-    /// other clients. The token everybody has no secret: all clients have its rights, also without a token,
+    /// other clients. The token everybody has no secret: all clients have its rights, even without a token,
     /// as in --token everybody,subscribe=**. On loopback, a server without tokens lets all clients subscribe
     /// and publish.
     #[arg(long, value_name = "NAME=@FILE,…", help_heading = ACCESS)]
@@ -170,7 +171,7 @@ pub(super) struct Settings {
     /// explains tokens.
     #[arg(long, value_name = "KEY", help_heading = ACCESS)]
     pub(super) jwt_key: Vec<TokenKey>,
-    /// Accept JSON Web Tokens signed with HS256 and the secret (at least 32 bytes) in this file: @FILE
+    /// Accept JSON Web Tokens signed with HS256, HS384 or HS512 and the secret in this file: @FILE
     #[arg(long, value_name = "SECRET", help_heading = ACCESS)]
     pub(super) jwt_secret: Option<TokenKey>,
     /// Accept JSON Web Tokens that a key of the JWK set at this URL verifies
@@ -231,7 +232,7 @@ pub(super) struct Settings {
     /// [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) body_timeout: Option<Time>,
-    /// Close a connection whose client, in this time, reads less than a quarter of its pending data [default:
+    /// Close a connection whose client reads less than a quarter of its pending data in this time [default:
     /// 30s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) write_timeout: Option<Time>,

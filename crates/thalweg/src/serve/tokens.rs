@@ -21,7 +21,7 @@ pub(super) struct TokenTable(
     Result<TokenFields, String>,
 );
 
-/// A token and its rights. All clients have the rights of the token everybody, also without a token.
+/// A token and its rights. All clients have the rights of the token everybody, even without a token.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

@@ -9,7 +9,7 @@ use super::{super::ids::Ids, own_frames::OwnFrames};
 #[derive(Debug, Clone)]
 pub struct ForeverDocument {
     nonce: Box<str>,
-    /// Bytes left until the client is told to load it again.
+    /// Bytes left until the client is told to reload the document.
     bytes_left: u64,
 }
 

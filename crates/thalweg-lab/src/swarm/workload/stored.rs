@@ -1,5 +1,5 @@
-//! Publishing to NATS for readers of a stream, without subscribers: the cost of reading it. The subject says how many messages it
-//! has read, and a consumer also when each of them was due and came.
+//! Publishes to NATS for readers of a stream, without subscribers, to measure the cost of reading. The subject reports how many
+//! messages it has read; a consumer also reports when each was due and when it arrived.
 
 use super::Workload;
 use crate::measure::{Counts, Latency, Pacing, Reported, Traffic, WarmUp};
@@ -21,9 +21,9 @@ use std::time::Duration;
 
 /// Limit of the time until published events are acknowledged, and read.
 const SETTLE_WITHIN_US: u64 = 5_000_000;
-/// Interval of the questions how much was read.
+/// Interval of reading the subject's counter.
 const ASK_EVERY: Duration = Duration::from_millis(5);
-/// Limit of the time to an answer.
+/// Timeout of a request.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Metric of the messages that a node, or a consumer, has read.
 const MESSAGES_READ: &str = "thalweg_nats_messages_total ";
@@ -107,7 +107,7 @@ impl Workload for Stored<'_> {
         let latency = self.latency(begun_us, end_us)?;
         let ledger = self.reported.new_in(self.counts.clone());
         let swarm_fell_short = pacing.as_ref().is_some_and(Pacing::is_short);
-        // Pacing tells how far a latency can be trusted, and a node has none here.
+        // Pacing tells how far a latency can be trusted. A node reports no latency here.
         let pacing = pacing.filter(|_| latency.quantile_us(0.5).is_some());
         Ok(Outcome { traffic, pacing, latency, ledger, swarm_fell_short, ..Outcome::default() })
     }
@@ -151,7 +151,7 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// Publishes what is due, on the schedule or by the window; returns how long to wait then.
+    /// Publishes due messages, by schedule or window. Returns how long to wait afterwards.
     fn publish_what_is_due(&mut self) -> anyhow::Result<u64> {
         if !self.is_publishing {
             return Ok(PROGRESS_EVERY_US);
@@ -202,7 +202,7 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// Publishes no more, and waits until all of it was stored and read. The rest counts as missing.
+    /// Stops publishing, and waits until all is stored and read. The rest counts as missing.
     fn settle(&mut self) -> anyhow::Result<()> {
         if !std::mem::replace(&mut self.is_publishing, false) {
             return Ok(());
@@ -225,7 +225,7 @@ impl<'a> Stored<'a> {
             read = self.messages_read()? - self.read_before;
         }
         if read > sent {
-            bail!("the subject says that it has read {read} messages, and {sent} were published");
+            bail!("the subject says that it has read {read} messages, but only {sent} were published");
         }
         let events = u64::from(self.load.settings.message_events);
         self.counts.delivered = read * events;
@@ -240,7 +240,7 @@ impl<'a> Stored<'a> {
         count.with_context(|| format!("/metrics of the subject has no {MESSAGES_READ}"))
     }
 
-    /// From when a message was due to when it came: a consumer says that itself, a node does not.
+    /// Returns the time from due to arrival. A consumer reports these times, a node does not.
     fn latency(&self, begun_us: u64, end_us: u64) -> anyhow::Result<Latency> {
         let mut latency = Latency::default();
         if self.load.program.dialect() != Dialect::Consumer {
@@ -258,7 +258,7 @@ impl<'a> Stored<'a> {
         Ok(latency)
     }
 
-    /// Asks the subject outside of a span: it may block.
+    /// Requests a path outside of a span, because it blocks.
     fn get(&self, path: &str) -> anyhow::Result<String> {
         let ask = || -> std::io::Result<String> {
             let address = self.load.address;
@@ -284,5 +284,5 @@ impl<'a> Stored<'a> {
 fn times(line: &str) -> anyhow::Result<(u64, u64)> {
     let both =
         line.split_once(' ').and_then(|(due, came)| Some((due.parse().ok()?, came.parse().ok()?)));
-    both.with_context(|| format!("{line:?} is not when a message was due and came"))
+    both.with_context(|| format!("{line:?} is not a line DUE_US ARRIVED_US"))
 }

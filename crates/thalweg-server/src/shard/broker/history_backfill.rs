@@ -46,7 +46,7 @@ impl HistoryBackfill {
         let known_from = streams.known_from(stream);
         let from = match start {
             _ if page.is_state() => 1,
-            // The search has replaced a number of events that the history does not have.
+            // A search has replaced `newest.N` beyond the history with a position.
             StartAt::Latest | StartAt::Newest(_) => return None,
             StartAt::After(position) | StartAt::Within(position, _) if position.epoch == epoch => {
                 position.offset + 1
@@ -79,14 +79,14 @@ impl HistoryBackfill {
         Read { range, is_value: self.page.is_state(), reply }
     }
 
-    /// Returns whether the query names a position that the stream has not given yet.
+    /// Returns whether the query names a position that the stream has not assigned yet.
     pub(in crate::shard) fn is_beyond(&self, page: &ReadPage) -> bool {
         let has_position =
             matches!(self.start.without_until(), StartAt::After(_)) && !self.page.is_state();
         has_position && page.head < self.from
     }
 
-    /// Builds the answer from the broker's page and the retained events. `is_beyond`: the stream has never given the requested
+    /// Builds the answer from the broker's page and the retained events. `is_beyond`: the stream never assigned the requested
     /// position. Fails with `NoSuchTopic`.
     pub(in crate::shard) fn page(
         self,
@@ -156,8 +156,8 @@ fn log_page(
     Ok(page::page_of(&feed, from, gap, limit, reached.max(feed.head()), head))
 }
 
-/// Ends a page before its first loss behind a record, because an answer announces a gap only before its events. Returns the end of
-/// the losses before all records.
+/// Cuts a page at its first hole after a record, because an answer announces a gap only before its events. Returns the end of
+/// the holes before the first record.
 fn cut_at_hole(page: &mut ReadPage) -> Option<Offset> {
     let first = page.records.first().map_or(Offset::MAX, |(first, _)| *first);
     let later = page.holes.partition_point(|hole| hole.start < first);

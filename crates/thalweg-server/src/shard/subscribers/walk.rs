@@ -36,8 +36,8 @@ impl Subscribers {
         }
     }
 
-    /// Visits together the connections at the front of the queue that keep up, then the first that does not. Those
-    /// that keep up get about as many bytes in total as one visit may send. Returns the number of visits, and whether
+    /// Sends together to the connections at the front of the queue that keep up, which get about as many bytes in
+    /// total as one visit may send. Then visits the first that does not keep up. Returns the number of visits, and whether
     /// they may have taken long.
     #[inline]
     fn visit_some(&mut self, topics: &mut Topics, now_us: u64) -> (usize, bool) {
@@ -66,7 +66,7 @@ impl Subscribers {
         (sent.len() + usize::from(other.is_some()), is_long)
     }
 
-    /// Returns the bytes that are due to a queued connection, if one send of them is its whole visit.
+    /// Returns the bytes that are due to a queued connection, if one send completes its visit.
     #[inline]
     fn due_at_once<'f>(&self, feeds: &'f impl Feeds, key: u32, now_us: u64) -> Option<AtOnce<'f>> {
         let (connection, flags) = (self.connections.get(key as usize)?, &self.flags[key as usize]);
@@ -206,7 +206,7 @@ impl Subscribers {
         }
     }
 
-    /// Finishes a connection to which everything is sent: waits for the peer's close, or removes the connection at once.
+    /// Finishes a connection after everything was sent: waits for the peer's close, or removes the connection at once.
     fn finish(&mut self, topics: &mut Topics, key: u32, now_us: u64) {
         let connection = &mut self.connections[key as usize];
         if let Some(code) = connection.subscriber.close_code() {

@@ -19,7 +19,7 @@ pub(super) struct Expiries {
     serial: u64,
     /// The bytes of all keys.
     key_bytes: usize,
-    /// Whether a topic has ended since the last sweep, whose keys need not expire.
+    /// Whether a topic has ended since the last sweep: its keys need not expire.
     has_ended: bool,
 }
 
