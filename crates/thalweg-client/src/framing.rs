@@ -123,7 +123,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_from_anyone_are_survived(
+        fn arbitrary_bytes_do_not_panic(
             bytes in vec(any::<u8>(), 0..200),
             cuts in vec(0usize..60, 0..9),
         ) {

@@ -6,13 +6,13 @@ use thalweg_wire::{Offset, Position, Topic};
 
 use crate::{Events, Update};
 
-/// The newest event of each key of a keyed topic, kept by the updates of a subscription.
+/// The newest event of each key of a keyed topic, built from the updates of a subscription.
 ///
 /// The server sends a snapshot in pages, so the events of a page alone may be a state that never existed. The
 /// map collects them and changes only from one state that existed to another.
 ///
-/// Start the subscription at [`crate::StartAt::Latest`]: a position has no map, and events that came before it
-/// are missing.
+/// Start the subscription at [`crate::StartAt::Latest`]: after a position, the map would lack the events that
+/// came before it.
 ///
 /// ```no_run
 /// # async fn example(client: thalweg_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -57,7 +57,7 @@ enum Chain {
     Incomplete,
 }
 
-/// The difference between two states of a [`KeyedMap`]. Keys are in no order.
+/// The difference between two states of a [`KeyedMap`]. Keys are in arbitrary order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyedChange {
     /// The keys that have a new event. After a gap these are all keys of the map.
@@ -73,7 +73,7 @@ struct Entry {
 }
 
 impl KeyedMap {
-    /// Creates a map without keys for a subscription that begins.
+    /// Creates a map without keys for a new subscription.
     pub fn new(topic: Topic) -> Self {
         Self {
             topic,
@@ -119,7 +119,7 @@ impl KeyedMap {
         self.entries.get(key).map(|entry| entry.offset)
     }
 
-    /// Returns the keys and their newest events, in no order.
+    /// Returns the keys and their newest events, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries.iter().map(|(key, entry)| (&**key, &*entry.event))
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A message, a line, an answer: the memory that a server can make the client hold. An envelope may be larger than the
-/// largest event, with room for many.
+/// A message, a line, an answer: the memory that a server can make the client hold. It is larger than the largest event,
+/// because an envelope may have many.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// A refusal's body: one sentence, or a proxy's page, whose beginning suffices.
@@ -19,7 +19,7 @@ pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(15);
 /// event twice.
 pub(crate) const PUBLISH_WAIT: Duration = Duration::from_secs(240);
 
-/// Timeout of a long poll, which the client sends.
+/// Wait of a long poll, which the client requests.
 pub(crate) const POLL_WAIT: Duration = Duration::from_secs(25);
 
 /// Connections kept for the next request.
@@ -56,6 +56,6 @@ pub(crate) const PATCH_MOVES_MAX: usize = 1 << 24;
 /// Depth of a patch's pointer: the depth of parsed JSON (`serde_json`).
 pub(crate) const POINTER_DEPTH_MAX: usize = 128;
 
-/// Depth of a document: a value of the depth of parsed JSON, at the end of such a pointer. Writing and dropping a
+/// Depth of a document: the depth of such a pointer, and of a value of parsed JSON at its end. Writing and dropping a
 /// document recurse.
 pub(crate) const DOCUMENT_DEPTH_MAX: usize = 256;

@@ -52,7 +52,7 @@ impl Link {
     ) -> Result<Self, Error> {
         let failed = |error: io::Error| Error::connection(&server.authority, error);
         let socket = TcpStream::connect((&*server.host, server.port)).await.map_err(failed)?;
-        // Commands and acks are small, and each is waited for.
+        // Commands and acks are small, and the caller waits for each.
         socket.set_nodelay(true).map_err(failed)?;
         let Some(tls) = tls else {
             return Self::shake_hands(socket, http == Http::Http2).await;
@@ -134,7 +134,7 @@ impl Link {
 fn unsayable(server: &Server) -> Error {
     Error::Url {
         url: server.authority.clone(),
-        why: "it has characters that a request cannot hold".to_owned(),
+        why: "it has characters that a request cannot contain".to_owned(),
     }
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn cut(error: &hyper::Error) -> Error {
     Error::connection("the connection was cut", cause.unwrap_or_else(|| error.to_string()))
 }
 
-/// An untrusted certificate stays untrusted; a connection error may pass.
+/// Returns the error of a failed handshake. A retry does not help if the certificate is untrusted.
 fn tls_error(server: &Server, error: &io::Error) -> Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(why)) => {

@@ -62,7 +62,7 @@ pub struct Events {
     /// Position of the last event. A later subscription with [`crate::StartAt::After`] continues with the next event,
     /// over any transport.
     pub position: Position,
-    /// Offset of the event before the first, if known not to be the offset just before.
+    /// Offset of the event before the first, if it is not the offset just before.
     pub(crate) after: Option<Offset>,
     /// The server's message, and the places of its events.
     pub(crate) text: String,
@@ -146,7 +146,7 @@ impl Events {
         self.keyed.as_ref().map(|keyed| &*keyed.keys)
     }
 
-    /// Returns the offset before which a map of a keyed topic may lack events, if the message says one.
+    /// Returns the offset before which a map of a keyed topic may lack events, if the message has one.
     pub fn until(&self) -> Option<Offset> {
         self.keyed.as_ref().and_then(|keyed| keyed.until)
     }
@@ -171,7 +171,7 @@ impl Events {
         self.spans.truncate(count);
         if let Some(keyed) = &mut self.keyed {
             keyed.keys.truncate(count);
-            // A part of a page is no whole map.
+            // A part of a page is not a whole map.
             keyed.until = Some(keyed.until.unwrap_or(0).max(self.position.offset));
         }
         if let Some((last, _)) = self.spans.last() {

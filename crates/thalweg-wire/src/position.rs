@@ -51,8 +51,8 @@ pub enum StartAt {
 /// A text that is neither a position nor, for [`StartAt`], one of its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this is not a cursor: write \"latest\", \"earliest\", \"newest.50\" for up to 10000 events, \"since.10m\" for those of the \
-     last ten minutes, or a position such as 9f3c21.1042"
+    "this is not a cursor: write \"latest\", \"earliest\", \"newest.50\" for up to 10000 events, \"since.TIME\" with a time in \
+     ms since 1970, or a position such as 9f3c21.1042"
 )]
 pub struct CursorError;
 

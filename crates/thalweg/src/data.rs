@@ -25,8 +25,8 @@ const TIME_MAX_MS: u64 = 253_402_300_799_000;
 
 /// Check, export, import or back up a data directory, or move topics between servers.
 ///
-/// A server keeps topics there with --data. Only backup works while the server runs. Export and import also take the URL of a
-/// running server, whose topics may be on disk, in NATS or in memory.
+/// A server with --data keeps its topics there. Only backup works while the server runs. Export and import also take the URL of
+/// a running server, whose topics may be on disk, in NATS or in memory.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -50,7 +50,7 @@ enum DataCommand {
 
 /// Verify each record and index of a directory, and change nothing.
 ///
-/// The server must be stopped, or the directory be a backup. Exit status: 0 without damage, otherwise 1.
+/// Stop the server first, unless the directory is a backup. Exit status: 0 without damage, otherwise 1.
 #[derive(Args, Debug)]
 struct CheckArgs {
     /// The data directory.
@@ -60,9 +60,9 @@ struct CheckArgs {
 
 /// Write the events of a directory or a server to stdout, one per line, as JSON.
 ///
-/// The server of a directory must be stopped, or the directory be a backup. Lines of stores, losses and ended topics are needed
-/// for an import. The lines of a running server are for an import into another running server. Exit status: 1 if damaged
-/// parts or expired events are missing.
+/// Stop the server of a directory first, unless the directory is a backup. Keep the lines of stores, losses and ended topics:
+/// an import needs them. Import the lines of a running server only into another running server. Exit status: 1 if damaged
+/// or expired events are missing.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -82,8 +82,8 @@ struct ExportArgs {
 
 /// Read the output of an export from stdin into a directory or a server.
 ///
-/// A new directory keeps all positions. In a directory with topics the events get new positions and times, behind those
-/// that are there; its server must be stopped. A running server gets the events as from a publisher.
+/// A new directory keeps all positions. In a directory with topics the events get new positions and times, after the
+/// existing events; stop its server first. A running server gets the events as from a publisher.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -100,10 +100,10 @@ struct ImportArgs {
     connection: ConnectionArgs,
 }
 
-/// Copy a directory, also while its server runs.
+/// Copy a directory, even while its server runs.
 ///
-/// The copy has all events that were answered before. Files that never change are linked if both directories are on one
-/// file system, so that the copy takes little room. Subscribers of a server on the copy get a gap.
+/// The copy has all events that the server confirmed before. Files that never change are linked if both directories are on
+/// one file system, so the copy takes little room. Subscribers of a server that runs on the copy get a gap.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -116,7 +116,7 @@ struct BackupArgs {
     /// The copy: a directory that is new or empty.
     #[arg(value_name = "TARGET")]
     target: PathBuf,
-    /// Copy files also where links are possible. Links share the damage of a disk.
+    /// Copy files instead of linking them. A fault of the disk damages both names of a link.
     #[arg(long)]
     copy: bool,
 }
@@ -138,8 +138,12 @@ fn check(args: &CheckArgs) -> anyhow::Result<()> {
     print(&printable(&table(&report)))?;
     match report.damage.len() {
         0 => Ok(()),
-        1 => bail!("one part is damaged: restore it from a backup, or keep the rest"),
-        count => bail!("{count} parts are damaged: restore them from a backup, or keep the rest"),
+        1 => bail!(
+            "one part is damaged: restore the directory from a backup, or continue without the part"
+        ),
+        count => bail!(
+            "{count} parts are damaged: restore the directory from a backup, or continue without the parts"
+        ),
     }
 }
 
@@ -176,7 +180,7 @@ fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let mut input = BufReader::with_capacity(WRITE_BYTES, stdin().lock());
     if let Some(url) = server::url(&args.target) {
         if args.new_epochs {
-            bail!("a server gives its own epochs: leave out --new-epochs");
+            bail!("a server chooses its own epochs: remove --new-epochs");
         }
         let count = server::import(&args.connection.client(url)?, &mut input)?;
         say(format_args!("imported {} with new positions", events(count)));

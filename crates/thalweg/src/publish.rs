@@ -19,8 +19,8 @@ use lines::Lines;
 
 /// Publish each line of stdin as an event.
 ///
-/// Each line is a JSON value. `pub` sends it with an idempotency key, and retries up to four minutes if the
-/// connection breaks or the server restarts. The next line is sent after the server has confirmed this one,
+/// Each line is a JSON value. `pub` sends it with an idempotency key, and retries for up to four minutes if the
+/// connection breaks or the server restarts. It sends the next line after the server has confirmed this one,
 /// so the order is kept. Exit status: 0 if all lines were published, otherwise 1. The error message names the
 /// line from which to continue.
 #[derive(Args, Debug)]

@@ -71,7 +71,7 @@ struct MintArgs {
     /// Allow publishing to topics that match this pattern.
     #[arg(long, value_name = "PATTERN")]
     publish: Vec<String>,
-    /// Show topics that match this pattern in the list of topics.
+    /// Allow listing topics that match this pattern. With **, also allow /metrics.
     #[arg(long, value_name = "PATTERN")]
     inspect: Vec<String>,
     /// Allow closing the connections of other clients.

@@ -31,8 +31,8 @@ export { ThalwegError };
  * Receives a topic as columns. The stream reconnects on its own and resumes at its position: events that the server
  * still has are neither lost nor repeated. Events that are no longer available are reported as a gap.
  *
- * Value topics have no columns, and some servers are built without Arrow. In both cases the server rejects the stream
- * (`onError`); subscribe with a session instead.
+ * Value and keyed topics have no columns, and some servers are built without Arrow. In both cases the server rejects
+ * the stream (`onError`); subscribe with a session instead.
  *
  * ```js
  * const stream = columns("/", "cars", { from: "earliest" }, ({ table, gap, position }) => {

@@ -6,7 +6,7 @@ import { randomKey, type Settings } from "./options.js";
 import { type Post, poster } from "./post.js";
 import { type Answer, type Message, type Position, quantity, type Refusal, topicPath } from "./wire.js";
 
-/** A topic to publish to, and on a keyed topic the terms of the event. */
+/** A topic to publish to, and on a keyed topic the key, the condition and the lifetime of the event. */
 export interface PublishTarget {
   /** The topic. */
   topic: string;
@@ -17,7 +17,7 @@ export interface PublishTarget {
    * `condition_failed`, and {@link ThalwegError.newest} has the newest event.
    */
   if?: "new" | "exists" | Position;
-  /** The time after which the server removes the key, unless it gets another event before, ms. */
+  /** The time after which the server removes the key, unless it gets another event before then, ms. */
   ttl?: number;
 }
 

@@ -16,10 +16,10 @@ import type { Newest } from "./wire.js";
  * | `closed` | the session is closed |
  * | `bad_event` | the page published a value that is not JSON, such as bytes |
  * | `bad_topic`, `bad_cursor` | the topic's name or the start is invalid; no request was sent |
- * | `already_subscribed` | the session is subscribed to the topic with another `from`, `interval` or `policy`, which cannot be changed, or both as a map and by `subscribe`; no request was sent |
+ * | `already_subscribed` | the session is subscribed to the topic with another `from`, `interval` or `policy`, which cannot be changed, or with `map` instead of `subscribe` (or the reverse); no request was sent |
  * | `not_keyed`, `no_module` | a map ended: its topic is not keyed, or the module `keyed.js` does not load |
- * | `no_transport` | none of the transports, or not the requested one, is available here |
- * | `unreachable` | a `POST` was not answered; an event with a key was sent six times |
+ * | `no_transport` | the requested transport is not available here, or none is |
+ * | `unreachable` | a `POST` was not answered; the session sent a single event up to six times |
  * | `unanswered` | the connection broke before the answer arrived: the server may or may not have executed the command |
  * | `no_worker`, `failed` | in a Worker only: the Worker does not load; or the page's own code threw, e.g. its `token` |
  */

@@ -7,8 +7,8 @@ import type { Gap, Position } from "./wire.js";
 export type KeyedOptions = Pick<SubscribeOptions, "interval" | "onError">;
 
 /**
- * Changes of a keyed topic's map, from one state that the topic had to a later one. The first batch has all keys; there
- * is one also if the topic has none.
+ * Changes of a keyed topic's map, from one state that the topic had to a later one. The first batch has all keys, and
+ * comes even if the topic has no keys.
  */
 export interface KeyedBatch {
   /** The topic. */
@@ -20,7 +20,7 @@ export interface KeyedBatch {
   /** The keys that the map no longer has. */
   readonly removed: readonly string[];
   /**
-   * Whether the map is the topic's state at `position`. It is not only in a batch with a gap, which changes nothing: the
+   * Whether the map is the topic's state at `position`. `false` only in a batch with a gap, which changes nothing: the
    * map keeps its old state until the next batch, which has the differences.
    */
   readonly isWhole: boolean;
@@ -49,8 +49,8 @@ export interface KeyedSubscription<T> extends AsyncIterable<KeyedBatch> {
   /** The topic. */
   readonly topic: string;
   /**
-   * The newest event of each key, after the batch that the page processes. It changes only when the page gets the next
-   * batch. Do not modify the events: all maps of the topic have the same objects.
+   * The newest event of each key, including the batch that the page is processing. It changes only when the page gets
+   * the next batch. Do not modify the events: all maps of the topic have the same objects.
    */
   readonly map: ReadonlyMap<string, T>;
   /** Closes the subscription, as {@link Subscription.close} does. The map keeps its last state. */

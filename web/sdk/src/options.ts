@@ -8,8 +8,8 @@ import type { Transport, TransportName } from "./transports/transport.js";
 /** How a page describes itself to the others who subscribe to its topics. */
 export interface Member {
   /**
-   * An id that the page keeps when it connects again, at most 256 bytes of UTF-8. Default: one for each session. Servers list
-   * users by the subject of their token instead.
+   * An id that the page keeps when it connects again, at most 256 bytes of UTF-8. Default: a random one for each
+   * session. A server with `presence = "users"` lists the subject of a token instead.
    */
   id?: string;
   /** Any JSON value, for the others. At most 1,024 bytes. */

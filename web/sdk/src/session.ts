@@ -67,7 +67,7 @@ export interface Session {
 
   /**
    * Subscribes to a keyed topic as a map: the newest event of each key. The page gets only states that the topic had, even
-   * if the server sends many keys in pages, or connections break.
+   * if the server sends a state in several messages, or connections break.
    *
    * ```js
    * const cars = session.map("cars", {}, ({ changed, removed }) => {

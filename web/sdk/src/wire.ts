@@ -13,7 +13,7 @@ export type Position = string;
  */
 export type Cursor = "latest" | "earliest" | `newest.${number}` | `since.${number}` | Position;
 
-/** The start of a subscription: a cursor, a number of the newest events, 1 to 10,000, or a time. */
+/** The start of a subscription: a cursor, a number of newest events (1 to 10,000), or a time. */
 export type Start =
   | Cursor
   | {
@@ -152,7 +152,7 @@ export interface Answer {
 
 /** The newest event of a key. */
 export interface Newest {
-  /** The position of the event. A publish with `if` of this position succeeds only if no other event came since. */
+  /** The position of the event. A publish with this position as `if` succeeds only if no other event has come since. */
   position: Position;
   /** The event. */
   event: unknown;

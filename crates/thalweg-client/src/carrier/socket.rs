@@ -93,7 +93,7 @@ impl Socket {
         self.acks.push_back((topic, position));
     }
 
-    /// An ack leaves the queue when it is written: dropping this future loses nothing.
+    /// Sends the queued acks. An ack leaves the queue only when it is written, so dropping this future loses none.
     async fn send_acks(&mut self) -> Result<(), tokio_websockets::Error> {
         while let Some((topic, position)) = self.acks.front() {
             let ack = format!(r#"{{"command":"ack","topic":"{topic}","position":"{position}"}}"#);

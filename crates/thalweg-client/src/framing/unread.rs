@@ -5,7 +5,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 /// Bytes that are no frame: one clause with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
-    #[error("a message has over {} MiB", MESSAGE_BYTES_MAX >> 20)]
+    #[error("a message is larger than {} MiB", MESSAGE_BYTES_MAX >> 20)]
     TooLarge,
     #[error("a message is not UTF-8")]
     NotUtf8,

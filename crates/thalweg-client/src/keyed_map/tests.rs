@@ -113,7 +113,7 @@ fn contents(map: &KeyedMap) -> BTreeMap<String, String> {
     map.iter().map(|(key, event)| (key.to_owned(), event.to_owned())).collect()
 }
 
-/// A subscriber of the model, and the map as a caller keeps it by the changes.
+/// A subscriber of the model, and the map that a caller builds from the changes.
 struct Reader {
     cursors: Cursors,
     map: KeyedMap,

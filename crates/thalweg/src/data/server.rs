@@ -196,7 +196,7 @@ impl Import<'_> {
             match published {
                 Ok(published) => self.count += published.count,
                 Err(error) => bail!(
-                    "topic {topic}: {error}; {} before are published, and another import would repeat them",
+                    "topic {topic}: {error}; {} were already published, and another import would repeat them",
                     events(self.count)
                 ),
             }

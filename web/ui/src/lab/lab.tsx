@@ -80,8 +80,8 @@ export function LabPage() {
       ) : (
         <>
           <p class="about">
-            Measures this browser, the network and this server. Keep the tab in the foreground and the machine otherwise
-            idle during a run.
+            This page measures the browser, the network and the server. Keep the tab in the foreground and the machine
+            otherwise idle during a run.
           </p>
           {lost && <Unreachable problem={lost} isAll={false} />}
           {offer && <Form offer={offer} start={start} />}

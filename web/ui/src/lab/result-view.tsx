@@ -11,8 +11,8 @@ import { StripPlot } from "./strip-plot.js";
 /** How an experiment is measured. */
 const NOTES: Readonly<Record<Result["plan"]["experiment"], string>> = {
   a1:
-    "Each WebSocket subscription has the SDK's default window: a page that falls behind gets larger batches or gaps " +
-    "instead of a full memory.",
+    "Each WebSocket subscription has the SDK's default window: a page that falls behind gets larger batches or gaps, " +
+    "and does not run out of memory.",
   b: "Over a WebSocket an ack is a message on the connection. Over every other transport it is a separate request.",
 };
 

@@ -63,6 +63,6 @@ export const LIMITS: Readonly<Record<Limit, string>> = {
   plan: "the plan: all planned rows arrived",
   server: "the server: it sent fewer rows than planned, and all of them arrived",
   page: "this page: its main thread was saturated",
-  between: "the path between: transport, browser or machine; this page was not saturated",
+  between: "the path from server to page (transport, browser or machine); this page was not saturated",
   unknown: "an unknown component: the server did not report how many rows it sent",
 };

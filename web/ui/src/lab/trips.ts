@@ -48,11 +48,11 @@ export async function sampleTrips(
       signal.addEventListener("abort", () => fail(signal.reason as Error), { once: true });
       timeout(() => performance.now() - receivedMs, signal).catch(() => {
         const { state, reason } = session.status;
-        fail(new Error(`no Runner arrived within ${TIMEOUT_MS / 1000} s after ${count} Runners (${reason ?? state})`));
+        fail(new Error(`no record arrived within ${TIMEOUT_MS / 1000} s after ${count} records (${reason ?? state})`));
       });
       const subscription = session.subscribe(topic, { from: position }, ({ events, gap }: Batch<unknown>) => {
         receivedMs = performance.now();
-        if (gap) fail(new Error("a gap between two Runners: another client runs this experiment too"));
+        if (gap) fail(new Error("a gap between two records: another client runs this experiment too"));
         if (!events.length) return;
         count += 1;
         if (count > WARM_UP_TRIPS + 1) each.push(receivedMs - sentMs);
@@ -93,8 +93,8 @@ async function freeRunner(signal: AbortSignal): Promise<{ topic: string; positio
     // A source feeds the topic, so the server knows its position.
     const found = all.find(({ subscribers, position }) => subscribers === 0 && position !== null);
     if (found?.position) return { topic: found.topic, position: found.position };
-    if (!all.length) throw new Error("the server has no Runner");
-    if (attempt === ATTEMPTS_MAX) throw new Error("every Runner is in use: close other tabs with the lab");
+    if (!all.length) throw new Error("the server has no source for this experiment");
+    if (attempt === ATTEMPTS_MAX) throw new Error("every source is in use: close other tabs with the lab");
     // The Runner of the previous sample may be about to be free.
     await sleep(AGAIN_MS, signal);
   }

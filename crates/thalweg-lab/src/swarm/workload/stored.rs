@@ -225,7 +225,9 @@ impl<'a> Stored<'a> {
             read = self.messages_read()? - self.read_before;
         }
         if read > sent {
-            bail!("the subject says that it has read {read} messages, but only {sent} were published");
+            bail!(
+                "the subject says that it has read {read} messages, but only {sent} were published"
+            );
         }
         let events = u64::from(self.load.settings.message_events);
         self.counts.delivered = read * events;
