@@ -12,7 +12,7 @@ port=${PORT:-8080}
 node_port=${NODE_PORT:-8081}
 nats_port=${NATS_PORT:-4222}
 
-# How long nodes may take to become ready, and children to end before they are killed, seconds.
+# Timeouts in seconds: for nodes to become ready, and for children to end before they are killed.
 ready_within=60
 end_within=15
 

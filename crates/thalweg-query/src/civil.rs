@@ -22,7 +22,7 @@ pub(crate) const PARTS: [&str; 14] = [
     EPOCH,
 ];
 
-/// The only part that is no integer: seconds since 1970.
+/// The only part that is not an integer: seconds since 1970.
 pub(crate) const EPOCH: &str = "epoch";
 
 pub(crate) const UNITS: [&str; 8] =

@@ -89,7 +89,7 @@ pub(crate) fn beside() -> anyhow::Result<SocketAddr> {
     };
     thread::Builder::new().name("demo-provider".into()).spawn(move || {
         let Err(error) = serve();
-        tracing::warn!(%error, "the demo provider failed, so that the demo has no matches");
+        tracing::warn!(%error, "the demo provider failed, so the demo has no matches");
     })?;
     Ok(address)
 }

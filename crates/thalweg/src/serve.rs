@@ -244,7 +244,7 @@ impl Signals {
                 _ = self.terminate.recv() => return Ok(()),
                 _ = self.interrupt.recv() => return Ok(()),
                 _ = self.hang_up.recv() => reload(server, read).await,
-                () = server.broken() => bail!("a shard has ended by itself: please report this"),
+                () = server.broken() => bail!("a shard ended unexpectedly: please report this"),
             }
         }
     }

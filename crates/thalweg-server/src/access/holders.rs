@@ -31,7 +31,7 @@ pub(crate) enum Unidentified {
     Refused(Refusal),
     /// The key of the token may have been published meanwhile: wait for [`Holders::published_keys`].
     UnknownKey,
-    /// The signed token was not verified before: that takes as long as a hundred visits ([`Holders::verify`]).
+    /// The signed token was not verified before: verifying takes as long as a hundred visits ([`Holders::verify`]).
     Unverified,
 }
 
@@ -132,7 +132,7 @@ impl Holders {
         if let Some(holder) = holder {
             return Ok(Arc::clone(holder));
         }
-        // Other tokens may be signed: points join the parts of such a token (RFC 7515 §7.1).
+        // Other tokens may be signed: dots join the parts of such a token (RFC 7515 §7.1).
         match self.signed.as_ref().filter(|_| presented.contains(&b'.')) {
             Some(signed) => from_signed(signed, presented),
             None => Err(Refusal::unauthorized(

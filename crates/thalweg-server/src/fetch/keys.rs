@@ -61,7 +61,7 @@ async fn keep(
             }
             Ok((text, next)) => match Keys::from_set(&text) {
                 Ok((keys, skipped)) => {
-                    tracing::info!(keys = keys.len(), "read the keys of tokens");
+                    tracing::info!(keys = keys.len(), "read the keys of jwks-url");
                     log_skipped(&skipped);
                     counts.jwks_keys.set(keys.len() as u64);
                     counts.jwks_keys_skipped.set(skipped.len() as u64);
@@ -78,7 +78,7 @@ async fn keep(
         };
         match &keys {
             Err(error) if !has_failed => {
-                tracing::warn!(%error, "cannot read the keys of tokens: keeping the old ones");
+                tracing::warn!(%error, "cannot read jwks-url: keeping the old keys");
             }
             _ => {}
         }
@@ -97,7 +97,7 @@ fn log_skipped(skipped: &[SkippedKey]) {
     let named: Vec<_> = skipped.iter().take(KEYS_NAMED_MAX).collect();
     let reasons: Vec<_> = named.iter().map(|key| format!("{}: {}", key.key, key.why)).collect();
     let reasons = reasons.join("; ");
-    tracing::warn!(skipped = skipped.len(), %reasons, "skipped keys of the set");
+    tracing::warn!(skipped = skipped.len(), %reasons, "skipped keys of jwks-url");
 }
 
 /// The reason of a failed read, and the earliest time of the next one.

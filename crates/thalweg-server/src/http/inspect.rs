@@ -19,7 +19,7 @@ use crate::{
     transport::{Query, prefers},
 };
 
-/// Topics of a list without a limit.
+/// Topics in a list if the request has no `limit`.
 const LIMIT: usize = 1_000;
 
 /// Answers a request on the admin listener.

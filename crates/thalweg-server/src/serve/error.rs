@@ -31,7 +31,7 @@ fn listen_remedy(address: &SocketAddr, error: &io::Error, flag: &str) -> String 
         return format!("choose another address with {flag}");
     }
     format!(
-        "a port below 1024, as {}, needs a capability: grant it to the program with \
+        "a port below 1024, like {}, needs a capability: grant it to the program with \
          `sudo setcap cap_net_bind_service=+ep /path/to/thalweg` or, in a systemd unit, \
          `AmbientCapabilities=CAP_NET_BIND_SERVICE`; or choose another port with {flag}, \
          8443 for instance",

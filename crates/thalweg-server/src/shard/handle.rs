@@ -227,7 +227,7 @@ impl Handle {
             (ErrorCode::ConditionFailed, Condition::Exists) => Refusal::new(
                 ErrorCode::NoSuchKey,
                 format!(
-                    "the key {:?} does not exist: check it, or take it as removed",
+                    "the key {:?} does not exist: check it, or treat it as removed",
                     Excerpt(key)
                 ),
             ),

@@ -28,7 +28,7 @@ impl Certificate {
         Ok(Self { from: from.clone(), current })
     }
 
-    /// Loads it again. Existing connections keep the old one. Fails as [`Self::load`], and the old one stays in use.
+    /// Loads the files again. Existing connections keep the old ones. Fails as [`Self::load`]; the old ones stay in use.
     pub(crate) fn reload(&self) -> Result<(), String> {
         if self.from == Tls::SelfSigned {
             // Each browser would have to accept a new one again.

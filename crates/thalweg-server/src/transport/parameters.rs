@@ -106,13 +106,13 @@ pub(crate) fn info(text: &str) -> Result<Box<RawValue>, Refusal> {
     RawValue::from_string(minified).map_err(|error| bad(format!("info: {error}")))
 }
 
-/// Parses how long a key stays, in µs. Fails if it is no time, or no time at all.
+/// Parses how long a key stays, in µs. Fails if it is not a duration, or is 0.
 pub(crate) fn ttl_us(text: &str) -> Result<u64, Refusal> {
     let ttl = parse_duration(text).map_err(|error| bad(format!("ttl: {error}")))?;
     let ttl_us = ttl.as_micros() as u64;
     match ttl_us > 0 {
         true => Ok(ttl_us),
-        false => Err(bad("ttl is 0: write a time such as 30s, or remove the key".into())),
+        false => Err(bad("ttl is 0: write a time such as 30s, or publish null".into())),
     }
 }
 

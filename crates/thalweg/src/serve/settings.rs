@@ -73,7 +73,7 @@ pub(super) struct Settings {
     /// the first one applies. The pattern ** sets the default
     /// limits of all topics (flush, batch-…, history-…). Keys: kind (log, value or keyed), columns (name:type,
     /// separated by spaces), flush (wait this long for more events of a batch), batch-events, batch-bytes,
-    /// history-events, history-bytes, history-age; docs/reference/settings.md has those of keys and presence.
+    /// history-events, history-bytes, history-age; docs/reference/settings.md has the keys of kind=keyed and of presence.
     /// Types of columns: bool, int, double, time, time_s, time_us, time_ns, string, json.
     #[arg(long, value_name = "PATTERN,…", help_heading = TOPICS)]
     pub(super) topic: Vec<TopicTable>,

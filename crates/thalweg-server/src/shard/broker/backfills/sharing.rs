@@ -135,7 +135,7 @@ fn readers_from_one_position_read_each_page_once() {
     assert!(pages <= PAGES + PAGES / 20, "{pages} reads of {PAGES} pages");
 }
 
-/// The positions are over twice as many bytes as are kept.
+/// The positions span twice as many bytes as are kept.
 #[test]
 fn readers_from_many_positions_share_pages() {
     let step = RECORDS / Offset::from(READERS);
