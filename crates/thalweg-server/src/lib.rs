@@ -22,6 +22,7 @@
 //! runs               the lab's runs in a folder
 //! refusal            refusals of requests and commands
 //! clock              the clock
+//! start              the start of a subscription as people write it
 //! fuzzing            untrusted input, only for the fuzz targets
 //! ```
 
@@ -49,7 +50,9 @@ mod runs;
 mod serve;
 mod shard;
 mod source;
+mod start;
 mod transport;
 
 pub use clock::now_us;
 pub use serve::{ServeError, Server, check, serve};
+pub use start::parse_start;

@@ -166,8 +166,8 @@ impl Refusal {
 
     /// It is unknown whether the event was stored.
     pub(crate) fn unknown() -> Self {
-        let message = "the event may or may not be stored: read the topic, or publish with an \
-                       Idempotency-Key, which makes a retry safe";
+        let message = "the event may or may not be stored: repeat the request only if it had an Idempotency-Key, \
+                       otherwise read the topic first";
         Self::new(ErrorCode::Unknown, message)
     }
 

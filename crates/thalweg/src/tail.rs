@@ -13,7 +13,10 @@ use thalweg_client::{
     Transport, Update,
 };
 use thalweg_lab::run::printable;
-use thalweg_server::config::{parse_bytes, parse_duration};
+use thalweg_server::{
+    config::{parse_bytes, parse_duration},
+    parse_start,
+};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::spawn_blocking,
@@ -42,8 +45,15 @@ pub(crate) struct TailArgs {
     /// Subscribe to the rows of this SQL query. The server runs the query while it has subscribers.
     #[arg(long, value_name = "SELECT …", conflicts_with = "topics")]
     query: Option<String>,
-    /// Start at latest, earliest, newest.50 (the newest 50 events) or a position such as 9f3c21.1042.
-    #[arg(long, visible_alias = "cursor", value_name = "CURSOR", default_value = "latest")]
+    /// Start at latest, earliest, newest.50 (the newest 50 events), since.10m (those of the last ten minutes), since. and
+    /// a time as 2026-11-29T17:00:00Z, or a position such as 9f3c21.1042.
+    #[arg(
+        long,
+        visible_alias = "cursor",
+        value_name = "CURSOR",
+        default_value = "latest",
+        value_parser = parse_start
+    )]
     from: StartAt,
     /// Start with this many of the newest events of each topic.
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = newest())]

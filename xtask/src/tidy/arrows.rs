@@ -70,6 +70,7 @@ const CORE: &Arrows =
 
 const SERVER: &Arrows = &[
     ("clock", &[]),
+    ("start", &["clock", "config"]),
     ("config", &["pages"]),
     ("metrics", &["audit", "process", "refusal"]),
     ("process", &[]),
@@ -85,7 +86,7 @@ const SERVER: &Arrows = &[
     ("source", &["config", "refusal"]),
     ("derived", &["config", "connection_limits", "refusal"]),
     ("fetch", &["access", "config", "clock", "connection_limits", "metrics"]),
-    ("transport", &["access", "clock", "connection_limits", "config", "refusal"]),
+    ("transport", &["access", "clock", "connection_limits", "config", "refusal", "start"]),
     ("protocol", &["access", "clock", "config", "rates", "refusal", "transport"]),
     ("answers", &["config", "connection_limits", "transport"]),
     ("fuzzing", &["access", "clock", "config", "protocol", "transport", "refusal"]),

@@ -1,20 +1,15 @@
 //! The parameters of a subscription, in a query or in a command. This is the only place that parses them.
 
-use std::{
-    str::FromStr,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{str::FromStr, time::Duration};
 
 use serde_json::value::RawValue;
 use thalweg_core::fanout::{Policy, Terms};
-use thalweg_wire::{
-    Condition, ErrorCode, Excerpt, StartAt, Topic, event, position::SINCE, topic::TopicError,
-};
+use thalweg_wire::{Condition, ErrorCode, Excerpt, StartAt, Topic, event, topic::TopicError};
 
 use crate::{
-    clock::unix_ms,
     config::{MEMBER_INFO_BYTES, nearest, parse_bytes, parse_duration},
     refusal::Refusal,
+    start::{parse_since, parse_start},
 };
 
 const POLICIES: [&str; 3] = ["skip", "latest", "close"];
@@ -40,47 +35,11 @@ pub(crate) fn topic(name: &str) -> Result<Topic, Refusal> {
 }
 
 pub(crate) fn start(text: &str) -> Result<StartAt, Refusal> {
-    match (StartAt::from_str(text), text.strip_prefix(SINCE)) {
-        (Err(_), Some(time)) => since(time),
-        (start, _) => start.map_err(Refusal::from),
-    }
+    parse_start(text).map_err(|message| Refusal::new(ErrorCode::BadCursor, message))
 }
 
-/// Parses the time from which on events are wanted: RFC 3339, or a duration before now.
 pub(crate) fn since(text: &str) -> Result<StartAt, Refusal> {
-    if let Some(unix_ms) = rfc3339_ms(text) {
-        return Ok(StartAt::Since(unix_ms));
-    }
-    let Ok(back) = parse_duration(text) else {
-        let message =
-            "since: write a time as 2026-11-29T17:00:00Z, or a duration before now such as 10m";
-        return Err(Refusal::new(ErrorCode::BadCursor, message));
-    };
-    let now_ms = u64::try_from(unix_ms()).unwrap_or_default();
-    let back_ms = u64::try_from(back.as_millis()).unwrap_or(u64::MAX);
-    Ok(StartAt::Since(now_ms.saturating_sub(back_ms)))
-}
-
-/// Parses a time of RFC 3339, section 5.6, in ms since 1970.
-fn rfc3339_ms(text: &str) -> Option<u64> {
-    let (local, offset_ms) =
-        match text.len().checked_sub(6).and_then(|at| text.split_at_checked(at)) {
-            Some((local, zone)) if zone.starts_with(['+', '-', ' ']) => {
-                let (hours, minutes) = zone[1..].split_once(':')?;
-                let number = |digits: &str| {
-                    let are_digits =
-                        digits.len() == 2 && digits.bytes().all(|b| b.is_ascii_digit());
-                    digits.parse::<i64>().ok().filter(|_| are_digits)
-                };
-                let offset_ms = (number(hours)? * 60 + number(minutes)?) * 60_000;
-                // A plus sign in a URL is a space.
-                (local, if zone.starts_with('-') { -offset_ms } else { offset_ms })
-            }
-            _ => (text.strip_suffix(['Z', 'z'])?, 0),
-        };
-    let time = humantime::parse_rfc3339(&format!("{local}Z")).ok()?;
-    let since = time.duration_since(UNIX_EPOCH).ok()?;
-    u64::try_from(i64::try_from(since.as_millis()).ok()? - offset_ms).ok()
+    parse_since(text).map_err(|message| Refusal::new(ErrorCode::BadCursor, message))
 }
 
 /// Parses the terms of a subscription without a stream. Terms that are missing have their defaults.
@@ -184,33 +143,4 @@ pub(crate) fn bad(message: String) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_time_is_rfc_3339_or_a_duration_before_now() {
-        for (text, unix_ms) in [
-            ("1970-01-01T00:00:01Z", 1000),
-            ("1970-01-01T00:00:01.25Z", 1250),
-            ("1970-01-01T02:00:01+02:00", 1000),
-            ("1970-01-01T02:00:01 02:00", 1000),
-            ("1970-01-01T00:00:01-00:30", 1_801_000),
-        ] {
-            assert_eq!(since(text).expect(text), StartAt::Since(unix_ms));
-            assert_eq!(start(&format!("since.{text}")).expect(text), StartAt::Since(unix_ms));
-        }
-        let now_ms = u64::try_from(unix_ms()).expect("after 1970");
-        let StartAt::Since(back_ms) = since("10m").expect("a duration") else { panic!() };
-        assert!((now_ms - 600_000..now_ms - 590_000).contains(&back_ms), "{back_ms}");
-        assert_eq!(start("since.1250").expect("a time"), StartAt::Since(1250));
-        let bad = [
-            "",
-            "yesterday",
-            "2026-11-29",
-            "1970-01-01T00:00:01",
-            "-10m",
-            "1970-01-01T00:00:01+2:00",
-        ];
-        for text in bad {
-            assert!(since(text).is_err(), "{text}");
-        }
-    }
 }

@@ -136,13 +136,22 @@ fn contradictory_options_are_refused_with_the_remedy() {
 }
 
 #[test]
-fn tail_prints_the_newest_events_first() {
+fn tail_prints_the_newest_events_or_those_since_a_time() {
     let server = Server::start(&[]);
     filled(&server, "t");
     let url = format!("http://{}/v1/topics/t", server.address);
-    let tail = std::process::Command::new(env!("CARGO_BIN_EXE_thalweg"))
-        .args(["tail", &url, "--newest", "3", "--count", "3"])
-        .output()
-        .expect("run the binary");
-    assert_eq!(String::from_utf8_lossy(&tail.stdout), "47\n48\n49\n");
+    let tail = |start: [&str; 2]| {
+        let tail = std::process::Command::new(env!("CARGO_BIN_EXE_thalweg"))
+            .args(["tail", &url, "--count", "3"])
+            .args(start)
+            .output()
+            .expect("run the binary");
+        String::from_utf8_lossy(&[tail.stdout, tail.stderr].concat()).into_owned()
+    };
+    assert_eq!(tail(["--newest", "3"]), "47\n48\n49\n");
+    for since in ["since.10m", "since.2026-11-29T00:00:00+01:00", "since.1250"] {
+        assert_eq!(tail(["--from", since]), "0\n1\n2\n", "{since}");
+    }
+    let refusal = tail(["--from", "since.yesterday"]);
+    assert!(refusal.contains("a duration before now such as 10m"), "{refusal}");
 }

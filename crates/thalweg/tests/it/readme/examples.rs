@@ -5,7 +5,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use thalweg_testing::{ReservedPort, skipped};
+use thalweg_testing::ReservedPort;
 
 use super::read;
 use crate::harness::{Program, Server};
@@ -35,7 +35,7 @@ impl Drop for Example {
 
 impl Example {
     /// Runs the blocks of shell under this heading, and prints a line `done` after it.
-    fn start(heading: &str, demo: &Server, programs: &[&Path]) -> Self {
+    fn start(heading: &str, demo: &Server) -> Self {
         let mut script = format!("echo $$\n{FIRST_EVENTS}\n");
         let commands = commands(&read("README.md"), heading);
         let mut ports: Vec<(String, ReservedPort)> = Vec::new();
@@ -66,10 +66,9 @@ impl Example {
         let file = folder.join("example.sh");
         fs::write(&file, script + "echo done\nwait\n").expect("write the example");
         let binary = Path::new(env!("CARGO_BIN_EXE_thalweg"));
-        let folders = programs.iter().chain([&binary]).filter_map(|program| program.parent());
-        let path = env::join_paths(
-            folders.map(Path::to_owned).chain(env::split_paths(&env::var("PATH").expect("a PATH"))),
-        );
+        let folder_of_binary = binary.parent().expect("a folder").to_owned();
+        let path = env::var("PATH").expect("a PATH");
+        let path = env::join_paths([folder_of_binary].into_iter().chain(env::split_paths(&path)));
         let mut program = Program::start(
             Command::new("bash")
                 .arg(&file)
@@ -126,7 +125,7 @@ fn listens_at(command: &str) -> Option<&str> {
 #[test]
 fn an_http_api_becomes_a_live_feed() {
     let demo = Server::start(&["--demo"]);
-    let mut example = Example::start("An HTTP API as a live feed", &demo, &[]);
+    let mut example = Example::start("An HTTP API as a live feed", &demo);
     let output = example.output();
     assert!(output.contains("matchesfeed/8/matchcentre"), "{output}");
 }
@@ -134,30 +133,24 @@ fn an_http_api_becomes_a_live_feed() {
 #[test]
 fn rows_of_a_query_arrive() {
     let demo = Server::start(&["--demo"]);
-    let output = Example::start("SQL over live events", &demo, &[]).output();
+    let output = Example::start("SQL over live events", &demo).output();
     assert!(output.contains("events"), "{output}");
 }
 
 #[test]
 fn a_server_is_load_tested() {
     let demo = Server::start(&["--demo"]);
-    let output = Example::start("A load test of your own server", &demo, &[]).output();
+    let output = Example::start("A load test of your own server", &demo).output();
     assert!(output.contains(" of 100 established"), "{output}");
 }
 
 #[test]
 fn no_event_is_lost_when_the_server_is_killed() {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/nats/nats-server");
-    let nats = env::var_os("THALWEG_NATS_SERVER").map_or(built, PathBuf::from);
-    if !nats.is_file() {
-        return skipped("there is no NATS server here: `make nats` installs one");
-    }
-    let nats = fs::canonicalize(nats).expect("the path of the NATS server");
     let demo = Server::start(&[]);
     let heading = "A page that survives `kill -9`";
     let last = commands(&read("README.md"), heading).pop();
     assert!(last.is_some_and(|last| last.starts_with("pkill -9")), "the example kills the server");
-    let mut example = Example::start(heading, &demo, &[&nats]);
+    let mut example = Example::start(heading, &demo);
     example.output();
     let url = format!("http://127.0.0.1:{}/v1/topics/numbers", example.port("8090"));
     let arguments = ["tail", &url, "--from", "earliest", "--count", "50", "--format", "plain"];
