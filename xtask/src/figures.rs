@@ -10,7 +10,8 @@
 //! `cargo xtask figures` writes the lines between these two from each run's `summary.json.gz` in `lab/runs`,
 //! and `cargo xtask tidy` fails if they differ. The words are metrics of the lab's comparisons (`cpu`, `p99`,
 //! `round_trip`, `throughput`, `memory`, `held`). `pooled` before them selects the result of a whole
-//! scenario. Below the last block of a run on a page, the page lists all decided results of the run that no block shows. `standings` ranks many subjects, `standings 5` the first five over each transport, and
+//! scenario. Below its last block on a page, each run has a list of its decided results that no block shows.
+//! `standings` ranks many subjects, `standings 5` the first five over each transport, and
 //! `standings sse nchan bun` these two over SSE. The word `faults` is for folders of ledgers from the cluster
 //! tests (`THALWEG_LEDGERS`). All runs of a block were built from one tree, which the block names.
 
@@ -201,7 +202,7 @@ mod tests {
         check(words, &summary.to_string(), Ok(&format!("{head}{row}{FOOT}")));
         let what = "no run here has `nobody` over sse";
         check("standings sse nobody from day/latency", &summary.to_string(), Err(what));
-        let what = "no run here has many subjects: it has no standings";
+        let what = "no run here has standings, because none has many subjects";
         check("standings from day/latency", SUMMARY, Err(what));
     }
 
@@ -209,10 +210,10 @@ mod tests {
     fn one_block_is_of_one_tree() {
         let what = "its runs are of several trees: 111122223333, aaaabbbbcccc";
         check("cpu from day/latency day/other", SUMMARY, Err(what));
-        let what = "day/latency was built from files that no commit has: take it again";
+        let what = "day/latency was built from files that no commit has: measure it again";
         let modified = SUMMARY.replace("aaaabbbbcccc", "aaaabbbbcccc modified");
         check("cpu from day/latency", &modified, Err(what));
-        let what = "day/latency does not say of which tree it was built: take it again";
+        let what = "day/latency does not say from which tree it was built: measure it again";
         check("cpu from day/latency", &SUMMARY.replace(", tree ", ", "), Err(what));
         let other = SUMMARY.replace("\"measured\": \"", "\"measured\": \"0.1.0, c, tree 999");
         let what = "day/latency was built from several trees: 999, aaaabbbbcccc";
@@ -227,7 +228,7 @@ mod tests {
         check("memory round_trip from day/latency", SUMMARY, Err(what));
         let what = "`cost` is not `[pooled] METRIC… from RUN… -->`, `standings [ROWS]`, `standings TRANSPORT SUBJECT…` or `faults`";
         check("cost from day/latency", SUMMARY, Err(what));
-        let what = "day/latency was interrupted: take it again";
+        let what = "day/latency was interrupted: measure it again";
         check("cpu from day/latency", &SUMMARY.replace("false", "true"), Err(what));
     }
 

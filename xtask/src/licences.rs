@@ -12,11 +12,11 @@ use serde_json::Value;
 const ALLOWED: [(&str, &str); 7] = [
     ("MIT", "the licence of this project, at the user's option"),
     ("Apache-2.0", "the licence of this project, at the user's option"),
-    ("BSD-3-Clause", "as MIT; and names of authors may not be used to advertise"),
-    ("ISC", "as MIT, in fewer words"),
-    ("Zlib", "as MIT, and for binaries not even that"),
+    ("BSD-3-Clause", "like MIT, and names of authors must not be used to advertise"),
+    ("ISC", "like MIT, in fewer words"),
+    ("Zlib", "like MIT, but asks nothing for binaries"),
     ("CC0-1.0", "its authors have waived their rights; in tests only, beneath arrow-rs"),
-    ("Unicode-3.0", "as MIT, for tables made from Unicode's data"),
+    ("Unicode-3.0", "like MIT, for tables made from Unicode's data"),
 ];
 
 /// Checks the output of `cargo metadata` for this platform, crates of tests included. Prints the findings,
@@ -41,7 +41,7 @@ fn metadata() -> anyhow::Result<Value> {
         "cargo metadata failed: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    serde_json::from_slice(&output.stdout).context("cargo metadata is no JSON")
+    serde_json::from_slice(&output.stdout).context("the output of cargo metadata is not JSON")
 }
 
 /// Returns a sentence for every crate with a licence that is not allowed.

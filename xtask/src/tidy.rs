@@ -1,8 +1,8 @@
 //! Rules that the compiler, clippy and rustfmt do not check.
 //!
 //! Rust is read as text, not parsed: `rust` removes comments and literals and finds the paths in the rest.
-//! That is sufficient for this code, and for code that is not written to deceive it. It does not know macros
-//! that create paths, `use … as …` for a banned module, or `#[path]`.
+//! This suffices for this code, and for any code that does not try to deceive the checks. They do not know
+//! macros that create paths, `use … as …` for a banned module, or `#[path]`.
 
 mod arrows;
 mod book;
@@ -64,7 +64,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     waits::check(tree, &mut findings);
     language::check(tree, &mut findings);
     findings.extend(figures::problems(tree).into_iter().map(|(path, Problem { line, what })| {
-        Finding::new(path, line, what, "mend it, then `cargo xtask figures`")
+        Finding::new(path, line, what, "correct it, then run `cargo xtask figures`")
     }));
     findings.sort();
     findings.dedup();

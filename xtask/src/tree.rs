@@ -38,7 +38,7 @@ impl Tree {
                 ":/",
             ])
             .output()
-            .context("cannot run git; tidy asks it for the files")?;
+            .context("cannot run git, which lists the files: install git")?;
         ensure!(listing.status.success(), "git ls-files failed; run tidy inside the repository");
         let root = Command::new("git").args(["rev-parse", "--show-toplevel"]).output()?;
         let root = String::from_utf8(root.stdout)?.trim_end().to_owned();
@@ -98,7 +98,7 @@ impl Tree {
         Some(text)
     }
 
-    /// Whether this is a file, or a directory with a file in it.
+    /// Returns whether this is a file, or a directory with a file in it.
     pub(crate) fn has(&self, path: &str) -> bool {
         let below = format!("{path}/");
         path.is_empty()

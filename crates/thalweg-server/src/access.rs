@@ -82,8 +82,8 @@ pub(crate) trait Wanted {
     fn rights(&self) -> impl Iterator<Item = Right<'_>>;
 }
 
-/// A value that its client has the right to. Only the access policy creates it, and protected functions take nothing
-/// else: no code path can forget the check.
+/// A value to which the client has the rights. Only the access policy creates it, and protected functions take nothing
+/// else, so no code path can forget the check.
 #[derive(Debug)]
 pub(crate) struct Allowed<T> {
     wanted: T,
@@ -109,7 +109,7 @@ impl<T: Wanted> Wanted for Box<T> {
     }
 }
 
-/// A topic to read: to subscribe to, or its history or columns.
+/// A topic whose events, history or columns a client requests.
 #[derive(Debug)]
 pub(crate) struct Reading(pub(crate) Topic);
 
@@ -158,7 +158,7 @@ impl Wanted for ViewMetrics {
 
 impl AccessPolicy {
     /// Returns the access policy of a server that listens on `listen`. `published` has the keys at the configured URL. The error
-    /// is one sentence for the user that says what to set.
+    /// is one sentence that tells the user what to set.
     pub(crate) fn new(
         access: &Access,
         listen: SocketAddr,
@@ -185,11 +185,11 @@ impl AccessPolicy {
         })
     }
 
-    /// Returns the access policy of the admin listener, where everybody may inspect and administer. `access` is the
-    /// other listener's, with the names of the server.
+    /// Returns the access policy of the admin listener, where everybody may inspect and administer. `access` is that
+    /// of the other listener, with the host names of the server.
     ///
     /// # Errors
-    /// As [`AccessPolicy::new`].
+    /// Same as [`AccessPolicy::new`].
     pub(crate) fn new_admin(listen: SocketAddr, access: &Access) -> Result<Self, String> {
         let inspect = Rights { inspect: Topics::all(), admin: true, ..Rights::default() };
         let own = Access { everybody: Some(inspect), ..Access::default() };
@@ -209,7 +209,7 @@ impl AccessPolicy {
         self.origins.check(request, own, is_https)
     }
 
-    /// Returns `wanted` as allowed if `holder` has the rights to it. Every protected action passes here: each topic of a
+    /// Returns `wanted` as allowed if `holder` has the rights to it. Every protected action passes through here: each topic of a
     /// subscription, each command, each read, each list. Fails with `Unauthorized` or `Forbidden`.
     pub(crate) fn allow<T: Wanted>(
         &self,
@@ -220,7 +220,7 @@ impl AccessPolicy {
         Ok(Allowed { wanted })
     }
 
-    /// Checks that a holder has a right. [`Self::allow`] calls this first; callers repeat it when rights may have changed. Fails
+    /// Checks that a holder has a right. [`Self::allow`] checks this first; callers check again when rights may have changed. Fails
     /// with `Unauthorized` without a token, and `Forbidden` with one. Neither tells whether the topic exists.
     pub(crate) fn authorise(&self, holder: &Holder, right: Right<'_>) -> Result<(), Refusal> {
         let has = |has: fn(&Rights, &Topic) -> bool, topic: &Topic| {
@@ -265,7 +265,7 @@ impl AccessPolicy {
             && !self.holders.has_tokens()
         {
             return Refusal::unauthorized(
-                "no client may see this server's list of topics and metrics: start it with \
+                "no client may see the topics and metrics of this server: start it with \
                  --admin-listen, or with a --token that has inspect=**",
             );
         }
@@ -302,8 +302,8 @@ impl AccessPolicy {
         !holder.rights.publish.are_none() || !self.holders.everybody.rights.publish.are_none()
     }
 
-    /// Returns a new ticket for `holder`. A ticket is valid when stored. Fails with `Unauthorized` if the server has tokens
-    /// and the client presents none: a ticket stands for a token.
+    /// Returns a new ticket for `holder`. A ticket is valid once it is stored. Fails with `Unauthorized` if the server has tokens
+    /// and the client presents none, because a ticket stands for a token.
     pub(crate) fn new_ticket(&self, holder: &Holder) -> Result<Ticket, Refusal> {
         if holder.kind == Kind::Nobody && self.holders.has_tokens() {
             let message = "a ticket needs a token: send the header \"Authorization: Bearer TOKEN\"";

@@ -1,4 +1,4 @@
-//! Unread answers: their memory, the connection that holds most, and clients that read too slowly. Pure: time comes in
+//! Unread answers: their memory, the connection that holds the most, and clients that read too slowly. Pure: time comes in
 //! as `now_us`.
 
 mod account;
@@ -13,7 +13,7 @@ pub(crate) use account::{AccountOwner, AnswerAccount, Charge};
 pub(crate) struct Answers {
     all: Arc<Count>,
     tracked: Vec<Tracked>,
-    /// Whether they held too much at the last check.
+    /// Whether the answers held too much at the last check.
     was_over: bool,
     /// Memory of trimmed batches that each client's history reads keep, as of the last sweep.
     pub(crate) pinned: HashMap<Client, usize>,
@@ -34,12 +34,12 @@ struct Tracked {
     since_us: u64,
     pending: usize,
     taken: usize,
-    /// Whether an earlier check saw it: its client has had time to read.
+    /// Whether an earlier check saw the connection, so its client has had time to read.
     is_seen: bool,
 }
 
 impl Tracked {
-    /// Returns whether its client has read nothing since then.
+    /// Returns whether the client has read nothing since `since_us`.
     fn is_idle(&self) -> bool {
         self.account.taken() == self.taken
     }
@@ -72,8 +72,8 @@ impl Answers {
         self.tracked.push(Tracked { account, address, since_us, pending, taken, is_seen });
     }
 
-    /// Checks whether all answers exceed `bytes_max`; returns the connections to end, which no longer count. While some
-    /// are new, call it again a turn later: only then can their clients have read something.
+    /// Checks whether all answers exceed `bytes_max`; returns the connections to end, which no longer count. Call it
+    /// again a turn later while some connections are new, because only then can their clients have read something.
     pub(crate) fn over_limit(&mut self, bytes_max: usize) -> OverLimit {
         let is_over = self.bytes() > bytes_max;
         let was_over = std::mem::replace(&mut self.was_over, is_over);
@@ -90,7 +90,7 @@ impl Answers {
 
     /// Ends connections until the limit holds, in the order that `Limits::answer_bytes` describes.
     fn evict_over_limit(&mut self, bytes_max: usize) -> Vec<Arc<AnswerAccount>> {
-        // Untracked connections do not count: no tracked one must end because of them.
+        // Untracked connections do not count, so that no tracked one ends because of them.
         let mut all: usize = self.tracked.iter().map(|tracked| tracked.account.held()).sum();
         let mut by_address: HashMap<(bool, Address), usize> = HashMap::new();
         let may_end = |tracked: &&Tracked| tracked.is_seen && tracked.account.held() > 0;
@@ -98,7 +98,7 @@ impl Answers {
             *by_address.entry((tracked.is_idle(), tracked.address)).or_default() +=
                 tracked.account.held();
         }
-        // The newer of two equal ones ends first.
+        // The newer of two equal connections ends first.
         let mut order: Vec<_> = self.tracked.iter().rev().filter(may_end).collect();
         order.sort_by_cached_key(|tracked| {
             let of_address = by_address[&(tracked.is_idle(), tracked.address)];
@@ -182,7 +182,7 @@ mod tests {
     /// Returns the connections that must end after each had a turn.
     fn ended(answers: &mut Answers, bytes_max: usize) -> Vec<Arc<AnswerAccount>> {
         let first = answers.over_limit(bytes_max);
-        assert!(first.ended.is_empty(), "their clients could take nothing yet");
+        assert!(first.ended.is_empty(), "their clients have had no time to read");
         answers.over_limit(bytes_max).ended
     }
 
@@ -279,7 +279,7 @@ mod tests {
             account.set(held, 0);
             assert_eq!(answers.bytes(), held);
         }
-        assert!(answers.stalled(STALL_US * 9, STALL_US).is_empty(), "it is pending nothing");
+        assert!(answers.stalled(STALL_US * 9, STALL_US).is_empty(), "no bytes are pending");
         assert_eq!(ended(&mut answers, 0)[0].owner, AccountOwner::Subscriber(7));
         account.set(0, 0);
         assert_eq!(answers.bytes(), 0);

@@ -6,7 +6,7 @@ use thalweg_wire::ErrorCode;
 
 use crate::{clock::now_us, connection_limits::Address, refusal::Refusal};
 
-/// Lines of one code per second and shard. The next line has the number of omitted ones.
+/// Maximum lines of one code per second and shard. The next line has the number of omitted lines.
 const LINES_MAX: u64 = 10;
 
 /// The origin of a refused request, as far as known.

@@ -2,8 +2,8 @@
 //!
 //! Each broker has a thread (`driver`). A topic's owner shard passes published events to the topic's broker (`Store`), and
 //! answers the publisher when the broker has stored them. The owner shard appends the records that brokers deliver: the events of
-//! all servers, its own included, in the order of the stream. A topic belongs to the first stream, of all brokers' streams, whose
-//! pattern matches.
+//! all servers, its own included, in the order of the stream. The streams of all brokers form one list; a topic belongs
+//! to the first whose pattern matches.
 //!
 //! ```text
 //! publish ─► owner ─► Store ─► append ─► broker ─► follow ─► Shards ─► owner ─► feed
@@ -71,7 +71,7 @@ pub(crate) struct Store {
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) range: ReadRange,
-    /// Whether it is a value topic: then the newest record is read.
+    /// Whether this is a value topic, of which only the newest record is read.
     pub(crate) is_value: bool,
     pub(crate) reply: BrokerReply<ReadCaller>,
 }
@@ -96,7 +96,7 @@ pub(crate) enum TicketRequest {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PublishTerms {
     pub(crate) retry_key: Option<RetryKey>,
-    /// For one event of a keyed topic.
+    /// A condition for a single event of a keyed topic.
     pub(crate) condition: Option<Condition>,
     /// How long the keys stay, in µs.
     pub(crate) ttl_us: Option<u64>,
@@ -112,7 +112,7 @@ pub(crate) struct RetryKey {
 }
 
 impl RetryKey {
-    /// Returns bytes that identify it among all keys of a topic, on every server.
+    /// Returns bytes that identify the key among all keys of a topic, on every server.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         [self.identity.as_bytes(), &*self.key].concat()
     }
@@ -122,7 +122,7 @@ impl RetryKey {
 pub(crate) struct BackfillId {
     pub(crate) broker: usize,
     pub(crate) key: FeedKey,
-    /// The feed's key may belong to another topic when the page arrives.
+    /// The topic, because the feed's key may belong to another one when the page arrives.
     pub(crate) topic: Topic,
     pub(crate) epoch: Epoch,
     pub(crate) from: Offset,
@@ -130,7 +130,7 @@ pub(crate) struct BackfillId {
     pub(crate) until: Offset,
 }
 
-/// A message of a broker to a shard. Streams are numbered among those of all brokers.
+/// A message from a broker to a shard. A stream's number is its index among the streams of all brokers.
 #[derive(Debug)]
 pub(crate) enum FromBroker {
     /// In the order of their streams.

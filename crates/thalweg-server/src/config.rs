@@ -61,7 +61,7 @@ pub struct Config {
     pub version: &'static str,
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Where administrators connect, without token and TLS: the list of topics, `/metrics`, health, ending connections.
+    /// Where administrators connect without token and TLS, for the list of topics, `/metrics`, health, and closing connections.
     pub admin_listen: Option<SocketAddr>,
     /// The number of cores that shards run on: one shard each, pinned if there are several.
     pub shards: usize,
@@ -71,7 +71,7 @@ pub struct Config {
     pub runs_sources: bool,
     /// Topics whose events are the rows of queries.
     pub queries: Vec<QueryConfig>,
-    /// How far an event's time may be ahead of its publication. Windows of queries exclude other events.
+    /// How far an event's time may be ahead of its publication. Windows of queries exclude events further ahead.
     pub query_lead: Duration,
     /// Topics that the server fetches over HTTP. The first matching pattern applies.
     pub upstreams: Vec<UpstreamConfig>,
@@ -101,7 +101,8 @@ pub struct Config {
     pub echo_path: Option<String>,
     /// Paths of hubs for SignalR's clients.
     pub signalr_paths: Vec<String>,
-    /// A heartbeat follows half to all of this time without data: proxies and routers forget a connection after 30 to 60 s.
+    /// A heartbeat comes after half to all of this time without data, because proxies and routers forget idle connections after
+    /// 30 to 60 s.
     pub heartbeat: Duration,
     /// How long the server keeps serving after SIGTERM while `/readyz` answers 503: load balancers need time to notice.
     pub shutdown_delay: Duration,
@@ -138,9 +139,9 @@ pub struct TopicSettings {
 /// The keys of a keyed topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySettings {
-    /// The place of the key in an event. Without it publishers name the key.
+    /// The place of the key in an event. Without a pointer, publishers name the key.
     pub pointer: Option<KeyPointer>,
-    /// The most keys.
+    /// The maximum number of keys.
     pub count_max: usize,
     /// How long a key stays after its newest event, in µs. `None`: until it is removed.
     pub ttl_us: Option<u64>,
@@ -162,7 +163,7 @@ const WEBSOCKET_PROTOCOL: &str = "thalweg.v1";
 
 /// Bytes of a batch. With its envelope, whose topic, positions and names take less than a kilobyte, a
 /// message is below 64 KiB: common clients refuse larger ones (Go's `bufio.Scanner` lines from 64 KiB on,
-/// Python's `websockets` messages above 1 MiB), and would come back to the same one forever.
+/// Python's `websockets` messages above 1 MiB), and would get the same message after each reconnect.
 const BATCH_BYTES: usize = 63 << 10;
 
 /// The rights of clients. Without tokens all clients of a server on loopback may subscribe and publish; elsewhere a
@@ -173,11 +174,11 @@ pub struct Access {
     pub tokens: Vec<NamedToken>,
     /// The signed tokens that the server accepts.
     pub signed: Option<SignedBy>,
-    /// Rights of all clients, with or without a token. Without it see [`Self::rights_of_all`].
+    /// Rights of all clients, with or without a token. If unset, see [`Self::rights_of_all`].
     pub everybody: Option<Rights>,
-    /// Origins whose web pages may use it besides its own: `https://app.example`, or `*` for all.
+    /// Origins, besides the server's own, whose web pages may use it: `https://app.example`, or `*` for all.
     pub origins: Vec<String>,
-    /// Names of the server besides loopback's own. On loopback it has no others. Elsewhere it has all names if this is empty.
+    /// Host names that the server accepts besides those of loopback. If empty, a server that is not on loopback accepts all.
     pub hosts: Vec<String>,
     /// Proxies whose `X-Forwarded-For` and `Forwarded` headers are trusted.
     pub trusted_proxies: Vec<Network>,
@@ -201,7 +202,7 @@ pub struct SignedBy {
     pub keys: Keys,
     /// The URL of more keys.
     pub url: Option<UpstreamUrl>,
-    /// The claims that they must have.
+    /// The claims that tokens must have.
     pub expected: Expectations,
 }
 
@@ -219,14 +220,14 @@ pub struct Secret(String);
 /// Where the certificate comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tls {
-    /// PEM files: the chain, the server's first, and its key.
+    /// PEM files: the chain, which begins with the server's certificate, and its key.
     Files {
         /// The chain.
         cert: PathBuf,
         /// The key.
         key: PathBuf,
     },
-    /// Made at start for localhost, for development: browsers warn of it.
+    /// A certificate for localhost, made at start, for development: browsers warn about it.
     SelfSigned,
 }
 
@@ -244,7 +245,7 @@ impl Config {
         }
     }
 
-    /// Bytes of answers that each shard may hold: at least one largest answer, whose buffer may have twice its size.
+    /// Returns how many bytes of answers a shard may hold: at least one largest answer, whose buffer may have twice its size.
     pub(crate) fn answers_max(&self) -> usize {
         let largest = self.echo_path.as_ref().map_or(self.limits.command_bytes(), |_| ECHO_BYTES);
         self.limits.answer_bytes.max(2 * largest)
@@ -284,7 +285,7 @@ impl Default for Config {
 }
 
 impl Default for TopicSettings {
-    /// A few seconds of a fast topic, a few minutes of a slow one: enough for a subscriber that reconnects.
+    /// Returns a history of seconds of a fast topic, or minutes of a slow one: enough for a subscriber that reconnects.
     fn default() -> Self {
         Self {
             kind: FeedKind::default(),
@@ -302,17 +303,17 @@ impl Default for TopicSettings {
 }
 
 impl Access {
-    /// Whether clients may present a token.
+    /// Returns whether clients may present a token.
     pub fn has_tokens(&self) -> bool {
         !self.tokens.is_empty() || self.signed.is_some()
     }
 
-    /// Whether clients of other machines come through a proxy: a trusted one, or one that gives the server another name.
+    /// Returns whether clients on other machines come through a proxy: a trusted one, or one that gives the server another name.
     pub fn is_behind_proxy(&self) -> bool {
         !self.hosts.is_empty() || !self.trusted_proxies.is_empty()
     }
 
-    /// Whether tokens or `everybody` limit who may publish.
+    /// Returns whether tokens or `everybody` limit who may publish.
     pub fn limits_publishers(&self) -> bool {
         self.has_tokens() || self.everybody.is_some()
     }
@@ -334,19 +335,19 @@ impl Access {
 }
 
 impl NamedToken {
-    /// A token.
+    /// Returns a token with this name.
     pub fn new(name: &str, secret: &str, rights: Rights) -> Self {
         Self { name: name.to_owned(), secret: Secret::new(secret), rights }
     }
 }
 
 impl Secret {
-    /// Takes a secret.
+    /// Returns a secret with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Its bytes, to compare with.
+    /// Returns the bytes, for comparisons.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -430,7 +431,7 @@ impl Config {
         shared.unwrap_or(kind).has_rows()
     }
 
-    /// Whether its events are the rows of a query.
+    /// Returns whether the events of a topic are the rows of a query.
     pub fn is_derived(&self, topic: &Topic) -> bool {
         let is_ad_hoc = topic.as_str().starts_with(AD_HOC_TOPICS);
         is_ad_hoc || self.queries.iter().any(|query| query.topic == *topic)
@@ -461,7 +462,7 @@ impl TopicSettings {
     /// Declares columns, each `name:type`.
     ///
     /// # Errors
-    /// One sentence saying what is wrong with them.
+    /// Returns a sentence that says what is wrong with the columns.
     pub fn with_columns(
         self,
         columns: impl IntoIterator<Item = impl AsRef<str>>,
@@ -474,10 +475,10 @@ impl TopicSettings {
 }
 
 impl SourceConfig {
-    /// Reads `TOPIC=KIND,key=value,…`. The topic may be percent-encoded, as in a path: it ends at the first `=`.
+    /// Reads `TOPIC=KIND,key=value,…`. The topic may be percent-encoded, as in a path, because it ends at the first `=`.
     ///
     /// # Errors
-    /// One sentence saying what is wrong.
+    /// Returns a sentence that says what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (topic, rest) = text
             .split_once('=')

@@ -5,8 +5,8 @@
 //! - `address_counts`: counts per address
 //! - `address_rates`: counts per address and second
 //!
-//! A connection counts for its address while it lives, except from loopback. A connection of a trusted proxy does not. Each
-//! request over it counts for the client that the proxy names, until it is answered, or until its subscription ends.
+//! A connection counts for its address while it is open, unless it comes from loopback or a trusted proxy. Each request
+//! through a trusted proxy counts for the client that the proxy names, until it is answered, or until its subscription ends.
 
 mod address;
 mod address_counts;
@@ -129,7 +129,7 @@ impl ConnectionLimits {
         Ok(AddressPermit { connection_limits: Arc::clone(self), address, is_counted })
     }
 
-    /// Counts a connection in total.
+    /// Counts a connection against the limit of all connections.
     fn take_room(&self) -> Result<(), Refusal> {
         let most = self.connections.load(Relaxed);
         let one_more = |taken| (taken < most).then_some(taken + 1);
@@ -162,7 +162,7 @@ impl ConnectionPermit {
     }
 
     /// Parses the client in a request's headers, if the connection is a trusted proxy's. Such headers from others are ignored.
-    /// Fails as [`Forwarded::read`].
+    /// Fails like [`Forwarded::read`].
     pub(crate) fn forwarded(&self, headers: &HeaderMap) -> Result<Forwarded, Refusal> {
         match self.is_of_proxy {
             true => {
@@ -176,8 +176,8 @@ impl ConnectionPermit {
         forwarded.address.unwrap_or(self.address_permit.address)
     }
 
-    /// Returns the client of such a request. A proxy that names no client counts as its own client. Fails when the client behind
-    /// a proxy has reached its limit.
+    /// Returns the client of a request with these headers. A proxy that names no client counts as its own client. Fails when the
+    /// client behind a proxy has reached its limit.
     pub(crate) fn requester(&self, forwarded: &Forwarded) -> Result<Requester, Refusal> {
         if !self.is_of_proxy {
             let AddressPermit { address, is_counted, .. } = self.address_permit;

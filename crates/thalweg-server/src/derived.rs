@@ -1,5 +1,5 @@
-//! Derived topics, whose events are the rows of queries: sources and, where columns are known, plans. Pure, except for
-//! the lock around ad hoc queries (`ad_hoc`).
+//! Derived topics, whose events are the rows of queries, with their sources and, if columns are known, plans. Pure,
+//! except for the lock around ad hoc queries (`ad_hoc`).
 
 mod ad_hoc;
 mod memory;
@@ -24,7 +24,7 @@ pub(crate) struct DerivedTopic {
     pub(crate) source: Topic,
     /// The plan, if the source's columns are declared. Otherwise it is made when events come.
     pub(crate) plan: Option<Arc<Plan>>,
-    /// Whether nodes share its source, directly or through such a query: each then makes the same rows at the same positions.
+    /// Whether nodes share its source, directly or through such a query, so that each makes the same rows at the same positions.
     pub(crate) is_shared: bool,
 }
 
@@ -38,7 +38,7 @@ impl DerivedTopic {
 /// Parses and plans the queries of a configuration, and declares the columns of their rows in it.
 ///
 /// # Errors
-/// The topic of a query that cannot run, and the reason.
+/// Returns the topic of a query that cannot run, and the reason.
 pub(crate) fn prepare(
     config: &mut Config,
     shared: &SharedTopics,
@@ -119,7 +119,7 @@ fn read(
 /// Checks that a topic can be queried.
 ///
 /// # Errors
-/// The reason why not.
+/// Returns the reason why it cannot be queried.
 pub(crate) fn check_source(
     config: &Config,
     shared: &SharedTopics,
@@ -132,7 +132,7 @@ pub(crate) fn check_source(
     }
     if source.as_str().starts_with(AD_HOC_TOPICS) {
         return Err(format!(
-            "{source} is an ad hoc query: give it a topic in the configuration, and read that"
+            "{source} has the rows of an ad hoc query: configure this query with a topic, and read that topic"
         ));
     }
     Ok(())

@@ -78,7 +78,7 @@ impl Readers {
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) topic: Topic,
-    /// A changed document as one event; `None`: the upstream does not have it, and asking again is useless for a while.
+    /// The changed document as one event. `None` if the upstream has none; fetching again is useless for a while.
     pub(crate) document: Option<Payloads>,
     /// The time of the request, in µs.
     pub(crate) asked_us: u64,

@@ -37,7 +37,7 @@ pub struct RequestChecks<'a> {
 
 /// A subscription that would be opened.
 pub struct Begun {
-    /// The response's bytes over HTTP/1.1, with the first ones of the body.
+    /// The bytes of the HTTP/1.1 response, including the first bytes of the body.
     pub head: Vec<u8>,
     /// Its topics.
     pub topics: Vec<Topic>,
@@ -47,7 +47,7 @@ impl<'a> RequestChecks<'a> {
     /// Returns the request handling of a server with this configuration.
     ///
     /// # Errors
-    /// One sentence for the user.
+    /// Returns a sentence for the user.
     pub fn new(config: &'a Config) -> Result<Self, String> {
         let access = AccessPolicy::new(&config.access, config.listen, MadeOf::default(), None)?;
         Ok(Self { config, access, tickets: RefCell::default() })
@@ -56,7 +56,7 @@ impl<'a> RequestChecks<'a> {
     /// Admits a request. Returns headers for every answer to it.
     ///
     /// # Errors
-    /// As the access policy's.
+    /// Fails like the access policy.
     pub fn admit(&self, request: &Parts) -> Result<HeaderMap, Refused> {
         let admitted = self.access.admit(request, self.config.tls.is_some()).map_err(refused)?;
         Ok(match admitted.preflight(request) {
@@ -68,7 +68,7 @@ impl<'a> RequestChecks<'a> {
     /// Prepares a `GET` for topics as if it asked for a subscription.
     ///
     /// # Errors
-    /// Those of parsing the query, and of negotiating.
+    /// Fails if the query cannot be parsed, or the negotiation is refused.
     pub fn begin(&self, request: &Parts, admitted: HeaderMap) -> Result<Begun, Refused> {
         let query = query(request)?;
         let path_topic = request.uri.path().strip_prefix("/v1/topics/");
@@ -85,7 +85,7 @@ impl<'a> RequestChecks<'a> {
     /// Returns the holder of a request's token or ticket.
     ///
     /// # Errors
-    /// Those of the query, and as the access policy's.
+    /// Fails if the query cannot be parsed, or like the access policy.
     pub fn identify(&self, request: &Parts, now_us: u64) -> Result<Who, Refused> {
         let query = query(request)?;
         let holder = match query.ticket.as_deref().filter(|_| self.access.holders.has_tokens()) {
@@ -106,7 +106,7 @@ impl<'a> RequestChecks<'a> {
     /// Issues a ticket.
     ///
     /// # Errors
-    /// As the access policy's.
+    /// Fails like the access policy.
     pub fn issue_ticket(&self, who: &Who, now_us: u64) -> Result<String, Refused> {
         let ticket = self.access.new_ticket(&who.0).map_err(refused)?;
         let kept = self.tickets.borrow_mut().keep(ticket, Arc::clone(&who.0), now_us);
@@ -125,7 +125,7 @@ impl<'a> RequestChecks<'a> {
 /// Parses a command. Returns the joined events of a publish.
 ///
 /// # Errors
-/// The answer that refuses it.
+/// Returns the answer that refuses the command.
 pub fn read_command(text: &str, limits: &Limits) -> Result<Option<Vec<u8>>, Vec<u8>> {
     let Request { id, command, .. } = thalweg::read(text, Some(limits.event_bytes));
     match command {

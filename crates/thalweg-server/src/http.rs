@@ -1,34 +1,34 @@
 //! Connections served by HTTP. hyper reads requests. After a request to subscribe over HTTP/1.1 it releases the socket,
 //! which becomes a slab entry of the shard: hyper's own streaming bodies would cost a wake-up, a task and chunked
-//! encoding for each subscriber. Over HTTP/2 subscribers share a socket, and hyper sends: what a subscriber writes goes
-//! through a pipe into its response, or a WebSocket reads and writes its stream as a tunnel.
+//! encoding for each subscriber. Over HTTP/2 subscribers share a socket, and hyper sends: the bytes for a subscriber
+//! go through a pipe into its response. A WebSocket uses its stream as a tunnel instead.
 //!
 //! ```text
 //! arrival          a new socket, and its HTTP version
 //!   preface        the first bytes of HTTP/2
 //! http1            a connection with one request at a time
 //! http2            a connection with many streams
-//! takeover         a request becomes a subscriber: with its socket, a pipe, a tunnel or polls
+//! takeover         turns a request into a subscriber with a socket, a pipe, a tunnel or polls
 //! context          HTTP on a shard, and a connection, as requests see them
 //! routes           a request → its answer
 //!   identify       the token's holder, and its rates
 //! sessions         requests that name a session: records and polls of its client
 //! post             bodies: events, commands, tickets
-//! tickets          the keeper of tickets: this server, or the broker for all servers
+//! tickets          issues and redeems tickets, which this server or a broker keeps
 //! columns          the columns of topics
-//! administer       administration
+//! administer       disconnects clients for administrators
 //! inspect          the state of the server: health, metrics, the list of topics
 //! pages            the pages for browsers
 //! runs             the lab's runs: list and files
 //! body             the body of a request, as it arrives
-//! body_permits     the number of bodies being read
+//! body_permits     limits how many bodies are read at a time
 //! respond          heads of answers
 //! content          bodies of answers
 //! timeouts         time limits of peers
 //! line_body        bodies of lines, published as they arrive
 //! repolls          reads all received bytes of a body
 //! rejection        connections that are rejected with a reason
-//! discard          bodies of requests that are refused by their head
+//! discard          discards the rest of a body that the answer does not need
 //! coalescing       one send for several writes of HTTP/2
 //! refused_streams  counts the streams that HTTP/2 refuses
 //! ```

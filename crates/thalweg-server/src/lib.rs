@@ -10,11 +10,15 @@
 //! thalweg-core       ordered, bounded topic history; delivery to subscribers  (pure)
 //! transport          events out: the only place with subscribers' sockets
 //! protocol           protocols between clients and the server
-//! shard              one thread that wires the four above together
+//! shard              one thread that connects the modules above
 //! owner_shard        maps topics to their owner shards                (pure)
+//! derived            topics with the rows of queries
 //! http               requests: routing, publishing, takeover
 //! serve              shards, listener, shutdown
 //! answers            unread answers                                   (pure)
+//! rates              rate limits of clients
+//! audit              log lines about refusals
+//! process            metrics of the process
 //! metrics            counters and gauges
 //! access             the access policy                                (pure)
 //! connection_limits  limits of connections

@@ -38,7 +38,7 @@ const CLOSED: Description =
 
 const OVERRUNS: Description = Description {
     name: "query_limits",
-    help: "Times that a query exceeded a limit of its cost, and ended or skipped an event.",
+    help: "Times that a query exceeded a cost limit, and ended or skipped an event.",
     kind: MetricKind::Counter,
 };
 

@@ -20,7 +20,7 @@ pub(crate) fn owner_shard_of_hash(hash: u64, shards: usize) -> usize {
     (hash % shards as u64) as usize
 }
 
-/// FNV-1a of 64 bits, as its authors publish it (Fowler, Noll, Vo:
+/// Returns the FNV-1a hash of 64 bits, as its authors publish it (Fowler, Noll, Vo:
 /// <http://www.isthe.com/chongo/tech/comp/fnv/>). Names are short, and few are hashed.
 fn fnv1a(bytes: &[u8]) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
@@ -29,8 +29,8 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(OFFSET_BASIS, step)
 }
 
-/// `fmix64` of MurmurHash3 (Austin Appleby, public domain): every bit of the hash depends on
-/// every other. Without it the lowest bits depend on the lowest bits of the name's characters
+/// Mixes a hash with `fmix64` of MurmurHash3 (Austin Appleby, public domain): every bit depends
+/// on every other. Without it the lowest bits depend on the lowest bits of the name's characters
 /// alone, and with two shards all names like `7/7` have the same owner shard.
 fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);

@@ -1,5 +1,5 @@
 //! The pages: files for browsers. The binary decides which ones exist; this crate contains none. The exact path selects a page,
-//! after all other routes: a page and another path never hide each other.
+//! after all other routes, so a page never hides another path.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ pub struct Pages(Arc<BTreeMap<String, File>>);
 /// A served file.
 pub(crate) struct File {
     pub(crate) content_type: &'static str,
-    /// Whether the file at this path never changes: its name contains a hash of its content.
+    /// Whether the file at this path never changes, because its name contains a hash of its content.
     pub(crate) is_immutable: bool,
     plain: Representation,
     gzip: Option<Representation>,
@@ -58,7 +58,7 @@ impl Pages {
     /// Returns the pages with these files.
     pub fn new(pages: impl IntoIterator<Item = Page>) -> Self {
         let files = pages.into_iter().map(|page| {
-            // The tag only shows whether a browser has the current version, therefore the hash need not be secure.
+            // The tag only shows whether a browser has the current version, so the hash need not be secure.
             let mut hasher = DefaultHasher::new();
             hasher.write(&page.bytes);
             let hash = hasher.finish();

@@ -18,17 +18,17 @@ pub(crate) fn text(version: &str, is_open_metrics: bool) -> String {
     };
     let version = version.replace(['"', '\\', '\n'], "");
     let labels = format!("{{version=\"{version}\"}}");
-    family("thalweg_build_info", "What was built.", "gauge", &labels, 1.0);
+    family("thalweg_build_info", "Version of the build.", "gauge", &labels, 1.0);
     if let Some(Stat { cpu_s, start_s, resident_bytes, threads }) = Stat::read() {
-        family("process_cpu_seconds", "CPU time of user and system.", "counter", "", cpu_s);
-        family("process_start_time_seconds", "When it started, since 1970.", "gauge", "", start_s);
+        family("process_cpu_seconds", "User and system CPU time.", "counter", "", cpu_s);
         family(
-            "process_resident_memory_bytes",
-            "Memory that is resident.",
+            "process_start_time_seconds",
+            "Start time of the process since 1970.",
             "gauge",
             "",
-            resident_bytes,
+            start_s,
         );
+        family("process_resident_memory_bytes", "Resident memory.", "gauge", "", resident_bytes);
         family("process_threads", "Threads.", "gauge", "", threads);
     }
     // Since Linux 6.2 the size is the number of open files: counting them takes 20 ms with 20,000.
@@ -38,7 +38,7 @@ pub(crate) fn text(version: &str, is_open_metrics: bool) -> String {
         family("process_open_fds", "Open descriptors.", "gauge", "", open.len() as f64);
     }
     if let Some(most) = getrlimit(Resource::Nofile).current {
-        family("process_max_fds", "Descriptors that may be open.", "gauge", "", most as f64);
+        family("process_max_fds", "Maximum number of open descriptors.", "gauge", "", most as f64);
     }
     out
 }
@@ -51,7 +51,7 @@ struct Stat {
 }
 
 impl Stat {
-    /// From `/proc/self/stat` (proc_pid_stat(5)) and `/proc/stat`.
+    /// Reads `/proc/self/stat` (proc_pid_stat(5)) and `/proc/stat`.
     fn read() -> Option<Self> {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
         // The fields follow a name in parentheses, which may contain any character.

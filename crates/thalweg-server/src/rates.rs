@@ -41,7 +41,7 @@ impl Act {
     const COUNT: usize = 5;
     const IN_CONNECTIONS: usize = 3;
 
-    /// Returns the plural.
+    /// Returns the name in messages, a plural.
     fn name(self) -> &'static str {
         match self {
             Self::Handshake => "requests",

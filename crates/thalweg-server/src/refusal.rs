@@ -13,14 +13,14 @@ use thalweg_wire::{
     topic::TopicError,
 };
 
-/// A refusal: over HTTP sent with its status, to a command as an error.
+/// A refusal, which the server sends over HTTP with its status, or to a command as an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// The error's code.
     pub(crate) code: ErrorCode,
     /// One sentence with the remedy.
     pub(crate) message: String,
-    /// Boxed, because few refusals have it, and every result has room for one.
+    /// Boxed, because few refusals have it, but every `Result` reserves room for it.
     about: Option<Box<About>>,
 }
 
@@ -66,7 +66,7 @@ impl Refusal {
         self
     }
 
-    /// The newest event of the key whose condition is not met, and its position, if it exists.
+    /// Returns the newest event of the key whose condition is not met, and its position, if the event exists.
     fn newest(&self) -> Option<(Position, &[u8])> {
         let (position, event) = self.about.as_ref()?.newest.as_ref()?;
         Some((*position, event))
@@ -95,31 +95,31 @@ impl Refusal {
         self.about.as_ref().map_or([""; 3], |about| [&about.subject, &about.token, &about.topic])
     }
 
-    /// The client presented no token, or an invalid one.
+    /// Returns a refusal for a missing or invalid token.
     pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Unauthorized, message)
     }
 
-    /// The server drains and starts nothing new.
+    /// Returns a refusal because the server drains and starts nothing new.
     pub(crate) fn draining() -> Self {
         Self::new(ErrorCode::Draining, "the server is shutting down: try again")
     }
 
-    /// The server has not read all stored events yet.
+    /// Returns a refusal because the server has not read all stored events yet.
     pub(crate) fn catching_up() -> Self {
         let message =
             "the server has not read all stored events yet, or cannot reach their store: try again";
         Self::new(ErrorCode::Unavailable, message)
     }
 
-    /// A connection has reached its limit of topics.
+    /// Returns a refusal for a connection that has reached its limit of topics.
     pub(crate) fn too_many_subscriptions(max: usize) -> Self {
         let message =
             format!("this connection has {max} topics, the maximum: open another connection");
         Self::new(ErrorCode::TooManyTopics, message)
     }
 
-    /// The topic does not exist: it cannot be read, or the subscriber may not create it.
+    /// Returns a refusal for a missing topic, which cannot be read or which the subscriber may not create.
     pub(crate) fn no_such_topic(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message =
@@ -127,7 +127,7 @@ impl Refusal {
         Self::new(ErrorCode::NoSuchTopic, message)
     }
 
-    /// The server itself publishes to the topic, or reads it.
+    /// Returns a refusal for a topic to which the server itself publishes, or which it reads.
     pub(crate) fn in_use(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message = format!(
@@ -136,7 +136,7 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
-    /// Only its upstream publishes to the topic.
+    /// Returns a refusal for a topic to which only its upstream publishes.
     pub(crate) fn fetched(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message = format!(
@@ -146,7 +146,7 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
-    /// The topic's events are the rows of a query.
+    /// Returns a refusal for a topic whose events are the rows of a query.
     pub(crate) fn derived(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message = format!(
@@ -155,7 +155,7 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
-    /// The topic lists the members of another one.
+    /// Returns a refusal for a topic that lists the members of another topic.
     pub(crate) fn presence(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message = format!(
@@ -164,20 +164,20 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
-    /// It is unknown whether the event was stored.
+    /// Returns a refusal for an event that may or may not be stored.
     pub(crate) fn unknown() -> Self {
         let message = "the event may or may not be stored: repeat the request only if it had an Idempotency-Key, \
                        otherwise read the topic first";
         Self::new(ErrorCode::Unknown, message)
     }
 
-    /// An idempotency key was reused with another body.
+    /// Returns a refusal for an idempotency key that was reused with another body.
     pub(crate) fn key_reused() -> Self {
         let message = "an earlier request used this idempotency key with another body: use a new key for each event";
         Self::new(ErrorCode::KeyReused, message)
     }
 
-    /// Too much of a kind is in progress. The sentence says which, and when to try again.
+    /// Returns a refusal because too much of a kind is in progress. `message` says of what kind, and when to try again.
     pub(crate) fn busy(message: &str) -> Self {
         Self::new(ErrorCode::Busy, message)
     }

@@ -1,7 +1,7 @@
 //! The lab's runs, in a folder that the lab has written. Contract: `docs/reference/http.md`, "Pages and runs".
 //!
 //! Requests read the folder on demand, outside of the shards' threads, one at a time. Each name is opened relative to
-//! the folder's descriptor, one step down, and links are not followed: no path leads out of the folder.
+//! the folder's descriptor, one step down, and links are not followed, so no path leads out of the folder.
 
 mod folder;
 
@@ -77,8 +77,8 @@ impl Runs {
         .await
     }
 
-    /// Returns a file of the run named `name` in a URL, one of [`FILES`]. Fails with `NotFound`, and with the remedy where there
-    /// is one.
+    /// Returns a file of the run named `name` in a URL, one of [`FILES`]. Fails with `NotFound`, and the remedy if there is
+    /// one.
     pub(crate) async fn file(&self, name: &str, file: &'static str) -> Result<RunFile, Refusal> {
         let decoded = percent_decode_str(name).decode_utf8().ok();
         let name = decoded.filter(|name| is_name(name)).map(|name| name.into_owned());
@@ -162,7 +162,7 @@ struct Listed {
 #[derive(Serialize)]
 struct Listing {
     runs: Vec<Listed>,
-    /// Whether there are others, which exceed the limit of the list.
+    /// Whether the list omits runs, because they exceed its limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     more: bool,
 }
@@ -254,7 +254,7 @@ fn clipped(text: String) -> String {
     }
 }
 
-/// Returns whether it can be the name of a run: one step down, and not hidden.
+/// Returns whether a text can be the name of a run, one step down and not hidden.
 fn is_name(name: &str) -> bool {
     let is_one_step = !name.contains(['/', '\\', '\0']);
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with('.') && is_one_step

@@ -51,10 +51,10 @@ pub use error::ServeError;
 pub use prepare::check;
 use prepare::{access_policy, prepare};
 
-/// Interval of checking whether a shard has ended.
+/// The interval between two checks whether a thread has ended.
 const BROKEN_LOOK: Duration = Duration::from_millis(200);
 
-/// Interval of checking whether all shards have drained.
+/// The interval between two checks whether all shards have drained.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
 
 /// The maximum time to the next timer of a shard's runtime.
@@ -75,8 +75,8 @@ pub struct Server {
     shutdown: Arc<ShutdownState>,
 }
 
-/// Starts a server. `brokers` have topics that it shares with other servers: a topic belongs to the first of all their
-/// streams whose pattern matches. The first capable broker keeps the tickets.
+/// Starts a server. Its `brokers` have the topics that it shares with other servers. A topic belongs to the first stream,
+/// over all brokers in order, whose pattern matches. The first broker that can keep tickets keeps them.
 ///
 /// # Errors
 /// When the configuration cannot be applied.
@@ -251,27 +251,27 @@ impl Server {
         self.admin_address
     }
 
-    /// Loads the certificate again, if there is one. Existing connections keep the old one. Returns whether there is one.
+    /// Loads the certificate again. Existing connections keep the old one. Returns `false` if the server has no certificate.
     ///
     /// # Errors
-    /// One sentence. The old certificate stays in use.
+    /// The error is one sentence. The old certificate stays in use.
     pub fn reload_certificate(&self) -> Result<bool, String> {
         self.certificate
             .as_ref()
             .map_or(Ok(false), |certificate| certificate.reload().map(|()| true))
     }
 
-    /// Applies another configuration's tokens, origins, names, and limits of connections, rates and new topics per address.
-    /// Connections end if their token is no longer valid, and topics if it no longer gives a right to them.
+    /// Applies another configuration's tokens, origins, host names, and limits of connections, rates and new topics per address.
+    /// Connections end if their token is no longer valid, and subscriptions end if it no longer gives a right to the topic.
     ///
     /// # Errors
-    /// One sentence. The current configuration stays in use.
+    /// The error is one sentence. The current configuration stays in use.
     pub async fn reload(&mut self, config: &Config) -> Result<(), String> {
         let limits = self.config.limits.reloaded(&listener::within_descriptors(config.limits));
         // Trusted proxies do not change after the start.
         let trusted_proxies = self.config.access.trusted_proxies.clone();
         let access = Access { trusted_proxies, ..config.access.clone() };
-        // A file may be read while it is written, and empty.
+        // The settings file may be read while an editor rewrites it, and be empty then.
         if self.config.access.limits_publishers() && !access.limits_publishers() {
             return Err(
                 "the new settings have no tokens, so all clients could publish: add a token or the token everybody, or restart the server to apply them"
@@ -296,20 +296,20 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until a shard ends by itself, which is an error.
+    /// Waits until a thread (a shard, the fetcher or a broker) ends by itself, which is an error.
     pub async fn broken(&self) {
         while !self.threads.iter().any(thread::JoinHandle::is_finished) {
             sleep(BROKEN_LOOK).await;
         }
     }
 
-    /// Makes `/readyz` answer "not ready" while the server still works. Load balancers have time to notice.
+    /// Makes `/readyz` answer "not ready" while the server still works, so that load balancers have time to notice.
     pub fn announce_end(&self) {
         self.shutdown.is_announced.store(true, Relaxed);
     }
 
-    /// Shuts the server down: rejects new connections, sends pending data to subscribers and tells them to reconnect,
-    /// finishes requests. Drops connections that do not read their close in time.
+    /// Shuts the server down: rejects new connections, sends pending data to subscribers, tells them to reconnect,
+    /// and finishes requests. Drops connections that do not read their close in time.
     pub async fn drain(self) {
         self.announce_end();
         self.shutdown.is_closed.store(true, Relaxed);
@@ -371,7 +371,7 @@ impl ClientLimits {
     }
 }
 
-/// Reads keys on a separate thread, which ends when nobody needs them. The server continues without it.
+/// Reads keys on a separate thread, which ends when nobody needs the keys. The server continues if the thread ends.
 fn read_keys(reader: KeyReader, counts: Arc<KeyCounts>) -> io::Result<()> {
     thread::Builder::new().name("keys".into()).spawn(move || reader.run(&counts)).map(|_| ())
 }
@@ -442,8 +442,8 @@ fn run_shard(
             spawn_local(serve_connection(Rc::clone(&http), arrival));
         };
         spawn_local(keep_a_timer_near(Arc::clone(&handle.counts)));
-        // A separate task: its wake-up is queued behind other ready tasks, while the runtime polls all sockets before
-        // it polls the future of `block_on` again.
+        // A separate task, because its wake-up is queued behind other ready tasks. The runtime would poll all sockets before
+        // it polled the future of `block_on` again.
         let ended = spawn_local(shard::run(handle, queues, serve)).await;
         drop(serving);
         for accepting in accepting {
@@ -455,10 +455,10 @@ fn run_shard(
 
 /// Keeps a timer of the runtime less than a second away, forever, and counts how late it fires. tokio interrupts its own wait, by
 /// a write to an eventfd, for each timer that is earlier than all timers of its last wait. Idle connections have timers of more
-/// than a minute, and a request one of some seconds: without this timer each request took one more system call.
+/// than a minute, and requests have timers of a few seconds: without this timer each request takes one more system call.
 async fn keep_a_timer_near(counts: Arc<Counts>) {
     let mut beat = interval(NEAR_TIMER);
-    // After a long delay one late beat is counted, and not each that was missed.
+    // After a long delay, one late beat is counted instead of each missed beat.
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let due = beat.tick().await;

@@ -1,8 +1,8 @@
 //! A shard: one thread with its own runtime, sockets and topics. `thalweg-core` has the feeds and the fan-out,
 //! `transport` the sockets.
 //!
-//! Each field of a shard has one owner. `topics` never sees a subscriber, and `broker` no topic. `subscribers` and
-//! `ingest` see topics and not each other. Work that needs several owners is in `handle`. Modules in an owner's
+//! Each field of a shard has one owner. `topics` does not know subscribers, `broker` does not know topics, and
+//! `subscribers` and `ingest` know topics but not each other. Work that needs several owners is in `handle`. Modules in an owner's
 //! folder are private to it: its file re-exports what others may use.
 //!
 //! ```text
@@ -19,7 +19,10 @@
 //!   disconnecting     ends connections for an administrator
 //!   publishers        publishers of lines
 //!   reads             histories, and the list of topics
-//!   ad_hoc_queries    queries of clients; planning: their schedule
+//!   newest_search     finds the newest events in a stream                   (pure)
+//!   time_search       finds the first event since a time                    (pure)
+//!   ad_hoc_queries    queries of clients
+//!   planning          the schedule for parsing and planning them
 //!   fair_turns        runs work one after the other, clients in turn
 //!
 //! subscribers       connections
@@ -29,12 +32,12 @@
 //!   reading           reads connections and splits their data into messages
 //!   requests          takes the requests of sessions
 //!   tunnels           wakes the shard for HTTP/2 streams in both directions
-//!   read_budget       the time that a turn may spend on that
+//!   read_budget       the time that a turn may spend on reading
 //!   answering         bounds unread answers
 //!   history_query     a query for a topic's history, while its answer is sent
 //!   poll              the shard's own epoll
 //!
-//! ingest            the way in for events
+//! ingest            the entry point for events
 //!   queries           the queries that run here
 //!   running_query     one of them
 //!   query_start       where a shared query begins                         (pure)
@@ -46,19 +49,24 @@
 //!
 //! topics            order, batches, history
 //!   feeds             the table of topics
-//!   local_topic       one of them
-//!   origin            where its events come from
-//!   limits            how many there may be
-//!   demand            the demand for one                                  (pure)
-//!   ending            how they end, and how they are removed
-//!   memory            their memory
+//!   local_topic       one topic
+//!   origin            the origin of a topic's events
+//!   limits            the limits on the number of topics
+//!   demand            the demand for a topic                              (pure)
+//!   ending            ends and removes topics
+//!   memory            the memory of topics
 //!   replication       copies on other shards
 //!   broker_topics     topics that a broker orders and stores
 //!   fetched           topics that are fetched
 //!   lookups           answers to other shards' questions
+//!   keyed             keys, conditions and limits of keyed topics
+//!   expiring          publishes the removals of keys that expire
+//!   expiries          the times at which keys expire
+//!   presence          publishes the members of topics
+//!   members           the members of topics with presence
 //!
 //! broker            a shard's part of broker topics
-//!   order             the order of one, and the brokers' streams
+//!   order             the order of a broker topic, and the brokers' streams
 //!   stores            publishes, on their way to the broker
 //!   backfills         older events for subscribers
 //!   history_backfill  older events for one history query
@@ -66,7 +74,7 @@
 //!
 //! common            the parts that all shards share
 //! message           messages between shards
-//! session_input     names of subscribers, and the requests of their sessions
+//! session_input     ids of subscribers, and the requests of their sessions
 //! page              a page of a topic's history as JSON                   (pure)
 //! publish_result    the result of a publish
 //! timers            keys with due times

@@ -1,4 +1,4 @@
-//! Sources of events. All end in `stream`'s `append`, as [`Payloads`].
+//! Sources of events, which reach `append` of a stream as [`Payloads`].
 //!
 //! ```text
 //! posted      bodies and lines of publishers
@@ -53,7 +53,7 @@ pub(crate) trait Source: Send {
 pub(crate) enum Input<'a> {
     /// An event of one of its inputs.
     Event(&'a [u8]),
-    /// A client has processed the events of its output up to this one.
+    /// A client has processed the events of the output up to this one.
     Ack(Offset),
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// `queried`: the topics that queries read.
+    /// Returns the inputs of these sources and queries. `queried`: the topics that queries read.
     pub(crate) fn new<'a>(
         sources: &'a [Scheduled],
         queried: impl Iterator<Item = &'a Topic>,
@@ -118,7 +118,7 @@ pub(crate) fn build(config: &SourceConfig) -> Result<Scheduled, String> {
     }
 }
 
-/// A source that makes events only from its inputs.
+/// Returns a source that makes events only from its inputs.
 fn unscheduled(source: Box<dyn Source>, config: &SourceConfig, input: Option<Topic>) -> Scheduled {
     Scheduled {
         source,
@@ -131,7 +131,7 @@ fn unscheduled(source: Box<dyn Source>, config: &SourceConfig, input: Option<Top
     }
 }
 
-/// A source without inputs.
+/// Builds a source without inputs.
 fn generator(config: &SourceConfig) -> Result<Scheduled, String> {
     let options = &config.options;
     let seed = options.number("seed");
@@ -186,7 +186,8 @@ fn start(options: &Options) -> Result<(Option<u64>, bool), String> {
     }
 }
 
-/// Returns the topic of the option `key`. It must not be the source's own output: the source would answer itself forever.
+/// Returns the topic of the option `key`. It must not be the source's own output, because
+/// the source would answer itself forever.
 fn input(config: &SourceConfig, key: &str) -> Result<Option<Topic>, String> {
     let topic = config.options.text(key).map(str::parse).transpose();
     match topic.map_err(|error: TopicError| format!("{key}: {error}"))? {
@@ -214,7 +215,7 @@ fn push(out: &mut Payloads, write: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-/// RFC 3339 with milliseconds, from ms since 1970.
+/// Returns a time, in ms since 1970, as RFC 3339 with milliseconds.
 fn timestamp(ms: u64) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string()
 }

@@ -4,7 +4,7 @@
 //! query         a request's parameters
 //! parameters    the parameters of a subscription, in a query or a command
 //! accept        the client's preferred media type or coding
-//! member_request  what a client says of itself to the members of its topics
+//! member_request  a client's description of itself, for the members of its topics
 //! negotiate     a request → transport, topics, cursors, terms
 //! head          the head of a response
 //! socket        a non-blocking socket as fan-out's sink
@@ -98,7 +98,7 @@ impl Transport {
         if let Some(media_type) = accept::preferred(headers, &header::ACCEPT, streams) {
             return Some(if media_type == head::SSE { Self::Sse } else { Self::HttpStreaming });
         }
-        // A handshake without its Upgrade, which `from_request` answers.
+        // A handshake without `Upgrade`: `from_request` refuses it.
         headers.contains_key(header::SEC_WEBSOCKET_KEY).then_some(Self::WebSocket)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Patience;
 
-/// A slower attempt to connect was dropped, for example from a full queue: a new attempt is faster than the kernel's next one.
+/// A slower attempt to connect was probably dropped, e.g. from a full queue. A new attempt is faster than the kernel's next one.
 const ATTEMPT: Duration = Duration::from_secs(3);
 
 /// Connects to a listening server. A refusal is an answer; an attempt without an answer is repeated.

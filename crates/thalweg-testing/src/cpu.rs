@@ -11,7 +11,7 @@ pub struct CpuTimer {
 }
 
 impl CpuTimer {
-    /// Less than this is too short to compare.
+    /// Shorter times cannot be compared.
     pub const SHORTEST: Duration = Duration::from_millis(2);
 
     /// Starts to measure.

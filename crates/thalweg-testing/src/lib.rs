@@ -3,7 +3,7 @@
 //!
 //! - `patience`: ends a wait when progress stops
 //! - `waiting`: looks, receives and awaits with that patience
-//! - `connecting`: connects and writes with it
+//! - `connecting`: connects, reads and writes with that patience
 //! - `quiet`: repeats a test that needs a quiet machine
 //! - `skipped`: notes the tests that this machine cannot run
 //! - `ports`: reserves ports, and an address where nobody listens

@@ -1,7 +1,7 @@
 //! The patience of a test's wait.
 //!
 //! A fixed number of seconds is too short on a machine that others use. A wait therefore counts the time that the
-//! machine could have given it: where three threads share a core, a second counts as a third. It starts again with each
+//! machine could have given it: if three threads share a core, a second counts as a third. It starts again with each
 //! sign of progress. On an idle machine, a test that hangs fails after [`PATIENCE`].
 
 use std::fs;
@@ -15,7 +15,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest time between two looks at the load.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// The most time that one look counts: a later look means that the machine, or the test itself, stood still.
+/// The maximum time that one look counts, because a later look means that the machine, or the test itself, stood still.
 const COUNTED_MAX: Duration = Duration::from_millis(500);
 
 /// The patience of one wait.
@@ -42,7 +42,7 @@ impl Patience {
         SLICE
     }
 
-    /// Returns whether the wait is over. Call it after each slice: it counts the time.
+    /// Returns whether the wait is over. Call this after each slice, because it counts the time.
     pub fn is_over(&mut self) -> bool {
         let now = Instant::now();
         let passed = now.duration_since(self.looked).min(COUNTED_MAX);

@@ -1,4 +1,4 @@
-//! Ports that belong to one test, beside other running tests.
+//! Ports that belong to one test while other tests run.
 
 use std::{
     fs::File,
@@ -12,11 +12,11 @@ use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 /// Ports below those that the system assigns.
 const RESERVABLE: std::ops::Range<u16> = 14222..14722;
 
-/// A port for a program that cannot choose a free one itself and report it. No other test of this machine gets it meanwhile.
+/// A port for a program that cannot choose a free one itself and report it. No other test on this machine gets the port meanwhile.
 #[derive(Debug)]
 pub struct ReservedPort {
     port: u16,
-    /// Locked.
+    /// The locked file of the port.
     _file: File,
 }
 
@@ -24,7 +24,7 @@ impl ReservedPort {
     /// Reserves a port on which nobody listens.
     ///
     /// # Panics
-    /// If all are taken, or no file can be made in the folder for temporary ones.
+    /// If all ports are taken, or no file can be created in the temporary folder.
     #[must_use]
     pub fn new() -> Self {
         let folder = std::env::temp_dir().join("thalweg-ports");
@@ -39,7 +39,7 @@ impl ReservedPort {
         RESERVABLE.into_iter().find_map(reserve).expect("a free port")
     }
 
-    /// Returns its number.
+    /// Returns the number of the port.
     #[must_use]
     pub fn number(&self) -> u16 {
         self.port
@@ -60,7 +60,7 @@ pub struct RefusingAddress {
 }
 
 impl RefusingAddress {
-    /// Takes an address of the loopback.
+    /// Takes a loopback address.
     ///
     /// # Errors
     /// If the system has no socket or port left.
@@ -71,7 +71,7 @@ impl RefusingAddress {
         Ok(Self { address, _socket: socket })
     }
 
-    /// Returns it.
+    /// Returns the address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

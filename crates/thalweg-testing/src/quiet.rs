@@ -1,4 +1,4 @@
-//! Tests that need some of the machine's time.
+//! Tests that need a quiet machine.
 
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
@@ -22,7 +22,7 @@ const STOLEN_MAX: f64 = 0.1;
 const SHARE_MIN: f64 = 0.6;
 
 /// Runs a test that needs a quiet machine. A test that fails while other programs, or another machine, have the cores
-/// is repeated, and at last skipped. A failure on an undisturbed machine is a failure. Such tests run one at a time.
+/// is repeated and, in the end, skipped. A failure on an undisturbed machine is a failure. Such tests run one at a time.
 pub fn undisturbed(test: impl Fn()) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ pub fn undisturbed(test: impl Fn()) {
 
 #[derive(Debug)]
 struct Seen {
-    /// The delay of the latest wake-up.
+    /// The longest delay of a wake-up.
     late: Duration,
     /// The average share of a core.
     share: f64,

@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// The environment variable with the file, one line per skipped test, that `make test` counts.
+/// The environment variable that names the file of skipped tests, one per line, which `make test` counts.
 const SKIPPED: &str = "THALWEG_SKIPPED";
 
 /// Records that a test is skipped, and why.

@@ -20,7 +20,7 @@ pub enum Algorithm {
     EdDSA,
 }
 
-/// The kind of key that an algorithm needs. A key has one kind, therefore no token can select another one for it: a
+/// The kind of key that an algorithm needs. A key has one kind, so no token can select another kind for it: a
 /// public key never serves as a secret (RFC 8725 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyKind {
@@ -78,7 +78,7 @@ impl Algorithm {
         }
     }
 
-    /// Returns the minimum bytes of a secret: those of its hash (RFC 7518 §3.2).
+    /// Returns the minimum bytes of a secret, which are the bytes of the hash (RFC 7518 §3.2).
     pub(crate) fn secret_bytes_min(self) -> usize {
         match self {
             Self::HS384 => 48,

@@ -13,7 +13,7 @@ pub const CLAIM: &str = "thalweg";
 /// Stands for the token's subject in a pattern.
 const SUBJECT: &str = "{sub}";
 
-/// Most patterns of one right: a check tests all of them.
+/// Maximum patterns of one right, because a check tests all of them.
 const PATTERNS_MAX: usize = 64;
 
 /// The claims of a token (RFC 7519 §4.1), unchecked.
@@ -92,7 +92,7 @@ impl Claims {
     /// Parses the claims of a token. `null` means an absent claim.
     ///
     /// # Errors
-    /// When the text is no JSON object, or a claim has a wrong type.
+    /// Fails if the text is not a JSON object, or a claim has a wrong type.
     pub fn parse(json: &[u8]) -> Result<Self, TokenError> {
         let mut others: Map<String, Value> =
             serde_json::from_slice(json).map_err(|_| TokenError::NoObject("claims"))?;
@@ -124,7 +124,7 @@ impl Claims {
     /// Returns the grant of these claims at `now_s`, in seconds since 1970.
     ///
     /// # Errors
-    /// The first missing or invalid claim.
+    /// Returns the first missing or invalid claim.
     pub fn granted(self, expected: &Expectations, now_s: u64) -> Result<Granted, TokenError> {
         if let Some(refusal) = self.refusals(expected, now_s).into_iter().next() {
             return Err(refusal);
@@ -182,7 +182,7 @@ impl Claims {
         }
     }
 
-    /// A token that names an audience is for nobody else (RFC 7519 §4.1.3).
+    /// Checks the audience. A token that names one is for nobody else (RFC 7519 §4.1.3).
     fn check_audience(&self, expected: &Expectations) -> Result<(), TokenError> {
         match (&self.aud, &expected.audience) {
             (None, None) => Ok(()),
@@ -233,7 +233,7 @@ fn pattern(text: &str, subject: &str) -> Result<Pattern, String> {
     let is_name = !subject.contains('/') && subject.parse::<Topic>().is_ok();
     if !is_name {
         return Err(format!(
-            "the subject is no segment of a topic, so {SUBJECT} cannot stand for it"
+            "the subject is not a segment of a topic, so {SUBJECT} cannot stand for it"
         ));
     }
     parse(&text.replace(SUBJECT, subject))

@@ -5,8 +5,8 @@ pub enum TokenError {
     /// The text is not three parts of base64url.
     #[error("the token is malformed: send header.claims.signature, each in base64url")]
     Unreadable,
-    /// Header or claims are no JSON object.
-    #[error("the token's {0} is not a JSON object: sign a token whose {0} is one")]
+    /// The header or the claims are not a JSON object.
+    #[error("the token has no JSON object as its {0}: sign a token that has one")]
     NoObject(&'static str),
     /// A member of the header, or a claim, has a wrong type.
     #[error("the token's {0} is not {1}: sign a token in which it is")]
@@ -38,7 +38,7 @@ pub enum TokenError {
     /// A required claim is missing.
     #[error("the token has no claim {0}: add it when you sign")]
     Missing(&'static str),
-    /// A claim is no number.
+    /// A claim is not a number.
     #[error("the token's claim {0} is not a number: write seconds since 1970")]
     Malformed(&'static str),
     /// The token has expired.

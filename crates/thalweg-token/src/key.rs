@@ -13,11 +13,11 @@ use crate::{
 /// Parses a key of one kind in PEM.
 type Reader<K> = fn(&[u8]) -> errors::Result<K>;
 
-/// Most keys of a configuration or of a set: the server searches all of them for a token without an id. Large issuers
-/// publish some dozens.
+/// Maximum keys of a configuration or of a set, because the server searches all of them for a token without an id. Large
+/// issuers publish a few dozen.
 pub const KEYS_MAX: usize = 256;
 
-/// Most keys tried for one token: anybody may send a token that none of them signed.
+/// Maximum keys tried for one token, because anybody may send a token that none of them signed.
 pub(crate) const KEYS_TRIED_MAX: usize = 4;
 
 /// Minimum bytes of a secret (RFC 7518 §3.2).
@@ -75,11 +75,13 @@ pub enum KeyError {
     #[error("this is a key in PEM or a JWK, not a secret: use it as a key")]
     NoSecret,
     /// The secret is short enough to guess.
-    #[error("a secret has at least 32 bytes (RFC 7518 §3.2): take `openssl rand -hex 32`")]
+    #[error(
+        "a secret needs at least 32 bytes (RFC 7518 §3.2): create one with `openssl rand -hex 32`"
+    )]
     ShortSecret,
     /// The secret is too short for this algorithm.
     #[error(
-        "{0} needs a secret of at least {1} bytes (RFC 7518 §3.2): take `openssl rand -hex {1}`"
+        "{0} needs a secret of at least {1} bytes (RFC 7518 §3.2): create one with `openssl rand -hex {1}`"
     )]
     ShortFor(Algorithm, usize),
     /// The RSA key is too short or too long.
@@ -118,7 +120,7 @@ impl Key {
             let jwk: Value = serde_json::from_str(text).map_err(unknown)?;
             let jwk = jwk.as_object().ok_or_else(|| unknown("no JWK"))?;
             if jwk.get("kty").and_then(Value::as_str) == Some("oct") {
-                return Err(unknown("a JWK of a secret is given as a secret"));
+                return Err(unknown("a JWK of a secret is not a public key"));
             }
             if is_private(jwk) {
                 return Err(KeyError::Private);
@@ -226,7 +228,7 @@ impl Keys {
     /// Parses a set of keys (RFC 7517 §5). An unusable key is skipped, as §5 demands, and returned with the reason.
     ///
     /// # Errors
-    /// When the text is no set, none of its keys is usable, or one is private.
+    /// Fails if the text is not a set, none of its keys is usable, or one is private.
     pub fn from_set(set: &[u8]) -> Result<(Self, Vec<SkippedKey>), KeyError> {
         let set = set.strip_prefix("\u{feff}".as_bytes()).unwrap_or(set);
         let set: Value = serde_json::from_slice(set).map_err(unknown)?;
@@ -356,7 +358,7 @@ fn is_private(jwk: &Map<String, Value>) -> bool {
     PRIVATE_MEMBERS.iter().any(|member| jwk.contains_key(*member))
 }
 
-/// RFC 7517 §4.2 and §4.3.
+/// Returns whether a JWK is for signatures (RFC 7517 §4.2 and §4.3).
 fn is_for_signatures(jwk: &Map<String, Value>) -> bool {
     let is_use = jwk.get("use").is_none_or(|own| own.as_str() == Some("sig"));
     let verifies = |operations: &Value| {
@@ -376,7 +378,7 @@ fn bytes(jwk: &Map<String, Value>, name: &str) -> Result<Vec<u8>, KeyError> {
     URL_SAFE_NO_PAD.decode(text).map_err(|_| unknown(format!("{name} is not base64url")))
 }
 
-/// Some issuers write a number with leading zeros, which RFC 7518 §6.3.1.1 forbids.
+/// Removes leading zeros, which some issuers write although RFC 7518 §6.3.1.1 forbids them.
 fn without_zeros(number: &[u8]) -> Vec<u8> {
     let zeros = number.iter().take_while(|byte| **byte == 0).count();
     number[zeros..].to_vec()

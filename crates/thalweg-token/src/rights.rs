@@ -7,20 +7,20 @@ pub struct Rights {
     pub subscribe: Topics,
     /// Topics to publish to and to delete.
     pub publish: Topics,
-    /// Topics to show in the list of topics. All topics include `/metrics`.
+    /// Topics to show in the list of topics. The right to all topics includes `/metrics`.
     pub inspect: Topics,
     /// Whether the holder may close connections of others.
     pub admin: bool,
 }
 
 impl Rights {
-    /// All rights, to all topics.
+    /// Returns all rights to all topics.
     pub fn all() -> Self {
         let [subscribe, publish, inspect] = [Topics::all(), Topics::all(), Topics::all()];
         Self { subscribe, publish, inspect, admin: true }
     }
 
-    /// The right to subscribe to all topics.
+    /// Returns the right to subscribe to all topics.
     pub fn to_subscribe() -> Self {
         Self { subscribe: Topics::all(), ..Self::default() }
     }
@@ -36,7 +36,7 @@ impl Topics {
         Self::from_iter([Pattern::all()])
     }
 
-    /// Returns whether a topic is among them.
+    /// Returns whether a topic is among these topics.
     pub fn contain(&self, topic: &Topic) -> bool {
         self.0.iter().any(|pattern| pattern.matches(topic))
     }

@@ -10,13 +10,13 @@ use crate::{
     signature::signed,
 };
 
-/// The longest token: tokens come in a header, which has its own limit.
+/// Maximum bytes of a token, which comes in a request's header.
 pub const TOKEN_BYTES_MAX: usize = 8 << 10;
 
 /// Returns the grant of a token at `now_s`, in seconds since 1970.
 ///
 /// # Errors
-/// The reason to reject the token.
+/// Returns the reason to reject the token.
 pub fn verify(
     token: &str,
     keys: &Keys,
@@ -28,7 +28,7 @@ pub fn verify(
     Claims::parse(&parts.claims)?.granted(expected, now_s)
 }
 
-/// Returns header and claims of a token, decoded and unverified: show them, do not trust them.
+/// Returns the header and the claims of a token, decoded and unverified: show them, do not trust them.
 ///
 /// # Errors
 /// `Unreadable`, `NoObject`.
@@ -54,7 +54,7 @@ pub struct Explained {
 /// Explains a token at `now_s`, in seconds since 1970. Without keys the signature is not checked.
 ///
 /// # Errors
-/// When the claims cannot be decoded.
+/// Fails if the claims cannot be decoded.
 pub fn explain(
     token: &str,
     keys: Option<&Keys>,
@@ -101,7 +101,7 @@ impl<'a> Parts<'a> {
         }
         let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Unreadable);
         let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Unreadable)?;
-        // A further point is no base64url character.
+        // A further dot is not a base64url character, so decoding fails.
         let (header, claims) = message.split_once('.').ok_or(TokenError::Unreadable)?;
         if header.is_empty() || claims.is_empty() {
             return Err(TokenError::Unreadable);
@@ -158,7 +158,7 @@ impl SigningKey {
     /// Returns a signed token with these claims.
     ///
     /// # Errors
-    /// One sentence.
+    /// Returns a sentence.
     pub fn sign(&self, claims: &Claims, key_id: Option<&str>) -> Result<String, String> {
         let mut header = json!({ "alg": self.algorithm.name(), "typ": "JWT" });
         if let Some(key_id) = key_id {

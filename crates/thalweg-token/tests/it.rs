@@ -166,10 +166,10 @@ fn a_wrong_type_is_named() {
         claims[name] = value;
         check(header.clone(), claims, words);
     }
-    check(header, json!([1]), "claims is not a JSON object");
+    check(header, json!([1]), "no JSON object as its claims");
     check(json!({ "alg": 5 }), all.clone(), "header alg is not a text");
     check(json!({ "alg": "EdDSA", "kid": 1 }), all.clone(), "header kid is not a text");
-    check(json!(["EdDSA"]), all, "header is not a JSON object");
+    check(json!(["EdDSA"]), all, "no JSON object as its header");
 }
 
 #[test]

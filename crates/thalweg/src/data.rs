@@ -20,7 +20,7 @@ use crate::reach::{ConnectionArgs, events, grouped};
 /// Bytes that are collected before they are written to stdout.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// The end of the year 9999, the last one that has a text.
+/// The end of the year 9999, the last that RFC 3339 can express.
 const TIME_MAX_MS: u64 = 253_402_300_799_000;
 
 /// Check, export, import or back up a data directory, or move topics between servers.
@@ -164,7 +164,7 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
     meter.clear();
     let flushed = if exported.is_ok() { out.flush() } else { Ok(()) };
     if out.get_ref().is_closed {
-        // The rest must not be written when it is dropped.
+        // Dropping `out` would write the rest.
         let _ = out.into_parts();
         return Ok(());
     }
@@ -211,7 +211,7 @@ fn backup(args: &BackupArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stdout, whose reader may have read enough.
+/// Stdout, which its reader may close early.
 struct Output {
     is_closed: bool,
 }
@@ -239,7 +239,7 @@ struct Meter {
 
 impl Meter {
     fn new(done: &'static str) -> Self {
-        // Lines of an export on the same terminal would be disturbed.
+        // Progress would disturb the lines of an export on the same terminal.
         let is_terminal = stderr().is_terminal() && (done != "exported" || !stdout().is_terminal());
         Self { done, is_terminal, percent: None }
     }

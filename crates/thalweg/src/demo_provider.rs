@@ -33,10 +33,10 @@ use tokio::{
 use crate::address::parse_address;
 use provider::Provider;
 
-/// Time for the head of a request to arrive, also for the next request of a connection.
+/// Time for the head of a request to arrive, including the next request on a connection.
 const HEAD_WAIT: Duration = Duration::from_secs(60);
 
-/// Delay after a failed accept: no file descriptor was free.
+/// Delay after a failed accept, when no file descriptor was free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// Serve football matches over plain HTTP, as sample data for an upstream.

@@ -1,5 +1,5 @@
 //! `thalweg limit`: the reference server of the lab. It is part of this binary, so that the lab needs no
-//! other.
+//! other binary.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -76,7 +76,7 @@ struct Publishing {
 }
 
 impl Publishing {
-    /// Publishes one line after the other, each until the server confirms it.
+    /// Publishes one line at a time, and retries each until the server confirms it.
     async fn safely(mut self, interrupt: &mut Signal) -> anyhow::Result<String> {
         let (sender, mut lines) = channel(PIECES_MAX);
         let mut stdin = Lines::from_stdin();
@@ -204,7 +204,7 @@ fn failure(number: u64, error: &Error) -> String {
     }
 }
 
-/// `1,000 events published, last position 9f3c21.1042`.
+/// Returns a text such as `1,000 events published, last position 9f3c21.1042`.
 fn done(count: u64, last: Option<&str>) -> String {
     match last {
         Some(last) if count > 0 => format!("{} published, last position {last}", events(count)),

@@ -119,7 +119,7 @@ impl Notes {
         }
     }
 
-    /// Ignores errors: the terminal may be closed.
+    /// Writes to stderr. Ignores errors, because the terminal may be closed.
     fn draw(&self, text: &str) {
         let _ = stderr().write_all(text.as_bytes());
     }
@@ -139,7 +139,7 @@ pub(crate) fn error_in_one_line(error: &anyhow::Error) -> anyhow::Error {
     anyhow!("{}", one_line(&sentence))
 }
 
-/// `12,345`.
+/// Returns a text such as `12,345`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -152,7 +152,7 @@ pub(crate) fn grouped(number: u64) -> String {
     grouped
 }
 
-/// `1 event`, `1,000 events`.
+/// Returns a text such as `1 event` or `1,000 events`.
 pub(crate) fn events(count: u64) -> String {
     format!("{} event{}", grouped(count), if count == 1 { "" } else { "s" })
 }

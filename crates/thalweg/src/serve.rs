@@ -88,7 +88,7 @@ pub(crate) struct ServeArgs {
     /// Check the settings, print what the server would do, and exit
     #[arg(long)]
     check: bool,
-    /// Refused with the name of our flag: many other servers have it.
+    /// Refused with the name of our flag, because many other servers have `--port`.
     #[arg(long, hide = true, value_parser = UnknownArgumentValueParser::suggest_arg("--listen"))]
     port: Option<()>,
     #[command(flatten)]
@@ -116,7 +116,7 @@ pub(crate) fn explain(error: clap::Error) -> clap::Error {
     }
 }
 
-/// Serves until a signal asks for the end.
+/// Serves until a signal ends the server.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let ServeArgs { config: path, check, settings: flags, .. } = args;
     renamed::check_variables(|name| env::var_os(name), tokens::has_rights)
@@ -172,7 +172,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        // The first line comes after the signals are handled: its reader may send one at once.
+        // The first line comes after the signals are handled, because its reader may send a signal at once.
         let screen = screen::first_screen(
             (&config, data.as_ref(), &streams),
             address,
@@ -202,8 +202,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Returns the settings of flags and variables above those of a file. Fails as [`file::read`], and if both have tokens: those of
-/// the file would be ignored.
+/// Returns the settings of flags and variables, and of the file where those are unset. Fails like [`file::read`], and if both
+/// have tokens, because those of the file would be ignored.
 fn over_file(flags: Settings, path: &Path) -> anyhow::Result<Settings> {
     let file = file::read(path).map_err(|error| anyhow!(error))?;
     if !flags.token.is_empty() && !file.token.is_empty() {
@@ -230,7 +230,7 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal to shut down, for `most` at the longest. Fails if a shard has ended by itself.
+    /// Waits for a signal to shut down, for at most `most`. Fails if a shard has ended by itself.
     async fn wait(
         &mut self,
         server: &mut Server,
@@ -250,7 +250,7 @@ impl Signals {
     }
 }
 
-/// Reports the state of the service to systemd, if that started it with `Type=notify` (sd_notify(3)).
+/// Reports the state of the service to systemd, if systemd started the server with `Type=notify` (sd_notify(3)).
 fn tell_systemd(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "cannot report the state to systemd");

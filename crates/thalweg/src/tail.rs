@@ -116,7 +116,7 @@ enum LineFormat {
     Messages,
 }
 
-/// Prints events until a signal, `--count`, a closed stdout or the server ends it.
+/// Prints events until a signal, `--count`, a closed stdout or the server ends the output.
 pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
     let client = args.reach.client()?;
     let subscribe = Subscribe {
@@ -137,7 +137,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
             subscription: client.subscribe(topics, subscribe)?,
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            // Show progress only if stdout is no terminal: otherwise it would mix with the events.
+            // Progress is shown only if stdout is not a terminal, because it would mix with the events.
             notes: args.reach.notes(!stdout().is_terminal()),
             format: args.format,
             is_terminal: stdout().is_terminal(),
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
         tail.subscription.close().await;
         done
     });
-    // A blocked write to stdout must not keep the program from ending.
+    // Does not wait for a blocked write to stdout.
     runtime.shutdown_background();
     done
 }
@@ -240,7 +240,7 @@ impl Tail {
         }
     }
 
-    /// Stops for this reason: an error if `--count` is not reached.
+    /// Stops for this reason. Fails if `--count` is not reached.
     fn stop(&self, reason: &str) -> anyhow::Result<()> {
         match self.count {
             None => Ok(()),
@@ -276,7 +276,7 @@ fn lines(events: &Events, format: LineFormat, is_terminal: bool) -> Vec<u8> {
     out
 }
 
-/// Replaces line breaks by spaces. In valid JSON they occur only between tokens, so the value stays the same.
+/// Replaces line breaks with spaces. In valid JSON they occur only between tokens, so the value stays the same.
 fn json_on_one_line(json: &str) -> Cow<'_, str> {
     match json.contains(['\n', '\r']) {
         true => Cow::Owned(json.replace(['\n', '\r'], " ")),

@@ -181,7 +181,7 @@ fn explain(args: ExplainArgs, now_s: u64) -> anyhow::Result<()> {
         print(&text)?;
         return Ok(());
     };
-    text += "\nA server rejects it:\n";
+    text += "\nA server rejects this token:\n";
     for refusal in &explained.refusals {
         let remedy = remedy(refusal, &claims, &expected);
         let _ = writeln!(text, "- {refusal}{remedy}");

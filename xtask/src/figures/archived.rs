@@ -37,7 +37,7 @@ pub(super) struct Standing {
     pub(super) alone: Option<Share>,
     /// The p99 at a fixed rate, relative to the baseline's.
     pub(super) p99: Option<f64>,
-    /// The ends of its interval, as of the memory below; older runs have none.
+    /// The ends of the interval of `p99`. Older runs have none, here and for the memory below.
     #[serde(default)]
     pub(super) p99_low: Option<f64>,
     #[serde(default)]
@@ -49,7 +49,7 @@ pub(super) struct Standing {
     pub(super) idle_bytes_high: Option<f64>,
 }
 
-/// The share that it delivers for the CPU for which the baseline delivers all.
+/// The share of the baseline's events that a subject delivers for the same CPU.
 #[derive(Deserialize)]
 pub(super) struct Share {
     pub(super) said: String,
@@ -81,7 +81,7 @@ pub(super) struct Part {
     /// Older runs have none.
     #[serde(default)]
     pub(super) comparisons: Vec<Comparison>,
-    /// The same over all cells.
+    /// Comparisons over all cells.
     #[serde(default)]
     pub(super) pooled: Vec<Comparison>,
 }
@@ -96,7 +96,7 @@ pub(super) struct Row {
     pub(super) round_trip: RoundTrip,
     pub(super) throughput: Throughput,
     pub(super) memory: Memory,
-    /// For a ramp within an objective.
+    /// The result of a ramp within an objective.
     pub(super) held: Option<Held>,
 }
 
@@ -183,7 +183,7 @@ impl Run {
         let summary: Summary =
             serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
         if summary.manifest.was_interrupted {
-            return Err(format!("{name} was interrupted: take it again"));
+            return Err(format!("{name} was interrupted: measure it again"));
         }
         let trees = summary.manifest.trees();
         let tree = match trees.iter().collect::<Vec<_>>()[..] {
@@ -203,7 +203,7 @@ impl Run {
     }
 }
 
-/// Returns the tree that a version names. It is an error if there is none, or one that no commit has.
+/// Returns the tree that a version names. Fails if the version names none, or one that no commit has.
 pub(super) fn tree_of(version: &str, name: &str) -> Result<String, String> {
     committed(&named(version), name)
 }
@@ -223,10 +223,10 @@ fn named(version: &str) -> String {
 
 fn committed(tree: &str, name: &str) -> Result<String, String> {
     if tree.ends_with(" modified") {
-        return Err(format!("{name} was built from files that no commit has: take it again"));
+        return Err(format!("{name} was built from files that no commit has: measure it again"));
     }
     if tree.is_empty() {
-        return Err(format!("{name} does not say of which tree it was built: take it again"));
+        return Err(format!("{name} does not say from which tree it was built: measure it again"));
     }
     Ok(tree.to_owned())
 }
@@ -239,7 +239,7 @@ fn list(trees: &[&String]) -> String {
 impl Manifest {
     /// Returns the trees of the lab and of the measured program.
     fn trees(&self) -> BTreeSet<String> {
-        // If the version is missing, it is that of the lab.
+        // A missing version is that of the lab.
         let told =
             [&self.version, &self.measured].into_iter().filter(|version| !version.is_empty());
         told.map(|version| named(version)).collect()

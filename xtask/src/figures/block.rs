@@ -38,8 +38,8 @@ fn compared(is_pooled: bool, metrics: &[Metric], runs: &[Run]) -> Result<String,
     })
 }
 
-/// Writes all decided results of runs that are in no later block of the page, and that no block of the page shows, so that no
-/// loss is left out: over all cells, and of single cells.
+/// Writes the decided results, over all cells and of single cells, that no block of the page shows, so that no loss is left
+/// out. Only of runs that no later block of the page names.
 fn also_decided(runs: &[Run], shown: &mut Shown) -> String {
     let mut text = String::new();
     for run in runs {
@@ -90,7 +90,7 @@ fn decided_in(part: &Part, metric: Metric, shown: &ShownRun) -> String {
     text
 }
 
-/// `**worse** in 3 of 15 cells, 1.21 (1.15–1.27) to 1.66 (1.60–1.71)`
+/// Returns a text such as `**worse** in 3 of 15 cells, 1.21 (1.15–1.27) to 1.66 (1.60–1.71)`.
 fn in_cells(of_cells: &[&Comparison], word: Word, name: &str) -> Option<String> {
     let mut own: Vec<&&Comparison> = of_cells.iter().filter(|found| found.word == word).collect();
     own.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
@@ -102,11 +102,11 @@ fn in_cells(of_cells: &[&Comparison], word: Word, name: &str) -> Option<String> 
     Some(format!("{name} in {} of {} cells, {range}", own.len(), of_cells.len()))
 }
 
-/// Writes a table for each transport. The subject that delivers most is first.
+/// Writes a table for each transport. The subject that delivers the most is first.
 fn standings(runs: &[Run], rows: &Rows) -> Result<String, String> {
     let mut all: Vec<&Standing> = runs.iter().flat_map(|run| &run.summary.standings).collect();
     if all.is_empty() {
-        return Err("no run here has many subjects: it has no standings".to_owned());
+        return Err("no run here has standings, because none has many subjects".to_owned());
     }
     let rows_max = match rows {
         Rows::First(rows_max) => *rows_max,
@@ -153,7 +153,7 @@ fn standings(runs: &[Run], rows: &Rows) -> Result<String, String> {
     Ok(tables.join("\n"))
 }
 
-/// `thalweg bench latency` (raw data, 2026-11-23, CPU, 2 cores, Linux 6.18)
+/// Returns a text such as `thalweg bench latency` (raw data, 2026-11-23, CPU, 2 cores, Linux 6.18).
 fn again(run: &Run, to_root: &str) -> String {
     let manifest = &run.summary.manifest;
     let (machine, folder) = (&manifest.machine, run.folder());
@@ -200,7 +200,7 @@ fn pooled(part: &Part, metrics: &[Metric]) -> String {
     text
 }
 
-/// Returns the same, without the pool of a single cell, which equals the cell.
+/// Returns [`findings`] without the pool of a single cell, which equals the cell.
 fn table_comparisons(part: &Part, metric: Metric) -> impl Iterator<Item = &Comparison> {
     findings(part, metric)
         .filter(|comparison| comparison.cell.is_some() || cells(part, comparison) > 1)
@@ -310,7 +310,7 @@ fn noise(parts: &[&Part], metrics: &[Metric]) -> String {
 /// An interval of fewer starts says hardly anything.
 const STARTS_MIN: usize = 3;
 
-/// `1.12 (1.08–1.15), **worse**`
+/// Returns a text such as `1.12 (1.08–1.15), **worse**`.
 fn verdict(comparison: &Comparison) -> String {
     let word = match (comparison.word, comparison.not_excluded) {
         (Word::Better, _) => "better".to_owned(),

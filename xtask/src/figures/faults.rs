@@ -97,7 +97,7 @@ fn row(ledger: &Ledger) -> String {
     )
 }
 
-/// Returns `, at most 10`, if the ledger has a bound of this name.
+/// Returns `; at most 10`, if the ledger has a bound of this name.
 fn bound(ledger: &Ledger, of: &str) -> String {
     match &ledger.bound {
         Some(bound) if bound.of.starts_with(of) => {
@@ -156,7 +156,7 @@ mod tests {
     fn ledgers_without_a_table_are_reported() {
         check(&[], Err("lab/runs/day/kills/ has no ledger in the repository"));
         let modified = ledger("a", &VERSION.replace("cccc", "cccc modified"), "null");
-        let what = "a was built from files that no commit has: take it again";
+        let what = "a was built from files that no commit has: measure it again";
         check(&[("lab/runs/day/kills/a.json", modified)], Err(what));
         let ledgers = [
             ("lab/runs/day/kills/a.json", ledger("a", VERSION, "null")),

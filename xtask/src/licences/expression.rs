@@ -2,7 +2,7 @@
 
 use anyhow::{bail, ensure};
 
-/// Whether an expression can be met with licences for which `is_allowed` returns true. A `WITH` only permits more, so the licence
+/// Returns whether licences for which `is_allowed` returns true meet an expression. A `WITH` only permits more, so the licence
 /// before it decides. Fails if the text is not an expression.
 pub(super) fn allows(text: &str, is_allowed: impl Fn(&str) -> bool) -> anyhow::Result<bool> {
     let spaced = text.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");

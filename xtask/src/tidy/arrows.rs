@@ -54,7 +54,7 @@ const CRATES: &Arrows = &[
     ("xtask", &[]),
 ];
 
-/// Every crate may use it in tests.
+/// The crate that every crate may use in tests.
 const OF_TESTS: &str = "thalweg-testing";
 
 /// The imports between the top-level modules of a crate, by the folder of its sources. `lib.rs` is the map
@@ -202,7 +202,7 @@ fn check_unused(arrows: &Arrows, used: &Used, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(
                 "xtask/src/tidy/arrows.rs",
                 1,
-                format!("{importer} may import {imported} and does not"),
+                format!("{importer} may import {imported}, but does not"),
                 "remove the arrow",
             ));
         }
@@ -215,7 +215,7 @@ fn check_crates(tree: &Tree, used: &mut Used, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Checks that every crate of ours under any `dependencies`, also those for tests, is an allowed import.
+/// Checks that every crate of ours under any `dependencies`, including those for tests, is an allowed import.
 fn check_manifest(path: &str, manifest: &str, used: &mut Used, findings: &mut Vec<Finding>) {
     let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
     let name = name.unwrap_or_default().trim_matches('"');
@@ -386,7 +386,7 @@ mod tests {
         check_modules(&tree, "src/", ARROWS, &mut used, &mut findings);
         check_unused(ARROWS, &used, &mut findings);
         let found: Vec<&str> = findings.iter().map(|finding| &*finding.what).collect();
-        assert_eq!(found, ["a may import c and does not"]);
+        assert_eq!(found, ["a may import c, but does not"]);
     }
 
     #[test]

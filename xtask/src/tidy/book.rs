@@ -1,5 +1,5 @@
-//! The documentation as a book: every page is in its contents, and links name headings that exist. This holds
-//! without mdBook, which builds the pages.
+//! The documentation as a book: every page is in its contents, and links name headings that exist. The check
+//! does not need mdBook, which builds the pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,13 +32,13 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
             let Some(text) = page.and_then(|page| pages.get(&*page)) else { continue };
             if !heading.is_empty() && !anchors(text).contains(heading) {
                 let what = format!("{target} names no heading of that page");
-                findings.push(Finding::new(path, line, what, "name one that exists"));
+                findings.push(Finding::new(path, line, what, "name a heading that exists"));
             }
         }
     }
 }
 
-/// The fragments by which the headings of a page can be linked to, as GitHub and mdBook make them.
+/// Returns the fragments that link to the headings of a page, as GitHub and mdBook create them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let mut is_code = false;

@@ -1,10 +1,9 @@
 //! Cycles between the files of a crate: files that need each other have no order in which to read them.
 //!
-//! A file needs another when a path of it leads there, through re-exports too, above and below it as well. A parent does not need
-//! a child because it declares it (`mod child;`) or passes its names on (`pub use child::Name;`), as long as it does not use
-//! these names itself: a file that uses them needs the child. A parent therefore either declares what its children have in
-//! common, and uses none of them, or is made of its children, and they use nothing of it. Visibilities (`pub(super)`) and tests
-//! need nothing.
+//! A file needs another if one of its paths leads there, even through re-exports, and even to a parent or a child. A parent that
+//! only declares a child (`mod child;`), or passes the child's names on (`pub use child::Name;`), does not need the child; a file
+//! that uses these names does. A parent therefore either declares the common parts of its children, and uses no child, or
+//! consists of its children, which use nothing of the parent. Visibilities (`pub(super)`) and tests do not count.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,10 +14,10 @@ use super::{
 };
 use crate::tree::Tree;
 
-/// More steps than any re-export takes. Two that name each other would never end.
+/// More steps than any re-export takes. Without a limit, two re-exports that name each other would never end.
 const REEXPORTS_MAX: usize = 8;
 
-/// Known cycles of parents and children: the first of the files, and their number. The list only becomes
+/// Known cycles of parents and children: the first of the files, and their number. The list may only become
 /// shorter, and the numbers smaller.
 const KNOWN: [(&str, usize); 16] = [
     ("crates/thalweg-client/src/carrier.rs", 3),
@@ -209,7 +208,7 @@ fn reached<'a>(needs: &Needs<'a>, from: &str) -> BTreeSet<&'a str> {
     reached
 }
 
-/// Returns the shortest way from a file of a group back to it.
+/// Returns the shortest cycle of files in a group.
 fn shortest_circle<'a>(needs: &Needs<'a>, files: &BTreeSet<&'a str>) -> Vec<&'a str> {
     let circles = files.iter().filter_map(|file| {
         let mut ways = VecDeque::from([vec![*file]]);

@@ -1,5 +1,5 @@
-//! The rules of language: sentences begin with their subject, no word of a list is used, a crate has one
-//! type of a name, no constructor is called `of`, and no name of a function hides its subject.
+//! The rules of language: sentences begin with their subject, no listed word is used, no two types of a crate
+//! have the same name, no constructor is called `of`, and no name of a function hides its subject.
 //!
 //! `thalweg-lab`, its page and the lab's folder are not checked yet: they follow with the issue that makes
 //! the lab smaller.
@@ -22,7 +22,7 @@ use sentences::{Hit, Kind};
 const NOT_CHECKED: [&str; 4] =
     ["crates/thalweg-lab/", "lab/", "web/lab/", "xtask/src/tidy/language/"];
 
-/// Sentences and words that may stay: `path: the beginning`, one a line.
+/// Sentences and words that may stay: `path: the beginning`, one per line.
 const EXCEPTIONS: &str = "xtask/language/exceptions.txt";
 const EXCEPTIONS_MAX: usize = 8;
 
@@ -43,7 +43,7 @@ pub(super) fn show(tree: &Tree, path: &str) {
     println!("{:>8}  all", parts.values().map(Vec::len).sum::<usize>());
 }
 
-/// A crate, a package of `web`, another folder, or a file of the root.
+/// Returns the part of a file: a crate, a package of `web`, another folder, or a file of the root.
 fn part(path: &str) -> &str {
     let depth = if path.starts_with("crates/") || path.starts_with("web/") { 2 } else { 1 };
     path.match_indices('/').nth(depth - 1).map_or(path, |(end, _)| &path[..end])
@@ -84,7 +84,7 @@ fn is_excepted(exception: &str, finding: &Finding, excerpt: &str) -> bool {
         .is_some_and(|(path, begin)| path == finding.path && excerpt.starts_with(begin))
 }
 
-/// All findings, each with the text that an exception may name.
+/// Returns all findings, each with the text that an exception may name.
 fn all(tree: &Tree) -> Vec<(Finding, String)> {
     let mut findings = Vec::new();
     let mut types = Types::default();

@@ -30,7 +30,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                         path,
                         line,
                         format!("{target} is not in the repository"),
-                        "link to what is, or add it",
+                        "link to a file that exists, or add this one",
                     ));
                 }
             }
@@ -64,7 +64,7 @@ pub(super) fn targets(line: &str) -> Vec<&str> {
     targets
 }
 
-/// The targets of a page's links with their lines, those in blocks of code left out.
+/// Returns the targets of a page's links outside of code blocks, with their lines.
 pub(super) fn outside_of_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     let mut is_prose = move |line: &str| {
@@ -75,7 +75,7 @@ pub(super) fn outside_of_code(text: &str) -> impl Iterator<Item = (usize, &str)>
     lines.flat_map(|(number, line)| targets(line).into_iter().map(move |target| (number, target)))
 }
 
-/// Whether a link leads somewhere; those out of the repository are taken on trust.
+/// Returns whether the target of a link exists. Targets outside of the repository are not checked.
 fn is_there(tree: &Tree, from: &str, target: &str) -> bool {
     let path = target.trim_start_matches('<').split('#').next().unwrap_or_default();
     path.is_empty()
@@ -83,7 +83,7 @@ fn is_there(tree: &Tree, from: &str, target: &str) -> bool {
         || resolve(from, target).is_some_and(|path| tree.has(&path))
 }
 
-/// The path from the root of what a link names, without its heading; `None` if that lies outside of the repository.
+/// Returns the path of a link's target from the root, without the heading; `None` if it is outside of the repository.
 pub(super) fn resolve(from: &str, target: &str) -> Option<String> {
     let target = target.trim_start_matches('<').trim_end_matches('>');
     let target = target.split('#').next().unwrap_or_default();

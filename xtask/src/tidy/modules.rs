@@ -83,7 +83,7 @@ fn children_folder(tree: &Tree, path: &str) -> String {
     }
 }
 
-/// Whether cargo compiles the file without a `mod` (The Cargo Book, "Package Layout"; cargo-fuzz for `fuzz_targets`).
+/// Returns whether cargo compiles the file without a `mod` (The Cargo Book, "Package Layout"; cargo-fuzz for `fuzz_targets`).
 fn is_root(tree: &Tree, path: &str) -> bool {
     let Some(package) = package(tree, path) else { return false };
     let steps: Vec<&str> = path[package.len()..].split('/').collect();
@@ -98,7 +98,7 @@ fn is_root(tree: &Tree, path: &str) -> bool {
     )
 }
 
-/// Whether the file belongs to a package's tests or benchmarks. (A `tests` inside `src` is a module like any other.)
+/// Returns whether the file belongs to a package's tests or benchmarks. (A `tests` inside `src` is a module like any other.)
 fn is_test_target(path: &str) -> bool {
     let outside_src = path.split_once("/src/").map_or(path, |(before, _)| before);
     outside_src.split('/').any(|step| matches!(step, "tests" | "benches" | "fuzz_targets"))

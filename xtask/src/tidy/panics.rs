@@ -11,7 +11,7 @@ const BANNED: [(&str, &str); 4] = [
     (".unwrap()", "return a typed error, or let the types rule it out"),
     ("todo!", "write it, or plan it in the docs"),
     ("unimplemented!", "write it, or plan it in the docs"),
-    ("dbg!", "remove it; what is worth knowing goes through tracing"),
+    ("dbg!", "remove it, or log with tracing"),
 ];
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {

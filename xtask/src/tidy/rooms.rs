@@ -25,7 +25,7 @@ const PURE: [&str; 15] = [
     "crates/thalweg-lab/src/report",
 ];
 
-/// `std::net` has addresses as well, which are values.
+/// `std::net` itself is allowed, because its addresses are values.
 const BANNED: [&[&str]; 15] = [
     &["Instant", "now"],
     &["SystemTime", "now"],
@@ -59,7 +59,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// `src/stream` stands for `src/stream.rs` and all of `src/stream/`.
+/// Returns whether a file is pure. `src/stream` stands for `src/stream.rs` and all of `src/stream/`.
 fn is_pure(path: &str) -> bool {
     PURE.into_iter().any(|room| {
         let rest = path.strip_prefix(room);

@@ -8,7 +8,7 @@ const RUNS: &str = "lab/runs/";
 /// The maximum for all archived runs, in bytes.
 const BYTES_MAX: u64 = 12 << 20;
 
-/// Prefixes of files that no archived run has: `thalweg bench` draws the pages from the samples, which have percentiles.
+/// Prefixes of files that no archived run has, because `thalweg bench` draws them from the samples.
 const DRAWN: [&str; 5] = ["histograms.", "report.", "summary.csv", "table.", "subjects."];
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {

@@ -7,7 +7,7 @@ pub(super) struct Outline {
     pub(super) modules: Vec<Vec<String>>,
 }
 
-/// A path such as `crate::stream::Log`, also inside of the braces of a `use`. A single identifier is a path
+/// A path such as `crate::stream::Log`, even inside the braces of a `use`. A single identifier is a path
 /// too, and the path of a visibility (`pub(in crate::a)`) is not.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Path {
@@ -26,7 +26,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Whether these segments follow each other in the path.
+    /// Returns whether these segments follow each other in the path.
     pub(super) fn contains(&self, segments: &[&str]) -> bool {
         self.segments.windows(segments.len()).any(|window| window == segments)
     }
@@ -36,7 +36,7 @@ impl Path {
 pub(super) fn outline(code: &str) -> Outline {
     let tokens = tokens(code);
     let mut outline = Outline::default();
-    // The module of each open brace, if it is one of a module.
+    // The module that each open brace begins, if any.
     let mut braces: Vec<Option<&str>> = Vec::new();
     let mut at = 0;
     let (mut is_use, mut is_public) = (false, false);
@@ -87,7 +87,7 @@ pub(super) fn outline(code: &str) -> Outline {
     outline
 }
 
-/// Whether the parenthesis after `pub` is a visibility. In `struct A(pub (B, C));` it is not.
+/// Returns whether the parenthesis after `pub` is a visibility. In `struct A(pub (B, C));` it is not.
 fn is_visibility(rest: &[Token<'_>]) -> bool {
     rest.get(1).is_some_and(|next| matches!(next.text, "crate" | "super" | "self" | "in"))
 }

@@ -1,4 +1,4 @@
-//! Files, functions and pages that have become long. This is advice: a long file may have two purposes, but some things are long.
+//! Files, functions and pages that have become long. This is advice: a long file may have two purposes, but some files need to be long.
 
 use super::{
     finding::Finding,

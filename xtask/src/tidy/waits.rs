@@ -1,5 +1,5 @@
 //! A test waits until progress stops, and not for a number of seconds, so that it passes on a busy machine.
-//! `crates/thalweg-testing` has the waits of Rust, Playwright those of pages.
+//! `crates/thalweg-testing` has the waits for Rust, and Playwright those for pages.
 
 use super::{finding::Finding, rust::code};
 use crate::tree::Tree;

@@ -21,12 +21,12 @@ const METHODS: &str = "GET, POST, DELETE";
 /// Headers that a page may send.
 const HEADERS: &str = "authorization, content-type, idempotency-key, last-event-id, cache-control, x-request-id, \
      x-requested-with, x-signalr-user-agent";
-/// How long a browser may store the answer, in seconds. Chromium stores it for two hours at most, and the list of
-/// origins may change with the next start.
+/// How long a browser may cache the answer to a preflight, in seconds. Chromium caches it for at most two hours, but the
+/// allowed origins may change at the next start.
 const PREFLIGHT_LIFE_S: &str = "600";
 
 impl Admitted {
-    /// Returns headers for every answer, refusals included: a page can then read the reason.
+    /// Returns headers for every answer, refusals included, so that a page can read the reason.
     pub(crate) fn headers(&self) -> impl Iterator<Item = Header> {
         let cors = self.cors.iter().flat_map(|origin| {
             [
@@ -34,12 +34,12 @@ impl Admitted {
                 fixed(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED),
             ]
         });
-        // Also without CORS: the answer to the same URL depends on the origin.
+        // Even without CORS, because the answer to the same URL depends on the origin.
         cors.chain([fixed(header::VARY, "Origin")])
     }
 
-    /// Returns headers for the answer to a preflight (Fetch standard §4.8), which is 204 without a body and needs no token.
-    /// `None` if the request is not a preflight.
+    /// Returns headers for the answer to a preflight (Fetch standard §4.8). The answer is 204 without a body, and a preflight
+    /// needs no token. Returns `None` if the request is not a preflight.
     pub(crate) fn preflight(&self, request: &Parts) -> Option<impl Iterator<Item = Header>> {
         let is_preflight = request.method == Method::OPTIONS
             && request.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);

@@ -26,7 +26,7 @@ impl Identity {
         Self(identity)
     }
 
-    /// Returns bytes that identify it on every server.
+    /// Returns bytes that identify the client on every server.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -64,7 +64,7 @@ impl Holder {
         Self::new(Kind::Nobody, "", rights, u64::MAX)
     }
 
-    /// Returns the holder of a secret. Another secret has another holder.
+    /// Returns the holder of a configured token. The same name with another secret is another holder.
     pub(super) fn named(name: &str, secret: &Secret, rights: Rights) -> Self {
         let holder = Self::new(Kind::Named, name, rights, u64::MAX);
         let secret = digest(&SHA256, secret.as_bytes());
@@ -91,7 +91,7 @@ impl Holder {
         if self.kind == Kind::Named { &self.name } else { "" }
     }
 
-    /// Returns subject and name of the token, for the log.
+    /// Returns the subject and the name of the token, for the log.
     pub(crate) fn names(&self) -> [&str; 2] {
         [self.subject(), self.token()]
     }
@@ -104,7 +104,7 @@ impl Holder {
         self.ends_us <= now_us
     }
 
-    /// Returns the owners of the rate limits: a signed token's subject has one, the holder of a configured token has none.
+    /// Returns the subject and address whose rate limits apply. None apply to the holder of a configured token.
     pub(crate) fn rated(&self, address: Option<Address>) -> Option<Rated> {
         match self.kind {
             Kind::Named => None,
@@ -115,7 +115,7 @@ impl Holder {
         }
     }
 
-    /// Returns the maximum of unused tickets. The holder of a configured token gets them for others, a subject for its own tabs.
+    /// Returns the maximum number of unused tickets. A configured token's holder requests them for others, a subject only for its own tabs.
     pub(crate) fn tickets_max(&self) -> usize {
         if self.kind == Kind::Signed { SUBJECT_TICKETS_MAX } else { TICKETS_MAX }
     }
@@ -141,7 +141,7 @@ struct Carried {
 }
 
 impl Holder {
-    /// Returns the text for [`Self::from_text`] on any server that shares its tickets.
+    /// Returns the text that [`Self::from_text`] parses on any server that shares the tickets.
     pub(crate) fn to_text(&self, now: Now) -> String {
         fn texts(topics: &Topics) -> Vec<String> {
             topics.patterns().iter().map(ToString::to_string).collect()
@@ -160,7 +160,7 @@ impl Holder {
         serde_json::to_string(&carried).unwrap_or_default()
     }
 
-    /// Parses a holder. `None` if the text is of another release.
+    /// Parses a holder. Returns `None` if another release wrote the text differently.
     pub(crate) fn from_text(text: &str, now: Now) -> Option<Arc<Self>> {
         let carried: Carried = serde_json::from_str(text).ok()?;
         let topics = |texts: Vec<String>| -> Option<Topics> {

@@ -21,7 +21,7 @@ pub(crate) struct Holders {
     /// The tokens of the configuration.
     tokens: Vec<(Token, Arc<Holder>)>,
     signed: Option<SignedTokens>,
-    /// The holder of no token. All other holders have these rights, too: they need not present their tokens.
+    /// Stands for clients without a token. All other holders have these rights, too.
     pub(super) everybody: Arc<Holder>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Unidentified {
     Refused(Refusal),
     /// The key of the token may have been published meanwhile: wait for [`Holders::published_keys`].
     UnknownKey,
-    /// The signed token was not verified before: verifying takes as long as a hundred visits ([`Holders::verify`]).
+    /// The signed token was not verified before: verifying takes as long as a hundred visits of connections ([`Holders::verify`]).
     Unverified,
 }
 
@@ -68,8 +68,8 @@ impl Holders {
         Ok(Self { tokens, signed, everybody: Arc::new(Holder::nobody(rights)) })
     }
 
-    /// Returns the holder of a request's token, if it presents no ticket. A server without tokens ignores any token: the same
-    /// client then also works with a server on its developer's machine. Schemes other than `Bearer` concern only the client and a
+    /// Returns the holder of the token of a request without a ticket. A server without tokens ignores all tokens, so that a
+    /// client also works with a server on its developer's machine. Schemes other than `Bearer` concern only the client and a
     /// proxy. Fails with `Unauthorized` for an invalid token, even if the request needs none: a client that presents one expects
     /// it to be valid. Answers with this code carry `WWW-Authenticate: Bearer` (RFC 9110 §11.6.1).
     pub(crate) fn verify(
@@ -80,7 +80,7 @@ impl Holders {
         self.identify_by(headers, |signed, token| Self::signed_holder(signed, token, now))
     }
 
-    /// Returns the holder as [`Self::verify`], but fails with `Unverified` for an unknown signed token.
+    /// Returns the holder like [`Self::verify`], but fails with `Unverified` for an unknown signed token.
     pub(crate) fn identify(
         &self,
         headers: &HeaderMap,
@@ -124,7 +124,7 @@ impl Holders {
         presented: &[u8],
         from_signed: impl FnOnce(&SignedTokens, &[u8]) -> Result<Arc<Holder>, Unidentified>,
     ) -> Result<Arc<Holder>, Unidentified> {
-        // Always compares all: the time does not show which one matches.
+        // Always compares all tokens, so that the time does not show which one matches.
         let mut holder = None;
         for (token, own) in &self.tokens {
             holder = if token.is(presented) { Some(own) } else { holder };
@@ -174,7 +174,7 @@ impl Holders {
         }
     }
 
-    /// Returns the holder of the token with a name; `nobody` names the holder of none.
+    /// Returns the holder of the token with this name; `nobody` stands for clients without a token.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Holder>> {
         let mut holders = self.tokens.iter().map(|(_, holder)| holder);

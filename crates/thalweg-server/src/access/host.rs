@@ -1,7 +1,7 @@
 //! The server that a request is meant for.
 //!
-//! On loopback a server has only loopback's names and the allowed ones. Elsewhere the same holds if any names are allowed;
-//! otherwise it has all names. An attacker can make the name of a web page resolve to 127.0.0.1, or to an address behind a
+//! A server accepts the names of loopback and the allowed names. If it does not listen on loopback and no names are allowed,
+//! it accepts all names. An attacker can make the name of a web page resolve to 127.0.0.1, or to an address behind a
 //! firewall (DNS rebinding). For the browser the page then has the same origin as the server, but `Host` still has the page's own
 //! name. The admin listener, which needs no token, therefore accepts no name that is not allowed.
 
@@ -40,11 +40,11 @@ pub(super) enum RequestedHost {
 /// The names that a server accepts, besides loopback's and the allowed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OwnNames {
-    /// None: it listens on loopback.
+    /// None, because the server listens on loopback.
     Loopback,
-    /// Its addresses: any name may resolve to them.
+    /// All IP addresses, which DNS rebinding cannot forge.
     Addresses,
-    /// All, unless some are allowed.
+    /// All names, unless certain names are allowed.
     All,
 }
 
@@ -64,8 +64,8 @@ impl Hosts {
         Ok(Self { own, allowed })
     }
 
-    /// Rejects a request for another server. Any port is accepted: forwarded ports are common, and a page cannot choose
-    /// its server's name by the port.
+    /// Rejects a request for another server. Any port is accepted: forwarded ports are common, and the port
+    /// does not help a page to use another name.
     pub(super) fn check(&self, requested: &RequestedHost) -> Result<(), Refusal> {
         let remedy = match self.own {
             OwnNames::Loopback => {
@@ -112,7 +112,7 @@ impl Host {
         is_host.then(|| Self::Name(name.to_ascii_lowercase()))
     }
 
-    /// Returns whether it always means this machine: no DNS server can redirect the name (RFC 6761 §6.3).
+    /// Returns whether the host is always this machine, because no DNS server can redirect the name (RFC 6761 §6.3).
     fn is_loopback(&self) -> bool {
         match self {
             Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),

@@ -21,7 +21,7 @@ use crate::{
 
 #[derive(Clone, Default)]
 pub(crate) struct KnownKeys {
-    /// The newest readable ones.
+    /// The newest readable keys.
     pub(crate) keys: Arc<Keys>,
     /// Counts changes of the keys.
     pub(crate) version: u64,
@@ -51,7 +51,7 @@ impl PublishedKeys {
         (known.version, Arc::clone(&known.keys))
     }
 
-    /// Waits for another read of the URL, if it may be read now. A flood of unknown keys costs the URL one request per
+    /// Waits for another read of the URL, if it may be read now. A flood of unknown keys causes at most one request per
     /// [`KEYS_GAP`]. Fails with `Busy` if too many wait, and `Unavailable` if no read ever succeeded.
     pub(crate) async fn newer(&self, now_us: u64) -> Result<(), Refusal> {
         let (attempts, again_us) = {
@@ -76,7 +76,7 @@ impl PublishedKeys {
     }
 }
 
-/// A token may name any key, so few requests wait for another read of the keys.
+/// A token may name any key, so only a few requests may wait for another read of the keys.
 const TOO_MANY_UNKNOWN: &str = "too many requests wait for signing keys that the server does not know yet: try again in a second";
 
 /// The reader's end of the keys at a URL.
@@ -98,7 +98,7 @@ impl KeysEnd {
         });
     }
 
-    /// Waits for `least`, which is [`KEYS_GAP`] or more, and then until somebody needs the keys, for `most` in total.
+    /// Waits for `least`, which is [`KEYS_GAP`] or more, and then until a token needs newer keys, for at most `most` in total.
     pub(crate) async fn rest(&mut self, least: Duration, most: Duration) {
         sleep(least).await;
         let _ = timeout(most.saturating_sub(least), self.asked.recv()).await;

@@ -1,13 +1,13 @@
 //! The web pages that may use the server.
 //!
 //! A browser names the page in `Origin` with every request whose answer the page could read or that is not a `GET`: `fetch` to
-//! another origin, `EventSource`, WebSocket, every `POST`, also of forms. A page cannot forge it.
+//! another origin, `EventSource`, WebSocket, every `POST`, including those of forms. A page cannot forge it.
 //!
 //! A page's `GET`s whose answer it cannot read have no `Origin`: images, scripts, `fetch` in `no-cors` mode, frames, links. They
 //! could still open subscriptions, and with them topics, until a limit is reached. For these, browsers send `Sec-Fetch-Site` (W3C
 //! Fetch Metadata §2.3), at least to loopback and over TLS, which lets the server refuse requests from other origins. There are
-//! two exceptions: a link that somebody follows; and a frame, if any other origin is allowed at all, because a forever frame is
-//! one, and its Content-Security-Policy restricts framing. A `POST` without `Origin` should not exist, and is refused too.
+//! two exceptions: a link that somebody follows; and, if any other origin is allowed at all, a frame: a forever frame is one,
+//! and its own Content-Security-Policy restricts which pages may frame it. A `POST` without `Origin` should not exist, and is refused too.
 
 use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
@@ -128,8 +128,8 @@ impl PageOrigin {
         Ok(Self { scheme, host, port })
     }
 
-    /// Returns whether it is the origin of the server that the request addresses by this name. A page that was loaded without TLS
-    /// may have been changed on the way: it never belongs to a server with TLS. A proxy that terminates TLS may not report it;
+    /// Returns whether this is the origin of the server that the request addresses as `own`. A page that was loaded without TLS
+    /// may have been changed on the way, so it never belongs to a server with TLS. A proxy that terminates TLS may not report so;
     /// then the scheme only determines the default port. Other schemes than http and https never match.
     fn is_of(&self, own: &HostPort, is_https: bool) -> bool {
         let Some(default_port) = default_port(&self.scheme) else { return false };

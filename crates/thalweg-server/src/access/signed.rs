@@ -19,13 +19,12 @@ pub(super) struct SignedTokens {
     seen: Mutex<Seen>,
 }
 
-/// The verified tokens by digest: the time of a lookup reveals nothing about other tokens.
+/// The verified tokens by digest, so that the time of a lookup reveals nothing about other tokens.
 #[derive(Default)]
 struct Seen {
     /// The version of the keys that verified them.
     version: u64,
-    /// The newer half, and the older: a token that is used moves to the newer half, and when that is full the older one
-    /// is dropped.
+    /// A used token moves to `newer`. Once `newer` is full, it replaces `older`.
     newer: HashMap<[u8; 32], Arc<Holder>>,
     older: HashMap<[u8; 32], Arc<Holder>>,
 }
@@ -39,8 +38,8 @@ impl SignedTokens {
         Self { expected, own, published, seen: Mutex::default() }
     }
 
-    /// Returns the holder of a token, or the reason for its rejection. `UnknownKey` may change after another read of
-    /// [`Self::published`].
+    /// Returns the holder of a token, or the reason for its rejection. The key of an `UnknownKey` may be known after another read
+    /// of [`Self::published`].
     pub(super) fn holder(&self, token: &[u8], now: Now) -> Result<Arc<Holder>, TokenError> {
         if let Some(verified) = self.verified(token, now) {
             return verified;
@@ -61,7 +60,7 @@ impl SignedTokens {
         Ok(holder)
     }
 
-    /// Returns the holder of a token that was verified before. Fails when it has expired.
+    /// Returns the holder of a token that was verified before. Fails if the token has expired.
     pub(super) fn verified(
         &self,
         token: &[u8],

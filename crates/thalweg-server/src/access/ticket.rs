@@ -1,5 +1,5 @@
-//! Tickets: a browser presents one in a URL where it cannot set headers. URLs end up in logs and histories. This does
-//! no harm, because a ticket is valid only once, for half a minute.
+//! Tickets, which a browser presents in URLs of requests whose headers it cannot set. URLs end up in logs and histories.
+//! This does no harm, because a ticket is valid only once, for half a minute.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry},
@@ -148,7 +148,7 @@ impl Digests {
     pub(super) fn new(access: &Access) -> Self {
         let mut context = Context::new(&SHA256);
         context.update(b"thalweg ticket\n");
-        // Each part with its length, which makes the list unambiguous.
+        // Each part follows its length, which makes the list unambiguous.
         let mut add = |part: &[u8]| {
             context.update(&part.len().to_be_bytes());
             context.update(part);
@@ -237,7 +237,7 @@ mod tests {
         }
         assert!(keep(&mut tickets, 20_000, TICKET_LIFE_US - 2));
         assert!(keep(&mut tickets, 20_001, TICKET_LIFE_US - 2));
-        // Used and expired ones make room.
+        // Used and expired tickets make room.
         let before_end = TICKET_LIFE_US - 2;
         assert_eq!(tickets.redeem(Ticket::new(0), before_end), None);
         assert_eq!(tickets.redeem(Ticket::new(5), before_end), Some(subscriber()));

@@ -15,7 +15,7 @@ pub(super) struct Token {
 }
 
 impl Token {
-    /// Returns a token. Fails when it is empty, too long, or not allowed in a header.
+    /// Returns a token. Fails if the secret is empty, too long, or not allowed in a header.
     pub(super) fn new(secret: &Secret) -> Result<Self, String> {
         let bytes = secret.as_bytes();
         if bytes.is_empty() {

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccountOwner {
-    /// HTTP: its task closes the connection.
+    /// An HTTP connection, which its task closes.
     Http,
     /// A subscriber, by its place in the slab.
     Subscriber(u32),
@@ -39,7 +39,7 @@ impl Count {
 #[derive(Debug)]
 pub(crate) struct AnswerAccount {
     pub(crate) owner: AccountOwner,
-    /// The total of all connections, without evicted ones.
+    /// The total of all connections except evicted ones.
     all: Arc<Count>,
     /// Memory, in bytes.
     held: Count,
@@ -49,7 +49,7 @@ pub(crate) struct AnswerAccount {
     taken: Count,
     is_tracked: AtomicBool,
     is_evicted: AtomicBool,
-    /// Tells its task to close the connection.
+    /// Tells the task of an HTTP connection to close it.
     evicted: Notify,
 }
 
@@ -116,14 +116,14 @@ impl AnswerAccount {
         self.is_evicted.load(Relaxed)
     }
 
-    /// Sets whether it is tracked. Returns whether it was until now.
+    /// Sets whether the connection is tracked. Returns whether it was before.
     pub(crate) fn set_tracked(&self, is_tracked: bool) -> bool {
         let was_tracked = self.is_tracked.load(Relaxed);
         self.is_tracked.store(is_tracked, Relaxed);
         was_tracked
     }
 
-    /// Stops counting it. Returns whether it counted until now.
+    /// Stops counting the connection. Returns whether it counted before.
     pub(crate) fn leave(&self) -> bool {
         let was_there = !self.is_evicted.swap(true, Relaxed);
         if was_there {
@@ -153,7 +153,7 @@ impl Charge {
         Bytes::from_owner(Charged { bytes, _charge: self })
     }
 
-    /// Moves this many pending bytes to another charge.
+    /// Removes this many pending bytes, which another charge counts from now on.
     pub(crate) fn transfer(&mut self, bytes: usize) {
         let bytes = bytes.min(self.pending);
         self.pending -= bytes;

@@ -24,7 +24,7 @@ pub struct BrokerService {
 /// The requests of shards to a broker.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    /// Each topic has at most as many records as may be in flight together.
+    /// Has at most as many records of a topic as the topic may have in flight.
     pub(crate) stores: mpsc::Receiver<Store>,
     pub(crate) reads: mpsc::Receiver<Read>,
     pub(crate) lists: mpsc::Receiver<ListRequest>,
@@ -36,7 +36,7 @@ impl BrokerService {
     /// Opens a broker in its own runtime. Blocks; do not call it within a tokio runtime.
     ///
     /// # Errors
-    /// The broker's, or when no runtime can be created.
+    /// Fails if the broker does not open, or if no runtime can be created.
     pub fn open<B: Broker>(open: impl Future<Output = Result<B, String>>) -> Result<Self, String> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime =
@@ -81,7 +81,7 @@ async fn drive<B: Broker>(broker: Arc<B>, inbox: Inbox, shards: Shards) -> io::R
     }
 }
 
-/// Runs a task for each request, at most `most` at a time, until no more can come and all are done. Tasks begin in the
+/// Runs a task for each request, at most `most` in flight, until no more can come and all are done. Tasks begin in the
 /// order of the requests. If a task panics, its dropped reply answers.
 async fn run_each<R, T>(mut requests: mpsc::Receiver<R>, most: usize, task: impl Fn(R) -> T)
 where
@@ -107,7 +107,7 @@ async fn store<B: Broker>(broker: Arc<B>, store: Store) {
     reply.send(match (after, broker.compare_and_set()) {
         (None, _) => broker.append(append).await,
         (Some(newest), Some(broker)) => broker.append_after(append, newest).await,
-        // Shards do not request it.
+        // A shard requests this only from a broker that can compare.
         (Some(_), None) => Err(AppendError::Unavailable),
     });
 }
@@ -127,7 +127,7 @@ async fn list<B: Broker>(broker: Arc<B>, request: ListRequest) {
     }
     let listed = match broker.topic_index() {
         Some(index) => index.topics(range).await,
-        // Nobody requests it.
+        // Such a broker gets no requests for lists.
         None => Ok(Vec::new()),
     };
     let _ = answer.send(listed);

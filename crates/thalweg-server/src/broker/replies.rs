@@ -1,5 +1,5 @@
 //! Destinations of the answers to stores and reads. Every request gets an answer: a reply that is dropped, because the broker's
-//! task has panicked or the broker ends, answers "unknown". A shard that waited for an answer that never comes would never end.
+//! task has panicked or the broker ends, answers "unknown". Otherwise a shard that waits for this answer would never end.
 //!
 //! Answers have their own queue. It is unbounded, because the number of requests bounds it. Sending never waits,
 //! so `drop` can send.
@@ -18,7 +18,7 @@ pub(crate) trait Caller {
     /// The answer if the broker gives none.
     const UNKNOWN: Self::Answer;
 
-    /// Takes the answer. The caller may be gone: then it needs none.
+    /// Takes the answer, which is dropped if the caller is gone.
     fn take(self, answer: Self::Answer);
 }
 
@@ -93,13 +93,13 @@ impl Caller for ReadCaller {
     }
 }
 
-/// The destination of the answer to a [`TicketRequest`](super::TicketRequest). Dropping it means
+/// The destination of the answer to a [`TicketRequest`](super::TicketRequest). Dropping it answers
 /// [`TicketError::Unknown`].
 #[derive(Debug)]
 pub(crate) struct TicketReply<T> {
     answer: oneshot::Sender<Result<T, TicketError>>,
-    /// The permit of the request among all unanswered ones. The caller may be gone while the broker still
-    /// works on the request.
+    /// The permit of an unanswered request. The reply keeps it, because the broker may still work on the request when
+    /// the caller is gone.
     _place: Option<OwnedSemaphorePermit>,
 }
 

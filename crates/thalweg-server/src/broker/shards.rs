@@ -1,7 +1,7 @@
 //! All shards, as a broker sees them.
 //!
-//! A node receives every message of its streams, and most topics may have no reader. Waking a shard for each message
-//! would cost as much as the message. Unread messages therefore wait a little for others.
+//! A node receives every message of its streams, but most topics may have no reader. Waking a shard for each message
+//! would cost as much as the message. Messages without readers therefore wait briefly for others.
 
 use std::{
     sync::{
@@ -67,7 +67,7 @@ impl Shards {
         Self(Arc::new(All { shards, first_stream, readiness, waits }))
     }
 
-    /// Sends waiting messages, 20 ms later at most. Runs forever beside the broker, in a runtime with time.
+    /// Sends waiting messages, at most 20 ms later. Runs forever beside the broker, in a runtime with timers.
     pub(crate) async fn send_waiting(self) {
         loop {
             self.0.waits.notified().await;
@@ -123,7 +123,7 @@ impl ToShard {
     }
 }
 
-/// A shard's read topics, with false positives. That shard writes it.
+/// The topics that readers of a shard read, with false positives. Only that shard writes it.
 #[derive(Debug)]
 pub(crate) struct ReadTopics(Box<[AtomicU64]>);
 
@@ -147,14 +147,14 @@ impl ReadTopics {
         self.0.iter().zip(words).for_each(|(word, bits)| word.store(bits, Relaxed));
     }
 
-    /// Returns whether the topic with a hash is read; sometimes also true if it is not.
+    /// Returns whether the topic with this hash is read, with false positives.
     fn contains(&self, hash: u64) -> bool {
         let (word, bit) = place_of(hash);
         self.0[word].load(Relaxed) & bit != 0
     }
 }
 
-/// The upper bits of the hash: the lower ones select the shard.
+/// Returns the word and bit for a hash, from its upper bits: the lower bits select the shard.
 fn place_of(hash: u64) -> (usize, u64) {
     let bit = (hash >> 32) % BITS;
     ((bit / 64) as usize, 1 << (bit % 64))

@@ -7,30 +7,30 @@ use super::{Rate, Rates};
 /// Longer words get no "did you mean". No known name is longer, and comparing long words costs time before the client is known.
 pub(crate) const SUGGESTED_BYTES_MAX: usize = 32;
 
-/// Maximum bytes of a file of a benchmark run. It is read while the client reads. The lab's reports have a
-/// tenth of this.
+/// Maximum bytes of a file of a benchmark run, which the server reads while the client reads. The lab's reports
+/// have a tenth of this.
 pub(crate) const RUN_FILE_BYTES: u64 = 32 << 20;
 
-/// A client must read this share of its pending bytes within `write_timeout`. A client that reads a few bytes
-/// now and then must not keep an answer, or a frame, in memory for ever. For an answer of 4 MiB it is 35 kB a
-/// second with the default.
+/// A client must read its pending bytes divided by this within `write_timeout`, so that a client that reads a few
+/// bytes now and then does not keep an answer, or a frame, in memory forever. With the default, an answer of 4 MiB
+/// requires 35 kB per second.
 const MIN_READ_DIVISOR: usize = 4;
 
-/// Whether `taken` is at least this share of `owed`, in bytes.
+/// Returns whether a client that has read `taken` of `owed` bytes has read enough.
 pub(crate) fn has_read_enough(taken: usize, owed: usize) -> bool {
     taken >= owed.div_ceil(MIN_READ_DIVISOR)
 }
 
-/// The most expired keys that one turn removes.
+/// Maximum number of expired keys that one turn removes.
 pub(crate) const EXPIRIES_PER_TURN: usize = 1000;
 
-/// The most members of one topic. Others are counted as refused.
+/// Maximum number of members of one topic. Further members count as refused.
 pub(crate) const MEMBERS_MAX: usize = 100_000;
 
-/// Members of all topics may take the history's limit divided by this.
+/// The members of all topics may use `history_bytes` divided by this.
 pub(crate) const MEMBERS_SHARE: usize = 8;
 
-/// The most bytes of what a client says of itself to the members of its topics.
+/// Maximum bytes of a client's description of itself for other members of its topics.
 pub(crate) const MEMBER_INFO_BYTES: usize = 1024;
 
 /// A head over HTTP/2 may have `head_bytes` divided by this.
@@ -39,7 +39,7 @@ pub(crate) const H2_HEAD_PART: usize = 4;
 /// The connection window of HTTP/2 (RFC 9113 §5.2): bytes that a client may send ahead on all streams together.
 pub(crate) const H2_CONNECTION_WINDOW_BYTES: u32 = 4 * H2_STREAM_WINDOW_BYTES;
 
-/// The window of one of its streams: bytes of a body that a client may send before they are read. A largest event takes eight
+/// The window of one of its streams: bytes of a body that a client may send before they are read. The largest event takes eight
 /// windows. With a round trip of 50 ms that is 2.5 MB a second.
 pub(crate) const H2_STREAM_WINDOW_BYTES: u32 = 128 << 10;
 
@@ -54,10 +54,10 @@ pub(crate) const SSE_RETRY_MS_MIN: u64 = 1_000;
 /// The spread of these times, in ms: the clients of a server that was cut off reconnect over a second.
 pub(crate) const SSE_RETRY_SPREAD_MS: u64 = 1_000;
 
-/// The most runs that are listed, the newest ones: a page shows no more.
+/// Maximum number of listed runs, the newest. A page shows no more.
 pub(crate) const RUNS_LISTED: usize = 1_000;
 
-/// The most entries of the folder of runs that are read for the list: each means reading a file.
+/// Maximum number of entries of the folder of runs that are read for the list, because each requires reading a file.
 pub(crate) const RUNS_LOOKED_AT: usize = 10_000;
 
 /// CPU time for patches in a turn of a shard, in µs. Further versions go out whole. A document of 165 kB takes half a ms.
@@ -78,7 +78,7 @@ pub(crate) const FROM_BROKER_MAX: usize = 256;
 /// Backfill pages that a shard reads from each broker at a time for its subscribers, and as many for queries; others wait.
 pub(crate) const READS_PER_SHARD: usize = 4;
 
-/// Offsets of one topic that readers wait for at a time. Above this they share them.
+/// Offsets of one topic that readers wait for at a time. Above this, further readers wait for one of these offsets.
 pub(crate) const BACKFILL_OFFSETS_MAX: usize = 256;
 
 /// Reads that wait for a broker: above this they wait on their shard.
@@ -90,13 +90,13 @@ pub(crate) const STORES_IN_FLIGHT_MAX: usize = 4096;
 /// Pages that a broker is reading at a time, of all topics: each is up to a megabyte on its way here.
 pub(crate) const READS_IN_FLIGHT_MAX: usize = 16;
 
-/// Lists of stored topics that a broker makes at a time: one may read the index of all that is stored.
+/// Lists of stored topics that a broker makes at a time, because one list may read the whole index.
 pub(crate) const LISTS_IN_FLIGHT_MAX: usize = 1;
 
 /// Lists of stored topics that wait for a broker. Above this their requests wait.
 pub(crate) const LISTS_MAX: usize = 16;
 
-/// The time for which a command may search where its subscription begins: the connection's next commands wait.
+/// The time for which a command may search where its subscription begins, while the connection's next commands wait.
 pub(crate) const COMMAND_SEARCH: Duration = Duration::from_secs(5);
 
 /// The time for which a command waits for a topic of another shard. After that the subscription begins when the topic comes.
@@ -112,35 +112,35 @@ pub(crate) const BACKFILL_FEED_BYTES: usize = 4 << 20;
 /// A limit is needed, because clients choose the timeout of their queries.
 pub(crate) const PAUSE_MS_MIN: u64 = 200;
 
-/// The time that all queries of a shard may take in a turn, in µs, before other work gets its turn.
+/// The time that all queries of a shard together may take in a turn, in µs, before other work.
 pub(crate) const QUERIES_US: u64 = 2_000;
 
-/// The part of [`QUERIES_US`] in which groups of ended queries are dropped, in µs. Running queries have the rest, and make fewer.
+/// The part of [`QUERIES_US`] in which groups of ended queries are dropped, in µs. Running queries have the rest, and create fewer groups.
 pub(crate) const QUERY_DROPS_US: u64 = QUERIES_US / 2;
 
-/// The least time of a query's turn, in µs: beginning a turn has a cost that does not depend on its length.
+/// The minimum time that a query runs at once, in µs, because starting has a cost that does not depend on this time.
 pub(crate) const QUERY_US_MIN: u64 = 250;
 
 /// Steps of a query between two readings of the clock. Few steps take more than 10 ns.
 pub(crate) const QUERY_STEPS_PER_LOOK: u64 = 4_000;
 
-/// Steps of an event besides those of its evaluation: the server reads it and finds its window.
+/// Steps of an event besides its evaluation, for reading the event and finding its window.
 pub(crate) const QUERY_EVENT_STEPS: u64 = 50;
 
 /// A shard spends at most one of this many seconds on parsing and planning queries of clients. A client that
-/// sends many queries waits; other clients do not. The longest query takes some milliseconds.
+/// sends many queries waits; other clients do not. The longest query takes a few milliseconds.
 pub(crate) const PLANNING_PART: u64 = 4;
 
-/// The time of planning that a shard may spend at once after a pause, in µs: a page with twenty queries waits for none of them.
+/// The time that a shard may plan at once after a pause, in µs, so that a page with twenty queries waits for none of them.
 pub(crate) const PLANNING_BURST_US: u64 = 50_000;
 
-/// The time of planning between two turns, in µs: a short query, a tenth of this, is planned in the turn in which it comes.
+/// The planning time between two turns, in µs. A short query takes a tenth of this, and is planned in the turn in which it comes.
 pub(crate) const PLANNING_UNBROKEN_US: u64 = 1_000;
 
-/// Queries that wait for planning on a shard, some kB each: many clients may reconnect at once. Others are refused (`busy`).
+/// Queries that wait for planning on a shard, a few kB each, because many clients may reconnect at once. Others are refused (`busy`).
 pub(crate) const PLANNINGS_WAITING_MAX: usize = 1_024;
 
-/// Such queries of clients of one address. The limit leaves room for other clients. Loopback is not counted.
+/// The same for the clients of one address, which leaves room for other clients. Loopback is not counted.
 pub(crate) const PLANNINGS_WAITING_PER_ADDRESS: usize = 128;
 
 /// Bytes of events that a query reads in a turn, and of its unsealed rows. The rest waits for the next turn.
@@ -149,23 +149,24 @@ pub(crate) const QUERY_BYTES: usize = 1 << 19;
 /// Memory that a query may use before it counts against the limit of its client's address, in bytes.
 pub(crate) const QUERY_GRAIN_BYTES: usize = 32 << 10;
 
-/// The most offsets that a query goes back in a stream when it begins: 262,144 messages. Windows that began before are omitted.
+/// Maximum number of offsets that a query goes back in a stream when it begins: 262,144 messages. Earlier windows are omitted.
 pub(crate) const REPLAY_OFFSETS_MAX: u64 = 1 << 26;
 
-/// Bytes of a shard's events that wait to be stored. Others are refused (`busy`): without a leader storing takes seconds.
+/// Bytes of a shard's events that wait to be stored. Further events are refused (`busy`). Storing
+/// takes seconds while NATS has no leader.
 pub(crate) const UNSTORED_BYTES_MAX: usize = 64 << 20;
 
 /// Number of missing upstream documents that the server remembers. Above this it forgets the oldest, and
 /// fetches it again when a client asks for it.
 pub(crate) const GONE_MAX: usize = 10_000;
 
-/// Remembered signed tokens, each as large as its text. Above this those that were not seen for longest are verified again.
+/// Remembered signed tokens, each as large as its text. Above this, the least recently used are verified again.
 pub(crate) const SEEN_TOKENS_MAX: usize = 20_000;
 
 /// An invalid token counts as this many additional verifications for its client's address.
 pub(crate) const WRONG_TOKEN_REQUESTS: u64 = 100;
 
-/// The least time between two requests for the keys of signed tokens, however many tokens name keys that nobody knows.
+/// The least time between two requests for the keys of signed tokens, however many tokens name unknown keys.
 pub(crate) const KEYS_GAP: Duration = Duration::from_secs(10);
 
 /// The timeout of a request for the keys of signed tokens.
@@ -177,22 +178,22 @@ pub(crate) const KEYS_WAIT: Duration = Duration::from_secs(6);
 /// Requests that wait for an unknown key at a time.
 pub(crate) const KEYS_WAITING_MAX: usize = 256;
 
-/// The most bytes of a set of keys: one has some hundred.
+/// Maximum bytes of a set of keys. A key has a few hundred bytes.
 pub(crate) const KEYS_BYTES_MAX: usize = 256 << 10;
 
-/// Keys of a set that are not used, and are named in the log with the reason.
+/// Maximum number of unused keys of a set that the log names, with the reasons.
 pub(crate) const KEYS_NAMED_MAX: usize = 8;
 
-/// Subjects, and as many addresses, with counted rates. Others are not counted: they must not take memory or lock out others.
+/// Subjects, and as many addresses, with counted rates. Others are not counted, so that they neither use memory nor lock out others.
 pub(crate) const RATED_MAX: usize = 200_000;
 
-/// The most bytes of an administrator's request body.
+/// Maximum bytes of an administrator's request body.
 pub(crate) const ADMIN_BODY_BYTES: usize = 4096;
 
 /// Redirects that a fetch follows, all on the host that was configured.
 pub(crate) const REDIRECTS_MAX: usize = 3;
 
-/// The head of a response, in bytes, and the largest piece that its body is read in.
+/// Maximum bytes of the head of a response, and of a piece of its body.
 pub(crate) const UPSTREAM_BUFFER_BYTES: usize = 64 << 10;
 
 /// How long a connection to an upstream is kept without a request.
@@ -203,8 +204,8 @@ pub(crate) const UPSTREAM_IDLE: Duration = Duration::from_secs(30);
 /// because sockets are read late.
 pub const EMPTY_TOPIC_BYTES: usize = 1_200;
 
-/// Bytes of a body that are read and thrown away when its request is answered without it: curl 7.88 loses an answer over HTTP/2
-/// that comes before it has sent the body. A request whose body is known to be larger is answered at once.
+/// Bytes of a body that are discarded when the request is answered without it, because curl 7.88 loses an answer over HTTP/2
+/// that comes before the body is sent. A request whose body is known to be larger is answered at once.
 pub(crate) const DISCARDED_BODY_BYTES: usize = 64 << 10;
 
 /// The time to discard a body of known length: its sender is about to send it.
@@ -227,7 +228,7 @@ pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
 pub(crate) const GATHERED_BYTES: usize = 64 << 10;
 
 /// Polls of a connection of HTTP/1.1 in a row, to read chunks that have arrived, before other connections get their turn. Each
-/// takes less than a microsecond beside the chunk itself; a read of 64 KiB has this many chunks of 60 bytes.
+/// takes less than a microsecond besides the chunk itself; a read of 64 KiB has this many chunks of 60 bytes.
 pub(crate) const REPOLLS_MAX: u32 = 1024;
 
 /// The time between two connections that a shard tells to reconnect, in µs, if time allows. Other servers can
@@ -243,7 +244,7 @@ pub(crate) const CUT_OFF_SPREAD_US: u64 = 5_000_000;
 /// After this many appended bytes, a shard sends at once, because a batch of this size is large enough.
 pub(crate) const SETTLED_BYTES: usize = GATHERED_BYTES;
 
-/// How many times a shard runs ready tasks before it sends, while events come in. Each takes up to 16
+/// How many times a shard runs ready tasks before it sends, while events come in. Each round takes up to 16
 /// pipelined requests of a connection.
 pub(crate) const SETTLING_ROUNDS_MAX: u32 = 16;
 
@@ -251,7 +252,7 @@ pub(crate) const SETTLING_ROUNDS_MAX: u32 = 16;
 /// waiting for the rest delays subscribers more than it saves sends.
 pub(crate) const SETTLING_TIME: Duration = Duration::from_millis(1);
 
-/// Connections at a time that are sent the reason why they are not served. Above this limit they are just closed.
+/// Rejected connections that are told the reason at a time. Above this, connections are closed without a reason.
 pub(crate) const REJECTIONS_MAX: usize = 64;
 
 /// The time that a rejected connection may take to show its protocol, and to read the reason.
@@ -260,25 +261,25 @@ pub(crate) const REJECTION_WAIT: Duration = Duration::from_secs(1);
 /// Connections of the admin listener: a handful of scrapers and health checks.
 pub(crate) const ADMIN_CONNECTIONS: usize = 64;
 
-/// The share of one client (an address together with an identity) in the `places` for bodies: half of them,
-/// so that others find some while it sends slowly. Loopback is not counted.
+/// Returns how many of the `places` for bodies one client (an address together with an identity) may use: half, so
+/// that others find some while it sends slowly. Loopback is not counted.
 pub(crate) fn share_of_requests(places: usize) -> usize {
     (places / 2).max(1)
 }
 
-/// Maximum number of unused tickets of one identity. They take a megabyte, and are more than clients that
+/// Maximum number of unused tickets of one identity. They take a megabyte; fewer clients
 /// connect within a ticket's life. Above this the oldest becomes invalid, or, if the broker keeps them, no
 /// more are issued (`busy`). Subscribers cannot use up the tickets that publishers need.
 pub(crate) const TICKETS_MAX: usize = 10_000;
 
-/// Unused tickets of one subject, which opens tabs. Each is valid for half a minute.
+/// Unused tickets of one subject, who may open several tabs. Each is valid for half a minute.
 pub(crate) const SUBJECT_TICKETS_MAX: usize = 100;
 
-/// Unused tickets in all: above this none is issued (`busy`).
+/// Unused tickets of all identities. Above this, no more are issued (`busy`).
 pub(crate) const ALL_TICKETS_MAX: usize = 100_000;
 
-/// Tickets at a time that the broker is asked to keep, and as many to redeem; others wait. Anybody may present what looks like a
-/// ticket, which costs the broker a request. At a millisecond each, these are tens of thousands in a second.
+/// Requests to the broker in flight to keep tickets, and as many to redeem tickets; others wait. Anybody may present an invented
+/// ticket, which costs the broker a request. At a millisecond each, this allows tens of thousands per second.
 pub(crate) const TICKETS_UNDER_WAY_MAX: usize = 64;
 
 /// Requests of each kind that wait for the broker: many clients may reconnect at once. Others are refused (`busy`).
@@ -290,7 +291,7 @@ pub(crate) const TICKET_WAIT: Duration = Duration::from_secs(5);
 /// The longest time from a negotiation to its first request, in µs: official clients connect at once.
 pub(crate) const NEGOTIATION_LIFE_US: u64 = 30_000_000;
 
-/// Sessions that have ended, and whose negotiation could still open another: six megabytes. Above this the oldest are forgotten.
+/// Ended sessions, remembered while their negotiation could still open another. They take six megabytes; the oldest are forgotten.
 pub(crate) const ENDED_SESSIONS_MAX: usize = 50_000;
 
 /// Connections of SignalR get a heartbeat after this time without data, or earlier. Their clients wait twice as long.
@@ -312,23 +313,23 @@ pub(crate) const SIGNALR_POLL_LEAST: Duration = Duration::from_millis(1);
 /// does not read its further commands.
 pub(crate) const UNANSWERED_MAX: u32 = 128;
 
-/// Bytes of events in the answer to one read of a history, about: one more batch may be in it. The client reads on from its end.
+/// Approximate bytes of events in the answer to one read of a history: it may have one more batch. The client continues from its end.
 pub(crate) const HISTORY_PAGE_BYTES: usize = 4 << 20;
 
-/// Memory of an answer that is read while its client reads: the bytes that HTTP/1.1 buffers. Over HTTP/2 it is less.
+/// Memory of a history's answer, which the server reads while its client reads: the bytes that HTTP/1.1 buffers (HTTP/2 fewer).
 const HISTORY_QUERY_BYTES: usize = 64 << 10;
 
-/// How long a client may read nothing of a history before another one that waits gets its place.
+/// How long a client may read nothing of a history before a waiting client gets its place.
 pub(crate) const IDLE_HISTORY_QUERY: Duration = Duration::from_secs(1);
 
-/// Bytes read from one socket at a time, into memory that a shard's sockets share. No socket has more that are unprocessed.
+/// Bytes read from one socket at a time, into memory that a shard's sockets share. No socket has more unprocessed bytes.
 pub(crate) const SOCKET_READ_BYTES: usize = 64 << 10;
 
 /// Limits of what peers may use. A refusal has a code of `docs/reference/errors.md`, and counts in `/metrics` under it.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// All connections, and subscribers and publishers of lines that share one over HTTP/2 (`too_many_connections`): each costs a
-    /// descriptor or a stream, and about a kilobyte, a publisher a few. The descriptors that the system grants may be fewer.
+    /// Connections, and subscribers and publishers of lines that share one over HTTP/2 (`too_many_connections`). Each costs a
+    /// descriptor or a stream, and about a kilobyte (a publisher a few). The system may grant fewer descriptors.
     pub connections: usize,
     /// Connections, and requests and subscriptions through trusted proxies, of one address
     /// (`too_many_from_address`); of IPv6, of one /64. Loopback is not counted. If it is not set, the limit
@@ -341,10 +342,10 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Time for a request's head (`slow_request`), a TLS handshake, and HTTP/2's preface: a slower peer is not a usual client.
     pub header_timeout: Duration,
-    /// Time that a connection of HTTP/1.1 is kept between two requests, and one of HTTP/2 without a stream:
-    /// longer than the usual 60 s of load balancers. The side with the shorter timeout should be the one that
-    /// sends requests: otherwise the other side may close the connection while a request is on its way, and
-    /// the request is lost.
+    /// How long a connection of HTTP/1.1 is kept between two requests, and one of HTTP/2 without a stream:
+    /// longer than the usual 60 s of load balancers. The side that sends requests should have the shorter
+    /// timeout: otherwise the server may close the connection while a request is on its way, and the request
+    /// is lost.
     pub keep_alive: Duration,
     /// Time for a body of one event, for one line of a body of lines, and for a WebSocket message, from its first byte
     /// (`slow_request`, close 1008): enough for a largest event over a slow line.
@@ -353,20 +354,20 @@ pub struct Limits {
     /// before it can publish it.
     pub event_bytes: usize,
     /// Topics at a time that have events or sources, on their owner shard (`too_many_topics`). Another shard with subscribers to
-    /// one has a copy of it. Each, and each of those below, costs at most [`EMPTY_TOPIC_BYTES`] besides its history.
+    /// a topic has a copy of it. Each topic, here and in the next limit, costs at most [`EMPTY_TOPIC_BYTES`] besides its history.
     pub topics: usize,
     /// Topics at a time that have only subscribers, on each shard (`too_many_topics`, close 1013): a separate limit, so that
     /// subscribers cannot prevent publishing to a new topic. A topic with events counts in `topics` until they are gone.
     pub subscribed_topics: usize,
-    /// How many of them clients of one address may create (`too_many_topics`); of IPv6, of one /64. Loopback is not counted. A
-    /// hundredth, which is a megabyte. An office with as many users who each wait for events of their own is rare.
+    /// How many of them clients of one address may create (`too_many_topics`); of IPv6, of one /64. Loopback is not counted. The
+    /// default, a hundredth, takes a megabyte. An office with more users who each wait for their own topic is rare.
     pub subscribed_topics_per_address: usize,
     /// Topics of upstreams that clients of one address may request per second and that their shard does not have yet
     /// (`too_many_from_address`): each may cause a fetch, of any key that a client invents. Loopback is not counted.
     pub new_fetched_per_address: usize,
     /// Queries of clients that run at a time, until a second or two after their last reader has gone
-    /// (`too_many_queries`): each reads all events of a topic, about a quarter of a microsecond for each. As many others are
-    /// remembered for ten seconds, which take memory and no time.
+    /// (`too_many_queries`): each reads all events of a topic, at about a quarter of a microsecond per event. As many
+    /// queries that do not run are remembered for ten seconds; they use memory but no time.
     pub queries: usize,
     /// Queries that clients of one address run at a time. Loopback is not counted.
     pub queries_per_address: usize,
@@ -377,7 +378,7 @@ pub struct Limits {
     /// Fetches at a time, from all upstreams.
     pub fetches: usize,
     /// Rates of one connection whose client counts for its address or has a signed token. Like the two below, they
-    /// are more than any honest client takes. Tokens of the configuration are not counted.
+    /// are more than any honest client needs. Tokens of the configuration are not counted.
     pub rates_of_connection: Rates,
     /// Rates of one subject of signed tokens. A page that polls a fast topic makes hundreds of requests per second.
     pub rates_of_subject: Rates,
@@ -404,7 +405,7 @@ pub struct Limits {
     pub idempotency_window: Duration,
     /// Unsent bytes that the kernel holds for one subscriber: few, so that a stopped reader holds little (`TCP_NOTSENT_LOWAT`).
     pub unsent_bytes: usize,
-    /// All bytes that it may hold, including sent ones that are not acknowledged yet: the bytes in flight to
+    /// All bytes that the kernel may hold, including sent bytes without acknowledgement: the bytes in flight to
     /// one subscriber on a long line (`SO_SNDBUF`, which the kernel doubles for its bookkeeping, socket(7)).
     /// If it is not set, the kernel decides by the line's needs, up to `net.ipv4.tcp_wmem`.
     pub send_buffer_bytes: Option<usize>,
@@ -423,7 +424,7 @@ pub struct Limits {
     pub answer_bytes: usize,
     /// Memory on each shard for old batches that are kept only because a frame is partly sent. Old batches
     /// that are kept only for answers to reads may use as much again. Above this the connection that stalls
-    /// longest, or that keeps most, is closed (4002).
+    /// longest, or that keeps the most, is closed (4002).
     pub pinned_bytes: usize,
     /// A partly sent frame, or any answer, must make progress within this time (close 4002).
     pub write_timeout: Duration,
@@ -432,7 +433,7 @@ pub struct Limits {
     pub peer_timeout: Duration,
     /// Bytes to one socket in one visit of a walk.
     pub visit_bytes: usize,
-    /// Time of one slice of a walk, after which others get their turn.
+    /// Time of one slice of a walk, after which other work continues.
     pub delivery_slice: Duration,
     /// Time in one turn for reading what clients send. The rest waits for the next turn, even in the middle of one client's data.
     pub read_slice: Duration,
@@ -457,32 +458,32 @@ impl Limits {
         }
     }
 
-    /// The limit of connections from one address.
+    /// Returns the limit of connections from one address.
     pub fn connections_of_one_address(&self) -> usize {
         self.connections_per_address.unwrap_or_else(|| (self.connections / 10).max(100))
     }
 
-    /// Longest command of a client who may publish.
+    /// Returns the maximum bytes of a command of a client that may publish.
     pub(crate) fn command_bytes(&self) -> usize {
         self.event_bytes + COMMAND_ROOM_BYTES
     }
 
-    /// A client's share of `pinned_bytes` for its reads: a quarter, so that others find room. Further reads are refused (`busy`).
+    /// Returns a client's share of `pinned_bytes` for its reads: a quarter, so that others find room. Further reads are refused (`busy`).
     pub(crate) fn pinned_share_bytes(&self) -> usize {
         self.pinned_bytes / 4
     }
 
-    /// Histories that each shard sends at a time; more wait. They leave a quarter of `answer_bytes` to other answers.
+    /// Returns how many histories a shard sends at a time; more wait. They leave a quarter of `answer_bytes` to other answers.
     pub(crate) fn history_queries(&self) -> usize {
         (self.answer_bytes / 4 * 3 / HISTORY_QUERY_BYTES).max(1)
     }
 
-    /// The limit for one client: half of them.
+    /// Returns the limit for one client: half of those.
     pub(crate) fn history_queries_of_one(&self) -> usize {
         self.history_queries().div_ceil(2)
     }
 
-    /// Places for clients without the token, if publishing needs one.
+    /// Returns the places for clients without the token, if publishing needs a token.
     pub(crate) fn requests_of_others(&self) -> usize {
         (self.requests / 4).max(1)
     }
@@ -507,7 +508,7 @@ impl Default for Limits {
             query_bytes_per_address: 16 << 20,
             fetches: 256,
             rates_of_connection: Rates {
-                // A connection makes no handshakes after its own.
+                // Not limited per connection (`Act::IN_CONNECTIONS`).
                 handshakes: Rate::new(1),
                 commands: Rate::new(1_000),
                 publishes: Rate::new(10_000),

@@ -12,7 +12,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address is in it, in whatever form it is written.
+    /// Returns whether an address, in any form, is in the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         mapped(address).to_bits() & self.mask == self.bits
     }

@@ -9,7 +9,7 @@ use super::{limits::SUGGESTED_BYTES_MAX, parse_bytes, parse_duration};
 pub struct Options(Vec<(String, String)>);
 
 impl Options {
-    /// Options of keys and values.
+    /// Returns options with these keys and values.
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> Self {
         Self(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
     }
@@ -90,8 +90,8 @@ pub fn nearest(wrong: &str, known: &[&str]) -> String {
     }
 }
 
-/// Returns the known word that is most similar. Returns `None` for a word that is longer than all known
-/// words.
+/// Returns the most similar known word. Returns `None` if no known word is similar enough, or the wrong word
+/// is too long.
 pub fn closest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
     if wrong.len() > SUGGESTED_BYTES_MAX {
         return None;

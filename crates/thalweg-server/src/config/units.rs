@@ -5,7 +5,7 @@ use thalweg_wire::Excerpt;
 /// Reads `250ms`, `500us`, `2s`, `5m`, `1h` or `0`.
 ///
 /// # Errors
-/// One sentence with an example.
+/// Returns a sentence with an example.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || {
         format!(
@@ -32,7 +32,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// Reads `64KiB`, `8MiB`, `1GiB` or `512`.
 ///
 /// # Errors
-/// One sentence with an example.
+/// Returns a sentence with an example.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let wrong = || {
         format!(

@@ -17,7 +17,7 @@ pub struct UpstreamConfig {
     pub url: UpstreamUrl,
     /// When each is fetched again.
     pub pace: Pace,
-    /// How long a fetch may take, with its connection and its body.
+    /// How long a fetch may take, including connecting and reading the body.
     pub timeout: Duration,
     /// Maximum number of fetches from its host at a time.
     pub in_flight: usize,
@@ -45,7 +45,7 @@ pub struct Pace {
 pub struct UpstreamUrl {
     /// Whether it is https.
     pub is_tls: bool,
-    /// A name or an address, of IPv6 in brackets.
+    /// A name or an address. An IPv6 address is in brackets.
     pub host: String,
     /// Its port.
     pub port: u16,
@@ -56,7 +56,7 @@ pub struct UpstreamUrl {
 }
 
 impl UpstreamConfig {
-    /// Topics at a URL, with the usual times and bounds.
+    /// Returns the upstream of topics at a URL, with the default times and limits.
     ///
     /// # Errors
     /// Fails if the pattern matches several topics and the URL has no placeholder for the topic.
@@ -94,9 +94,9 @@ impl UpstreamUrl {
     /// Reads a URL with a placeholder for the topic.
     ///
     /// # Errors
-    /// One sentence saying what is wrong.
+    /// Returns a sentence that says what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
-        // Replace the placeholder by a topic, and parse the result as a URL.
+        // Replace the placeholder with a topic, and parse the result as a URL.
         let uri: Uri = text.replacen(PLACEHOLDER, "topic", 1).parse().map_err(|error| {
             format!("this is not a URL ({error}): write it as http://host/path")
         })?;
@@ -151,7 +151,7 @@ impl UpstreamUrl {
         Ok(Self { is_tls, host: host.to_owned(), port, before, after })
     }
 
-    /// Returns path and query of a topic. A topic has no segment `.` or `..` and no `?`, `#` or `%`, so the
+    /// Returns the path and query of a topic. A topic has no segment `.` or `..` and no `?`, `#` or `%`, so the
     /// request stays below the configured path. `|` is encoded (RFC 3986 §3.3), and so are `+` (a space to
     /// some servers) and, in a query string, `=`.
     pub(crate) fn target(&self, topic: &Topic) -> String {
@@ -172,7 +172,7 @@ impl UpstreamUrl {
     /// Reads the URL of one document.
     ///
     /// # Errors
-    /// One sentence saying what is wrong.
+    /// Returns a sentence that says what is wrong.
     pub fn parse_document(text: &str) -> Result<Self, String> {
         let url = Self::parse(text)?;
         if url.after.is_some() {
@@ -182,7 +182,7 @@ impl UpstreamUrl {
         }
     }
 
-    /// Path and query of a document.
+    /// Returns the path and query of a document.
     pub(crate) fn path(&self) -> &str {
         &self.before
     }

@@ -3,8 +3,8 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// An address for limits. An IPv4 address counts as a whole. IPv6 addresses count by their /64: one line gets at least
-/// that (RFC 6177 §2), and with it 2^64 addresses.
+/// An address for limits. An IPv4 address counts as a whole. IPv6 addresses count by their /64, because a customer gets
+/// at least one /64 (RFC 6177 §2), which has 2^64 addresses.
 ///
 /// Small, because every connection has one: the first half of an IPv6 address, or `::ffff:a.b.c.d` without its leading
 /// zeros. As the first half of an IPv6 address this lies in an unassigned range (RFC 4291 §4).

@@ -1,6 +1,6 @@
 //! The client that a trusted proxy names: `X-Forwarded-For`, which most proxies write, and `Forwarded` (RFC 7239).
 //!
-//! Each proxy appends the address that the request came from: the entries of trusted proxies are at the end. The parser
+//! Each proxy appends the address that the request came from, so the entries of trusted proxies are at the end. The parser
 //! reads the list from the end, past all trusted proxies. The first address that is not trusted is the client. The
 //! client may have invented everything before it.
 
@@ -138,7 +138,7 @@ fn address(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(with_port)
 }
 
-/// Some proxies write the scheme of a WebSocket.
+/// Returns whether a scheme has TLS, if known. Some proxies write the scheme of a WebSocket.
 fn is_https(proto: &str) -> Option<bool> {
     match proto.trim().to_ascii_lowercase().as_str() {
         "https" | "wss" => Some(true),

@@ -18,7 +18,7 @@ use crate::{
     refusal::Refusal,
 };
 
-/// How long a query that does not run is remembered, in µs: its client may subscribe by the topic's name.
+/// How long a query that does not run is remembered, in µs, because its client may subscribe by the topic's name.
 const REMEMBERED_US: u64 = 10_000_000;
 
 /// How long a query of a new subscription counts as running, in µs, until its owner shard has started it.
@@ -49,7 +49,7 @@ pub(crate) struct AdHocQueries {
     /// Topics of the configuration's [shared](DerivedTopic::is_shared) queries.
     shared: HashSet<Topic>,
     by_topic: Mutex<HashMap<Topic, KnownQuery>>,
-    /// Queries that are remembered or in use, by text: clients that reconnect together with the same query have it
+    /// Queries that are remembered or in use, by text, so that a query of many clients that reconnect together is
     /// parsed once.
     by_text: Mutex<HashMap<TextHash, Weak<ParsedQuery>>>,
     memory: QueryMemory,
@@ -145,8 +145,8 @@ impl AdHocQueries {
         Ok(parsed)
     }
 
-    /// Returns the plan of a known query for another request; `begins`: to subscribe to it. Fails when it does not run and the
-    /// maximum number of queries runs: the client learns this before it subscribes.
+    /// Returns the plan of a known query for another request; `begins`: the client subscribes. Fails when the query does not
+    /// run and the maximum number of queries runs, so that the client learns this before it subscribes.
     pub(crate) fn again(
         &self,
         topic: &Topic,
@@ -166,8 +166,8 @@ impl AdHocQueries {
         Ok(known.topic.plan.clone())
     }
 
-    /// Remembers the query of a client that counts for `address`; `begins`: to subscribe to it. Fails when too many run, or those
-    /// of its address hold too much memory.
+    /// Remembers the query of a client that counts for `address`; `begins`: the client subscribes. Fails when too many queries
+    /// run, or those of the address hold too much memory.
     pub(crate) fn add(
         &self,
         topic: DerivedTopic,
@@ -177,7 +177,7 @@ impl AdHocQueries {
         now_us: u64,
     ) -> Result<(), Refusal> {
         let mut queries = self.lock();
-        // Another client may have sent it while this one waited for the columns of its source.
+        // Another client may have sent the query while this client waited for the columns of the source.
         let known = queries.get_mut(&topic.output);
         if let Some(known) = known.filter(|known| !begins || known.counts(now_us)) {
             known.requested_us = now_us;
@@ -221,7 +221,7 @@ impl AdHocQueries {
         Ok(())
     }
 
-    /// Forgets the oldest query that does not run, if the maximum is remembered, in total or of an address.
+    /// Forgets the oldest query that does not run, if the maximum number is remembered, in total or for an address.
     fn forget_oldest(
         &self,
         queries: &mut HashMap<Topic, KnownQuery>,
@@ -241,8 +241,8 @@ impl AdHocQueries {
         }
     }
 
-    /// Starts the query of a topic on the topic's owner shard. Returns it, and a share of its address's memory. Fails when it is
-    /// unknown, or the maximum number of queries runs.
+    /// Starts the query of a topic on the topic's owner shard. Returns the query, and a share of its address's memory. Fails
+    /// when the query is unknown, or the maximum number of queries runs.
     pub(crate) fn begin(
         &self,
         topic: &Topic,
@@ -307,7 +307,7 @@ impl AdHocQueries {
     }
 }
 
-/// Lets a query hold this many bytes, if there is room. The oldest queries of its address that do not run make room.
+/// Lets a query hold this many bytes, if there is room. Forgets the oldest queries of its address that do not run.
 fn hold(
     queries: &mut HashMap<Topic, KnownQuery>,
     memory: &mut MemoryShare,

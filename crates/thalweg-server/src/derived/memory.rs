@@ -40,7 +40,6 @@ impl QueryMemory {
         let mut accounts = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         let known = accounts.get(&address).and_then(Weak::upgrade);
         let account = known.unwrap_or_else(|| {
-            // Few accounts are unused: each had a query.
             accounts.retain(|_, account| account.strong_count() > 0);
             let account =
                 Arc::new(Account { bytes: AtomicUsize::new(0), bytes_max: self.bytes_max });
@@ -112,6 +111,9 @@ mod tests {
         assert!(other.set(100) && memory.share(None).set(100));
         drop((one, two));
         assert!(memory.share(address(1)).set(100));
-        assert!(MemoryShare::default().set(usize::MAX), "the configuration's have no such bound");
+        assert!(
+            MemoryShare::default().set(usize::MAX),
+            "queries of the configuration have no limit"
+        );
     }
 }

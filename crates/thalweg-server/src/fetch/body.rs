@@ -27,7 +27,7 @@ pub(super) enum BodyError {
 
 enum Decoder {
     Plain(Bounded),
-    // Decoders hold tables. A body of gzip may have several members (RFC 1952 §2.2) from servers that compress piece by
+    // Boxed, because decoders hold tables. A body of gzip may have several members (RFC 1952 §2.2) from servers that compress piece by
     // piece or concatenate files.
     Gzip(Box<MultiGzDecoder<Bounded>>),
     Brotli(Box<DecompressorWriter<Bounded>>),
@@ -40,7 +40,7 @@ struct Bounded {
 }
 
 impl Body {
-    /// Returns a reader for a response with these headers, decoded at most `bytes_max` long. Fails when the coding is not
+    /// Returns a reader for a response with these headers, whose decoded body has at most `bytes_max`. Fails when the coding is not
     /// supported.
     pub(super) fn new(headers: &HeaderMap, bytes_max: usize) -> Result<Self, BodyError> {
         let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
@@ -81,7 +81,7 @@ impl Body {
         Ok(std::mem::take(&mut self.bounded_mut().bytes))
     }
 
-    /// Decoders wrap the memory's error in their own ways: whether it is full tells the reason.
+    /// Returns the reason of an error. Decoders wrap the error of [`Bounded`] in their own ways, so its size decides.
     fn reason(&self, _: &io::Error) -> BodyError {
         let bounded = self.bounded();
         if bounded.bytes.len() > bounded.bytes_max {
@@ -110,7 +110,7 @@ impl Body {
 
 impl Write for Bounded {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        // One byte too many shows that there were more.
+        // One byte too many shows that the body is too large.
         let room = (self.bytes_max + 1).saturating_sub(self.bytes.len());
         self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
         match self.bytes.len() > self.bytes_max {

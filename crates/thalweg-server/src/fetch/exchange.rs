@@ -33,7 +33,7 @@ pub(super) struct Upstream {
     /// The index of the host's limit.
     pub(super) host_index: usize,
     host: Rc<UpstreamHost>,
-    /// Recognizes a document without keeping it. Its key is random: nobody can make two documents with the same hash.
+    /// Recognizes a document without keeping it. The hasher's key is random, so nobody can make two documents with the same hash.
     hasher: RandomState,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Known {
 const KEPT: [HeaderName; 4] =
     [header::ETAG, header::LAST_MODIFIED, header::CACHE_CONTROL, header::EXPIRES];
 
-/// A longer header is not kept: each topic keeps its own.
+/// A longer header is not kept, because each topic keeps its own copy.
 const KEPT_BYTES_MAX: usize = 256;
 
 /// Request headers that make a request conditional.
@@ -66,7 +66,7 @@ pub(super) struct Report {
 pub(super) enum FetchOutcome {
     /// A new document. Fetch again after this time.
     New(Payloads, Known, Duration),
-    /// The known document, by its status or by its text.
+    /// The document is unchanged, by the response's status or by its text.
     Unchanged(Unchanged, Known, Duration),
     Gone,
 }
@@ -74,11 +74,11 @@ pub(super) enum FetchOutcome {
 #[derive(Debug)]
 pub(super) enum Unchanged {
     NotModified,
-    /// The upstream sent it again.
+    /// The upstream sent the same document again.
     Same,
 }
 
-/// The reason of a failed fetch, and the earliest time of the next one.
+/// The reason for a failed fetch, and the earliest time of the next one.
 #[derive(Debug)]
 pub(super) struct FetchFailure {
     pub(super) why: Why,
@@ -129,7 +129,7 @@ impl Upstream {
             let (response, connection) =
                 self.host.send(&request, now_us()).await.map_err(Why::Host)?;
             if let 301 | 302 | 303 | 307 | 308 = response.status().as_u16() {
-                // The connection ends, because its body is not read.
+                // The connection ends, because the body of the response is not read.
                 let location = followed(&self.config.url, &target, response.headers());
                 target = location.ok_or(Why::Redirect)?;
                 continue;
@@ -221,7 +221,7 @@ impl Upstream {
 
 impl Known {
     fn from_headers(headers: &HeaderMap, hash: u64) -> Self {
-        // A copy: the response's own value would keep its whole head.
+        // A copy, because the response's own value would keep the whole head in memory.
         let copied = |name: HeaderName| {
             let lines: Vec<_> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
             let line = Some(lines.join(&b", "[..])).filter(|line| line.len() <= KEPT_BYTES_MAX)?;
@@ -234,7 +234,7 @@ impl Known {
         self.headers.iter().zip(VALIDATORS).any(|(value, _)| value.is_some())
     }
 
-    /// Updates after a 304 with these headers, and adds to them those that it did not repeat.
+    /// Returns the document after a 304 with these headers. Adds to `headers` those that the 304 did not repeat.
     fn updated(&self, headers: &mut HeaderMap) -> Self {
         for (name, value) in KEPT.into_iter().zip(&self.headers) {
             if let Some(value) = value
@@ -267,11 +267,11 @@ impl std::fmt::Display for Why {
         match self {
             Self::Host(HostError::Connect(error)) => write!(f, "no connection: {error}"),
             Self::Host(HostError::Http(error)) => write!(f, "no response: {error}"),
-            Self::Late => f.write_str("it took longer than timeout= allows"),
+            Self::Late => f.write_str("the fetch took longer than timeout= allows"),
             Self::TooLarge => f.write_str("the document is larger than max-body= allows"),
             Self::Coding => write!(f, "the body's Content-Encoding is wrong, or not {ACCEPTED}"),
             Self::Json(error) => write!(f, "the document is {error}"),
-            Self::Redirect => f.write_str("it redirects to another host, or in a loop"),
+            Self::Redirect => f.write_str("the upstream redirects to another host, or in a loop"),
             Self::Status(status) => write!(f, "status {status}"),
         }
     }

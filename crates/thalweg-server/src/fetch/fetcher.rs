@@ -38,7 +38,7 @@ pub(crate) struct Fetcher {
 struct Running {
     upstreams: Vec<Rc<Upstream>>,
     counts: Vec<Arc<UpstreamCounts>>,
-    /// Upstreams with an error logged in this second.
+    /// Whether an error of each upstream was logged in this second.
     has_complained: Vec<bool>,
     schedule: Schedule,
     jobs: Slab<Job>,
@@ -54,9 +54,9 @@ struct Job {
     topic: Topic,
     shard: usize,
     upstream: usize,
-    /// The document that its owner shard has.
+    /// The document that the owner shard has.
     known: Option<Known>,
-    /// Whether the owner shard may lack the document, also the one in flight: evicted, or nobody subscribed for a moment.
+    /// Whether the owner shard may lack the document, even one in flight, because it was evicted or nobody subscribed for a moment.
     is_lost: bool,
     /// The time of the last answer, or of the first demand, in µs.
     answered_us: u64,
@@ -158,7 +158,7 @@ impl Running {
                 let Some(key) = self.by_topic.get(&topic).copied() else {
                     return self.start(shard, topic, upstream, readers);
                 };
-                // The owner shard has no document, or no longer: a 304 would not help.
+                // The owner shard does not have the document, so a 304 would not help.
                 let job = &mut self.jobs[key as usize];
                 (job.known, job.is_lost) = (None, true);
                 let host = self.upstreams[upstream].host_index;
@@ -170,7 +170,7 @@ impl Running {
                 }
             }
             FetchDemand::Stop(topic) => {
-                // The topic may have gone meanwhile.
+                // The topic may have been removed meanwhile.
                 let Some(key) = self.by_topic.get(&topic).copied() else { return };
                 self.schedule.stop(key);
                 if self.schedule.contains(key) {
@@ -205,7 +205,7 @@ impl Running {
         self.schedule.start(key, self.upstreams[upstream].host_index, readers, now_us);
     }
 
-    /// Tells a topic's owner shard that there is no document, when it has room for the message.
+    /// Tells a topic's owner shard that there is no document, once the shard has room for the message.
     fn tell_gone(&self, shard: usize, topic: Topic, asked_us: u64) {
         let owner = self.shards[shard].clone();
         // A shard that has ended need not know.
@@ -227,7 +227,7 @@ impl Running {
             let mut report = upstream.fetch(&topic, known.as_ref()).await;
             if let Ok(FetchOutcome::New(document, ..)) = &mut report.result {
                 let document = Some(std::mem::take(document));
-                // Here, because a shard without room should delay fetches.
+                // Sent within the task, because a shard without room should delay fetches.
                 let _ = owner.send(Fetched { topic, document, asked_us }).await;
             }
             (key, report)

@@ -6,13 +6,13 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 
 use crate::config::Pace;
 
-/// The greatest number of seconds in a header: larger ones count as this one (RFC 9111 §1.2.2).
+/// The maximum number of seconds in a header. Larger numbers count as this one (RFC 9111 §1.2.2).
 const DELTA_SECONDS_MAX: u64 = 1 << 31;
 
 /// Returns the time after which a resource with these response headers is fetched again. With `max-age` this is when the response
 /// stops being fresh (RFC 9111 §4.2). A resource that is regenerated every `max-age` also tells when it was generated: if
-/// `Last-Modified` + `max-age` lies ahead and is earlier, that time counts. Both use the upstream's own clock (`Date`), or
-/// without `Date` `now`, when the response came (RFC 9110 §6.6.1).
+/// `Last-Modified` + `max-age` is in the future and earlier, that time counts. Both use the upstream's own clock (`Date`), or
+/// else `now`, when the response came (RFC 9110 §6.6.1).
 ///
 /// A response without any freshness (`max-age=0`, `Expires: -1`) asks caches to revalidate, and does not tell how often the
 /// resource changes: frameworks send it by default. The configured pace counts then. It also counts for a response that an
@@ -71,7 +71,7 @@ pub(super) fn outcome(status: StatusCode, is_conditional: bool) -> Outcome {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CacheControl {
     max_age: Option<Duration>,
-    /// Whether caches must not store it, or must ask each time: it then has no lifetime.
+    /// Whether caches must not store the response, or must revalidate it each time. Such a response has no lifetime.
     is_uncacheable: bool,
 }
 
@@ -106,7 +106,7 @@ fn lifetime_by_expires(headers: &HeaderMap, now: SystemTime) -> Option<Duration>
     let expires = headers.get(header::EXPIRES)?;
     let Some(expires) = expires.to_str().ok().and_then(|date| httpdate::parse_http_date(date).ok())
     else {
-        // Such as `0`: it has expired (RFC 9111 §5.3).
+        // An invalid date, such as `0`, means expired (RFC 9111 §5.3).
         return Some(Duration::ZERO);
     };
     Some(expires.duration_since(sent(headers, now)).unwrap_or_default())
@@ -118,8 +118,8 @@ fn age(headers: &HeaderMap) -> Duration {
     age.unwrap_or_default()
 }
 
-/// Parses a number of seconds (RFC 9111 §1.2.2). A number of any size is valid: a parser that rejected large ones would
-/// ask most often where the wait should be longest.
+/// Parses a number of seconds (RFC 9111 §1.2.2). A number of any size is valid: if large ones were
+/// rejected, the server would fetch most often where it should wait longest.
 fn delta_seconds(text: &str) -> Option<Duration> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let seconds = is_number.then(|| text.parse::<u64>().unwrap_or(DELTA_SECONDS_MAX))?;

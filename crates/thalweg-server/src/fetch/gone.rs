@@ -4,12 +4,12 @@ use std::collections::{HashMap, VecDeque};
 
 use thalweg_wire::Topic;
 
-/// Missing documents, each until a time.
+/// Missing documents, each with its expiry.
 #[derive(Debug)]
 pub(super) struct Gone {
     topics_max: usize,
     until_us: HashMap<Topic, u64>,
-    /// In order of arrival, with their original time.
+    /// In order of arrival, with their original expiry.
     order: VecDeque<(Topic, u64)>,
 }
 

@@ -40,7 +40,7 @@ pub(super) enum HostError {
 }
 
 impl UpstreamHost {
-    /// `tls` is for https.
+    /// Returns the host of a URL. `tls` is only used for https.
     pub(super) fn new(url: &UpstreamUrl, tls: Option<Arc<ClientConfig>>) -> Self {
         let tls = tls.filter(|_| url.is_tls);
         Self { name: plain_name(url), port: url.port, tls, idle: RefCell::default() }

@@ -34,7 +34,7 @@ use crate::{
     metrics::KeyCounts,
 };
 
-/// The interval between reads if the response has none, and its bounds.
+/// The interval between reads if the response states none, and its limits.
 const PACE: Pace = Pace {
     default: Duration::from_secs(600),
     least: Duration::from_secs(60),
@@ -52,7 +52,7 @@ async fn keep(
     let mut has_failed = false;
     loop {
         let read = timeout(KEYS_TIMEOUT, read(url, host)).await;
-        let read = read.unwrap_or_else(|_| Err("it took too long".to_owned().into()));
+        let read = read.unwrap_or_else(|_| Err("the request took too long".to_owned().into()));
         let (mut least, mut most) = (KEYS_GAP, KEYS_GAP);
         let keys = match read {
             Ok((text, next)) if text == last => {
@@ -100,7 +100,7 @@ fn log_skipped(skipped: &[SkippedKey]) {
     tracing::warn!(skipped = skipped.len(), %reasons, "skipped keys of jwks-url");
 }
 
-/// The reason of a failed read, and the earliest time of the next one.
+/// The reason for a failed read, and the earliest time of the next one.
 struct KeyReadFailure {
     why: String,
     retry_after: Option<Duration>,
@@ -124,22 +124,22 @@ async fn read(
         let (response, connection) = sent.map_err(|error| format!("{error:?}"))?;
         if let 301 | 302 | 303 | 307 | 308 = response.status().as_u16() {
             let location = followed(url, &target, response.headers());
-            target = location.ok_or_else(|| "it redirects to another host".to_owned())?;
+            target = location.ok_or_else(|| "the URL redirects to another host".to_owned())?;
             continue;
         }
         if response.status() != StatusCode::OK {
             let retry_after = retry_after(response.headers(), SystemTime::now());
             return Err(KeyReadFailure {
-                why: format!("it returns {}", response.status()),
+                why: format!("the URL returns {}", response.status()),
                 retry_after,
             });
         }
         let text = text(response).await?;
-        // The connection ends: the next read is minutes away.
+        // The connection ends, because the next read is minutes away.
         drop(connection);
         return Ok(text);
     }
-    Err(format!("it redirects more than {REDIRECTS_MAX} times").into())
+    Err(format!("the URL redirects more than {REDIRECTS_MAX} times").into())
 }
 
 fn request(url: &UpstreamUrl, target: &str) -> Result<Request<()>, String> {
@@ -155,7 +155,7 @@ fn request(url: &UpstreamUrl, target: &str) -> Result<Request<()>, String> {
 async fn text(response: Response<Incoming>) -> Result<(Vec<u8>, Duration), String> {
     let (head, mut body) = response.into_parts();
     let headers: HeaderMap = head.headers;
-    let too_large = |_| format!("it is not JSON of at most {KEYS_BYTES_MAX} bytes");
+    let too_large = |_| format!("the answer is not JSON of at most {KEYS_BYTES_MAX} bytes");
     let mut text = Body::new(&headers, KEYS_BYTES_MAX).map_err(too_large)?;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| error.to_string())?;
@@ -175,13 +175,13 @@ pub(crate) struct KeyReader {
 }
 
 impl KeyReader {
-    /// Fails when the URL is https and this machine has no trusted authorities.
+    /// Returns a reader for the URL. Fails when the URL is https and this machine has no trusted authorities.
     pub(crate) fn new(url: UpstreamUrl, end: KeysEnd) -> Result<Self, String> {
         let tls = url.is_tls.then(tls::config).transpose()?;
         Ok(Self { url, tls, end })
     }
 
-    /// Fails when the system has no resources for a runtime.
+    /// Reads until nobody needs the keys. Fails when the system has no resources for a runtime.
     pub(crate) fn run(mut self, counts: &KeyCounts) -> io::Result<()> {
         let mut builder = runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().build_local(LocalOptions::default())?;

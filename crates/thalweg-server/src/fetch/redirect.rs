@@ -5,7 +5,7 @@ use thalweg_wire::authority::port;
 
 use crate::config::UpstreamUrl;
 
-/// Returns path and query of the redirect (RFC 9110 §10.2.2) from `target`, if it stays on the host of `url`. The
+/// Returns the path and query of the redirect (RFC 9110 §10.2.2) from `target`, if it stays on the host of `url`. The
 /// location may be relative (RFC 3986 §5.2).
 pub(super) fn followed(url: &UpstreamUrl, target: &str, headers: &HeaderMap) -> Option<String> {
     let location = headers.get(header::LOCATION)?.to_str().ok()?.trim();
@@ -31,7 +31,7 @@ pub(super) fn followed(url: &UpstreamUrl, target: &str, headers: &HeaderMap) -> 
     })
 }
 
-/// Returns path and query of an absolute URL on the same host.
+/// Returns the path and query of an absolute URL on the same host.
 fn on_same_host(url: &UpstreamUrl, location: &str) -> Option<String> {
     let uri: Uri = location.parse().ok()?;
     let is_tls = match uri.scheme_str()? {

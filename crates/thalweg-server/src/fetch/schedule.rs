@@ -1,4 +1,4 @@
-//! Schedules fetches: when, and how many at a time. Pure: time comes in.
+//! Schedules fetches: when, and how many at a time. Pure: callers pass the time.
 
 mod group;
 mod room;
@@ -32,20 +32,20 @@ pub(super) struct FetchLimits {
 /// Backoff after errors in µs: the first, and the largest.
 const BACKOFF_US: (u64, u64) = (500_000, 60_000_000);
 
-/// Fetches of known documents from a host in a row while keys without any answer wait: more would starve new keys.
+/// Fetches of known documents from a host in a row while unproven topics wait: more would starve new topics.
 const DOCUMENTS_IN_ROW: u32 = 4;
 
 /// A host's index in the limits.
 pub(super) type HostIndex = usize;
 
 /// Topics to fetch repeatedly, until they are stopped. A topic has at most one fetch in flight. A slow upstream occupies fetches
-/// for their whole timeout. A client with many slow keys must not starve others: no group may use the whole capacity, nor may all
-/// keys without any answer together. Groups take turns.
+/// for their whole timeout. A client with many slow topics must not starve others: no group may use the whole capacity, nor may all
+/// unproven topics together. Groups take turns.
 #[derive(Debug)]
 pub(super) struct Schedule {
     limits: FetchLimits,
     topics: HashMap<Key, Topic>,
-    /// Due times of topics, with a turn number: entries of stopped or rescheduled topics are obsolete.
+    /// Due times of topics, with a turn number that shows whether an entry is obsolete: the topic was stopped or rescheduled.
     due: BinaryHeap<Reverse<(u64, Key, u64)>>,
     hosts: Vec<Load>,
     room: Room,
@@ -65,7 +65,7 @@ struct Topic {
     is_waiting: bool,
     /// Whether it was seen waiting despite free capacity since it was due.
     was_held_back: bool,
-    /// Whether it was stopped during its fetch: it is removed afterwards.
+    /// Whether it was stopped during its fetch, and is removed afterwards.
     is_stopped: bool,
     proof: Proof,
     /// Errors since the last answer.
@@ -77,7 +77,7 @@ struct Load {
     room: Room,
     documents: WaitingFetches,
     unproven: WaitingFetches,
-    /// Documents fetched since the last key without any answer.
+    /// Documents fetched since the last unproven topic.
     documents_in_row: u32,
 }
 
@@ -210,7 +210,7 @@ impl Schedule {
         true
     }
 
-    /// Returns when a topic becomes due next, in µs. A topic that waits for capacity is due already and not meant.
+    /// Returns when a topic becomes due next, in µs. Topics that wait for capacity are already due, and do not count.
     pub(super) fn next_us(&self) -> Option<u64> {
         self.due.peek().map(|Reverse((due_us, ..))| *due_us)
     }

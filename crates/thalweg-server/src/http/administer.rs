@@ -1,4 +1,4 @@
-//! Administration.
+//! Disconnects clients for administrators.
 
 use std::rc::Rc;
 
@@ -44,7 +44,7 @@ pub(super) async fn disconnect(
     let body = http.whole(body, ADMIN_BODY_BYTES, too_large).await?;
     let form = r#"{"subject":"alice"}, {"token":"orders"} or {"topics":"rooms/7/**"}"#;
     let wanted: WantedClients = serde_json::from_slice(&body)
-        .map_err(|_| bad(format!("name the connections to close in the body: {form}")))?;
+        .map_err(|_| bad(format!("the body must name the connections to close: {form}")))?;
     let wanted = match (wanted.subject, wanted.token, wanted.topics) {
         (Some(subject), None, None) => Disconnect::Subject(subject),
         (None, Some(name), None) => Disconnect::Token(name),
@@ -53,7 +53,7 @@ pub(super) async fn disconnect(
                 topics.parse().map_err(|error| bad(format!("topics: {error}")))?;
             Disconnect::Topics(pattern)
         }
-        _ => return Err(bad(format!("name the connections to close in the body: {form}")).into()),
+        _ => return Err(bad(format!("the body must name the connections to close: {form}")).into()),
     };
     let said = format!("{wanted:?}");
     let ended = http.shard.disconnect(access.allow(holder, wanted)?).await?;

@@ -67,11 +67,11 @@ async fn begin_tls(stream: TcpStream, tls: Arc<ServerConfig>) -> io::Result<Spok
     Ok(Spoken::Tls(Box::new(stream)))
 }
 
-/// Whether a connection began in time.
+/// The result of waiting for the first bytes of a connection.
 enum FirstBytes<T> {
     InTime(T),
     Late,
-    /// The server drains and does not wait for it.
+    /// The server drains, and does not wait for the first bytes.
     Draining,
 }
 

@@ -20,7 +20,7 @@ pub(super) enum RequestBody {
     /// A test's body: the results of the next polls, then the end.
     #[cfg(test)]
     Written(std::collections::VecDeque<Poll<Result<Bytes, BrokenOff>>>),
-    /// No more data comes, and no end.
+    /// Neither more data nor the end arrives.
     #[cfg(test)]
     Stopped,
 }
@@ -95,7 +95,7 @@ impl RequestBody {
         }
     }
 
-    /// Returns how many bytes are left, if the request's head tells.
+    /// Returns how many bytes are left, if the request's head says so.
     pub(super) fn bytes_left(&self) -> Option<u64> {
         match self {
             Self::Incoming(incoming) => incoming.size_hint().exact(),
@@ -104,8 +104,8 @@ impl RequestBody {
         }
     }
 
-    /// Reads the whole body. Its memory counts in `held` meanwhile. Fails with `too_large` above `bytes_max` bytes; also when the
-    /// body breaks off, comes too slowly, or all bodies hold too much memory.
+    /// Reads the whole body, and counts its memory in `held` meanwhile. Fails with `too_large` above `bytes_max` bytes, and if the
+    /// body breaks off, arrives too slowly, or all bodies together hold too much memory.
     pub(super) async fn whole(
         &mut self,
         bytes_max: usize,

@@ -30,7 +30,7 @@ pub(crate) struct ClientBodyPermits<'a> {
     own: Option<(Client, Arc<Semaphore>)>,
 }
 
-/// One permit, taken until this is dropped.
+/// A permit that is taken until it is dropped.
 #[derive(Debug)]
 pub(crate) struct BodyPermit<'a> {
     taken: &'a Metric,
@@ -99,7 +99,7 @@ impl<'a> BodyPermit<'a> {
     }
 }
 
-/// Memory of a body that is being read, until this is dropped.
+/// The memory of a body that is being read. It counts until it is dropped.
 pub(crate) struct BodyMemory<'a> {
     /// The memory of all bodies on this shard.
     all: &'a Metric,
@@ -111,8 +111,7 @@ impl<'a> BodyMemory<'a> {
         Self { all, bytes: 0 }
     }
 
-    /// Sets its memory to this many bytes. Fails with `Busy` when all bodies hold more than `bytes_max`, and this one is not
-    /// small.
+    /// Sets the memory of the body. Fails with `Busy` if the body is not small, and all bodies together hold more than `bytes_max`.
     pub(crate) fn set(&mut self, bytes: usize, bytes_max: usize) -> Result<(), Refusal> {
         self.all.sub(self.bytes as u64);
         self.all.add(bytes as u64);
@@ -143,7 +142,7 @@ impl Drop for ClientBodyPermits<'_> {
         let Some((client, own)) = self.own.take() else { return };
         let mut by_client = self.permits.lock();
         drop(own);
-        // Only the table holds it: the client has no request any more.
+        // Only the table still holds the share, so the client has no more requests.
         if by_client.get(&client).is_some_and(|own| Arc::strong_count(own) == 1) {
             by_client.remove(&client);
         }

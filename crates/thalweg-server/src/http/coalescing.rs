@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a number of bytes at a time, and records how many.
+    /// A stream that takes `at_a_time` bytes at a time, and records how many.
     struct Slow {
         at_a_time: usize,
         taken: Vec<usize>,

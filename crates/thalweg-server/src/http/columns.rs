@@ -10,7 +10,7 @@ use super::{
 use crate::{access::Reading, connection_limits::Requester, refusal::Refusal, transport::Query};
 
 pub(super) fn path_topic(path: &str) -> Option<&str> {
-    // Not below the topic: `cars/columns` is a topic itself.
+    // Not `/v1/topics/cars/columns`, because `cars/columns` may be a topic itself.
     path.strip_prefix("/v1/columns/")
 }
 

@@ -1,4 +1,4 @@
-//! Bodies of responses, passed to HTTP piece by piece. Each piece counts for its connection until the client has read
+//! Bodies of responses, passed to HTTP piece by piece. Each piece is charged to its connection until the client has read
 //! it, wherever HTTP keeps it until then.
 
 use std::{
@@ -33,13 +33,13 @@ const FILE_PIECE_BYTES: usize = 64 << 10;
 pub(super) enum Content {
     /// Made for this client.
     Made(Vec<u8>),
-    /// Made for this client, and counted: the first piece, and those behind it.
+    /// Made for this client, and counted: the first piece, and the following ones.
     Counted(Bytes, VecDeque<Bytes>),
     /// The server's own bytes, shared by all clients.
     Shared(Bytes),
     History(Box<HistoryBody>),
     File(Box<FileBody>),
-    /// A subscriber's pipe. For a long poll it is counted.
+    /// A subscriber's pipe. The pipe of a long poll is counted.
     Pipe(PipeBody, Option<Charge>),
     /// The answer to HEAD for a subscription: no body, and an unknown length.
     Nothing,
@@ -134,7 +134,7 @@ fn split(bytes: &mut Bytes) -> Option<Bytes> {
     (!bytes.is_empty()).then(|| bytes.split_to(bytes.len().min(PIECE_BYTES)))
 }
 
-/// Returns bytes that count for a connection while they exist.
+/// Returns bytes that are charged to a connection while they exist.
 fn counted_piece(account: &Arc<AnswerAccount>, piece: impl AsRef<[u8]> + Send + 'static) -> Bytes {
     let bytes = piece.as_ref().len();
     account.charge(bytes, bytes).attach_to(piece)
@@ -146,7 +146,7 @@ fn transfer(charge: &mut Charge, piece: Bytes) -> Bytes {
     counted_piece(&charge.account, piece)
 }
 
-/// Counts a response for its connection until its client has read it.
+/// Charges a response to its connection until the client has read it.
 pub(super) fn count(http: &Http, answer: &mut Response<Content>, connection: &RequestConnection) {
     if !answer.body().is_end_stream() {
         answer.body_mut().count(&connection.account);
@@ -157,7 +157,7 @@ pub(super) fn count(http: &Http, answer: &mut Response<Content>, connection: &Re
 /// Events of a topic, with the JSON before and after them.
 pub(super) struct HistoryBody {
     page: HistoryPage,
-    /// For the remaining bytes.
+    /// The charge for the remaining bytes.
     charge: Charge,
 }
 
@@ -179,19 +179,19 @@ impl HistoryBody {
     }
 }
 
-/// A file, read while the client reads it, on threads that may wait for a disk.
+/// A file that is read piece by piece while the client receives it, on threads that may wait for a disk.
 pub(super) struct FileBody {
     file: Arc<File>,
     next: u64,
     end: u64,
     read: Bytes,
     reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
-    /// For one piece of the file, which is read ahead.
+    /// The charge for one piece of the file, which is read ahead.
     charge: Charge,
 }
 
 impl FileBody {
-    /// Returns the first `bytes` of a file.
+    /// Creates a body of the first `bytes` bytes of a file.
     pub(super) fn new(file: File, bytes: u64, account: &Arc<AnswerAccount>) -> Self {
         let charge = account.charge(FILE_PIECE_BYTES, 0);
         Self {

@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) tickets: Arc<TicketStore>,
     /// Protocols besides Thalweg's own.
     pub(crate) mounts: Arc<[Mount]>,
-    /// Connections of these protocols whose clients send by requests of their own.
+    /// Connections of these protocols whose clients send in separate requests.
     pub(crate) sessions: Arc<Sessions>,
     /// Permits for reading request bodies. Clients that may publish and all others have separate limits.
     pub(crate) requests_of_publishers: Arc<BodyPermits>,
@@ -83,7 +83,7 @@ impl Http {
         self.shared.runs.as_ref()
     }
 
-    /// Reads a whole body. Fails as [`RequestBody::whole`].
+    /// Reads a whole body. Fails like [`RequestBody::whole`].
     pub(super) async fn whole(
         &self,
         body: &mut RequestBody,
@@ -101,11 +101,11 @@ impl Http {
 pub(super) struct RequestConnection {
     pub(super) permit: ConnectionPermit,
     pub(super) account: Arc<AnswerAccount>,
-    /// The address of its client. Through a proxy each request may have another one.
+    /// The address of its client. Through a proxy, each request may have a different address.
     pub(super) address: Cell<Address>,
     pub(super) repolls: Repolls,
     pub(super) opened_us: u64,
-    /// Whether it ends after its answers: its client should open another one, which may lead to another server.
+    /// Whether the connection ends after its answers. The client should then open another one, which may reach another server.
     pub(super) retired: Rc<Cell<bool>>,
 }
 
@@ -123,8 +123,8 @@ impl RequestConnection {
     }
 }
 
-/// Wakes a connection's task at a drain and when the connection must end. Poll it once, in the connection's own task, to register
-/// the waker. After that check the two flags, which are set before the wake-up. Polling it every time would slow every request.
+/// Wakes a connection's task when the shard drains, and when the connection must end. Poll this future once, in that task, to
+/// register the waker. Then check the two flags, which are set before the wake-up. Polling it every time would slow every request.
 pub(super) async fn notified(http: &Http, account: &AnswerAccount) {
     tokio::join!(http.shard.drain(), account.evicted());
 }

@@ -1,4 +1,4 @@
-//! Unneeded bodies of requests that are refused by their head.
+//! Discards the rest of a body that the answer does not need.
 
 use std::time::Duration;
 

@@ -102,7 +102,7 @@ fn is_late_head(error: &hyper::Error) -> bool {
     error.is_timeout() || TimedOut::behind(error) == Some(TimedOut::Head)
 }
 
-/// hyper itself answers most errors, but not a head that never comes.
+/// Counts the error of a connection. hyper itself answers most errors, but not a head that never arrives.
 async fn count_error(http: &Http, error: &hyper::Error, stream: impl AsyncWrite + Unpin) {
     if TimedOut::behind(error).is_some_and(|timed_out| timed_out.count(http)) {
         return;

@@ -55,7 +55,7 @@ pub(super) async fn serve(
         .initial_stream_window_size(H2_STREAM_WINDOW_BYTES)
         .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
         .max_send_buf_size(limits.stream_buffer_bytes)
-        // Detects a vanished peer. Subscribers have no socket of their own here that would show it.
+        // Detects a vanished peer: over HTTP/2 subscribers have no socket of their own that would.
         .keep_alive_interval(config.heartbeat)
         .keep_alive_timeout(limits.write_timeout)
         .serve_connection(
@@ -85,7 +85,7 @@ pub(super) async fn serve(
                 Pin::new(&mut connection).graceful_shutdown();
             }
             let polled = Pin::new(&mut connection).poll(context);
-            // A stream may have retired it meanwhile.
+            // A stream may have retired the connection meanwhile.
             if polled.is_ready() || is_ending || !retired.get() {
                 break polled;
             }
@@ -113,7 +113,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Returns a request for a WebSocket as the GET that it is over HTTP/1.1 (RFC 8441 §5). It keeps the protocol, which only a
+/// Turns a CONNECT for a WebSocket into the GET of HTTP/1.1 (RFC 8441 §5). The request keeps its `:protocol`, which only a
 /// CONNECT has.
 fn as_handshake<B>(mut request: Request<B>) -> Request<B> {
     let protocol = request.extensions().get::<Protocol>();

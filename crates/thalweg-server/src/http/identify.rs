@@ -41,7 +41,7 @@ impl Http {
         self.take(Rated { subject: None, address: Some(address) }, (act, 1))
     }
 
-    /// Counts a request of a subject, once known. Fails when it sends too many.
+    /// Counts a request once its subject is known. Fails when the subject sends too many.
     fn take_of_subject(&self, holder: &Holder, requester: &Requester) -> Result<(), Refusal> {
         let Some(rated) = holder.rated(requester.counted()) else { return Ok(()) };
         // The address was counted before.
@@ -151,7 +151,7 @@ impl Http {
         access.holders.verify(headers, Now::get())
     }
 
-    /// Returns the wanted value, if the request's holder has the right to it. Fails as [`Self::identify`], and when the right is
+    /// Returns the wanted value, if the request's holder has the right to it. Fails like [`Self::identify`], and when the right is
     /// missing.
     pub(super) async fn allow<T: Wanted>(
         &self,
@@ -165,8 +165,8 @@ impl Http {
     }
 }
 
-/// Returns the headers of a request with a token in its URL, where a text that no header may have is no token. `None` if
-/// there is a header, which has precedence.
+/// Returns headers with the token of a URL. A text that no header may have becomes an empty token. `None` if the request has
+/// the header, which takes precedence.
 fn bearer(token: &str, headers: &HeaderMap) -> Option<HeaderMap> {
     let none = HeaderValue::from_static("Bearer ");
     let is_first = !headers.contains_key(header::AUTHORIZATION);
@@ -176,7 +176,7 @@ fn bearer(token: &str, headers: &HeaderMap) -> Option<HeaderMap> {
     })
 }
 
-/// Returns whether the events or commands in a request's body count, not the request.
+/// Returns whether rate limits count the events or commands in a request's body instead of the request.
 fn is_counted_by_content(parts: &Parts) -> bool {
     let path = parts.uri.path();
     parts.method == Method::POST && (path.starts_with("/v1/topics/") || path == "/v1/commands")

@@ -26,14 +26,14 @@ pub(super) struct LineBody<'a> {
 
 pub(super) enum Piece {
     Data(Bytes),
-    /// No more data has arrived. Comes only after gathered lines.
+    /// No more data has arrived yet. Returned only if lines are gathered.
     NothingYet,
     End,
     Broken(BrokenOff),
 }
 
 impl<'a> LineBody<'a> {
-    /// Each line has at most `event_bytes_max` bytes.
+    /// Creates a body whose lines have at most `event_bytes_max` bytes each.
     pub(super) fn new(
         body: &'a mut RequestBody,
         repolls: &'a Repolls,
@@ -70,8 +70,8 @@ impl<'a> LineBody<'a> {
         .await
     }
 
-    /// Gathers the events that `read` makes of the lines, if `take` permits that many. If `take` fails, these events are dropped.
-    /// After an error of `read`, the events before it stay.
+    /// Gathers the events that `read` makes from the lines, if `take` permits that many. If `take` fails, these events are dropped.
+    /// If `read` fails, the events before the error stay.
     pub(super) fn gather(
         &mut self,
         read: impl FnOnce(&mut Lines, &mut Payloads) -> Result<(), Refusal>,

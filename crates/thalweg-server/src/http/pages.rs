@@ -45,12 +45,12 @@ pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorRe
     let Some(file) = pages.at(path) else {
         if path == BOOK {
             let message = "this server was built without its documentation: run make docs, then \
-                           build it again, or read docs/README.md of its repository";
+                           build the server again, or read docs/README.md in its repository";
             return Err(Refusal::new(ErrorCode::NotFound, message).into());
         }
         if PAGE_PATHS.contains(&path) {
-            let message = "this server was built without its pages: make run builds both, or \
-                           npm ci and npm run build in web/ and then cargo build";
+            let message = "this server was built without its pages: start it with make run, or run \
+                           npm ci and npm run build in web/, and then cargo build";
             return Err(Refusal::new(ErrorCode::NotFound, message).into());
         }
         return Ok(None);
@@ -76,7 +76,7 @@ pub(super) fn hello() -> Answer {
     answer
 }
 
-/// Adds headers to everything that a browser may show as a page.
+/// Adds security headers to an answer that a browser may show as a page.
 pub(super) fn harden(answer: &mut Answer, policy: &'static str) {
     insert(answer, header::CONTENT_SECURITY_POLICY, policy);
     // The page's URL may contain a ticket.

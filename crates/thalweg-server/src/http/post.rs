@@ -67,7 +67,7 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// Returns the publisher of a request, if it may publish. Fails when it may not publish, or the request is invalid.
+    /// Returns the publisher of a request. Fails when the client may not publish, or the request is invalid.
     pub(super) async fn new(
         http: &Http,
         requester: &Requester,
@@ -106,13 +106,13 @@ impl Publisher {
         Ok(Self { topic, client, holder, kind, key, event_keys, condition, ttl_us })
     }
 
-    /// Returns whether it publishes lines. Such a request may last for any time.
+    /// Returns whether the body is lines. Such a request may last indefinitely.
     pub(super) fn is_ndjson(&self) -> bool {
         self.kind == BodyKind::Lines
     }
 
-    /// Publishes the body. `repolls` polls its connection again. Fails when it is refused. The error says which part was
-    /// published.
+    /// Publishes the body. `repolls` lets its connection be polled again. Fails when the body is refused. The error says which
+    /// part was published.
     pub(super) async fn publish(
         self,
         http: &Rc<Http>,
@@ -188,8 +188,8 @@ impl Publisher {
         Ok(())
     }
 
-    /// Appends lines as they arrive: a long request is a publish connection. It has a permit while a line is unfinished
-    /// or being appended. Between lines it is as idle as any other connection, and the limits of connections bound it.
+    /// Appends lines as they arrive, so that a long request can serve as a connection for publishing. The request has a permit
+    /// while a line is unfinished or being appended. Between lines it is idle, and only the limits of connections apply.
     async fn publish_lines(
         &self,
         http: &Rc<Http>,
@@ -310,7 +310,7 @@ pub(super) async fn command(
     }
 }
 
-/// Issues a ticket for a token. A ticket cannot be exchanged for another one: then it would be as good as the token.
+/// Issues a ticket for a token. A ticket cannot be exchanged for another one: otherwise it would be as good as the token.
 pub(super) async fn ticket(
     http: &Http,
     parts: &Parts,

@@ -4,11 +4,11 @@ use std::{io, time::Duration};
 
 use tokio::{io::Interest, net::TcpStream, time::sleep};
 
-/// The first bytes of a client that uses HTTP/2 at once (RFC 9113 §3.4).
+/// The first bytes of every HTTP/2 client (RFC 9113 §3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Time between two checks for the rest of the preface. The bytes are only peeked at and stay in the socket, which
-/// gives no new signal. This is the first wait; each following one is twice as long.
+/// The first wait between two checks for the rest of the preface; each further wait is twice as long. The checks only peek, so
+/// the bytes stay in the socket, which gives no new signal.
 const PREFACE_POLL: Duration = Duration::from_millis(1);
 const PREFACE_POLL_MAX: Duration = Duration::from_millis(200);
 

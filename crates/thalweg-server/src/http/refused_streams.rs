@@ -1,5 +1,5 @@
-/// Counts the streams that HTTP/2 refuses, by reading its output: the library itself refuses streams beyond the limit,
-/// and reports them only to the peer.
+/// A counter of the streams that HTTP/2 refuses. It reads the output, because the library itself refuses streams beyond the
+/// limit, and reports them only to the peer.
 #[derive(Default)]
 pub(super) struct RefusedStreamCounter {
     /// The bytes of a frame's header so far, and of a reset's reason after it.

@@ -32,7 +32,7 @@ const GOAWAY_FIXED_BYTES: usize = 8;
 const NO_ERROR: u32 = 0;
 const INADEQUATE_SECURITY: u32 = 12;
 
-/// Sends a connection the reason of its rejection, and closes it; over TLS if `tls` is given.
+/// Sends a connection the reason for its rejection, over TLS if `tls` is given, and closes it.
 pub(crate) async fn reject(
     socket: std::net::TcpStream,
     tls: Option<Arc<ServerConfig>>,
@@ -84,7 +84,7 @@ async fn reject_after_peek(stream: TcpStream, reason: u32, refused: &Refusal) {
     let _ = timeout(REJECTION_WAIT, telling).await;
 }
 
-/// Tries once to tell a client that its head did not arrive in time. It does not wait for a client that does not read.
+/// Tries to tell a client that its head did not arrive in time, with a single write: the client may not be reading.
 pub(super) async fn refuse_slow(http: &Http, mut stream: impl AsyncWrite + Unpin) {
     let code = ErrorCode::SlowRequest;
     http.shard.counts.count_refused(code);

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 
 pub(super) type Answer = Response<Content>;
 
-/// A refused request, and the part that was done before.
+/// The refusal of a request, and the events that it published before.
 pub(super) struct ErrorResponse {
     pub(super) refusal: Refusal,
     pub(super) published: Option<Published>,
@@ -72,7 +72,7 @@ impl ErrorResponse {
     }
 }
 
-/// Returns a refusal as bytes of HTTP/1.1, for a socket that HTTP does not serve.
+/// Returns a refusal as bytes of HTTP/1.1, for a socket that hyper does not serve.
 pub(super) fn bare(refused: &Refusal) -> Vec<u8> {
     let body = refusal(refused.code, &refused.message, None, None);
     let status = status(refused.code);

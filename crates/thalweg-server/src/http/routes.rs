@@ -1,4 +1,4 @@
-//! Answers a request: checks host and origin, identifies the holder, and leads the path to a subscription, the request of a
+//! Answers a request: checks host and origin, identifies the holder, and routes the path to a subscription, the request of a
 //! session, or an answer.
 
 use std::rc::Rc;
@@ -31,7 +31,7 @@ use crate::{
     transport::{self, Client, Query, Transport, negotiate, parameters},
 };
 
-/// The outcome of `begin`: a subscription, or a response.
+/// The outcome of `begin`: a subscription, the request of a session, or an answer.
 enum Routed {
     Subscription(Granted),
     Session(OpenRequest),
@@ -63,7 +63,7 @@ impl RequestInfo {
             id.len() <= REQUEST_ID_BYTES_MAX && id.as_bytes().iter().all(u8::is_ascii_graphic)
         });
         let path = parts.uri.path();
-        // The path may have characters above ASCII: cut it between two of them.
+        // The path may have characters beyond ASCII: cut it between two characters.
         let mut ends = (0..=path.len().min(PATH_BYTES_MAX)).rev();
         let end = ends.find(|end| path.is_char_boundary(*end)).unwrap_or(0);
         let path = path[..end].into();
@@ -74,7 +74,7 @@ impl RequestInfo {
 /// The number of events that a read without `limit` returns.
 const LIMIT: usize = 1_000;
 
-/// Answers a request. With a `slot` it may take the socket of its connection.
+/// Answers a request. With a `slot`, the request may take the socket of its connection.
 pub(super) async fn answer(
     http: &Rc<Http>,
     slot: Option<&TakeoverSlot>,
@@ -156,7 +156,7 @@ pub(super) async fn answer(
     finish_answer(http, rules, body, http.finish(routed, &admitted, &info)).await
 }
 
-/// Rejects a GET with a body, and a CONNECT for another protocol than WebSocket (RFC 9220 §3).
+/// Rejects a GET with a body, and a CONNECT for a protocol other than WebSocket (RFC 9220 §3).
 fn check_method(parts: &Parts, body: &RequestBody) -> Result<(), ErrorResponse> {
     if parts.method == Method::CONNECT
         && let Some(protocol) = parts.extensions.get::<Protocol>()
@@ -168,7 +168,7 @@ fn check_method(parts: &Parts, body: &RequestBody) -> Result<(), ErrorResponse> 
     reject_get_body(parts, body)
 }
 
-/// A success would make a stream a tunnel that nobody uses.
+/// Returns the refusal of a tunnel without a WebSocket: a success would leave a tunnel that nobody uses.
 fn no_websocket() -> Refusal {
     Refusal::new(ErrorCode::NotFound, "there is no WebSocket at this path: see /v1/topics")
 }
@@ -308,7 +308,7 @@ async fn begin_at(
     let opening =
         Opening { request: parts, rest, config, access: &access, sessions, connection_us };
     let Some(accepted) = (mount.accept)(&opening)? else { return Ok(None) };
-    // This comes first, because `identify` redeems the ticket. Sessions may still send and poll their last messages; a
+    // This check comes first, because `identify` redeems the ticket. Sessions may still send and poll their last messages; a
     // negotiation would only lead to a connection that is refused.
     if !matches!(accepted, Accepted::Session(_)) && http.shard.is_draining() {
         return Err(Refusal::draining().into());

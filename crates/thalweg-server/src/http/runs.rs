@@ -40,7 +40,7 @@ pub(super) async fn answer(
     if parts.method != Method::GET {
         return Err(ErrorResponse::method("GET, HEAD"));
     }
-    // Frames and links cannot send a token, but a ticket in the URL.
+    // Frames and links cannot send a token, but their URL can have a ticket.
     let query = Query::from_request_with(parts, &["ticket"])?;
     let allowed = http.allow(ViewRuns, parts, &query, requester).await?;
     let Some(runs) = http.runs(&allowed) else {
@@ -70,7 +70,7 @@ pub(super) async fn answer(
     })
 }
 
-/// Returns the run and its file in a path, or the list.
+/// Returns the run and the file that a path names; `Some(None)` is the list of runs.
 fn wanted(rest: &str) -> Option<Option<(&str, &'static str)>> {
     if rest.is_empty() {
         return Some(None);

@@ -1,4 +1,4 @@
-//! Requests of sessions: a client whose connection only sends, sends its own records by these, and polls for messages.
+//! Requests of sessions. Over every transport but WebSocket, a client sends its records in such requests, and may poll for messages.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -28,7 +28,7 @@ pub(super) struct OpenRequest {
     pub(super) holder: Arc<Holder>,
 }
 
-/// Answers a request of a session. Fails if the session belongs to another client or has ended, and if its records are refused.
+/// Answers a request of a session. Fails if the session belongs to another client or has ended, or if its records are refused.
 pub(super) async fn answer(
     http: &Rc<Http>,
     OpenRequest { session, holder }: OpenRequest,
@@ -54,7 +54,7 @@ pub(super) async fn answer(
             let next = Instant::now() + SIGNALR_POLL_LEAST;
             let polled = http.shard.poll(session.place, SIGNALR_POLL_WAIT).await?;
             if id.is_some() && Instant::now() < next {
-                // Numbers are milliseconds: the next poll must have another one.
+                // Clients number their polls in milliseconds, so the next poll must have a later number.
                 sleep_until(next).await;
             }
             match polled {
@@ -73,7 +73,7 @@ pub(super) async fn answer(
     }
 }
 
-/// Reads the records of a request, which together are as long as one message of a WebSocket may be.
+/// Reads the records of a request, which together may be as long as one WebSocket message.
 async fn records(http: &Http, holder: &Holder, body: &mut RequestBody) -> Result<String, Refusal> {
     let bytes_max = match http.access().lets_publish(holder) {
         true => http.limits().command_bytes(),

@@ -173,7 +173,7 @@ impl Opened {
 }
 
 /// Turns a request into a subscriber. If the subscriber takes over the socket (over HTTP/1.1, except for a
-/// long poll), this never completes. Otherwise it returns the response: a header that opens the tunnel, or a
+/// long poll), the future never completes. Otherwise it returns the response: a header that opens the tunnel, or a
 /// body that reads from the subscriber's pipe. Fails when a limit is reached, when a topic cannot be opened,
 /// and when the subscriber ends before it has begun.
 pub(super) async fn subscribe(
@@ -230,7 +230,7 @@ fn answer_tunnel(
     permit: Option<ConnectionPermit>,
     upgrade: OnUpgrade,
 ) -> Result<Answer, ErrorResponse> {
-    // Each stream of HTTP/2 has a task.
+    // This is always `Some`, because each HTTP/2 stream has a task.
     let Some(end) = begin_tunnel(permit) else { return Err(Refusal::busy(NOT_BEGUN).into()) };
     // The protocol's first messages follow in the tunnel.
     let (head, first_messages) = std::mem::take(&mut opened.request.head).into_parts();

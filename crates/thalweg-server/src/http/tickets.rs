@@ -1,5 +1,5 @@
 //! Issues tickets for tokens, and redeems tickets in URLs. The first broker that can keep tickets keeps all of them, so
-//! that any server redeems a ticket of another one. Without such a broker this server keeps them in its memory.
+//! that any server can redeem the tickets of the others. Without such a broker, this server keeps the tickets in memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,7 +56,7 @@ impl TicketStore {
     }
 
     /// Keeps a new ticket. Returns whether this invalidated an older one of the same identity. Fails with `Busy` if there are too
-    /// many, and `Unavailable` if it is unknown whether the ticket is kept.
+    /// many tickets, and with `Unavailable` if it is unknown whether the ticket is kept.
     pub(crate) async fn keep(
         &self,
         access: &AccessPolicy,
@@ -115,7 +115,7 @@ impl TicketStore {
 }
 
 impl SharedTickets {
-    /// Waits for the broker's answer, for [`TICKET_WAIT`] at most.
+    /// Sends a request to the broker, and waits for its answer, for at most [`TICKET_WAIT`].
     async fn ask<T>(
         &self,
         request: TicketRequest,
@@ -139,7 +139,7 @@ impl Slots {
         }
     }
 
-    /// Waits for a slot; first come, first served. Fails with `Busy` if too many wait already, or for too long.
+    /// Waits for a slot; first come, first served. Fails with `Busy` if too many requests wait already, or the wait is too long.
     async fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         let busy = || {
             Refusal::busy("too many requests wait for the store of tickets: try again in a second")
@@ -150,7 +150,7 @@ impl Slots {
     }
 }
 
-/// A ticket whose state is unknown does not count as valid.
+/// Returns the refusal of a ticket whose state is unknown. Such a ticket does not count as valid.
 fn not_redeemed(error: TicketError) -> Refusal {
     match error {
         TicketError::Unavailable => unavailable(

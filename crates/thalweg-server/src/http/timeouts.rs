@@ -104,13 +104,12 @@ impl TimedOut {
         })
     }
 
-    /// Counts the timeout in the metrics. Returns `false` for a late header, because its 408 response counts
-    /// it.
+    /// Counts the timeout in the metrics. Returns `false` for a late header, which is counted with its
+    /// 408 response.
     pub(super) fn count(self, http: &Http) -> bool {
         match self {
             Self::Preface => http.shard.counts.count_refused(ErrorCode::SlowRequest),
             Self::Stall => http.shard.counts.count_closed(close::STALLED.code),
-            // The 408 response counts it.
             Self::Head => return false,
         }
         true
@@ -234,7 +233,7 @@ tokio::task_local! {
     static PROGRESS: Rc<StreamProgress>;
 }
 
-/// The state of an HTTP/2 stream, shared with the task that sends it: the pending bytes that the peer has not
+/// The state of an HTTP/2 stream, shared with the task that sends its data: the pending bytes that the peer has not
 /// read, and, for a tunnel, its end.
 #[derive(Default)]
 struct StreamProgress {
@@ -315,7 +314,7 @@ impl ActiveRequests {
         self.changed.notify_one();
     }
 
-    /// Waits until there has been no request for this time: an idle connection must not keep a permit that
+    /// Waits until there has been no request for `wait`: an idle connection must not keep a permit that
     /// another connection needs.
     pub(super) async fn idle(&self, wait: Duration) {
         loop {
@@ -329,7 +328,7 @@ impl ActiveRequests {
     }
 }
 
-/// An active request, which counts until this is dropped.
+/// An active request. It counts until it is dropped.
 pub(super) struct ActiveRequest(Rc<ActiveRequests>);
 
 impl ActiveRequest {
@@ -400,7 +399,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     }
 }
 
-/// Sends for a tunnel until its end, and then what is left, for at most `wait`.
+/// Sends for a tunnel until its end, and then the remaining bytes, for at most `wait`.
 async fn send_until(end: oneshot::Receiver<()>, wait: Duration, sending: impl Future<Output = ()>) {
     let mut sending = pin!(sending);
     tokio::select! {
@@ -423,7 +422,7 @@ pub(super) struct ProgressBody {
 }
 
 impl ProgressBody {
-    /// Call it in the task of the stream.
+    /// Creates the body. Call this function in the task of the stream.
     pub(super) fn new(content: Content) -> Self {
         Self { content, stream_progress: PROGRESS.try_with(Rc::clone).ok() }
     }

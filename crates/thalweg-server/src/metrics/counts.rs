@@ -96,7 +96,7 @@ counts! {
         /// Requests that the rate limits did not count, because the maximum number of subjects or addresses was
         /// already tracked.
         rates_uncounted: Counter,
-        /// Omitted log lines about refusals, because of too many in a second.
+        /// Log lines about refusals that were omitted, because there were too many in a second.
         audit_left_out: Counter,
         /// Topics that have ended: deleted, or gone upstream.
         topics_ended: Counter,
@@ -156,7 +156,7 @@ counts! {
         /// Connections closed because of unread responses: together these exceeded a limit, or the client
         /// read nothing while others waited.
         answers_cut: Counter,
-        /// HTTP/2 streams refused because their connection had the maximum.
+        /// HTTP/2 streams refused because their connection had too many.
         h2_refused_streams: Counter,
         /// HTTP/2 connections closed for resetting streams or for other misuse.
         h2_misuses: Counter,
@@ -176,7 +176,7 @@ counts! {
         heartbeats: Counter,
         /// Sources that are idle because nobody subscribes to their topics.
         sources_idle: Gauge,
-        /// Queries whose rows are topics.
+        /// Queries that run.
         queries: Gauge,
         /// Queries that cannot process the events of their topic: the log has the reasons.
         queries_failed: Gauge,

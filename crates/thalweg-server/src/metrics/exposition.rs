@@ -13,7 +13,7 @@ use super::metric::Histogram;
 /// The media type in Accept of a client that accepts [`ExpositionFormat::OpenMetrics`], such as Prometheus.
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text";
 
-/// The format of metrics. The two differ in the name of a counter's family, and in the last line.
+/// The format of metrics. The two formats differ in the name of a counter's family, and in the last line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpositionFormat {
     /// OpenMetrics 1.0.0.
@@ -48,7 +48,7 @@ pub(super) enum MetricKind {
     MicrosTotal,
 }
 
-/// Appends the families of brokers. Several brokers have a label with their numbers.
+/// Appends the families of brokers. If there are several brokers, a label has the broker's number.
 pub(super) fn brokers_families(
     out: &mut String,
     form: ExpositionFormat,
@@ -83,7 +83,7 @@ pub(super) fn histogram(parts: &[&Histogram]) -> FamilyValue {
     }
 }
 
-/// Appends the first or only sample of a family, after its head; a label has a number. Further samples have none.
+/// Appends a sample of a family. The head of the family precedes its first or only sample. A label has a number, 0 for the first.
 pub(super) fn labelled_family(
     out: &mut String,
     form: ExpositionFormat,
@@ -135,8 +135,8 @@ fn sample(out: &mut String, Family { name, value, .. }: &Family, label: Option<(
     };
 }
 
-/// Appends a family: label value and number of each sample. Names and labels are fixed words, or patterns, whose
-/// grammar has no quotes: they need no escaping.
+/// Appends a family with the label and the number of each sample. Names and labels are fixed words, or patterns, whose
+/// grammar has no quotes, so they need no escaping.
 pub(super) fn family<L: Display>(
     out: &mut String,
     form: ExpositionFormat,

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A counter or a gauge of one shard. Only the shard's thread writes it: two threads that count at the same time would
-/// lose counts.
+/// A counter or a gauge of one shard. Only the shard's thread writes it, because two threads that count at the same
+/// time would lose counts.
 #[derive(Debug, Default)]
 pub(crate) struct Metric(AtomicU64);
 
@@ -37,7 +37,7 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    /// 64 µs: the clock is read this often when many subscribers are sent to.
+    /// 64 µs: a shard that sends to many subscribers reads the clock this often.
     const FIRST: u32 = 6;
     /// Up to 67 s.
     pub(super) const BUCKETS: usize = 22;

@@ -9,7 +9,7 @@ use thalweg_wire::Topic;
 
 use super::Metric;
 
-/// The most expensive queries to name in the log when one exceeds a limit.
+/// How many of the most expensive queries the log names when a query exceeds a limit.
 const NAMED: usize = 3;
 
 /// The cost of one query. Only the thread of its shard writes it.
@@ -39,7 +39,7 @@ impl QueryCosts {
         cost
     }
 
-    /// Ends a query's counts. Another one may have begun under its name.
+    /// Ends a query's counts. Another query may have begun with the same topic.
     pub(crate) fn end(&self, topic: &Topic, cost: &Arc<QueryCost>) {
         let mut costs = self.lock();
         if costs.get(topic).is_some_and(|known| Arc::ptr_eq(known, cost)) {
@@ -47,7 +47,7 @@ impl QueryCosts {
         }
     }
 
-    /// Returns all: topic, steps, time in µs, memory in bytes, and operations without a result.
+    /// Returns the costs of all queries: topic, steps, time in µs, memory in bytes, and operations without a result.
     pub(super) fn all(&self) -> Vec<(Topic, [u64; 4])> {
         let of = |(topic, cost): (&Topic, &Arc<QueryCost>)| {
             let QueryCost { steps, busy_us, memory_bytes, without_result } = &**cost;
@@ -56,7 +56,7 @@ impl QueryCosts {
         self.lock().iter().map(of).collect()
     }
 
-    /// Returns the queries with most steps, for the log.
+    /// Returns the queries with the most steps, for the log.
     pub(crate) fn most_expensive(&self) -> String {
         let mut all = self.all();
         all.sort_by_key(|(_, [steps, ..])| std::cmp::Reverse(*steps));

@@ -55,8 +55,8 @@ pub(crate) enum Command {
 pub(crate) enum Reply {
     Echo(Box<RawValue>),
     Published(Published),
-    /// The subscription has a place in the topic: a subscriber from `latest` gets what is published after this reply, and what the
-    /// connection's next commands publish. The topic's first message follows this reply.
+    /// The subscription has a place in the topic: from `latest`, it gets the events that are published after this reply, or by the
+    /// connection's next commands. The topic's first message follows this reply.
     Subscribed(Topic),
     /// A subscription has begun as a stream of the client, whose items are the reply.
     Streams,
@@ -68,7 +68,7 @@ pub(crate) enum Reply {
 }
 
 impl Request {
-    /// Returns what it takes from its client's rates.
+    /// Returns the actions that count against the client's rates.
     pub(crate) fn acts(&self) -> [(Act, u64); 3] {
         let events = match &self.command {
             Ok(Command::Publish { payloads, .. }) => payloads.count() as u64,

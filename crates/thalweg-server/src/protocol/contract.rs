@@ -23,7 +23,7 @@ pub(crate) struct Mount {
     /// The path. The protocol also gets all requests below it.
     pub(crate) path: String,
     pub(crate) accept: Accept,
-    /// The parameter of a URL that may have the token: browsers set no headers for a WebSocket and for Server-Sent
+    /// The parameter of a URL that may have the token, because browsers set no headers for WebSockets and Server-Sent
     /// Events. No URL is ever logged.
     pub(crate) token_parameter: Option<&'static str>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Opening<'a> {
 pub(crate) enum Accepted {
     /// An answer without a connection, e.g. of a negotiation.
     Answer(Response<Vec<u8>>),
-    /// A request of a session: a connection whose client sends, or also receives, by requests of their own.
+    /// A request of a session: a connection whose client sends, or also receives, in separate requests.
     Session(SessionRequest),
     /// A connection. The request has its head, whose body holds the first messages, and the format of its events
     /// ([`SubscribeRequest::websocket`]).
@@ -64,8 +64,8 @@ pub(crate) trait Protocol: Debug {
         None
     }
 
-    /// Returns the bytes of the first record of a text message: each record is parsed separately. Without records a
-    /// message is one.
+    /// Returns the length of the first record of a text message, in bytes. Each record is parsed separately. By default
+    /// a message is one record.
     fn record_len(&self, text: &str) -> usize {
         text.len()
     }
@@ -79,8 +79,8 @@ pub(crate) trait Protocol: Debug {
         out: &mut Messages<'_>,
     ) -> Inbound;
 
-    /// Appends the reply to a command; nothing if its client expects none. The server calls this for every command, also
-    /// without an id, as replies become ready: a refusal may overtake the reply to an earlier publish, unless
+    /// Appends the reply to a command; nothing if its client expects none. The server calls this for every command, even
+    /// without an id, as replies become ready, so a refusal may overtake the reply to an earlier publish, unless
     /// [`Self::replies_in_order`].
     fn reply(
         &mut self,
@@ -104,7 +104,7 @@ pub(crate) trait Protocol: Debug {
         None
     }
 
-    /// The connection of this client has a place among those of a shard.
+    /// Notes the place of the connection on its shard, and its client.
     fn opened(&mut self, _place: SessionPlace, _client: Identity) {}
 
     /// Appends messages before the format's close, unless fan-out closes the connection itself: policy `close`, or a
@@ -155,7 +155,7 @@ impl Mount {
 }
 
 impl<'a> Messages<'a> {
-    /// Returns the messages that `out` has.
+    /// Returns messages that append to `out`.
     pub(crate) fn new(format: Format, out: &'a mut Vec<u8>) -> Self {
         Self { format, out }
     }

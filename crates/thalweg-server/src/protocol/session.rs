@@ -37,9 +37,9 @@ pub(crate) struct SessionRequest {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionAction {
-    /// Its body has records.
+    /// The body of the request has records.
     Send,
-    /// It waits for messages.
+    /// The request waits for messages.
     Poll(Option<PollId>),
     /// The browser has repeated a poll by itself, because it did not receive the answer. The messages in that
     /// answer are lost, so the server ends the session.
@@ -134,7 +134,7 @@ pub(crate) struct SessionGuard {
 
 impl fmt::Debug for SessionGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Its id is a part of a secret.
+        // The id is part of a secret.
         f.write_str("(session)")
     }
 }
@@ -169,7 +169,7 @@ impl SessionToken {
 }
 
 impl Sessions {
-    /// Creates an empty table. The key is made of random bytes and signs the tokens.
+    /// Creates an empty table. The key consists of random bytes and signs the tokens.
     pub(crate) fn new(key: &[u8; 32]) -> Self {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, key), table: Mutex::default() }
     }
@@ -212,7 +212,7 @@ impl Sessions {
     }
 
     /// Returns where to deliver a request, if the session of the token is open. Fails with `InUse` if its
-    /// connection is just being opened, or its transport does not accept this kind of request.
+    /// connection is being opened, or its transport does not accept this kind of request.
     pub(crate) fn request(
         &self,
         token: &str,

@@ -1,5 +1,5 @@
 //! SignalR's hub protocol in JSON. Quoted sections are those of `HubProtocol.md` and `TransportProtocols.md`
-//! (github.com/dotnet/aspnetcore, `src/SignalR/docs/specs`); docs/how-to/signalr.md lists the parts that are left out.
+//! (github.com/dotnet/aspnetcore, `src/SignalR/docs/specs`); docs/how-to/signalr.md lists the differences.
 //!
 //! A hub has the methods `Subscribe`, `Unsubscribe`, `Publish` and `Ack`, and its groups are topics. Events
 //! are encoded once for all subscribers of a topic in one format; completions are for one client.
@@ -48,8 +48,8 @@ impl Hub {
         Self { phase: HubPhase::Handshake, session }
     }
 
-    /// Parses the handshake ("Overview": the server answers it, and closes the connection if the first message is no
-    /// handshake or names an unknown protocol).
+    /// Parses the handshake ("Overview": the server answers it, and closes the connection if the first message is not
+    /// a handshake or names an unknown protocol).
     fn shake_hands(&mut self, record: &str, out: &mut Messages<'_>) -> Inbound {
         match accept_handshake(record) {
             Ok(()) => {
@@ -163,7 +163,7 @@ impl Protocol for Hub {
 
     fn close(&mut self, close: Close, out: &mut Messages<'_>) {
         match self.phase {
-            // The client has closed it.
+            // The client has closed the connection.
             _ if close == close::DONE => {}
             HubPhase::Refused => {}
             HubPhase::Handshake => self.refuse_handshake(close.reason, out),

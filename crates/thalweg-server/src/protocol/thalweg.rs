@@ -1,4 +1,4 @@
-//! Thalweg's own protocol (docs/reference/messages.md): commands and answers are objects of JSON.
+//! Thalweg's own protocol (docs/reference/messages.md): commands and answers are JSON objects.
 
 use serde_json::value::RawValue;
 use thalweg_core::stream::Payloads;
@@ -57,7 +57,7 @@ pub(crate) fn read(text: &str, event_bytes_max: Option<usize>) -> Request {
     Request { id: id.map(ToOwned::to_owned), command, bytes: text.len() }
 }
 
-/// The JSON of docs/reference/http.md, "Commands", for the reply to the command with this id.
+/// Returns the JSON of docs/reference/http.md, "Commands", for the reply to the command with this id.
 pub(crate) fn to_json(id: Option<&RawValue>, reply: &Reply) -> Vec<u8> {
     match reply {
         Reply::Echo(data) => answer::echo(id, data),

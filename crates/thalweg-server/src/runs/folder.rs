@@ -8,24 +8,24 @@ use std::{
 use flate2::read::MultiGzDecoder;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
-/// A folder, by its descriptor: everything read through it lies in it, even if something is renamed or linked at the same time.
+/// A folder, by its descriptor. All files read through the descriptor are in the folder, even if one is renamed or linked meanwhile.
 pub(super) struct Folder(OwnedFd);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotRead {
-    /// The file does not exist, is no regular file, or may not be read.
+    /// The file does not exist, is not a regular file, or is not readable.
     NotThere,
     TooLarge,
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Non-blocking: opening something that is not a file, for example a named pipe, does not wait for its other end.
+/// Non-blocking, so that opening something that is not a file, for example a named pipe, does not wait for its other end.
 const FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 impl Folder {
-    /// Opens the folder at a path of the user, links included.
+    /// Opens the folder at a path that the user has chosen. Follows links.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
     }
@@ -34,7 +34,7 @@ impl Folder {
         Ok(Self(openat(&self.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?))
     }
 
-    /// Returns the names in it, at most `count_max`. Names that are not UTF-8 are omitted.
+    /// Returns the names in the folder, at most `count_max`. Names that are not UTF-8 are omitted.
     pub(super) fn names(&self, count_max: usize) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)?.take(count_max) {
@@ -83,7 +83,7 @@ pub(super) fn compressed(name: &str) -> String {
     format!("{name}.gz")
 }
 
-/// Reads all bytes, whose number is known at the end: a file may be growing.
+/// Reads all bytes. Their number is known only at the end, because a file may be growing.
 fn read_at_most(file: impl Read, bytes_max: u64) -> Result<Vec<u8>, NotRead> {
     let mut read = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut read).map_err(|_| NotRead::NotThere)?;

@@ -25,7 +25,7 @@ pub enum ServeError {
     Shard(#[from] io::Error),
 }
 
-/// Returns the remedy for an address that the server cannot listen on; `flag` set it.
+/// Returns the remedy for an address that the server cannot listen on. `flag` is the setting of the address.
 fn listen_remedy(address: &SocketAddr, error: &io::Error, flag: &str) -> String {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return format!("choose another address with {flag}");

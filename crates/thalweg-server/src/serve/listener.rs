@@ -36,7 +36,7 @@ const KEEPALIVE_PROBES: u32 = 3;
 /// The kernel counts time between probes in seconds.
 const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
 
-/// Wait before accepting is tried again after it failed.
+/// The pause after an accept that failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// Descriptors for everything that is not a connection.
@@ -48,7 +48,7 @@ pub(super) fn listen(address: SocketAddr, limits: &Limits) -> io::Result<StdList
     // Accepted sockets inherit these on Linux.
     socket.set_tcp_nodelay(true)?;
     // Detects a vanished peer: with TCP_USER_TIMEOUT by unacknowledged bytes, and with keep-alive on an idle
-    // connection. Without them the kernel tries for 15 minutes, or two hours.
+    // connection. Without these options the kernel detects it after 15 minutes, or two hours.
     let probes = (limits.peer_timeout / KEEPALIVE_PROBES).max(KEEPALIVE_MIN);
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probes).with_interval(probes))?;
     socket.set_tcp_user_timeout(Some(limits.peer_timeout))?;
@@ -78,8 +78,8 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
     Limits { connections, ..limits }
 }
 
-/// Accepts for all shards of `connection_limits`, until they are `over`. Each socket goes to the least-loaded shard.
-/// Returns when all rejected connections have been sent the reason.
+/// Accepts connections for all shards of `connection_limits` until `over` changes. Each socket goes to the least-loaded shard.
+/// Returns when the reason was sent to all rejected connections.
 pub(super) async fn accept(
     http: Rc<Http>,
     listener: TcpListener,
@@ -136,12 +136,12 @@ pub(super) async fn accept(
     while rejections.join_next().await.is_some() {}
 }
 
-/// The origin of a connection from an address.
+/// Returns the origin of a connection from an address.
 fn origin(from: IpAddr) -> RequestOrigin<'static> {
     RequestOrigin { address: Some(Address::from_ip(from)), what: "connection", request: "" }
 }
 
-/// Sends a connection the reason of its rejection, unless too many are being sent one already.
+/// Sends a connection the reason for its rejection, unless too many rejections are in progress.
 fn refuse(
     http: &Http,
     rejections: &mut JoinSet<()>,

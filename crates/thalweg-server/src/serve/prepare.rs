@@ -19,19 +19,21 @@ use crate::{
 pub(super) struct Prepared {
     pub(super) access: AccessPolicy,
     pub(super) made_of: MadeOf,
-    /// Reads the keys of signed tokens at their URL.
+    /// Reads the keys of signed tokens from their URL.
     pub(super) key_reader: Option<KeyReader>,
     pub(super) admin: Option<AccessPolicy>,
     pub(super) certificate: Option<Certificate>,
     pub(super) runs: Option<Runs>,
     pub(super) sources: Vec<Scheduled>,
-    /// With the columns of sources and queries.
+    /// The configuration, with the columns of sources and queries.
     pub(super) config: Config,
     pub(super) queries: Vec<DerivedTopic>,
     pub(super) ad_hoc: Arc<AdHocQueries>,
     pub(super) sessions: Sessions,
 }
 
+/// Checks a configuration, and builds the parts of a server.
+///
 /// # Errors
 /// When the configuration cannot be applied.
 pub(super) fn prepare(mut config: Config, shared: &SharedTopics) -> Result<Prepared, ServeError> {
@@ -73,7 +75,7 @@ pub(super) fn prepare(mut config: Config, shared: &SharedTopics) -> Result<Prepa
     })
 }
 
-/// Returns no sessions, with a new key for their tokens.
+/// Returns an empty table of sessions, with a new key for their tokens.
 fn sessions(access: &AccessPolicy) -> Result<Sessions, ServeError> {
     let mut key = [0; 32];
     for half in key.chunks_exact_mut(16) {
@@ -83,8 +85,8 @@ fn sessions(access: &AccessPolicy) -> Result<Sessions, ServeError> {
     Ok(Sessions::new(&key))
 }
 
-/// Returns the access policy of a configuration, and the reader of the keys at its URL, unless `before` has it: keys at the same
-/// URL stay known. The error is one sentence.
+/// Returns the access policy of a configuration, and a reader for the keys at its URL. If `before` has the same URL, its keys
+/// stay known, and there is no reader. The error is one sentence.
 pub(super) fn access_policy(
     config: &Config,
     made_of: MadeOf,

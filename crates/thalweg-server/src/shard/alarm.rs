@@ -1,4 +1,4 @@
-//! A shard's timer. It is not in the shard's epoll, so a turn that only time causes looks at no socket.
+//! A shard's timer. It is not in the shard's epoll, so a turn that only the timer causes does not check the sockets.
 
 use std::{
     io,
@@ -22,7 +22,7 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    /// Fails if the kernel has no timer left, or the runtime cannot watch it.
+    /// Creates a timer that is not set. Fails if the kernel has no timer left, or the runtime cannot watch it.
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = watched(timerfd_create(TimerfdClockId::Monotonic, flags)?)?;
@@ -61,7 +61,7 @@ impl Alarm {
 /// Registers a descriptor with the runtime.
 #[expect(
     deprecated,
-    reason = "its successor is unsafe; what that asks for holds here: the AsyncFd owns the only \
+    reason = "its successor is unsafe; its condition is met here: the AsyncFd owns the only \
               handle to this descriptor, which is never replaced"
 )]
 pub(super) fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
@@ -69,7 +69,7 @@ pub(super) fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// Returns whether a descriptor has become readable since the last call. If not, the task of `cx` is woken when it
-/// does. The caller need not read the descriptor.
+/// becomes readable. The caller need not read the descriptor.
 pub(super) fn is_readable(descriptor: &AsyncFd<OwnedFd>, cx: &mut Context<'_>) -> io::Result<bool> {
     match descriptor.poll_read_ready(cx) {
         Poll::Ready(guard) => guard.map(|mut guard| guard.clear_ready()).map(|()| true),

@@ -23,7 +23,7 @@ pub(crate) struct Common {
     pub(crate) peers: Vec<Peer>,
     /// The ad hoc queries of clients.
     pub(crate) ad_hoc: Arc<AdHocQueries>,
-    /// The topics that sources read, on all shards.
+    /// The topics that sources and configured queries read, on all shards.
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) idempotency_hasher: IdempotencyHasher,
     /// Counts the topics that exist only for subscribers, per address.
@@ -34,7 +34,7 @@ pub(crate) struct Common {
     /// The queue of the fetcher. `None` if there are no upstreams.
     pub(crate) demands: Option<Demands>,
     pub(crate) streams: Arc<[BrokerStream]>,
-    /// Their topics.
+    /// The topics of these streams.
     pub(crate) shared_topics: Arc<SharedTopics>,
     pub(crate) brokers: Arc<[BrokerLink]>,
 }

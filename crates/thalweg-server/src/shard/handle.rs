@@ -63,7 +63,7 @@ use publishers::LinePublishers;
 use stream_health::StreamHealth;
 use wake::Wake;
 
-/// The access that tasks on a shard's thread share. No borrow is held across an await: each use is one
+/// The access to a shard that the tasks on its thread share. No borrow is held across an await: each use is one
 /// synchronous step.
 pub(crate) struct Handle {
     pub(crate) id: usize,
@@ -207,7 +207,7 @@ impl Handle {
         appending.result().await
     }
 
-    /// Removes a key of a keyed topic. Fails with `NoSuchKey` if there is none, or as [`Self::publish`].
+    /// Removes a key of a keyed topic. Fails with `NoSuchKey` if there is none, or like [`Self::publish`].
     pub(crate) async fn remove_key(
         &self,
         topic: &Allowed<Writing>,

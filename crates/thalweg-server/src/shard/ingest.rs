@@ -1,4 +1,4 @@
-//! The way in for events of requests, commands, sources and other shards.
+//! The entry point for events of requests, commands, sources and other shards.
 
 mod fetching;
 mod idempotency;
@@ -116,13 +116,13 @@ impl Ingest {
         next.into_iter().flatten().min()
     }
 
-    /// A topic that sources or queries may read has new events.
+    /// Notes that a topic that sources or queries may read has new events.
     pub(super) fn has_input(&mut self, key: FeedKey) {
         self.sources.has_input(key);
         self.queries.has_input(key);
     }
 
-    /// A topic that queries may read has begun here, or has a new backfill.
+    /// Notes that a topic that queries may read has begun here, or has a new backfill.
     pub(super) fn has_query_input(&mut self, key: FeedKey) {
         self.queries.has_input(key);
     }
@@ -146,12 +146,12 @@ impl Ingest {
         topics.news.shared.drain(..).for_each(|topic| self.fetching.share(topic));
     }
 
-    /// A client has processed the events of a topic up to `position`.
+    /// Notes that a client has processed the events of a topic up to `position`.
     pub(super) fn receive_ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
         self.sources.receive_ack(topics, topic, position);
     }
 
-    /// Another shard passes an ack for a topic that this shard owns.
+    /// Processes an ack from another shard for a topic that this shard owns.
     pub(super) fn ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
         self.sources.ack(topics, topic, position);
     }

@@ -48,7 +48,7 @@ pub(crate) enum ShardMessage {
     /// A shard begins to follow a topic that this shard owns.
     Attach {
         follower: FollowerId,
-        /// The address that counts the first subscriber there, if any.
+        /// The address for which the first subscriber there counts, if any.
         address: Option<Address>,
     },
     /// A shard no longer follows a topic that this shard owns.
@@ -137,7 +137,7 @@ pub(crate) struct Member {
     pub(crate) key: Arc<str>,
     /// The subject of its token; empty without one.
     pub(crate) user: Box<str>,
-    /// Its own words about itself.
+    /// The client's description of itself.
     pub(crate) info: Option<Box<RawValue>>,
 }
 
@@ -204,7 +204,7 @@ pub(crate) enum Lookup {
     Start { topic: Topic, start: StartAt, answer: oneshot::Sender<KnownStart> },
     /// The columns over which a query of a topic is planned.
     Columns { topic: Topic, answer: oneshot::Sender<Option<Arc<Columns>>> },
-    /// The columns that clients are told, if they are known. `None` if there is no such topic.
+    /// The columns to return to clients, if they are known. `None` if there is no such topic.
     ToldColumns { topic: Topic, answer: oneshot::Sender<Option<Option<Arc<Columns>>>> },
 }
 
@@ -217,8 +217,8 @@ pub(crate) enum HistorySource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KnownStart {
     Known(StartAt),
-    /// A broker may store older ones of these events: the indices of the broker and of the stream in it, and the stream's
-    /// epoch.
+    /// A broker may store more of these events. The fields are the indices of the broker and of the stream in it, and the
+    /// stream's epoch.
     Stored(usize, usize, Epoch),
 }
 
@@ -269,7 +269,7 @@ pub(crate) struct ListedTopic {
 }
 
 impl ListedTopic {
-    /// Returns the entry of a topic that a broker stores and no shard may have.
+    /// Returns the entry of a topic that a broker stores, and that perhaps no shard has.
     pub(super) fn stored(topic: Topic) -> Self {
         Self { topic: Text(topic), position: None, events: 0, subscribers: 0 }
     }

@@ -5,7 +5,7 @@ use thalweg_core::stream::Appended;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PublishResult {
     pub(crate) epoch: Epoch,
-    /// The offsets of the events. Other publishers' events may lie between.
+    /// The offsets of the events. Other publishers' events may lie between them.
     pub(crate) appended: Appended,
     pub(crate) count: u64,
     /// Whether an earlier publish with the same idempotency key had this result.

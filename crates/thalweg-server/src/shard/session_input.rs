@@ -1,10 +1,10 @@
-//! Subscribers as other shards name them, and the requests of their sessions.
+//! The ids of subscribers for other shards, and the requests of their sessions.
 
 use tokio::sync::oneshot;
 
 use crate::{refusal::Refusal, transport::PollAnswer};
 
-/// Answers a request with records when these are processed. If it is dropped, the connection has ended.
+/// The sender of a request's answer, for when its records are processed. It is dropped if the connection has ended.
 pub(crate) type RecordsTaken = oneshot::Sender<Result<(), Refusal>>;
 
 pub(crate) enum SessionInput {
@@ -15,7 +15,7 @@ pub(crate) enum SessionInput {
     End,
 }
 
-/// Identifies a subscriber. A later one with the same key has another serial.
+/// The id of a subscriber. A later one with the same key has another serial.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SubscriberId {
     pub(super) key: u32,

@@ -88,13 +88,13 @@ enum Timer {
 #[derive(Debug, Clone, Copy, Default)]
 struct Flags {
     phase: ConnectionPhase,
-    /// It is in the queue of visits.
+    /// The connection is queued for a visit.
     dirty: bool,
-    /// It is in the queue of reads.
+    /// The connection is queued for a read.
     readable: bool,
     /// Its socket is full.
     blocked: bool,
-    /// The interval of its only subscription is not over, and a timer will visit it: batches need not.
+    /// The interval of its only subscription is not over, and a timer will cause the visit: batches need not.
     is_paced: bool,
     /// Something was sent to it since the last pass of the heartbeat.
     sent: bool,
@@ -112,13 +112,13 @@ struct Flags {
 enum ConnectionPhase {
     #[default]
     Serving,
-    /// The close was sent. It waits for the peer's close.
+    /// The close was sent, and the connection waits for the peer's close.
     Closing,
-    /// Its peer sends no more data. It is read until its end.
+    /// The peer sends no more data. The connection is read until its end.
     PeerClosed,
 }
 
-/// Why the server tells connections to reconnect.
+/// The reason why the server tells connections to reconnect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ReconnectReason {
     Draining,
@@ -139,7 +139,7 @@ impl ReconnectReason {
 }
 
 impl Subscribers {
-    /// Fails if the kernel has no epoll or timer left.
+    /// Creates a slab without connections. Fails if the kernel has no epoll left.
     pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> io::Result<Self> {
         Ok(Self {
             common,
@@ -147,7 +147,7 @@ impl Subscribers {
             flags: Vec::new(),
             dirty: VecDeque::new(),
             readable: VecDeque::new(),
-            // No two connections of the server have the same.
+            // No two connections of the server have the same serial number.
             serials: (shard as u64) << 48,
             timers: Timers::default(),
             token_ends: Timers::default(),
@@ -227,7 +227,7 @@ impl Subscribers {
         }
     }
 
-    /// Replaces the holder of a connection, which has sent another token.
+    /// Replaces the holder of a connection that has sent another token.
     pub(super) fn refresh(
         &mut self,
         key: u32,
@@ -247,7 +247,7 @@ impl Subscribers {
         next.into_iter().flatten().min()
     }
 
-    /// Takes the events of the sockets from epoll, and of tunnels. Returns whether there may be more.
+    /// Takes the events of sockets, from epoll, and of tunnels. Returns whether there may be more.
     pub(super) fn take_ready(&mut self) -> bool {
         let mut ready = Vec::new();
         let more = self.poll.take(&mut ready);
@@ -267,8 +267,8 @@ impl Subscribers {
         }
         for key in self.tunnels.take() {
             let Some(connection) = self.connections.get_mut(key as usize) else { continue };
-            // A tunnel also wakes when data arrives from its client. That does not mean that there is room to
-            // write.
+            // A tunnel also wakes the shard when data arrives from its client, which does not mean that there is
+            // room to write.
             if self.flags[key as usize].blocked && connection.writer.has_room() {
                 self.unblock(key);
             }

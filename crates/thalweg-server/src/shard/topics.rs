@@ -81,7 +81,7 @@ pub(super) struct Topics {
     state_bytes: usize,
     /// The state of keys of topics that this shard owns, with the events that were appended since the last sweep.
     keyed_bytes: usize,
-    /// When those were last counted exactly, in µs.
+    /// When `keyed_bytes` was last counted exactly, in µs.
     recounted_us: u64,
     pub(super) news: News,
     patch_time: PatchTime,
@@ -195,7 +195,7 @@ impl Topics {
         !self.due.is_empty()
     }
 
-    /// Returns the next time at which there are batches to seal, in µs.
+    /// Returns the next time at which a batch, an absence or an expiry is due, in µs.
     pub(super) fn next_us(&self) -> Option<u64> {
         let next = [self.timers.next_us(), self.members.next_us(), self.expiries.next_us()];
         next.into_iter().flatten().min()
@@ -222,7 +222,7 @@ impl Topics {
     }
 
     /// Returns the feed of a topic for a subscriber. `address` is the address for which the subscriber
-    /// counts. Fails as [`Self::open`], and if the address has requested too many new fetched topics in this
+    /// counts. Fails like [`Self::open`], and if the address has requested too many new fetched topics in this
     /// second.
     pub(super) fn open_subscribed(
         &mut self,
@@ -348,7 +348,7 @@ impl Topics {
         }
     }
 
-    /// Starts the feed of a shared query, now that its first offset is known. Its readers wait for it.
+    /// Starts the feed of a shared query, for which its readers wait, now that its first offset is known.
     pub(super) fn begin_derived(&mut self, key: FeedKey, epoch: Epoch, next: Offset) {
         let Some(local) = self.feeds.get(key).filter(|local| local.feed.is_none()) else { return };
         let is_derived = |owner: &OwnerState| matches!(owner.order, Order::Derived(_));
@@ -467,7 +467,7 @@ impl Topics {
         Some(place)
     }
 
-    /// Returns the arrival of a feed of another shard; `None` if the feed is here. A feed that will not come ends the wait, too.
+    /// Returns a receiver that completes when a feed of another shard has come, or will not come; `None` if the feed is here.
     pub(super) fn arrival(&mut self, key: FeedKey) -> Option<oneshot::Receiver<()>> {
         self.feeds.get(key).filter(|local| local.needs_attaching())?;
         let (arrived, arrival) = oneshot::channel();

@@ -84,7 +84,7 @@ impl Constant {
     }
 }
 
-/// Replaces the comma after the last value, if there is one.
+/// Ends an array: removes the comma after the last value, if any, and appends the bracket.
 fn end_of_column(event: &mut Vec<u8>) {
     if event.last() == Some(&b',') {
         event.pop();

@@ -3,23 +3,23 @@
 use thalweg_core::stream::Payloads;
 use thalweg_wire::{KeyError, KeyPointer};
 
-/// The way in which the events of a request get their keys.
+/// How the events of a request get their keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum EventKeys {
-    /// They have none, or the owner shard refuses them.
+    /// The events have no keys. The owner shard of a keyed topic refuses them.
     #[default]
     None,
-    /// All have the same key, which is valid.
+    /// All events have the same key, which is valid.
     Same(Box<str>),
-    /// Each has its key in it.
+    /// Each event contains its key.
     Within(KeyPointer),
 }
 
 impl EventKeys {
-    /// Gives the event that was appended last its key.
+    /// Gives the last appended event its key.
     ///
     /// # Errors
-    /// When it has none. Then it is removed.
+    /// Fails if the event has no key, and removes the event.
     pub(crate) fn give(&self, payloads: &mut Payloads) -> Result<(), KeyError> {
         match self {
             Self::None => {}

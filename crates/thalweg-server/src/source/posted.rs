@@ -33,7 +33,7 @@ impl BodyKind {
     }
 }
 
-/// Parses a whole body with one event of at most `bytes_max`. Fails when it is not valid.
+/// Parses a whole body with one event of at most `bytes_max`. Fails if the event is not valid.
 pub(crate) fn one(
     kind: BodyKind,
     body: &[u8],
@@ -59,7 +59,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Each line has at most `event_bytes_max` bytes. Its event gets its key from `keys`.
+    /// Returns a reader of lines of at most `event_bytes_max` bytes, whose events get their keys from `keys`.
     pub(crate) fn new(event_bytes_max: usize, keys: EventKeys) -> Self {
         Self { unfinished: Vec::new(), number: 0, event_bytes_max, keys }
     }
@@ -71,8 +71,8 @@ impl Lines {
 
     /// Appends the events of the lines that `chunk` finishes. Fails at the first invalid line. The events before it are in `out`.
     pub(crate) fn read(&mut self, chunk: &[u8], out: &mut Payloads) -> Result<(), Refusal> {
-        // All room at once: repeated doubling would exceed the memory that the allocator keeps, and each piece would
-        // fetch its memory from the system.
+        // Reserves all room at once: repeated doubling would exceed the memory that the allocator keeps, so that each
+        // piece would fetch its memory from the system.
         if let Some(last) = memrchr(b'\n', chunk) {
             out.reserve(self.unfinished.len() + last, 0);
         }
@@ -96,7 +96,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Appends the event of a last line without a line break. Fails when it is not valid.
+    /// Appends the event of a last line without a line break. Fails if the event is not valid.
     pub(crate) fn finish(&mut self, out: &mut Payloads) -> Result<(), Refusal> {
         let line = std::mem::take(&mut self.unfinished);
         self.line(&line, out)

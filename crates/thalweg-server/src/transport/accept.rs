@@ -8,7 +8,7 @@ type Weight = u16;
 /// The weight without `q`, or with a `q` that is no number.
 const WEIGHT_MAX: Weight = 1000;
 
-/// Returns whether a client names `value` with a weight above 0: `text/event-stream` in Accept. A wildcard does not count.
+/// Returns whether a client names `value` with a weight above 0, for example `text/event-stream` in Accept. A wildcard does not count.
 pub(crate) fn takes(headers: &HeaderMap, header: &HeaderName, value: &str) -> bool {
     named(headers, header, value) > 0
 }
@@ -26,7 +26,7 @@ pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
     weight > 0 && weight >= named(headers, &header::ACCEPT_ENCODING, "identity")
 }
 
-/// Returns the one of `values` that a client names with the highest weight above 0; of equal ones the first.
+/// Returns the value that a client names with the highest weight above 0, or the first of several with this weight.
 pub(crate) fn preferred<'a>(
     headers: &HeaderMap,
     header: &HeaderName,
@@ -71,7 +71,7 @@ fn highest(
     weights.max()
 }
 
-/// Parses the weight of a parameter, if it is one.
+/// Parses the weight in a parameter; `None` if the parameter is not `q`.
 fn weight(parameter: &str) -> Option<Weight> {
     let (name, value) = parameter.split_once('=')?;
     if !name.trim().eq_ignore_ascii_case("q") {

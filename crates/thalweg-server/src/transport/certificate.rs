@@ -28,7 +28,7 @@ impl Certificate {
         Ok(Self { from: from.clone(), current })
     }
 
-    /// Loads the files again. Existing connections keep the old ones. Fails as [`Self::load`]; the old ones stay in use.
+    /// Loads the files again. Existing connections keep the old ones. Fails like [`Self::load`]; the old ones stay in use.
     pub(crate) fn reload(&self) -> Result<(), String> {
         if self.from == Tls::SelfSigned {
             // Each browser would have to accept a new one again.

@@ -1,5 +1,5 @@
 //! Response heads. A streaming response ends with its connection. Over HTTP/1.1 the last chunk shows that it is
-//! complete, over HTTP/1.0 only the close does.
+//! complete; over HTTP/1.0, only the close does.
 
 use std::time::SystemTime;
 
@@ -22,14 +22,14 @@ const INCREMENTAL: HeaderName = HeaderName::from_static("incremental");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Returns the head of Server-Sent Events. An EventSource reconnects after `retry_ms`. Some proxies wait for a first
-/// byte of the body, which this line provides.
+/// byte of the body, which the line with `retry_ms` provides.
 pub(super) fn sse(retry_ms: u64) -> Head {
     let mut first = Vec::new();
     sse_retry(retry_ms, &mut first);
     streaming(SSE, first)
 }
 
-/// Returns the head of Server-Sent Events of data alone. Its comment (WHATWG HTML §9.2.6) is a first byte, as some proxies need.
+/// Returns the head of Server-Sent Events that have only data. Its comment (WHATWG HTML §9.2.6) provides the first byte.
 pub(super) fn event_data() -> Head {
     streaming(SSE, b":\n\n".to_vec())
 }
@@ -71,7 +71,7 @@ pub(super) fn forever_frame(nonce: &str, ancestors: &str) -> Head {
     head
 }
 
-/// RFC 6455 §4.2.2; without `accept` RFC 8441 §5.
+/// Returns the head of a WebSocket (RFC 6455 §4.2.2; without `accept`, RFC 8441 §5).
 pub(super) fn websocket(accept: Option<&str>, extensions: Option<&'static str>) -> Head {
     let mut head = Head::default();
     if accept.is_some() {

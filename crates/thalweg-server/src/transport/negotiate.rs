@@ -35,7 +35,7 @@ pub(crate) struct SubscribeRequest {
     pub(crate) wait_us: u64,
     /// Whether an EventSource has reconnected by itself, as it does after each end of its stream.
     pub(crate) is_return: bool,
-    /// The client's words about itself, for the members of its topics.
+    /// The client's description of itself, for the members of its topics.
     pub(crate) member: Option<Box<MemberRequest>>,
 }
 
@@ -69,7 +69,7 @@ impl SubscribeRequest {
         Self::without_topics(Format::SIGNALR_POLLS, head::messages())
     }
 
-    /// Returns whether the connection sends by the answers to polls, and outlives this one.
+    /// Returns whether the connection sends in the answers to polls, and outlives this answer.
     pub(crate) fn is_polled(&self) -> bool {
         self.format == Format::SIGNALR_POLLS
     }
@@ -124,7 +124,7 @@ pub(crate) fn negotiate(
     let topics = topics(query, path_topic, transport, config.limits.subscriptions)?;
     let topics = with_starts(query, topics, &request.headers)?;
     let gzips = config.compression && takes_gzip(&request.headers);
-    // Several topics have no context.
+    // Only a stream of one topic has a context for compression.
     let window = window(config).filter(|_| topics.len() == 1);
     let encoded = |format: Format, head: Head| match compressed(format, window) {
         Some(compressed) if gzips => (compressed, head::gzipped(head)),
@@ -175,7 +175,7 @@ pub(crate) fn negotiate(
     let wait_us = query.wait_us.unwrap_or(WAIT_US);
     let mut terms = query.terms;
     let is_held_back = request.version == Version::HTTP_2 && is_of_chromium(&request.headers);
-    // Chromium reads WebSockets another way.
+    // Chromium does not hold back messages of a WebSocket.
     let is_awaited = mode == ResponseMode::Once || transport == Transport::WebSocket;
     if is_held_back && !is_awaited {
         terms.interval_us = terms.interval_us.max(H2_INTERVAL_US);
@@ -191,8 +191,8 @@ fn retry_ms(access: &AccessPolicy) -> Result<u64, Refusal> {
     Ok(SSE_RETRY_MS_MIN + spread as u64)
 }
 
-/// Returns whether a request is of Chromium or a browser based on it: no other sends this header, and over TLS, without
-/// which no browser uses HTTP/2, they send it with each request (User-Agent Client Hints).
+/// Returns whether a request is from Chromium or a browser based on it. Only these send this header. Over TLS,
+/// without which no browser uses HTTP/2, they send it with each request (User-Agent Client Hints).
 fn is_of_chromium(headers: &HeaderMap) -> bool {
     headers.contains_key("sec-ch-ua")
 }
@@ -265,7 +265,7 @@ fn topics(
 }
 
 /// Returns the id of the client's last event, from the header or, for clients that cannot set headers, from the query.
-/// An empty one is none (WHATWG HTML §9.2.3).
+/// An empty id does not count (WHATWG HTML §9.2.3).
 fn last_event_id<'a>(query: &'a Query<'_>, headers: &'a HeaderMap) -> Option<Cow<'a, str>> {
     let header = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()));
     let parameter = query.last_event_id.as_deref().map(Cow::Borrowed);

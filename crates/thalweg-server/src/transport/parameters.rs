@@ -16,7 +16,7 @@ const POLICIES: [&str; 3] = ["skip", "latest", "close"];
 
 const DELTAS: [&str; 2] = ["patch", "none"];
 
-/// The timer of an ended connection stays until it is due: the wait is therefore bounded.
+/// The longest time in a parameter. The timer of an ended connection stays until it is due, so the time is bounded.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// The smallest window. With less the client would send little but acks.
@@ -56,7 +56,7 @@ pub(crate) fn terms(
     })
 }
 
-/// Parses what a client says of itself to the members of its topics. Fails if it is not JSON, or too large.
+/// Parses a client's description of itself, for the members of its topics. Fails if it is not JSON, or too large.
 pub(crate) fn info(text: &str) -> Result<Box<RawValue>, Refusal> {
     let mut minified = Vec::new();
     event::push_json(text.as_bytes(), MEMBER_INFO_BYTES, &mut minified)
@@ -75,7 +75,7 @@ pub(crate) fn ttl_us(text: &str) -> Result<u64, Refusal> {
     }
 }
 
-/// Parses the condition of a publish. Fails with the forms that there are.
+/// Parses the condition of a publish. The error lists the valid forms.
 pub(crate) fn condition(text: &str) -> Result<Condition, Refusal> {
     text.parse().map_err(|_| {
         bad(format!(

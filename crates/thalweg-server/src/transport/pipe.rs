@@ -126,7 +126,7 @@ impl Drop for PipeEnd {
 }
 
 impl PipeBody {
-    /// Waits until no more comes, or no more fits.
+    /// Completes when no more bytes will come, or the pipe is full.
     pub(crate) fn poll_full_or_finished(&self, context: &mut Context<'_>) -> Poll<()> {
         if self.is_full_or_finished() {
             return Poll::Ready(());
@@ -145,7 +145,7 @@ impl PipeBody {
         self.state.borrow_mut().end = End::Finished;
     }
 
-    /// Returns all bytes, if no more comes.
+    /// Returns all bytes, if no more will come.
     pub(crate) fn take_whole(&mut self) -> Option<VecDeque<Bytes>> {
         let mut state = self.state.borrow_mut();
         if state.end != End::Finished {

@@ -3,7 +3,7 @@ use std::io::IoSlice;
 use thalweg_core::fanout::{Sent, Sink};
 use tokio::sync::oneshot;
 
-/// A poll that waits. It gets whole messages; if this is dropped, its connection has ended, or another poll waits.
+/// The answer to a waiting poll: whole messages. If the sender is dropped, the connection has ended, or another poll waits.
 pub(crate) type PollAnswer = oneshot::Sender<Vec<u8>>;
 
 /// The polls of one client, of which at most one waits. Without one the connection is full: the cursors wait, and no queue grows.
@@ -24,13 +24,13 @@ impl Polls {
 }
 
 impl Sink for Polls {
-    /// Answers the poll that waits with all bytes: what is offered ends between messages.
+    /// Answers the waiting poll with all bytes, which end between messages.
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
         let Some(poll) = self.waiting.take() else { return Sent::Bytes(0) };
         let bytes = slices.iter().map(|slice| slice.len()).sum();
         let mut messages = Vec::with_capacity(bytes);
         slices.iter().for_each(|slice| messages.extend_from_slice(slice));
-        // The client of a poll may have gone. It gets the messages by the next one.
+        // The client of a poll may have gone. It gets the messages with its next poll.
         Sent::Bytes(poll.send(messages).map_or(0, |()| bytes))
     }
 }

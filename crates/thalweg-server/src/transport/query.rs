@@ -35,7 +35,7 @@ pub(crate) struct Query<'a> {
     pub(crate) after: Option<Cow<'a, str>>,
     /// List the topics with this prefix.
     pub(crate) prefix: Option<Cow<'a, str>>,
-    /// The client's words about itself, for the members of its topics.
+    /// The client's description of itself, for the members of its topics.
     pub(crate) member: Option<MemberRequest>,
     /// The key of the published events, or the key to remove.
     pub(crate) key: Option<Cow<'a, str>>,
@@ -73,7 +73,7 @@ const PARAMETERS: [&str; 19] = [
     "ticket",
 ];
 
-/// The maximum of events, or topics, of one read.
+/// The maximum number of events, or topics, in one read.
 const LIMIT_MAX: usize = 10_000;
 
 impl<'a> Query<'a> {

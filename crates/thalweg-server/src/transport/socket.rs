@@ -28,13 +28,13 @@ pub(crate) enum Received {
 }
 
 impl Received {
-    /// Returns the reason of an error.
+    /// Returns how a connection with this error has ended.
     pub(super) fn end(error: &io::Error) -> Self {
         if has_vanished(error) { Self::Vanished } else { Self::Gone }
     }
 }
 
-/// Returns whether the kernel has given up a peer, after `TCP_USER_TIMEOUT` or because there is no route to
+/// Returns whether the kernel has given up on a peer, after `TCP_USER_TIMEOUT` or because there is no route to
 /// the peer.
 pub(crate) fn has_vanished(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);

@@ -15,7 +15,7 @@ pub(crate) struct TlsSocket {
     flushed: usize,
 }
 
-/// Plaintext encrypted ahead of the socket: four records, one system call. A stopped reader holds as much.
+/// Plaintext encrypted ahead of the socket: four records, one system call. A client that stops reading holds as much memory.
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// Attempts to get data in one read: the records of a peer may contain none.

@@ -19,7 +19,7 @@ use tokio::{
 use super::Received;
 use crate::connection_limits::ConnectionPermit;
 
-/// Pieces that hyper and its library hold for a peer whose window is closed: two in hyper's queue, one taken out of the queue, and
+/// Pieces that hyper and h2 hold for a peer whose window is closed: two in hyper's queue, one taken out of the queue, and
 /// one that waits for the window of the stream. While the socket is full, h2 holds about as many again.
 const PIECES_HELD_MAX: usize = 4;
 
@@ -37,7 +37,7 @@ pub(crate) struct Tunnel {
     retired: Rc<Cell<bool>>,
 }
 
-/// Lets the task that sends for a tunnel complete. If this is dropped instead, the stream is reset.
+/// The handle to complete the task that sends for a tunnel. If the handle is dropped instead, the stream is reset.
 pub(crate) struct TunnelEnd {
     complete: Option<oneshot::Sender<()>>,
     /// The task that sends shares it: unsent bytes count as a connection until they are gone.
@@ -78,7 +78,7 @@ impl Tunnel {
         }
     }
 
-    /// Sets the waker for events. The first read and the first send that finds the tunnel full come after this.
+    /// Sets the waker for events, before the first read and before the first send that finds the tunnel full.
     pub(super) fn watch(&mut self, waker: Waker) {
         self.waker = waker;
     }
@@ -106,7 +106,7 @@ impl Tunnel {
         self.end.complete();
     }
 
-    /// Reads until the buffer is full or nothing is left. A read gives the bytes of one frame at most, and h2 ends a
+    /// Reads until the buffer is full or nothing is left. A single read gives at most the bytes of one frame, and h2 ends a
     /// connection with many short unread frames.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> (usize, Received) {
         let mut buffer = ReadBuf::new(buffer);

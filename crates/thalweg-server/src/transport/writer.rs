@@ -19,7 +19,7 @@ pub(crate) enum Writer {
 }
 
 impl Writer {
-    /// Returns its socket, to watch; a pipe, polls and a tunnel have none.
+    /// Returns the socket to watch; a pipe, polls and a tunnel have none.
     pub(crate) fn socket(&self) -> Option<&Socket> {
         match self {
             Self::Tcp(socket) => Some(socket),
@@ -33,7 +33,7 @@ impl Writer {
         matches!(self, Self::Pipe(_) | Self::Tunnel(_))
     }
 
-    /// Returns whether the shard ends it if its peer reads too little. The stream of a pipe has a deadline of its own
+    /// Returns whether the shard ends the connection if its peer reads too little. The stream of a pipe has a deadline of its own
     /// (`http/timeouts.rs`).
     pub(crate) fn has_write_timeout(&self) -> bool {
         matches!(self, Self::Tcp(_) | Self::Tls(_) | Self::Tunnel(_))
@@ -105,7 +105,7 @@ impl Writer {
         true
     }
 
-    /// Makes the end of a socket a reset. A tunnel is reset if it is dropped before its end.
+    /// Makes a socket end with a reset. A tunnel is reset if it is dropped before its end.
     pub(crate) fn reset(&self) {
         if let Some(socket) = self.socket() {
             socket.reset();

@@ -16,7 +16,7 @@ use tokio::{runtime::Runtime, sync::mpsc::channel};
 
 use crate::reach::events;
 
-/// The version of the lines, which are a part of those of a directory.
+/// The version of the lines, which have fewer members than the lines of a directory.
 const VERSION: u32 = 1;
 
 /// Events that are read at a time.
@@ -93,7 +93,7 @@ fn export_topic(
     loop {
         let read = match runtime.block_on(client.read(topic, from, EVENTS_PER_READ)) {
             Ok(read) => read,
-            // It had no event, or was deleted meanwhile.
+            // The topic had no event, or was deleted meanwhile.
             Err(Error::Refused(refusal)) if refusal.code.as_deref() == Some("no_such_topic") => {
                 return Ok(gaps);
             }
@@ -111,7 +111,7 @@ fn export_topic(
             let (topic, at) = (Some(topic.as_str().into()), Some(at.into()));
             write(out, &Line { topic, position: at, event: Some(event), ..Line::default() })?;
         }
-        // Publishers may be faster than this program.
+        // Stops at the first head, because publishers may be faster than this program.
         let head: Position = match until {
             Some(until) => until,
             None => *until.insert(read.head.parse()?),
@@ -188,7 +188,7 @@ impl Import<'_> {
         for (topic, lines) in std::mem::take(&mut self.collected) {
             let (sender, receiver) = channel(1);
             let published = self.runtime.block_on(async {
-                // The receiver is there.
+                // The receiver still exists, so this does not fail.
                 let _ = sender.send(lines.into()).await;
                 drop(sender);
                 self.client.publish_lines(&topic, receiver).await

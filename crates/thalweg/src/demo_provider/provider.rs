@@ -34,7 +34,7 @@ struct Requests {
     all: u64,
     not_modified: u64,
     refused: u64,
-    /// Has matches and their list only, whose number is bounded.
+    /// Has only paths of matches and of their list, so its size is bounded.
     by_path: BTreeMap<String, u64>,
 }
 
@@ -128,7 +128,7 @@ impl Game {
         Self { game, version: 0, body }
     }
 
-    /// Returns the document of a version. It skips versions that were not requested.
+    /// Returns the document of a version. Skips versions that were not requested.
     fn at(&mut self, version: u32) -> Bytes {
         if version > self.version {
             self.game.advance_by(version - self.version);
@@ -167,7 +167,7 @@ impl Key {
     }
 }
 
-/// Whether the client has this version (RFC 9110 §13.1), by its tag or otherwise by its date.
+/// Returns whether the client has this version (RFC 9110 §13.1), by its tag or else by its date.
 fn is_known(headers: &HeaderMap, tag: &str, made: SystemTime) -> bool {
     if headers.contains_key(IF_NONE_MATCH) {
         let lines = headers.get_all(IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());

@@ -32,7 +32,7 @@ pub(super) struct Section {
     pub(super) is_list: bool,
 }
 
-/// Reads a document. The error is one sentence with the nearest right key, or about the value of a key, which it names.
+/// Reads a document. The error is one sentence that names the key, with the nearest right key, or the problem of the value.
 pub(super) fn read<T: DeserializeOwned>(text: &str, sections: &[Section]) -> Result<T, Mistake> {
     let table =
         DeTable::parse(text).map_err(|error| mistake(error.span(), &not_toml(error.message())))?;
@@ -49,7 +49,7 @@ pub(super) fn read<T: DeserializeOwned>(text: &str, sections: &[Section]) -> Res
     })
 }
 
-/// The sentence about a text that is not TOML, with the reader's words.
+/// Returns the sentence about a text that is not TOML, with the parser's words.
 fn not_toml(message: &str) -> String {
     match message {
         "duplicate key" => "this key occurs twice: remove one of them".to_owned(),
@@ -57,7 +57,7 @@ fn not_toml(message: &str) -> String {
     }
 }
 
-/// The remedy for a value of a wrong type; other messages unchanged. Serde's words show the value, which may be a secret.
+/// Returns the remedy for a value of a wrong type, and other messages unchanged. Serde's text shows the value, perhaps a secret.
 fn without_value(message: &str) -> String {
     let rest = message.strip_prefix("invalid type: ");
     match rest.and_then(|rest| rest.rsplit_once(", expected ")) {
@@ -150,7 +150,7 @@ impl Section {
     }
 }
 
-/// The key whose value is at a place, with the tables that it is in.
+/// Returns the key whose value is at a place, with the tables that contain the key.
 fn key_at(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
     let is_in = |outer: Range<usize>| outer.start <= span.start && span.end <= outer.end;
     table.iter().find_map(|(key, value)| {
@@ -171,7 +171,7 @@ fn key_at(table: &DeTable<'_>, span: &Range<usize>) -> Option<String> {
     })
 }
 
-/// The keys of a struct, as its `Deserialize` knows them.
+/// Returns the keys of a struct, as its `Deserialize` knows them.
 pub(super) fn keys_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     struct Keys<'a>(&'a mut &'static [&'static str]);
 
@@ -199,7 +199,7 @@ pub(super) fn keys_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     }
 
     let mut keys: &'static [&'static str] = &[];
-    // It fails after it has named its keys.
+    // Deserializing fails after it has named the keys.
     let _: Result<T, NoValue> = T::deserialize(Keys(&mut keys));
     keys
 }

@@ -23,8 +23,8 @@ const SCHEMA: &str = "../../docs/thalweg.schema.json";
 const EXAMPLE_HEAD: &str = "\
 #:schema thalweg.schema.json
 
-# All settings of `thalweg serve --config thalweg.toml`, with their defaults. A key of this part is also a flag
-# (--tls-cert) and an environment variable (THALWEG_TLS_CERT), which win over the file, unless its comment says \"no flag\".
+# All settings of `thalweg serve --config thalweg.toml`, with their defaults. Unless its comment says \"no flag\", a
+# key of this part is also a flag (--tls-cert) and an environment variable (THALWEG_TLS_CERT), which win over the file.
 # The sections below have no flags: --set limits.event-bytes=4MiB sets one of their keys.
 ";
 
@@ -92,7 +92,7 @@ fn example() -> String {
     text
 }
 
-/// A table of the file; a list of tables is a comment, because its tables have no defaults.
+/// Returns a table of the file. A list of tables is a comment, because its tables have no defaults.
 fn table(schema: &Value, section: &Section) -> String {
     let mut own = schema;
     for key in section.path.split('.') {
@@ -111,7 +111,7 @@ fn table(schema: &Value, section: &Section) -> String {
     text
 }
 
-/// A schema, or the definition that it refers to.
+/// Returns a schema, or the definition to which it refers.
 fn resolve<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
     let items = property.get("items").unwrap_or(property);
     match items["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
@@ -120,7 +120,7 @@ fn resolve<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
     }
 }
 
-/// A comment, and a line that sets the default or shows a value to replace.
+/// Returns a comment, and a line that sets the default or shows a value to replace.
 fn setting(path: &str, key: &str, property: &Value, note: &str, comment: &str) -> String {
     let about = line(property["description"].as_str().unwrap_or_default());
     let (about, default) = about.split_once(" [default: ").unwrap_or((&about, ""));
@@ -147,7 +147,7 @@ fn setting(path: &str, key: &str, property: &Value, note: &str, comment: &str) -
     format!("\n# {about}{note}\n{comment}{line}\n")
 }
 
-/// The first paragraph of a description, in one line.
+/// Returns the first paragraph of a description, on one line.
 fn line(description: &str) -> String {
     description.split("\n\n").next().unwrap_or_default().replace('\n', " ")
 }
@@ -221,7 +221,7 @@ fn the_tables_of_the_example_are_read() {
         .lines()
         .skip_while(|line| !line.starts_with("# [[topic]]"))
         .filter_map(is_comment)
-        // Keys of other kinds, words for no value, and what a token of this kind may not have.
+        // Omits keys of other kinds, and examples that are words for no value.
         .filter(|line| !["start = ", "age = ", "ttl = "].iter().any(|key| line.starts_with(key)))
         .filter(|line| !line.starts_with("keys = ") && !line.starts_with("presence-grace = "))
         .collect();

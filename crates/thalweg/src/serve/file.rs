@@ -13,7 +13,7 @@ use super::{
     tokens::token_keys,
 };
 
-/// Reads the file. Fails as [`parse`], or if it cannot be read.
+/// Reads the file. Fails like [`parse`], or if the file cannot be read.
 pub(super) fn read(path: &Path) -> Result<Settings, String> {
     let name = path.display();
     let text = fs::read_to_string(path).map_err(|error| {
@@ -25,7 +25,7 @@ pub(super) fn read(path: &Path) -> Result<Settings, String> {
 /// Reads the text of a file.
 ///
 /// # Errors
-/// One sentence that names the file, the line and the key.
+/// Returns a sentence that names the file, the line and the key.
 pub(super) fn parse(file: &str, text: &str) -> Result<Settings, String> {
     document::read(text, &sections()).map_err(|Mistake { at, message }| {
         let line = 1 + text.get(..at).unwrap_or_default().matches('\n').count();
@@ -33,10 +33,10 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Settings, String> {
     })
 }
 
-/// Reads what `--set` has: `KEY=VALUE`, the key with the tables that it is in.
+/// Reads the values of `--set`: `KEY=VALUE`, where the key includes its tables.
 ///
 /// # Errors
-/// One sentence that names the key.
+/// Returns a sentence that names the key.
 pub(super) fn parse_set(set: &[String]) -> Result<Settings, String> {
     let flags = flags();
     let mut text = String::new();
@@ -61,14 +61,14 @@ pub(super) fn parse_set(set: &[String]) -> Result<Settings, String> {
     document::read(&text, &sections()).map_err(|mistake| format!("--set: {}", mistake.message))
 }
 
-/// The flags that are keys of the file, too.
+/// Returns the flags that are also keys of the file.
 fn flags() -> Vec<String> {
     let flags = Settings::augment_args(clap::Command::new("serve"));
     let shown = flags.get_arguments().filter(|flag| !flag.is_hide_set());
     shown.filter_map(|flag| flag.get_long()).map(str::to_owned).collect()
 }
 
-/// All tables of the file.
+/// Returns all tables of the file.
 pub(super) fn sections() -> Vec<Section> {
     let one = |path, keys| Section { path, keys, required: &[], is_list: false };
     let list = |path, keys, required| Section { path, keys, required, is_list: true };

@@ -138,12 +138,12 @@ over!(TuningTable:
 );
 
 impl LimitTable {
-    /// How far the time of an event may be ahead of its publication.
+    /// Returns how far the time of an event may be ahead of its publication.
     pub(super) fn query_lead(&self) -> Option<std::time::Duration> {
         self.query_lead.map(Into::into)
     }
 
-    /// Sets what the section names. The error is one sentence about limits that contradict each other.
+    /// Sets the limits that the section names. The error is one sentence about limits that contradict each other.
     pub(super) fn set_limits(&self, limits: &mut Limits) -> Result<(), String> {
         set(&mut limits.connections, self.connections);
         limits.connections_per_address = self.connections_per_address.map(Into::into);
@@ -171,7 +171,7 @@ impl LimitTable {
         self.address_rates.set_rates(&mut limits.rates_of_address);
         if self.connection_rates.handshakes.is_some() {
             return Err(
-                "limits.connection-rates.handshakes: a connection makes no handshakes: limit them \
+                "limits.connection-rates.handshakes: handshakes are not limited per connection: set them \
                         in limits.subject-rates or limits.address-rates"
                     .into(),
             );
@@ -180,7 +180,7 @@ impl LimitTable {
     }
 }
 
-/// Checks limits that are valid one by one.
+/// Checks whether limits that are valid separately contradict each other.
 fn check(limits: &Limits) -> Result<(), String> {
     let event_bytes = limits.event_bytes;
     let largest = bytes_text(event_bytes);
@@ -189,7 +189,7 @@ fn check(limits: &Limits) -> Result<(), String> {
             "limits.history-bytes is smaller than one event: write at least {largest}, or lower limits.event-bytes"
         ));
     }
-    // A command has some bytes besides its event.
+    // A command is larger than its event.
     if limits.unfinished_bytes <= event_bytes {
         return Err(format!(
             "limits.unfinished-bytes has no room for one event: write more than {largest}, or lower limits.event-bytes"
@@ -213,7 +213,7 @@ impl RateTable {
 }
 
 impl TuningTable {
-    /// Sets what the section names. The error is one sentence about a value that cannot be.
+    /// Sets the limits that the section names. The error is one sentence about an invalid value.
     pub(super) fn set_limits(&self, limits: &mut Limits) -> Result<(), String> {
         limits.send_buffer_bytes = self.send_buffer_bytes.map(Into::into);
         set(&mut limits.unsent_bytes, self.unsent_bytes);

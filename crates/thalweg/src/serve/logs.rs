@@ -24,7 +24,7 @@ pub(super) fn begin(level: Level, format: LogFormat) {
     }
 }
 
-/// Whether stderr is a terminal with colours, and `NO_COLOR` is not set (<https://no-color.org>).
+/// Returns whether stderr is a terminal with colours, and `NO_COLOR` is not set (<https://no-color.org>).
 fn is_coloured() -> bool {
     let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let is_capable = std::env::var_os("TERM").is_none_or(|term| term != "dumb");

@@ -1,8 +1,8 @@
 //! Settings of two priorities: those of flags and variables above those of the file.
 
-/// Settings of a higher priority, with others of a lower one below them.
+/// Settings that can be combined with settings of a lower priority.
 pub(super) trait Over {
-    /// Returns these settings, and `below` where they say nothing. A list that is not empty replaces the one below it.
+    /// Returns these settings, and those of `below` where these are unset. A list that is not empty replaces the one below it.
     fn over(self, below: Self) -> Self;
 }
 
@@ -18,7 +18,7 @@ macro_rules! over {
 }
 pub(super) use over;
 
-/// Replaces a default by what is given.
+/// Replaces a default with the given value, if any.
 pub(super) fn set<T>(place: &mut T, given: Option<impl Into<T>>) {
     if let Some(given) = given {
         *place = given.into();

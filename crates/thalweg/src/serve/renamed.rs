@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-/// The present form of an old setting.
+/// The current form of an old setting.
 enum Now {
     /// A flag, and a key at the top of the file.
     Flag(&'static str),
@@ -153,7 +153,7 @@ pub(super) fn flag(flag: &str) -> Option<String> {
     })
 }
 
-/// The sentence about an old key of a section; `None` for one that never was.
+/// Returns a message about an old key of a section. Returns `None` if there was never such a key.
 pub(super) fn key(section: &str, key: &str) -> Option<String> {
     if !section.is_empty() {
         let (_, _, name) =
@@ -176,7 +176,7 @@ pub(super) fn key(section: &str, key: &str) -> Option<String> {
 /// variable of clients; `has_rights` recognises such a token.
 ///
 /// # Errors
-/// One sentence with the present variable.
+/// Returns a sentence with the current variable.
 pub(super) fn check_variables(
     variable: impl Fn(&str) -> Option<OsString>,
     has_rights: impl Fn(&str) -> bool,
@@ -202,7 +202,7 @@ fn find(name: &str) -> Option<&'static Now> {
     SETTINGS.iter().find(|(old, _)| *old == name).map(|(_, now)| now)
 }
 
-/// A key, with the section that it is in.
+/// Returns a key with its section.
 fn place(key: &str) -> String {
     match key.rsplit_once('.') {
         Some((section, key)) => format!("{key} in [{section}]"),

@@ -271,7 +271,7 @@ over!(Settings:
     log log_format signalr limits tuning
 );
 
-/// The environment variable of a flag. `THALWEG_TOKEN` is the token that clients send.
+/// Returns the environment variable of a flag. That of `--token` differs, because `THALWEG_TOKEN` is the token that clients send.
 pub(super) fn variable(flag: &str) -> String {
     let flag = if flag == "token" { "tokens" } else { flag };
     format!("THALWEG_{}", flag.to_uppercase().replace('-', "_"))
@@ -279,7 +279,7 @@ pub(super) fn variable(flag: &str) -> String {
 
 /// Gives a flag its environment variable, which the long help names.
 ///
-/// A list in a variable has one value per line, but for values that may have line breaks themselves.
+/// A list in a variable has one value per line, except for values that may contain line breaks.
 pub(super) fn with_variable(flag: Arg) -> Arg {
     let Some(name) = flag.get_long().filter(|name| *name != "help" && !flag.is_hide_set()) else {
         return flag;

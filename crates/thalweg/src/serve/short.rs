@@ -1,4 +1,4 @@
-//! The short form of a table on the command line: `HEAD,key=value,…`, read as the table in the file is.
+//! The short form of a table on the command line: `HEAD,key=value,…`, read like the table in the file.
 
 use serde::de::DeserializeOwned;
 use thalweg_server::config::nearest;
@@ -8,7 +8,7 @@ use super::{
     renamed,
 };
 
-/// Keys whose values are lists, with spaces between.
+/// Keys whose values are lists of items separated by spaces.
 const LISTS: [&str; 4] = ["columns", "subscribe", "publish", "inspect"];
 
 /// Reads the short form of a table of `section`: the values of its head, each with its key, and its options. The error is one
@@ -42,7 +42,7 @@ pub(super) fn read<T: DeserializeOwned>(
     document::read(&text, &[]).map_err(|mistake| mistake.message)
 }
 
-/// An option's value in TOML.
+/// Returns an option's value in TOML.
 fn written(key: &str, value: &str) -> String {
     if LISTS.contains(&key) {
         let items: Vec<String> = value.split_whitespace().map(quoted).collect();

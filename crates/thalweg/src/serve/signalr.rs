@@ -11,7 +11,7 @@ use super::merge::over;
 pub(super) struct SignalrTable {
     /// Serve a hub at each of these paths: ["/hub"]
     ///
-    /// All hubs have the same methods and topics. Connections get a heartbeat after 15 s without data at the latest.
+    /// All hubs have the same methods and topics. Connections get a heartbeat after at most 15 s without data.
     pub(super) paths: Vec<String>,
 }
 

@@ -29,12 +29,12 @@ const PRESENCE_GRACE_US: u64 = 10_000_000;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct TopicTable {
-    /// Pattern of the topics: * matches one segment, ** at the end one or more. Limits that a table does not
-    /// set are those of the pattern **
+    /// Pattern of the topics: * matches one segment, ** at the end one or more. The table of the pattern **
+    /// sets the default limits of the others
     pattern: TopicPattern,
     /// Keep a log of events, the newest value only, or the newest event of each key (keyed) [default: log]
     kind: Option<Kind>,
-    /// Place of the key in an event of kind keyed, as a JSON Pointer such as /id; without it publishers send a key
+    /// Place of the key in an event of kind keyed, as a JSON Pointer such as /id; without it, publishers send a key
     key: Option<Pointer>,
     /// Maximum number of keys of a topic of kind keyed [default: 100000]
     keys: Option<Count>,
@@ -111,7 +111,7 @@ pub(super) struct QueryTable {
 pub(super) struct UpstreamTable {
     /// Topics
     pattern: TopicPattern,
-    /// URL of the documents; the server replaces {topic} by the topic
+    /// URL of the documents; the server replaces {topic} with the topic
     url: UpstreamAddress,
     /// Fetch again after this time if a response does not state its max-age [default: 5s]
     max_age: Option<Time>,
@@ -251,17 +251,17 @@ impl FromStr for StoreTable {
 }
 
 impl TopicTable {
-    /// The pattern of its topics, and their kind.
+    /// Returns the pattern of the topics, and their kind.
     pub(super) fn kind(&self) -> (Pattern, FeedKind) {
         let mut kind = FeedKind::default();
         set(&mut kind, self.kind);
         (self.pattern.0.clone(), kind)
     }
 
-    /// Adds the settings of these topics. Limits that a table does not set are those of the table `**`.
+    /// Adds the settings of these topics. The table `**` sets the default limits of the others.
     ///
     /// # Errors
-    /// One sentence about columns, or a pattern that occurs twice.
+    /// Returns a sentence about columns, or a pattern that occurs twice.
     pub(super) fn add_all(tables: Vec<Self>, config: &mut Config) -> Result<(), String> {
         let (all, others): (Vec<_>, Vec<_>) =
             tables.into_iter().partition(|table| table.pattern.0.is_all());
@@ -280,7 +280,7 @@ impl TopicTable {
     /// Appends the settings of its topics to `config`.
     ///
     /// # Errors
-    /// One sentence about columns.
+    /// Returns a sentence about columns.
     pub(super) fn add_to(&self, config: &mut Config) -> Result<(), String> {
         let bounds = TopicSettings {
             kind: FeedKind::default(),
@@ -372,7 +372,7 @@ impl From<QueryTable> for QueryConfig {
 }
 
 impl UpstreamTable {
-    /// The upstream.
+    /// Returns the upstream.
     ///
     /// # Errors
     /// One sentence about values that contradict each other.
@@ -398,10 +398,10 @@ impl UpstreamTable {
 }
 
 impl StreamTable {
-    /// The stream.
+    /// Returns the stream.
     ///
     /// # Errors
-    /// One sentence about the replicas or the age.
+    /// Returns a sentence about the replicas or the age.
     pub(super) fn stream(&self) -> Result<StreamConfig, String> {
         let mut stream = StreamConfig::new(self.name.clone(), self.pattern.0.clone());
         set(&mut stream.kind, self.kind);
@@ -427,7 +427,7 @@ impl StreamTable {
 }
 
 impl StoreTable {
-    /// The store.
+    /// Returns the store.
     ///
     /// # Errors
     /// One sentence about values that contradict each other.

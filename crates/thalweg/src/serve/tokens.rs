@@ -14,7 +14,7 @@ const EVERYBODY: &str = "everybody";
 /// Maximum size of a file that contains a secret or a key.
 const SECRET_FILE_BYTES_MAX: u64 = 4096;
 
-/// A token, and what its clients may do.
+/// A token, with the rights of its clients.
 #[derive(Clone, Debug)]
 pub(super) struct TokenTable(
     /// Clap prints a value that it rejects, so a mistake in the short form is reported later.
@@ -179,7 +179,7 @@ impl<'de> Deserialize<'de> for TokenKey {
     }
 }
 
-/// Reads a text, and shows no other value.
+/// Reads a text. The error does not show a value of another type.
 fn text<'de, D: Deserializer<'de>>(deserializer: D, remedy: &str) -> Result<String, D::Error> {
     String::deserialize(deserializer).map_err(|_| de::Error::custom(remedy))
 }
@@ -231,7 +231,7 @@ impl TokenKey {
     }
 }
 
-/// A text, or the contents of the file behind `@`.
+/// Returns a text, or the contents of the file after `@`.
 fn text_of(text: &str) -> Result<String, String> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     let mut text = String::new();
@@ -250,7 +250,7 @@ fn text_of(text: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// The keys of a token in the file.
+/// Returns the keys of a token in the file.
 pub(super) fn token_keys() -> &'static [&'static str] {
     keys_of::<TokenFields>()
 }

@@ -169,7 +169,7 @@ impl TopicName {
     /// Reads a topic that may be percent-encoded, as in a path.
     ///
     /// # Errors
-    /// One sentence.
+    /// Returns a sentence.
     pub(super) fn from_path(text: &str) -> Result<Self, String> {
         Topic::from_path(text).map(Self).map_err(|error| format!("topic {text:?}: {error}"))
     }
@@ -273,14 +273,14 @@ impl<const MIN_US: u64, const MAX_US: u64> From<Time<MIN_US, MAX_US>> for Durati
     }
 }
 
-/// Formats bytes in the largest unit that leaves no rest.
+/// Formats bytes in the largest unit that leaves no remainder.
 pub(super) fn bytes_text(bytes: usize) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let unit = units.iter().find(|(shift, _)| bytes != 0 && bytes.is_multiple_of(1 << shift));
     unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
-/// Formats a duration in the largest unit that leaves no rest.
+/// Formats a duration in the largest unit that leaves no remainder.
 pub(super) fn time_text(time: Duration) -> String {
     let us = time.as_micros();
     let units = [(60_000_000, "m"), (1_000_000, "s"), (1_000, "ms"), (1, "us")];
@@ -288,7 +288,7 @@ pub(super) fn time_text(time: Duration) -> String {
     unit.map_or_else(|| "0".to_owned(), |(us_per_unit, unit)| format!("{}{unit}", us / us_per_unit))
 }
 
-/// Refuses a text that is no whole number, or too large a one.
+/// Returns the error for a text that is not a whole number, or is too large.
 fn not_whole(text: &str) -> String {
     match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         true => format!("{text:?} is too large: write a smaller number"),

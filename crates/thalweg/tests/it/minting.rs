@@ -89,7 +89,7 @@ fn a_token_made_on_the_command_line_is_taken_and_explained() {
         "valid for",
         "subscribe  users/alice/**",
         "publish    users/alice/out",
-        "A server rejects it",
+        "A server rejects this token",
         "another audience (aud): get one for this server; a server with --jwt-audience \"push\" accepts it",
     ] {
         assert!(said.contains(words), "{words} in {said}");

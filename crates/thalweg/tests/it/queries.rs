@@ -273,7 +273,7 @@ fn invalid_queries_are_refused() {
         ("SELECT speed\nFROM cars ORDER BY 1", "line 2, column 20: ORDER BY needs groups"),
         ("SELECT * FROM unknown", "unknown has no events yet, so its columns are not known"),
         ("SELECT * FROM value", "value is a value topic"),
-        ("SELECT * FROM \"query/0123456789abcdef01234567\"", "is an ad hoc query"),
+        ("SELECT * FROM \"query/0123456789abcdef01234567\"", "has the rows of an ad hoc query"),
         ("hello", "line 1, column 1: hello is not expected here"),
     ] {
         let said = get(query).refused(400, "bad_query");

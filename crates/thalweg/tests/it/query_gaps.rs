@@ -183,7 +183,7 @@ fn a_cast_without_a_result_is_counted_and_logged_unless_it_is_tried() {
         let rows = [json!([7]), json!([null]), json!([null])];
         assert_eq!(received(&mut subscriber, 3), rows.map(Some));
     }
-    server.has_said("has no result, as CAST('x' AS INT)");
+    server.has_said("has no result, like CAST('x' AS INT)");
     server.has_counted("thalweg_query_without_result_total", 2);
     let metrics = server.get("/metrics").text();
     for line in ["{query=\"cast\"} 2", "{query=\"tried\"} 0"] {

@@ -11,8 +11,8 @@ pub(super) struct Types(BTreeMap<(String, String), String>);
 const TYPE_KEYWORDS: [&str; 5] = ["struct", "enum", "union", "trait", "type"];
 
 impl Types {
-    /// Returns the public types of a file whose name is also that of an earlier one in the same crate: line,
-    /// name, and the earlier definition.
+    /// Returns a file's public types that have the name of an earlier type of the same crate: line, name, and
+    /// the earlier definition.
     pub(super) fn repeated(&mut self, path: &str, text: &str) -> Vec<(usize, String, String)> {
         let code = without_tests(&code(text));
         let mut repeated = Vec::new();

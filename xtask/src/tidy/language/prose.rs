@@ -14,7 +14,7 @@ pub(super) struct Paragraph {
 /// Stands for a byte of code, of a quotation or of a link's target.
 pub(super) const HIDDEN: char = '`';
 
-/// Returns the prose of a file. The end of the path decides how it is read.
+/// Returns the prose of a file. The end of the path decides how the file is read.
 pub(super) fn paragraphs(path: &str, text: &str) -> Vec<Paragraph> {
     let (_, name) = path.rsplit_once('/').unwrap_or(("", path));
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
@@ -39,7 +39,7 @@ pub(super) fn paragraphs(path: &str, text: &str) -> Vec<Paragraph> {
 struct Comment<'a> {
     /// From 1.
     line: usize,
-    /// Whether no code stands before it on its line.
+    /// Whether no code precedes the comment on its line.
     is_alone: bool,
     marker: &'static str,
     text: &'a str,
@@ -78,7 +78,7 @@ fn without_marker(line: &str) -> (&'static str, &str) {
     ("*", line.trim_start_matches("/*").trim_start_matches('*'))
 }
 
-/// Reads the comments of a language with those of C, line by line.
+/// Reads the comments of a language that has C's comments, line by line.
 fn c_comments(text: &str) -> Vec<Comment<'_>> {
     let mut comments = Vec::new();
     let mut is_inside = false;
@@ -159,7 +159,7 @@ fn is_row_of_table(before: &[Paragraph], line: usize) -> bool {
     before.last().is_some_and(|last| last.line + 1 == line)
 }
 
-/// `[name]: target`.
+/// Returns whether a line is `[name]: target`.
 fn is_link_target(text: &str) -> bool {
     text.starts_with('[') && text.split_once("]: ").is_some_and(|(name, _)| !name.contains(' '))
 }
@@ -175,7 +175,7 @@ fn without_list_marker(text: &str) -> Option<&str> {
     (is_number || is_heading || matches!(marker, "-" | "*" | "+")).then(|| item.trim_start())
 }
 
-/// Replaces characters inside of backticks and quotation marks, and targets of links.
+/// Hides characters inside backticks and quotation marks, and targets of links.
 fn hide(text: &str) -> String {
     let mut hidden = String::with_capacity(text.len());
     let mut rest = text;

@@ -68,13 +68,13 @@ pub(super) fn first_words(text: &str) -> impl Iterator<Item = Hit> {
     (0..words.len()).filter_map(move |at| {
         let (begin, word) = words[at];
         let first = FIRST_WORDS.into_iter().find(|first| *first == word)?;
-        // A heading of one word is no sentence.
+        // A heading of one word is not a sentence.
         words.get(at + 1)?;
         begins_sentence(&text[..begin]).then(|| Hit::new(text, begin, Kind::FirstWord(first)))
     })
 }
 
-/// Whether a word after this text begins a sentence.
+/// Returns whether a word after this text begins a sentence.
 fn begins_sentence(before: &str) -> bool {
     let outside = before.trim_end_matches(['(', '[', '*', '_', '"', '“', '\'']);
     if before[outside.len()..].contains('(') || outside.is_empty() {
@@ -106,14 +106,14 @@ pub(super) fn avoided(text: &str) -> impl Iterator<Item = Hit> {
         if text[..parts[at].0].ends_with('-') {
             return None;
         }
-        // The longest phrase is meant.
+        // The longest phrase counts.
         let (phrase, better) =
             *AVOIDED.iter().filter(|(phrase, _)| fits(phrase)).max_by_key(|(p, _)| p.len())?;
         Some(Hit::new(text, parts[at].0, Kind::Avoided { phrase, better }))
     })
 }
 
-/// Whether only spaces and underscores stand between the parts: no end of a sentence, no code.
+/// Returns whether only spaces and underscores separate the parts: no end of a sentence, no code.
 fn adjoin(text: &str, parts: &[(usize, String)]) -> bool {
     parts.windows(2).all(|pair| {
         let [(begin, part), (next, _)] = pair else { return false };

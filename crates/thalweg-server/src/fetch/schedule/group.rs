@@ -2,7 +2,7 @@
 
 use crate::connection_limits::Address;
 
-/// A topic's key from its shard.
+/// A topic's key in the fetcher.
 pub(in crate::fetch) type Key = u32;
 
 /// The topics that share capacity: those that one address alone reads. A topic that several addresses read is its own

@@ -5,7 +5,7 @@ use super::group::{Group, Proof};
 /// One fetch in this many is not available to a single group of topics.
 const OTHERS_PART: usize = 5;
 
-/// One fetch in this many is not available to keys without any answer.
+/// One fetch in this many is not available to unproven topics.
 const DOCUMENTS_PART: usize = 10;
 
 /// The fetches in flight, of a host or of all.
@@ -17,7 +17,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Returns whether a group may fetch once more, if `limit` allows one in total. A limit below 5 is too small to divide.
+    /// Returns whether a group may start another fetch, if `limit` allows one more in total. A limit below 5 is too small to divide.
     pub(super) fn takes(&self, limit: usize, proof: Proof, group: Group) -> bool {
         let of_group = self.by_group.get(&group).copied().unwrap_or_default();
         of_group < limit - limit / OTHERS_PART

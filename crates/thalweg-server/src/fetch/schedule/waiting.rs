@@ -6,7 +6,7 @@ use super::group::{Group, Key};
 #[derive(Debug, Default)]
 pub(super) struct WaitingFetches {
     turns: VecDeque<Group>,
-    /// With the turn of each; never empty.
+    /// The waiting topics, with the turn of each; no queue is empty.
     by_group: HashMap<Group, VecDeque<(Key, u64)>>,
 }
 

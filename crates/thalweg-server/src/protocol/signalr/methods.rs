@@ -108,7 +108,7 @@ struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Takes the next argument. `null`, which clients send for an argument in the middle, is none.
+    /// Takes the next argument. `null`, which clients send for an omitted argument in the middle, counts as none.
     fn next(&mut self) -> Option<&'a RawValue> {
         let (next, rest) = self.rest.split_first()?;
         self.rest = rest;

@@ -33,7 +33,7 @@ pub(in crate::protocol) fn accept(opening: &Opening<'_>) -> Result<Option<Accept
     }
 }
 
-/// Answers "`POST [endpoint-base]/negotiate` request". A version that is not known yet becomes the newest here.
+/// Answers a negotiation ("`POST [endpoint-base]/negotiate` request"). For an unknown version, the answer has the newest one.
 fn negotiate(opening: &Opening<'_>) -> Result<Accepted, Refusal> {
     let version = parameter(opening.request, "negotiateVersion");
     let version = NegotiateVersion::parse(version.as_deref()).ok_or_else(|| {
@@ -62,7 +62,7 @@ fn connect(opening: &Opening<'_>) -> Result<Accepted, Refusal> {
             let websocket = websocket.with_signalr();
             Ok(Accepted::Connection(websocket, Box::new(Hub::new(session.transpose()?))))
         }
-        // "Server-Sent Events": without an id 400, without a connection of this id 404.
+        // "Server-Sent Events": 400 without an id, 404 if no connection has this id.
         Some(Transport::Sse) => {
             let session =
                 opening.sessions.open(&id.ok_or_else(no_id)?, Carrier::Stream, now_us())?;
@@ -85,7 +85,7 @@ fn connect(opening: &Opening<'_>) -> Result<Accepted, Refusal> {
     }
 }
 
-/// Accepts another request of a session ("HTTP Post": without an id 400, without a connection of this id 404).
+/// Accepts another request of a session ("HTTP Post": 400 without an id, 404 if no connection has this id).
 fn request(opening: &Opening<'_>, action: SessionAction) -> Result<Accepted, Refusal> {
     let id = parameter(opening.request, "id").ok_or_else(no_id)?;
     let request = opening.sessions.request(&id, action)?;

@@ -94,7 +94,7 @@ impl Backfills {
         true
     }
 
-    /// Takes the next request. Its page is in flight until [`Self::came`].
+    /// Takes the next request. Its page is in flight until [`Self::take_served`] or [`Self::failed`].
     fn next(&mut self) -> Option<(FeedKey, Offset)> {
         let feed = self.queue.pop_front()?;
         let wanted = self.wanted.get_mut(&feed)?;
@@ -105,7 +105,7 @@ impl Backfills {
         Some((feed, wanted.last))
     }
 
-    /// A page of a feed has come. Returns the connections whose offset `needs_more` no longer names.
+    /// Notes that a page of a feed has come. Returns the connections whose offset needs no page any more, as `needs_more` says.
     pub(in crate::shard) fn take_served(
         &mut self,
         feed: FeedKey,
@@ -129,13 +129,13 @@ impl Backfills {
         served
     }
 
-    /// The broker could not read a page.
+    /// Notes that the broker could not read a page.
     pub(in crate::shard) fn failed(&mut self, feed: FeedKey) {
         self.under_way -= 1;
         self.failed.push(feed);
     }
 
-    /// The feed no longer exists.
+    /// Forgets a feed that no longer exists.
     fn gone(&mut self, feed: FeedKey) {
         self.under_way -= 1;
         self.wanted.remove(&feed);
@@ -173,7 +173,7 @@ impl BackfillMemory {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// Returns the feed with the oldest page if all pages exceed the limit, but never `newest`.
+    /// Removes and returns the feed with the oldest page, except `newest`, if all pages together exceed the limit.
     pub(in crate::shard) fn over_limit(&mut self, newest: FeedKey) -> Option<FeedKey> {
         if self.bytes <= BACKFILL_BYTES_MAX {
             return None;

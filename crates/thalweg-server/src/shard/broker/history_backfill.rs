@@ -34,7 +34,7 @@ pub(crate) struct HistoryBackfill {
 }
 
 impl HistoryBackfill {
-    /// Returns the backfill that a history query from `start` on needs. `None` if this shard has all of it.
+    /// Returns the backfill that a history query from `start` on needs. `None` if this shard has all its events.
     pub(in crate::shard) fn new(
         streams: &BrokerStreams,
         stream: usize,

@@ -1,4 +1,4 @@
-//! The state that a shard has of the brokers' streams, and the order of a broker topic.
+//! A shard's state of the brokers' streams, and the order of a broker topic.
 
 use thalweg_core::stream::{Batch, Mark, MessageBounds, Outbox};
 use thalweg_wire::{Epoch, Offset, Topic};
@@ -100,7 +100,7 @@ impl BrokerStreams {
         self.get(index).stream.epoch
     }
 
-    /// Returns the offset from which on a topic that this shard lacks has no events.
+    /// Returns the offset from which a topic that this shard lacks has no events.
     pub(in crate::shard) fn known_from(&self, index: usize) -> Offset {
         self.streams[index].known_from
     }

@@ -1,13 +1,13 @@
-//! Pauses of a topic of a stream. A node that tells the time writes them, and all nodes read them at the same offset. Pure.
+//! Pauses of a topic of a stream. The node that reports pauses writes them, and all nodes read them at the same offset. Pure.
 
 use std::collections::BTreeMap;
 
 use thalweg_wire::{Offset, Topic};
 
-/// The number of pauses kept per topic. The oldest are dropped. There is one pause for each time that windows wait.
+/// The number of pauses kept per topic. The oldest are dropped. While a topic is quiet, each longer timeout of a query adds one.
 const PAUSES_MAX: usize = 1024;
 
-/// The offsets of a topic's pauses, and their lengths in ms. Most topics have no pause, which takes a pointer.
+/// The offsets of a topic's pauses, and their lengths in ms. Most topics have no pause, and need only a pointer.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Pauses(Option<Box<KnownPauses>>);
 
@@ -16,7 +16,7 @@ struct KnownPauses {
     by_offset: BTreeMap<Offset, u64>,
     /// All pauses from this offset on are known.
     complete_from: Offset,
-    /// The time from which on the next pause may be written, in µs.
+    /// The earliest time at which the next pause may be written, in µs.
     next_write_us: u64,
 }
 

@@ -44,7 +44,7 @@ impl Handle {
     /// Parses a client's query, unless a client has sent the same one before.
     ///
     /// # Errors
-    /// If the text is no query, or too many queries wait.
+    /// If the text is not a query, or too many queries wait.
     pub(crate) async fn read_ad_hoc(
         &self,
         text: &str,
@@ -55,12 +55,12 @@ impl Handle {
             Some(parsed) => parsed,
             None => self.planning.run(client, || ad_hoc.parse(text)).await??,
         };
-        // A query is rare: boxed, it does not enlarge the future of every request.
+        // Boxed because it is rare: it must not enlarge the future of every request.
         Ok(Box::new(AdHocQuery { parsed, client }))
     }
 
-    /// Registers a query that runs while its topic has subscribers, and counts for `address`. Returns its plan. Fails if the
-    /// query cannot run, or there are too many.
+    /// Registers a query, which runs while its topic has subscribers, and counts towards the limits of `address`. Returns its plan.
+    /// Fails if the query cannot run, or there are too many queries.
     pub(crate) async fn ask(
         &self,
         ad_hoc: &Allowed<Box<AdHocQuery>>,
@@ -117,8 +117,8 @@ impl Handle {
         Ok(self.planning.run(ad_hoc.client, || query.explain(&columns)).await??)
     }
 
-    /// Returns the known columns of a topic's events. `None` if they are unknown or the events are no rows. Fails with
-    /// `NoSuchTopic`, if the columns are not declared either.
+    /// Returns the known columns of a topic's events. `None` if they are unknown or the events are not rows. Fails with
+    /// `NoSuchTopic` if there is no such topic and no columns are declared for it.
     pub(crate) async fn topic_columns(
         &self,
         topic: &Allowed<Reading>,
@@ -129,7 +129,7 @@ impl Handle {
         if let Some(columns) = declared.or_else(|| ad_hoc.columns(topic)) {
             return Ok(Some(columns));
         }
-        // Lookups run one at a time like other reads, because each takes as long as many visits.
+        // Lookups run one at a time like other reads, because one takes as long as visits to many connections.
         let _turn = self.read_queue.turns.turn().await;
         if let Some(query) = config.queries.iter().find(|query| query.topic == *topic) {
             // The columns of its source are not declared, so the query is planned over those of the source's events.

@@ -41,8 +41,8 @@ pub(super) enum PendingCommand {
     Append(Topic, PendingPublish),
     /// The owner shard must confirm that the topic exists, or find where the subscription begins. The subscription begins after that.
     Find(Topic, StartAt, Terms),
-    /// The owner shard must post the topic. The subscription begins with what it has then: the events of the connection's next
-    /// commands come after that.
+    /// The owner shard must post the topic. The start of the subscription is settled then, before the events of the connection's
+    /// next commands.
     Attach(Topic, Terms, oneshot::Receiver<()>),
     /// The key of a token must be fetched.
     Key(Box<str>),
@@ -205,7 +205,7 @@ impl Shard {
         Ok(arrival)
     }
 
-    /// Settles where a subscription begins that begins with the newest event: whatever is published from now on, it gets.
+    /// Settles where a subscription from `latest` begins: it gets all events that are published from now on.
     fn settle_start(&mut self, context: &Context, topic: &Topic) {
         let Some(id) = context.subscriber else { return };
         let Some(feed) = self.feed_read(id, topic) else { return };
@@ -215,8 +215,8 @@ impl Shard {
         }
     }
 
-    /// Gives a connection another token of the same holder. Topics that the new token gives no right to end for this connection.
-    /// Fails if the token is refused. The inner error says that the holder is unknown.
+    /// Gives a connection another token of the same holder. Ends the subscriptions to which the new token gives no
+    /// right. Fails if the connection may not use the token. The inner error says why the token has no known holder.
     fn refresh(
         &mut self,
         context: &Context,
@@ -257,7 +257,7 @@ impl Shard {
         Ok(Ok(Reply::Refreshed(expires_in_s)))
     }
 
-    /// Gives a connection another holder's rights. Topics without a right end for this connection.
+    /// Gives a connection another holder's rights, and ends the subscriptions that these do not allow.
     fn change_holder(&mut self, key: u32, holder: Arc<Holder>) {
         let Some(connection) = self.subscribers.get(key) else { return };
         let is_lost = |feed: &FeedKey| {
@@ -307,7 +307,7 @@ impl Shard {
         named.or_else(|| subscriber.feeds().find(is_its))
     }
 
-    /// Ends a subscription. Returns the stream that it is, if it is one.
+    /// Ends a subscription. Returns its stream, if it has one.
     fn end_subscription(
         &mut self,
         context: &Context,
@@ -322,7 +322,7 @@ impl Shard {
         Ok(self.unsubscribe(id, feed))
     }
 
-    /// Ends the subscription that is a stream.
+    /// Ends the subscription of a stream.
     fn cancel(&mut self, context: &Context, stream: StreamId) -> Result<Reply, Refusal> {
         let id = context.subscriber()?;
         let connection = self.subscribers.get_mut(id);

@@ -1,4 +1,4 @@
-//! Runs one task at a time, with clients in turn.
+//! Runs one task at a time. Clients take turns.
 
 use std::{cell::RefCell, collections::HashMap, hash::Hash, sync::Arc};
 
@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::{config::READS_PER_SHARD, transport::Client};
 
-/// Between two tasks the shard has a turn. A client waits for at most one task of each other client.
+/// A queue of tasks that run one at a time, with a turn of the shard in between. A client waits for at most one task of each other client.
 #[derive(Debug)]
 pub(super) struct FairTurns<K: Hash + Eq + Copy> {
     one: Mutex<()>,
@@ -76,12 +76,12 @@ impl<K: Hash + Eq + Copy> Drop for QueuedTurn<'_, K> {
     }
 }
 
-/// Runs reads one after the other, because each read takes as long as many visits. Clients take turns.
+/// A queue of reads that run one at a time, because one read takes as long as visits to many connections. Clients take turns.
 #[derive(Debug)]
 pub(super) struct ReadQueue {
     /// A read waits until it is the first of its client, then for its turn.
     pub(super) turns: FairTurns<Client>,
-    /// Notifies reads that wait when a history has been sent.
+    /// Notifies waiting reads when a history has been sent.
     pub(super) is_sent: Notify,
     /// Permits for pages of a broker, so that subscribers' pages have room in its queue.
     pub(super) pages: Semaphore,

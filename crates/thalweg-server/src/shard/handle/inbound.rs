@@ -21,7 +21,7 @@ impl Shard {
     /// Reads each connection with data once, until the read budget is spent.
     pub(super) fn read(&mut self, handle: &Rc<Handle>, now_us: u64) {
         for _ in 0..self.subscribers.begin_reads(now_us) {
-            // The shard first sends and checks the replies that it holds.
+            // Before it reads more, the shard sends and checks the replies that it holds.
             if self.subscribers.has_read_enough() {
                 return;
             }
@@ -32,7 +32,7 @@ impl Shard {
         }
     }
 
-    /// Processes a connection's bytes, one message at a time. It defers the rest if too many replies are unsent,
+    /// Processes a connection's bytes, one message at a time. Defers the rest if too many replies are unsent,
     /// if a command must wait, or if the read budget is spent.
     fn take_in(&mut self, handle: &Rc<Handle>, key: u32, bytes: &[u8], now_us: u64) {
         let mut rest = bytes;
@@ -46,7 +46,7 @@ impl Shard {
         }
     }
 
-    /// Takes a request out of the rate limits of its connection and its client. Fails if the rate is too high.
+    /// Counts a request against the rate limits of its connection and client. Fails if the rate is exceeded.
     fn take_rates(&mut self, key: u32, request: &Request) -> Result<(), Refusal> {
         let Some(connection) = self.subscribers.at_mut(key) else { return Ok(()) };
         let Some(rated) = connection.holder.rated(connection.client.counted()) else {

@@ -1,4 +1,4 @@
-//! Finds the oldest of the newest events of a topic of a broker. Pure.
+//! Finds the oldest of the newest events of a broker topic. Pure.
 //!
 //! A broker reads forwards only. The search reads ranges that end where the known events begin, each longer than the one before, and a
 //! shorter one if a range has more than a page.
@@ -18,7 +18,7 @@ pub(super) struct NewestSearch {
     /// The events from this offset on are known.
     high: Offset,
     length: u64,
-    /// Set after a range that had more than a page: how long the next ranges are while they have events.
+    /// The length of the next ranges while they have events. Set after a range that had more than a page.
     fitting: Option<u64>,
 }
 

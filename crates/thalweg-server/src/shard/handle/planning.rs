@@ -1,5 +1,5 @@
-//! Schedules the parsing and planning of ad hoc queries: one at a time, addresses in turn, and all of them in a
-//! part of the shard's time, with turns of the shard in between. A query does not wait while there is time left.
+//! Schedules the parsing and planning of ad hoc queries: one at a time, with addresses in turn, in a limited
+//! part of the shard's time, and with turns of the shard in between. A query does not wait while this time is not used up.
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
@@ -50,7 +50,7 @@ impl Planning {
         self.unbroken_us.set(0);
     }
 
-    /// Runs the work for a client's query when it is its turn. Fails with `Busy`, if too many queries of all clients or of this
+    /// Runs the work for a client's query when it is its turn. Fails with `Busy` if too many queries of all clients or of this
     /// address wait.
     pub(super) async fn run<T>(
         &self,
@@ -101,8 +101,8 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// The time that planning has taken, as a bucket of [`PLANNING_BURST_US`] that fills with one in [`PLANNING_PART`]
-/// of the time that passes.
+/// The time for planning, as a token bucket of [`PLANNING_BURST_US`], which regains one [`PLANNING_PART`]th of the time
+/// that passes.
 #[derive(Debug, Clone, Copy, Default)]
 struct PlanningTime {
     /// When the bucket is full again, in µs.
@@ -110,14 +110,14 @@ struct PlanningTime {
 }
 
 impl PlanningTime {
-    /// Returns how long the next work must wait, if it must.
+    /// Returns how long the next piece of work must wait, if it must.
     fn wait(self, now_us: u64) -> Option<Duration> {
         let owed_us = self.full_us.saturating_sub(now_us);
         let wait_us = owed_us.saturating_sub(PLANNING_BURST_US * PLANNING_PART);
         (wait_us > 0).then(|| Duration::from_micros(wait_us))
     }
 
-    /// Takes the time of a work out of the bucket.
+    /// Takes the time of a piece of work out of the bucket.
     fn spend(self, begun_us: u64, took_us: u64) -> Self {
         Self { full_us: self.full_us.max(begun_us) + took_us * PLANNING_PART }
     }
@@ -142,7 +142,7 @@ mod tests {
         PlanningClient { address, is_counted: true }
     }
 
-    /// Returns the number of polls in which a query that takes no time is planned. `None` if it still waits after some.
+    /// Returns the number of polls in which a query that takes no time is planned. `None` if it still waits after eight.
     fn polls(planning: &Planning, client: PlanningClient) -> Option<usize> {
         let mut planned = pin!(planning.run(client, || ()));
         let context = &mut Context::from_waker(Waker::noop());

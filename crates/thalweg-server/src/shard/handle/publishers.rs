@@ -1,4 +1,4 @@
-//! Publishers of lines. Their requests have no end, so an event that ends connections ends them, too.
+//! Publishers of lines. Their requests have no end, so administrators and new access policies end them like connections.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl LinePublishers {
 }
 
 impl LinePublisher {
-    /// Returns `false` if the publisher was ended before.
+    /// Ends the publisher. Returns `false` if it was ended before.
     fn end_with(&mut self, refusal: impl FnOnce() -> Refusal) -> bool {
         self.end.take().is_some_and(|end| end.send(refusal()).is_ok())
     }

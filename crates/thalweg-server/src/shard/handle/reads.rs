@@ -29,14 +29,14 @@ use crate::{
     transport::{Client, SubscribeRequest},
 };
 
-/// The object of the refusal if no history query ends in time.
+/// The message of the refusal if no history query ends in time.
 const HISTORIES: &str =
     "the memory for history responses is full: read the responses that you requested, or try again";
 
-/// The object of the refusal if no search for a start ends in time.
-const SEARCHES: &str = "searches in stored events take all the time that they may: try again";
+/// The message of the refusal if no search for a start ends in time.
+const SEARCHES: &str = "another search in stored events takes too long: try again";
 
-/// The object of the refusal if the stored topics are not listed in time.
+/// The message of the refusal if the stored topics are not listed in time.
 const LISTS: &str = "the list of stored topics takes too long: try again";
 
 /// The time between two checks whether an idle history query can be ended.
@@ -78,7 +78,7 @@ impl HistoryPage {
 
 impl Handle {
     /// Returns a topic's history from a position on, for the connection of `account`. If too many histories are being sent, this
-    /// waits until one has ended. Fails with `NoSuchTopic`, or with `Busy` as in [`Self::may_read_more`], or if no history ends
+    /// waits until one has ended. Fails with `NoSuchTopic`, or with `Busy` if [`Self::may_read_more`] fails or no history ends
     /// in time.
     pub(crate) async fn read(
         self: &Rc<Self>,
@@ -102,7 +102,7 @@ impl Handle {
         Ok(HistoryPage { before, events, after, _slot: SendSlot(Rc::clone(self)) })
     }
 
-    /// Waits until a client's history may be sent. In the meantime a connection that reads nothing of its history is ended.
+    /// Waits until a client's history may be sent. In the meantime, ends a connection that reads nothing of its history.
     async fn room_to_send(&self, client: Client, deadline: Instant) -> Result<(), Refusal> {
         loop {
             let is_sent = self.read_queue.is_sent.notified();
@@ -131,7 +131,7 @@ impl Handle {
     ) -> Result<PageParts, Refusal> {
         let is_searched = self.shard.borrow().topics.is_searched(topic, start);
         let start = match is_searched {
-            // Histories have a turn of their client already.
+            // A history already holds its client's turn.
             true => Box::pin(self.start_of(topic, start, deadline)).await?,
             false => start,
         };
@@ -157,8 +157,8 @@ impl Handle {
         }
     }
 
-    /// Returns the starts of a subscription's topics. Those that must be searched ([`super::Topics::is_searched`]) are found. Fails
-    /// as [`Self::start_of`].
+    /// Returns the starts of a subscription's topics, and searches for those that need it ([`super::Topics::is_searched`]). Fails
+    /// like [`Self::start_of`].
     pub(crate) async fn find_starts(
         &self,
         client: Client,
@@ -169,14 +169,14 @@ impl Handle {
         for ((topic, _), start) in request.topics.iter().zip(&mut starts) {
             let is_searched = self.shard.borrow().topics.is_searched(topic, *start);
             if is_searched {
-                // A search is rare: boxed, it does not enlarge the future of every request.
+                // Boxed because it is rare: it must not enlarge the future of every request.
                 *start = Box::pin(self.search(client, topic, *start, deadline)).await?;
             }
         }
         Ok(starts)
     }
 
-    /// Returns the start of a subscription that a command begins. Other commands of the connection wait meanwhile. Fails as
+    /// Returns the start of a subscription that a command begins. Other commands of the connection wait meanwhile. Fails like
     /// [`Self::start_of`].
     pub(super) async fn find_start(
         &self,
@@ -191,7 +191,7 @@ impl Handle {
         Box::pin(self.search(client, topic, start, Instant::now() + COMMAND_SEARCH)).await
     }
 
-    /// Searches a start. A client has one search at a time.
+    /// Searches for a start. A client has one search at a time.
     async fn search(
         &self,
         client: Client,
@@ -215,14 +215,14 @@ impl Handle {
         };
         self.counts.start_searches_failed.add(u64::from(found.is_err()));
         match (start, found) {
-            // Those in memory are better than none.
+            // The newest events in memory are better than none.
             (StartAt::Newest(_), Err(_)) => Ok(start),
             (_, found) => found,
         }
     }
 
-    /// Returns the position before the first event since a time, or before the newest events, or `earliest` if these are all. Fails
-    /// as [`Self::page`].
+    /// Returns the position before the first event since a time, or before the newest events, or `earliest` if these are all events.
+    /// Fails like [`Self::page`].
     async fn start_of(
         &self,
         topic: &Topic,
@@ -237,7 +237,7 @@ impl Handle {
             KnownStart::Stored(broker, stream, epoch) => (broker, stream, epoch),
         };
         let range = |from, until| ReadRange { stream, topic: topic.clone(), epoch, from, until };
-        // An empty range tells how far the stream is.
+        // A read of an empty range returns the bounds of the stream.
         let empty = self.read_range(broker, range(1, 0), deadline).await?;
         let ReadPage { stored_from, head, .. } = empty;
         let found = match start {
@@ -314,11 +314,11 @@ impl Handle {
             reads.send(read).await.map_err(|_| Refusal::draining())?;
             page.await.map_err(|_| Refusal::draining())
         });
-        let page = answered.await.map_err(|_| Refusal::busy(HISTORIES))??;
+        let page = answered.await.map_err(|_| Refusal::catching_up())??;
         page.map_err(|Unreadable| Refusal::catching_up())
     }
 
-    /// Checks that a broker topic exists, here or in its stream. Fails as [`Self::page`].
+    /// Checks that a broker topic exists, here or in its stream. Fails like [`Self::page`].
     pub(super) async fn check_stored(&self, topic: &Topic) -> Result<(), Refusal> {
         let deadline = Instant::now() + self.common.config.limits.write_timeout;
         self.page(topic, StartAt::Earliest, 1, deadline).await.map(drop)
@@ -339,7 +339,7 @@ impl Handle {
         }
     }
 
-    /// Fails with `Busy`, while unread history of this client keeps too much memory.
+    /// Fails with `Busy` while unread history of this client keeps too much memory.
     fn may_read_more(&self, client: Client) -> Result<(), Refusal> {
         let pinned = self.shard.borrow().subscribers.pinned_by(client);
         if pinned > self.common.config.limits.pinned_share_bytes() {
@@ -365,7 +365,7 @@ impl Handle {
             );
         }
         drop(turn);
-        // A page asks for a topic by its name again and again, and no name with this prefix comes before it.
+        // Web pages look up a topic by its name repeatedly, and no name with this prefix comes before it.
         let is_found = limit == 1 && all.iter().any(|one| one.topic.0.as_str() == listing.prefix);
         let deadline = Instant::now() + self.common.config.limits.write_timeout;
         for broker in (0..self.common.brokers.len()).filter(|_| !is_found) {
@@ -382,7 +382,7 @@ impl Handle {
         Ok(serde_json::to_vec(&list).unwrap_or_default())
     }
 
-    /// Returns the topics of a list that a broker stores. Fails as [`Self::list`].
+    /// Returns the topics of a list that a broker stores. Fails like [`Self::list`].
     async fn stored_topics(
         &self,
         broker: usize,
@@ -413,7 +413,7 @@ impl Handle {
         }
     }
 
-    /// Returns whether the events of a topic are stored by a broker. It may store topics that the settings now give another origin.
+    /// Returns whether the events of a topic are stored by a broker. The broker may also store topics that the settings map elsewhere.
     fn is_of_broker(&self, topic: &Topic, broker: usize) -> bool {
         let stream = self.shard.borrow().topics.origin(topic).stream();
         stream.is_some_and(|stream| self.common.streams[stream].broker == broker)

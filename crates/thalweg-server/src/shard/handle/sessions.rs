@@ -1,4 +1,4 @@
-//! Requests of sessions: a client sends its records, and polls, by requests that any shard may get.
+//! Requests of sessions: a client sends records and polls in requests that may arrive at any shard.
 
 use std::{rc::Rc, time::Duration};
 
@@ -72,7 +72,7 @@ impl Handle {
     }
 }
 
-/// A poll that waits. If its client goes when the messages are on their way, they are lost, and this ends the session.
+/// A waiting poll. If its client disconnects while messages are on their way, they are lost, so dropping the poll ends the session.
 struct WaitingPoll<'a> {
     handle: &'a Rc<Handle>,
     place: SessionPlace,

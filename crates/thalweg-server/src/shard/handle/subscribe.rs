@@ -69,15 +69,15 @@ impl Handle {
         })
     }
 
-    /// Returns the feeds of a subscription, which counts for `address`. Its query is registered. All missing feeds are created,
-    /// or none. Fails if a limit of topics is reached, or the query cannot run.
+    /// Returns the feeds of a subscription, which counts towards the limits of `address`. Registers its query. Creates either all
+    /// missing feeds or none. Fails if a limit of topics is reached, or the query cannot run.
     pub(crate) async fn open_feeds(
         &self,
         subscription: &Allowed<Box<Subscription>>,
         address: Option<Address>,
     ) -> Result<Vec<FeedKey>, Refusal> {
         if let Some(ad_hoc) = &subscription.ad_hoc {
-            // A query is rare: boxed, it does not enlarge the future of every request.
+            // Boxed because it is rare: it must not enlarge the future of every request.
             Box::pin(self.run(ad_hoc, address)).await?;
         }
         let topics = || subscription.request.topics.iter().map(|(topic, _)| topic);
@@ -86,7 +86,7 @@ impl Handle {
         self.with_shard(|shard| shard.topics.open_all(topics, address))
     }
 
-    /// A subscriber's pipe has room again.
+    /// Notes that a subscriber's pipe has room again.
     pub(crate) fn unblock(&self, id: SubscriberId) {
         self.with_subscriber(id, |shard| shard.subscribers.unblock(id.key));
     }
@@ -95,7 +95,7 @@ impl Handle {
         self.with_subscriber(id, |shard| shard.subscribers.remove(&mut shard.topics, id.key));
     }
 
-    /// Returns whether a subscriber was sent its start position, or has gone.
+    /// Returns whether a subscriber's start position was sent, or the subscriber has gone.
     pub(crate) fn has_begun(&self, id: SubscriberId) -> bool {
         let subscribers = &mut self.shard.borrow_mut().subscribers;
         subscribers.get_mut(id).is_none_or(|connection| connection.subscriber.has_begun())

@@ -1,4 +1,4 @@
-//! Finds the first record since a time in a topic of a broker. Pure.
+//! Finds the first record since a time in a broker topic. Pure.
 //!
 //! Times rise with offsets, so a binary search over offsets finds it. Each step reads a page, and the last page has both the
 //! record and an older one.
@@ -57,7 +57,7 @@ impl TimeSearch {
                 self.low = if page.is_whole { self.high } else { end };
             }
             None if page.is_whole => self.high = self.at,
-            // The page has lost records alone.
+            // The page has only lost records.
             None => {
                 self.at = end;
                 return;

@@ -32,7 +32,7 @@ const ANSWERS_PER_TURN: usize = 64;
 
 const SWEEP_US: u64 = 1_000_000;
 
-/// Time until a message that a full queue did not take is sent again, in µs.
+/// The time before a message is sent again to a queue that was full, in µs.
 const AGAIN_US: u64 = 1_000;
 
 /// Runs the shard's loop until the shard has drained. `accept` gets each socket to serve. Fails if the runtime shuts down.
@@ -43,7 +43,7 @@ pub(crate) async fn run(
 ) -> io::Result<()> {
     handle.with_shard(Shard::start);
     let mut messages = Vec::with_capacity(MESSAGES_PER_TURN);
-    // Whether sockets may have events. A look costs a system call, and most turns run because of a publish.
+    // Whether sockets may have events. A check costs a system call, and most turns run because of a publish.
     let mut is_ready = true;
     loop {
         // Without `with_shard`, which would wake the loop once more.
@@ -63,7 +63,7 @@ pub(crate) async fn run(
         }
         is_ready = busy;
         if busy {
-            // Requests and accepts run now. The next slice sends their events.
+            // Requests and accepts run now. The next turn sends their events.
             yield_now().await;
         }
         let (mut is_woken, mut settling) = (false, Settling::default());
@@ -198,8 +198,8 @@ impl Shard {
         self.ingest.post() && is_exchanged && is_stored
     }
 
-    /// Sends all published events. A later close comes after them. A subscriber that lacks more than one visit can
-    /// send reconnects at its cursor.
+    /// Sends all published events. A later close comes after them. If one visit cannot send all that a
+    /// subscriber lacks, the subscriber reconnects at its cursor.
     pub(super) fn flush(&mut self) {
         self.topics.make_all_due();
         self.seal(now_us());
@@ -220,7 +220,7 @@ impl Shard {
         self.sweep_us = now_us + SWEEP_US;
     }
 
-    /// Closes the subscribers of a topic without room, here and on other shards.
+    /// Closes the subscribers of a topic for which there is no room, here and on other shards.
     pub(super) fn evict_subscribers(&mut self, key: FeedKey) {
         for key in self.topics.evict_subscribers(key) {
             if self

@@ -38,7 +38,7 @@ impl Wake {
         self.appended.get() >= SETTLED_BYTES
     }
 
-    /// A turn begins.
+    /// Forgets all wakes, because a turn begins.
     pub(super) fn forget(&self) {
         self.is_woken.set(false);
         self.appended.set(0);
@@ -65,7 +65,7 @@ impl Settling {
     /// Returns whether the loop, which was woken since its last poll, postpones its turn for another round.
     pub(super) fn goes_on(&mut self) -> bool {
         match self.rounds {
-            // Mostly one round shows that no more events come, and needs no clock.
+            // Usually one round, which needs no clock, shows that no more events come.
             0 => {}
             1 => self.end_us = now_us() + SETTLING_TIME.as_micros() as u64,
             SETTLING_ROUNDS_MAX.. => return false,

@@ -22,7 +22,7 @@ pub(crate) struct IdempotencyKey {
     body: u128,
 }
 
-/// Makes [`IdempotencyKey`]s. They are the same on all shards of a server, and a client cannot predict them.
+/// The hasher for [`IdempotencyKey`]s. They are the same on all shards of a server, and a client cannot predict them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct IdempotencyHasher(Arc<[RandomState; 2]>);
 
@@ -52,8 +52,8 @@ pub(super) struct IdempotencyCache {
 }
 
 impl IdempotencyCache {
-    /// Returns the result of the earlier publish with this key, if there is one. Fails with `KeyReused`, if that publish had
-    /// other events.
+    /// Returns the result of the earlier publish with this key, if there is one. Fails with `KeyReused` if that publish had
+    /// different events.
     pub(super) fn find(&self, key: IdempotencyKey) -> Result<Option<PublishResult>, Refusal> {
         match self.done.get(&key.key) {
             Some((body, _)) if *body != key.body => Err(Refusal::key_reused()),

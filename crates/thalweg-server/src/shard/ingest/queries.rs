@@ -42,7 +42,7 @@ pub(super) struct Queries {
     /// Throttles the log lines about queries that exceed limits.
     lines: AuditLines,
     started: u64,
-    /// When a query's windows close without events: its index and number.
+    /// The index and number of each query, due when its windows close even without events.
     timers: Timers<(usize, u64)>,
     counts: Arc<Counts>,
 }
@@ -167,7 +167,7 @@ impl Queries {
         });
     }
 
-    /// Queues the queries that read a topic, which has new events.
+    /// Queues the queries that read a topic with new events.
     pub(super) fn has_input(&mut self, key: FeedKey) {
         let Self { by_input, running, pending, .. } = self;
         for index in by_input.get(&key).into_iter().flatten() {
@@ -189,8 +189,8 @@ impl Queries {
         !self.pending.is_empty() || !self.remains.is_empty()
     }
 
-    /// Moves queries from topics that have ended to the topics that now have their names, if there was room. The rows
-    /// of another source are another topic.
+    /// Moves queries from topics that have ended to the topics that now have their names, if there was room. A query
+    /// with a new source restarts its topic.
     pub(super) fn follow(
         &mut self,
         topics: &mut Topics,
@@ -228,7 +228,7 @@ impl Queries {
     }
 
     /// Lets queries read new events and continue unfinished work, within the time that all of them may use in a turn.
-    /// Each gets its share. Queries that had none come first in the next turn.
+    /// Each gets its share. Queries that got no share come first in the next turn.
     pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
         let end_us = now_us + QUERIES_US;
         let mut begun_us = self.drop_remains(now_us);
@@ -256,7 +256,7 @@ impl Queries {
         }
     }
 
-    /// Drops groups of ended queries for a part of the time. Returns the time at its end, in µs.
+    /// Drops groups of ended queries for a limited time. Returns the time at the end, in µs.
     fn drop_remains(&mut self, now_us: u64) -> u64 {
         if self.remains.is_empty() {
             return now_us;
@@ -269,7 +269,7 @@ impl Queries {
         at_us
     }
 
-    /// Returns whether there is more to do.
+    /// Lets a query read its events. Returns whether there is more to do.
     fn take_input(
         &mut self,
         topics: &mut Topics,

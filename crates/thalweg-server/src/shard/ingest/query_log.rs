@@ -89,7 +89,7 @@ impl Reason {
                            AFTER WINDOW CLOSE WITH DELAY 2s"
                 .to_owned(),
             Self::WithoutTime => {
-                "events are in no window, because they have no time: write a text as in RFC 3339, or a number in a column declared \
+                "events are in no window, because they have no time: publish times as RFC 3339 text, or as numbers in a column declared \
                  as time_s, time_ms, time_us or time_ns".to_owned()
             }
             Self::Unreadable => {
@@ -97,11 +97,11 @@ impl Reason {
                  types".to_owned()
             }
             Self::Oversized => format!(
-                "texts are NULL in the query, because an expression reads or makes at most {value_bytes} bytes: cut them with \
-                 substr where they are published"
+                "texts are NULL in the query, because an expression reads or makes at most {value_bytes} bytes: publish shorter \
+                 texts, or use substr on the parts that an expression joins"
             ),
             Self::WithoutResult => {
-                "values are NULL in the query, because a cast, an operation, a function or a sum has no result, as CAST('x' AS INT) \
+                "values are NULL in the query, because a cast, an operation, a function or a sum has no result, like CAST('x' AS INT) \
                  and 1 / 0: leave such values out with WHERE, or write TRY_CAST and nullif where NULL is right".to_owned()
             }
             Self::FullGroups => format!(

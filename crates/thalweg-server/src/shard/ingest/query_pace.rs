@@ -11,7 +11,7 @@ use crate::{
     derived::{AdHocQueries, MemoryShare},
 };
 
-/// A query pauses when its part of the turn is over, or when it has made many rows, which the end of the turn seals.
+/// The budget of a query in a turn. The query pauses when its time is over, or after many rows, which the end of the turn seals.
 pub(super) struct QueryPace<'a> {
     until_us: u64,
     /// Bytes of its unsealed rows.
@@ -22,7 +22,7 @@ pub(super) struct QueryPace<'a> {
     /// Steps since the clock was last read.
     steps: u64,
     is_over: bool,
-    /// Whether its address may have no more memory.
+    /// Whether its address may use no more memory.
     is_full: bool,
 }
 
@@ -65,7 +65,7 @@ impl Pace for QueryPace<'_> {
     fn goes_on(&mut self, steps: u64, held_bytes: usize) -> bool {
         let unsealed_bytes = self.unsealed_bytes.get();
         self.is_over |= unsealed_bytes >= QUERY_BYTES;
-        // Sealed rows do not count for the query.
+        // Sealed rows do not count towards the memory of the query.
         let bytes = held_bytes + unsealed_bytes;
         if bytes >= self.memory.bytes() + QUERY_GRAIN_BYTES {
             self.is_full |= !self.ad_hoc.hold(self.memory, bytes, clock::now_us());

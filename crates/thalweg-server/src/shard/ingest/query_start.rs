@@ -101,8 +101,8 @@ impl QueryStart {
         }
     }
 
-    /// Returns the time of the newest event, as the newest batch says. The search for that batch begins at `from`. The error is
-    /// the offset from which on a backfill is needed.
+    /// Returns the largest time in the newest batch. The search for that batch begins at `from`. The error is the offset from
+    /// which a backfill is needed.
     fn newest_ms(&mut self, feed: &AnyFeed, plan: &Plan, from: Offset) -> Result<i64, Offset> {
         if let Some(newest_ms) = self.newest_ms {
             return Ok(newest_ms);
@@ -130,7 +130,7 @@ impl QueryStart {
 }
 
 impl FirstEvents {
-    /// Reads more events until they are enough, or there are no more. The error is the offset from which on a backfill is needed.
+    /// Reads more events until there are enough, or no more. The error is the offset from which a backfill is needed.
     fn read(&mut self, feed: &AnyFeed, plan: &Plan) -> Result<(), Offset> {
         while self.at < feed.head() && self.count < limits::SETTLING_EVENTS {
             let Some(batch) = feed.batch_at(self.at) else {

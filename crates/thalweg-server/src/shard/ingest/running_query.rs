@@ -46,7 +46,7 @@ pub(super) struct RunningQuery {
     state: QueryState,
     /// Groups of its earlier states, which are dropped in parts.
     remains: Remains,
-    /// The memory that counts for its address.
+    /// The memory that counts towards the limit of its address.
     memory: MemoryShare,
     /// The queries that may have to make room for its memory.
     ad_hoc: Arc<AdHocQueries>,
@@ -148,8 +148,8 @@ impl RunningQuery {
         self.topic.output.as_str().starts_with(AD_HOC_TOPICS)
     }
 
-    /// Takes the limit that the query has exceeded. An ad hoc query has failed. A configured query continues after
-    /// the event that cost too much.
+    /// Takes the limit that the query has exceeded. If there is one, an ad hoc query has failed, and a configured
+    /// query continues after the event that cost too much.
     pub(super) fn take_overrun(&mut self) -> Option<Overrun> {
         self.overrun.take()
     }
@@ -205,7 +205,7 @@ impl RunningQuery {
         self.remains
     }
 
-    /// Returns when the windows close without events, in µs.
+    /// Returns when the windows close if no event comes, in µs.
     pub(super) fn due_us(&self) -> Option<u64> {
         match &self.state {
             QueryState::Running(running) if running.waits() => {
@@ -290,7 +290,7 @@ impl RunningQuery {
         if self.is_paused {
             return Some(true);
         }
-        // Events before it may be lost, and their loss is counted when it has come.
+        // Events before the backfill may be lost. Their loss is counted when the backfill has come.
         let is_next = |from: &Offset| self.next == *from || unread.batches.is_empty();
         if let Some(from) = unread.backfill_from.filter(is_next) {
             topics.want_backfill(input, from, None);
@@ -307,7 +307,7 @@ impl RunningQuery {
         !self.is_paused
     }
 
-    /// Makes rows of events. Returns the offset from which on the topic has all rows, if it becomes known.
+    /// Makes rows from events. Returns the offset from which the topic has all rows, if it becomes known.
     fn take(
         &mut self,
         batches: &mut DerivedBatches,

@@ -79,8 +79,8 @@ impl Subscribers {
         (sent().count() >= limits.history_queries()).then_some(Full::OfAll)
     }
 
-    /// Ends one connection that does not read the answer to its history query. If there are several, it is one of
-    /// the client that has most of them, the one that has been idle longest.
+    /// Ends one connection that does not read the answer to its history query. If there are several, ends the one
+    /// that has been idle longest, of the client that has the most.
     pub(in crate::shard) fn end_idle_history_query(&mut self, topics: &mut Topics, full: Full) {
         let now_us = now_us();
         let idle_us = now_us.saturating_sub(IDLE_HISTORY_QUERY.as_micros() as u64);
@@ -110,7 +110,7 @@ impl Subscribers {
         }
     }
 
-    /// Ends the connections whose history queries keep most memory of trimmed batches. A batch's bytes are divided
+    /// Ends the connections whose history queries keep the most memory of trimmed batches. A batch's bytes are divided
     /// among the queries that keep it.
     fn sweep_history_queries(&mut self, topics: &mut Topics, bytes_max: usize) {
         self.history_queries.retain(HistoryQuery::is_sent);
@@ -180,7 +180,7 @@ impl Subscribers {
         answers.track(account, connection.client.address, now_us);
     }
 
-    /// A subscriber's control messages no longer hold more than `control_bytes`.
+    /// Notes that a subscriber's control messages no longer hold more than `control_bytes`.
     pub(super) fn forget_control(&mut self, key: u32) {
         if let Some(account) = self.control_accounts.remove(&key) {
             account.set(0, 0);

@@ -1,5 +1,5 @@
-//! The connection of a subscriber, in both directions. Its client sends on it, or by the requests of its session; quoted
-//! sections are those of SignalR's `TransportProtocols.md`.
+//! The connection of a subscriber, in both directions. Its client sends on it, or in the requests of its session.
+//! Quoted names are those of sections in SignalR's `TransportProtocols.md`.
 
 use std::sync::Arc;
 
@@ -59,21 +59,21 @@ pub(crate) struct Connection {
     pub(crate) holder: Arc<Holder>,
     /// Whether it may publish to at least one topic. If not, its events are not parsed.
     pub(crate) may_publish: bool,
-    /// Its rate limits, once a command has counted.
+    /// Its rate limits, once a command has been counted.
     pub(crate) buckets: Option<Box<ConnectionBuckets>>,
     /// When its token's expiry is checked, in µs. `u64::MAX`: never.
     pub(crate) token_watched_us: u64,
-    /// Its own words about itself, for the members of its topics.
+    /// The client's description of itself, for the members of its topics.
     member: Option<Box<MemberRequest>>,
     /// Its permit as one of the server's connections.
     _permit: Option<ConnectionPermit>,
 }
 
-/// The way in which a client's data comes.
+/// The way in which a client's data arrives.
 enum ClientInput {
     /// As messages of a WebSocket.
     Messages(Decoder),
-    /// As records in requests of their own.
+    /// As records in separate requests.
     Requests,
     /// Data is dropped.
     Nothing,
@@ -105,7 +105,7 @@ struct WriteProgress {
 const TIMERS_MAX: u8 = 16;
 
 impl Connection {
-    /// Returns it as a member of a topic.
+    /// Returns the connection as a member of a topic.
     pub(super) fn member(&self, of: PresenceOf) -> Member {
         let info = self.member.as_ref().and_then(|member| member.info.clone());
         let (connection, user) = (self.serial, self.holder.subject().into());
@@ -116,7 +116,7 @@ impl Connection {
         MemberChange::Left(self.member_key(of), self.serial)
     }
 
-    /// Returns its key among the members of a topic: the subject of its token, or what distinguishes connections, after a tilde.
+    /// Returns its key among the members of a topic: the subject of its token, alone or followed by a tilde and an id of the connection.
     fn member_key(&self, of: PresenceOf) -> Arc<str> {
         let subject = self.holder.subject();
         // A subject may have any characters.
@@ -293,7 +293,7 @@ impl Connection {
 
     /// Takes the records of a request. `request` is answered when they are processed.
     pub(crate) fn take_records(&mut self, records: String, request: RecordsTaken, now_us: u64) {
-        // "HTTP Post": a second request beside an unfinished one is refused.
+        // "HTTP Post": a second request is refused while another is unfinished.
         if self.has_records() {
             // Its client may have gone.
             let _ = request.send(Err(in_use()));
@@ -318,7 +318,7 @@ impl Connection {
         }
     }
 
-    /// Lets a poll wait for messages ("Long Polling"). The silence of its client begins when the poll is answered at the latest.
+    /// Lets a poll wait for messages ("Long Polling"). The silence of its client begins at the latest when the poll is answered.
     pub(crate) fn take_poll(&mut self, poll: PollAnswer, now_us: u64) {
         self.received_us = now_us + SIGNALR_POLL_WAIT.as_micros() as u64;
         if let Writer::Polls(polls) = &mut self.writer {
@@ -334,17 +334,17 @@ impl Connection {
             && !matches!(&self.writer, Writer::Polls(polls) if polls.is_waiting())
     }
 
-    /// The silence of its client has had its consequence, and another one follows after as long a time.
+    /// Measures its client's silence from now on, because the earlier silence was handled.
     pub(crate) fn forgive_silence(&mut self, now_us: u64) {
         self.received_us = now_us;
     }
 
-    /// Returns whether it sends by the answers to polls.
+    /// Returns whether it sends in the answers to polls.
     pub(crate) fn is_polled(&self) -> bool {
         matches!(self.writer, Writer::Polls(_))
     }
 
-    /// Returns whether its protocol limits the time without data of the client.
+    /// Returns whether its protocol limits how long the client may send no data.
     pub(crate) fn has_client_timeout(&self) -> bool {
         self.protocol.client_timeout_us().is_some()
     }
@@ -367,7 +367,7 @@ impl Connection {
         self.deferred.as_ref().is_some_and(|deferred| !deferred.records.is_empty())
     }
 
-    /// Parses the next record of the last message. Without one, it decodes bytes up to the end of a message, or
+    /// Parses the next record of the last message. Without one, decodes bytes up to the end of a message, or
     /// all of them, and leaves the rest in `bytes`. Returns the request, if there is one. `event_bytes_max` is the
     /// longest event that the client may publish.
     pub(crate) fn receive(
@@ -478,7 +478,7 @@ impl Connection {
     /// Appends a heartbeat, if one is due. Returns whether one is.
     pub(crate) fn heartbeat(&mut self) -> bool {
         match self.protocol.heartbeat() {
-            // Each poll shows that both ends live.
+            // Each poll shows that both ends are alive.
             _ if self.is_polled() => false,
             Heartbeat::NotYet => false,
             Heartbeat::OfFormat => self.subscriber.heartbeat(),

@@ -13,17 +13,17 @@ pub(super) struct HistoryQuery {
     pub(super) client: Client,
     pub(super) account: Arc<AnswerAccount>,
     pub(super) events: Weak<RefCell<Slice>>,
-    /// The bytes that its client had read at the last progress, and the time of that.
+    /// The bytes that its client had read at the last progress, and the time of that progress.
     taken: usize,
     since_us: u64,
 }
 
-/// The reason for which a history query must wait.
+/// The reason why a history query must wait.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::shard) enum Full {
-    /// The client has as many as one client may have.
+    /// The client has reached the limit for one client.
     OfClient(Client),
-    /// All clients together have as many as are allowed.
+    /// All clients together have reached the limit.
     OfAll,
 }
 

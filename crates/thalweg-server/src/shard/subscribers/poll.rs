@@ -1,4 +1,4 @@
-//! A shard's own epoll: one descriptor for the runtime, however many sockets.
+//! A shard's own epoll: one descriptor for the runtime, however many sockets there are.
 
 use std::{
     io,
@@ -32,7 +32,7 @@ pub(super) struct Ready {
 }
 
 impl Poll {
-    /// Fails if the kernel has no epoll left, or the runtime cannot watch it.
+    /// Creates an epoll. Fails if the kernel has none left, or the runtime cannot watch it.
     pub(super) fn new() -> io::Result<Self> {
         let epoll = watched(epoll::create(CreateFlags::CLOEXEC)?)?;
         Ok(Self { epoll, events: Vec::with_capacity(EVENTS) })

@@ -7,7 +7,7 @@ use crate::clock::now_us;
 /// Bytes read between two readings of the clock.
 const BYTES_PER_LOOK: usize = 16 << 10;
 
-/// A read or a message counts as this many more bytes: refusing a command takes as long as processing them in an accepted one.
+/// The bytes that a read or a message counts in addition: refusing a command takes as long as processing this many bytes.
 const MESSAGE_BYTES: usize = 1 << 10;
 
 #[derive(Debug, Default)]

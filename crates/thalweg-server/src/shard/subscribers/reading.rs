@@ -120,7 +120,7 @@ impl Subscribers {
         self.count_unfinished(key, held_before);
     }
 
-    /// Returns whether the next message of a connection may be processed now. If not, the connection is read again when it may.
+    /// Returns whether the next message of a connection may be processed now. If not, the connection is read again as soon as it may be.
     pub(in crate::shard) fn may_be_processed(&mut self, key: u32) -> bool {
         let Some(connection) = self.connections.get(key as usize) else { return false };
         let may_be_read = connection.may_be_read(&self.common.config.limits);
@@ -154,7 +154,7 @@ impl Subscribers {
     }
 
     /// Counts the memory of a connection's unprocessed data, which was `held_before`. If all connections together
-    /// hold too much, the one that holds most is closed.
+    /// hold too much, closes the one that holds the most.
     pub(super) fn count_unfinished(&mut self, key: u32, held_before: usize) {
         let connection = &self.connections[key as usize];
         let held = connection.unfinished_bytes();

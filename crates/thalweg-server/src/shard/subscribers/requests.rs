@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Subscribers {
-    /// Tells the protocol of a new connection its place, to which its session's requests go.
+    /// Tells the protocol of a new connection the place to which the requests of the session go.
     pub(in crate::shard) fn opened(&mut self, id: SubscriberId, shard: usize) {
         let SubscriberId { key, serial } = id;
         if let Some(connection) = self.get_mut(id) {

@@ -74,7 +74,7 @@ impl Wake for TunnelWaker {
     }
 }
 
-/// A panic elsewhere leaves the keys valid.
+/// Locks the list. A panic elsewhere leaves the keys valid.
 fn lock(woken: &Mutex<Woken>) -> MutexGuard<'_, Woken> {
     woken.lock().unwrap_or_else(PoisonError::into_inner)
 }

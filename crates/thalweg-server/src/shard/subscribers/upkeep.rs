@@ -14,7 +14,7 @@ const HEARTBEAT_SLOTS: usize = 64;
 const CLOSE_WAIT_US: u64 = 2_000_000;
 
 impl Subscribers {
-    /// Sends a heartbeat to the connections of the next slot that were sent no data since the last pass.
+    /// Sends a heartbeat to the connections of the next slot to which no data was sent since the last pass.
     pub(super) fn heartbeat(&mut self, now_us: u64) {
         let slot = self.heartbeat_slot;
         self.heartbeat_slot = (slot + 1) % HEARTBEAT_SLOTS;
@@ -111,8 +111,8 @@ impl Subscribers {
         }
     }
 
-    /// Closes a connection whose client has sent nothing for too long. The messages of a polled connection have no
-    /// receiver any more.
+    /// Closes a connection whose client has sent nothing for too long. A polled connection is removed at once:
+    /// its messages have no receiver any more.
     fn close_silent(&mut self, topics: &mut Topics, key: u32, now_us: u64) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         connection.forgive_silence(now_us);
@@ -139,7 +139,7 @@ impl Subscribers {
         }
     }
 
-    /// Tells the connections that are due.
+    /// Sends the reconnects that are due.
     pub(super) fn send_reconnects(&mut self, now_us: u64) {
         while let Some((reason, key, serial)) = self.reconnects.take_due(now_us) {
             let connection = self.connections.get(key as usize);

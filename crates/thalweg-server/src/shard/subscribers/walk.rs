@@ -83,7 +83,7 @@ impl Subscribers {
         let mut bytes = 0;
         let mut sends = Sends::new();
         // With `collect` the compiler makes the send a function of its own, and fan-out takes about 4 % more CPU
-        // (`loop-fanout` beside `final-fanout` in lab/runs/README.md).
+        // (`loop-fanout` against `final-fanout` in lab/runs/README.md).
         for (key, AtOnce { bytes: slice, step }) in due {
             let sent = self.connections[key as usize].writer.send(&[IoSlice::new(slice)]);
             if let Sent::Bytes(taken) = sent {
@@ -227,7 +227,7 @@ impl Subscribers {
 }
 
 impl ConnectionPhase {
-    /// Returns whether the close is sent, after which no data may follow.
+    /// Returns whether the close was sent, after which no data may follow.
     pub(super) fn is_over(self, connection: &Connection) -> bool {
         match self {
             Self::Serving => false,

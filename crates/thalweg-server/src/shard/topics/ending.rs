@@ -86,7 +86,7 @@ impl Topics {
         }
     }
 
-    /// Removes a topic that this shard owns with its history, unless it has readers.
+    /// Removes a topic that this shard owns, and its history, unless the topic has readers.
     pub(in crate::shard) fn forget(&mut self, key: FeedKey, now_us: u64) {
         if let Some(owner) = self.feeds.get_mut(key).and_then(|local| local.owner.as_mut()) {
             owner.order.stop_waiting();
@@ -105,7 +105,7 @@ impl Topics {
         self.feeds.remove(key);
     }
 
-    /// A topic has ended, here or on its owner shard, and all its batches are here.
+    /// Notes that a topic has ended, here or on its owner shard, and that all its batches are here.
     pub(super) fn has_ended(&mut self, key: FeedKey, ending: Ending) {
         self.feeds.end(key, ending);
         self.expiries.topic_ended();
@@ -113,7 +113,7 @@ impl Topics {
         self.open_again_for_sources(key);
     }
 
-    /// Sources and configured queries that use an ended topic go on with the next topic of its name. Ad hoc queries end.
+    /// Moves sources and configured queries from an ended topic to the next topic with its name. Ad hoc queries end.
     fn open_again_for_sources(&mut self, key: FeedKey) {
         let Some(local) = self.feeds.get_mut(key) else { return };
         let is_output =
@@ -128,7 +128,7 @@ impl Topics {
             (false, false) => return,
         };
         if opened.is_none() {
-            tracing::error!(%topic, "the sources of an ended topic end, because there are too many topics: raise limits.topics");
+            tracing::error!(%topic, "sources and queries of an ended topic stop, because there are too many topics: raise limits.topics");
         }
         self.news.moved.push((key, opened));
     }

@@ -29,7 +29,7 @@ const ENTRY_BYTES: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Expiry {
     pub(super) feed: FeedKey,
-    /// The feed's key may belong to another topic when the time comes.
+    /// Tells topics apart: the feed's key may belong to another one when the time comes.
     pub(super) epoch: Epoch,
     /// As a JSON string.
     pub(super) key: Arc<[u8]>,

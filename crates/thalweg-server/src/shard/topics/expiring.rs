@@ -1,4 +1,4 @@
-//! Keys that expire: the owner shard of a keyed topic publishes the removal, so that all readers see it in the same order.
+//! Keys that expire: the owner shard of a keyed topic publishes the removals, so that all readers see them in the same order.
 
 use thalweg_core::{
     fanout::FeedKey,
@@ -10,7 +10,7 @@ use super::{Topics, expiries::Expiry};
 use crate::config::EXPIRIES_PER_TURN;
 
 impl Topics {
-    /// Notes when the keys of these events, which are about to be appended, expire. An event without `ttl_us` ends an earlier time.
+    /// Notes when the keys of these events, which are about to be appended, expire. An event without `ttl_us` cancels an earlier expiry.
     pub(super) fn set_expiries(
         &mut self,
         feed: FeedKey,
@@ -33,7 +33,7 @@ impl Topics {
         }
     }
 
-    /// Publishes the removals of keys that have expired, some in each turn.
+    /// Publishes the removals of keys that have expired, a limited number in each turn.
     pub(super) fn expire_keys(&mut self, now_us: u64) {
         for _ in 0..EXPIRIES_PER_TURN {
             let Some(Expiry { feed, epoch, key }) = self.expiries.take_due(now_us) else { return };

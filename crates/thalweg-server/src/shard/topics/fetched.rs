@@ -123,7 +123,7 @@ impl Topics {
         is_unknown
     }
 
-    /// Tells the fetcher that a fetched topic goes although it has readers.
+    /// Tells the fetcher that a fetched topic is removed although it has readers.
     pub(super) fn stop_fetching(&mut self, key: FeedKey) {
         let Some(local) = self.feeds.get(key) else { return };
         if self.is_wanted(key) && local.origin.upstream().is_some() {

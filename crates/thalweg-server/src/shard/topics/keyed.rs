@@ -16,10 +16,10 @@ use crate::{
 /// The time between two exact counts of the memory of keys, in µs. A count looks at all topics.
 const RECOUNT_US: u64 = 10_000;
 
-/// An update of a key that grows by less is accepted somewhat above the limit.
+/// An update that makes a key grow by less is accepted even slightly above the limit.
 const SLIGHT_BYTES: usize = 1024;
 
-/// About the memory that a key takes besides its event, in bytes.
+/// The approximate memory of a key besides its event, in bytes.
 const KEY_BYTES: usize = 256;
 
 impl Topics {
@@ -41,7 +41,7 @@ impl Topics {
             };
         };
         if terms.condition.is_some() && payloads.count() != 1 {
-            return Err(bad("a publish with a condition has one event: publish each alone".into()));
+            return Err(bad("a condition applies to one event: publish each event alone".into()));
         }
         match &settings.pointer {
             _ if payloads.has_keys() || payloads.is_empty() => Ok(()),
@@ -65,8 +65,8 @@ impl Topics {
         }
     }
 
-    /// Checks the condition of a publish to a keyed topic that this shard owns, and that there is room for its keys. If so, the keys
-    /// expire as the terms say.
+    /// Checks the condition of a publish to a keyed topic that this shard owns, and that there is room for its keys. If so, sets
+    /// when the keys expire, as the terms say.
     pub(in crate::shard) fn check_keyed(
         &mut self,
         key: FeedKey,
@@ -107,7 +107,7 @@ impl Topics {
         };
         let mut live = feed.retained_events();
         let (mut grown, mut is_slight) = (0, true);
-        // The size of each key after the events before, and whether it is there.
+        // The size of each key after the preceding events, and whether it exists.
         let mut after: HashMap<&[u8], (usize, bool)> = HashMap::new();
         for (name, event) in payloads.keyed_events() {
             let before = feed.keyed_event(name);
@@ -141,11 +141,11 @@ impl Topics {
             return Err(Refusal::new(
                 ErrorCode::TooManyKeys,
                 format!(
-                    "{topic} has {count_max} keys, as many as allowed: remove some, or set keys to a larger number"
+                    "{topic} has reached its limit of {count_max} keys: remove some, or set keys to a larger number"
                 ),
             ));
         }
-        // Counters may count on, and keys may always be removed.
+        // Counters may still be updated, and keys may always be removed.
         let bytes_max = bytes_max + if is_slight { bytes_max / 16 } else { 0 };
         if grown > 0 && self.keyed_bytes + grown > bytes_max {
             self.recount_keys(now_us);
@@ -154,7 +154,7 @@ impl Topics {
             && self.keyed_bytes + grown > bytes_max
             && let Some(feed) = self.feeds.get_mut(key).and_then(|local| local.feed.as_mut())
         {
-            // Readers can do without removals: they begin again.
+            // Readers that lack the removals begin again.
             let before = feed.state_bytes();
             feed.forget_removals();
             self.keyed_bytes = self.keyed_bytes.saturating_sub(before - feed.state_bytes());
@@ -169,7 +169,7 @@ impl Topics {
         Ok(())
     }
 
-    /// Counts the memory of keys exactly. In between, updates of a key count as if it were another one.
+    /// Counts the memory of keys exactly. Between two such counts, each update of a key counts as a new key.
     fn recount_keys(&mut self, now_us: u64) {
         if now_us < self.recounted_us + RECOUNT_US {
             return;
@@ -211,12 +211,12 @@ impl Topics {
 }
 
 impl LocalTopic {
-    /// Returns whether its keys count among those that clients publish on this shard.
+    /// Returns whether this shard counts the memory of the topic's keys: it owns the topic, and clients publish the keys.
     pub(super) fn counts_keys(&self) -> bool {
         self.owner.is_some() && !self.origin.is_presence
     }
 
-    /// Returns the most keys that the topic may have with the events that are not in its feed yet.
+    /// Returns the maximum number of keys that the topic can have, with the events that are not in its feed yet.
     fn keys_at_most(&self) -> usize {
         let open = self.owner.as_ref().map_or(0, |owner| owner.open_keys as usize);
         open + self.feed.as_ref().map_or(0, |feed| feed.retained_events())

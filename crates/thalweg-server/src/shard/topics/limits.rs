@@ -19,12 +19,12 @@ pub(in crate::shard) enum Creator {
     Subscriber(Option<Address>),
 }
 
-/// A class of topics with a limit. Subscribers alone can create topics without limit, so these topics have a limit of their own.
+/// A class of topics with a limit. Subscribers could create any number of topics, so topics without events have a separate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TopicKind {
     /// A topic with events, or with a source that makes some.
     Active,
-    /// A topic without events. It counts in the share of this address, if any.
+    /// A topic without events. It counts towards the share of this address, if any.
     SubscriberOnly(Option<Address>),
     /// A topic that has had no events since this time, in µs.
     Emptied(u64),
@@ -70,7 +70,7 @@ impl TopicLimits {
         Ok(TopicKind::SubscriberOnly(address))
     }
 
-    /// Returns whether topics without events take half of their places.
+    /// Returns whether topics without events have reached half of their limit.
     pub(super) fn is_crowded(&self) -> bool {
         2 * self.subscriber_only >= self.config.limits.subscribed_topics
     }
@@ -84,7 +84,7 @@ impl TopicLimits {
         Err(Refusal::new(ErrorCode::TooManyTopics, message))
     }
 
-    /// Fails if there is no room for one more active topic.
+    /// Checks that there is room for one more active topic.
     pub(super) fn check_active(&self) -> Result<(), Refusal> {
         if self.active < self.config.limits.topics {
             return Ok(());
@@ -108,7 +108,7 @@ impl TopicLimits {
         }
     }
 
-    /// The owner shard counts an active topic, its followers do not.
+    /// Returns the counter of a kind. The owner shard counts an active topic; its followers do not.
     fn count_of(&mut self, kind: TopicKind, is_owner: bool) -> Option<&mut usize> {
         match kind {
             TopicKind::SubscriberOnly(_) | TopicKind::Emptied(_) => Some(&mut self.subscriber_only),
@@ -123,7 +123,7 @@ pub(in crate::shard) fn share_is_spent() -> Refusal {
     Refusal::new(ErrorCode::TooManyTopics, message)
 }
 
-/// Returns the refusal for an address that requests new keys of an upstream too fast.
+/// Returns the refusal for an address that requests new fetched topics too fast.
 pub(super) fn too_many_new() -> Refusal {
     let message = "this address requests too many new fetched topics per second: try again, or if the address is that of a proxy, start the server with --trusted-proxy";
     Refusal::new(ErrorCode::TooManyFromAddress, message)

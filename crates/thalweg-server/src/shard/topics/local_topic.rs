@@ -20,11 +20,11 @@ use crate::{
     },
 };
 
-/// Sweeps, one a second, that an empty topic outlasts its last reader. A client that polls or reconnects names its position,
-/// which a topic that is created again does not know: the server would announce a gap although no event is missing.
+/// The number of sweeps (one per second) by which an empty topic outlasts its last reader. A client that polls or reconnects sends
+/// its position. A new topic would not know it, and the server would announce a gap although no event is missing.
 const IDLE_SWEEPS: u8 = 6;
 
-/// The most events of a keyed topic's state that one message to another shard has.
+/// The maximum number of events of a keyed topic's state in one message to another shard.
 const STATE_PART_EVENTS: usize = 4096;
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ pub(super) struct OwnerState {
     pub(super) fetched_linger_us: Option<u64>,
     /// Sweeps in a row in which the topic was empty and had no readers.
     pub(super) idle_sweeps: u8,
-    /// The number of events of a keyed topic that its feed did not have when it was last sealed.
+    /// The number of events of a keyed topic that were appended after its last batch was sealed.
     pub(super) open_keys: u32,
     /// Whether the topic is queued to be sealed.
     pub(super) is_due: bool,
@@ -98,7 +98,7 @@ pub(super) struct Follower {
     pub(super) shard: usize,
     pub(super) attachment: u64,
     pub(super) next: Offset,
-    /// Its part of the state of a keyed topic, if batches alone cannot bring it up to date.
+    /// How far it has received the state of a keyed topic, if batches alone cannot bring it up to date.
     pub(super) state: Cursor,
     /// The shard has the pauses before this offset.
     pub(super) next_pause: Offset,
@@ -130,7 +130,7 @@ impl Order {
         }
     }
 
-    /// Makes the events that are not in the feed yet due.
+    /// Makes due the events that are not in the feed yet.
     pub(super) fn make_due(&mut self) {
         match self {
             Self::Own(sequencer) => sequencer.make_due(),
@@ -138,7 +138,7 @@ impl Order {
         }
     }
 
-    /// From now on no batch waits for more events.
+    /// Stops all batches, including later ones, from waiting for more events.
     pub(super) fn stop_waiting(&mut self) {
         match self {
             Self::Own(sequencer) => sequencer.stop_waiting(),
@@ -157,7 +157,7 @@ impl Order {
 }
 
 impl Follower {
-    /// Returns the next part of a keyed topic's state, if the shard cannot go on with batches.
+    /// Returns the next part of a keyed topic's state, if the shard cannot continue with batches.
     fn take_state_part(&mut self, feed: &AnyFeed) -> Option<StatePart> {
         let is_here = |batch: &Arc<Batch>| batch.start() <= self.next;
         let goes_on =
@@ -170,7 +170,7 @@ impl Follower {
         Some(part)
     }
 
-    /// Returns the news of a topic since its last ones, which it then has.
+    /// Returns the news of a topic since the last call, and notes that the shard has them.
     pub(super) fn take_posted(
         &mut self,
         feed: &AnyFeed,
@@ -178,7 +178,7 @@ impl Follower {
         end: Option<Ending>,
     ) -> Posted {
         let state = self.take_state_part(feed);
-        // A state that begins again takes the place of the one there.
+        // A state that begins again replaces the one of the follower.
         let begins_again =
             self.has_first_reply && state.as_ref().is_some_and(|part| part.from < self.next);
         let end = end.or(begins_again.then_some(Ending::Restarted));
@@ -258,7 +258,7 @@ impl LocalTopic {
         !self.subscribers.is_empty() || self.is_input
     }
 
-    /// Updates the demand. Returns a change, which the sources that feed the topic need.
+    /// Updates the demand. Returns the change, if any, for the sources that feed the topic.
     pub(super) fn update_demand(&mut self, now_us: u64) -> Option<DemandChange> {
         if self.end.is_some() {
             return None;
@@ -294,7 +294,7 @@ impl LocalTopic {
         !self.has_readers() && has_nothing && !self.is_made()
     }
 
-    /// Returns whether a fetch or a query makes its events. That must stop before the topic is removed.
+    /// Returns whether a fetch or a query makes its events, which must stop before the topic is removed.
     fn is_made(&self) -> bool {
         let is_wanted = |owner: &OwnerState| {
             let is_derived = matches!(owner.order, Order::Derived(_));

@@ -74,7 +74,7 @@ impl Topics {
         Some(HistorySource::Retained(page(feed?, start, limit)))
     }
 
-    /// Returns whether a start must be searched: a time, or the newest events of a topic of a broker.
+    /// Returns whether a start must be searched for: a time, or the newest events of a broker topic.
     pub(in crate::shard) fn is_searched(&self, topic: &Topic, start: StartAt) -> bool {
         match start {
             StartAt::Since(_) => true,
@@ -89,7 +89,7 @@ impl Topics {
         let feed = local.and_then(|local| local.feed.as_ref());
         let origin = local.map_or_else(|| self.feeds.origin(topic), |local| local.origin);
         let stream = origin.stream().map(|index| self.feeds.streams.get(index));
-        // The newest version of a value comes at any start.
+        // A subscription to a value gets the newest version from any start.
         if stream.is_some_and(|stream| stream.stream.has_values)
             || feed.is_some_and(|feed| feed.is_state())
         {

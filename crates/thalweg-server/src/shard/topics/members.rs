@@ -34,24 +34,24 @@ pub(super) struct Members {
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     pub(super) members: HashMap<Arc<str>, Present>,
-    /// Whether the published number, or that of a member, is old.
+    /// Whether the published number, or the event of a member, is out of date.
     pub(super) is_old: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Present {
-    /// Its connections. A leave of a connection that was refused is thus no leave of another one.
+    /// Its connections, so that the leave of a refused connection is not taken for that of another one.
     connections: Vec<u64>,
-    /// When it had no connection any more, as the serial number of its absence. `None` if it has one.
+    /// The key of its absence: the end of its grace time, and a serial number. `None` if it has a connection.
     pub(super) absence: Option<(u64, u64)>,
     pub(super) since_ms: i64,
     pub(super) user: Box<str>,
     pub(super) info: Option<Box<RawValue>>,
-    /// Whether its event is to be published: there was no place for it, or it has other information.
+    /// Whether its event must be published: there was no room for it, or the information has changed.
     pub(super) is_unlisted: bool,
 }
 
-/// The result of a connection's joining.
+/// The result of adding a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Join {
     /// The member is new.
@@ -62,7 +62,7 @@ pub(super) enum Join {
     Refused,
 }
 
-/// About the memory that a member takes besides its texts, in bytes: in the roster, and in the table of its topic.
+/// The approximate memory of a member besides its texts, in bytes: in the roster, and in the table of its topic.
 const MEMBER_BYTES: usize = 512;
 
 impl Present {
@@ -73,7 +73,7 @@ impl Present {
 }
 
 impl Members {
-    /// Adds a connection to the members of a topic. A new member needs room: all members may take `bytes_max`.
+    /// Adds a connection to the members of a topic. All members together may take `bytes_max`.
     pub(super) fn join(
         &mut self,
         topic: &Topic,
@@ -96,7 +96,7 @@ impl Members {
                 present.connections.push(connection);
                 if let Some(absence) = present.absence.take() {
                     self.absences.remove(&absence);
-                    // It has come back. Its connections while it is there cannot change what it says of itself.
+                    // The member has come back. Further connections of a present member cannot change its information.
                     let text = |info: &Option<Box<RawValue>>| {
                         info.as_ref().map(|info| info.get().to_owned())
                     };
@@ -121,7 +121,7 @@ impl Members {
         }
     }
 
-    /// Removes a connection of a member. Without another one its absence begins, which lasts until `end_us`.
+    /// Removes a connection of a member. If it was the last one, the member's absence begins, which lasts until `end_us`.
     pub(super) fn leave(&mut self, topic: &Topic, key: &Arc<str>, connection: u64, end_us: u64) {
         let roster = self.rosters.get_mut(topic);
         let Some(present) = roster.and_then(|roster| roster.members.get_mut(key)) else { return };

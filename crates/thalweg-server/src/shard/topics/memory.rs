@@ -9,8 +9,8 @@ use super::{Topics, limits::TopicKind, local_topic::LocalTopic};
 use crate::owner_shard::hash_of;
 
 impl Topics {
-    /// A topic has new batches, and had `before` bytes of history. If all histories together are too large, it
-    /// loses its oldest batches. A follower's copy counts, because it may outlive the original.
+    /// Notes that a topic has new batches; it had `before` bytes of history. If all histories together are too large, the
+    /// topic loses its oldest batches. A follower's copy counts, because it may outlive the original.
     pub(super) fn has_grown(&mut self, key: FeedKey, before: usize) {
         self.news.batches.push(key);
         self.history_bytes = self.history_bytes + self.feeds.history_bytes(key) - before;
@@ -29,7 +29,7 @@ impl Topics {
         self.history_bytes.saturating_sub(self.state_bytes + batches_max)
     }
 
-    /// Frees memory. Returns the topics above the limit, whose subscribers must go.
+    /// Frees memory. Returns the topics above the limit, whose subscribers must be closed.
     pub(in crate::shard) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
         let mut read = Vec::new();
         let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();

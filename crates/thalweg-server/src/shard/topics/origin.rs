@@ -7,7 +7,7 @@ use crate::{
     shard::broker::BrokerStreams,
 };
 
-/// The origin of a topic's events, as the settings and the brokers' streams say. A topic without one has publishers or sources.
+/// The origin of a topic's events, as the settings and the brokers' streams say. A topic without any of these has publishers or sources.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::shard) struct Origin {
     stream: Option<u32>,
@@ -35,12 +35,12 @@ impl Origin {
         Self { stream: stream.map(index), upstream: upstream.map(index), is_derived, is_presence }
     }
 
-    /// The stream that orders and stores the events, as an index among those of all brokers.
+    /// Returns the stream that orders and stores the events, as an index among those of all brokers.
     pub(in crate::shard) fn stream(self) -> Option<usize> {
         self.stream.map(|index| index as usize)
     }
 
-    /// The upstream that the events are fetched from, as an index.
+    /// Returns the upstream from which the events are fetched, as an index.
     pub(in crate::shard) fn upstream(self) -> Option<usize> {
         self.upstream.map(|index| index as usize)
     }
@@ -54,7 +54,7 @@ impl Origin {
         self.stream.is_some() || self.upstream.is_some() || self.is_derived || self.is_presence
     }
 
-    /// Fails if clients may not publish to the topic.
+    /// Checks that clients may publish to the topic.
     pub(in crate::shard) fn check_publish(self, topic: &Topic) -> Result<(), Refusal> {
         match self {
             Self { upstream: Some(_), .. } => Err(Refusal::fetched(topic)),

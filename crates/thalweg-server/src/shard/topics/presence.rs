@@ -1,7 +1,7 @@
-//! The people of a topic: who subscribes to it, as the keys of another topic.
+//! Presence: the subscribers of a topic, as the keys of another topic.
 //!
 //! A shard tells the owner shard of `presence/TOPIC` when a connection joins or leaves TOPIC. The owner shard publishes one event for
-//! each member that comes, and removes the key of a member that has been away for the grace time.
+//! each member that joins, and removes the key of a member that has been away for the grace time.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     shard::message::{Member, MemberChange},
 };
 
-/// The key of the number of members, where only that is published.
+/// The key under which the number of members is published, if only the number is.
 const COUNT_KEY: &str = "count";
 
 /// A member as the event of its key.
@@ -29,7 +29,7 @@ const COUNT_KEY: &str = "count";
 struct MemberEvent<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     user: &'a str,
-    /// When it came, in ms since 1970.
+    /// When the member joined, in ms since 1970.
     since: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     info: Option<&'a RawValue>,
@@ -54,7 +54,7 @@ impl Topics {
         let owner = owner_shard(&presence, self.common.peers.len());
         match owner == self.shard {
             true => self.change_member(&topic, change, now_us),
-            // Those that wait go first.
+            // Changes that already wait are sent first.
             false => self.members.unposted.push_back((owner, topic, change)),
         }
     }
@@ -126,7 +126,7 @@ impl Topics {
         }
     }
 
-    /// Publishes the numbers of members that have changed, and members that are not listed as they are. Call it once a second.
+    /// Publishes changed numbers of members, and members whose event is missing or out of date. Call this function once a second.
     pub(super) fn publish_changed_members(&mut self, now_us: u64) {
         let config = Arc::clone(&self.common.config);
         let (mut counts, mut unlisted) = (Vec::new(), Vec::new());
@@ -147,7 +147,7 @@ impl Topics {
             self.list_member(&topic, &key, now_us);
         }
         for (topic, count) in counts {
-            // A topic without keys may go.
+            // A topic without keys may be removed.
             let event = if count == 0 { "null".to_owned() } else { count.to_string() };
             let is_published = self.publish_member(&topic, COUNT_KEY, event.as_bytes(), now_us);
             match self.members.rosters.get_mut(&topic) {
@@ -161,7 +161,7 @@ impl Topics {
     /// Publishes an event of a key to the presence of a topic. Returns whether there was room for that topic.
     fn publish_member(&mut self, topic: &Topic, key: &str, event: &[u8], now_us: u64) -> bool {
         let Some(presence) = presence_topic(topic) else { return true };
-        // It counts as a topic of subscribers, who must not prevent publishing to a new topic.
+        // The presence topic counts as created by a subscriber, because it must not take the place of a topic with publishers.
         let Ok(feed) = self.open(&presence, Creator::Subscriber(None)) else {
             self.counts.members_refused.add(1);
             return false;

@@ -20,7 +20,7 @@ fn new_keys_above_the_limit_are_refused_and_no_others() {
             lines(&server, topic, &["a", "b", "c"]).published();
             let message = lines(&server, topic, &["d"]).refused(409, "too_many_keys");
             let expected = format!(
-                "{topic} has 3 keys, as many as allowed: remove some, or set keys to a larger number"
+                "{topic} has reached its limit of 3 keys: remove some, or set keys to a larger number"
             );
             assert_eq!(message, expected);
             // Newer events of existing keys, several in one request.

@@ -8,7 +8,7 @@ use thalweg_wire::Offset;
 
 use crate::derived;
 
-/// A sink for rows that a topic gets.
+/// A sink that adds rows to the batches of a topic.
 pub(super) struct Rows<'a> {
     pub(super) batches: &'a mut DerivedBatches,
     now_us: u64,

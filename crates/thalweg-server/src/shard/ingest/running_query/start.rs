@@ -10,7 +10,7 @@ use super::{super::query_start::block_from, QueryState, RunningQuery, unread::Un
 use crate::{clock, shard::topics::Topics};
 
 impl RunningQuery {
-    /// Begins the topic of a shared query when it is known from which offset on the topic has all rows. If no
+    /// Begins the topic of a shared query when the offset from which the topic has all rows is known. If no
     /// unread event can show this offset, the topic begins after the unread events.
     pub(super) fn follow_start(
         &self,
@@ -76,7 +76,7 @@ impl RunningQuery {
         if !absent.is_empty() {
             let absent = absent.join(", ");
             let known = known_names(&plan);
-            tracing::warn!(%topic, %source, "no event has the columns {absent} yet, which the query reads as NULL: the events have {known}");
+            tracing::warn!(%topic, %source, "no event has the columns {absent} yet, so the query reads them as NULL: the events have {known}");
         }
         self.topic.plan = Some(Arc::clone(&plan));
         // Publishers may have begun before this server started.

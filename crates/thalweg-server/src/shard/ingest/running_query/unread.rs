@@ -50,7 +50,7 @@ impl Unread {
         unread
     }
 
-    /// Makes rows of the events until there are none left or the pace is over. Returns whether no work is left for
+    /// Makes rows from the events until none is left or the query must pause. Returns whether no work is left for
     /// the events that were taken.
     pub(super) fn take(
         &self,
