@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_read_stay_and_many_small_accounts_of_one_address_go() {
+    fn clients_that_read_stay_and_many_small_accounts_of_one_address_are_closed() {
         let mut answers = Answers::default();
         let (taking, mut pieces) = owed_to(&mut answers, address(1), 500);
         let (large, _held) = owed_to(&mut answers, address(2), 400);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_ends_for_what_is_not_tracked_nor_who_holds_nothing() {
+    fn untracked_memory_and_empty_accounts_close_nobody() {
         let mut answers = Answers::default();
         let (_small, _held) = pending(&mut answers, 100);
         let (_empty, pieces) = pending(&mut answers, 100);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_goes_and_is_counted_no_more() {
+    fn the_largest_account_is_closed_and_no_longer_counted() {
         let mut answers = Answers::default();
         let (_small, _held) = pending(&mut answers, 100);
         let (large, pieces) = pending(&mut answers, 1_000);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_takes_its_share_has_time_and_one_that_takes_less_has_not() {
+    fn only_a_client_that_reads_its_share_gets_more_time() {
         for (taken, is_stalled) in [(0, true), (2, true), (3, false), (10, false)] {
             let mut answers = Answers::default();
             let (_holder, mut pieces) = pending(&mut answers, 1_000);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscriber_holds_what_it_says_it_does() {
+    fn a_subscriber_reports_the_memory_that_it_holds() {
         let mut answers = Answers::default();
         let account = answers.account(AccountOwner::Subscriber(7));
         answers.track(&account, address(1), || 0);

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_what_its_ending_says() {
+    fn the_extension_of_a_file_sets_its_type() {
         assert_eq!(content_type("/assets/a.b.js"), "text/javascript; charset=utf-8");
         assert_eq!(content_type("/icon.svg"), "image/svg+xml");
         assert_eq!(content_type("/assets/none"), "application/octet-stream");

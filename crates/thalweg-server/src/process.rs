@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_knows_itself() {
+    fn a_process_reads_its_own_figures() {
         let Stat { cpu_s, start_s, resident_bytes, threads } = Stat::read().unwrap();
         let now_s = std::time::SystemTime::now();
         let now_s = now_s.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();

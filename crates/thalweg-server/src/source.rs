@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_is_one_there_is() {
+    fn an_unknown_shape_is_rejected() {
         let config = |shape| SourceConfig::parse(&format!("a=constant,shape={shape}")).unwrap();
         assert!(build(&config("columns")).is_ok() && build(&config("rows")).is_ok());
         let said = "shape: unknown shape \"column\", did you mean \"columns\"?";

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_of_a_module_see_no_more_than_it() {
+    fn tests_of_a_module_import_only_what_it_may() {
         let path = "crates/thalweg-lab/src/measure.rs";
         check(path, "mod tests { use super::*; use super::sample; }", &[]);
         check(path, "mod tests { use super::super::run; }", &["measure may not import run"]);

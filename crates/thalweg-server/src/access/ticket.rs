@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_good_once_and_not_for_long() {
+    fn a_ticket_is_valid_once_and_briefly() {
         let mut tickets = Tickets::default();
         let ticket = Ticket::new(7);
         tickets.keep(ticket, publisher(), 0).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_written_in_one_way() {
+    fn a_ticket_has_one_spelling() {
         assert_eq!(Ticket::new(7).text(), "00000000000000000000000000000007");
         let ticket = Ticket::new(0xabcd_ef00_u128 << 64);
         let text = ticket.text();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_too_many_is_given_for_the_oldest_of_its_identity() {
+    fn a_ticket_above_the_limit_replaces_the_oldest_of_its_identity() {
         let mut tickets = Tickets::default();
         let publishers = Ticket::new(u128::MAX);
         tickets.keep(publishers, publisher(), 0).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_that_others_keep_have_the_same_bound() {
+    fn tickets_in_a_broker_have_the_same_limit() {
         let mut rates = IssueRates::default();
         assert!((0..TICKETS_MAX).all(|_| rates.take(&subscriber(), 0)));
         assert!(!rates.take(&subscriber(), TICKET_LIFE_US - 1));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_of_the_ticket_and_of_all_tokens() {
+    fn a_digest_covers_the_ticket_and_all_tokens() {
         let digest = |[one, two, three, key, audience]: [&str; 5], ticket| {
             let named = |secret: &str| NamedToken {
                 name: "x".to_owned(),

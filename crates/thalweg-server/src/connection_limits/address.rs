@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_as_it_is_counted() {
+    fn the_written_length_is_the_counted_length() {
         for (text, written) in
             [("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::/64"), ("::1", "127.0.0.1")]
         {

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_its_number_in_each_second() {
+    fn an_address_has_a_limit_per_second() {
         let rates = AddressRates::new(2);
         let [one, other] =
             ["192.0.2.1", "192.0.2.2"].map(|ip| Address::from_ip(ip.parse().unwrap()));

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_queries_of_an_address_have_one_bound_and_what_is_dropped_is_free_again() {
+    fn all_queries_of_an_address_share_a_limit_that_ended_ones_free() {
         let memory = QueryMemory::new(100);
         let address = |last: u8| Some(Address::from_ip(std::net::IpAddr::from([192, 0, 2, last])));
         let (mut one, mut two) = (memory.share(address(1)), memory.share(address(1)));

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_and_what_is_cut_off_are_refused() {
+    fn garbage_and_truncated_bodies_are_refused() {
         let zipped = gzip(b"hello");
         let mut wrong = zipped.clone();
         *wrong.last_mut().unwrap() ^= 1;

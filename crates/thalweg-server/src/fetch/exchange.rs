@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_304_changes_what_it_says_and_no_more() {
+    fn a_304_changes_only_the_fields_that_it_has() {
         let headers = |lines: &[(&'static str, &'static str)]| -> HeaderMap {
             let header =
                 |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));

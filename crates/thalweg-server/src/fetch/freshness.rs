@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_may_ask_to_be_left_alone() {
+    fn a_response_may_ask_for_a_pause() {
         let now = httpdate::parse_http_date(LONG_BEFORE).unwrap();
         let check = |lines: &[(&'static str, &str)], expected: Option<u64>| {
             let wait = retry_after(&headers(lines), now);

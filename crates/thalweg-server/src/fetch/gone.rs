@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_topic_is_remembered_for_its_time_and_not_more_than_so_many() {
+    fn topics_are_remembered_for_a_limited_time_and_in_a_limited_number() {
         let [a, b, c] = ["a", "b", "c"].map(|name| name.parse::<Topic>().unwrap());
         let mut gone = Gone::new(2);
         gone.remember(&a, 10);

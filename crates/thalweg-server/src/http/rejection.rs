@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_goaway_is_settings_and_one_frame_with_the_words() {
+    fn a_goaway_has_settings_and_one_frame_with_the_reason() {
         let bytes = goaway(INADEQUATE_SECURITY, "gone");
         let (settings, goaway) = bytes.split_at(9);
         assert_eq!(settings, [0, 0, 0, 4, 0, 0, 0, 0, 0]);

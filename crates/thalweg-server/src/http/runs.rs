@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_files_of_a_run_are_named_by_a_path_and_nothing_else_is() {
+    fn a_path_can_name_only_three_files_of_a_run() {
         let check = |asked: &str, expected| {
             assert_eq!(path(asked).and_then(wanted), expected, "{asked}");
         };

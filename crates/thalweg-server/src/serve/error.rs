@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_needs_a_right_is_refused_with_the_ways_to_have_it() {
+    fn a_privileged_port_is_refused_with_the_remedies() {
         let said = |kind: io::ErrorKind| {
             ServeError::Listen(([0, 0, 0, 0], 443).into(), kind.into(), "--listen").to_string()
         };

@@ -291,7 +291,7 @@ mod tests {
     use super::TopicListing;
 
     #[test]
-    fn only_what_may_be_shown_is_looked_at() {
+    fn only_permitted_topics_are_inspected() {
         let check = |patterns: &[&str], prefix: &str, expected: &[&str]| {
             let shown: Topics =
                 patterns.iter().map(|pattern| pattern.parse::<Pattern>().unwrap()).collect();

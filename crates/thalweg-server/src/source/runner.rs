@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_one_comes_with_the_ack_of_the_last() {
+    fn the_next_record_follows_the_ack_of_the_last() {
         assert_eq!(ids(&[0, 1, 2]), [1, 2, 3]);
         assert_eq!(ids(&[0, 0, 0, 1, 0, 1]), [1, 2]);
     }

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_may_prefer_what_is_not_compressed() {
+    fn a_client_may_prefer_uncompressed_answers() {
         let check = |text: &str, expected| {
             let value = HeaderValue::from_str(text).unwrap();
             let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, value)]);

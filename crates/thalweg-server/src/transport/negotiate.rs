@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transport_is_what_the_request_accepts() {
+    fn the_accept_header_selects_the_transport() {
         assert_eq!(Some(asked("/v1/topics/a", SSE).unwrap().format), Format::SSE.chunked());
         assert_eq!(
             Some(asked("/v1/topics?topic=a&topic=b", SSE).unwrap().format),
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn over_http_2_sends_are_apart_for_chromium_would_hold_them_back() {
+    fn over_http_2_sends_are_spaced_because_chromium_would_delay_them() {
         let hint = ("sec-ch-ua", "\"Chromium\";v=\"156\"");
         let of_chromium = [SSE[0], hint];
         let over = |version, headers: &[_], uri| {

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_ends_before_a_loss_and_the_next_one_begins_behind_it() {
+    fn an_answer_ends_before_a_loss_and_the_next_one_begins_after_it() {
         let page = |firsts: &[Offset]| ReadPage {
             records: firsts
                 .iter()

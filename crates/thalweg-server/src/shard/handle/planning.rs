@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_planned_in_the_turn_in_which_it_comes_while_there_is_time() {
+    fn a_query_is_planned_at_once_while_there_is_time() {
         let planning = planning();
         for _ in 0..20 {
             planning.begin_turn();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn others_have_a_turn_when_planning_has_taken_its_time() {
+    fn planning_leaves_time_for_others() {
         let planning = planning();
         planning.unbroken_us.set(PLANNING_UNBROKEN_US);
         assert_eq!(polls(&planning, client(1)), Some(2));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_planned_after_the_other() {
+    fn queries_are_planned_one_after_the_other() {
         let planning = planning();
         let context = &mut Context::from_waker(Waker::noop());
         planning.unbroken_us.set(PLANNING_UNBROKEN_US);

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_before_are_told_and_later_ones_are_not() {
+    fn only_earlier_connections_are_notified() {
         let told = StreamHealth::Notified(7);
         assert_eq!([6, 7, 8].map(|opened_us| told.missed_notice(opened_us)), [true, true, false]);
         assert_eq!(told.after(false, 100), (told, false), "the same outage");

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_put_off_for_some_rounds_and_some_time() {
+    fn a_turn_is_delayed_for_limited_rounds_and_time() {
         let mut settling = Settling::default();
         let begun_us = now_us();
         let rounds = (0..=SETTLING_ROUNDS_MAX).take_while(|_| settling.goes_on()).count() as u32;

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_one_of_a_topic_a_publisher_and_a_body() {
+    fn a_key_belongs_to_a_topic_a_publisher_and_a_body() {
         let hasher = IdempotencyHasher::default();
         let (cars, bikes) = ("cars".parse().unwrap(), "bikes".parse().unwrap());
         let make = |topic, who, key: &str, body: &str| {

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_for_who_comes_back_in_time() {
+    fn a_session_continues_for_a_client_that_returns_in_time() {
         let mut demand = TopicDemand::default();
         let mut changes = Vec::new();
         for poll in 0..5 {
