@@ -6,8 +6,10 @@
 //! file ─────────────┘
 //! ```
 
+mod brokers;
 mod cluster;
 mod config;
+mod configured_broker;
 mod data;
 mod document;
 #[cfg(test)]
@@ -55,8 +57,6 @@ use thalweg_lab::run::print;
 use thalweg_server::{Server, config::Config};
 
 use crate::demo_provider;
-use cluster::Cluster;
-use data::Data;
 use merge::Over as _;
 use settings::Settings;
 use tables::UpstreamTable;
@@ -132,24 +132,13 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let level = settings.log.unwrap_or(Level::Info);
     let format = settings.log_format.unwrap_or(LogFormat::Text);
     let has_demo = settings.demo;
-    let cluster = Cluster::new(&settings).map_err(|error| anyhow!(error))?;
-    let data = Data::new(&settings).map_err(|error| anyhow!(error))?;
-    let (mut config, streams) = config::config(settings).map_err(|error| anyhow!(error))?;
-    if let Some(cluster) = &cluster {
-        cluster.settle(&mut config).map_err(|error| anyhow!(error))?;
-        cluster.check(&config, &streams).map_err(|error| anyhow!(error))?;
-    }
-    if let Some(data) = &data {
-        if cluster.is_none() {
-            data.settle(&mut config);
-        }
-        data.check(&config).map_err(|error| anyhow!(error))?;
-    }
+    let (mut config, brokers) = config::config(settings).map_err(|error| anyhow!(error))?;
+    brokers.check(&config).map_err(|error| anyhow!(error))?;
     config.pages = pages::pages();
     config.version = env!("THALWEG_VERSION");
     if check {
-        thalweg_server::check(&config, &config::shared_topics(data.as_ref(), &streams))?;
-        print(&screen::check_screen(&config, data.as_ref(), &streams))?;
+        thalweg_server::check(&config, &brokers.topics())?;
+        print(&screen::check_screen(&config, &brokers))?;
         return Ok(());
     }
     logs::begin(level, format);
@@ -159,25 +148,15 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         let matches = matches.parse().and_then(|table: UpstreamTable| table.upstream());
         config.upstreams.push(matches.map_err(|error| anyhow!(error))?);
     }
-    let mut brokers = Vec::new();
-    if let Some(data) = &data {
-        brokers.push(data.open(&config).map_err(|error| anyhow!(error))?);
-    }
-    if let Some(cluster) = cluster {
-        brokers.push(cluster.open(&config, &streams).map_err(|error| anyhow!(error))?);
-    }
-    let mut server = thalweg_server::serve(config.clone(), brokers)?;
+    let services = brokers.open(&config).map_err(|error| anyhow!(error))?;
+    let mut server = thalweg_server::serve(config.clone(), services)?;
     let read = || config::config(read()?).map(|(config, _)| config).map_err(|error| anyhow!(error));
     let address = server.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::listen()?;
         // The first line comes after the signals are handled, because its reader may send a signal at once.
-        let screen = screen::first_screen(
-            (&config, data.as_ref(), &streams),
-            address,
-            server.admin_address(),
-        );
+        let screen = screen::first_screen((&config, &brokers), address, server.admin_address());
         let said = format!("listening on {}://{address}\n{screen}", screen::scheme(&config));
         // One write, because a reader may close the pipe after the first line.
         if let Err(error) = io::stdout().write_all(said.as_bytes()) {

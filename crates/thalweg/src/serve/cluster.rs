@@ -2,9 +2,14 @@
 
 use std::path::PathBuf;
 
+use thalweg_core::stream::FeedKind;
 use thalweg_server::{broker::BrokerService, config::Config};
+use thalweg_token::Pattern;
 
-use super::{settings::Settings, stream::StreamConfig};
+use super::{configured_broker::ConfiguredBroker, settings::Settings, stream::StreamConfig};
+
+/// Streams that the screens name.
+const STREAMS_SHOWN: usize = 4;
 
 /// The NATS servers of a cluster, and the names of its Thalweg servers.
 // A build without NATS only checks them.
@@ -19,11 +24,11 @@ pub(super) struct Cluster {
     node: Option<String>,
     source_node: Option<String>,
     time_node: Option<String>,
+    streams: Vec<StreamConfig>,
 }
 
-impl Cluster {
-    /// The cluster of the settings; `None` without NATS. The error is one sentence about settings that contradict each other.
-    pub(super) fn new(settings: &Settings) -> Result<Option<Self>, String> {
+impl ConfiguredBroker for Cluster {
+    fn new(settings: &Settings) -> Result<Option<Self>, String> {
         let Settings {
             nats, nats_credentials, nats_ca, stream, node, source_node, time_node, ..
         } = settings;
@@ -55,6 +60,14 @@ impl Cluster {
                 return Err(format!("{name} needs node: set it to the name of this server"));
             }
         }
+        let mut streams = Vec::<StreamConfig>::new();
+        for table in stream {
+            let stream = table.stream().map_err(|error| format!("stream: {error}"))?;
+            if streams.iter().any(|other| other.name == stream.name) {
+                return Err(format!("stream: the name {:?} occurs twice: rename one", stream.name));
+            }
+            streams.push(stream);
+        }
         Ok(Some(Self {
             servers: nats.clone(),
             credentials: nats_credentials.clone(),
@@ -62,12 +75,14 @@ impl Cluster {
             node: node.clone(),
             source_node: source_node.clone(),
             time_node: time_node.clone(),
+            streams,
         }))
     }
 
     /// Runs the sources on the server that `source-node` names only, for each server would generate its own events. Closes
-    /// windows on the server that `time-node` names. Fails if there are sources, and no `source-node`.
-    pub(super) fn settle(&self, config: &mut Config) -> Result<(), String> {
+    /// windows on the server that `time-node` names.
+    fn settle(&self, config: &mut Config) -> Result<(), String> {
+        self.check_kinds(config)?;
         config.tells_time = self.time_node.is_some() && self.time_node == self.node;
         match &self.source_node {
             None if config.sources.is_empty() => Ok(()),
@@ -83,30 +98,70 @@ impl Cluster {
         }
     }
 
-    /// Checks the settings of NATS without a server.
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
     #[cfg(feature = "nats")]
-    pub(super) fn check(&self, config: &Config, streams: &[StreamConfig]) -> Result<(), String> {
-        self.nats_settings(config, streams).check()
+    fn check(&self, config: &Config) -> Result<(), String> {
+        self.nats_settings(config).check()
     }
 
-    /// Connects, and creates or checks the streams.
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    #[cfg(feature = "nats")]
-    pub(super) fn open(
-        self,
-        config: &Config,
-        streams: &[StreamConfig],
-    ) -> Result<BrokerService, String> {
-        BrokerService::open(thalweg_nats::open(&self.nats_settings(config, streams)))
+    #[cfg(not(feature = "nats"))]
+    fn check(&self, _: &Config) -> Result<(), String> {
+        Err("this build has no NATS: build it with --features nats".into())
+    }
+
+    fn topics(&self) -> Vec<(Pattern, FeedKind)> {
+        self.streams.iter().map(|stream| (stream.pattern.clone(), stream.kind)).collect()
+    }
+
+    fn about(&self) -> (&'static str, String) {
+        let shown = self.streams.iter().take(STREAMS_SHOWN);
+        let streams: Vec<_> =
+            shown.map(|stream| format!("{} ({})", stream.name, stream.pattern)).collect();
+        ("streams", format!("{}, shared through NATS", streams.join(", ")))
     }
 
     #[cfg(feature = "nats")]
-    fn nats_settings(&self, config: &Config, streams: &[StreamConfig]) -> thalweg_nats::Settings {
+    fn open(&self, config: &Config) -> Result<BrokerService, String> {
+        BrokerService::open(thalweg_nats::open(&self.nats_settings(config)))
+    }
+
+    #[cfg(not(feature = "nats"))]
+    fn open(&self, config: &Config) -> Result<BrokerService, String> {
+        self.check(config).and(Err(String::new()))
+    }
+}
+
+impl Cluster {
+    /// Refuses value topics in a stream of events, which keeps all of them, and keyed topics.
+    fn check_kinds(&self, config: &Config) -> Result<(), String> {
+        let all = (Pattern::all(), config.topic_defaults.clone());
+        let topics = config.topics.iter().chain([&all]);
+        for (pattern, _) in topics.filter(|(_, settings)| settings.kind.has_versions()) {
+            let has_some = |stream: &&StreamConfig| {
+                !stream.kind.has_versions() && stream.pattern.overlaps(pattern)
+            };
+            if let Some(stream) = self.streams.iter().find(has_some) {
+                return Err(format!(
+                    "topic: {pattern} has kind=value, but stream {:?} stores some of these topics as events: \
+                     give value topics a stream of their own, with kind=value",
+                    stream.name
+                ));
+            }
+        }
+        for pattern in config.keyed_patterns() {
+            let mut streams = self.streams.iter();
+            if let Some(stream) = streams.find(|stream| stream.pattern.overlaps(&pattern)) {
+                return Err(format!(
+                    "topic: {pattern} has kind=keyed, but stream {:?} shares some of these topics between servers, \
+                     and streams do not store keys yet: choose other patterns",
+                    stream.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "nats")]
+    fn nats_settings(&self, config: &Config) -> thalweg_nats::Settings {
         let warm = std::time::Duration::from_micros(config.topic_defaults.history.age_us_max);
         let stream = |stream: &StreamConfig| thalweg_nats::StreamSettings {
             name: stream.name.clone(),
@@ -118,7 +173,7 @@ impl Cluster {
             warm,
         };
         // Tickets have as many replicas as the safest stream.
-        let replicas = streams.iter().map(|stream| stream.replicas).max().unwrap_or(1);
+        let replicas = self.streams.iter().map(|stream| stream.replicas).max().unwrap_or(1);
         let tickets = config.access.has_tokens().then_some(thalweg_nats::TicketSettings {
             replicas,
             life: thalweg_server::broker::TICKET_LIFE,
@@ -127,27 +182,8 @@ impl Cluster {
             servers: self.servers.clone(),
             credentials: self.credentials.clone(),
             ca_file: self.ca_file.clone(),
-            streams: streams.iter().map(stream).collect(),
+            streams: self.streams.iter().map(stream).collect(),
             tickets,
         }
-    }
-
-    /// Always fails, because this build has no NATS.
-    #[cfg(not(feature = "nats"))]
-    pub(super) fn check(&self, _: &Config, _: &[StreamConfig]) -> Result<(), String> {
-        Err("this build has no NATS: build it with --features nats".into())
-    }
-
-    /// Fails as [`Self::check`].
-    ///
-    /// # Errors
-    /// Always.
-    #[cfg(not(feature = "nats"))]
-    pub(super) fn open(
-        self,
-        config: &Config,
-        streams: &[StreamConfig],
-    ) -> Result<BrokerService, String> {
-        self.check(config, streams).and(Err(String::new()))
     }
 }

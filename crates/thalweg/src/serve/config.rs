@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use thalweg_server::config::{Config, SharedTopics, SignedBy, Subscribing, Tls};
-use thalweg_token::{Expectations, Keys, Pattern};
+use thalweg_server::config::{Config, SignedBy, Subscribing, Tls};
+use thalweg_token::{Expectations, Keys};
 
 use super::{
-    data::Data,
+    brokers::Brokers,
     merge::set,
     settings::Settings,
-    stream::StreamConfig,
     tables::{QueryTable, SourceTable, TopicTable},
 };
 
@@ -66,11 +65,12 @@ fn check_mounts(config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// The server's configuration, and the streams of its broker.
+/// The server's configuration, and its brokers.
 ///
 /// # Errors
 /// One sentence about settings that contradict each other, or about a file that cannot be read.
-pub(super) fn config(settings: Settings) -> Result<(Config, Vec<StreamConfig>), String> {
+pub(super) fn config(settings: Settings) -> Result<(Config, Brokers), String> {
+    let brokers = Brokers::new(&settings)?;
     let mut config = Config { tls: tls(&settings)?, ..Config::default() };
     let limits = &mut config.limits;
     settings.limits.set_limits(limits)?;
@@ -132,63 +132,20 @@ pub(super) fn config(settings: Settings) -> Result<(Config, Vec<StreamConfig>), 
         }
         config.upstreams.push(upstream);
     }
-    let mut streams = Vec::<StreamConfig>::new();
-    for table in settings.stream {
-        let stream = table.stream().map_err(|error| format!("stream: {error}"))?;
-        if streams.iter().any(|other| other.name == stream.name) {
-            return Err(format!("stream: the name {:?} occurs twice: rename one", stream.name));
-        }
-        streams.push(stream);
-    }
-    check_streams(&config, &streams)?;
-    check_keyed(&config, &streams)?;
-    Ok((config, streams))
+    check_keyed(&config)?;
+    brokers.settle(&mut config)?;
+    Ok((config, brokers))
 }
 
-/// Returns the topics of the stores and of the streams, in the order of the brokers.
-pub(super) fn shared_topics(data: Option<&Data>, streams: &[StreamConfig]) -> SharedTopics {
-    let stores = data.into_iter().flat_map(Data::topics);
-    let streams = streams.iter().map(|stream| (stream.pattern.clone(), stream.kind));
-    SharedTopics::new(stores.chain(streams))
-}
-
-/// Refuses keyed topics whose events come from a source, because those have no keys, and keyed topics that several servers share.
-fn check_keyed(config: &Config, streams: &[StreamConfig]) -> Result<(), String> {
+/// Refuses keyed topics whose events come from a source, because those have no keys.
+fn check_keyed(config: &Config) -> Result<(), String> {
     let topics = config.sources.iter().map(|source| &source.topic);
-    if let Some(topic) = topics.into_iter().find(|topic| config.topic(topic).kind.has_keys()) {
-        return Err(format!(
+    match topics.into_iter().find(|topic| config.topic(topic).kind.has_keys()) {
+        Some(topic) => Err(format!(
             "topic: {topic} has kind=keyed, and a source feeds it, whose events have no keys: give it kind=log"
-        ));
+        )),
+        None => Ok(()),
     }
-    for pattern in config.keyed_patterns() {
-        if let Some(stream) = streams.iter().find(|stream| stream.pattern.overlaps(&pattern)) {
-            return Err(format!(
-                "topic: {pattern} has kind=keyed, but stream {:?} shares some of these topics between servers, \
-                 and streams do not store keys yet: choose other patterns",
-                stream.name
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses value topics in a stream of events, which keeps all of them.
-fn check_streams(config: &Config, streams: &[StreamConfig]) -> Result<(), String> {
-    let all = (Pattern::all(), config.topic_defaults.clone());
-    let topics = config.topics.iter().chain([&all]);
-    for (pattern, _) in topics.filter(|(_, settings)| settings.kind.has_versions()) {
-        let has_some = |stream: &&StreamConfig| {
-            !stream.kind.has_versions() && stream.pattern.overlaps(pattern)
-        };
-        if let Some(stream) = streams.iter().find(has_some) {
-            return Err(format!(
-                "topic: {pattern} has kind=value, but stream {:?} stores some of these topics as events: \
-                 give value topics a stream of their own, with kind=value",
-                stream.name
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn tls(settings: &Settings) -> Result<Option<Tls>, String> {

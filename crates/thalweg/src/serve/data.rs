@@ -10,7 +10,7 @@ use thalweg_server::{
 };
 use thalweg_token::Pattern;
 
-use super::{settings::Settings, store::StoreConfig};
+use super::{configured_broker::ConfiguredBroker, settings::Settings, store::StoreConfig};
 
 /// The directory, and its stores.
 #[derive(Debug)]
@@ -21,9 +21,8 @@ pub(super) struct Data {
     stores: Vec<StoreConfig>,
 }
 
-impl Data {
-    /// The directory of the settings; `None` without one. The error is one sentence about settings that contradict each other.
-    pub(super) fn new(settings: &Settings) -> Result<Option<Self>, String> {
+impl ConfiguredBroker for Data {
+    fn new(settings: &Settings) -> Result<Option<Self>, String> {
         let Settings { data, data_bytes, store, topic, nats, .. } = settings;
         let Some(directory) = data.clone() else {
             if data_bytes.is_some() {
@@ -75,21 +74,30 @@ impl Data {
     }
 
     /// Lets this server close windows of queries, because it is the only one that has the topics.
-    pub(super) fn settle(&self, config: &mut Config) {
+    fn settle(&self, config: &mut Config) -> Result<(), String> {
         config.tells_time = true;
+        Ok(())
     }
 
-    /// The topics of the stores, and their kinds.
-    pub(super) fn topics(&self) -> impl Iterator<Item = (Pattern, FeedKind)> {
-        self.stores.iter().map(|store| (store.pattern.clone(), store.kind))
+    fn check(&self, config: &Config) -> Result<(), String> {
+        self.settings(config).check()
     }
 
-    /// Describes it for the first screen.
-    pub(super) fn about(&self) -> String {
+    fn topics(&self) -> Vec<(Pattern, FeedKind)> {
+        self.stores.iter().map(|store| (store.pattern.clone(), store.kind)).collect()
+    }
+
+    fn about(&self) -> (&'static str, String) {
         let patterns: Vec<_> = self.stores.iter().map(|store| store.pattern.to_string()).collect();
-        format!("{} keeps {}", self.directory.display(), patterns.join(", "))
+        ("data", format!("{} keeps {}", self.directory.display(), patterns.join(", ")))
     }
 
+    fn open(&self, config: &Config) -> Result<BrokerService, String> {
+        BrokerService::open(thalweg_disk::open(&self.settings(config)))
+    }
+}
+
+impl Data {
     fn settings(&self, config: &Config) -> thalweg_disk::Settings {
         let store = |store: &StoreConfig| StoreSettings {
             pattern: store.pattern.clone(),
@@ -105,21 +113,5 @@ impl Data {
             event_bytes: config.limits.event_bytes,
             ticket_life: config.access.has_tokens().then_some(TICKET_LIFE),
         }
-    }
-
-    /// Checks the stores without the directory.
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub(super) fn check(&self, config: &Config) -> Result<(), String> {
-        self.settings(config).check()
-    }
-
-    /// Opens the directory.
-    ///
-    /// # Errors
-    /// One sentence with the remedy.
-    pub(super) fn open(&self, config: &Config) -> Result<BrokerService, String> {
-        BrokerService::open(thalweg_disk::open(&self.settings(config)))
     }
 }

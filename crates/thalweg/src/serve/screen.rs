@@ -9,15 +9,14 @@ use std::{
 use thalweg_server::config::{Access, Config, SignedBy, SourceConfig, Tls};
 
 use super::{
-    data::Data,
-    stream::StreamConfig,
+    brokers::Brokers,
     values::{bytes_text, time_text},
 };
 
 /// The first screen: commands to copy, and the rights of clients. `address` is where the server listens, `admin` where
 /// it listens for administrators.
 pub(super) fn first_screen(
-    (config, data, streams): (&Config, Option<&Data>, &[StreamConfig]),
+    (config, brokers): (&Config, &Brokers),
     address: SocketAddr,
     admin: Option<SocketAddr>,
 ) -> String {
@@ -33,7 +32,7 @@ pub(super) fn first_screen(
         |with: &str, topic: &str| format!("{curl} -N{subscriber} {with} {url}/v1/topics/{topic}");
 
     let mut rows = vec![("pages", pages(config, &url))];
-    rows.extend(about(config, data, streams));
+    rows.extend(about(config, brokers));
     rows.extend([
         ("health", format!("{url}/healthz")),
         ("metrics", metrics(config, &url, admin)),
@@ -57,11 +56,7 @@ const WEBSOCKET: &str = "--http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websock
      -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhhbHdlZyBzYXlzIGhpIQ==' --output -";
 
 /// The screen of `--check`: what the server would do.
-pub(super) fn check_screen(
-    config: &Config,
-    data: Option<&Data>,
-    streams: &[StreamConfig],
-) -> String {
+pub(super) fn check_screen(config: &Config, brokers: &Brokers) -> String {
     let Config {
         shards,
         topic_defaults,
@@ -79,7 +74,7 @@ pub(super) fn check_screen(
     // The address of the socket: `url` is one that a browser on this machine can open.
     let listen = format!("{}://{}, {shards} shards", scheme(config), config.listen);
     let mut rows = vec![("listen", listen), ("pages", pages)];
-    rows.extend(about(config, data, streams));
+    rows.extend(about(config, brokers));
     rows.push(("metrics", metrics(config, &url, config.admin_listen)));
     rows.extend([
         (
@@ -151,7 +146,7 @@ fn metrics(config: &Config, url: &str, admin: Option<SocketAddr>) -> String {
     }
 }
 
-fn about(config: &Config, data: Option<&Data>, streams: &[StreamConfig]) -> Rows {
+fn about(config: &Config, brokers: &Brokers) -> Rows {
     let mut rows = Vec::new();
     if config.runs_sources && !config.sources.is_empty() {
         let shown = config.sources.iter().take(SOURCES_SHOWN);
@@ -171,13 +166,7 @@ fn about(config: &Config, data: Option<&Data>, streams: &[StreamConfig]) -> Rows
             shown.map(|upstream| format!("{} ({})", upstream.pattern, upstream.url)).collect();
         rows.push(("upstreams", upstreams.join(", ")));
     }
-    rows.extend(data.map(|data| ("data", data.about())));
-    if !streams.is_empty() {
-        let shown = streams.iter().take(SOURCES_SHOWN);
-        let streams: Vec<_> =
-            shown.map(|stream| format!("{} ({})", stream.name, stream.pattern)).collect();
-        rows.push(("streams", format!("{}, shared through NATS", streams.join(", "))));
-    }
+    rows.extend(brokers.about());
     if let Some(runs) = &config.runs {
         let missing = if runs.exists() { "" } else { ", which does not exist yet" };
         rows.push(("runs", format!("{}{missing}, at /runs", runs.display())));

@@ -5,21 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::{CommandFactory, Parser};
 use proptest::{collection::vec, prelude::*, sample::select};
+use thalweg_core::stream::FeedKind;
 use thalweg_server::{
-    config::{Config, Tls},
+    config::{Config, SharedTopics, Tls},
     pages::{Page, Pages},
 };
 
 use super::{
-    ServeArgs,
-    cluster::Cluster,
-    config::{config, shared_topics},
-    data::Data,
-    explain, file,
-    merge::Over as _,
-    renamed, screen,
-    settings::Settings,
-    tokens,
+    ServeArgs, config::config, configured_broker::ConfiguredBroker as _, data::Data, explain, file,
+    merge::Over as _, renamed, screen, settings::Settings, tokens,
 };
 
 #[derive(Debug, Parser)]
@@ -41,10 +35,10 @@ fn read(text: &str) -> Result<Settings, String> {
     file::parse("thalweg.toml", text)
 }
 
-/// The configuration and the streams that settings make.
+/// The configuration and the brokers that settings make.
 fn text_of(settings: Settings) -> String {
-    let (config, streams) = config(settings).unwrap();
-    format!("{config:#?}\n{streams:#?}")
+    let (config, brokers) = config(settings).unwrap();
+    format!("{config:#?}\n{brokers:#?}")
 }
 
 /// The sentence that flags earn when they are put together.
@@ -228,13 +222,14 @@ fn the_short_form_of_a_table_is_the_table() {
              max-body = \"2KiB\"\nlinger = \"0\"\nremember = \"4s\"",
         ),
         (
-            "--store orders/**,age=7d,bytes=1GiB,sync=100ms --store scores/**,kind=value",
-            "[[store]]\ntopics = \"orders/**\"\nage = \"7d\"\nbytes = \"1GiB\"\nsync = \"100ms\"\n\
+            "--data d --store orders/**,age=7d,bytes=1GiB,sync=100ms --store scores/**,kind=value",
+            "data = \"d\"\n[[store]]\ntopics = \"orders/**\"\nage = \"7d\"\nbytes = \"1GiB\"\nsync = \"100ms\"\n\
              [[store]]\ntopics = \"scores/**\"\nkind = \"value\"",
         ),
         (
-            "--stream live=live/**,replicas=1,age=10m,bytes=1GiB --stream scores=scores/**,kind=value",
-            "[[stream]]\nname = \"live\"\npattern = \"live/**\"\nreplicas = 1\nage = \"10m\"\n\
+            "--nats nats://a --stream live=live/**,replicas=1,age=10m,bytes=1GiB \
+             --stream scores=scores/**,kind=value",
+            "nats = [\"nats://a\"]\n[[stream]]\nname = \"live\"\npattern = \"live/**\"\nreplicas = 1\nage = \"10m\"\n\
              bytes = \"1GiB\"\n[[stream]]\nname = \"scores\"\npattern = \"scores/**\"\nkind = \"value\"",
         ),
         (
@@ -330,24 +325,18 @@ fn settings_that_contradict_each_other_are_refused() {
         clash("--token everybody,subscribe=a --token everybody,publish=b"),
         clash("--topic **,flush=1s --topic **,history-events=5"),
         clash("--upstream a=http://h/ --upstream a=http://i/"),
-        clash("--stream a=b --stream a=c"),
+        clash("--nats nats://a --stream a=b --stream a=c"),
         clash("--topic users/**,kind=keyed --source users/a=cars"),
         clash("--topic **,kind=keyed --demo"),
-        clash("--topic users/**,kind=keyed --stream live=users/a"),
-        clash("--topic **,kind=keyed --stream live=users/a"),
+        clash("--topic users/**,kind=keyed --nats nats://a --stream live=users/a"),
+        clash("--topic **,kind=keyed --nats nats://a --stream live=users/a"),
     ];
     insta::assert_snapshot!(refusals.join("\n"));
 }
 
 #[test]
 fn settings_of_a_cluster_that_contradict_each_other_are_refused() {
-    let cluster = |flags: &str| {
-        let settings = line(flags).unwrap();
-        let cluster = Cluster::new(&settings)?;
-        let (mut made, _) = config(settings)?;
-        cluster.map_or(Ok(()), |cluster| cluster.settle(&mut made))?;
-        Ok::<_, String>(made)
-    };
+    let cluster = |flags: &str| config(line(flags).unwrap()).map(|(made, _)| made);
     let nats = "--nats nats://a,nats://b --stream live=**";
     let refusals = [
         "--stream live=**",
@@ -376,7 +365,8 @@ fn stores_follow_from_the_kinds_of_topics_or_are_checked_against_them() {
     let data = |flags: &str| Data::new(&line(flags).unwrap());
     let topics = |flags: &str| {
         let data = data(flags).unwrap().expect("a directory");
-        data.topics().map(|(pattern, kind)| format!("{pattern} {kind:?}")).collect::<Vec<_>>()
+        let topics = data.topics().into_iter();
+        topics.map(|(pattern, kind)| format!("{pattern} {kind:?}")).collect::<Vec<_>>()
     };
     assert_eq!(topics("--data d"), ["** Log"]);
     let values = "--data d --topic a/**,flush=1ms --topic b/**,kind=value";
@@ -396,6 +386,18 @@ fn stores_follow_from_the_kinds_of_topics_or_are_checked_against_them() {
     ];
     insta::assert_snapshot!(refusals.map(|flags| data(flags).unwrap_err()).join("\n"));
     assert!(data("--data d --store a,kind=value --store ** --topic a,kind=value").is_ok());
+}
+
+#[test]
+fn stores_come_before_streams_and_a_cluster_settles_last() {
+    let tells = |flags: &str| config(line(flags).unwrap()).unwrap().0.tells_time;
+    let both = "--data d --store a/b --nats nats://n --stream s=a/*";
+    assert_eq!([tells("--data d"), tells(both)], [true, false]);
+    let (_, brokers) = config(line(both).unwrap()).unwrap();
+    let rows = ["d keeps a/b", "s (a/*), shared through NATS"].map(str::to_owned);
+    assert!(brokers.about().eq(["data", "streams"].into_iter().zip(rows)));
+    let topics = ["a/b", "a/*"].map(|pattern| (pattern.parse().unwrap(), FeedKind::Log));
+    assert_eq!(format!("{:?}", brokers.topics()), format!("{:?}", SharedTopics::new(topics)));
 }
 
 #[test]
@@ -493,7 +495,7 @@ fn every_setting_reaches_the_configuration() {
     let only_in_file = only_in_file.map(|key| {
         let value = match &*key {
             "existing-topics-only" => "true",
-            "nats-credentials" | "nats-ca" => return String::new(),
+            "nats-credentials" | "nats-ca" => "x --nats nats://a --stream s=t",
             "websocket-protocols" => "[\"x\"]",
             "signalr.paths" => "[\"/hub\"]",
             "jwt-claim" => "x --jwt-secret 0123456789abcdef0123456789abcdef",
@@ -526,11 +528,12 @@ fn every_setting_reaches_the_configuration() {
                 assert!(clash(&format!("--{name} x")).contains(name));
                 return None;
             }
-            // The directory and the cluster are made of these, not the configuration.
-            "data" | "data-bytes" | "store" | "nats" | "node" | "source-node" | "time-node" => {
-                return None;
-            }
-            "stream" => "s=t",
+            "data-bytes" => "1GiB --data d",
+            "store" => "t --data d",
+            "nats" => "nats://b --nats nats://a --stream s=t",
+            "stream" => "u=v --nats nats://a --stream s=t",
+            "node" => "x --nats nats://a --stream s=t",
+            "source-node" | "time-node" => "x --node x --nats nats://a --stream s=t",
             "listen" | "admin-listen" => "127.0.0.1:9",
             "trusted-proxy" => "10.0.0.1/8",
             "shards" => "99",
@@ -552,7 +555,9 @@ fn every_setting_reaches_the_configuration() {
     for flags in flags.chain(only_in_file).filter(|flags| !flags.is_empty()) {
         let settings = line(&flags).unwrap();
         let made = text_of(settings);
-        assert_ne!(made, untouched, "{flags} changes nothing");
+        // The settings that it needs make no difference.
+        let needed = flags.split_once(" --").map_or(String::new(), |(_, more)| format!("--{more}"));
+        assert_ne!(made, text_of(line(&needed).unwrap()), "{flags} changes nothing");
         // A list or a table adds lines; the limit of all connections sets the one of an address, too.
         let is_longer = made.lines().count() != untouched.lines().count();
         if is_longer || flags.contains("limits.connections=") {
@@ -595,12 +600,10 @@ fn an_error_repeats_no_secret() {
     ] {
         let refused = match line(flags) {
             Err(error) => error.to_string(),
-            Ok(settings) => {
-                match Cluster::new(&settings).map(drop).and_then(|()| config(settings).map(drop)) {
-                    Err(error) => error,
-                    Ok(()) => panic!("{flags} is accepted"),
-                }
-            }
+            Ok(settings) => match config(settings) {
+                Err(error) => error,
+                Ok(_) => panic!("{flags} is accepted"),
+            },
         };
         assert!(!refused.contains("s3cret"), "{refused}");
     }
@@ -621,21 +624,22 @@ fn the_first_screen_says_how_and_who_may() {
         "--token everybody,subscribe=a,inspect=a,admin=true",
     ]
     .map(|flags| {
-        let (mut made, streams) = config(line(flags).unwrap()).unwrap();
+        let (mut made, brokers) = config(line(flags).unwrap()).unwrap();
         if flags.contains("--runs") {
             let (path, bytes) = ("/index.html".to_owned(), Bytes::from_static(b"shown"));
             made.pages = Pages::new([Page { path, bytes, gzip: None }]);
         }
-        format!("> {flags}\n{}", screen::first_screen((&made, None, &streams), address, made.admin_listen))
+        format!("> {flags}\n{}", screen::first_screen((&made, &brokers), address, made.admin_listen))
     });
     insta::assert_snapshot!(screens.join("\n"));
 }
 
 #[test]
 fn the_demo_is_made_of_what_can_be() {
-    for flags in ["--demo", "--demo --stream all=**"] {
-        let (made, streams) = config(line(flags).unwrap()).unwrap();
-        thalweg_server::check(&made, &shared_topics(None, &streams)).unwrap();
+    let nats = "--nats nats://a --stream all=** --node a --source-node a";
+    for flags in ["--demo", &format!("--demo {nats}")] {
+        let (made, brokers) = config(line(flags).unwrap()).unwrap();
+        thalweg_server::check(&made, &brokers.topics()).unwrap();
     }
 }
 
@@ -644,9 +648,9 @@ fn a_check_says_what_would_be_served() {
     let flags = "--listen [::]:8443 --shards 2 --demo --topic orders,flush=5ms \
                  --set limits.history-bytes=64MiB --tls-cert cert.pem --tls-key key.pem \
                  --token p=s3cret,publish=** --token everybody,subscribe=** --allow-origin *";
-    let (made, streams) = config(line(flags).unwrap()).unwrap();
+    let (made, brokers) = config(line(flags).unwrap()).unwrap();
     assert!(matches!(made.tls, Some(Tls::Files { .. })));
-    insta::assert_snapshot!(screen::check_screen(&made, None, &streams));
+    insta::assert_snapshot!(screen::check_screen(&made, &brokers));
 }
 
 /// All keys of the file, with their tables.
