@@ -83,7 +83,7 @@ impl Carrier {
         }
     }
 
-    /// Returns a connection whose answer was read to its end, for the next request.
+    /// Gives back a connection whose answer was read to its end, for the next request.
     pub(crate) fn give_back(self, exchange: &Exchange) {
         if let Kind::Body(body) = self.kind {
             body.give_back(exchange);

@@ -15,9 +15,9 @@ use crate::{
 /// The first pages of a keyed topic's state, until the map is whole.
 #[derive(Debug, Clone, Copy, Default)]
 struct Snapshot {
-    /// The least `until` of the pages, of a page without `until` its offset.
+    /// The least `until` of the pages. For a page without `until`, its offset counts.
     least: Option<Offset>,
-    /// The largest one.
+    /// The largest `until`.
     until: Offset,
 }
 
@@ -35,11 +35,11 @@ struct Cursor {
     document: Option<Document>,
     /// Whether the topic is known to be a log.
     is_log: bool,
-    /// Whether the last message was a gap: on a keyed topic the next envelope is news.
+    /// Whether the last message was a gap. On a keyed topic the next envelope is then new, even without events.
     is_after_gap: bool,
-    /// Set while the first pages of a keyed topic come.
+    /// Set while the first pages of a keyed topic arrive.
     snapshot: Option<Snapshot>,
-    /// Whether a patch did not apply: the client asks for no more patches.
+    /// Whether a patch did not apply, so that the client requests no more patches.
     rejects_patches: bool,
 }
 
@@ -90,7 +90,7 @@ impl Cursors {
         self.topics.iter().all(|cursor| cursor.is_confirmed)
     }
 
-    /// Handles a message about a topic (`text` unchanged) and appends the updates that are new. Returns any
+    /// Handles a message about a topic (its unchanged text) and appends the updates that are new. Returns any
     /// other message to the caller. Fails if the client is not subscribed to the topic; the error is a
     /// clause, not a sentence.
     pub(crate) fn receive(
@@ -225,8 +225,8 @@ impl Cursor {
         }
     }
 
-    /// Handles an envelope of a keyed topic. One without events is news if its position moves, because that can
-    /// make the map whole.
+    /// Handles an envelope of a keyed topic. An envelope without events is new if the position advances, because
+    /// that can make the map whole.
     fn keyed_events(
         &mut self,
         text: String,
@@ -265,7 +265,7 @@ impl Cursor {
             };
             self.at = StartAt::After(reached);
             if let Some(snapshot) = &mut self.snapshot {
-                // A page without `until` was made when the topic ended with it, which may be long ago.
+                // A page without `until` ended at the head when it was made, which may be long ago.
                 let until = keyed.until.unwrap_or(position.offset);
                 snapshot.until = snapshot.until.max(until);
                 snapshot.least = Some(snapshot.least.map_or(until, |least| least.min(until)));
@@ -285,7 +285,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// A version replaces earlier versions, so missing versions are not a gap.
+    /// Handles a version. It replaces earlier versions, so missing ones are not a gap.
     fn version(
         &mut self,
         text: String,

@@ -11,7 +11,7 @@ pub(crate) struct Document {
     content: DocumentContent,
 }
 
-/// The first patch parses the text.
+/// The document: a text until the first patch parses it.
 #[derive(Debug)]
 enum DocumentContent {
     Text(String),
@@ -28,7 +28,7 @@ impl Document {
         self.position == position
     }
 
-    /// Applies a patch (RFC 6902) that leads to `position`; returns the document. After an error, one clause, it is unusable.
+    /// Applies a patch (RFC 6902) that leads to `position`; returns the document. After an error (one clause), the document is unusable.
     pub(crate) fn patch(&mut self, position: Position, patch: &str) -> Result<String, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("a patch does not apply: {error}");
         if let DocumentContent::Text(text) = &self.content {

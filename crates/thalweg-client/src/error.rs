@@ -7,8 +7,8 @@ use thalweg_wire::topic::TopicError;
 
 use crate::Published;
 
-/// The reason why a request failed. Each displays as one sentence with the remedy. [`Self::is_transient`] tells errors
-/// where a retry may help from errors where something must change first.
+/// The reason why a request failed. Each displays as one sentence with the remedy. [`Self::is_transient`] distinguishes
+/// errors after which a retry may help from errors after which something must change first.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The text is not the URL of a server. From [`crate::Client::new`].
@@ -125,7 +125,7 @@ impl Error {
 }
 
 impl Refusal {
-    /// Parses the body of a response without success.
+    /// Parses the body of an unsuccessful response.
     pub(crate) fn read(status: u16, body: &[u8]) -> Self {
         match serde_json::from_slice::<RefusalBody>(body) {
             Ok(RefusalBody { error, published }) => {

@@ -34,7 +34,7 @@ pub(crate) struct Exchange {
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub(crate) method: Method,
-    /// With its query.
+    /// The path, with its query.
     pub(crate) path: String,
     pub(crate) headers: Vec<(HeaderName, String)>,
     pub(crate) body: Bytes,

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! ```text
-//! pure     target          URLs in and out
+//! pure     target          parses and builds URLs
 //!          framing         bytes of a transport → messages
 //!          message         one parsed message
 //!          cursors         each topic's cursor: nothing twice, nothing lost silently
@@ -30,7 +30,7 @@
 //! thin     tls, link       a connection: TCP, TLS, HTTP/1.1 or HTTP/2
 //!          exchange        requests and answers on kept connections
 //!          carrier         a transport as messages in, acks out
-//! for you  options, update, published, error
+//! public   options, update, published, error
 //!          keyed_map       the newest event of each key
 //!          client          and its publishing, reading and commands
 //!          subscription    the loop: connect, receive, reconnect

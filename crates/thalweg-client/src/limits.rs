@@ -28,11 +28,11 @@ pub(crate) const IDLE_LINKS_MAX: usize = 8;
 /// Missing heartbeats after which a connection counts as dead.
 pub(crate) const HEARTBEATS_MISSED_MAX: u32 = 3;
 
-/// A connection that worked for less time increases the backoff. The same as in the SDK, as are the delays below
+/// A connection that worked for less time increases the backoff. This limit and the delays below are as in the SDK
 /// (`docs/reference/errors.md`, "Reconnecting").
 pub(crate) const SHORT_LIFE: Duration = Duration::from_secs(5);
 
-/// The bound of the delay after a connection that worked: the client misses almost nothing.
+/// The bound of the delay after a connection that worked, so that the client misses almost nothing.
 pub(crate) const BACKOFF_SOON: Duration = Duration::from_millis(500);
 
 /// The first bound of the delay after a failed connection: at least a second passes.
@@ -50,7 +50,7 @@ pub(crate) const RETRY_AFTER_JITTER: Duration = Duration::from_secs(1);
 /// Topics per page of the list.
 pub(crate) const TOPICS_PER_PAGE: usize = 1000;
 
-/// Array elements that a patch may move: some 50 ms of work. The same as in the SDK.
+/// Array elements that a patch may move: about 50 ms of work. The same as in the SDK.
 pub(crate) const PATCH_MOVES_MAX: usize = 1 << 24;
 
 /// Depth of a patch's pointer: the depth of parsed JSON (`serde_json`).

@@ -86,7 +86,7 @@ impl Link {
     {
         let failed = |error: hyper::Error| Error::connection("no HTTP connection", error);
         let io = TokioIo::new(socket);
-        // The requests report the end of a connection: the task need not.
+        // The requests report the end of a connection, so the task need not.
         if is_http2 {
             let executor = TokioExecutor::new();
             let (sender, connection) = http2::handshake(executor, io).await.map_err(failed)?;

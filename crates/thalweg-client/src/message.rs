@@ -86,7 +86,7 @@ impl Message {
                     return Err("an envelope has several versions".to_owned());
                 };
                 if *offset != position.offset {
-                    return Err("a version differs from its envelope's position".to_owned());
+                    return Err("a version's offset is not its envelope's position".to_owned());
                 }
                 let content = Content::Document(span(text, document));
                 Self::Version { topic, position, previous, content }
@@ -106,7 +106,7 @@ impl Message {
                     until: incoming.until,
                 });
                 if keyed.as_ref().is_some_and(|keyed| keyed.keys.len() != spans.len()) {
-                    return Err("an envelope has not one key for each event".to_owned());
+                    return Err("an envelope does not have one key for each event".to_owned());
                 }
                 check_offsets(incoming.after, &spans, position, keyed.is_some())?;
                 Self::Events { topic, position, after: incoming.after, spans, keyed }
@@ -138,7 +138,7 @@ fn span(text: &str, part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
-/// Checks that offsets rise, from the one before, up to the position. A page of a keyed topic may end after its
+/// Checks that offsets rise, from `after` up to the position. A page of a keyed topic may end after its
 /// last event.
 fn check_offsets(
     after: Option<Offset>,

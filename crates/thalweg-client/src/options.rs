@@ -26,7 +26,7 @@ pub struct Options {
     pub is_insecure: bool,
     /// The version of HTTP.
     pub http: Http,
-    /// The server's heartbeat interval, by default 25 s. A subscription's connection that was silent for three of them
+    /// The server's heartbeat interval, by default 25 s. A subscription's connection that is silent for three intervals
     /// counts as dead, and the client reconnects.
     pub heartbeat: Duration,
 }
@@ -66,9 +66,9 @@ pub struct Subscribe {
     pub transport: Option<Transport>,
     /// The policy when the subscription falls behind the history.
     pub policy: Policy,
-    /// The least time between two sends of a topic; events in between come together. Zero sends at once. At most five minutes.
+    /// Minimum time between two sends of a topic; events in between are sent together. Zero sends at once. At most five minutes.
     pub interval: Duration,
-    /// A query whose rows to subscribe to; its topic comes from [`crate::Client::explain`].
+    /// A query, to subscribe to its rows. [`crate::Client::explain`] returns its topic.
     pub query: Option<String>,
     /// WebSocket only: bytes that the server may send ahead of the events that [`crate::Subscription::next`] has
     /// returned and the caller has processed; at least 1 KiB. `None` leaves flow control to the socket.
@@ -98,7 +98,7 @@ pub enum Policy {
     Skip,
     /// Announce a gap and continue with the newest batch.
     Latest,
-    /// End the topic ([`crate::Update::Ended`]) instead of a gap.
+    /// End the topic ([`crate::Update::Ended`]) instead of announcing a gap.
     Close,
 }
 

@@ -1,5 +1,5 @@
 //! JSON Patch (RFC 6902) as servers use it: `add`, `remove`, `replace` and `move`. The time of a patch and the depth of
-//! the resulting document are bounded for any operations.
+//! the resulting document are bounded, whatever the operations are.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,8 +16,8 @@ struct Operation {
     value: Value,
 }
 
-/// Applies a patch to a document. Fails with one clause if the patch is invalid, an operation does not apply, or it is too much
-/// work: the document is then unusable.
+/// Applies a patch to a document. Fails with one clause if the patch is invalid, an operation does not apply, or the patch is too much
+/// work. The document is then unusable.
 pub(crate) fn apply(document: &mut Value, patch: &str) -> Result<(), String> {
     let operations: Vec<Operation> =
         serde_json::from_str(patch).map_err(|error| error.to_string())?;
@@ -115,7 +115,7 @@ fn depth(pointer: &str) -> usize {
     pointer.bytes().filter(|byte| *byte == b'/').count()
 }
 
-/// Returns a valid JSON Pointer (RFC 6901) within the limit of depth.
+/// Returns a pointer if it is a valid JSON Pointer (RFC 6901) within the limit of depth.
 fn checked(pointer: &str) -> Result<&str, String> {
     match pointer.is_empty() || pointer.starts_with('/') {
         true if depth(pointer) <= POINTER_DEPTH_MAX => Ok(pointer),
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// Some megabytes of a message would otherwise cause minutes of work.
+    /// A message of a few megabytes could otherwise cause minutes of work.
     #[test]
     fn a_patch_that_moves_too_much_is_refused() {
         let mut document = json!(vec![0; 100_000]);

@@ -42,12 +42,12 @@ pub fn text_event(text: &str) -> String {
 }
 
 impl Client {
-    /// Publishes one event, a JSON value ([`text_event`] makes one of a text). The client sends it with an idempotency
+    /// Publishes one event, a JSON value ([`text_event`] makes one from a text). The client sends it with an idempotency
     /// key and retries for up to four minutes, through disconnections and restarts of the server. A server appends it
     /// once; a server that has lost its memory in between may append it again.
     ///
     /// # Errors
-    /// A refusal that a retry cannot help, or [`Error::Unanswered`].
+    /// A refusal that a retry cannot change, or [`Error::Unanswered`].
     pub async fn publish(
         &self,
         topic: &Topic,
@@ -56,10 +56,10 @@ impl Client {
         self.publish_notify(topic, event, |_, _| {}).await
     }
 
-    /// Publishes as [`Self::publish`]. `on_retry` receives the error of each attempt, and the wait before the next one.
+    /// Publishes like [`Self::publish`]. `on_retry` receives the error of each attempt, and the wait before the next one.
     ///
     /// # Errors
-    /// As [`Self::publish`].
+    /// Those of [`Self::publish`].
     pub async fn publish_notify(
         &self,
         topic: &Topic,

@@ -94,7 +94,7 @@ struct Data {
 }
 
 impl Client {
-    /// Reads up to `limit` events after a cursor, at most 10,000. Large events may come in smaller numbers.
+    /// Reads up to `limit` events after a cursor, at most 10,000. If events are large, there may be fewer.
     ///
     /// # Errors
     /// A refusal (`no_such_topic` for an unused topic), or no connection. The client does not retry.
@@ -147,7 +147,7 @@ impl Client {
     }
 
     /// Sends a command once, a JSON object of `docs/reference/http.md`, "Commands", and returns its answer as JSON. `subscribe`
-    /// and `unsubscribe` do not exist here: a subscription belongs to a connection.
+    /// and `unsubscribe` do not exist here, because a subscription belongs to a connection.
     ///
     /// # Errors
     /// A refusal, or no connection. After a disconnection the client does not know whether the server executed the command.
@@ -162,7 +162,7 @@ impl Client {
     /// Makes the server echo a JSON value.
     ///
     /// # Errors
-    /// As [`Self::command`].
+    /// Those of [`Self::command`].
     pub async fn echo(&self, data: &RawValue) -> Result<Box<RawValue>, Error> {
         let answered = self.command(&format!(r#"{{"command":"echo","data":{data}}}"#)).await?;
         answer::<Echoed>(answered.as_bytes()).map(|echoed| echoed.answer.data)

@@ -101,7 +101,7 @@ impl Subscription {
     /// Returns permanent errors: the server refused the subscription, the certificate is not trusted, or the
     /// answer is not from a Thalweg server. The subscription has then ended; after such an error, and after
     /// [`Update::Closed`], the result is [`Error::Ended`]. A temporary problem (no connection, a server that
-    /// restarts or is busy) is no error: the call returns [`Update::Disconnected`]. After the end of the last
+    /// restarts or is busy) is not an error: the call returns [`Update::Disconnected`]. After the end of the last
     /// topic ([`Update::Ended`]) the result is [`Error::Ended`], too.
     pub async fn next(&mut self) -> Result<Update, Error> {
         loop {
@@ -171,7 +171,7 @@ impl Subscription {
         match received {
             Ok(Some(Message::Close(ending))) => self.ended(&ending),
             Ok(Some(Message::Refused(error))) => {
-                // The client sends no commands but acks, so the server has refused an ack, and the window
+                // The client sends no commands other than acks, so the server has refused an ack, and the window
                 // would stay closed.
                 self.state = State::Ended;
                 return Err(Refusal::from_command(&error).into());
@@ -196,7 +196,7 @@ impl Subscription {
         self.reconnect_later(None, ending.why());
     }
 
-    /// Polls again. If the server answered at once and without events, the client waits first: it must not poll in a tight loop.
+    /// Polls again. If the server answered at once and without events, the client waits first, so that it does not poll in a tight loop.
     fn poll_again(&mut self) {
         let is_early = !self.has_delivered && self.begun.elapsed() < SHORT_LIFE;
         let delay = if is_early {
@@ -227,7 +227,7 @@ impl Subscription {
         }
     }
 
-    /// The next call sends the ack, after the caller has processed `update`.
+    /// Queues the ack of `update`. The next call sends it, after the caller has processed the update.
     fn ack_when_processed(&mut self, update: &Update) {
         let (topic, position) = match update {
             Update::Events(events) => (&events.topic, events.position),

@@ -119,8 +119,8 @@ impl Server {
     }
 }
 
-/// Adds the scheme for a server on this machine: `localhost:8080`, `:8080`. Another server needs a scheme: the client
-/// must not send a token without TLS by accident.
+/// Adds the scheme for a server on this machine: `localhost:8080`, `:8080`. Another server needs a scheme, because the
+/// client must not send a token without TLS by accident.
 fn with_scheme(url: &str) -> Cow<'_, str> {
     let host = url.split(['/', '?']).next().unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);

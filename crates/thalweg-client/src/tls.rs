@@ -100,7 +100,7 @@ fn plain(name: &str) -> &str {
     inside.unwrap_or(name).trim_matches('"')
 }
 
-/// Accepts any certificate, but makes the server prove that it holds the key.
+/// A verifier that accepts any certificate, but makes the server prove that it holds the key.
 #[derive(Debug)]
 struct TrustAnyone {
     provider: Arc<CryptoProvider>,

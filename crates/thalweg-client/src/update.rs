@@ -43,8 +43,8 @@ pub struct Connected {
 }
 
 /// Consecutive events of one topic, at least one, from one message. For a value topic: its newest version, as a whole.
-/// For a keyed topic: events with their [`Self::keys`]. Events that a newer one of the same key replaced may be
-/// left out, and there may be none, because a position can make the map whole ([`crate::KeyedMap`]).
+/// For a keyed topic: events with their [`Self::keys`]. Events that a newer event of the same key has replaced may be
+/// left out, and there may be no events, because a position alone can make the map whole ([`crate::KeyedMap`]).
 ///
 /// ```no_run
 /// # fn example(events: &thalweg_client::Events) -> Result<(), serde_json::Error> {
@@ -93,7 +93,7 @@ pub enum GapReason {
     /// The cursor was older than the history when the subscription began or resumed: the client was disconnected for too long.
     Trimmed,
     /// The stream has another epoch than the cursor: the server has lost its history, or the topic was deleted and
-    /// created again. Its offsets restart. All events that the server still has follow.
+    /// created again. The offsets restart. All events that the server still has follow.
     Epoch,
     /// A value topic: the server does not have the newest version, for instance after a restart. Until the next version
     /// comes, it is unknown whether the last one is the newest.

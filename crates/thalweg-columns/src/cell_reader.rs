@@ -17,11 +17,11 @@ pub struct Wanted {
     pub has_others: bool,
     /// Columns without a value so far. A member matches such a column regardless of case.
     pub absent: Vec<usize>,
-    /// Types that each column must not change to. The list may be shorter than the columns.
+    /// For each column, the types to which it must not change. The list may be shorter than the columns.
     pub refused: Vec<Vec<Kind>>,
 }
 
-/// Reads some columns of rows, row by row, as their declared types. [`Self::fits`] reports a value that does not fit an
+/// A reader of some columns of rows, row by row, as their declared types. [`Self::fits`] reports a value that does not fit an
 /// inferred column.
 #[derive(Debug)]
 pub struct CellReader {
@@ -76,8 +76,8 @@ impl CellReader {
     }
 
     /// Reads a row: an array with a value for each column of the schema, or an object with a member for each column. A
-    /// row of another shape has no values. `cells` has a null for each requested column, in the requested order, and
-    /// gets the values. Returns the number of values that are not of their column's type.
+    /// row of another shape has no values. `cells` must have a null for each requested column, in the requested
+    /// order; the values replace them. Returns the number of values that are not of their column's type.
     pub fn read<'a>(&mut self, row: &'a [u8], cells: &mut [Cell<'a>]) -> u64 {
         let mut reader = Reader::new(row);
         self.fits = true;
@@ -183,8 +183,8 @@ impl CellReader {
 }
 
 impl CellReader {
-    /// Reads a value as its column's inferred type. A type that must not change reads like a declared type. Not
-    /// inlined: reading a declared type is.
+    /// Reads a value as its column's inferred type. A column whose type must not change is read like a
+    /// declared column. Only reading a declared type is inlined.
     #[inline(never)]
     fn read_inferred<'a>(
         &mut self,

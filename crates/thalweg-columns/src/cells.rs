@@ -57,7 +57,7 @@ pub(crate) fn typed_cell<'a>(
     })
 }
 
-/// Returns a value of a declared type, with conversion: a string may hold a number, a number in a time column counts
+/// Returns a value of a declared type, with conversion: a string may hold a number, a number in a time column is in
 /// the column's unit, and a string column holds other values as JSON.
 pub(crate) fn as_declared<'a>(
     declared: ColumnType,
@@ -104,12 +104,12 @@ fn declared_ms(unit: TimeUnit, value: Value<'_>, text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Events are valid UTF-8; invalid bytes are replaced.
+/// Returns bytes as text. Events are valid UTF-8; invalid bytes are replaced.
 pub(crate) fn utf8(text: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(text)
 }
 
-/// Rust's parser also accepts "NaN" and "inf", which are no JSON numbers.
+/// Parses a double. Rejects "NaN" and "inf", which Rust's parser accepts, but which are not JSON numbers.
 fn double(text: &[u8]) -> Result<f64, Unreadable> {
     parsed(text)
         .and_then(|number: f64| if number.is_finite() { Ok(number) } else { Err(Unreadable) })

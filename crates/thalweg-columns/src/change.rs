@@ -16,7 +16,7 @@ use crate::{
 /// A change that makes the columns fit a value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The changed column; `None` adds a column behind all others.
+    /// The changed column; `None` adds a column after all others.
     pub column: Option<usize>,
     /// The name of the value's member or of its place in an array, if the column is new.
     pub member: Option<String>,
@@ -52,8 +52,8 @@ impl Columns {
         fits_limits(&changed.columns).then_some(changed)
     }
 
-    /// Returns the columns with an added column of this name, which no row has had a value for, and its index. `None`:
-    /// these rows cannot have such a member or place, or the columns are at their limit.
+    /// Returns the columns with an added column of this name, for which no row has had a value, and the index of this column.
+    /// `None`: these rows cannot have such a member or place, or the columns are at their limit.
     pub fn with_absent(&self, name: &str) -> Option<(Self, usize)> {
         let mut with = self.clone();
         let index = with.add(name)?;

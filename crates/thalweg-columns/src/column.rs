@@ -80,7 +80,7 @@ impl Values {
     }
 
     /// Reads a row's value and appends it. The common form of the column's values is tried first, without tests for other forms.
-    /// Fails if the value is not of the column's type; the reader is past it all the same.
+    /// Fails if the value is not of the column's type; even then the reader is past the value.
     #[inline(always)]
     pub(crate) fn read(
         &mut self,
@@ -242,7 +242,7 @@ impl Values {
     }
 }
 
-/// Appends `found` and returns true, if it is something.
+/// Appends the word in `found`, if there is one. Returns whether there was one.
 #[inline]
 fn push_found(words: &mut Vec<u8>, found: Option<[u8; 8]>) -> bool {
     if let Some(word) = found {
@@ -260,7 +260,7 @@ fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
     }
 }
 
-/// Removes the last bit, which is row `row`'s, and returns it.
+/// Removes and returns the last bit, which belongs to `row`.
 fn pop_bit(bits: &mut Vec<u8>, row: usize) -> bool {
     let Some(last) = bits.last_mut() else { return true };
     let bit = *last >> (row % 8) & 1 == 1;

@@ -48,13 +48,13 @@ impl Divisor {
         Self { power: power as f64, shifted, shift, reciprocal }
     }
 
-    /// Divides integers to a quotient with more bits than a double; its conversion to a double rounds.
+    /// Divides integers. The quotient has more bits than a double, and is rounded when it is converted to a double.
     fn divide(&self, digits: u64) -> f64 {
         let shift = digits.leading_zeros();
         // Between 2^125 and 2^126: the quotient is between 2^61 and 2^63.
         let dividend = u128::from(digits << shift) << 62;
         let (quotient, remainder) = self.quotient(dividend);
-        // The remainder, far below a unit of the double, decides if the rest is half a unit.
+        // The remainder, far below a unit of the double, decides whether the rest is exactly half a unit.
         let rounded = (quotient | u64::from(remainder != 0)) as i64 as f64;
         let exponent = 1023 - 62 + i64::from(self.shift) - i64::from(shift);
         rounded * f64::from_bits((exponent as u64) << 52)
@@ -98,7 +98,7 @@ mod tests {
                 check(EXACT_MAX - 2 + near, fraction);
                 check(u64::MAX - near, fraction);
                 check(i64::MAX as u64 - 2 + near, fraction);
-                // Half a unit of doubles from 2^53 and 2^56 on, times a power of five: the quotient is such a half.
+                // Half a unit of doubles from 2^53 and 2^56 on, times a power of five, so that the quotient is such a half.
                 let five = 5_u64.pow(fraction.min(3) as u32);
                 check(((1 << 53) + near * 2 + 1) * five, fraction.min(3));
                 check(((1 << 56) + near * 8 + 4) * five, fraction.min(3));

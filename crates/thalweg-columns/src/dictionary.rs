@@ -6,7 +6,7 @@ use std::{
 use crate::{json::Reader, words};
 
 /// The distinct strings of one column, in order of their first occurrence, and the index of each row's string. The output depends
-/// on the rows alone. The hashes have a seed: nobody can choose strings that all hash to one slot.
+/// on the rows alone. The hashes have a seed, so that nobody can choose strings that all hash to one slot.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary {
     /// The key of each row in Arrow's layout: `i32`, little endian.
@@ -14,7 +14,7 @@ pub(crate) struct Dictionary {
     /// Where each string ends in `bytes`.
     ends: Vec<u32>,
     pub(crate) bytes: Vec<u8>,
-    /// Their number is a power of two.
+    /// The slots. Their number is a power of two.
     places: Vec<Slot>,
     seed: RandomState,
     /// The last row's index. Successive rows often have equal strings.

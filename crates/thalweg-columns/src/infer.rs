@@ -17,7 +17,7 @@ impl Columns {
     /// An integer of 64 bits is an int, another number a double, a string with an instant ([`crate::parse_time_ms`]) a
     /// time. A column with values of several types has the narrowest type for all of them: int and double give double,
     /// time and string give string, anything else gives JSON. JSON also holds numbers that exceed a double, and strings
-    /// with half a surrogate pair, which are no text.
+    /// with half a surrogate pair, which are not text.
     pub fn infer(rows: &[u8]) -> Self {
         let mut seen = Seen::default();
         match seen.take(rows) {
@@ -46,7 +46,7 @@ impl Columns {
     }
 
     /// Returns columns that fit both `rows` and all rows that these columns fit; `None` if these columns already fit. (An int
-    /// that becomes a double no longer fits integers beyond 2^53: a batch of these is widened again instead of rounded.)
+    /// that becomes a double no longer fits integers beyond 2^53, so a batch with these is widened again instead of rounded.)
     pub fn widened(&self, rows: &[u8]) -> Option<Self> {
         let is_json = self.shape == Shape::Values
             && self.columns.first().is_some_and(|column| column.kind == Kind::Json);
@@ -70,7 +70,7 @@ impl Columns {
     }
 }
 
-/// Some rows are objects or arrays and others are not, or a member's name is no text.
+/// Some rows are objects or arrays and others are not, or a member's name is not text.
 struct Mixed;
 
 #[derive(Default)]
@@ -113,7 +113,7 @@ impl Seen {
         }
     }
 
-    /// Returns the column of a value; `None` if its member's name is no text and cannot name a column.
+    /// Returns the column of a value; `None` if its member's name is not text and cannot name a column.
     fn index_of(&mut self, place: Place<'_>) -> Option<usize> {
         let add = |columns: &mut Vec<SeenColumn>, name| {
             columns.push(SeenColumn { column: Column::new(name, Kind::Null), is_large: false });
@@ -230,7 +230,7 @@ mod tests {
         check("123456789012345678901234567890", "value:json");
         check(r#"{"a":1.5},{"a":1e400}"#, "a:json");
         check(r#"{"a":"x"},{"a":"\ud800"},{"b":"\ud83d\ude00"}"#, "a:json b:string");
-        // Names that are no text cannot name columns: two of them would be equal.
+        // Names that are not text cannot name columns, because two of them would be equal.
         check(r#"{"\ud800":1,"\ud801":2}"#, "value:json");
         check(
             r#"["2022-07-13 21:04:08.419123+00","2022-07-13T21:04:08\u002b00:00"]"#,

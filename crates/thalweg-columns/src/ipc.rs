@@ -8,7 +8,7 @@ use crate::{
     schema::ColumnType,
 };
 
-/// Begins every message and the end of a stream.
+/// The beginning of every message, and of the end of a stream.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Every message and every buffer begins at a multiple of this many bytes.

@@ -1,5 +1,5 @@
-//! Reads validated JSON, value by value. The JSON has no whitespace between tokens. Invalid input gives a wrong value
-//! and no panic.
+//! Reads validated JSON, value by value. The JSON has no whitespace between tokens. Invalid input gives a wrong value,
+//! but no panic.
 
 mod number;
 
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn take(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
-        // A branch, because it is predicted: the next read need not wait for this byte.
+        // A branch is predicted, so the next read need not wait for this byte.
         if is_next {
             self.at += 1;
         }
@@ -178,10 +178,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the next string if it is an instant of a common length. Otherwise reads nothing: [`Self::value`] handles the string.
+    /// Reads the next string if it is an instant of a common length. Otherwise reads nothing, and [`Self::value`] must read the string.
     #[inline]
     pub(crate) fn time(&mut self, minute: &mut Minute) -> Option<i64> {
-        // UTC with milliseconds, and without decimals; then with microseconds, as Java and Python write them.
+        // First UTC with milliseconds or without decimals, then with microseconds, as Java and Python write them.
         [24, 20]
             .into_iter()
             .find_map(|len| self.time_of(len, minute))

@@ -4,7 +4,7 @@
 //! limits      every bound, with its reason
 //! schema      names and types: declared, or inferred from rows
 //! infer       rows → schema
-//! change      changes of a schema for one more row
+//! change      changes that make a schema fit one more row
 //! visit       values of rows of any type
 //! json        validated JSON, value by value; json/number its numbers
 //! words       text, eight bytes at a time

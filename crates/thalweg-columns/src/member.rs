@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{Cell, Kind, cells::as_declared, json::Reader, unescape::unescape};
 
-/// Returns the JSON of an object's member. `None`: the value is no object, or has no such member. The last of several
+/// Returns the JSON of an object's member. `None`: the value is not an object, or has no such member. The last of several
 /// members with the same name counts. The JSON must be valid, without whitespace between tokens.
 pub fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let mut reader = Reader::new(json.as_bytes());
@@ -27,7 +27,7 @@ pub fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     found
 }
 
-/// Returns the JSON of an array's element, from 0 on. `None`: the value is no array, or has fewer elements.
+/// Returns the JSON of an array's element, from 0 on. `None`: the value is not an array, or has fewer elements.
 pub fn element(json: &str, place: usize) -> Option<&str> {
     let mut reader = Reader::new(json.as_bytes());
     let mut goes_on = reader.peek() == Some(b'[') && reader.opens(b']');
@@ -42,7 +42,7 @@ pub fn element(json: &str, place: usize) -> Option<&str> {
     goes_on.then(|| reader.skip()).and_then(|()| json.get(from..reader.at()))
 }
 
-/// Returns a JSON value as a column that is declared with this type reads it; `None` if the type has no such value.
+/// Returns a JSON value, read like a value of a column that is declared with this type; `None` if the type has no such value.
 pub fn as_kind(json: &str, kind: Kind) -> Option<Cell<'_>> {
     if kind == Kind::Json {
         return Some(if json == "null" { Cell::Null } else { Cell::Json(Cow::Borrowed(json)) });

@@ -34,7 +34,7 @@ const fn slot(field: u16) -> u16 {
     4 + 2 * field
 }
 
-/// Returns the metadata of a schema. A dictionary's number is its column's.
+/// Returns the metadata of a schema. The number of a dictionary is that of its column.
 pub(crate) fn schema(columns: &Columns, metadata: &[(&str, &str)]) -> Vec<u8> {
     let mut builder = Builder::new();
     let mut fields = vec![field(&mut builder, OFFSET, Kind::Int, None)];
@@ -51,14 +51,14 @@ pub(crate) fn schema(columns: &Columns, metadata: &[(&str, &str)]) -> Vec<u8> {
     message(builder, Header::Schema, schema, 0, None)
 }
 
-/// Returns the metadata of rows or, with a dictionary's number, of its strings, which replace earlier ones.
+/// Returns the metadata of rows or, with a dictionary's number, of the strings of this dictionary, which replace the earlier ones.
 pub(crate) fn batch(
     rows: usize,
     layout: &Layout,
     dictionary: Option<i64>,
     metadata: Option<(&str, &str)>,
 ) -> Vec<u8> {
-    // An upper bound of the size: the builder need not grow.
+    // An upper bound of the size, so that the builder need not grow.
     let mut builder =
         Builder::with_capacity(256 + 16 * (layout.buffers.len() + layout.nodes.len()));
     let buffers = structs(&mut builder, &layout.buffers);

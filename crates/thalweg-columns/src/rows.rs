@@ -95,7 +95,7 @@ impl<'a> Rows<'a> {
     /// Reads an object: one column per member.
     fn object(&mut self, reader: &mut Reader<'_>) -> Result<(), Misfit> {
         let is_declared = self.columns.is_declared;
-        // The probable column of the next member: objects of a topic mostly have their members in one order.
+        // The probable column of the next member: the objects of a topic mostly have their members in the same order.
         let mut expected = 0;
         let mut here = reader.clone();
         let mut goes_on = here.opens(b'}');
@@ -175,7 +175,7 @@ impl Columns {
     }
 }
 
-/// Returns a column's name if it is its member's and JSON writes it without escapes: then equal bytes mean the same string.
+/// Returns a column's name if it equals the member's name and JSON writes it without escapes, so that equal bytes mean equal names.
 fn plain_name(column: &Column) -> Option<&[u8]> {
     let name = column.name.as_bytes();
     let has_escapes = memchr2(b'"', b'\\', name).is_some();

@@ -5,8 +5,8 @@ use crate::{
     limits::{CELLS_MAX, COLUMNS_MAX, NAMES_BYTES_MAX},
 };
 
-/// The schema of a topic's rows: a name and a type per column. A declared schema never changes; other rows may widen an inferred
-/// one ([`Columns::widened`]). Equal schemas have the same columns, regardless of the number of changes.
+/// The schema of a topic's rows: a name and a type per column. A declared schema never changes. Rows that do not fit widen an
+/// inferred one ([`Columns::widened`]). Equal schemas have the same columns, regardless of the number of changes.
 #[derive(Debug, Clone)]
 pub struct Columns {
     pub(crate) shape: Shape,
@@ -126,7 +126,7 @@ pub enum DeclarationError {
     Twice(String),
     /// The columns or their names exceed the limits.
     #[error(
-        "there are no columns, too many, or too long names: declare 1 to {COLUMNS_MAX} columns with names of {NAMES_BYTES_MAX} bytes at most"
+        "there are no columns, too many, or too many bytes of names: declare 1 to {COLUMNS_MAX} columns with {NAMES_BYTES_MAX} bytes of names at most"
     )]
     TooMany,
 }
@@ -183,8 +183,8 @@ impl Columns {
         Self { shape: Shape::Values, columns, by_member, is_declared: false, changes }
     }
 
-    /// Returns the approximate bytes of this many rows in a frame: 8 for each cell, with the offsets and with nulls,
-    /// without texts and bits.
+    /// Returns the approximate bytes of this many rows in a frame: 8 for each cell, including
+    /// offsets and nulls, but not texts and bits.
     pub fn cell_bytes(&self, rows: usize) -> usize {
         rows.saturating_mul((1 + self.columns.len()) * 8)
     }
@@ -194,8 +194,8 @@ impl Columns {
         self.changes
     }
 
-    /// Returns whether the columns are members of objects or elements of arrays. Other events, and events of different
-    /// shapes, have a single column without a name in the rows.
+    /// Returns whether the columns are members of objects or elements of arrays. Events that are neither, and
+    /// events of different shapes, have a single column, which has no name in the rows.
     pub fn are_of_rows(&self) -> bool {
         self.shape != Shape::Values
     }

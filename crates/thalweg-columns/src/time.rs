@@ -44,7 +44,7 @@ impl TimeUnit {
         in_range(ms)
     }
 
-    /// Returns the exact instant of a number of this unit, also with a fraction or an exponent: a double would be off by a ms.
+    /// Returns the exact instant of a number of this unit, which may have a fraction or an exponent. A double could be off by a ms.
     pub(crate) fn ms_of_text(self, number: &[u8]) -> Option<i64> {
         in_range(floor_scaled(str::from_utf8(number).ok()?, self.places())?)
     }
@@ -138,7 +138,7 @@ fn minute_ms(text: &[u8; 16]) -> Option<i64> {
 /// The minute of a column's last instant. The next instant is probably in the same minute.
 #[derive(Debug)]
 pub(crate) struct Minute {
-    /// As in `2022-07-13T21:04`, before its offset.
+    /// The text, as in `2022-07-13T21:04`, without an offset.
     text: [u8; 16],
     ms: i64,
 }
@@ -245,7 +245,7 @@ pub fn text(ms: i64) -> Option<String> {
     let of_day = ms.rem_euclid(MS_PER_DAY);
     let (hour, minute) = (of_day / 3_600_000, of_day / MS_PER_MINUTE % 60);
     let (second, ms) = (of_day / 1000 % 60, of_day % 1000);
-    // Digit by digit, because rows of queries have many instants.
+    // Written digit by digit, which is fast, because rows of queries have many instants.
     let mut text = *b"0000-00-00T00:00:00.000Z";
     let mut put = |from: usize, digits: usize, mut number: i64| {
         for digit in text[from..from + digits].iter_mut().rev() {
@@ -285,8 +285,8 @@ fn days_of(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Returns the days since 1970 of a date of the proleptic Gregorian calendar. The computation begins years in March:
-/// the leap day is a year's last, and 400 years always have as many days.
+/// Returns the days since 1970 of a date of the proleptic Gregorian calendar. The computation begins years in March,
+/// so that the leap day is the last day of a year, and all periods of 400 years have the same number of days.
 pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let years = if month > 2 { year } else { year - 1 };
     let (era, of_era) = (years.div_euclid(400), years.rem_euclid(400));

@@ -1,4 +1,4 @@
-//! Text as words of 64 bits, whose lowest byte is the first: an operation on eight bytes takes about as long as on one.
+//! Text as words of 64 bits, whose lowest byte comes first. An operation on eight bytes takes about as long as on one.
 
 /// A one, or a high bit, in each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
@@ -20,7 +20,7 @@ fn load_end(bytes: &[u8], at: usize) -> u64 {
     rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// Returns the number of the digits at the start of `word`, and how many digits it has.
+/// Returns the value of the digits at the start of `word`, and how many digits there are.
 #[inline]
 pub(crate) fn digits(word: u64) -> (u64, usize) {
     let values = word ^ each(b'0');
@@ -56,7 +56,7 @@ pub(crate) fn ends(text: &[u8]) -> (u64, u64) {
     (text.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0)
 }
 
-/// Returns whether two texts are equal; short ones without a call.
+/// Returns whether two texts are equal. Compares short texts without a call.
 #[inline]
 pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
     let len = one.len();

@@ -1,6 +1,6 @@
-//! Static dispatch: an enum implements a trait by its variants' implementations.
+//! Static dispatch: an enum implements a trait by forwarding each call to its variant.
 
-/// Runs the same expression with each variant of an enum.
+/// Evaluates one expression with the content of an enum, whatever its variant is.
 macro_rules! each {
     ($any:ident [$($variant:ident)*], $value:expr, $one:ident => $what:expr) => {
         match $value {
@@ -9,7 +9,7 @@ macro_rules! each {
     };
 }
 
-/// Methods that all variants have. A call has either `&self` or `&mut self` methods.
+/// Defines methods that forward to the variant. One invocation defines either `&self` or `&mut self` methods.
 macro_rules! delegate {
     ($any:ident $variants:tt:
      $(fn $name:ident(&$this:ident $(, $argument:ident: $type:ty)*) $(-> $out:ty)?;)*) => {$(

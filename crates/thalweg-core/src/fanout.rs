@@ -8,11 +8,11 @@
 //! window          the limit of bytes ahead of a client's acks
 //! transmit        one send: planned, sent, committed
 //! at_once         a visit that is a single send
-//! deliver         one send after the other, up to a budget
+//! deliver         consecutive sends, up to a budget
 //! ```
 //!
 //! The owner of subscribers visits a subscriber with [`Subscriber::deliver`] when a feed that the
-//! subscriber reads has got a batch, when the sink has room again, at the time that the last visit
+//! subscriber reads gets a batch, when the sink has room again, at the time that the last visit
 //! returned, and after any other call on the subscriber.
 //!
 //! ```
@@ -109,25 +109,25 @@ pub type FeedKey = u32;
 /// A shard's feeds. During a visit a key always names the same feed, and a feed exists as long as a
 /// subscriber reads it.
 pub trait Feeds {
-    /// The type of a feed: one kind, or any kind.
+    /// The type of the feeds: a single kind, or an enum of all kinds.
     type Feed: Feed;
 
-    /// Returns the feed of a key, or `None` until the shard has it. When the shard has it, visit the
-    /// subscribers that wait for it.
+    /// Returns the feed of a key, or `None` until the shard has that feed. Then visit the subscribers that
+    /// wait for it.
     fn feed(&self, key: FeedKey) -> Option<&Self::Feed>;
 
     /// Returns the feed of a key, to pin batches.
     fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Self::Feed>;
 
-    /// Called when a sink has taken events of a subscription that has no interval and keeps up. The oldest is
-    /// `age_us` old.
+    /// Notes that a sink has taken events of a subscription that has no interval and keeps up. `age_us` is
+    /// the age of the oldest event.
     fn sent(&mut self, _age_us: u64) {}
 }
 
 /// The receiver of a subscriber's bytes: a socket with or without TLS, or a pipe.
 pub trait Sink {
-    /// Takes as many of the first bytes of `slices` as fit now, without waiting. The slices are shared
-    /// memory, and not all empty.
+    /// Takes the first bytes of `slices`, as many as fit now, without waiting. The slices are shared memory,
+    /// and at least one is not empty.
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent;
 }
 

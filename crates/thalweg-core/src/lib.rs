@@ -2,7 +2,7 @@
 //! as `now_us`, and a socket as a [`fanout::Sink`].
 //!
 //! ```text
-//! dispatch  an enum implements a trait by its variants
+//! dispatch  static dispatch from an enum to its variants
 //! stream    a topic's ordered, bounded history, and the bytes of its newest part
 //! fanout    subscribers: their cursors in the history, and the bytes that each of them gets next
 //! patch     patches between JSON documents

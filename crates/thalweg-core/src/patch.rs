@@ -3,14 +3,14 @@
 //! ```text
 //! document   the places of a JSON text's values
 //! number     whether reading and writing changes a number
-//! path       a JSON Pointer (RFC 6901), as it grows and shrinks
-//! operations the operations, written
+//! path       a JSON Pointer (RFC 6901) to the current value
+//! operations writes the operations
 //! members    compares two objects or two arrays
 //! ```
 //!
-//! Values are compared as texts, and the patch has them as they stand in the new document, so a client that applies
-//! it gets what it would have read from the new document. A value that is equal as JSON but written differently is
-//! replaced. Arrays of objects that have an `id` are compared by that.
+//! Values are compared as text. The patch contains them exactly as they stand in the new document, so a client that
+//! applies it gets the same values as from the new document. A value that is equal as JSON but written differently is
+//! replaced. Arrays of objects with an `id` are compared by `id`.
 
 mod document;
 mod members;
@@ -21,34 +21,34 @@ mod path;
 use document::JsonDocument;
 use operations::Operations;
 
-/// The budget of a patch. A patch that exceeds it is not made.
+/// The budget of a patch. A patch that exceeds the budget is abandoned.
 #[derive(Debug)]
 pub struct PatchBudget<F> {
     is_over: F,
-    /// Bytes examined since time was last checked.
+    /// Bytes examined since the last check of the time.
     looked_at: usize,
     bytes_max: usize,
 }
 
-/// Bytes examined between two checks of time: some 20 µs.
+/// Bytes examined between two checks of the time: about 20 µs of work.
 const BYTES_BETWEEN: usize = 16 << 10;
 
-/// The reason for which no patch is made.
+/// The reason why no patch is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoPatch {
     /// Making the patch takes too long.
     #[error("the patch takes too long")]
     TooSlow,
-    /// The patch is larger than it may be.
+    /// The patch exceeds its limit.
     #[error("the patch is larger than the document")]
     TooLarge,
-    /// JSON readers change or reject a part: a number that a double does not hold, half of a surrogate pair, too many levels.
-    #[error("the document has what JSON readers change")]
+    /// JSON readers change or reject a part: a number that a double cannot hold, half of a surrogate pair, too many levels.
+    #[error("JSON readers would change or reject a part of the document")]
     Unsafe,
 }
 
 impl<F: FnMut() -> bool> PatchBudget<F> {
-    /// Allows at most `bytes_max` of patch, until `is_over` returns true. It is called at once, and then repeatedly.
+    /// Allows at most `bytes_max` of patch, until `is_over` returns true. `is_over` is called at once, and then repeatedly.
     pub fn new(bytes_max: usize, is_over: F) -> Self {
         Self { is_over, looked_at: BYTES_BETWEEN, bytes_max }
     }
@@ -66,7 +66,7 @@ impl<F: FnMut() -> bool> PatchBudget<F> {
 }
 
 /// Returns the operations that turn `before` into `after`, joined by commas, as they stand between the brackets of
-/// a patch. They are empty if both are equal. Both are events of the wire: JSON without insignificant whitespace.
+/// a patch. The result is empty if the documents are equal. Both must be events as on the wire: JSON without insignificant whitespace.
 ///
 /// # Errors
 /// If the budget is exceeded, or a document is not safe to patch.

@@ -21,10 +21,10 @@
 //! keys, keyed_event  the keys of events; an event with its key
 //! version_patch  patches between versions
 //! encoding    a format, and the schema of a stream of columns
-//! batch_columns, column_frames, log_columns  rows as columns: of a batch, kept by a log, of a log
+//! batch_columns, column_frames, log_columns  columns of a batch; column frames that a log keeps; columns of a log
 //! start       the beginning of a subscription
 //! next        the result of a read at a cursor
-//! lost        the places where a cursor goes on after a loss
+//! lost        the places where a cursor continues after a loss
 //! tail        hot tail: the newest finished frames of one format, contiguous
 //! pins        batches of partly sent frames
 //! format_map  a value for each format in use

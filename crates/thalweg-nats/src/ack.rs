@@ -1,4 +1,4 @@
-//! Answers of a stream to a message that it is asked to store (publish acknowledgements).
+//! Answers of a stream to requests to store a message (publish acknowledgements).
 
 use serde::Deserialize;
 

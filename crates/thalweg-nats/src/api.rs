@@ -1,4 +1,5 @@
-//! Requests to JetStream's API. Configurations are JSON as the server sends it: an update keeps fields unknown to this release.
+//! Requests to JetStream's API. Configurations are JSON as the server sends it, so that an update keeps fields that this
+//! release does not know.
 
 use std::{
     collections::BTreeMap,
@@ -36,7 +37,7 @@ pub(crate) mod code {
     pub(crate) const STREAM_OFFLINE: u64 = 10118;
     /// A message with the same id is being stored.
     pub(crate) const DUPLICATE_IN_PROCESS: u64 = 10158;
-    /// As [`WRONG_LAST_SEQUENCE`].
+    /// The same as [`WRONG_LAST_SEQUENCE`].
     pub(crate) const WRONG_LAST_SEQUENCE_CONSTANT: u64 = 10164;
     pub(crate) const TOO_MANY_REQUESTS: u64 = 10167;
 }
@@ -106,7 +107,7 @@ pub(crate) struct StreamInfo {
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(crate) struct Cluster {
-    /// By the leader's clock.
+    /// Since when the stream has had its leader, by the leader's clock.
     #[serde(default, deserialize_with = "optional_time")]
     leader_since: Option<SystemTime>,
 }
@@ -126,7 +127,7 @@ impl StreamInfo {
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct SequenceRange {
-    /// 0 if the stream never had a message.
+    /// 0 if the stream has never had a message.
     pub(crate) first_seq: u64,
     pub(crate) last_seq: u64,
 }
@@ -197,7 +198,7 @@ impl Api {
         self.ask(format!("STREAM.INFO.{stream}"), None).await
     }
 
-    /// Returns the subjects of a stream's messages in a range of their order, and how many there are in all.
+    /// Returns the subjects of a stream's messages from the subject with the index `offset` on, and how many there are in all.
     pub(crate) async fn subjects(
         &self,
         stream: &str,

@@ -78,11 +78,11 @@ struct Opened {
     state: Arc<StreamState>,
 }
 
-/// Connects to NATS, and creates or checks the streams. Waits 30 s at most while there is no server, or JetStream is
+/// Connects to NATS, and creates or checks the streams. Waits at most 30 s while there is no server, or JetStream is
 /// not available.
 ///
 /// # Errors
-/// One sentence with the remedy: the servers cannot be reached or are too old, or a stream is not as the settings say.
+/// One sentence with the remedy: the servers cannot be reached or are too old, or a stream differs from the settings.
 pub async fn open(settings: &Settings) -> Result<Nats, String> {
     settings.check()?;
     let deadline = Instant::now() + START_TIMEOUT;
@@ -272,7 +272,7 @@ impl CompareAndSet for Nats {
     }
 }
 
-/// Keeps the follower informed whether this server has caught up with all streams. Never returns.
+/// Tells the follower whether this server has caught up with all streams. Never returns.
 async fn report_readiness(
     states: Vec<Arc<StreamState>>,
     follower: impl Follower,

@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// The name of its stream: JetStream's names of buckets begin with `KV_`.
+/// The name of the bucket's stream: JetStream's names of buckets begin with `KV_`.
 pub(crate) const STREAM: &str = "KV_thalweg-tickets";
 
-/// The prefix of the subjects of its keys.
+/// The prefix of the subjects of the bucket's keys.
 const SUBJECT_PREFIX: &str = "$KV.thalweg-tickets.";
 
 pub(crate) fn subject_of(ticket: TicketDigest) -> String {
@@ -48,7 +48,7 @@ pub(crate) async fn open(
 pub(crate) struct Bucket {
     api: Api,
     settings: TicketSettings,
-    /// Wakes the task that checks the bucket: it may have been deleted.
+    /// Wakes the task that checks the bucket, because the bucket may have been deleted.
     suspect: Arc<Notify>,
 }
 

@@ -21,7 +21,7 @@ use crate::{
     stream_state::StreamState,
 };
 
-/// The interval of checks whether stored messages do not arrive.
+/// The interval of checks for stored messages that do not arrive.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The subject under which JetStream reports changes of a stream's configuration.
@@ -47,13 +47,14 @@ impl<F: Follower> Reader<F> {
         Ok(())
     }
 
-    /// Compares a stream with the one that was read. Returns whether its epoch is the same now.
+    /// Compares a stream with the one that was read, and takes over a new epoch. Returns whether the reader can continue;
+    /// otherwise the stream must be checked again.
     pub(crate) async fn check_epoch(&mut self, info: &StreamInfo) -> Result<bool, ApiError> {
         let found = epoch_of(info)?;
         let (next, last) = (self.sequence.stream_next(), info.state.last_seq);
         let mut verdict = judge(self.state.epoch(), next, found, last);
         if verdict == Verdict::WentBack && self.is_kept(next - 1).await {
-            // A former leader has answered, which does not know of the election yet.
+            // A former leader, which does not know of the election yet, has answered.
             tracing::debug!(stream = self.state.name, last, next, "a former leader has answered");
             verdict = Verdict::Same;
         }
@@ -73,7 +74,7 @@ impl<F: Follower> Reader<F> {
                     read,
                     "the stream has lost messages that were read: it begins a new epoch"
                 );
-                // If another server has raised it since, it is raised twice, which does no harm.
+                // If another server has raised the generation since, it is raised twice, which does no harm.
                 if let Some(config) = setup::with_next_generation(info.config.clone()) {
                     self.api.update_stream(stream, &config).await?;
                 }
@@ -109,8 +110,8 @@ fn epoch_of(info: &StreamInfo) -> Result<Epoch, ApiError> {
     setup::epoch(info).ok_or_else(missing)
 }
 
-/// Checks whether a replica has messages that do not arrive: a consumer on a server that lost its cluster still sends
-/// heartbeats. Never returns.
+/// Checks whether a replica has messages that do not arrive, because a consumer on a server that lost its cluster still
+/// sends heartbeats. Never returns.
 pub(crate) async fn watch_for_stalls(api: Api, state: Arc<StreamState>) {
     let mut stall = Stall::default();
     loop {
@@ -123,7 +124,7 @@ pub(crate) async fn watch_for_stalls(api: Api, state: Arc<StreamState>) {
         }
         let is_ahead = matches!(api.has_after(&state.name, next).await, Ok(true));
         if next == state.next() && stall.is_confirmed(is_ahead) {
-            tracing::warn!(stream = state.name, next, "messages are stored and do not arrive");
+            tracing::warn!(stream = state.name, next, "messages are stored, but do not arrive");
             state.health().stalled();
             state.changed.notify_one();
         } else if stall.is_over() {
@@ -132,8 +133,8 @@ pub(crate) async fn watch_for_stalls(api: Api, state: Arc<StreamState>) {
     }
 }
 
-/// Checks a stream when JetStream reports a change, when it is suspect, and from time to time: a consumer does not
-/// always end when its stream is created again. Never returns.
+/// Checks a stream when JetStream reports a change, when the stream is suspect, and from time to time, because a consumer
+/// does not always end when its stream is created again. Never returns.
 pub(crate) async fn watch(api: Api, connection: Connection, state: Arc<StreamState>) {
     let subject = format!("{ADVISORIES}.{}", state.name);
     // A server may not be allowed to subscribe to advisories, and they may be lost.
@@ -144,7 +145,7 @@ pub(crate) async fn watch(api: Api, connection: Connection, state: Arc<StreamSta
             () = state.suspect.notified() => {}
             () = next(&mut advisories) => {}
         }
-        // Taken before the request: the reader may advance meanwhile, and the stream would seem to have lost messages.
+        // Read these before the request. If the reader advanced in between, the stream would seem to have lost messages.
         let (reading, next) = (state.epoch(), state.next());
         if let Ok(info) = api.stream_info(&state.name).await
             && let Ok(found) = epoch_of(&info)

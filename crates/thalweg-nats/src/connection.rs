@@ -23,18 +23,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 const RECONNECT_PAUSE_MS_MAX: u64 = 500;
 
-/// The time without data after which the client pings the server. The connection is lost when three pings are not
-/// answered: a machine that fails closes no connection.
+/// The time without data after which the client pings the server. The connection counts as lost when three pings
+/// are not answered, because a machine that fails does not close its connections.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of messages that wait in a subscription. Flow control bounds them earlier: JetStream leaves at most 32 MiB of a
 /// consumer unconfirmed, and a message counts there with its inbox, reply subject and headers, never less than 64 bytes. With
-/// fewer places, small messages would be dropped when the reader blocks, and each drop costs a new consumer. A blocked reader may
+/// a lower maximum, small messages would be dropped when the reader blocks, and each drop costs a new consumer. A blocked reader may
 /// hold 32 MiB of bodies, or a third of a million tiny messages (100 MiB); any other reader holds a hundredth.
 const SUBSCRIPTION_MESSAGES_MAX: usize = (32 << 20) / 64;
 
-/// Size of the read buffer. The client library reads 128 times before another task runs, and this much then waits in
-/// subscriptions.
+/// Size of the read buffer. The client library reads 128 times before another task runs, and all these bytes then wait
+/// in subscriptions.
 const READ_BYTES: u16 = 16 << 10;
 
 /// A connection, and the number of its losses. Cheap to clone.

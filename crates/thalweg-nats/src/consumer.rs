@@ -58,7 +58,7 @@ impl<F: Follower> Reader<F> {
             );
             self.delete(name);
             if made.elapsed() < HEARTBEAT {
-                // Consumers that end at once are not created in a tight loop.
+                // Do not create consumers that end at once in a tight loop.
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
         }
@@ -134,7 +134,7 @@ impl<F: Follower> Reader<F> {
             Ok(info) => info,
             Err(error) => {
                 if matches!(error, ApiError::Unanswered(_)) {
-                    // JetStream may still create it.
+                    // JetStream may still create the consumer.
                     self.delete(name);
                 }
                 return Err(error);

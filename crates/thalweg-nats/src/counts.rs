@@ -14,7 +14,7 @@ pub const ACK_LATENCY_US_BOUNDS: [u64; 12] =
 /// Counters since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Messages read from streams, those skipped included.
+    /// Messages read from streams, including skipped ones.
     pub messages: AtomicU64,
     /// Messages skipped, because they have no valid topic, or not 1 to 256 events.
     pub skipped: AtomicU64,
@@ -52,7 +52,7 @@ pub struct Counts {
     pub buckets_recreated: AtomicU64,
     /// Appends whose outcome is unknown.
     pub unknown: AtomicU64,
-    /// Messages of the streams that this server has not read, as of the newest that it has read.
+    /// Messages of the streams that this server has not read, as reported with the newest message that it has read.
     pub lag: AtomicU64,
     /// Age of the newest message that this server has read, in µs, the largest of all streams; 0 if it has read all messages.
     pub lag_us: AtomicU64,
@@ -82,7 +82,7 @@ impl BrokerCounts for Counts {
                 "Messages read without a consumer, while none could be created.",
                 &self.messages_direct,
             ),
-            counter("nats_skipped", "Messages that no topic can have.", &self.skipped),
+            counter("nats_skipped", "Unreadable messages that were skipped.", &self.skipped),
             gauge("nats_lag", "Messages not read yet.", self.lag.load(Relaxed) as f64),
             gauge(
                 "nats_lag_seconds",

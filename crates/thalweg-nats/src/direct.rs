@@ -1,4 +1,4 @@
-//! Direct gets: any replica of a stream answers them, from what it has stored. A replica has messages in the order of the stream,
+//! Direct gets: any replica of a stream answers them, from its stored messages. A replica has messages in the order of the stream,
 //! but may lack the newest. Direct gets need no consumer, so they read a stream while none can be created.
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use crate::{
     stream_state::StreamState,
 };
 
-/// Limits of a page: at forty pages a second more than a stream usually gets.
+/// Limits of a page. Forty pages a second have more messages than a stream usually gets.
 const PAGE_MESSAGES: usize = 1024;
 const PAGE_BYTES: usize = 1 << 20;
 
@@ -24,7 +24,7 @@ const PAGE_BYTES: usize = 1 << 20;
 const DIRECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The time for which a page that has messages is filled. The page is complete before the next attempt to create a
-/// consumer drops it, also if the leader must be asked often.
+/// consumer drops it, even if the leader must be asked often.
 const FILL: Duration = Duration::from_millis(100);
 
 /// The status of the answer after the last message of a batch.
@@ -150,8 +150,8 @@ async fn messages(
     Ok(messages)
 }
 
-/// Asks the leader whether the stream has no messages from `next` up to `sequence`: the replica may lack them, or they
-/// were lost on the way.
+/// Asks the leader whether the stream has no messages from `next` up to `sequence`. Otherwise the replica lacks them, or
+/// they were lost on the way.
 async fn is_removed(api: &Api, stream: &str, next: u64, sequence: u64) -> Result<bool, ApiError> {
     let found = api.next_message(stream, next, ">").await?.map(|(sequence, _)| sequence);
     Ok(found.is_some_and(|found| found >= sequence))

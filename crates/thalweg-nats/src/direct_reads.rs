@@ -62,7 +62,7 @@ impl<F: Follower> Reader<F> {
                 time_ns: found.time_ns,
                 pending: page.last_sequence.saturating_sub(found.sequence),
             };
-            // Counted before `messages`, so that it is never the larger one.
+            // Count this before `messages`, so that this count is never larger than that one.
             if matches!(step, Step::Next | Step::Removed(_)) {
                 add(&self.counts.messages_direct);
             }

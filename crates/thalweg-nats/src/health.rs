@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time without a message or heartbeat of a stream after which this server is not ready: other servers may receive some. The
-/// loss of a consumer is noticed within a second, and then the stream is read without one, as long as any replica answers.
+/// The time without a message or heartbeat of a stream after which this server is not ready, because other servers may still
+/// receive messages. The loss of a consumer is noticed within a second, and then the stream is read without a consumer, as long as
+/// any replica answers.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// The time for which this server may be too many messages behind before it is not ready.
+/// How long this server may lag by more than [`BEHIND_MESSAGES`] before it is not ready.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
 
 /// The number of unread messages that a busy stream usually has.

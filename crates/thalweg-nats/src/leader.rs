@@ -29,7 +29,7 @@ pub(crate) async fn watch(api: Api, state: Arc<StreamState>) {
     }
 }
 
-/// Returns when a message that was sent at this time will not be answered.
+/// Waits until it is certain that a message that was sent at this time will not be answered.
 pub(crate) async fn changed(state: &StreamState, sent: Instant) {
     loop {
         tokio::time::sleep(USUAL).await;

@@ -1,7 +1,7 @@
-//! Topics kept by NATS JetStream: several servers with the same order and history.
+//! Topics in NATS JetStream, through which several servers have the same order and history.
 //!
 //! A topic's events are messages of a JetStream stream, under the subject `thalweg.` and the topic in NATS's form. All
-//! servers read all messages from the stream, also their own, in the same order.
+//! servers read all messages from the stream, including their own, in the same order.
 //!
 //! ```text
 //! append ─► store ─► requests ─► NATS ─► reader ─► message ─► follower
@@ -33,8 +33,8 @@
 //! counts       metrics
 //! ```
 //!
-//! **Publishers** to these subjects are trusted: nodes do not check a message with the header `Thalweg: 1`. Without
-//! the header they check it: one event per line.
+//! **Publishers** to these subjects are trusted: nodes do not check a message with the header `Thalweg: 1`. They check
+//! any other message, which must have one event per line.
 
 mod ack;
 mod api;

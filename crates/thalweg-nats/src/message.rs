@@ -22,7 +22,7 @@ pub(crate) const MARK: HeaderName = HeaderName::from_static("Thalweg");
 /// The value of [`MARK`]: the version of the layout.
 pub(crate) const MARK_VALUE: &str = "1";
 
-/// Ends the topic: an [`EndCode`]'s name. Such a message has no body, and has [`MARK`].
+/// The header that ends the topic; its value is an [`EndCode`]'s name. Such a message has no body, and has [`MARK`].
 pub(crate) const END: HeaderName = HeaderName::from_static("Thalweg-End");
 
 /// The ms for which the topic has had no events. Such a message has no body, and has [`MARK`].
@@ -79,7 +79,7 @@ pub(crate) fn read(
             let ms = paused.as_str().parse().map_err(|_| Skipped::Paused)?;
             return Ok((topic, Content::Paused(ms)));
         }
-        // The one copy: the body is a slice of the read buffer.
+        // This is the only copy of the body, which is a slice of the read buffer.
         Payloads::from_lines(body.to_vec()).ok_or(Skipped::EmptyLine)?
     } else {
         checked(body, event_bytes_max)?

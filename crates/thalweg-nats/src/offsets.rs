@@ -2,7 +2,7 @@
 
 use thalweg_wire::{Offset, limits::OFFSET_MAX};
 
-/// Maximum number of events in a message. Positions outlive releases: this never changes.
+/// Maximum number of events in a message. Positions outlive releases, so this never changes.
 pub(crate) const EVENTS_MAX: usize = 256;
 
 /// The largest sequence number whose offsets are all at most 2^53 − 1.

@@ -53,7 +53,7 @@ pub(crate) struct Received<'a> {
     pub(crate) message: &'a Message,
     pub(crate) subject: &'a str,
     pub(crate) sequence: u64,
-    /// When it was stored, in ns since 1970.
+    /// When the message was stored, in ns since 1970.
     pub(crate) time_ns: u64,
     pub(crate) pending: u64,
 }
@@ -68,7 +68,7 @@ pub(crate) enum Lost {
 }
 
 impl<F: Follower> Reader<F> {
-    /// Delivers a message, unless it is old or comes behind a hole.
+    /// Delivers a message, unless it is old or follows a hole.
     pub(crate) async fn take_step(
         &mut self,
         step: Step,
@@ -107,8 +107,8 @@ impl<F: Follower> Reader<F> {
         Ok(())
     }
 
-    /// Handles messages before `sequence` that were removed before they were read. If the stream begins behind them, it
-    /// has trimmed its oldest messages, which other servers may have read: subscribers get a gap. If it begins before
+    /// Handles messages before `sequence` that were removed before they were read. If the stream begins after them, it
+    /// has trimmed its oldest messages, which other servers may have read, so subscribers get a gap. If it begins before
     /// them, only these were removed: messages of an ended topic, or messages that an operator removed.
     async fn take_removed(&mut self, messages: u64, sequence: u64) -> Result<(), Lost> {
         let stream = &self.state.name;

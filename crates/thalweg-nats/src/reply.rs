@@ -1,4 +1,4 @@
-//! The reply subject of a message that a consumer delivers: it has the sequence numbers of the message.
+//! The reply subject of a message that a consumer delivers, which has the sequence numbers of the message.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReplySubject {
@@ -6,7 +6,7 @@ pub(crate) struct ReplySubject {
     pub(crate) stream_sequence: u64,
     /// The sequence number of the delivery by this consumer, from 1.
     pub(crate) consumer_sequence: u64,
-    /// When it was stored, in ns since 1970, by the stream's clock.
+    /// When the message was stored, in ns since 1970, by the stream's clock.
     pub(crate) time_ns: u64,
     pub(crate) pending: u64,
 }
@@ -36,10 +36,10 @@ pub(crate) fn parse_reply(subject: &str) -> Option<ReplySubject> {
     Some(ReplySubject { stream_sequence, consumer_sequence, time_ns, pending: number()? })
 }
 
-/// The number of tokens behind the prefix, in each form.
+/// The number of tokens after the prefix, in each form.
 const SHORT: usize = 7;
 const LONG: usize = 9;
-/// The stream and the consumer.
+/// The number of names: the stream and the consumer.
 const NAMES: usize = 2;
 
 #[cfg(test)]

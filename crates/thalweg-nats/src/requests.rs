@@ -1,5 +1,5 @@
-//! Requests, each with a deadline. The client library's own requests keep memory for an answer that never comes: while no server
-//! answers, publishers that retry would fill the memory. A request of this module frees its memory when it ends.
+//! Requests, each with a deadline. The client library's own requests keep memory for an answer that never comes, so publishers
+//! that retry while no server answers would fill the memory. A request of this module frees its memory when it ends.
 
 use std::{
     collections::HashMap,
@@ -26,11 +26,11 @@ pub(crate) enum Unanswered {
     NotSent,
     /// The request was sent, and no server takes such requests now.
     NoResponders,
-    /// The request was sent, and the connection was lost since.
+    /// The request was sent, and the connection has been lost since.
     Lost,
     /// The request was sent, and no answer came in time.
     Timeout,
-    /// The request is larger than the server takes.
+    /// The request is larger than the server accepts.
     TooLarge,
 }
 
@@ -100,7 +100,7 @@ impl Requests {
 fn not_sent(kind: PublishErrorKind) -> Unanswered {
     match kind {
         PublishErrorKind::MaxPayloadExceeded => Unanswered::TooLarge,
-        // The subject of a topic is valid: only the connection can fail.
+        // The subject of a topic is valid, so only the connection can fail.
         PublishErrorKind::Send | PublishErrorKind::InvalidSubject => Unanswered::NotSent,
     }
 }

@@ -12,9 +12,9 @@ pub(crate) enum Step {
     Next,
     /// The next existing message: this many before it were removed from the stream.
     Removed(u64),
-    /// A message that was read: a consumer may begin too early.
+    /// A message that was read before, because a consumer may begin too early.
     Old,
-    /// A message behind a lost one.
+    /// A message after a lost one.
     Hole,
 }
 
@@ -57,7 +57,7 @@ impl Sequence {
         self.stream_next = stream_next;
     }
 
-    /// Returns whether a heartbeat agrees, which names the consumer's last delivery.
+    /// Returns whether a heartbeat, which names the consumer's last delivery, agrees.
     pub(crate) fn agrees(self, consumer_last: u64) -> bool {
         consumer_last + 1 == self.consumer_next
     }
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(sequence.take(10, 1), Step::Next);
         assert_eq!(sequence.take(12, 3), Step::Hole);
         assert!(!sequence.agrees(3), "a heartbeat shows it too");
-        assert_eq!(sequence.stream_next(), 11, "there the next consumer begins");
+        assert_eq!(sequence.stream_next(), 11, "the next consumer begins there");
         sequence.restart_consumer();
         assert_eq!(sequence.take(11, 1), Step::Next);
         assert_eq!(sequence.take(12, 2), Step::Next);

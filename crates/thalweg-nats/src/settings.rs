@@ -5,14 +5,14 @@ use std::{fs::File, path::PathBuf, time::Duration};
 use async_nats::ServerAddr;
 use thalweg_wire::{Pattern, Topic, topic::TopicError};
 
-/// The time for which the stream recognises repeated messages: as late as a publisher's retry may come.
+/// The time for which the stream recognises repeated messages: as long as a publisher may retry.
 pub(crate) const DUPLICATE_WINDOW: Duration = Duration::from_secs(5 * 60);
 
 const SUBJECT_PREFIX: &str = "thalweg.";
 
 const STREAM_PREFIX: &str = "thalweg-";
 
-/// Longest [`StreamSettings::name`]: JetStream makes folders and subjects of it.
+/// Longest [`StreamSettings::name`]: JetStream makes folders and subjects from it.
 const NAME_BYTES_MAX: usize = 64;
 
 /// The addresses of NATS, and the streams.
@@ -24,7 +24,7 @@ pub struct Settings {
     pub credentials: Option<PathBuf>,
     /// A PEM file of the certificate authorities of the servers, instead of those of the system.
     pub ca_file: Option<PathBuf>,
-    /// The streams. Patterns of two streams must not match the same topic: JetStream refuses it.
+    /// The streams. Patterns of two streams must not match the same topic, because JetStream refuses such streams.
     pub streams: Vec<StreamSettings>,
     /// The tickets; `None` if the server needs none.
     pub tickets: Option<TicketSettings>,
@@ -42,7 +42,7 @@ pub struct TicketSettings {
 /// A stream, as it is created, and as it must be if it exists.
 #[derive(Debug, Clone)]
 pub struct StreamSettings {
-    /// Its name, which operators see: letters, digits, `-` and `_`.
+    /// The name, which operators see: letters, digits, `-` and `_`.
     pub name: String,
     /// The pattern of its topics.
     pub pattern: Pattern,

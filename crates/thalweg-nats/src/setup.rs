@@ -23,7 +23,7 @@ pub(crate) const LAYOUT_VALUE: &str = "1";
 /// Metadata of a stream: see `incarnation`.
 const GENERATION: &str = "generation";
 
-/// The interval of checks of a stream: it may have been deleted, or created again.
+/// The interval of checks of a stream, which may have been deleted, or created again.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Consecutive checks without a stream before it is created again: an administrator who has deleted it may create it
@@ -102,7 +102,7 @@ fn sentence(settings: &StreamSettings, error: &ApiError) -> String {
 
 /// Returns the configuration with which a stream is created. Public for the lab's bare consumer, which uses the same.
 pub fn config_of(settings: &StreamSettings) -> Value {
-    // A value stays until there is a newer one, or its topic ends: it is never removed for age or room.
+    // A value stays until there is a newer one, or its topic ends. It is never removed because of its age or size.
     let (discard, age, of_subject) = match settings.has_values {
         true => ("new", Duration::ZERO, 1),
         false => ("old", settings.age, -1),
@@ -174,7 +174,7 @@ fn check_config(settings: &StreamSettings, config: &Value) -> Result<(), String>
     }
     if config["storage"] != "file" {
         return Err(format!(
-            "stream {name} is kept in memory, and would be lost with its servers: delete it, and Thalweg creates it with file storage"
+            "stream {name} is kept in memory, and would be lost with its servers: delete it, so that Thalweg creates it with file storage"
         ));
     }
     if config["allow_direct"] != true {
@@ -211,7 +211,7 @@ fn check_limits(
             settings.stream_name()
         ));
     }
-    // Other streams would lose messages in the middle before all servers have read them.
+    // A stream without value topics would lose messages in the middle before all servers have read them.
     if !settings.has_values && of_subject > 0 {
         let is = format!("{of_subject} messages of each subject, and all are required");
         return wrong(settings, &is, "--max-msgs-per-subject=-1");
@@ -240,7 +240,7 @@ fn wrong(settings: &StreamSettings, is: &str, edit: &str) -> Result<(), String> 
     ))
 }
 
-/// Logs limits that differ from the settings: the stream's are valid.
+/// Logs limits that differ from the settings. Those of the stream apply.
 fn warn_of_other_limits(settings: &StreamSettings, config: &Value) {
     let expected = config_of(settings);
     for key in ["max_age", "max_bytes", "discard"] {
@@ -273,7 +273,7 @@ pub(crate) fn metadata<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
     config["metadata"][key].as_str()
 }
 
-/// Returns the sequence number of the first message that is not older than `warm`; without one, the next number.
+/// Returns the sequence number of the first message that is not older than `warm`, or the next number if there is none.
 pub(crate) async fn sequence_ago(
     api: &Api,
     stream: &str,
@@ -299,7 +299,7 @@ pub(crate) async fn sequence_ago(
     // A new consumer reports the number before the first message that it will deliver. If its replica lacks the newest
     // messages, this number is too low, never too high.
     let sequence = consumer.delivered.stream_seq + 1;
-    // If this fails, JetStream removes it by itself.
+    // If this fails, JetStream removes the consumer by itself.
     let _ = api.delete_consumer(stream, &name).await;
     Ok(sequence.max(first))
 }

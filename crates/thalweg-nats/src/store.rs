@@ -60,7 +60,7 @@ pub(crate) const EXPECTED_LAST: HeaderName =
 /// The digest of the body. It shows whether a message with the same id has another body.
 const BODY: HeaderName = HeaderName::from_static("Thalweg-Body");
 
-/// Appends messages. Cheap to clone.
+/// The part that appends messages. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     pub(crate) streams: Arc<[Arc<StreamState>]>,
@@ -206,7 +206,7 @@ impl Store {
             return add(&counts.purges_omitted);
         };
         tokio::spawn(async move {
-            // Servers that are a little behind can still read these messages.
+            // In the meantime, servers that are a little behind can read these messages.
             tokio::time::sleep(PURGE_DELAY).await;
             if let Err(error) = api.purge(&stream, &subject, before).await {
                 add(&counts.purges_omitted);
@@ -257,7 +257,7 @@ impl Store {
             };
         }
         if sequence < next {
-            // A message with this number was read before: the stream was created again.
+            // A message with this number was read before, so the stream was created again.
             state.suspect.notify_one();
             return Outcome::MaybeStored;
         }

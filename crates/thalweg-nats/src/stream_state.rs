@@ -16,11 +16,11 @@ pub(crate) struct StreamState {
     pub(crate) has_values: bool,
     epoch: Mutex<Epoch>,
     next: AtomicU64,
-    /// Starts a check: the stream may have another epoch.
+    /// Starts a check, because the stream may have another epoch.
     pub(crate) suspect: Notify,
     /// Ends the consumer, because the stream has another epoch or is stalled.
     pub(crate) changed: Notify,
-    /// Wakes the watch of the leader: an append waits longer than usual for its answer.
+    /// Wakes the watch of the leader, because an append waits longer than usual for its answer.
     pub(crate) unanswered: Notify,
     leader_since: Mutex<Option<Instant>>,
     health: Mutex<Health>,

@@ -1,4 +1,4 @@
-//! Lists of topics: JetStream knows the subjects of a stream's messages.
+//! Lists of topics, from the subjects of a stream's messages, which JetStream knows.
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use thalweg_broker::{FirstTopics, TopicRange};
@@ -10,14 +10,14 @@ use crate::{
     stream_state::StreamState,
 };
 
-/// Subjects of a stream that are read for a list: a page of JetStream has 100,000. With more, there is no list.
+/// Maximum number of subjects of a stream for which there is a list. A page of JetStream has 100,000.
 const SUBJECTS_MAX: u64 = 1_000_000;
 
-/// Topics whose last messages are read at a time.
+/// Maximum number of topics whose last messages are read at the same time.
 const READS_MAX: usize = 32;
 
 /// Returns the first topics of a range, as [`thalweg_broker::TopicIndex::topics`] does. Reads the subjects of all streams, and the last
-/// message of each listed topic: it may be an end.
+/// message of each listed topic, which may be an end.
 pub(crate) async fn topics(
     api: &Api,
     streams: &[(Pattern, &StreamState)],

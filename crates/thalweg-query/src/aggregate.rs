@@ -23,7 +23,7 @@ pub(crate) struct Aggregate {
     pub(crate) is_distinct: bool,
     /// The share of values below the result, for quantiles.
     pub(crate) share: f64,
-    /// The FILTER condition: other rows do not count.
+    /// The FILTER condition. Rows that do not meet it do not count.
     pub(crate) filter: Option<Expr>,
 }
 
@@ -45,7 +45,7 @@ pub const AGGREGATES: &[(&[&str], &str, &str)] = &[
     (
         &["count"],
         "count(*), count(), count(value), count(DISTINCT value)",
-        "how many rows, how many values that are not NULL, or how many distinct ones (10,000 at most)",
+        "the number of rows, of values that are not NULL, or of distinct values (at most 10,000)",
     ),
     (
         &["sum"],
@@ -69,7 +69,7 @@ pub const AGGREGATES: &[(&[&str], &str, &str)] = &[
     (
         &["approx_percentile", "approx_quantile"],
         "approx_percentile(number, share)",
-        "the value with this share of values below it, as 0.95; exact for up to 128 values in a group",
+        "the value with this share of values below it, such as 0.95; exact for up to 128 values in a group",
     ),
 ];
 
@@ -172,7 +172,7 @@ impl Aggregate {
     }
 
     /// Adds a row. `room` is the number of bytes by which held texts may grow. Returns their growth in bytes; `None` if
-    /// it exceeds `room`, and the row does not count.
+    /// the growth exceeds `room`, in which case the row does not count.
     #[inline]
     pub(crate) fn take(&self, row: &Row<'_>, into: &mut Accumulator, room: usize) -> Option<isize> {
         if !row.meter.spend(1)

@@ -127,7 +127,7 @@ fn parsed(text: &str) -> Option<i64> {
     if places < 0 || digits().count() as i64 == zeros {
         return Some(0);
     }
-    // The largest integer has 19.
+    // The largest integer has 19 digits.
     if places > 19 {
         return None;
     }
@@ -137,7 +137,7 @@ fn parsed(text: &str) -> Option<i64> {
     i64::try_from(if number.starts_with('-') { -nearest } else { nearest }).ok()
 }
 
-/// Returns the exponent of `1e5`, clamped to what a text of this length can balance.
+/// Returns the exponent of a number such as `1e5`, clamped to a size that no text has enough digits to offset.
 fn power_of_ten(exponent: &str) -> Option<i64> {
     let digits = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {

@@ -28,7 +28,7 @@ pub(crate) const EPOCH: &str = "epoch";
 pub(crate) const UNITS: [&str; 8] =
     ["second", "minute", "hour", "day", "week", "month", "quarter", "year"];
 
-/// Returns a part of an instant in ms since 1970. The part of milliseconds counts from the minute.
+/// Returns a part of an instant in ms since 1970. Milliseconds count from the beginning of the minute.
 pub(crate) fn part(part: &str, ms: i64) -> Option<i64> {
     if !is_in_calendar(ms) {
         return None;

@@ -107,7 +107,7 @@ impl<'a> Scope<'a> {
         boolean(found, span, what)
     }
 
-    /// Compiles an expression. `around` is the position to report for expressions without their own.
+    /// Compiles an expression. `around` is the position to report for expressions without a position of their own.
     pub(crate) fn compile(&mut self, ast: &Ast, around: Span) -> Compiled {
         let span = span_of(ast, around);
         self.step(1, span)?;
@@ -349,17 +349,17 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns the message for an expression that sqlparser knows and queries do not have.
+/// Returns the message for an expression that sqlparser parses but queries do not support.
 fn unsupported(ast: &Ast) -> String {
     let (name, remedy) = match ast {
         Ast::SimilarTo { .. } => ("SIMILAR TO", "use LIKE"),
         Ast::RLike { .. } => ("a regular expression", "use LIKE"),
-        Ast::Like { .. } | Ast::ILike { .. } => ("LIKE ANY", "join several LIKE by OR"),
+        Ast::Like { .. } | Ast::ILike { .. } => ("LIKE ANY", "join several LIKE with OR"),
         Ast::AnyOp { .. } | Ast::AllOp { .. } => ("ANY or ALL", "use IN (…), or AND and OR"),
         Ast::AtTimeZone { .. } => {
-            ("AT TIME ZONE", "times are in UTC, add an interval as in time + INTERVAL 2 HOUR")
+            ("AT TIME ZONE", "add an interval to the time in UTC, as in time + INTERVAL 2 HOUR")
         }
-        Ast::Collate { .. } => ("COLLATE", "remove it, texts compare by code points"),
+        Ast::Collate { .. } => ("COLLATE", "remove it, because texts compare by code points"),
         Ast::IsUnknown(_) => ("IS UNKNOWN", "write IS NULL"),
         Ast::IsNotUnknown(_) => ("IS NOT UNKNOWN", "write IS NOT NULL"),
         Ast::IsJson { .. } | Ast::IsNormalized { .. } => ("this IS", "write IS NULL or IS TRUE"),

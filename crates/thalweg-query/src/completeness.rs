@@ -8,7 +8,7 @@ pub enum Beginning {
     /// The first event.
     First,
     /// Any event. The query does not emit windows that began earlier. Its row offsets belong to this run: a run with
-    /// another start gives others.
+    /// another start has other offsets.
     Anywhere,
     /// The first event of a block ([`crate::limits::BLOCK_OFFSETS`]). Rows get the same offsets as in a run
     /// that starts at the first event of the topic. For this, the query also skips every window that ends in
@@ -17,7 +17,7 @@ pub enum Beginning {
     Block,
 }
 
-/// Decides which windows are complete in a run that began in the middle of a topic or lost events.
+/// The state that decides which windows are complete in a run that began in the middle of a topic or lost events.
 #[derive(Debug)]
 pub(crate) struct Completeness {
     /// Why events before the next one are missing: the query began here, or events were lost.

@@ -8,7 +8,7 @@ pub struct QueryError {
     pub line: u32,
     /// The column of the first character, in characters, from 1 on.
     pub column: u32,
-    /// The number of characters, at least 1. They may continue in the next line.
+    /// The number of characters, at least 1. They may continue on the next line.
     pub length: u32,
     /// One sentence with the remedy.
     pub message: String,

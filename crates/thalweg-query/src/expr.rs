@@ -267,7 +267,7 @@ impl<'r> Row<'r> {
     }
 }
 
-/// As in SQL: if the list has NULL and not the value, the result is NULL.
+/// Returns whether the list has the value. As in SQL, the result is NULL if the list has NULL, but not the value.
 fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: &Row<'r>) -> Cell<'r> {
     if *cell == Cell::Null {
         return Cell::Null;
@@ -298,7 +298,7 @@ impl Comparison {
         }
     }
 
-    /// `None` if one value is NULL.
+    /// Returns `None` if one value is NULL.
     #[inline(always)]
     fn holds(self, left: &Cell<'_>, right: &Cell<'_>, meter: &Meter) -> Option<bool> {
         let order = compared(left, right, meter)?;
@@ -314,7 +314,7 @@ impl Comparison {
 }
 
 impl Operator {
-    /// `None` without a result.
+    /// Returns `None` if there is no result.
     fn apply<'r>(self, left: &Cell<'_>, right: &Cell<'_>) -> Option<Cell<'r>> {
         let double = |cell: &Cell<'_>| match cell {
             Cell::Int(number) => Some(*number as f64),
@@ -334,7 +334,7 @@ impl Operator {
         }
     }
 
-    /// `None` if the result exceeds 64 bits.
+    /// Returns `None` if the result exceeds 64 bits.
     fn combine_ints(self, left: i64, right: i64) -> Option<i64> {
         match self {
             Self::Add => left.checked_add(right),

@@ -25,7 +25,7 @@ pub(crate) struct Window {
     /// The time of events, if written: a column or an expression.
     pub(crate) time: Option<Box<Expr>>,
     pub(crate) size_ms: i64,
-    /// The distance between the starts of two windows; a tumbling window's size.
+    /// The distance between the starts of two windows. In a tumbling window, its size.
     pub(crate) step_ms: i64,
     pub(crate) span: Span,
 }
@@ -45,22 +45,25 @@ pub(crate) struct Emit {
 const REFUSED: [(&str, &str); 7] = [
     (
         "periodic",
-        "EMIT PERIODIC is not supported: remove it, windows are emitted once, when they close",
+        "EMIT PERIODIC is not supported: remove it, because windows are emitted once, when they close",
     ),
     (
         "changelog",
-        "CHANGELOG is not supported: remove it, windows are emitted once, when they close",
+        "CHANGELOG is not supported: remove it, because windows are emitted once, when they close",
     ),
-    ("stream", "EMIT STREAM is not supported: remove it, queries are streams"),
+    ("stream", "EMIT STREAM is not supported: remove it, because queries are streams"),
     (
         "on",
-        "EMIT ON is not supported: write EMIT AFTER WINDOW CLOSE, windows are emitted once, when they close",
+        "EMIT ON is not supported: write EMIT AFTER WINDOW CLOSE, because windows are emitted once, when they close",
     ),
     (
         "final",
-        "EMIT FINAL is not supported: write EMIT AFTER WINDOW CLOSE, windows are emitted once, when they close",
+        "EMIT FINAL is not supported: write EMIT AFTER WINDOW CLOSE, because windows are emitted once, when they close",
     ),
-    ("every", "EMIT EVERY is not supported: remove it, windows are emitted once, when they close"),
+    (
+        "every",
+        "EMIT EVERY is not supported: remove it, because windows are emitted once, when they close",
+    ),
     (
         "changes",
         "EMIT CHANGES takes no further words: write EMIT AFTER WINDOW CLOSE WITH DELAY 2s for a delay",
@@ -93,7 +96,7 @@ impl<'a> Tokens<'a> {
         is_next && self.next().is_some()
     }
 
-    /// Returns an argument of a call that is no interval: the tokens up to the next comma or the closing bracket.
+    /// Returns an argument that is not an interval: the tokens up to the next comma or the closing bracket.
     fn argument(&mut self) -> &'a [TokenWithSpan] {
         let mut depth = 0;
         let ends = |next: &TokenWithSpan| {
@@ -168,7 +171,7 @@ pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
         return Err(QueryError::at(tokens.rest[0].span, says));
     }
     let in_table = tokens.take_table();
-    let name = tokens.name().ok_or_else(|| tokens.error("FROM needs a topic: write its name, in double quotes if it has other characters than letters, digits and _"))?;
+    let name = tokens.name().ok_or_else(|| tokens.error("FROM needs a topic: write its name, in double quotes if it has characters other than letters, digits and _"))?;
     let is_call = name.quote_style.is_none() && tokens.take(&Token::LParen);
     if in_table && !is_call {
         let message = "TABLE(…) needs a window: write the topic alone, or TABLE(TUMBLE(TABLE topic, DESCRIPTOR(time), size))";
@@ -209,7 +212,7 @@ pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
     }
 }
 
-/// A topic with other characters than letters, digits and `_` needs quotes.
+/// Returns the topic, unless it needs quotes for characters other than letters, digits and `_`.
 fn qualified(topic: Ident, tokens: &mut Tokens<'_>) -> Result<Ident, QueryError> {
     match tokens.rest.first() {
         Some(TokenWithSpan { token: Token::Div | Token::Minus | Token::Period, .. }) => {
@@ -300,7 +303,7 @@ impl Arguments {
             Some(_) if is("slide") && is_hop => self.slide.is_none(),
             Some(name) => {
                 let message = match is("offset") {
-                    true => "OFFSET is not supported: remove it, windows begin at whole multiples of their step since 1970".to_owned(),
+                    true => "OFFSET is not supported: remove it, because windows begin at whole multiples of their step since 1970".to_owned(),
                     false => format!("{} is not expected here: {looks}", name.value),
                 };
                 return Err(QueryError::at(name.span, message));

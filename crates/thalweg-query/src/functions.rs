@@ -351,7 +351,7 @@ impl Function {
         }
     }
 
-    /// `None` without a result, e.g. for the square root of -1.
+    /// Returns `None` if there is no result, e.g. for the square root of -1.
     fn apply_numbers<'r>(self, arguments: &[Cell<'_>]) -> Option<Cell<'r>> {
         let double = |index: usize| match arguments.get(index) {
             Some(Cell::Int(number)) => *number as f64,
@@ -386,7 +386,7 @@ impl Function {
         }
     }
 
-    /// Calls a function of texts. Counts their bytes before it reads or makes them.
+    /// Calls a function of texts. Counts the bytes of the texts before reading or making them.
     fn apply_text<'r>(self, arguments: &[Cell<'r>], meter: &Meter) -> Cell<'r> {
         let made = |text: &str| match meter.make(text.len()) {
             true => Cell::String(Cow::Owned(text.to_owned())),

@@ -23,7 +23,7 @@ pub(crate) struct Groups {
     /// The only group of a query without keys, which needs no hash.
     only: Option<Group>,
     is_lost: bool,
-    /// Their share of the memory of all groups of the query.
+    /// The share of these groups in the memory of all groups of the query.
     own: Held,
 }
 
@@ -33,8 +33,8 @@ pub(crate) enum Full {
     State,
 }
 
-/// The groups of an ended window, ordered by their keys. Groups are inserted one by one: sorting thousands at once
-/// would take too long.
+/// The groups of an ended window, ordered by their keys. Groups are taken from a heap one by one, because sorting
+/// thousands at once would take too long.
 #[derive(Debug)]
 pub(crate) struct OrderedGroups {
     by_key: BinaryHeap<Reverse<Keyed>>,

@@ -24,7 +24,7 @@ pub(crate) fn write_row<'r>(
     true
 }
 
-/// Writing to a `Vec` cannot fail.
+/// Appends a value. Writing to a `Vec` cannot fail.
 fn write_cell(cell: &Cell<'_>, bytes_max: usize, out: &mut Vec<u8>) {
     match cell {
         Cell::Null => out.extend_from_slice(b"null"),
@@ -45,7 +45,7 @@ fn write_cell(cell: &Cell<'_>, bytes_max: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Stops at `bytes_max`: escapes make a text up to six times as long.
+/// Appends a string. Stops at `bytes_max`, because escapes make a text up to six times as long.
 fn write_string(text: &str, bytes_max: usize, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
@@ -69,7 +69,7 @@ fn write_string(text: &str, bytes_max: usize, out: &mut Vec<u8>) {
 }
 
 /// Returns the index of the first byte that JSON escapes. Compares sixteen bytes together: one by one took three times
-/// as long as other work with as many steps.
+/// as long as other work of the same number of steps.
 fn find_special(text: &[u8]) -> Option<usize> {
     let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
     let (chunks, rest) = text.as_chunks::<16>();

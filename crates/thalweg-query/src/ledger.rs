@@ -35,7 +35,7 @@ impl Ledger {
         }
     }
 
-    /// Begins an event, or the closing of windows without one, with the whole budget.
+    /// Begins an event, or the closing of windows without an event, with the whole budget.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.budget = Budget::new(&self.bounds);

@@ -48,7 +48,7 @@
 //! ```
 //!
 //! The same events in the same order make the same rows with the same offsets, regardless of batches, pauses and
-//! machines. Limits on cost act alike, too, because cost is counted, not timed. Only `now()`, and closing windows
+//! machines. Limits on cost have the same effect, too, because cost is counted, not timed. Only `now()`, and closing windows
 //! for lack of events ([`Running::close_all`]), depend on the clock.
 //!
 //! ```

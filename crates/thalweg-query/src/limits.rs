@@ -1,6 +1,6 @@
 //! Every limit of queries, with its reason.
 
-/// Characters of a query. A long handwritten query has some hundred.
+/// Characters of a query. A long handwritten query has a few hundred.
 pub const TEXT_CHARS_MAX: usize = 4096;
 
 /// Depth of nested brackets. Each level is a level of recursion when a query is parsed, planned, and evaluated.
@@ -18,18 +18,18 @@ pub const NODES_MAX: usize = 400;
 pub(crate) const STEPS_MAX: usize = 8_000;
 
 /// Default bytes of a text that an expression reads or makes ([`Bounds::value_bytes`]). A longer one is NULL, and
-/// counted. Texts to compare, search and group by have some hundred bytes.
+/// counted. Texts to compare, search and group by have a few hundred bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of a row: the default limit of events. A longer row is refused.
 pub const ROW_BYTES_MAX: usize = 1 << 20;
 
 /// Steps of one row's evaluation: an event's condition, the keys and aggregates of one of its windows, or the results
-/// of one row. The evaluation does not pause; a step takes up to 10 ns in a release build, which makes a millisecond.
+/// of one row. The evaluation does not pause; a step takes up to 10 ns in a release build, so all of them take up to a millisecond.
 /// All [`NODES_MAX`] nodes of a query take one step each; the rest is for texts.
 pub const ROW_STEPS_MAX: u64 = 100_000;
 
-/// Bytes of all texts that one row's evaluation makes: all of them may exist at the same time.
+/// Bytes of all texts that one row's evaluation makes, because all of them may exist at the same time.
 pub const ROW_TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Steps of one event in all its windows: 4 ms in a release build, with pauses. [`NODES_MAX`] nodes in
@@ -56,11 +56,11 @@ pub(crate) const ALLOCATION_BYTES: usize = 24;
 /// Memory that the last row and key keep for the next ones, in bytes.
 pub(crate) const KEPT_BYTES: usize = 64 << 10;
 
-/// Number of groups that are dropped without a pause. This takes some microseconds.
+/// Number of groups that are dropped without a pause. This takes a few microseconds.
 pub const DROPPED_GROUPS_PER_LOOK: usize = 32;
 
 /// Steps of dropping a group, which has three allocations or more. These steps only decide when to pause, and
-/// count in no limit.
+/// do not count toward any limit.
 pub(crate) const DROP_STEPS: u64 = 16;
 
 /// Bytes copied or compared per step.
@@ -92,16 +92,16 @@ pub(crate) const ROW_STEPS: u64 = 8;
 /// Characters that `LIKE` examines per step.
 pub const LIKE_CHARS_PER_STEP: u64 = 2;
 
-/// Distinct values of one `count(DISTINCT x)` of a group. With more, the window is lost as with too much memory: a
-/// count of many values needs a sketch, and a count of few fits.
+/// Distinct values of one `count(DISTINCT x)` of a group. With more, the window is lost, as with too little memory: a
+/// count of many values would need a sketch.
 pub const DISTINCT_MAX: usize = 10_000;
 
-/// Values of a group from which `median` and `approx_percentile` are exact. More are merged into a digest, this many at a
-/// time.
+/// Maximum number of values of a group for which `median` and `approx_percentile` are exact. More are merged into a digest,
+/// this many at a time.
 pub const EXACT_VALUES_MAX: usize = 128;
 
-/// Centroids of a digest. In the middle one has 1 % of the values, and less at both ends. The error of a rank is up to twice
-/// that, because values are merged many times. A digest takes 3 KiB, and 4.7 KiB with its next values.
+/// Centroids of a digest. One in the middle has 1 % of the values, and one at either end has fewer. The error of a rank is up to
+/// twice that, because values are merged many times. A digest takes 3 KiB, and 4.7 KiB with the values to merge next.
 pub(crate) const DIGEST_CENTROIDS: usize = 200;
 
 /// Steps of adding a value to a digest. Every [`EXACT_VALUES_MAX`] values are sorted and merged together.
@@ -140,7 +140,7 @@ pub const BLOCK_OFFSETS: u64 = 256;
 
 /// The bounds of a running query. Beyond a bound of memory a window is lost as a whole, and announced
 /// ([`crate::Sink::lost`]). Beyond a bound of cost the query fails ([`crate::Failure`]). All bounds are counted and
-/// none is measured in time: every run over the same events fails at the same event.
+/// none is measured in time, so every run over the same events fails at the same event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Groups of all open windows; at most [`GROUPS_MAX`].
@@ -164,7 +164,7 @@ pub struct Bounds {
 }
 
 impl Default for Bounds {
-    /// Some minutes of some thousand devices, in a few megabytes.
+    /// Returns bounds for a few minutes of a few thousand devices, in a few megabytes.
     fn default() -> Self {
         Self {
             groups: 10_000,
@@ -186,7 +186,7 @@ impl Default for Bounds {
 pub const LEAD_MS: i64 = 3_600_000;
 
 /// Default `TIMEOUT` in ms: the query waits for this time, or for the length of a window if that is longer,
-/// before it closes its windows. Only a single server uses this, because several nodes would not agree about
+/// before it closes its windows. Only a single server uses this, because several nodes would not agree on
 /// the time.
 pub const TIMEOUT_MS: u64 = 5_000;
 

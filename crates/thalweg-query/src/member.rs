@@ -20,12 +20,12 @@ pub(crate) enum Part {
     Element(usize),
 }
 
-/// How to read a part: an expression that computes with it decides.
+/// The type as which a part is read. The expression that uses the part decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// As a column declared with this type.
     As(Kind),
-    /// An int if it is one, otherwise a double: comparisons of ints are exact.
+    /// An int if possible, otherwise a double, because comparisons of ints are exact.
     Number,
 }
 
@@ -39,7 +39,7 @@ impl Reading {
 }
 
 impl Path {
-    /// Returns the part of a JSON value; NULL without such a part. Each part that is searched counts its bytes.
+    /// Returns the part of a JSON value; NULL if there is no such part. Counts the bytes of each part that is searched.
     pub(crate) fn part_of<'r>(&self, cell: Cell<'r>, meter: &Meter) -> Cell<'r> {
         match cell {
             Cell::Json(Cow::Borrowed(json)) => self.find(json, meter),

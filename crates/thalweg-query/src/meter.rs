@@ -35,7 +35,7 @@ pub enum Failure {
     EventBytes(usize),
 }
 
-/// Counts the steps and bytes of one evaluation. When a limit is exceeded, every expression returns NULL and
+/// A counter of the steps and bytes of one evaluation. When a limit is exceeded, every expression returns NULL and
 /// the row is not emitted.
 #[derive(Debug)]
 pub(crate) struct Meter {

@@ -1,4 +1,4 @@
-//! Checks that rows have the order of `ORDER BY` anyway.
+//! Checks that rows already have the order of `ORDER BY`, because a query does not sort.
 
 use sqlparser::ast::{Expr as Ast, Value};
 
@@ -16,7 +16,7 @@ const REASON: &str = "windows are emitted in the order of their time, and the ro
 /// Checks a query without groups: its rows have the order of their events.
 pub(crate) fn check_rows(statement: &Statement) -> Result<(), QueryError> {
     let Some(first) = statement.order_by.first() else { return Ok(()) };
-    let message = "ORDER BY needs groups: remove it, rows come in the order of their events, which may differ from that of their times";
+    let message = "ORDER BY needs groups: remove it, because rows have the order of their events, which may not be that of their times";
     Err(QueryError::at(first.span, message))
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn check_groups(
         };
         if !is_ordered || order.is_descending {
             let message = format!(
-                "rows do not have this order: write ORDER BY window_start or remove it, {REASON}"
+                "rows do not have this order: write ORDER BY window_start or remove it, because {REASON}"
             );
             return Err(QueryError::at(order.span, message));
         }

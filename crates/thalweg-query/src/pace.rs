@@ -7,7 +7,7 @@ pub trait Pace {
     fn goes_on(&mut self, steps: u64, held_bytes: usize) -> bool;
 }
 
-/// Never pauses.
+/// A pace without pauses.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unbroken;
 

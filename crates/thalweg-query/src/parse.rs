@@ -35,7 +35,7 @@ pub(crate) fn expression(tokens: &[TokenWithSpan], before: Span) -> Result<Expr,
     match &next.token {
         Token::EOF => Ok(expr),
         other if is_operator_elsewhere(&next) => Err(no_operator(&other.to_string(), next.span)),
-        _ => Err(unexpected(&next, "an operator, a comma or the next clause comes before it")),
+        _ => Err(unexpected(&next, "an operator, a comma or the next clause must come before it")),
     }
 }
 
@@ -48,7 +48,7 @@ fn is_operator_elsewhere(token: &TokenWithSpan) -> bool {
     }
 }
 
-/// Recursion reads and evaluates an expression: it must not nest deep.
+/// Checks the number of operators, because expressions are parsed and evaluated by recursion.
 fn check_operators(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
     let is_operator = |token: &&TokenWithSpan| match &token.token {
         Token::Word(_) => OPERATORS.iter().any(|operator| is_word(token, operator)),
@@ -68,17 +68,17 @@ fn check_operators(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
 
 /// Operators of other systems, and the remedy.
 const REFUSED: [(&str, &str); 8] = [
-    ("div", "write /, which divides ints to ints"),
+    ("div", "write /, which gives an int for two ints"),
     ("match", "write LIKE"),
     ("glob", "write LIKE, with % for * and _ for ?"),
     ("operator", "write the operator alone"),
     ("member", "write IN (…)"),
-    ("collate", "remove it, texts compare by code points"),
+    ("collate", "remove it, because texts compare by code points"),
     ("<<", "write * 2 for each bit"),
     (">>", "write / 2 for each bit"),
 ];
 
-/// Returns the error of an operator that is none here. `of` is the text that names it.
+/// Returns the error for an operator that is not supported. `of` is its text.
 pub(crate) fn no_operator(of: &str, span: Span) -> QueryError {
     let known = REFUSED.iter().find(|(refused, _)| of.eq_ignore_ascii_case(refused));
     let remedy =
@@ -86,11 +86,11 @@ pub(crate) fn no_operator(of: &str, span: Span) -> QueryError {
     QueryError::at(span, format!("the operator {} is not supported: {remedy}", of.to_uppercase()))
 }
 
-/// sqlparser puts the position at the end of its message.
+/// Returns an error of sqlparser, which puts the position at the end of its message.
 fn parse_error(error: &ParserError, tokens: &[TokenWithSpan], last: &TokenWithSpan) -> QueryError {
     let said = match error {
         ParserError::TokenizerError(said) | ParserError::ParserError(said) => said.as_str(),
-        ParserError::RecursionLimitExceeded => "it is nested too deeply",
+        ParserError::RecursionLimitExceeded => "the expression is nested too deeply",
     };
     let (said, place) = match said.rsplit_once(" at Line: ") {
         Some((said, place)) => (said, place.split_once(", Column: ")),

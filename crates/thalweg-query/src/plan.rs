@@ -42,7 +42,7 @@ pub struct Plan {
 pub(crate) struct PlannedWindow {
     pub(crate) size_ms: i64,
     pub(crate) step_ms: i64,
-    /// Number of windows around an event.
+    /// Number of windows that contain an event.
     pub(crate) overlap: i64,
     /// How late events may be.
     pub(crate) delay_ms: i64,
@@ -61,7 +61,7 @@ pub(crate) enum Shape {
         keys: Vec<Expr>,
         key_kinds: Vec<Kind>,
         aggregates: Vec<Aggregate>,
-        /// Over keys and, after them, aggregates.
+        /// The results, as expressions over the keys and, after them, the aggregates.
         items: Vec<Expr>,
         having: Option<Expr>,
     },
@@ -111,7 +111,7 @@ impl Plan {
         format!("{}\n{}", taken.join(" "), made.join(" "))
     }
 
-    /// Returns how long before the newest event a query must begin ([`crate::Beginning::Block`]), in ms. It then makes
+    /// Returns how long before the newest event a query must begin ([`crate::Beginning::Block`]), in ms. It then emits
     /// the last ended window and all later ones. `None`: the query has no windows, and can begin anywhere.
     pub fn replayed_ms(&self) -> Option<i64> {
         let window = self.window.filter(|_| self.has_windows())?;
@@ -348,7 +348,7 @@ fn written_time(
 
 fn check_emit(statement: &Statement, is_grouped: bool) -> Result<(), QueryError> {
     if let Some(span) = statement.emit.changes.filter(|_| is_grouped) {
-        let message = "EMIT CHANGES would emit each change of a window: write EMIT AFTER WINDOW CLOSE, windows are emitted once, when they close";
+        let message = "EMIT CHANGES would emit each change of a window: write EMIT AFTER WINDOW CLOSE, because windows are emitted once, when they close";
         return Err(QueryError::at(span, message));
     }
     match statement.emit.span {
@@ -373,7 +373,7 @@ fn keys(statement: &Statement, scope: &mut Scope<'_>) -> Result<Vec<Typed>, Quer
             _ if found.kind == Kind::Json && !matches!(found.expr, Expr::Member(..)) => {
                 Err(QueryError::at(
                     span,
-                    "JSON cannot be grouped by: name a member, as in x->>'member', or cast it, as in CAST(x AS STRING)",
+                    "GROUP BY does not take JSON: name a member, as in x->>'member', or cast it, as in CAST(x AS STRING)",
                 ))
             }
             _ => Ok(found),
@@ -395,7 +395,7 @@ fn is_aggregate(ast: &Ast) -> bool {
     aggregate::is_called_in(&ast.to_string())
 }
 
-/// Groups without a window would never end, and rows of a group belong to a window.
+/// Checks that groups have a window: without one they would never end.
 fn check_window(statement: &Statement, keys: &[Typed]) -> Result<(), QueryError> {
     const REMEDY: &str = "write FROM tumble(topic, 1s) and GROUP BY window_start";
     let first = statement.group_by.first().or_else(|| {
@@ -488,7 +488,7 @@ fn rows(statement: &Statement, mut scope: Scope<'_>) -> Result<Shaped, QueryErro
                         statement.source.topic.span,
                     )?;
                     match results.last_mut().filter(|_| is_whole) {
-                        // The event is unchanged: its time may be a number with a unit.
+                        // The event is unchanged, so its time may be a number with a unit.
                         Some(result) => result.unit = column.unit,
                         None => items.push(scope.column(index).expr),
                     }

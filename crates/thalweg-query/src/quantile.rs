@@ -36,13 +36,14 @@ pub(crate) fn add(to: &mut Option<Box<Quantile>>, value: f64, room: usize) -> Op
     Some(grown as isize)
 }
 
-/// Returns the memory of this many values beside a digest. It follows from their number alone, so that each run counts the same.
+/// Returns the memory of this many values, and of a digest if there is one. The result depends only on these arguments, so that each
+/// run counts the same.
 fn bytes(values: usize, has_digest: bool) -> usize {
     let places = if has_digest { EXACT_VALUES_MAX } else { places(values) };
     OWN_BYTES + places * size_of::<f64>() + if has_digest { DIGEST_BYTES } else { 0 }
 }
 
-/// Returns the places for this many values.
+/// Returns the capacity for this many values.
 fn places(values: usize) -> usize {
     values.next_power_of_two().clamp(4, EXACT_VALUES_MAX)
 }
@@ -95,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// The stated error: the difference between the share of values below the result and the share that was asked for.
+    /// The stated error: the difference between the share of values below the result and the requested share.
     const ERROR_MAX: f64 = 0.02;
 
     /// Draws a value of a distribution.
@@ -158,7 +159,7 @@ mod tests {
         assert!(largest > ERROR_MAX / 10.0, "{largest}");
     }
 
-    /// No error is stated for values of hundreds of orders of magnitude.
+    /// No error is stated for values that span hundreds of orders of magnitude.
     #[test]
     fn any_values_have_a_result_between_the_smallest_and_the_largest() {
         let mut rng = Rng::with_seed(3);

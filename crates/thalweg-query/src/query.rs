@@ -75,7 +75,7 @@ impl Query {
     /// Returns an explanation of the plan over these columns, one line per part.
     ///
     /// # Errors
-    /// As [`Self::plan`].
+    /// Those of [`Self::plan`].
     pub fn explain(&self, columns: &Arc<Columns>) -> Result<String, QueryError> {
         Ok(explain::explain(&self.statement, &self.plan(columns)?))
     }

@@ -1,5 +1,5 @@
-//! Groups to drop. Each has several allocations: freeing thousands at once would take too long, therefore they are
-//! dropped in steps.
+//! Groups to drop. Each has several allocations. Freeing thousands at once would take too long, so groups are dropped in
+//! steps.
 
 use std::{cmp::Reverse, collections::hash_map, vec};
 

@@ -4,8 +4,8 @@
 /// Doubles from here on have no fractions.
 const WHOLE_FROM: f64 = 4_503_599_627_370_496.0;
 
-/// Rounds a double to this many decimals. It rounds the double's exact value and not its shorter text: 2.675 is a
-/// little less than that.
+/// Rounds a double to this many decimals. Rounds the double's exact value, not its shorter text: the double 2.675
+/// is slightly less than 2.675.
 pub(crate) fn rounded(number: f64, digits: i64) -> f64 {
     let power = power_of_ten(digits.unsigned_abs());
     if digits < 0 {
@@ -23,7 +23,7 @@ pub(crate) fn rounded(number: f64, digits: i64) -> f64 {
     (if is_below_half { scaled.trunc() } else { scaled.round() }) / power
 }
 
-/// Returns an integer whose last digits are zeros; `None` if it exceeds 64 bits.
+/// Rounds an integer so that its last digits are zeros. Returns `None` if the result exceeds 64 bits.
 pub(crate) fn rounded_int(number: i64, digits: i64) -> Option<i64> {
     let zeros = match u32::try_from(digits.unsigned_abs()) {
         _ if digits >= 0 => return Some(number),

@@ -1,4 +1,4 @@
-//! Offsets of rows. They depend on the source's offsets alone: every run over the same events gives its rows the same offsets.
+//! Offsets of rows. They depend only on the source's offsets, so every run over the same events gives its rows the same offsets.
 
 use crate::limits::{BLOCK_OFFSETS, PLACES};
 
@@ -10,7 +10,7 @@ pub(crate) struct RowOffsets {
 }
 
 impl RowOffsets {
-    /// `is_one_each`: an event makes at most one row.
+    /// Creates the offsets of a run. `is_one_each`: whether an event makes at most one row.
     pub(crate) fn new(is_one_each: bool) -> Self {
         let per_block = if is_one_each { BLOCK_OFFSETS } else { PLACES };
         Self { per_block, block: 0, next: 0 }

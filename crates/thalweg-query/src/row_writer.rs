@@ -20,7 +20,7 @@ pub(crate) struct RowWriter {
     /// The current row, and whether it is complete.
     row: Vec<u8>,
     fits: bool,
-    /// Number of its numbers and times.
+    /// How many numbers and times the row has.
     conversions: u64,
 }
 

@@ -35,12 +35,12 @@ pub(crate) struct RunState {
 #[derive(Debug, Clone, Copy)]
 struct EventProgress {
     published_ms: i64,
-    /// The current time at its start.
+    /// The current time when the event began.
     now_ms: i64,
     time_ms: i64,
     /// Whether the event is left out, because its time is too far ahead.
     is_ahead: bool,
-    /// Number of its windows that have taken it.
+    /// Number of windows that have taken the event.
     windows: usize,
 }
 
@@ -241,7 +241,7 @@ impl RunState {
         windows.end(window, until, &mut exit);
     }
 
-    /// Begins with an event. `None`: it makes no rows.
+    /// Begins an event. Returns `None` if the event makes no rows.
     #[inline]
     fn begin_event(
         &mut self,
@@ -272,7 +272,7 @@ impl RunState {
         Ok(Some(EventProgress { windows, ..progress }))
     }
 
-    /// Begins with an event that makes its own rows.
+    /// Begins an event that makes its own rows.
     #[inline]
     fn begin_rows(
         &mut self,

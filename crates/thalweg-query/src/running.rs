@@ -78,7 +78,7 @@ impl Running {
         self.state.is_numbered()
     }
 
-    /// Declares that no more events exist at the start: those seen must tell how far time had come.
+    /// Declares that no more events exist at the start: the events seen so far must show which time the topic had reached.
     pub fn settle(&mut self) {
         self.state.settle();
     }
@@ -121,8 +121,8 @@ impl Running {
 
     /// Takes an event: validated JSON, with increasing offsets. `published_ms` is the time of publication in ms since
     /// 1970, equal in every run of the query; `now_ms` is the result of `now()`. Returns whether the event is complete.
-    /// If not, the caller passes the same event again when work may continue; both times of the first call count. Ended
-    /// windows may be left ([`Self::finish`]).
+    /// If not, the caller passes the same event again when work may continue; the two times of the first call apply. Some
+    /// ended windows may not be closed yet ([`Self::finish`]).
     ///
     /// # Errors
     /// When it exceeds the bounds of cost. The query has then ended.
@@ -198,7 +198,7 @@ impl Running {
         has_changed
     }
 
-    /// Records that events before the next one are lost. Not for a query that began at a block: such a query must
+    /// Records that events before the next one are lost. Do not call this for a query that began at a block: such a query must
     /// restart, because rows of other runs, which have read the events, have other offsets. The loss is announced
     /// ([`Sink::lost`]) at once or, with windows, for each window that may have had such events, which is not emitted.
     /// Close ended windows first ([`Self::finish`]).

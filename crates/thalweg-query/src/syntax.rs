@@ -22,7 +22,7 @@ pub(crate) struct Statement {
     pub(crate) filter: Option<Expr>,
     pub(crate) group_by: Vec<Expr>,
     pub(crate) having: Option<Expr>,
-    /// Has no effect: a query that is accepted has this order anyway.
+    /// Has no effect, because the rows of an accepted query have this order anyway.
     pub(crate) order_by: Vec<Order>,
     pub(crate) emit: Emit,
     /// All texts in quotes, in order.
@@ -66,9 +66,9 @@ const REFUSED: [(&str, &str); 15] = [
     ("except", "EXCEPT is not supported: use a condition in WHERE"),
     (
         "order",
-        "ORDER BY is not supported here: write ORDER BY window_start after GROUP BY, and a column of this name in double quotes",
+        "ORDER BY is not supported here: write ORDER BY window_start after GROUP BY, or put a column of this name in double quotes",
     ),
-    ("sort", "SORT BY is not supported: remove it, rows come in the order of their topic"),
+    ("sort", "SORT BY is not supported: remove it, because rows come in the order of their topic"),
     ("limit", "LIMIT is not supported, because a query does not end: stop reading"),
     ("fetch", "FETCH is not supported, because a query does not end: stop reading"),
     ("with", "WITH is not allowed here: write EMIT AFTER WINDOW CLOSE WITH DELAY 2s"),
@@ -148,7 +148,7 @@ fn no_from(tokens: &[TokenWithSpan]) -> QueryError {
             && !is_taken
         {
             let message =
-                format!("FROM is inside this bracket: close the bracket before FROM, {LOOKS}");
+                format!("FROM is inside this bracket: close the bracket before FROM ({LOOKS})");
             return QueryError::at(bracket.span, message);
         }
         before = Some(token);
@@ -163,7 +163,7 @@ fn quoted_text(token: &TokenWithSpan) -> Option<String> {
     }
 }
 
-/// Splits a query after `SELECT` into clauses; the items are the first.
+/// Splits the part of a query after `SELECT` into clauses; the first one has the items.
 fn clauses(tokens: &[TokenWithSpan]) -> Result<Vec<Clause<'_>>, QueryError> {
     let select = TokenWithSpan::new(Token::make_keyword("SELECT"), Span::empty());
     let mut found: Vec<Clause<'_>> = vec![Clause { word: select, tokens: &[] }];
@@ -246,7 +246,7 @@ fn list<T>(
         depth += depth_change(&token.token);
         if depth == 0 && token.token == Token::Comma {
             if begin == place {
-                return Err(unexpected(token, "something is missing before it, add that part"));
+                return Err(unexpected(token, "something is missing before it; add that part"));
             }
             parts.push(read(&tokens[begin..place])?);
             begin = place + 1;
@@ -290,7 +290,7 @@ fn item(tokens: &[TokenWithSpan]) -> Result<Item, QueryError> {
     Ok(Item::One { expr: Box::new(expr), name, text })
 }
 
-/// Returns whether an expression can end with this token: a word after it is a name.
+/// Returns whether an expression can end with this token, so that a word after it is a name.
 fn ends_value(token: &TokenWithSpan) -> bool {
     match &token.token {
         Token::RParen | Token::Number(..) | Token::SingleQuotedString(_) => true,
@@ -318,7 +318,7 @@ fn is_plain_name(token: &TokenWithSpan) -> bool {
 }
 
 fn order_by(clause: &Clause<'_>) -> Result<Vec<Order>, QueryError> {
-    // The word BY makes it a clause.
+    // ORDER begins a clause only if BY follows.
     let by = clause.tokens.first().map_or(clause.word.span, |by| by.span);
     list(clause.tokens.get(1..).unwrap_or_default(), by, |order| term(order, by))
 }
@@ -333,7 +333,7 @@ fn group_by(clause: &Clause<'_>) -> Result<Vec<Expr>, QueryError> {
     list(keys, by.span, |key| expression(key, by.span))
 }
 
-/// Replaces the number of a result, as in `GROUP BY 1`, by its expression.
+/// Replaces the number of a result, as in `GROUP BY 1`, with the result's expression.
 fn resolve_ordinal(key: &mut Expr, items: &[Item]) -> Result<(), QueryError> {
     let Expr::Value(value) = &*key else { return Ok(()) };
     let (Value::Number(number, _), span) = (&value.value, value.span) else { return Ok(()) };
@@ -366,7 +366,7 @@ pub(crate) fn span_of(expr: &Expr, around: Span) -> Span {
     if let Expr::Function(call) = expr
         && let FunctionArguments::List(list) = &call.args
     {
-        // sqlparser omits the bracket.
+        // sqlparser omits the closing bracket.
         let last = list.args.last().map(|argument| match argument {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => span_of(argument, span),
             _ => span,
@@ -378,7 +378,7 @@ pub(crate) fn span_of(expr: &Expr, around: Span) -> Span {
         return span;
     }
     match expr {
-        // sqlparser has no positions of these.
+        // sqlparser has no positions for these.
         Expr::RLike { expr, pattern, .. } | Expr::SimilarTo { expr, pattern, .. } => {
             span_of(expr, around).union(&span_of(pattern, around))
         }

@@ -33,7 +33,8 @@ impl Dialect for Sql {
         true
     }
 
-    /// The name of a member is a literal, so that `j->>'a'::INT` can only mean `(j->>'a')::INT`.
+    /// Returns a precedence of arrows above that of casts: the name of a member is a literal, so `j->>'a'::INT` can only mean
+    /// `(j->>'a')::INT`.
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
         let arrow = self.prec_value(Precedence::DoubleColon) + 1;
         matches!(parser.peek_token_ref().token, Token::Arrow | Token::LongArrow)
@@ -42,7 +43,7 @@ impl Dialect for Sql {
 }
 
 /// Returns the tokens without white space and comments, with [`Token::EOF`] at the end. An interval has three tokens: the word,
-/// its number in quotes, its unit. Fails if the text is too long, nests too deep, or is no SQL.
+/// its number in quotes, its unit. Fails if the text is too long, nests too deep, or is not SQL.
 pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, QueryError> {
     if text.chars().count() > TEXT_CHARS_MAX {
         let message = format!("the query is longer than {TEXT_CHARS_MAX} characters: shorten it");
@@ -84,7 +85,7 @@ pub(crate) fn depth_change(token: &Token) -> i32 {
     }
 }
 
-/// A clause of a query without its first word.
+/// A clause of a query: its first word, and the tokens after that.
 pub(crate) struct Clause<'a> {
     pub(crate) word: TokenWithSpan,
     pub(crate) tokens: &'a [TokenWithSpan],
@@ -103,7 +104,7 @@ fn check_brackets(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
     let (mut open, mut cases) = (Vec::new(), 0_usize);
     for TokenWithSpan { token, span } in tokens {
         match token {
-            // Nested words cost the parser the same depth.
+            // A nested CASE costs the parser the same depth as a bracket.
             Token::Word(Word { keyword: Keyword::CASE, quote_style: None, .. }) => cases += 1,
             Token::Word(Word { keyword: Keyword::END, quote_style: None, .. }) => {
                 cases = cases.saturating_sub(1);

@@ -78,9 +78,7 @@ pub(crate) fn literal(value: &Value, span: Span) -> Compiled {
         Value::Number(text, _) => match (text.parse::<i64>(), text.parse::<f64>()) {
             (Ok(number), _) => constant(Cell::Int(number), Kind::Int),
             (_, Ok(number)) if number.is_finite() => constant(Cell::Double(number), Kind::Double),
-            _ => {
-                Err(QueryError::at(span, "this number is too large: write one of less than 1e308"))
-            }
+            _ => Err(QueryError::at(span, "this number is too large: write one below 1e308")),
         },
         _ => Err(QueryError::at(
             span,

@@ -34,7 +34,7 @@ pub(crate) fn compare(left: &Cell<'_>, right: &Cell<'_>) -> Option<Ordering> {
 #[inline]
 pub(crate) fn compared(left: &Cell<'_>, right: &Cell<'_>, meter: &Meter) -> Option<Ordering> {
     match (left, right) {
-        // Most are numbers.
+        // Most values are numbers.
         (Cell::Double(left), Cell::Double(right)) => left.partial_cmp(right),
         (Cell::String(left), Cell::String(right)) => {
             meter.copy(left.len().min(right.len())).then(|| left.cmp(right))
@@ -61,7 +61,7 @@ pub(crate) fn joined<'r>(cells: &[Cell<'_>], meter: &Meter) -> Cell<'r> {
     Cell::String(Cow::Owned(all))
 }
 
-/// Exact, also for integers that a double does not hold.
+/// Compares exactly, even integers that a double cannot hold.
 fn compare_mixed(left: i64, right: f64) -> Option<Ordering> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if right.is_nan() {

@@ -4,7 +4,7 @@ use thalweg_columns::Columns;
 
 use crate::{Plan, Query, QueryError};
 
-/// A query that waits for events that tell its columns.
+/// A query that waits for events that show the columns of its topic.
 #[derive(Debug)]
 pub struct Waiting {
     query: Query,

@@ -119,7 +119,7 @@ enum AggregateWidening {
 }
 
 impl Widening {
-    /// `None` if groups of one plan do not fit those of the other.
+    /// Returns how to widen groups of one plan for the other; `None` if that is not possible.
     pub(crate) fn new(before: &Plan, after: &Plan) -> Option<Self> {
         let (
             Shape::Groups { keys, key_kinds, aggregates, .. },

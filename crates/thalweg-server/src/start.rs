@@ -82,7 +82,7 @@ mod tests {
             "1970-01-01T00:00:01+2:00",
         ];
         for text in bad {
-            assert!(since(text).is_err(), "{text}");
+            assert!(parse_since(text).is_err(), "{text}");
         }
     }
 }

@@ -93,7 +93,7 @@ pub fn done(id: Option<&RawValue>, topic: &Topic, position: Option<Position>) ->
     answer(AnswerFields { id, topic: Some(topic.as_str()), position, ..AnswerFields::default() })
 }
 
-/// Returns the answer to `refresh`: the token's remaining lifetime in seconds, if it has an end.
+/// Returns the answer to `refresh`: the token's remaining lifetime in seconds, if it is limited.
 pub fn refreshed(id: Option<&RawValue>, expires_in_s: Option<u64>) -> Vec<u8> {
     answer(AnswerFields { id, expires_in_s, ..AnswerFields::default() })
 }
@@ -130,7 +130,7 @@ fn answer(fields: AnswerFields<'_>) -> Vec<u8> {
     json(&Answer { answer: fields })
 }
 
-/// Serializing these structs cannot fail: each of their values has a JSON form.
+/// Returns an answer as JSON. Serializing these structs cannot fail, because each of their values has a JSON form.
 fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

@@ -61,9 +61,9 @@ pub struct Subscribe<'a> {
     pub cursor: Option<Cow<'a, str>>,
     /// The policy for a subscriber that falls behind the history.
     pub policy: Option<Cow<'a, str>>,
-    /// The shortest time between two sends.
+    /// Minimum time between two sends.
     pub interval: Option<Cow<'a, str>>,
-    /// The most bytes in flight without an ack.
+    /// Maximum bytes in flight without an ack.
     pub window: Option<Cow<'a, str>>,
 }
 
@@ -114,7 +114,7 @@ struct CommandFields<'a> {
     token: Option<BorrowedText<'a>>,
 }
 
-/// A string that serde borrows if it can. Without this type, serde always copies a `Cow` inside an `Option`.
+/// A string that serde borrows if possible. Without this type, serde always copies a `Cow` inside an `Option`.
 #[derive(Deserialize)]
 struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -216,7 +216,7 @@ impl<'a> CommandFields<'a> {
         }
     }
 
-    /// Returns a member that this command does not have.
+    /// Returns a member that this command does not take.
     fn left(&self) -> Option<&'static str> {
         let members = [
             ("topic", self.topic.is_some()),

@@ -41,11 +41,11 @@ pub struct Keyed<'a> {
 pub enum Before {
     /// A log: the first event's offset minus one.
     Adjacent,
-    /// A log: the event with this offset, 0 if none. The offsets between stand for no events.
+    /// A log: the event with this offset, 0 if none. The offsets in between have no events.
     Event(Offset),
     /// A value topic: the version with this offset, which the subscriber has; 0 if none.
     Version(Offset),
-    /// A value topic: the events are the operations of a JSON Patch (RFC 6902) from the version with this offset to this one.
+    /// A value topic: the events are the operations of a JSON Patch (RFC 6902) from the version with this offset to the envelope's.
     Patched(Offset),
 }
 

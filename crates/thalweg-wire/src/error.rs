@@ -70,7 +70,7 @@ codes! {
     NotSubscribed = 409 "not_subscribed",
     /// The server itself publishes to the topic or reads it.
     InUse = 409 "in_use",
-    /// The keyed topic has as many keys as allowed.
+    /// The keyed topic has reached its limit of keys.
     TooManyKeys = 409 "too_many_keys",
     /// The newest event of the key does not meet the condition of the publish.
     ConditionFailed = 412 "condition_failed",
@@ -84,20 +84,20 @@ codes! {
     KeyReused = 422 "key_reused",
     /// The WebSocket version is not 13.
     UpgradeRequired = 426 "upgrade_required",
-    /// An address, or a client behind a trusted proxy, has as many connections as allowed, or requests new fetched
+    /// An address, or a client behind a trusted proxy, has reached its limit of connections, or requests new fetched
     /// topics faster than allowed.
     TooManyFromAddress = 429 "too_many_from_address",
-    /// The server, or one address, runs as many queries as allowed.
+    /// The server, or one address, has reached its limit of queries.
     TooManyQueries = 429 "too_many_queries",
     /// A connection, a subject or an address exceeds a rate limit.
     TooManyRequests = 429 "too_many_requests",
     /// The request's head is over the size limit.
     HeadTooLarge = 431 "head_too_large",
-    /// The request asks for another protocol than WebSocket over HTTP/2.
+    /// The request asks over HTTP/2 for a protocol other than WebSocket.
     UnsupportedProtocol = 501 "unsupported_protocol",
-    /// The server has as many connections as allowed.
+    /// The server has reached its limit of connections.
     TooManyConnections = 503 "too_many_connections",
-    /// The server has as many requests in flight, or bytes of unread answers, as allowed.
+    /// The server has reached its limit of requests in flight, or of bytes of unread answers.
     Busy = 503 "busy",
     /// The broker is unreachable, and the event is not stored.
     Unavailable = 503 "unavailable",

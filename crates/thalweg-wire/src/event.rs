@@ -120,7 +120,7 @@ fn minified(json: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), EventError> 
     Ok(())
 }
 
-/// Returns the bytes, with quotes, of the string at the front of valid JSON, and whether the string has escapes.
+/// Returns the length in bytes, with quotes, of the string at the front of valid JSON, and whether the string has escapes.
 #[inline]
 pub fn string_len(json: &[u8]) -> (usize, bool) {
     let (mut at, mut has_escapes) = (1, false);

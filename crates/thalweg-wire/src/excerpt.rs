@@ -1,7 +1,7 @@
 //! Excerpts of a peer's text for error messages.
 //!
-//! A message that repeated the whole text would let a client decide the length of answers: a name of 1 MB would return
-//! escaped, and longer.
+//! If a message repeated the whole text, a client could decide the length of answers: a name of 1 MB would come back
+//! escaped, and therefore even longer.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl fmt::Debug for Excerpt<'_> {
 pub fn told(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let begin = said.find(['`', '"']).map(|at| at + 1);
-    // The peer's text may hold the same words: serde's own are the last.
+    // The peer's text may contain the same words, but serde's own come last.
     let end = said.rfind(", expected").map(|at| at - 1);
     match begin.zip(end).filter(|(begin, end)| begin < end) {
         Some((begin, end)) => {

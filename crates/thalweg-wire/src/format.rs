@@ -57,7 +57,7 @@ pub enum Framing {
     ForeverFrame,
     /// Arrow's encapsulated messages, which hold their length.
     ArrowMessages,
-    /// None: the messages of the codec have an end of their own.
+    /// None: the messages of the codec mark their own end.
     Bare,
 }
 
@@ -101,8 +101,8 @@ impl Format {
     /// SignalR over long polling.
     pub const SIGNALR_POLLS: Self = Self::plain(Framing::Bare).with_signalr();
 
-    /// The formats of HTTP streaming, by their media types. A client that prefers none gets the last one, and of those
-    /// that it prefers equally the first one.
+    /// The formats of HTTP streaming, by their media types. A client without a preference gets the last one. If it
+    /// prefers several equally, it gets the first of them.
     pub const STREAMED: [(&'static str, Self); 2] =
         [(arrow::MEDIA_TYPE, Self::ARROW), (json::MEDIA_TYPE, Self::NDJSON)];
 
@@ -144,8 +144,8 @@ impl Format {
         coded.flat_map(move |coded| [Some(coded), with_patches(coded)]).flatten()
     }
 
-    /// Returns this format with patches of versions. Server-Sent Events of several topics have none: there some events
-    /// have no id, a client may resume at an older version than it has, and a patch does not apply to that.
+    /// Returns this format with patches of versions. Server-Sent Events of several topics have none, because
+    /// some events have no id: a client may resume at an older version than it has, and the next patch then does not apply.
     pub const fn with_patches(self) -> Self {
         match self.framing {
             Framing::SseMany => self,
@@ -175,7 +175,7 @@ impl Format {
         self.with_compression(Compression::Deflate)
     }
 
-    /// Returns this format with compression whose context has as much text as the window; `None` as [`Self::compressed`].
+    /// Returns this format with compression whose context has as much text as the window; `None` as in [`Self::compressed`].
     pub const fn compressed_in_context(self, window: ContextWindow) -> Option<Self> {
         self.with_compression(Compression::Context(window))
     }
@@ -193,7 +193,7 @@ impl Format {
         }
     }
 
-    /// Returns this format in chunks; `None` for a WebSocket, which is no HTTP body, and for unframed messages, which are bodies.
+    /// Returns this format in chunks; `None` for a WebSocket, which is not an HTTP body, and for unframed messages, which are whole bodies.
     pub const fn chunked(self) -> Option<Self> {
         match self.framing {
             Framing::WebSocket | Framing::Bare => None,
@@ -226,7 +226,7 @@ impl Format {
         self.framing == Framing::WebSocket || self.codec.takes_commands()
     }
 
-    /// Returns whether each batch, gap and end of a topic ends with bytes of the connection's own:
+    /// Returns whether each batch, gap and end of a topic ends with bytes for this connection alone:
     /// [`sse_ids`] (or a blank line), or [`forever_frame_opening`].
     pub fn has_trailer(self) -> bool {
         matches!(self.framing, Framing::SseMany | Framing::ForeverFrame)
@@ -254,8 +254,8 @@ impl Format {
     /// Appends a batch with events that may refer to the text of the earlier batches in `context`, and adds it to that text. Only a
     /// client that has inflated the text from [`SharedContext::reach`] on, and nothing after it, can read a frame that refers to it.
     ///
-    /// The text of a batch is the same as in [`Self::batch`]. A client that gets some frames from here and some from there has the same
-    /// text.
+    /// The text of a batch is the same as in [`Self::batch`]. A client that gets some frames from this method and some from that one has
+    /// the same text.
     pub fn batch_in_context(
         self,
         envelope: &Envelope<'_>,
@@ -453,8 +453,8 @@ impl Framing {
         events_at
     }
 
-    /// Returns the expected length of a frame. The length is exact for batches with unchanged events: a large batch is
-    /// not moved to make room for its size.
+    /// Returns the expected length of a frame. The length is exact for batches with unchanged events, so that a large
+    /// batch need not be moved to make room for its size.
     fn len_about(self, form: MessageForm, message: Outgoing<'_>) -> usize {
         let Outgoing::Batch(envelope) = message else { return 0 };
         form.len(envelope)

@@ -126,7 +126,7 @@ impl<'a> Incoming<'a> {
     /// When `json` is not a JSON object, or a known member has the wrong form.
     pub fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
         if is_list(json) {
-            return Err(Error::custom("not a message: a list and no object"));
+            return Err(Error::custom("not a message: a list, not an object"));
         }
         serde_json::from_str(json)
     }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::{Excerpt, Position, position::CursorError};
 
-/// The most bytes of a key.
+/// Maximum bytes of a key.
 pub const KEY_BYTES_MAX: usize = 256;
 
 /// The reason why a text is no key, or an event has none: one sentence with the remedy.
@@ -15,7 +15,7 @@ pub enum KeyError {
     /// The key is empty, too long, or has control characters.
     #[error("a key has 1 to {KEY_BYTES_MAX} bytes and no control characters: use another key")]
     BadText,
-    /// The event has no member where its key should be, or it is neither a string nor an integer.
+    /// The event has no member where its key should be, or that member is neither a string nor an integer.
     #[error("the event has no string or integer at {0}: add its key there, or publish with key=")]
     Missing(KeyPointer),
 }
@@ -45,7 +45,7 @@ pub fn check_key(key: &str) -> Result<(), KeyError> {
 }
 
 impl KeyPointer {
-    /// Returns the key in an event, which is valid JSON: a string's text, or an integer's digits. `null` has none.
+    /// Returns the key in an event of valid JSON: a string's text, or an integer's digits. The event `null` has no key.
     ///
     /// # Errors
     /// When there is no key.

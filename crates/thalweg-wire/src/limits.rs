@@ -29,7 +29,7 @@ pub const MESSAGE_BYTES_MAX: usize = 1024;
 pub const COMMAND_BYTES_MAX: usize = 16 << 10;
 
 /// Inflated bytes per compressed byte that such a client may send. Each message is compressed alone: a command of a few
-/// hundred bytes shrinks to a half at best, deflate's maximum is a thousandth.
+/// hundred bytes shrinks to half its size at best, while deflate can shrink data to a thousandth.
 pub const INFLATED_PER_BYTE: u32 = 4;
 
 /// Inflated bytes beyond that ratio over the life of a connection, for a few messages that compress better.
@@ -38,7 +38,7 @@ pub const INFLATED_BYTES: u32 = 64 << 10;
 /// Subscriptions on one connection by default. One visit of the connection examines them all.
 pub const SUBSCRIPTIONS: usize = 256;
 
-/// Most newest events that a subscription or a read may request: as many as one read returns. The server counts them
+/// Maximum number of newest events that a subscription or a read may request: as many as one read returns. The server counts them
 /// batch by batch.
 pub const NEWEST_MAX: u32 = 10_000;
 

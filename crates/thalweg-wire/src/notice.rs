@@ -122,16 +122,16 @@ impl EndCode {
             Self::Slow => "the subscriber fell behind the history",
             Self::Trimmed => "events after this position are no longer available",
             Self::QueryRowSteps => {
-                "one row of the query takes more steps than it may: shorten its expressions"
+                "one row of the query takes more steps than allowed: shorten its expressions"
             }
             Self::QueryRowBytes => {
-                "one row of the query makes longer texts than it may: cut them with substr"
+                "one row of the query makes longer texts than allowed: cut them with substr"
             }
             Self::QueryEventSteps => {
-                "one event takes more steps in the query than it may: shorten its expressions, or let fewer windows overlap"
+                "one event takes more steps in the query than allowed: shorten the expressions, or let fewer windows overlap"
             }
             Self::QueryEventBytes => {
-                "one event makes longer rows in the query than it may: select less, or let fewer windows overlap"
+                "one event makes longer rows in the query than allowed: select less, or let fewer windows overlap"
             }
             Self::QueryMemory => {
                 "the queries of this address have reached their memory limit: group by less, or end one of them"

@@ -15,7 +15,7 @@ pub struct Pattern(Arc<str>);
 /// The reason why a text is not a pattern: one sentence with the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// The text is no topic, wildcards aside.
+    /// Apart from its wildcards, the text is not a topic.
     #[error(transparent)]
     Topic(#[from] TopicError),
     /// `*` stands beside other characters, or `**` before the end.

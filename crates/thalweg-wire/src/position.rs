@@ -39,12 +39,12 @@ pub enum StartAt {
     Earliest,
     /// The newest retained events, at most this many.
     Newest(u32),
-    /// Events published at this time or later, in ms since 1970. Only a server knows the times of events, and replaces this.
+    /// Events published at this time or later, in ms since 1970. Only a server knows the times of events, so it replaces this start.
     Since(u64),
     /// All events after a position.
     After(Position),
-    /// As [`Self::After`], in the middle of a keyed topic's state: the offsets from the position to the least `until` of the pages
-    /// that the reader has got. Written `9f.7~30`.
+    /// Like [`Self::After`], in the middle of a keyed topic's state. The number is the distance from the position to the least
+    /// `until` of the pages that the reader has received. Written `9f.7~30`.
     Within(Position, u32),
 }
 
@@ -129,7 +129,7 @@ impl StartAt {
         }
     }
 
-    /// Returns the start after a position. `until`: the least of the pages of a keyed topic, if it is later.
+    /// Returns the start after a position. `until`: the least `until` of the pages of a keyed topic, used if it is later.
     pub fn after(position: Position, until: Option<Offset>) -> Self {
         let ahead = until.and_then(|until| until.checked_sub(position.offset));
         match ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX)) {
@@ -188,7 +188,7 @@ fn within(position: Position, until: &str) -> Result<StartAt, CursorError> {
     // The same form as an offset in a position.
     let until: Position = format!("{}.{until}", position.epoch).parse()?;
     let ahead = until.offset.checked_sub(position.offset).filter(|ahead| *ahead > 0);
-    // An earlier offset is right, too: the reader may get the state again.
+    // An earlier offset is correct, too, but the reader may get the state again.
     let ahead = ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
     ahead.map(|ahead| StartAt::Within(position, ahead)).ok_or(CursorError)
 }

@@ -1,4 +1,4 @@
-//! The start of a stream of columns, as header fields of the response: rows have no room for it.
+//! The start of a stream of columns, as header fields of the response, because rows cannot carry it.
 
 use crate::{EndCode, GapReason, Offset, Position};
 

@@ -45,7 +45,7 @@ impl Topic {
     /// Parses a topic in the path of a URL, percent-decoded once.
     ///
     /// # Errors
-    /// When the decoded text is no topic, or the path encodes a `/`.
+    /// When the decoded text is not a topic, or the path encodes a `/`.
     pub fn from_path(path: &str) -> Result<Self, TopicError> {
         if !path.contains('%') {
             return path.parse();

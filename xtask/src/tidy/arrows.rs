@@ -86,7 +86,7 @@ const SERVER: &Arrows = &[
     ("source", &["config", "refusal"]),
     ("derived", &["config", "connection_limits", "refusal"]),
     ("fetch", &["access", "config", "clock", "connection_limits", "metrics"]),
-    ("transport", &["access", "clock", "connection_limits", "config", "refusal", "start"]),
+    ("transport", &["access", "connection_limits", "config", "refusal", "start"]),
     ("protocol", &["access", "clock", "config", "rates", "refusal", "transport"]),
     ("answers", &["config", "connection_limits", "transport"]),
     ("fuzzing", &["access", "clock", "config", "protocol", "transport", "refusal"]),

@@ -22,7 +22,7 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct Streaming {
-    /// Dropping it would end the connection.
+    /// Kept because dropping it would end the connection.
     link: Option<Link>,
     body: Incoming,
     deframer: Deframer,
@@ -79,7 +79,7 @@ impl Streaming {
     }
 }
 
-/// Returns the `Accept` header that selects a transport, if it is selected so.
+/// Returns the `Accept` header that selects a transport, if a header selects it.
 fn accept(transport: Transport) -> Option<&'static str> {
     match transport {
         Transport::Sse => Some("text/event-stream"),

@@ -1,5 +1,5 @@
-//! A writer between a WebSocket and its socket. It keeps only the newest waiting pong (RFC 6455 §5.5.3 allows it):
-//! otherwise a server that pings and does not read could make the client hold an answer to every ping.
+//! A writer between a WebSocket and its socket. It keeps only the newest waiting pong (RFC 6455 §5.5.3 allows this).
+//! Otherwise a server that pings and does not read could make the client hold an answer to every ping.
 
 use std::{
     io,
@@ -115,8 +115,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for NewestPong<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // The WebSocket layer believes that it has written everything and does not flush again, so write the
-        // rest here.
+        // For the WebSocket layer everything is written, and it does not flush again, so write the rest here.
         if let Poll::Ready(Err(error)) = self.poll_drain(cx) {
             return Poll::Ready(Err(error));
         }
@@ -151,7 +150,7 @@ mod tests {
         let (flushed, got) = tokio::join!(socket.flush(), far.read_exact(&mut read));
         flushed.unwrap();
         got.unwrap();
-        // The first had begun when the second came.
+        // The first pong was partly written when the second one came.
         let expected = [frame(PONG, &0_u32.to_be_bytes()), frame(PONG, &9_999_u32.to_be_bytes())];
         assert_eq!(read[..], expected.concat());
     }

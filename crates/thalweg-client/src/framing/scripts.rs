@@ -1,5 +1,5 @@
-//! Forever frame: an endless document, with one script per message, which is a string in single quotes. A string holds
-//! no `<`: a script ends at the first `</script>` after it.
+//! Forever frame: an endless document, with one script per message. The message is a string in single quotes, which holds
+//! no `<`, so a script ends at the first `</script>`.
 
 use super::unread::{Malformed, Unread, text};
 
@@ -20,7 +20,7 @@ impl Scripts {
     }
 }
 
-/// `…<script …>receive('QUOTED')`.
+/// Returns `QUOTED` from `…<script …>receive('QUOTED')`.
 fn quoted(piece: &[u8]) -> Option<&[u8]> {
     let tag = memchr::memmem::find(piece, b"<script")?;
     let tag_end = memchr::memchr(b'>', &piece[tag..])?;

@@ -1,4 +1,5 @@
-//! Server-sent events (WHATWG HTML §9.2.6). The message itself has its kind and position: the parser skips `event` and `id`.
+//! Server-sent events (WHATWG HTML §9.2.6). The message itself has its kind and position, so the parser skips
+//! `event` and `id`.
 
 use super::unread::{Malformed, Unread, text};
 use crate::limits::MESSAGE_BYTES_MAX;

@@ -2,7 +2,7 @@
 
 use crate::limits::MESSAGE_BYTES_MAX;
 
-/// Bytes that are no frame: one clause with the reason.
+/// The reason why bytes are not a frame, as one clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("a message is larger than {} MiB", MESSAGE_BYTES_MAX >> 20)]

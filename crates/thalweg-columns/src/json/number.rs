@@ -26,8 +26,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the next integer if it is short and without exponent, in quotes or not. Otherwise reads nothing:
-    /// [`Self::value`] handles the value.
+    /// Reads the next integer if it is short and without exponent, in quotes or not. Otherwise reads nothing,
+    /// and [`Self::value`] must read the value.
     #[inline]
     pub(crate) fn int(&mut self, may_have_quotes: bool) -> Option<i64> {
         let number = self.short_decimal(may_have_quotes).filter(|number| !number.has_point)?;
@@ -86,8 +86,8 @@ impl<'a> Reader<'a> {
     fn whole(&self, at: usize) -> (u64, usize) {
         let word = words::load(self.bytes, at);
         let (digits, count) = words::digits(word);
-        // The doubles of a column mostly have equally many digits here. The branch is predicted, and the code after it
-        // need not wait for the count.
+        // The doubles of a column mostly have the same number of digits here, so the branch is predicted, and the code
+        // after it need not wait for the count.
         let is_point = |place: usize| count == place && (word >> (8 * place)) as u8 == b'.';
         match count {
             _ if is_point(2) => (digits, at + 2),
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Decimal {
     is_negative: bool,
-    /// Without the point. They overflow if there are more than [`DIGITS_MAX`].
+    /// The digits without the point. They overflow if there are more than [`DIGITS_MAX`].
     digits: u64,
     count: usize,
     /// Number of digits after the point.

@@ -20,7 +20,7 @@ pub struct Step {
 }
 
 impl Subscriber {
-    /// Returns the bytes that are due in most visits: those of one topic, for a subscriber that keeps up. If
+    /// Returns the bytes that are due, in the most common case: one topic, and a subscriber that keeps up. If
     /// the result is `None`, call [`Self::deliver`].
     #[inline]
     pub fn due_at_once<'f>(&self, feeds: &'f impl Feeds, now_us: u64) -> Option<AtOnce<'f>> {

@@ -157,7 +157,7 @@ impl Subscriber {
         }
     }
 
-    /// Begins subscriptions whose feed now exists. If a partly sent frame has a trailer, it is finished
+    /// Begins subscriptions whose feed now exists. If a partly sent frame has a trailer, the frame is finished
     /// first, because its trailer would name the new subscriptions.
     fn begin(&mut self, feeds: &impl Feeds, scratch: &mut Scratch) {
         let Scratch { buffers, gaps, .. } = scratch;
@@ -209,8 +209,8 @@ impl Subscriber {
         }
     }
 
-    /// Sends the end of a topic that has ended, if the subscriber has all of it, and leaves the topic. A call
-    /// ends at most one topic, because [`Subscriber::take_left`] returns one feed.
+    /// Sends the end of a topic that has ended, if the subscriber has received all of it, and leaves the topic.
+    /// A call ends at most one topic, because [`Subscriber::take_left`] returns one feed.
     fn say_end(&mut self, feeds: &impl Feeds) {
         let waits = self.left.is_some()
             || self.leaving.is_some()
@@ -242,7 +242,7 @@ impl Subscriber {
         }
     }
 
-    /// Returns a subscription that has all of a topic that has ended.
+    /// Returns a subscription that has received all of a topic that has ended.
     fn finished(&self, feeds: &impl Feeds) -> Option<u16> {
         let mut indexed = (0..).zip(&self.subscriptions);
         let found = indexed.find(|(index, subscription)| {
@@ -253,7 +253,7 @@ impl Subscriber {
         found.map(|(index, _)| index)
     }
 
-    /// Returns the result of a visit in which everything but ends of topics is sent.
+    /// Returns the result of a visit that has sent everything except the ends of topics.
     fn caught_up(&self, feeds: &impl Feeds, wake_us: Option<u64>) -> Delivered {
         match self.has_ends && self.finished(feeds).is_some() {
             true => Delivered::More,
@@ -261,8 +261,8 @@ impl Subscriber {
         }
     }
 
-    /// Returns whether a long poll has sent something and is between frames. If an end is due, the same
-    /// response has it, because the client may not poll again.
+    /// Returns whether a long poll has sent something and is between frames. An end that is due must be in the
+    /// same response, because the client may not poll again.
     fn is_poll_complete(&self, feeds: &impl Feeds) -> bool {
         self.mode == ResponseMode::Once
             && self.has_delivered
@@ -280,8 +280,8 @@ impl Subscriber {
         feed.make_frames(&cursor, subscription.encoding(), now_us)
     }
 
-    /// Ends a response of columns that has a schema, because the next rows have another one. Sends the schema
-    /// if the response has none yet.
+    /// Ends a response of columns that already has a schema, because the next rows have another schema. If the
+    /// response has none yet, sends the schema.
     fn change_columns(&mut self, feeds: &impl Feeds, index: usize) {
         let subscription = &mut self.subscriptions[index];
         if subscription.columns().is_some() {

@@ -26,7 +26,7 @@ use document::ForeverDocument;
 pub(super) use own_frames::OwnFrames;
 use own_frames::Plain;
 
-/// The framing of a connection, supplied by its format ([`Self::new`]). Another one is a file, and a variant here.
+/// The framing of a connection, supplied by its format ([`Self::new`]). To add a framing, add a file, and a variant here.
 #[derive(Debug, Clone)]
 pub enum ConnectionFraming {
     /// Shared frames are complete by themselves.
@@ -54,13 +54,14 @@ impl ConnectionFraming {
         }
     }
 
-    /// Returns the framing of a forever frame whose scripts have `nonce`. After `bytes_max` the client loads it again (`4003`).
+    /// Returns the framing of a forever frame whose scripts have `nonce`. After `bytes_max` bytes, the client reloads the document
+    /// (`4003`).
     pub fn document(nonce: &str, bytes_max: u64) -> Self {
         Self::Document(Box::new(ForeverDocument::new(nonce, bytes_max)))
     }
 
-    /// Returns where the stream begins, once it has begun. Clones know it, too, even after the subscriber has
-    /// gone. `None` if the head does not say that.
+    /// Returns where the stream begins: `None` if the head does not say this, `Some(None)` before the stream
+    /// begins. Clones return the same, even after the subscriber is gone.
     pub fn start(&self) -> Option<Option<StreamStart>> {
         self.stream_start()
     }

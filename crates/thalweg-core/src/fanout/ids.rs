@@ -1,5 +1,5 @@
-/// Decides which frames of a connection with several topics end with an id. An id names the cursors of all topics, and may be
-/// longer than the frame. It is sent only when the frames since the last id have at least as many bytes as that id, so ids are at
+/// The state that decides which frames of a connection with several topics end with an id. An id names the cursors of all topics, and
+/// may be longer than the frame. It is sent only when the frames since the last id have at least as many bytes as that id, so ids are at
 /// most half of the sent bytes. A client that resumes at the last id gets the events after it again, and loses none.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ids {

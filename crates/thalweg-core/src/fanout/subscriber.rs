@@ -37,7 +37,7 @@ pub struct Subscriber {
     pub(super) ids: Ids,
 }
 
-/// Decides when a subscriber ends by itself.
+/// The rule for when a subscriber ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseMode {
     /// The subscriber ends only when its framing says so.
@@ -97,7 +97,7 @@ impl Subscriber {
         self.lose_context();
     }
 
-    /// Holds a subscription back, which begins only after [`Self::settle_start`].
+    /// Holds a subscription back until [`Self::settle_start`].
     pub fn hold(&mut self, key: FeedKey) {
         if let Some(index) = self.index_of(key) {
             self.subscriptions[usize::from(index)].is_held = true;
@@ -112,7 +112,7 @@ impl Subscriber {
         }
     }
 
-    /// Notes that other text is sent to the client, so that no later frame may refer to earlier ones.
+    /// Notes that other text is sent to the client: from then on, no frame may refer to earlier frames.
     pub(super) fn lose_context(&mut self) {
         if self.format.has_context() {
             self.subscriptions.iter_mut().for_each(Subscription::lose_context);
@@ -140,7 +140,7 @@ impl Subscriber {
         index.map_or(self.format, |index| self.subscriptions[index].format)
     }
 
-    /// Stops reading a feed: no other frame of this feed begins. [`Self::take_left`] returns the feed when
+    /// Stops reading a feed: no further frame of this feed begins. [`Self::take_left`] returns the feed when
     /// the subscriber has left it.
     pub fn unsubscribe(&mut self, feed: FeedKey) {
         let Some(index) = self.index_of(feed) else { return };
@@ -202,15 +202,15 @@ impl Subscriber {
         self.framing.end_own(self.format, frames);
     }
 
-    /// Sends a heartbeat, if the connection may have one, and returns whether it did. A long poll needs none,
-    /// no message may follow a close, and a stream of columns has none before its schema.
+    /// Sends a heartbeat, if the connection may have one, and returns whether it was sent. A long poll needs
+    /// none, no message may follow a close, and a stream of columns can have none before its schema.
     pub fn heartbeat(&mut self) -> bool {
         let wants = self.mode != ResponseMode::Once && !self.is_ending();
         let Self { framing, format, subscriptions, control, .. } = self;
         wants && framing.heartbeat(*format, subscriptions, control.frames())
     }
 
-    /// Returns the unsent bytes of the control messages.
+    /// Returns the number of unsent bytes of control messages.
     pub fn control_bytes(&self) -> usize {
         self.control.unsent().len()
     }
@@ -220,8 +220,8 @@ impl Subscriber {
         self.control.memory_bytes()
     }
 
-    /// Returns the bytes that this subscriber keeps in memory: control messages, and about the rest of a
-    /// partly sent shared frame.
+    /// Returns the approximate number of bytes that this subscriber keeps in memory: control messages, and the
+    /// rest of a partly sent shared frame.
     pub fn held_bytes(&self, feeds: &impl Feeds) -> usize {
         let rest = || {
             let subscription = &self.subscriptions[usize::from(self.in_frame?)];
@@ -274,14 +274,12 @@ impl Subscriber {
         self.in_frame.is_some()
     }
 
-    /// Returns whether the subscriber holds memory besides its place: a partly sent frame, or control
-    /// messages.
+    /// Returns whether the subscriber holds additional memory: a partly sent frame, or control messages.
     pub fn holds_memory(&self) -> bool {
         self.is_in_frame() || !self.control.is_empty()
     }
 
-    /// Returns how many events the subscriber is behind on the feed on which it is most behind
-    /// ([`Feed::events_from`]).
+    /// Returns how many events the subscriber lags on the feed on which it lags most ([`Feed::events_from`]).
     pub fn lag(&self, feeds: &impl Feeds) -> Offset {
         let behind = self.subscriptions.iter().filter_map(|subscription| {
             Some(feeds.feed(subscription.feed)?.events_from(subscription.cursor()?.next()))
@@ -316,7 +314,7 @@ impl Subscriber {
         taken: usize,
         now_us: u64,
     ) -> Option<(FeedKey, Cursor)> {
-        // For the context of the other topics, each frame is then other text.
+        // Frames of several topics interleave, so no frame may refer to an earlier one of its topic.
         let has_others = self.subscriptions.len() > 1;
         let subscription = &mut self.subscriptions[usize::from(index)];
         let feed = feeds.feed_mut(subscription.feed)?;
@@ -380,7 +378,7 @@ impl Subscriber {
     pub(super) fn remove_at(&mut self, index: u16) {
         let left = self.subscriptions.swap_remove(usize::from(index));
         self.left = Some(left.left());
-        // The last subscription has moved to its place.
+        // `swap_remove` has moved the last subscription to this index.
         let last = self.subscriptions.len() as u16;
         for place in [&mut self.in_frame, &mut self.leaving] {
             if *place == Some(last) {

@@ -11,8 +11,8 @@ use crate::stream::{Cursor, Encoding, Feed, Lost, Start};
 /// The policy for a subscription that falls behind the history, or begins behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// The gap is announced, and the subscription continues in the middle of the history. At its start, the
-    /// subscriber would soon fall behind again.
+    /// The gap is announced, and the subscription continues in the middle of the history. From the start of the
+    /// history, the subscriber would soon fall behind again.
     #[default]
     Skip,
     /// The gap is announced, and the subscription continues with the newest batch.
@@ -51,17 +51,17 @@ pub struct Terms {
 pub struct Left {
     /// The feed.
     pub feed: FeedKey,
-    /// The index that it had in the feed's list.
+    /// The subscription's index in the feed's list.
     pub place: u32,
     /// The format of its frames.
     pub format: Format,
 }
 
-/// From this interval on, a reader of keys gets each key once in an interval, in µs. Shorter ones only gather events for fewer sends.
+/// From this interval (in µs) on, a reader of a keyed topic gets each key once per interval. Shorter intervals only reduce sends.
 const CONFLATED_INTERVAL_US: u64 = 10_000;
 
 impl Left {
-    /// Returns whether it was in the feed's list.
+    /// Returns whether the subscription was in the feed's list.
     pub fn was_listed(&self) -> bool {
         self.place != u32::MAX && self.feed != NO_FEED
     }
@@ -73,9 +73,9 @@ const NO_FEED: FeedKey = FeedKey::MAX;
 #[derive(Debug)]
 pub(super) struct Subscription {
     pub(super) feed: FeedKey,
-    /// Its index in the feed's list. The owner of the list sets it.
+    /// The index in the feed's list, set by the owner of the list.
     pub(super) place: u32,
-    /// The format of its frames: that of the connection, with the id of the client's stream, if it has one.
+    /// The format of the frames: that of the connection, with the id of the client's stream, if there is one.
     pub(super) format: Format,
     policy: Policy,
     interval_us: u64,
@@ -83,14 +83,14 @@ pub(super) struct Subscription {
     /// past, because an interval begins only between frames, when the subscription is at the head.
     pub(super) due_us: u64,
     progress: Progress,
-    /// Whether it must not begin yet.
+    /// Whether the subscription must not begin yet.
     pub(super) is_held: bool,
-    /// Whether it has ever reached the newest event.
+    /// Whether the subscription has ever reached the newest event.
     is_live: bool,
-    /// Set if its topic has ended. The subscription leaves the topic when it has received all of it.
+    /// Set if the topic has ended. The subscription leaves the topic when it has received all events.
     pub(super) end: Option<EndCode>,
     pub(super) window: Option<Box<Window>>,
-    /// The schema that its stream of columns began with.
+    /// The schema with which the stream of columns began.
     columns: Option<Arc<Columns>>,
 }
 
@@ -149,8 +149,8 @@ impl Subscription {
         self.columns.as_ref()
     }
 
-    /// If the subscription has begun and the schema of the next rows is known, writes the schema to
-    /// `control`.
+    /// Writes the schema to `control`, if the subscription has begun without one and that of the next rows is
+    /// known.
     pub(super) fn begin_columns(&mut self, feed: &impl Feed, control: &mut Vec<u8>) {
         let columns = self.cursor().and_then(|cursor| feed.columns_at(&cursor));
         let Some(columns) = columns.filter(|_| self.columns.is_none()) else { return };
@@ -162,7 +162,7 @@ impl Subscription {
         matches!(self.progress, Progress::Starting(StartAt::After(_) | StartAt::Within(..)))
     }
 
-    /// A reader of a state gets the newest version anyway.
+    /// Lets a held subscription begin. A reader of a state gets the newest version anyway.
     pub(super) fn settle_start(&mut self, feed: Option<&impl Feed>) {
         self.is_held = false;
         if let Some(feed) = feed.filter(|feed| !feed.is_state())
@@ -199,7 +199,7 @@ impl Subscription {
         }
     }
 
-    /// Returns whether it was confirmed, or has ended.
+    /// Returns whether the subscription was confirmed, or has ended.
     pub(super) fn has_begun(&self) -> bool {
         !matches!(self.progress, Progress::Starting(_)) && !self.ends_alone()
     }
@@ -220,8 +220,8 @@ impl Subscription {
         self.due_us = 0;
     }
 
-    /// Leaves the topic, and keeps the entry among the connection's cursors. If the topic is gone, its cursor
-    /// is `latest`. If only this subscription has ended, the cursor stays at the last position, so that a
+    /// Leaves the topic, and keeps the entry among the connection's cursors. If the topic is gone, the cursor
+    /// becomes `latest`. If only this subscription has ended, the cursor stays at the last position, so that a
     /// client that reconnects there gets a gap, and not later events without notice.
     pub(super) fn leave_ended(&mut self, at: Position) -> Left {
         let is_own = self.ends_alone();
@@ -235,7 +235,7 @@ impl Subscription {
         Left { feed: self.feed, place: self.place, format: self.format }
     }
 
-    /// Returns whether only this subscription ends. No new frame is begun then.
+    /// Returns whether only this subscription ends, in which case no new frame begins.
     pub(super) fn ends_alone(&self) -> bool {
         self.end.is_some_and(EndCode::is_own)
     }
@@ -275,13 +275,13 @@ impl Subscription {
         Some(now_us.saturating_sub(published_us))
     }
 
-    /// Records that it has the newest event, and begins the interval. A send that the socket or a budget has
-    /// cut short continues as soon as it can, without an interval.
+    /// Records that the subscription has the newest event, and begins the interval. A send that the socket or a
+    /// budget has cut short continues as soon as possible, without an interval.
     pub(super) fn caught_up(&mut self, feed: &impl Feed, now_us: u64) {
         self.is_live = true;
         if self.interval_us > 0 {
             let is_aligned = self.interval_us >= CONFLATED_INTERVAL_US && feed.conflates();
-            // Readers with about the same interval share pages.
+            // Readers with similar intervals share pages, if their intervals end together.
             let aligned_us = self
                 .interval_us
                 .div_ceil(CONFLATED_INTERVAL_US)
@@ -293,7 +293,7 @@ impl Subscription {
         }
     }
 
-    /// Returns the offset whose backfill it needs before it can begin.
+    /// Returns the offset from which the subscription needs a backfill before it can begin.
     pub(super) fn backfill_before(&self, feed: &impl Feed) -> Option<Offset> {
         match self.progress {
             Progress::Starting(at) => match feed.start(at) {
@@ -304,7 +304,7 @@ impl Subscription {
         }
     }
 
-    /// Begins, if it has not begun and needs no [backfill](Self::backfill_before), and confirms that in `control`.
+    /// Begins and confirms the subscription in `control`, unless it has begun or needs a [backfill](Self::backfill_before).
     pub(super) fn begin(&mut self, feed: &impl Feed, control: &mut Vec<u8>) -> Begun {
         let Progress::Starting(at) = self.progress else { return Begun::NotYet };
         let format = self.format;
@@ -327,8 +327,8 @@ impl Subscription {
         }
     }
 
-    /// Announces in `control` that a part of the state is gone, under any policy. The state from there on is
-    /// sent whole.
+    /// Announces in `control`, under any policy, that a part of the state is gone. From `cursor` on, the state
+    /// is sent whole.
     pub(super) fn announce_unknown(
         &mut self,
         feed: &impl Feed,
@@ -344,8 +344,8 @@ impl Subscription {
         gap
     }
 
-    /// Continues where the policy says and announces the gap in `control`. With [`Policy::Close`] it ends the
-    /// subscription.
+    /// Continues where the policy says and announces the gap in `control`. With [`Policy::Close`], ends the
+    /// subscription instead.
     pub(super) fn jump(
         &mut self,
         feed: &impl Feed,
@@ -379,7 +379,7 @@ impl Subscription {
     }
 }
 
-/// Writes the end of a topic to `control`, for a subscriber at `cursor`. Returns its position.
+/// Writes the end of a topic to `control`, for a subscriber at `cursor`. Returns the subscriber's position.
 pub(super) fn write_end(
     feed: &impl Feed,
     cursor: &Cursor,

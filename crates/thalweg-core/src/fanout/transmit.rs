@@ -15,7 +15,7 @@ use crate::stream::{Cursor, Feed as _, Frames as _, Lost, Next, Pinning as _};
 const SLICES_MAX: usize = 64;
 
 /// Approximate maximum of cold bytes (bytes that are encoded for this subscriber only) in one send: about as
-/// many as one send takes.
+/// many as a socket takes at once.
 const COLD_BYTES_MAX: usize = 64 << 10;
 
 /// Approximate maximum of bytes in one send. Sockets hardly ever take more at once.
@@ -53,7 +53,7 @@ pub(super) struct SendBuffers {
     pieces: Vec<SendPiece>,
     /// Bytes made for this subscriber alone.
     cold: Vec<u8>,
-    /// The offset that each subscription will reach, which trailers contain.
+    /// The offset that each subscription will reach. Trailers contain these offsets.
     reached: Vec<Option<Offset>>,
     pub(super) backfills: Vec<(FeedKey, Offset)>,
 }
@@ -85,7 +85,7 @@ enum Source<'f> {
     Cold(Range<usize>),
 }
 
-/// Planning stopped, because a subscription must be changed first. Plan again after that.
+/// A plan that stopped, because a subscription must be changed first. Plan again after the change.
 pub(super) struct Interrupted {
     pub(super) index: usize,
     pub(super) why: Interruption,
@@ -228,14 +228,14 @@ impl<'f, 's> Transmit<'f, 's> {
                 Next::Cold { events, after, .. } => {
                     (cold_after - cold_before + events.len(), *after)
                 }
-                // Send what is planned before a gap, an end or a new frame is made.
+                // Send the planned bytes before making a gap, an end or a new frame.
                 Next::Lost(_) | Next::Unknown(_) | Next::OtherColumns | Next::Unmade
                     if planned > 0 || from.is_some() =>
                 {
                     self.summary.is_complete = false;
                     return Ok(cursor);
                 }
-                // A visit makes one frame. Frames of other topics do not wait for several.
+                // Planned frames of other topics do not wait until this frame is made.
                 Next::Unmade if self.has_frames() => {
                     self.summary.is_complete = false;
                     return Ok(cursor);
@@ -298,7 +298,7 @@ impl<'f, 's> Transmit<'f, 's> {
         self.buffers.pieces.iter().any(|piece| matches!(piece.kind, PieceKind::Control))
     }
 
-    /// Whether the send has bytes of a topic.
+    /// Returns whether the send has bytes of a topic.
     fn has_frames(&self) -> bool {
         let mut pieces = self.buffers.pieces.iter();
         pieces.any(|piece| matches!(piece.kind, PieceKind::Subscription { .. }))

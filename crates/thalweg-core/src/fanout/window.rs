@@ -29,8 +29,8 @@ struct WindowMark {
 }
 
 /// The approximate maximum of marks in a window. If fewer bytes lie between two marks than the window divided
-/// by this number, the newer mark replaces both. An ack between two marks counts as one of the earlier mark:
-/// the window then opens later than it could, but by fewer bytes than this distance.
+/// by this number, the newer mark replaces both. An ack between two marks counts as an ack at the earlier mark.
+/// The window then opens later than it could, but by fewer bytes than this distance.
 const MARKS_MAX: u64 = 64;
 
 impl Window {
@@ -47,8 +47,8 @@ impl Window {
         fits
     }
 
-    /// Returns whether a frame may fit, so that looking for it is worth the time. A frame that `admits`
-    /// refused may fit now: the bytes that were planned ahead of it may not have been sent.
+    /// Returns whether a frame may fit, and is therefore worth looking for. A frame that `admits` refused may
+    /// fit now, because the bytes that were planned ahead of it may not have been sent.
     pub(super) fn is_open(&self, frame: Offset) -> bool {
         let ahead = self.sent - self.acked;
         let oversized = self.oversized.get().filter(|oversized| oversized.frame == frame);
@@ -68,9 +68,8 @@ impl Window {
         }
     }
 
-    /// Notes that the client goes on before `next`, which may be before events that it was sent. From then
-    /// on, any ack covers the frames before: an ack of a later offset would come too late for the frames in
-    /// between.
+    /// Notes that the client continues at `next`, which may be before events that it has received. The first
+    /// ack from then on covers all frames sent so far: acks of their higher offsets would come too late.
     pub(super) fn begin_again(&mut self, next: Offset) {
         self.marks.clear();
         if self.acked < self.sent {
@@ -97,11 +96,11 @@ mod tests {
         assert!(window.admits(1, 0, 1000), "one frame always fits");
         window.count(60, Some(11));
         assert!(window.is_open(11) && window.admits(11, 0, 40));
-        assert!(!window.admits(12, 40, 1), "what is planned counts");
+        assert!(!window.admits(12, 40, 1), "planned bytes count");
         assert!(window.is_open(11), "another frame was refused");
         assert!(!window.admits(11, 0, 41) && !window.is_open(11), "not tried again");
         window.ack(9);
-        assert!(!window.is_open(11), "the frame is not processed whole");
+        assert!(!window.is_open(11), "the frame is not fully processed");
         window.ack(10);
         assert!(window.is_open(11) && window.admits(11, 0, 1000));
     }

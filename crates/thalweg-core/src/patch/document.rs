@@ -25,7 +25,7 @@ struct Node {
     after: u32,
 }
 
-/// The most levels of a document that is patched: readers have a limit, and a patch adds levels.
+/// Maximum nesting depth of a document that is patched. JSON readers have a limit, and a patch adds levels.
 const DEPTH_MAX: usize = 100;
 
 /// The kind of a value, as far as patches distinguish them.
@@ -44,7 +44,7 @@ struct Open {
 }
 
 /// Values of an earlier document that are probably equal to the next value, the most probable one first. All
-/// of them are neighbours at the same depth as the next value.
+/// of them are siblings, at the same depth as the next value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Likeness {
     first: usize,
@@ -61,7 +61,7 @@ impl<'a> JsonDocument<'a> {
         if u32::try_from(json.len()).is_err() {
             return Err(NoPatch::TooLarge);
         }
-        // A value takes some ten bytes and a comma, a colon or a bracket.
+        // A value takes about ten bytes, with its comma, colon or bracket.
         let nodes = Vec::with_capacity(like.map_or(json.len() / 8, |like| like.nodes.len() + 64));
         let mut all = Self { json, nodes };
         let mut likeness = Likeness { first: 0, end: like.map_or(0, |like| like.nodes.len()) };
@@ -143,7 +143,7 @@ impl<'a> JsonDocument<'a> {
         let text = like.text(index);
         let end = at + text.len();
         budget.spend(text.len())?;
-        // A number might continue: the end of a value must follow.
+        // The value must also end here, because a number might continue.
         if self.json.get(at..end) != Some(text) || !self.json.get(end).is_none_or(is_end) {
             return Ok(None);
         }

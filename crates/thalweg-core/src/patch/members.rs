@@ -8,8 +8,8 @@ use super::{
     operations::Operations,
 };
 
-/// An object with more members, or an array with more elements with an id, is replaced, because they are sorted or
-/// looked up in one step.
+/// An object with more members, or an array with more elements with an id, is replaced, because sorting or looking them
+/// up is one step that the budget cannot interrupt.
 const MEMBERS_MAX: usize = 4096;
 
 const ID: &[u8] = br#""id""#;
@@ -80,8 +80,8 @@ impl<F: FnMut() -> bool> Operations<'_, F> {
         Ok(())
     }
 
-    /// Compares elements by their id. First, missing elements are removed from the end. Then each place, from the
-    /// beginning, gets its element. Last, elements of both arrays are compared.
+    /// Compares elements by their id. First removes the elements that the new array lacks, the last one first. Then puts
+    /// the right element at each place, from the beginning. Finally compares the elements that both arrays have.
     fn by_id(
         &mut self,
         old: &[Index],
@@ -92,7 +92,7 @@ impl<F: FnMut() -> bool> Operations<'_, F> {
         self.budget.spend(64 * (old.len() + new.len()))?;
         let place_of: HashMap<&[u8], usize> = new_ids.iter().copied().zip(0..).collect();
         let mut before_of: Vec<Option<Index>> = vec![None; new.len()];
-        // The elements that are there, by their final places.
+        // The final places of the elements, in their current order.
         let mut there: Vec<usize> = Vec::with_capacity(new.len());
         let mut gone: Vec<usize> = Vec::new();
         for (place, (id, before)) in old_ids.iter().zip(old).enumerate() {
@@ -126,8 +126,8 @@ impl<F: FnMut() -> bool> Operations<'_, F> {
         Ok(())
     }
 
-    /// Moves elements until the right one is at `place`. An element that has moved back far goes there in one
-    /// step, instead of all others forward.
+    /// Puts the right element at `place` with one move. If that element comes next, the one before it moves back to its final
+    /// place, so that an element that goes far back takes one move, not one for each element that it passes.
     fn put(&mut self, place: usize, there: &mut Vec<usize>) -> Result<(), NoPatch> {
         self.budget.spend(size_of_val(&there[place..]))?;
         let follows = there.get(place + 1) == Some(&place);
@@ -160,7 +160,7 @@ impl<F: FnMut() -> bool> Operations<'_, F> {
     }
 }
 
-/// Returns an object's members by name. `None` if there are too many, or two with one name.
+/// Returns an object's members, sorted by name. `None` if there are too many, or two have the same name.
 fn by_name<'a>(document: &JsonDocument<'a>, object: Index) -> Option<Vec<(Cow<'a, str>, Index)>> {
     let mut members = Vec::new();
     for (name, value) in document.members(object) {
@@ -174,7 +174,7 @@ fn by_name<'a>(document: &JsonDocument<'a>, object: Index) -> Option<Vec<(Cow<'a
     are_unique.then_some(members)
 }
 
-/// Returns the ids of an array's elements as they stand. `None` if one has none, or two have the same.
+/// Returns the unparsed ids of an array's elements. `None` if there are too many, one has no id, or two have the same id.
 fn ids<'a>(document: &JsonDocument<'a>, elements: &[Index]) -> Option<Vec<&'a [u8]>> {
     if elements.len() > MEMBERS_MAX {
         return None;

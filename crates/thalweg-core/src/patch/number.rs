@@ -1,7 +1,8 @@
-/// A decimal of so many digits does not change when it is read as a double and written again.
+/// A decimal with at most this many digits does not change when it is read as a double and written again.
 const DIGITS_SAFE: usize = 15;
 
-/// Returns whether a number stays the same when it is read as a double and written again (RFC 8259 §6). Words always do.
+/// Returns whether a number stays the same when it is read as a double and written again (RFC 8259 §6). Returns
+/// `true` for words such as `null`.
 pub(super) fn survives(scalar: &[u8]) -> bool {
     if !matches!(scalar.first(), Some(b'-' | b'0'..=b'9')) {
         return true;
@@ -14,13 +15,13 @@ pub(super) fn survives(scalar: &[u8]) -> bool {
     let (Some(read), Some(written)) = (decimal(text), decimal(&format!("{double:e}"))) else {
         return false;
     };
-    // Two decimals of as many digits may be equally near to a fraction, and writers choose differently.
+    // Two decimals with the same number of digits may be equally close to a double, and writers choose differently.
     let is_as_near =
         double.fract() != 0.0 && (read.0.len(), read.1) == (written.0.len(), written.1);
     double.is_finite() && (read == written || is_as_near)
 }
 
-/// Returns the significant digits without zeros around them, and the power of ten of the first.
+/// Returns the digits without leading and trailing zeros, and the power of ten of the first digit.
 fn decimal(text: &str) -> Option<(String, i64)> {
     let text = text.strip_prefix('-').unwrap_or(text);
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {

@@ -13,7 +13,7 @@ pub(super) struct Operations<'a, F> {
     out: Vec<u8>,
 }
 
-/// Bytes of an operation beside its paths and its value, about.
+/// Approximate bytes of an operation without its paths and its value.
 const OPERATION_BYTES: usize = 36;
 
 impl<'a, F: FnMut() -> bool> Operations<'a, F> {
@@ -28,7 +28,7 @@ impl<'a, F: FnMut() -> bool> Operations<'a, F> {
         if self.out.len() > self.budget.bytes_max { Err(NoPatch::TooLarge) } else { Ok(self.out) }
     }
 
-    /// Writes the operations that turn one value into the other, both at the path.
+    /// Writes the operations that turn `before` into `after`, both at the current path.
     pub(super) fn value(&mut self, before: Index, after: Index) -> Result<(), NoPatch> {
         if self.are_same(before, after)? {
             return Ok(());
@@ -104,7 +104,7 @@ impl<'a, F: FnMut() -> bool> Operations<'a, F> {
         out.push(b'}');
         let written = out.len() - before;
         self.budget.spend(written)?;
-        // A smaller operation may yet replace these, but never one that is so much smaller.
+        // A `replace` may still shorten the result, but hardly by half.
         if self.out.len() > 2 * self.budget.bytes_max { Err(NoPatch::TooLarge) } else { Ok(()) }
     }
 }

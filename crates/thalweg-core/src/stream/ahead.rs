@@ -3,10 +3,10 @@ use thalweg_wire::Offset;
 /// The number of answers kept. The oldest is dropped.
 const ANSWERS_MAX: usize = 64;
 
-/// How long an answer is valid, in µs. Its subscriber may first have to wait for an older event.
+/// How long an answer is valid, in µs: long enough for a subscriber that must then wait for a backfill of older events.
 const ANSWER_US: u64 = 5_000_000;
 
-/// The broker's answers about offsets after the head that subscribers resumed at: whether the stream has given the
+/// The broker's answers about offsets after the head at which subscribers resumed: whether the stream has assigned the
 /// previous offset. If yes, this shard will get more events. If not, the stream has lost its newest
 /// events, and the position is from before the loss.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl AheadAnswers {
         self.0.push(AheadAnswer { next, is_given, at_us: now_us });
     }
 
-    /// Returns the broker's answer. `None` if it must be asked.
+    /// Returns the broker's answer. `None` if the broker must be asked.
     pub(super) fn is_given(&self, next: Offset) -> Option<bool> {
         self.0.iter().find(|answer| answer.next == next).map(|answer| answer.is_given)
     }

@@ -9,34 +9,34 @@ use thalweg_wire::Offset;
 
 use super::{Batch, batch::Retained};
 
-/// How long a page stays that nobody reads, in µs: long enough for clients that reconnect together.
+/// How long an unread page is kept, in µs: long enough for clients that reconnect together.
 const UNREAD_US: u64 = 10_000_000;
 
-/// The number of holes kept, which is more than a page has. The oldest are dropped, as batches are.
+/// Maximum number of holes kept, which is more than a page has. The oldest are dropped, like batches.
 const HOLES_MAX: usize = 1024;
 
-/// Batches older than the history that came from a broker.
+/// Batches from a broker that are older than the history.
 #[derive(Debug, Default)]
 pub(super) struct Backfilled {
     by_start: BTreeMap<Offset, CachedPage>,
     bytes: usize,
     /// The number of the newest read.
     reads: Cell<u64>,
-    /// Offsets of lost events, and the times at which the broker said so, in µs, the oldest first.
+    /// Offsets of lost events, and when the broker reported the loss, in µs, the oldest first.
     holes: VecDeque<(Range<Offset>, u64)>,
 }
 
 /// The batches of one backfill.
 #[derive(Debug)]
 struct CachedPage {
-    /// In order, and at least one.
+    /// The batches in order, at least one.
     batches: Vec<Retained>,
     bytes: usize,
     /// The number of the newest read of this page.
     last_read: Cell<u64>,
-    /// The number of its newest read when it was swept last.
+    /// The number of the newest read at the last sweep.
     swept_read: u64,
-    /// The time at which it came, or was found to be read, in µs.
+    /// When the page arrived, or a sweep last noticed a read, in µs.
     read_us: u64,
 }
 
@@ -61,7 +61,7 @@ impl Backfilled {
         self.by_start.insert(start, page);
     }
 
-    /// Notes that the events of a range are lost.
+    /// Notes that the events in a range are lost.
     pub(super) fn insert_hole(&mut self, hole: Range<Offset>, now_us: u64) {
         self.holes.retain(|(other, _)| *other != hole);
         if self.holes.len() == HOLES_MAX {
@@ -70,7 +70,7 @@ impl Backfilled {
         self.holes.push_back((hole, now_us));
     }
 
-    /// Returns the end of the hole that has `offset`.
+    /// Returns the end of the hole that contains `offset`.
     pub(super) fn hole_end(&self, offset: Offset) -> Option<Offset> {
         let mut its = self.holes.iter().filter(|(hole, _)| hole.contains(&offset));
         its.next_back().map(|(hole, _)| hole.end)

@@ -131,7 +131,7 @@ impl Batch {
         Self { waited_us: u32::try_from(waited_us).unwrap_or(u32::MAX), ..self }
     }
 
-    /// Returns when the oldest event was published, in µs of the same clock.
+    /// Returns when the oldest event was published, in µs of the sealing shard's clock.
     pub fn published_us(&self) -> u64 {
         self.sealed_us.saturating_sub(self.waited_us.into())
     }
@@ -302,13 +302,13 @@ impl Batch {
         self.first + (index + count) as Offset
     }
 
-    /// Returns the bytes of the events from `from` on.
+    /// Returns the number of bytes of the events from `from` on.
     pub fn event_bytes(&self, from: Offset) -> usize {
         self.bytes.len() - self.start_of(self.index_of(from))
     }
 }
 
-/// Returns the link from a frame for readers at `from`, whose first event is `first`, to the event before.
+/// Returns the link to the event before a frame whose first event is `first`, for readers at `from`.
 pub(super) fn before(from: Offset, first: Offset) -> Before {
     match from < first {
         true => Before::Event(from.saturating_sub(1)),
@@ -316,7 +316,7 @@ pub(super) fn before(from: Offset, first: Offset) -> Before {
     }
 }
 
-/// A batch that a feed retains. The batch counts its feeds.
+/// A batch that a feed retains. The batch counts the feeds that retain it.
 #[derive(Debug)]
 pub(super) struct Retained(Arc<Batch>);
 

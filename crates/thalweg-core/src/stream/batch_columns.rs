@@ -15,8 +15,8 @@ use super::encoding::is_same;
 #[derive(Debug, Default)]
 pub(super) struct BatchColumns {
     schema: OnceLock<Arc<Columns>>,
-    /// The frame, which the shards that keep it own. It is locked while it is made: another shard that needs it
-    /// waits, which takes no longer than making it.
+    /// The frame, owned by the shards that keep it. The lock is held while a shard makes the frame. Another shard that
+    /// needs the frame waits, which takes no longer than making it.
     frame: Mutex<Option<Weak<ColumnFrame>>>,
     is_too_large: AtomicBool,
 }
@@ -40,7 +40,7 @@ pub(super) struct ColumnFrame {
 /// Counts of frames of columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ColumnCounts {
-    /// Frames made: one for each batch, and another one if it was dropped and needed again.
+    /// Frames made: one for each batch, and another one if the frame was dropped and is needed again.
     pub frames: u64,
     /// Values that could not be read as declared, counted once per batch. They are null.
     pub unreadable: u64,
@@ -69,7 +69,7 @@ impl BatchColumns {
         self.schema.get()
     }
 
-    /// Returns the schema. If no reader has read the rows, it is `before` if they fit it, otherwise the least change of `before`.
+    /// Returns the schema. If no reader has read the rows yet, the schema is `before`, changed as little as the rows require.
     pub(super) fn schema_after(&self, before: Option<&Arc<Columns>>, rows: &[u8]) -> &Arc<Columns> {
         self.schema.get_or_init(|| match before {
             Some(before) => before.widened(rows).map_or_else(|| Arc::clone(before), Arc::new),
@@ -77,8 +77,8 @@ impl BatchColumns {
         })
     }
 
-    /// Returns the frame of `rows`, and the counts of its making. The frame is made unless a shard keeps it. Unread rows get
-    /// their schema as by [`Self::schema_after`]. `None` if the frame would exceed `bytes_max`; it is not tried again.
+    /// Returns the frame of `rows`, made unless a shard keeps it, and the counts for making it. Unread rows get their schema as
+    /// in [`Self::schema_after`]. `None` if the frame would exceed `bytes_max`; then no shard tries again.
     pub(super) fn frame(
         &self,
         rows: Rows<'_>,
@@ -117,16 +117,16 @@ impl BatchColumns {
         self.lock().as_ref().is_some_and(|frame| frame.strong_count() > 0)
     }
 
-    /// Makes the frame. Also returns how many values could not be read as declared. `None` if its cells alone are too large.
+    /// Makes the frame. Also returns how many values could not be read as declared. `None` if the cells alone are too large.
     fn make(
         &self,
         rows: Rows<'_>,
         before: Option<&Arc<Columns>>,
         bytes_max: usize,
     ) -> Option<(ColumnFrame, u64)> {
-        // A few bytes of JSON may have very many cells, so this check comes before memory is taken.
+        // A few bytes of JSON may have very many cells, so check before allocating memory.
         let fits = |columns: &Arc<Columns>| columns.cell_bytes(rows.count) <= bytes_max;
-        // Most rows fit the schema before them, and are read only once.
+        // Most rows fit the previous schema, so they are read only once.
         if let Some(columns) = self.schema().or(before).filter(|columns| fits(columns))
             && let Some(made) = ColumnFrame::encode(columns, rows)
             && is_same(self.schema.get_or_init(|| Arc::clone(columns)), columns)
@@ -143,7 +143,7 @@ impl BatchColumns {
 }
 
 impl Clone for BatchColumns {
-    /// A clone has the same rows, schema and frame.
+    /// Copies the schema and the frame, because a clone is of the same rows.
     fn clone(&self) -> Self {
         Self {
             schema: self.schema.clone(),

@@ -18,8 +18,8 @@ pub struct ColumnMemory {
 }
 
 impl ColumnMemory {
-    /// Creates an account without frames. Above `bytes_max` a log keeps only frames that are about to be sent
-    /// or partly sent.
+    /// Creates an empty account. Above `bytes_max` a log keeps only frames that are partly sent or about to be
+    /// sent.
     pub fn new(bytes_max: usize) -> Self {
         Self { used: Arc::default(), bytes_max }
     }

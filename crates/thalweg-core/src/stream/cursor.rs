@@ -2,17 +2,17 @@ use thalweg_wire::Offset;
 
 /// A subscription's place in a log: the offset of the next event, and how many bytes of the frame that begins there are sent.
 ///
-/// A cursor is a value: after a send the sender replaces it with the cursor that came with the bytes. It keeps no part of the log
-/// alive, and stays valid whatever the log drops.
+/// A cursor is a value: after a send the sender replaces it with the cursor that came with the bytes. A cursor keeps no part of
+/// the log alive, and stays valid whatever the log drops.
 ///
-/// `hot` is the same place in the hot tail, if it is there. It makes reading as cheap as taking a slice, and may be lost at any
-/// time.
+/// `hot` is the same place in the hot tail, if the tail has it. With `hot`, a read costs no more than taking a slice. `hot` may
+/// be lost at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     pub(super) next: Offset,
     pub(super) sent: u32,
-    /// How many offsets before the next event have frames that were sent without anything between them, as the hot tail has them,
-    /// or [`NONE`]. Frames of a format with a context may refer to their text.
+    /// How many offsets before the next event have frames that were sent consecutively, exactly as in the hot tail, or [`NONE`].
+    /// In a format with a context, the next frame may refer to the text of these frames.
     pub(super) in_context: u32,
     /// The absolute byte in the hot tail, or [`COLD`], or [`COLD_PART`].
     pub(super) hot: u64,
@@ -21,17 +21,17 @@ pub struct Cursor {
 /// The cursor has no place in the hot tail.
 pub(super) const COLD: u64 = u64::MAX;
 
-/// The cursor has no place in the hot tail, and is within a frame of some of a batch's events that was made for it alone.
+/// The cursor has no place in the hot tail, and is within a frame that was made for it alone, with only some of a batch's events.
 pub(super) const COLD_PART: u64 = u64::MAX - 1;
 
-/// The cursor is within a page of a keyed topic, whose serial number is in `in_context`. The other bits are as for [`CHAIN`].
+/// The cursor is within a page of a keyed topic. `in_context` has the page's serial number. The other bits are as for [`CHAIN`].
 const PAGE: u64 = 1 << 62;
 
 /// The cursor of a reader whose state began with the first page of a keyed topic. The other bits are the head when the oldest of
-/// its pages was made: the reader has no key that was removed before.
+/// these pages was made: the reader has no key that was removed before that.
 const CHAIN: u64 = 1 << 61;
 
-/// The bits of an offset: JSON numbers have at most 53.
+/// The bits of an offset, which is a JSON number and has at most 53 bits.
 const OFFSET: u64 = (1 << 53) - 1;
 
 /// The reader of a cursor has no context.
@@ -43,7 +43,7 @@ impl Cursor {
         Self { next, sent: 0, in_context: NONE, hot: COLD }
     }
 
-    /// Returns this cursor for a reader who has got, or will get, other text before the next frame.
+    /// Returns this cursor for a reader that gets other text before the next frame.
     #[must_use]
     pub fn without_context(self) -> Self {
         if self.page().is_some() {
@@ -58,7 +58,7 @@ impl Cursor {
         Self { hot: chain.map_or(COLD, |head| CHAIN | head), ..Self::before(next) }
     }
 
-    /// Returns the cursor of a reader who was told that all keys follow: it gets a page even if there are none.
+    /// Returns the cursor of a reader that was told that all keys follow. The reader gets a page even if there are no keys.
     pub(super) fn owed_page() -> Self {
         Self::after_page(1, Some(0))
     }
@@ -89,7 +89,7 @@ impl Cursor {
         (self.is_hot() && self.hot & CHAIN != 0).then_some(self.hot & OFFSET)
     }
 
-    /// Returns this cursor without what pages need.
+    /// Returns this cursor without [`CHAIN`], which only pages need.
     pub(super) fn without_chain(self) -> Self {
         if self.chain().is_some() { Self::before(self.next) } else { self }
     }
@@ -121,12 +121,12 @@ impl Cursor {
         Self { sent: self.sent + sent as u32, hot: COLD, ..self }
     }
 
-    /// The offset of the next event.
+    /// Returns the offset of the next event.
     pub fn next(&self) -> Offset {
         self.next
     }
 
-    /// Bytes sent of the frame that begins there.
+    /// Returns how many bytes of the frame at the next event are sent.
     pub fn sent(&self) -> usize {
         self.sent as usize
     }
@@ -135,12 +135,12 @@ impl Cursor {
         self.hot < COLD_PART
     }
 
-    /// Whether a frame made for this cursor alone has only some of the batch's events.
+    /// Returns whether a frame made for this cursor alone has only some of the batch's events.
     pub(super) fn wants_part(&self) -> bool {
         !self.in_frame() || self.hot == COLD_PART
     }
 
-    /// Whether a frame is partly sent.
+    /// Returns whether a frame is partly sent.
     pub fn in_frame(&self) -> bool {
         self.sent > 0
     }

@@ -5,11 +5,11 @@ use thalweg_wire::Offset;
 
 use super::{Batch, BatchBounds, Payloads};
 
-/// Gathers events whose offsets follow from those of other events into batches of consecutive offsets.
+/// A collection of events whose offsets follow from the offsets of other events, as batches of consecutive offsets.
 #[derive(Debug)]
 pub struct DerivedBatches {
     bounds: BatchBounds,
-    /// The start of the next batch: after the batch before, or after a loss.
+    /// The start of the next batch: the end of the previous batch, or of a loss.
     start: Offset,
     first: Offset,
     open: Payloads,
@@ -22,7 +22,7 @@ pub struct DerivedBatches {
     full_bytes: usize,
 }
 
-/// Rows published within the same period of so many ms share a batch.
+/// Rows published within the same period of this length, in ms, share a batch.
 const TOGETHER_MS: i64 = 1_000;
 
 impl DerivedBatches {
@@ -41,12 +41,12 @@ impl DerivedBatches {
         }
     }
 
-    /// All events from this offset on will come. Earlier ones are unknown.
+    /// Notes that all events from this offset on will follow, and that earlier ones are unknown.
     pub fn begin(&mut self, offset: Offset) {
         self.start = self.start.max(offset);
     }
 
-    /// Whether the columns are set.
+    /// Returns whether the columns are set.
     pub fn has_columns(&self) -> bool {
         self.columns.is_some()
     }
@@ -57,9 +57,9 @@ impl DerivedBatches {
         self.columns = Some(Arc::new(columns));
     }
 
-    /// Appends an event that was published at this time, in ms since 1970. Offsets increase.
+    /// Appends an event that was published at this time, in ms since 1970. Offsets must increase.
     pub fn push(&mut self, offset: Offset, event: &[u8], published_ms: i64, now_us: u64) {
-        // Rows that share a batch have the same time, wherever batches are cut.
+        // Round, so that the time of a row does not depend on where batches end.
         let published_ms = published_ms - published_ms.rem_euclid(TOGETHER_MS);
         let count = self.open.count();
         let bytes = self.open.joined().len() + event.len();
@@ -80,14 +80,14 @@ impl DerivedBatches {
         let _ = self.open.push(write);
     }
 
-    /// The events up to this offset that have not come are lost.
+    /// Notes that the events up to this offset that were not pushed are lost.
     pub fn lose(&mut self, offset: Offset, now_us: u64) {
         self.seal_open(now_us);
         self.start = self.start.max(offset + 1);
         self.has_lost = true;
     }
 
-    /// Returns the start of the next batch. Offsets before it that are in no batch are lost. Call it after [`Self::seal`].
+    /// Returns the start of the next batch. Offsets before it that are in no batch are lost. Call this method after [`Self::seal`].
     pub fn next_start(&self) -> Offset {
         self.start
     }
@@ -97,7 +97,7 @@ impl DerivedBatches {
         self.open.is_empty() && self.full.is_empty() && !self.has_lost
     }
 
-    /// Bytes of the unsealed events.
+    /// Returns the bytes of the events that [`Self::seal`] has not taken.
     pub fn unsealed_bytes(&self) -> usize {
         self.open.joined().len() + self.full_bytes
     }

@@ -12,7 +12,7 @@ pub struct Encoding<'a> {
     is_conflated: bool,
 }
 
-/// The metadata of the message that says why a stream of columns ends.
+/// The metadata key for the reason why a stream of columns ends.
 const CLOSE: &str = "thalweg.close";
 
 impl<'a> Encoding<'a> {
@@ -21,7 +21,7 @@ impl<'a> Encoding<'a> {
         Self { format, columns, is_conflated: false }
     }
 
-    /// Sets whether its readers want one event of each key in an interval ([`super::Feed::conflates`]).
+    /// Sets whether the readers want one event of each key per interval ([`super::Feed::conflates`]).
     #[must_use]
     pub fn conflated(self, is_conflated: bool) -> Self {
         Self { is_conflated, ..self }
@@ -32,7 +32,7 @@ impl<'a> Encoding<'a> {
         self.is_conflated
     }
 
-    /// The format.
+    /// Returns the format.
     #[inline]
     pub fn format(self) -> Format {
         self.format
@@ -54,7 +54,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Appends a batch. The rows of a batch fit the stream's schema.
+    /// Appends a batch, whose rows must fit the stream's schema.
     pub(super) fn batch(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
         match self.columns {
             None => self.format.batch(envelope, out),
@@ -65,7 +65,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Appends the bytes around a batch's events, as [`Format::around`].
+    /// Appends the bytes around a batch's events, like [`Format::around`].
     pub(super) fn around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<usize> {
         match self.columns {
             None => self.format.around(envelope, out),
@@ -93,7 +93,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Appends the close, without the end of the response. `ended`: why the topic of a stream of columns has ended, if it has.
+    /// Appends the close, without the end of the response. `ended`: why the topic of a stream of columns has ended, if so.
     pub fn close(self, close: Close, ended: Option<EndCode>, out: &mut Vec<u8>) {
         match self.columns {
             None if self.format.has_columns() => {
@@ -121,7 +121,7 @@ impl From<Format> for Encoding<'_> {
     }
 }
 
-/// Returns whether two schemas are equal. Mostly they are the same.
+/// Returns whether two schemas are equal. Usually both are the same allocation.
 pub(super) fn is_same(one: &Arc<Columns>, other: &Arc<Columns>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }

@@ -7,7 +7,7 @@ use super::{Batch, ColumnCounts, Cursor, Encoding, KeyedEvent, Next, Page, Start
 
 /// A topic as one shard reads it, whatever its history is.
 ///
-/// A subscription keeps a [`Cursor`], which only its feed understands. [`super::AnyFeed`] registers the kinds. Another kind
+/// A subscription keeps a [`Cursor`], which only its feed understands. [`super::AnyFeed`] registers the kinds. A new kind
 /// implements this trait, [`Frames`], [`Memory`], [`Pinning`], and as much as it can of [`Backfill`] and [`ColumnRows`].
 pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     /// The feed as subscribers of one encoding read it.
@@ -15,10 +15,10 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     where
         Self: 'a;
 
-    /// Returns its topic.
+    /// Returns the topic.
     fn topic(&self) -> &Topic;
 
-    /// Returns its stream's incarnation.
+    /// Returns the epoch of the stream.
     fn epoch(&self) -> Epoch;
 
     /// Returns the offset one past the newest event.
@@ -33,7 +33,7 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     /// Returns the retained batches, from the one that holds `from` on.
     fn batches_from(&self, from: Offset) -> impl Iterator<Item = &Arc<Batch>>;
 
-    /// Pushes a sealed batch. Batches come in order. Some may be missing.
+    /// Pushes a sealed batch. Batches must come in order, but some may be missing.
     fn push(&mut self, batch: Arc<Batch>, now_us: u64);
 
     /// Moves the head forward to `head`. Readers lose the events in between.
@@ -90,7 +90,7 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
         self.batches_from(offset).next().filter(|batch| batch.start() <= offset)
     }
 
-    /// Returns the publish time, in µs, of the event that a reader at `offset` gets. `None` if not here.
+    /// Returns the publish time, in µs, of the event that a reader at `offset` gets. `None` if it is not here.
     fn published_us(&self, offset: Offset) -> Option<u64> {
         self.batch_at(offset).map(|batch| batch.published_us())
     }
@@ -122,19 +122,19 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
         ColumnCounts::default()
     }
 
-    /// Returns the reason of the gap that [`Next::Unknown`] and [`Start::Unknown`] announce.
+    /// Returns the reason for the gap that [`Next::Unknown`] and [`Start::Unknown`] announce.
     fn unknown_reason(&self) -> GapReason {
         GapReason::Unknown
     }
 
-    /// Returns whether readers with an interval get each key once ([`Encoding::conflated`]). Their intervals end at the same times,
-    /// so that they share frames.
+    /// Returns whether readers with an interval get each key once per interval ([`Encoding::conflated`]). Their intervals end at
+    /// the same times, so that they share frames.
     fn conflates(&self) -> bool {
         false
     }
 
-    /// Returns a part of its state, of at most `count_max` events, for another shard that has everything before `cursor`, and the
-    /// cursor after the part. `None` if batches are all that there is.
+    /// Returns a part of the state, of at most `count_max` events, for another shard that has everything before `cursor`, and the
+    /// cursor after the part. `None` if the feed has no state besides its batches.
     fn state_part(&self, _cursor: &Cursor, _count_max: usize) -> Option<(StatePart, Cursor)> {
         None
     }
@@ -151,7 +151,7 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     fn forget_removals(&mut self) {}
 
     /// Makes the patch from the newest version to a new batch's version, if a subscriber would take it. Stops when `is_over`
-    /// returns `true`. Call it before [`Self::push`]. Returns whether it was made, or `None` if it was not tried here.
+    /// returns `true`. Call this method before [`Self::push`]. Returns whether the patch was made, or `None` if this shard did not try.
     fn make_patch(&mut self, _batch: &Batch, _is_over: impl FnMut() -> bool) -> Option<bool> {
         None
     }
@@ -164,7 +164,7 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
 /// frame must be pinned ([`Pinning::pin`]) while it waits.
 pub trait Frames<'a>: Copy {
     /// Returns what comes after `cursor`. With `one_frame` this is the rest of the frame at the cursor, otherwise
-    /// all contiguous bytes. It appends cold bytes to `scratch`.
+    /// all contiguous bytes. Appends cold bytes to `scratch`.
     fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a>;
 
     /// Returns the kept bytes after a cursor, which readers share, as [`Self::next`] does, and the cursor after
@@ -231,8 +231,8 @@ pub trait Pinning {
 
 /// Events that a broker stores and that are not retained here. By default there are none.
 pub trait Backfill {
-    /// Returns whether a reader at `from` waits for a backfill. After the head, it waits for the answer whether
-    /// the stream has given `from` − 1.
+    /// Returns whether a reader at `from` waits for a backfill. After the head, it waits for the broker's answer
+    /// whether the stream has assigned `from` − 1.
     fn needs_backfill(&self, _from: Offset) -> bool {
         false
     }
@@ -258,7 +258,7 @@ pub trait Backfill {
         0
     }
 
-    /// Returns the end of the lost events from `from` on, if a backfill has said so. The event at that end may need another
+    /// Returns the end of the lost events from `from` on, if a backfill has reported the loss. The event at that end may need another
     /// backfill.
     fn hole_end(&self, _from: Offset) -> Option<Offset> {
         None
@@ -267,7 +267,7 @@ pub trait Backfill {
     /// Takes the events of a backfill ([`Next::Backfill`]). The caller limits the memory ([`Self::shrink_backfilled`]).
     fn backfill(&mut self, _page: Page, _now_us: u64) {}
 
-    /// Takes the broker's answer whether the stream has given `from` − 1. `from` is after the head.
+    /// Takes the broker's answer whether the stream has assigned `from` − 1. `from` is after the head.
     fn answer_ahead(&mut self, _from: Offset, _is_given: bool, _now_us: u64) {}
 
     /// Returns the memory of backfills, in bytes.
@@ -295,7 +295,7 @@ pub trait ColumnRows {
         false
     }
 
-    /// Returns the columns of its events, declared or inferred from retained events.
+    /// Returns the columns of the events, declared or inferred from retained events.
     fn columns(&self) -> Option<Arc<Columns>> {
         None
     }

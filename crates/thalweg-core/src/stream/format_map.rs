@@ -6,12 +6,12 @@ use thalweg_wire::Format;
 pub struct FormatMap<V>(SmallVec<[(Format, V); 2]>);
 
 impl<V> FormatMap<V> {
-    /// The value of a format.
+    /// Returns the value of a format.
     pub fn get(&self, format: Format) -> Option<&V> {
         self.0.iter().find(|(other, _)| *other == format).map(|(_, value)| value)
     }
 
-    /// The value of a format, to change it.
+    /// Returns the value of a format, to change it.
     pub fn get_mut(&mut self, format: Format) -> Option<&mut V> {
         self.0.iter_mut().find(|(other, _)| *other == format).map(|(_, value)| value)
     }
@@ -32,18 +32,18 @@ impl<V> FormatMap<V> {
         self.0.shrink_to_fit();
     }
 
-    /// Removes the formats whose value is not to be kept.
+    /// Removes the formats for whose value `is_kept` returns `false`.
     pub fn retain(&mut self, is_kept: impl Fn(&V) -> bool) {
         self.0.retain(|(_, value)| is_kept(value));
         self.0.shrink_to_fit();
     }
 
-    /// The formats and their values.
+    /// Returns the formats and their values.
     pub fn iter(&self) -> impl Iterator<Item = (Format, &V)> {
         self.0.iter().map(|(format, value)| (*format, value))
     }
 
-    /// The formats and their values, to change them.
+    /// Returns the formats and their values, to change the values.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Format, &mut V)> {
         self.0.iter_mut().map(|(format, value)| (*format, value))
     }

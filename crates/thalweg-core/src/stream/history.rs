@@ -8,9 +8,9 @@ use super::{Batch, batch::Retained};
 /// it is too old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryBounds {
-    /// The maximum of events.
+    /// Maximum number of events.
     pub events_max: usize,
-    /// The maximum of memory, in bytes.
+    /// Maximum memory, in bytes.
     pub bytes_max: usize,
     /// The maximum age of a batch, in µs.
     pub age_us_max: u64,
@@ -31,8 +31,8 @@ impl History {
         Self { bounds, batches: VecDeque::new(), events: 0, bytes: 0, whole_from: next }
     }
 
-    /// Returns the offset from which on no pushed batch is missing: if a later offset has no batch, it was
-    /// never pushed.
+    /// Returns the offset from which on no pushed batch is missing: a later offset without a batch was never
+    /// pushed.
     pub(super) fn whole_from(&self) -> Offset {
         self.whole_from
     }
@@ -127,7 +127,7 @@ impl History {
     }
 
     /// Returns the index of the first batch that ends after `offset`. Nearly every reader is near the newest batch, and each
-    /// access may miss the cache. The search goes back from the newest batch in doubling steps, then it is a binary search.
+    /// access may miss the cache. Therefore the search goes back from the newest batch in doubling steps, then bisects.
     fn index_past(&self, offset: Offset) -> usize {
         let ends_past = |index: usize| self.batches[index].end() > offset;
         let (mut low, mut high, mut step) = (0, self.batches.len(), 1);

@@ -11,7 +11,7 @@
 //!
 //! A keyed topic is a log and its compaction, which has one event of each key in the order of offsets. Readers that keep up get every
 //! event from the log's hot tail. Others get pages of the compaction from their cursor on: each key once. A page names the
-//! head at which it was made. Once a client's position is at or after each such head, its state is one that existed
+//! head at which it was made. Once a client's position has reached every such head, the client has a state that existed
 //! (docs/decisions/042-keyed-topics.md).
 
 mod feed;
@@ -43,7 +43,7 @@ pub struct RemovalBounds {
 }
 
 impl Default for RemovalBounds {
-    /// Ten minutes, and 100,000 removals.
+    /// Returns bounds of ten minutes and 100,000 removals.
     fn default() -> Self {
         Self { age_us_max: 600_000_000, count_max: 100_000 }
     }
@@ -108,14 +108,14 @@ impl KeyedFeed {
         self.forgotten_early
     }
 
-    /// Returns the offset from which on no removal is missing. A reader before it begins again, unless its first page was
-    /// made at this head or a later one.
+    /// Returns the offset from which on no removal is missing. A reader before that offset must begin again, unless its first
+    /// page was made at this head or a later one.
     pub fn complete_from(&self) -> Offset {
         self.table.complete_from()
     }
 
-    /// Returns whether parts of the state are still to come from the owner shard. Readers wait for them: the `until` of a page must say
-    /// which removals its reader does not need.
+    /// Returns whether parts of the state are still to come from the owner shard. Readers wait for these parts, because the `until` of
+    /// a page must say which removals the reader does not need.
     pub fn is_partial(&self) -> bool {
         self.head() < self.state_head
     }
@@ -126,7 +126,7 @@ impl KeyedFeed {
         cursor.next <= 1 || self.complete_from() <= has_no_key_of_before
     }
 
-    /// Makes the page that begins at `from`, where events follow.
+    /// Makes the page that begins at `from`.
     fn make_page(&self, from: Offset, format: Format, now_us: u64) -> KeyedPage {
         let head = self.head();
         let is_first = from <= 1;

@@ -27,27 +27,27 @@ impl KeyedEvent {
         Self { offset, bytes, key_len: key.len() as u32 }
     }
 
-    /// Its offset.
+    /// Returns the offset.
     pub fn offset(&self) -> Offset {
         self.offset
     }
 
-    /// Its key, as a JSON string.
+    /// Returns the key, as a JSON string.
     pub fn key(&self) -> &[u8] {
         &self.bytes[..self.key_len as usize]
     }
 
-    /// The event.
+    /// Returns the event's JSON.
     pub fn event(&self) -> &[u8] {
         &self.bytes[self.key_len as usize..]
     }
 
-    /// Whether it removes its key.
+    /// Returns whether the event removes its key.
     pub fn is_removal(&self) -> bool {
         self.event() == REMOVAL
     }
 
-    /// Its memory, in bytes.
+    /// Returns the memory of the event, in bytes.
     pub fn memory_bytes(&self) -> usize {
         // The allocations' headers, and the counts of the `Arc`.
         const OVERHEAD: usize = size_of::<KeyedEvent>() + 48;

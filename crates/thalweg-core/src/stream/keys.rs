@@ -9,7 +9,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Appends a key, which `text` has as its UTF-8 characters.
+    /// Appends the key `text`, which must have no control characters, as a JSON string.
     pub(super) fn push(&mut self, text: &str) {
         if !self.ends.is_empty() {
             self.bytes.push(b',');

@@ -49,7 +49,7 @@ impl FeedKind {
         if has_values { Self::Value } else { Self::Log }
     }
 
-    /// Like [`Feed::is_state`].
+    /// Returns whether the newest event is the topic's state ([`Feed::is_state`]).
     pub fn is_state(self) -> bool {
         matches!(self, Self::Value | Self::Keyed)
     }

@@ -23,7 +23,7 @@ use super::{
 };
 pub use frames::LogFrames;
 
-/// The part of the hot tail's size (64 KiB) of which frames that are not in the tail are made at a time.
+/// A page of a keyed topic has about 1/16 of the hot tail's size (64 KiB).
 pub(super) const PART_DIVISOR: usize = 16;
 
 /// A batch of at least 1/256 of the hot tail's size (4 KiB) is sent from its own memory as three slices, without a copy.
@@ -108,7 +108,7 @@ impl Log {
         self.stored_from.is_some_and(|stored_from| offset >= stored_from)
     }
 
-    /// Returns whether a backfill has said that the events from `offset` on are lost.
+    /// Returns whether a backfill has reported that the events from `offset` on are lost.
     fn is_hole(&self, offset: Offset) -> bool {
         self.hole_end(offset).is_some()
     }
@@ -118,8 +118,8 @@ impl Log {
         self.tail_bytes / ZERO_COPY_DIVISOR
     }
 
-    /// Notes that the events from `from`, the end of a page, to `until` are lost. Returns the later one of
-    /// both.
+    /// Notes that the events from `from`, the end of a page, to `until` are lost. Returns the later one of the
+    /// two offsets.
     fn insert_hole(&mut self, from: Offset, until: Offset, now_us: u64) -> Offset {
         if from < until {
             self.backfilled.insert_hole(from..until, now_us);
@@ -133,7 +133,7 @@ impl Log {
             return Lost { expected, middle: end, newest: end, offsets, is_expired };
         }
         let start_of = |batch: Option<&Arc<Batch>>| batch.map_or(self.next, |batch| batch.start());
-        // A reader never goes backwards: if this shard lacks batches, the middle may lie before the cursor.
+        // If this shard lacks batches, the middle may lie before the cursor, but a reader never goes back.
         let resumable = self.backfill_until(expected);
         let middle = start_of(self.history.middle()).max(resumable);
         // A backfill may begin with the oldest stored event.

@@ -9,13 +9,13 @@ use super::{
     encoding::is_same,
 };
 
-/// How long columns that were inferred for a question of a client stay valid, in µs. Inferring takes a millisecond
+/// How long columns that were inferred for a client's request stay valid, in µs. Inferring takes a millisecond
 /// or two, and clients may ask often.
 const TOLD_US: u64 = 1_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct LogColumns {
-    /// The schema of the newest batch that was read. Before that, the declared one, or the one inferred for the first reader.
+    /// The schema of the newest batch that was read. Until then, the declared schema, or the one inferred for the first reader.
     newest: Option<Arc<Columns>>,
     newest_end: Offset,
     told: RefCell<Option<Box<Told>>>,
@@ -38,7 +38,7 @@ impl LogColumns {
         self.newest.as_ref()
     }
 
-    /// Returns the known columns, or those that `infer` returns from time to time.
+    /// Returns the known columns, or those that `infer` returned at most [`TOLD_US`] ago.
     pub(super) fn told(
         &self,
         now_us: u64,
@@ -54,7 +54,7 @@ impl LogColumns {
         told.as_ref().map(|told| Arc::clone(&told.columns))
     }
 
-    /// A reader of columns has come. Infers the schema from `batches`, the newest last, if there is none.
+    /// Infers the schema for a new reader of columns from `batches`, the newest last, if there is no schema.
     pub(super) fn open<'a>(&mut self, batches: impl DoubleEndedIterator<Item = &'a Arc<Batch>>) {
         if self.newest.is_none() {
             let rows = batches.map(|batch| batch.joined());
@@ -62,7 +62,7 @@ impl LogColumns {
         }
     }
 
-    /// Makes and keeps a batch's frame, if it is not kept and has at most `bytes_max` bytes. `stream` is the
+    /// Makes and keeps a batch's frame, unless it is kept already or has more than `bytes_max` bytes. `stream` is the
     /// schema that the rows should have.
     pub(super) fn make_frame(
         &mut self,
@@ -95,8 +95,8 @@ impl LogColumns {
         self.known(batch.columns_after(stream.or(self.newest.as_ref())))
     }
 
-    /// Returns one of two equal schemas, so that pointers can be compared. It is the one with more changes, which
-    /// are limited per topic, whichever shard made them.
+    /// Returns one of two equal schemas, so that pointers can be compared: the schema with more changes, because
+    /// changes are limited per topic, whichever shard made them.
     fn known<'a>(&'a self, columns: &'a Arc<Columns>) -> &'a Arc<Columns> {
         let newest = self.newest.as_ref().filter(|newest| is_same(newest, columns));
         newest.filter(|newest| newest.changes() >= columns.changes()).unwrap_or(columns)

@@ -35,8 +35,8 @@ pub enum Next<'a> {
 }
 
 impl<'a> Next<'a> {
-    /// Returns a frame made for one cursor alone, without its first `sent` bytes. It is appended to `scratch`, but
-    /// large events that the frame has unchanged are sent from their own memory.
+    /// Returns a frame made for one cursor alone, without its first `sent` bytes. Appends the frame to `scratch`,
+    /// except large events that it contains unchanged: these are sent from their own memory.
     pub fn cold(
         envelope: &Envelope<'a>,
         encoding: Encoding<'_>,

@@ -22,7 +22,7 @@ pub struct MessageBounds {
     pub in_flight_max: usize,
 }
 
-/// A property of a publish that must be a message of its own, for example of one with an idempotency key.
+/// A mark on a publish that must be a separate message, for example because it has an idempotency key.
 pub trait Mark {
     /// Returns whether several such messages (each with one event) may be in flight at once. The store then
     /// decides their order. This is safe, because each publisher waits for the answer before it publishes a
@@ -50,7 +50,7 @@ pub struct Outbox<K, A> {
 #[derive(Debug)]
 struct InFlight {
     number: u64,
-    /// The number of its events; 1 if it has none, as the end of a topic.
+    /// The number of events; 1 if there are none, for example in the end of a topic.
     events: usize,
     bytes: usize,
     may_overlap: bool,
@@ -63,7 +63,7 @@ pub struct Message<K> {
     pub payloads: Payloads,
     /// Set if the message has one publish of its own.
     pub mark: Option<K>,
-    /// When its first publish arrived, in µs.
+    /// When the first publish of the message arrived, in µs.
     pub arrived_us: u64,
 }
 
@@ -71,7 +71,7 @@ pub struct Message<K> {
 struct Publish<A> {
     answer: A,
     count: usize,
-    /// The number of its events without an outcome.
+    /// The number of events without an outcome.
     left: usize,
     appended: Option<Appended>,
     /// Whether a part of the publish is not stored, and whether a part is in doubt.
@@ -95,9 +95,9 @@ pub enum Outcome<T> {
 pub struct Answered<A> {
     /// The receiver of the answer.
     pub answer: A,
-    /// The number of its events; 1 if it has none, as the end of a topic.
+    /// The number of events; 1 if there are none, for example in the end of a topic.
     pub count: usize,
-    /// The offsets of its first and its last event. Other events and unused offsets may lie between.
+    /// The offsets of the first and the last event. Other events and unused offsets may lie between.
     pub outcome: Outcome<Appended>,
 }
 
@@ -113,7 +113,7 @@ impl<K: Mark, A> Outbox<K, A> {
         }
     }
 
-    /// The bounds of a message.
+    /// Returns the bounds of a message.
     pub fn bounds(&self) -> MessageBounds {
         self.bounds
     }
@@ -267,7 +267,7 @@ impl<K: Mark, A> Outbox<K, A> {
         self.in_flight.is_empty() && self.waiting.is_empty()
     }
 
-    /// Bytes of events that wait or are in flight.
+    /// Returns the bytes of events that wait or are in flight.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

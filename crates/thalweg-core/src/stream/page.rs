@@ -14,8 +14,8 @@ pub struct Page {
     pub messages: Vec<(Offset, Payloads)>,
     /// Offsets whose events are lost, in order. None has an event of the page.
     pub holes: Vec<Range<Offset>>,
-    /// No event comes between the page's last one, or its last hole, and this offset, if set ([`super::Backfill::page_until`]).
+    /// If set, no event lies between the page's last event or hole and this offset ([`super::Backfill::page_until`]).
     pub is_last_before: Option<Offset>,
-    /// Older events cannot be read.
+    /// The oldest offset that can be read.
     pub stored_from: Offset,
 }

@@ -9,7 +9,7 @@ pub struct Payloads {
     bytes: Vec<u8>,
     /// The end of each event in `bytes`, before its comma.
     ends: Vec<u32>,
-    /// When a broker says they were published, in ms since 1970.
+    /// When the events were published, according to a broker, in ms since 1970.
     published_ms: Option<i64>,
     /// The key of each event, if the topic is keyed.
     keys: Option<Box<Keys>>,
@@ -21,7 +21,7 @@ impl Payloads {
         Self { published_ms: Some(unix_ms), ..self }
     }
 
-    /// When the events were published, in ms since 1970, if it is known.
+    /// Returns when the events were published, in ms since 1970, if known.
     pub fn published_ms(&self) -> Option<i64> {
         self.published_ms
     }
@@ -47,28 +47,28 @@ impl Payloads {
         }
     }
 
-    /// Gives the event that was appended last its key. All events of keyed topics have one. It has no control characters.
+    /// Sets the key of the event that was appended last. A key has no control characters. All events of keyed topics have one.
     pub fn push_key(&mut self, text: &str) {
         self.keys.get_or_insert_default().push(text);
     }
 
-    /// Whether the events have keys.
+    /// Returns whether the events have keys.
     pub fn has_keys(&self) -> bool {
         self.keys.is_some()
     }
 
-    /// The event that was appended last; empty without one.
+    /// Returns the event that was appended last, or no bytes if there is none.
     pub fn last_event(&self) -> &[u8] {
         let last = self.ends.len().saturating_sub(1);
         &self.bytes[self.start_of(last).min(self.bytes.len())..]
     }
 
-    /// All keys, as JSON strings, joined. Empty if the events have none.
+    /// Returns all keys, as JSON strings, joined by commas. Empty if the events have no keys.
     pub fn joined_keys(&self) -> &[u8] {
         self.keys.as_ref().map_or(&[], |keys| keys.joined())
     }
 
-    /// Each event's key, as a JSON string, and its bytes. Empty if the events have no keys.
+    /// Returns each event's key, as a JSON string, and its bytes. Empty if the events have no keys.
     pub fn keyed_events(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let keys = self.keys.iter().flat_map(|keys| (0..self.count()).map(|at| keys.get(at)));
         keys.zip(self.iter())
@@ -101,7 +101,7 @@ impl Payloads {
         (0..fitting).take_while(|at| bytes_until(from + at) <= bytes).count()
     }
 
-    /// Bytes of the events and their keys, joined.
+    /// Returns the bytes of the events and their keys, commas included.
     pub fn joined_bytes(&self) -> usize {
         self.bytes.len() + self.keys.as_ref().map_or(0, |keys| keys.joined().len())
     }
@@ -110,27 +110,27 @@ impl Payloads {
         index.checked_sub(1).map_or(0, |before| self.ends[before] as usize + 1)
     }
 
-    /// The number of events.
+    /// Returns the number of events.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// All events, joined.
+    /// Returns all events, joined by commas.
     pub fn joined(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Bytes of the events without commas.
+    /// Returns the bytes of the events without commas.
     pub fn bytes_of_events(&self) -> usize {
         self.bytes.len() - self.ends.len().saturating_sub(1)
     }
 
-    /// Returns the events as lines, with a line feed between two. (Events have none.)
+    /// Returns the events as lines, separated by line feeds, which no event contains.
     pub fn into_lines(self) -> Vec<u8> {
         let Self { mut bytes, ends, .. } = self;
         let between = ends.len().saturating_sub(1);
@@ -170,7 +170,7 @@ impl Payloads {
         self.keys = None;
     }
 
-    /// Each event's bytes.
+    /// Returns the bytes of each event.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end + 1));
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start as usize..*end as usize])

@@ -21,7 +21,7 @@ impl Pins {
     pub(super) fn pin(&mut self, batch: &Arc<Batch>) {
         let make = || BatchPin { batch: Arc::clone(batch), holders: 0, frames: SmallVec::new() };
         let pin = self.0.entry(batch.end()).or_insert_with(make);
-        // Copies of a batch may have different starts. This one covers the most offsets.
+        // Copies of a batch may have different starts. Keep the one that covers the most offsets.
         if batch.start() < pin.batch.start() {
             pin.batch = Arc::clone(batch);
         }

@@ -5,11 +5,11 @@ use super::{Batch, Payloads};
 /// The bounds of an open batch, at which it is sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchBounds {
-    /// The longest time after its first event, in µs. 0: within the same turn.
+    /// Maximum time after the first event of the batch, in µs. 0: within the same turn.
     pub flush_us: u64,
-    /// The most events.
+    /// Maximum number of events.
     pub events_max: usize,
-    /// The most bytes. One event may exceed them.
+    /// Maximum bytes. A single event may exceed this.
     pub bytes_max: usize,
 }
 
@@ -18,13 +18,13 @@ pub struct BatchBounds {
 pub struct Appended {
     /// The first event's offset; without events, the next one.
     pub first: Offset,
-    /// One past the last.
+    /// One past the last event's offset.
     pub end: Offset,
 }
 
-/// Assigns offsets to a topic's events and seals them into batches. Each topic has one, on its owner shard, which alone makes its
-/// order. Its owner appends all events and takes the due batches ([`Self::due_us`], [`Self::seal`]) at the end of each turn, so
-/// that events of one turn share a batch.
+/// The part of an owner shard that assigns offsets to the events of one topic, decides their order, and seals them into batches. The
+/// owner of the sequencer appends all events and takes the due batches ([`Self::due_us`], [`Self::seal`]) at the end of each
+/// turn, so that events of one turn share a batch.
 #[derive(Debug)]
 pub struct Sequencer {
     epoch: Epoch,
@@ -32,8 +32,8 @@ pub struct Sequencer {
     next: Offset,
     open: Payloads,
     opened_us: u64,
-    /// Bytes and events of the last batch, which the next one probably has, too. Its memory is reserved with the
-    /// first event, because a topic may never have another one.
+    /// Bytes and events of the last batch; the next batch probably has as many. Memory for the next batch is reserved
+    /// only with its first event, because a topic may never have another event.
     room: (usize, usize),
     full: Vec<Batch>,
     /// Whether the open batch is due before its time.
@@ -58,7 +58,7 @@ impl Sequencer {
         }
     }
 
-    /// The stream's incarnation.
+    /// Returns the epoch of the stream.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -94,7 +94,7 @@ impl Sequencer {
         Appended { first, end: self.next }
     }
 
-    /// Returns whether the open batch can take these events with their memory. Few bytes are copied, to leave room for others.
+    /// Returns whether the open batch can take over the memory of these events. Few bytes are copied, to leave room for more events.
     fn takes_whole(&self, payloads: &Payloads) -> bool {
         let bytes = payloads.joined_bytes();
         self.open.is_empty()
@@ -105,7 +105,7 @@ impl Sequencer {
     /// Returns how many events the open batch can take, at least one if it is empty.
     fn room_for(&self, payloads: &Payloads, from: usize) -> usize {
         let is_empty = self.open.is_empty();
-        // With the commas between.
+        // Include the commas before the next event and its key.
         let taken = if is_empty { 0 } else { self.open.joined_bytes() + 2 };
         let fitting = match self.bounds.bytes_max.checked_sub(taken) {
             Some(bytes) => payloads.fitting(from, bytes),
@@ -115,7 +115,7 @@ impl Sequencer {
         if is_empty { fitting.max(1) } else { fitting }
     }
 
-    /// Returns when there is a batch to seal, in µs. `None` if there is none.
+    /// Returns when a batch is due, in µs. `None` if there is no batch.
     pub fn due_us(&self) -> Option<u64> {
         if !self.full.is_empty() {
             return Some(self.opened_us);
@@ -137,7 +137,7 @@ impl Sequencer {
         self.is_urgent = true;
     }
 
-    /// From now on no batch waits for more events.
+    /// Makes each later batch due without a wait for more events.
     pub fn stop_waiting(&mut self) {
         self.bounds.flush_us = 0;
     }

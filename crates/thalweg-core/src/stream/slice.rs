@@ -8,8 +8,8 @@ use super::{Batch, Feed};
 /// Consecutive events of a feed, joined by commas. A slice keeps their batches alive. It copies only small parts
 /// and parts that cross two batches.
 ///
-/// Take it piece by piece ([`Self::next_piece`]) as fast as the reader reads. The slice alone keeps batches that
-/// the feed trims before its end ([`Self::pinned`]), so its owner must bound how long this takes.
+/// Take the slice piece by piece ([`Self::next_piece`]) as fast as the reader reads. If the feed trims batches in
+/// the meantime, only the slice keeps them ([`Self::pinned`]), so its owner must bound how long this takes.
 #[derive(Debug, Default)]
 pub struct Slice {
     parts: VecDeque<Part>,
@@ -52,39 +52,39 @@ impl Slice {
         slice
     }
 
-    /// The offset of its first event, if there is one. Call it before the first piece is taken.
+    /// Returns the offset of the first event, if there is one. Call this method before the first piece is taken.
     pub fn first(&self) -> Option<Offset> {
         self.parts.front().map(|part| part.offsets.start)
     }
 
-    /// The field that says what precedes its first event.
+    /// Returns the field that says what precedes the first event.
     pub fn before(&self) -> Before {
         self.before.unwrap_or(Before::Adjacent)
     }
 
-    /// The offsets of its events, if they are not consecutive. Call it before the first piece is taken.
+    /// Returns the offsets of the events, if they are not consecutive. Call this method before the first piece is taken.
     pub fn offsets(&self) -> Option<Vec<Offset>> {
         let parts = || self.parts.iter().map(|part| part.offsets.clone());
         let is_consecutive = parts().zip(parts().skip(1)).all(|(a, b)| a.end == b.start);
         (!is_consecutive).then(|| parts().flatten().collect())
     }
 
-    /// One past the last event.
+    /// Returns the offset after the last event.
     pub fn end(&self) -> Offset {
         self.end
     }
 
-    /// Bytes that are left.
+    /// Returns how many bytes are left.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Its memory without the shared batches, in bytes.
+    /// Returns the memory of the slice without the shared batches, in bytes.
     pub fn own_bytes(&self) -> usize {
         self.parts.capacity() * size_of::<Part>()
     }
 
-    /// The batches that no feed retains and that this slice still needs.
+    /// Returns the batches that no feed retains and that this slice still needs.
     pub fn pinned(&self) -> impl Iterator<Item = &Arc<Batch>> {
         self.parts.iter().map(|part| &part.batch).take_while(|batch| !batch.is_retained())
     }

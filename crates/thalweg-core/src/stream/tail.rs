@@ -37,7 +37,7 @@ struct TailContext {
 
 #[derive(Debug, Default)]
 struct Segment {
-    /// The position of its first byte.
+    /// The position of the first byte.
     base: u64,
     bytes: Vec<u8>,
     frames: Vec<FrameStart>,
@@ -86,7 +86,7 @@ impl HotTail {
         }
     }
 
-    /// The position after the newest byte.
+    /// Returns the position after the newest byte.
     pub(super) fn head(&self) -> u64 {
         self.newer.end()
     }
@@ -129,8 +129,8 @@ impl HotTail {
         oldest == start || context.is_some_and(|from| oldest >= from)
     }
 
-    /// Returns the frame of the batch that starts at `start` without a context, and has `make` make it if necessary. A segment has
-    /// room for a limited number of such frames.
+    /// Returns the frame, compressed without the context, of the batch that starts at `start`. Calls `make` if necessary. A segment
+    /// has room for a limited number of such frames.
     pub(super) fn alone(
         &self,
         start: Offset,
@@ -224,7 +224,7 @@ impl HotTail {
     /// Drops all bytes: every position, the head included, becomes invalid.
     pub(super) fn cut(&mut self) {
         self.clear_to(self.head() + 1);
-        // No reader has the text before a cut: frames that refer to it would serve none.
+        // No reader after a cut has the text before it, so frames that refer to this text would be useless.
         self.context.iter_mut().for_each(|context| context.clear());
     }
 
@@ -264,7 +264,7 @@ impl Segment {
         self.alone_bytes.set(0);
     }
 
-    /// Returns the bytes that decide when the segment is full.
+    /// Returns the number of bytes that decides when the segment is full.
     fn used_bytes(&self) -> usize {
         let of_references =
             self.references.len() * (size_of::<Reference>() + size_of::<FrameStart>());

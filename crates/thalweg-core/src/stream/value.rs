@@ -62,11 +62,11 @@ struct PatchFailures {
     pause: u32,
 }
 
-/// After many failures there is one try in 2 to the power of this many versions.
+/// Maximum number of failures in a row that count. After n failures, one patch is tried per 2^n versions.
 const PAUSE_BITS_MAX: u32 = 6;
 
 impl Value {
-    /// Creates a value without a version here, whose next one has the offset `next` or a later one.
+    /// Creates a value without a version. The next version has the offset `next` or a later one.
     pub fn new(topic: Topic, epoch: Epoch, next: Offset, offsets: Offsets) -> Self {
         Self {
             topic,
@@ -85,12 +85,12 @@ impl Value {
         }
     }
 
-    /// Whether there is a version.
+    /// Returns whether there is a version.
     pub fn has_version(&self) -> bool {
         self.newest.is_some()
     }
 
-    /// Whether it is unknown if the stream has given `from` − 1.
+    /// Returns whether it is unknown if the stream has assigned `from` − 1.
     fn is_unsure(&self, from: Offset) -> bool {
         let is_ahead = from > self.next && self.offsets == Offsets::Stored;
         is_ahead && self.ahead.is_given(from).is_none()
@@ -122,8 +122,8 @@ impl Value {
         self.frames = frames;
     }
 
-    /// Returns whether the newest version is lost to a subscriber whose cursor has this `next`, and which does not
-    /// know that.
+    /// Returns whether the newest version is lost to a subscriber whose cursor has this `next` and that was not
+    /// told about the loss.
     fn has_lost(&self, next: Offset) -> bool {
         // The head of a stored stream does not tell whether there was a version.
         let may_expect_one = next > 1 || (next == 1 && self.offsets == Offsets::Consecutive);

@@ -6,7 +6,7 @@ use std::{
 
 use thalweg_wire::Offset;
 
-/// Patches in a chain. A subscriber that is further behind gets the document.
+/// Maximum number of patches in a chain. A subscriber that is further behind gets the document.
 const PATCHES_MAX: usize = 32;
 
 /// A patch from one version to the next.
@@ -20,7 +20,7 @@ pub struct VersionPatch {
     pub operations: Box<[u8]>,
 }
 
-/// The patches that lead to one version, each from the one before. Together they are smaller than the version's document.
+/// The patches that lead to one version, each from the version before. Together they are smaller than the version's document.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Patches {
     all: VecDeque<Arc<VersionPatch>>,
@@ -28,7 +28,7 @@ pub(super) struct Patches {
 }
 
 impl Patches {
-    /// A new version of so many bytes follows `previous`. Without a patch from that one the chain begins again.
+    /// Adds a version of `document_bytes` after `previous`. Without a patch from `previous`, the chain begins again.
     pub(super) fn push(
         &mut self,
         patch: Option<&Arc<VersionPatch>>,
@@ -85,7 +85,7 @@ impl Patches {
     }
 }
 
-/// Patches that led to a version when it was the newest, and outlive the chain while frames made from them are partly sent.
+/// Patches that led to a version when it was the newest. They outlive the chain while frames made from them are partly sent.
 #[derive(Debug, Default)]
 pub(super) struct PatchPins(BTreeMap<Offset, PatchPin>);
 

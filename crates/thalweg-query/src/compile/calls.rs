@@ -46,7 +46,7 @@ impl Scope<'_> {
                 }
             }
             CallArguments::These(arguments) => match &*arguments {
-                // As `count(*)`.
+                // The same as `count(*)`.
                 [] if function == AggregateFunction::Count && !is_distinct => Ok(None),
                 [argument] => self.compile(argument, span).map(Some),
                 _ => Err(usage()),
@@ -188,7 +188,7 @@ impl Scope<'_> {
     }
 }
 
-/// Replaces the type of NULL arguments by one that the signature accepts.
+/// Replaces the type of NULL arguments with one that the signature accepts.
 fn stand_ins(signature: &Signature, kinds: &[Kind]) -> Vec<Kind> {
     let tries = [Kind::Null, Kind::String, Kind::Int, Kind::Time];
     let stand_in = |by: Kind| -> Vec<Kind> {

@@ -19,7 +19,7 @@ impl Scope<'_> {
     /// Compiles `topic.column`, `column.member`, `topic.column.member` and longer names.
     pub(super) fn compound(&mut self, parts: &[Ident], span: Span) -> Compiled {
         let [first, rest @ ..] = parts else {
-            return Err(QueryError::at(span, "a name is missing: write that of a column"));
+            return Err(QueryError::at(span, "a name is missing: write the name of a column"));
         };
         if let [name, members @ ..] = rest
             && self.prefixes.iter().any(|known| known.eq_ignore_ascii_case(&first.value))
@@ -83,7 +83,7 @@ fn members_of(column: Typed, name: &Ident, members: &[Ident], span: Span) -> Com
     part_of(column, parts.collect(), Kind::Json, span)
 }
 
-/// Returns a part of a JSON value. A part of a part is one way.
+/// Returns a part of a JSON value. A part of a part has a single path.
 fn part_of(of: Typed, mut parts: Vec<Part>, kind: Kind, span: Span) -> Compiled {
     if !matches!(of.kind, Kind::Json | Kind::Null) {
         let message = match of.expr {

@@ -192,7 +192,7 @@ fn values_without_members_say_so() {
         (
             "SELECT count(*) FROM tumble(t, 1s) GROUP BY window_start, j",
             59,
-            "JSON cannot be grouped by: name a member",
+            "GROUP BY does not take JSON: name a member",
         ),
         (
             "SELECT j.a FROM tumble(t, 1s) GROUP BY window_start",

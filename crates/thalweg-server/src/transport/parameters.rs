@@ -1,6 +1,6 @@
 //! The parameters of a subscription, in a query or in a command. This is the only place that parses them.
 
-use std::{str::FromStr, time::Duration};
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use thalweg_core::fanout::{Policy, Terms};
@@ -138,9 +138,4 @@ pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> Refusal {
 
 pub(crate) fn bad(message: String) -> Refusal {
     Refusal::new(ErrorCode::BadParameter, message)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 }

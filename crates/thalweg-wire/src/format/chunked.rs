@@ -6,7 +6,7 @@ pub(super) const LAST: &[u8] = b"0\r\n\r\n";
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Appends the output of `write` as a chunk. Appends nothing for an empty output, because an empty chunk ends the body.
-/// The output needs no move if `len` has as many digits as its length.
+/// The output is not moved if `len` has as many hexadecimal digits as the length of the output.
 pub(super) fn chunk(len: usize, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend(digits(len));

@@ -1,5 +1,5 @@
 //! Codecs: messages to subscribers as bytes, before any framing. A codec is a file below, with its messages and its
-//! properties. Here is its registration: a variant of [`Codec`], and a line in `with_codec`.
+//! properties. It is registered here, by a variant of [`Codec`] and a line in `with_codec`.
 
 pub(super) mod arrow;
 pub(super) mod json;
@@ -15,7 +15,7 @@ pub enum Codec {
     Json,
     /// One JSON object; a version of a value topic may be a patch of the version before.
     JsonPatch,
-    /// Columns of rows, as an Arrow IPC stream. The bytes depend on the topic's schema, therefore the caller writes
+    /// Columns of rows, as an Arrow IPC stream. The bytes depend on the topic's schema, so the caller writes
     /// them with [`Format::own`](super::Format::own). All other messages are empty in this codec.
     Arrow,
     /// One record of SignalR's JSON hub protocol, which wraps the JSON object. A close is empty: only the protocol of
@@ -90,17 +90,17 @@ pub(super) struct MessageForm {
 }
 
 impl MessageForm {
-    /// As [`MessageCodec::write`].
+    /// Appends a message ([`MessageCodec::write`]).
     pub(super) fn write(self, message: Outgoing<'_>, out: &mut Vec<u8>) {
         with_codec!(self.codec, C => C::write(message, self.stream, out));
     }
 
-    /// As [`MessageCodec::len`].
+    /// Returns the length of a batch ([`MessageCodec::len`]).
     pub(super) fn len(self, envelope: &Envelope<'_>) -> usize {
         with_codec!(self.codec, C => C::len(envelope, self.stream))
     }
 
-    /// As [`MessageCodec::write_around`].
+    /// Appends a batch without its events ([`MessageCodec::write_around`]).
     pub(super) fn write_around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> usize {
         with_codec!(self.codec, C => C::write_around(envelope, self.stream, out))
     }

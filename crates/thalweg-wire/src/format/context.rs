@@ -27,8 +27,8 @@ thread_local! {
 pub enum ContextUse {
     /// The frame may refer to the text of the context.
     Refers,
-    /// The context was empty, so the frame refers to no earlier text. The compressor of the context has made
-    /// it.
+    /// The context was empty, so the frame refers to no earlier text. The compressor of the context made the
+    /// frame.
     Begins,
     /// The frame was compressed alone, without the context.
     Alone,
@@ -76,7 +76,7 @@ impl ContextWindow {
         larger.into_iter().find(|window| window.bytes() <= bytes).unwrap_or(Self::Bits9)
     }
 
-    /// Returns its size.
+    /// Returns the size of the window, in bytes.
     pub fn bytes(self) -> usize {
         1 << self as usize
     }
@@ -181,7 +181,7 @@ impl SharedContext {
             return compressors.remove(index);
         }
         let Self { number, end, window, .. } = *self;
-        // The first one is the one that has waited longest.
+        // The first compressor has waited longest.
         let is_free = |one: &Compressor| one.number == u64::MAX;
         let recycles =
             compressors.len() >= COMPRESSORS_MAX || compressors.first().is_some_and(is_free);

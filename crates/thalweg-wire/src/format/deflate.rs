@@ -7,16 +7,16 @@ use flate2::{Compress, Compression, FlushCompress};
 
 /// A frame is compressed once and sent to many, but its shard waits for the compression. On 10 to 1,000 of the demo's
 /// rows, level 6 takes a sixth to three quarters more time than level 2 and saves another twentieth; level 1 takes half
-/// the time and leaves half as much again.
+/// the time, and its output is half as large again.
 const LEVEL: Compression = Compression::new(2);
 
 /// The end of a sync flush: an empty stored block's length and its complement.
 pub(super) const SYNC_END: [u8; 4] = [0, 0, 0xff, 0xff];
 
 thread_local! {
-    /// A compressor has a third of a megabyte of tables: creating one costs as much as compressing a small frame, a
-    /// reset costs a quarter of that. It keeps memory, not state: the bytes of a frame do not depend on the thread or
-    /// on earlier frames, and callers need not know of it.
+    /// A compressor has a third of a megabyte of tables. Creating one costs as much as compressing a small frame, and a
+    /// reset costs a quarter of that. The thread keeps memory, not state: the bytes of a frame depend neither on the
+    /// thread nor on earlier frames.
     static DEFLATER: Cell<Option<Deflater>> = const { Cell::new(None) };
 }
 
@@ -26,7 +26,7 @@ struct Deflater {
     deflated: Vec<u8>,
 }
 
-/// Passes the output of `write` to `take`: plain, and deflated up to a sync flush if that is shorter.
+/// Passes the output of `write` to `take`, both plain and, if that is shorter, deflated up to a sync flush.
 pub(super) fn deflated(write: impl FnOnce(&mut Vec<u8>), take: impl FnOnce(&[u8], Option<&[u8]>)) {
     let mut deflater = DEFLATER.take().unwrap_or_else(Deflater::new);
     deflater.plain.clear();
@@ -48,7 +48,7 @@ impl Deflater {
             self.deflated.resize(room, 0);
         }
         self.compress.reset();
-        // Equal frames get equal room.
+        // Give equal frames equal room, so that their output is equal.
         let output = &mut self.deflated[..room];
         let outcome = self.compress.compress(&self.plain, output, FlushCompress::Sync);
         let len = self.compress.total_out() as usize;

@@ -40,7 +40,7 @@ pub(super) fn script(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(AFTER);
 }
 
-/// Escapes characters that a string in single quotes reads differently. JSON has many double quotes and few single ones.
+/// Escapes characters that have another meaning in a string in single quotes. JSON has many double quotes and few single ones.
 fn quoted(rest: &[u8]) -> (&[u8], usize) {
     match rest {
         [b'\\', ..] => (b"\\\\", 1),
@@ -48,7 +48,7 @@ fn quoted(rest: &[u8]) -> (&[u8], usize) {
     }
 }
 
-/// Escapes characters that HTML reads differently, and U+2028 and U+2029, which end lines in JavaScript before ES2019.
+/// Escapes characters that have a meaning in HTML, and U+2028 and U+2029, which end lines in JavaScript before ES2019.
 fn harmless(rest: &[u8]) -> (&[u8], usize) {
     match rest {
         [b'<', ..] => (b"\\u003c", 1),

@@ -1,4 +1,4 @@
-//! An endless gzip stream (RFC 1952). After its header, each frame consists of whole deflate blocks that end at a byte boundary.
+//! An endless gzip stream (RFC 1952). After the header, each frame consists of whole deflate blocks that end at a byte boundary.
 //! Without a context they refer to no earlier block.
 
 use super::deflate;
@@ -17,7 +17,7 @@ pub(super) fn deflated(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     });
 }
 
-/// Appends the output of `write` in stored blocks, for small bytes of one connection, which compression would hardly shorten.
+/// Appends the output of `write` in stored blocks, for the few bytes of one connection, which compression would hardly shorten.
 pub(super) fn stored(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     let mut plain = Vec::new();
     write(&mut plain);

@@ -1,4 +1,4 @@
-//! Messages to subscribers, and what a codec does with them.
+//! Messages to subscribers, and the trait of codecs.
 
 use crate::{Close, End, Envelope, Gap, Position, signalr::StreamId};
 
@@ -10,7 +10,7 @@ pub(super) trait MessageCodec {
     /// Whether its messages are columns.
     const HAS_COLUMNS: bool = false;
 
-    /// Whether a client may send commands over each transport, and not over a WebSocket only.
+    /// Whether a client may send commands over each transport, not only over a WebSocket.
     const TAKES_COMMANDS: bool = false;
 
     /// Whether messages may be items of a stream that the client began.

@@ -20,7 +20,7 @@ pub fn retry(ms: u64, out: &mut Vec<u8>) {
 
 /// Appends the last line of an event and its blank line: the cursors of all topics of a connection, in the connection's
 /// order. The line never stands alone: several clients dispatch a block without data as an empty event. A blank line
-/// alone also ends an event, which keeps the id of the event before.
+/// alone also ends an event; the client then keeps the id of the previous event.
 pub fn ids(cursors: impl IntoIterator<Item = StartAt>, out: &mut Vec<u8>) {
     out.extend_from_slice(ID);
     for (index, cursor) in cursors.into_iter().enumerate() {

@@ -34,7 +34,8 @@ pub(super) fn around(
     write(out);
 }
 
-/// `enters_context`: only a compressed message does (RFC 7692 §7.2.2), so that one that would not become smaller is compressed, too.
+/// Appends a message. With `enters_context`, one that would not become smaller is compressed, too, because only a compressed message
+/// enters the context (RFC 7692 §7.2.2).
 pub(super) fn deflated(
     form: MessageForm,
     message: Outgoing<'_>,

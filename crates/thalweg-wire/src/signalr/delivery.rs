@@ -1,7 +1,7 @@
 //! Messages about topics, which all subscribers of a topic share: each wraps the object that Thalweg's own protocol sends.
 //!
-//! A subscription that an invocation began gets invocations of its client: `Events`, `Gap` or `End`, with that object as the only
-//! argument. A subscription that is a stream gets the object as an item.
+//! For a subscription that an invocation began, the server invokes `Events`, `Gap` or `End` of the client, with that object as the
+//! only argument. A subscription that is a stream gets the object as an item.
 
 use super::{
     StreamId,
@@ -34,7 +34,7 @@ const ITEM_BEGIN: &[u8] = br#"","item":"#;
 const ITEM_END: &[u8] = b"}";
 const COMPLETION: &[u8] = br#"{"type":3,"invocationId":""#;
 
-/// Returns the bytes that [`begin`] and [`end`] append.
+/// Returns the number of bytes that [`begin`] and [`end`] append.
 pub(crate) fn around_len(target: Target, stream: Option<StreamId>) -> usize {
     match stream {
         None => INVOCATION.len() + target.name().len() + ARGUMENTS.len() + ARGUMENTS_END.len() + 1,

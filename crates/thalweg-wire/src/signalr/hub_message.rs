@@ -29,7 +29,7 @@ pub enum HubMessage<'a> {
 pub struct Invocation<'a> {
     /// The id, a JSON string that the answer repeats. `None`: the client expects no answer ("Non-Blocking Invocations").
     pub id: Option<&'a RawValue>,
-    /// Whether it begins a stream (type 4).
+    /// Whether the invocation begins a stream (type 4).
     pub is_stream: bool,
     /// The name of the method.
     pub target: Cow<'a, str>,
@@ -39,7 +39,7 @@ pub struct Invocation<'a> {
     pub has_uploads: bool,
 }
 
-/// A record that is no message: a protocol error, after which the server closes the connection ("Errors").
+/// A record that is not a message: a protocol error, after which the server closes the connection ("Errors").
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a hub message")]
 pub struct HubError;
@@ -175,6 +175,6 @@ mod tests {
         ] {
             assert_eq!(parse(json), "error", "{json}");
         }
-        assert!(HubMessage::parse(r#"{"type":6}"#).is_err(), "it may go on");
+        assert!(HubMessage::parse(r#"{"type":6}"#).is_err(), "the record may continue");
     }
 }

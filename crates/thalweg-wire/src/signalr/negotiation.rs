@@ -7,7 +7,7 @@ use serde::Serialize;
 pub enum NegotiateVersion {
     /// The connection id identifies the connection in URLs.
     Zero,
-    /// A secret token does.
+    /// A secret token identifies the connection in URLs.
     One,
 }
 
@@ -29,12 +29,12 @@ struct AvailableTransport {
     transfer_formats: [&'static str; 1],
 }
 
-/// The transports in the order of preference. Hub messages are JSON: no transport needs bytes ("Transfer Formats").
+/// The transports in the order of preference. Hub messages are JSON, so no transport needs binary transfer ("Transfer Formats").
 const TRANSPORTS: [&str; 3] = ["WebSockets", "ServerSentEvents", "LongPolling"];
 
 impl NegotiateVersion {
     /// Returns the version for a client that names `negotiateVersion` in its query; `None` if that is no number. A
-    /// newer version than the newest here becomes the newest.
+    /// version newer than 1 counts as 1.
     pub fn parse(version: Option<&str>) -> Option<Self> {
         match version.map(str::parse::<u32>) {
             None | Some(Ok(0)) => Some(Self::Zero),
@@ -45,7 +45,7 @@ impl NegotiateVersion {
 }
 
 impl<'a> Negotiation<'a> {
-    /// Returns the answer for a connection with a secret token. `id` names it for its client; version 0 does not have it.
+    /// Returns the answer for a connection with a secret token. `id` names it to the client; version 0 has no such id.
     pub fn new(version: NegotiateVersion, id: &'a str, token: &'a str) -> Self {
         let (number, id, token) = match version {
             NegotiateVersion::Zero => (0, token, None),
@@ -61,7 +61,7 @@ impl<'a> Negotiation<'a> {
         }
     }
 
-    /// Returns it as JSON. It offers no stateful reconnect (`useStatefulReconnect`).
+    /// Returns the answer as JSON. It offers no stateful reconnect (`useStatefulReconnect`).
     pub fn to_json(&self) -> Vec<u8> {
         // Serializing this cannot fail: each value has a JSON form.
         serde_json::to_vec(self).unwrap_or_default()

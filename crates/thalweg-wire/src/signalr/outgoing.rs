@@ -14,7 +14,7 @@ pub enum Outcome<'a> {
     Done,
     /// The result of the invocation as JSON.
     Result(&'a [u8]),
-    /// The reason why it failed.
+    /// The reason why the invocation failed.
     Error(&'a str),
 }
 

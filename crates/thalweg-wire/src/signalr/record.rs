@@ -2,7 +2,7 @@
 /// never occurs within JSON, which escapes control characters (RFC 8259 §7).
 const SEPARATOR: u8 = 0x1e;
 
-/// Returns the bytes of the first record of a text with its separator, or of all of an unfinished one.
+/// Returns the length of the first record of a text, with its separator, or of the whole text if that record is unfinished.
 pub fn record_len(text: &str) -> usize {
     memchr::memchr(SEPARATOR, text.as_bytes()).map_or(text.len(), |end| end + 1)
 }

@@ -2,8 +2,8 @@ use std::num::NonZeroU32;
 
 use serde_json::value::RawValue;
 
-/// The invocation id of a stream, which each of its items repeats: a whole number, as all official clients count their
-/// invocations. All streams with the same number share their frames.
+/// The invocation id of a stream, which each of its items repeats: a whole number, because all official clients number
+/// their invocations. All streams with the same number share their frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StreamId(
     /// The number plus one, so that an `Option` takes no more memory.

@@ -27,19 +27,20 @@ pub enum Message<'a> {
     Close {
         /// One of the codes that a client may send (§7.4), or none.
         code: Option<u16>,
-        /// A text for debugging, mostly empty.
+        /// A text for debugging, usually empty.
         reason: &'a str,
     },
 }
 
-/// Turns the bytes of one client into [`Message`]s (RFC 6455 §5, §6.2).
+/// A parser of the bytes of one client as [`Message`]s (RFC 6455 §5, §6.2).
 ///
 /// Each connection has a decoder, mostly idle: it takes 56 bytes, and heap memory from its first message on. It never holds more
-/// than twice the received bytes, for any length in a header and any compression: the decoder inflates a complete message in
-/// memory of the thread, one at a time. A caller that takes messages one by one ([`Decoder::next`]) may stop after any of them.
+/// than twice the received bytes, whatever a header announces and however well a message is compressed, because complete
+/// messages are inflated in memory of the thread, one at a time. A caller that takes messages one by one ([`Decoder::next`]) may
+/// stop after any of them.
 #[derive(Debug)]
 pub struct Decoder {
-    /// The payload of the message, unmasked, not inflated; behind it an incomplete header, or the payload of an
+    /// The payload of the message, unmasked but not inflated, followed by an incomplete header, or the payload of an
     /// incomplete control frame.
     buffer: Vec<u8>,
     /// Bytes of `buffer` that belong to the message.
@@ -154,7 +155,7 @@ impl Decoder {
         !self.buffer.is_empty() || self.message.is_some() || matches!(self.state, State::Payload(_))
     }
 
-    /// Returns the bytes held for incomplete messages and frames.
+    /// Returns the number of bytes held for incomplete messages and frames.
     pub fn held_bytes(&self) -> usize {
         self.buffer.len()
     }
@@ -214,7 +215,7 @@ impl Decoder {
     /// Checks that the frame may stand here (RFC 6455 §5.4) and that its message is not too big.
     fn begin(&mut self, header: &Header) -> Result<Frame, ProtocolError> {
         let (part, room) = match (header.opcode, self.message) {
-            // The header bounds a control frame, which is no part of the message around it.
+            // The header limits the length of a control frame, which is not part of the message around it.
             (Opcode::Control(control), _) => (Part::Control(control), u32::MAX),
             (Opcode::Data(kind), None) => {
                 self.message = Some(kind);
@@ -252,8 +253,8 @@ impl Decoder {
         frame
     }
 
-    /// Rejects a text as soon as no further byte can make it UTF-8 (RFC 6455 §8.1): the sender cannot continue it for
-    /// megabytes. Examines each byte once, except those of an incomplete character.
+    /// Rejects a text as soon as no further byte can make it UTF-8 (RFC 6455 §8.1), so that the sender cannot continue it
+    /// for megabytes. Examines each byte once, except those of an incomplete character.
     fn check_text(&mut self, from: usize) -> Result<(), ProtocolError> {
         let text = &self.buffer[from..];
         self.cut_bytes = match str::from_utf8(text) {
@@ -338,7 +339,7 @@ fn whole(
     Ok(())
 }
 
-/// RFC 6455 §5.5.1: an empty payload, or a code and a reason.
+/// Parses the payload of a close frame: empty, or a code and a reason (RFC 6455 §5.5.1).
 fn close_message(payload: &[u8]) -> Result<Message<'_>, ProtocolError> {
     match payload {
         [] => Ok(Message::Close { code: None, reason: "" }),
@@ -353,8 +354,9 @@ fn close_message(payload: &[u8]) -> Result<Message<'_>, ProtocolError> {
     }
 }
 
-/// RFC 6455 §7.4: 1004 is reserved, no frame holds 1005, 1006 and 1015, and the other codes below 3000 are for later
-/// versions of the protocol. IANA has registered 1012 to 1014 since ("WebSocket Close Code Number Registry").
+/// Returns whether a peer may send a close code (RFC 6455 §7.4). 1004 is reserved, no frame holds 1005, 1006 and 1015, and the
+/// other codes below 3000 are for later versions of the protocol. IANA has registered 1012 to 1014 since ("WebSocket Close Code
+/// Number Registry").
 fn may_be_sent(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }

@@ -1,11 +1,11 @@
 use std::borrow::Cow;
 
-/// Without context takeover in either direction. The server may answer with `client_no_context_takeover` even
+/// The answer without context takeover in either direction. The server may answer with `client_no_context_takeover` even
 /// if the client did not offer it (RFC 7692 §7.1.1.2).
 const ANSWER: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
-/// The same, for an offer with `server_max_window_bits`, which the answer must repeat (§7.1.2.1).
+/// The same answer to an offer with `server_max_window_bits`, which the answer must repeat (§7.1.2.1).
 const ANSWER_WITH_WINDOW: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=15";
-/// With context takeover of the server: the client must keep its window from message to message. The client
+/// The answer with context takeover by the server: the client must keep its window from message to message. The client
 /// itself compresses without context takeover.
 const IN_CONTEXT: &str = "permessage-deflate; client_no_context_takeover";
 const IN_CONTEXT_WITH_WINDOW: &str =
@@ -94,7 +94,7 @@ impl Offer {
     }
 }
 
-/// RFC 7692 §7.1.2: 8 to 15, without leading zeros.
+/// Returns whether a value is 8 to 15, without leading zeros (RFC 7692 §7.1.2).
 fn is_window_bits(value: &str) -> bool {
     matches!(value, "8" | "9" | "10" | "11" | "12" | "13" | "14" | "15")
 }
@@ -147,7 +147,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// RFC 9110 §5.6.2.
+/// Returns whether a token may contain a character (RFC 9110 §5.6.2).
 fn is_token_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }

@@ -3,7 +3,7 @@ use super::CONTROL_BYTES_MAX;
 /// First bytes of the server's frames: FIN and the opcode (RFC 6455 §5.2).
 const TEXT: u8 = 0x81;
 const BINARY: u8 = 0x82;
-/// With RSV1 (RFC 7692 §6).
+/// A text frame with RSV1 (RFC 7692 §6).
 const DEFLATED_TEXT: u8 = 0xc1;
 const CLOSE: u8 = 0x88;
 const PING: u8 = 0x89;
@@ -25,7 +25,7 @@ pub fn deflated_text_header(payload_len: usize, out: &mut Vec<u8>) {
     header(DEFLATED_TEXT, payload_len, out);
 }
 
-/// Returns the number of bytes of such a header: 2, 4 or 10.
+/// Returns the number of bytes of a text message's header: 2, 4 or 10.
 pub fn text_header_len(payload_len: usize) -> usize {
     match payload_len {
         0..=125 => 2,
@@ -68,7 +68,7 @@ fn header(first: u8, payload_len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A control frame cannot be fragmented: this drops the payload beyond the limit (RFC 6455 §5.5).
+/// Appends a control frame. It cannot be fragmented, so the payload beyond the limit is dropped (RFC 6455 §5.5).
 fn control(opcode: u8, payload: &[&[u8]], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[opcode, 0]);

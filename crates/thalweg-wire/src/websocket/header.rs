@@ -35,9 +35,9 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Parses a header at the front of `bytes` (RFC 6455 §5.2) and returns it with its length; `None` if more bytes are needed,
-    /// which [`HEADER_BYTES_MAX`] bytes never are. `inflates`: a message may be compressed. The first bytes that show an error
-    /// suffice.
+    /// Parses a header at the front of `bytes` (RFC 6455 §5.2) and returns it with its length; `None` if more bytes are needed;
+    /// [`HEADER_BYTES_MAX`] bytes always suffice. `inflates`: whether a message may be compressed. Fails as soon as the bytes show
+    /// an error.
     pub(super) fn parse(
         bytes: &[u8],
         inflates: bool,
@@ -91,8 +91,8 @@ impl Opcode {
     }
 }
 
-/// Returns the payload length and the bytes behind it; `None` if more bytes are needed. A length of 2^63 or more, which RFC 6455
-/// §5.2 forbids, passes here: it exceeds every decoder's limit.
+/// Returns the payload length and the bytes after it; `None` if more bytes are needed. A length of 2^63 or more, which RFC 6455
+/// §5.2 forbids, passes here, because it exceeds every decoder's limit anyway.
 fn length(short_len: u8, rest: &[u8]) -> Result<Option<(u64, &[u8])>, ProtocolError> {
     let (len, shortest, rest) = match short_len {
         126 => match rest.split_first_chunk() {

@@ -12,7 +12,7 @@ const END: [u8; 6] = [0, 0, 0xff, 0xff, 3, 0];
 const RETAINED_BYTES_MAX: usize = 1 << 16;
 
 thread_local! {
-    /// An inflater has tables and a window of 32 KiB. No message refers to an earlier one: one inflater serves all
+    /// An inflater has tables and a window of 32 KiB. No message refers to an earlier one, so one inflater serves all
     /// connections of a thread.
     static INFLATER: Cell<Option<Inflater>> = const { Cell::new(None) };
 }
@@ -73,8 +73,8 @@ impl Inflater {
             match status {
                 Status::StreamEnd if len == room_max => return Err(too_big),
                 Status::StreamEnd if input.is_empty() => return Ok(len),
-                // A sender may mark its block as the last one, if an empty block follows (RFC 7692 §7.2.3.4). Each
-                // further one would cost a reset for two bytes.
+                // A sender may mark its block as the last one, if an empty block follows (RFC 7692 §7.2.3.4). Accept
+                // this once: each further last block would cost a reset for two bytes.
                 Status::StreamEnd if !has_ended => {
                     has_ended = true;
                     self.inflate.reset(false);
@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Zeros, compressed as far as deflate can; no honest sender makes this.
+    /// Returns zeros, compressed as far as deflate can, as no honest sender does.
     fn bomb(plain_len: usize) -> Vec<u8> {
         let mut compress = Compress::new(Compression::new(9), false);
         let mut deflated = Vec::with_capacity(plain_len / 500 + 100);

@@ -1,5 +1,5 @@
 //! The server's side of the WebSocket protocol (RFC 6455), bytes in and bytes out: no socket, no clock. The only
-//! extension is permessage-deflate (RFC 7692), without context takeover on either side: messages share no state.
+//! extension is permessage-deflate (RFC 7692). Clients compress without context takeover, so their messages share no state.
 //!
 //! - [`accept_key`] answers the opening handshake (§4.2.2), [`deflate_offer`] its extensions.
 //! - [`Decoder`] turns a client's bytes into [`Message`]s (§5, §6.2); a [`ProtocolError`] has the close code to answer

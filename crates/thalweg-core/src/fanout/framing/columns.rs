@@ -87,7 +87,7 @@ impl OwnFrames for ColumnStream {
         ended: Option<EndCode>,
         out: &mut Vec<u8>,
     ) {
-        // Each response with a stream names a position, and a stream that has not begun has none.
+        // A response with a stream must name a position. This stream has not begun and has none, so send an error.
         if self.head.take().is_some() {
             return write_refusal(close, out);
         }
@@ -98,7 +98,7 @@ impl OwnFrames for ColumnStream {
     }
 }
 
-/// Appends a head of HTTP/1.1 (RFC 9112 §2.1) with the start of the stream, and its end.
+/// Appends an HTTP/1.1 head (RFC 9112 §2.1): `head`, the fields of the stream's start, and the end of the head.
 fn write_head(head: &[u8], begun: &StreamStart, out: &mut Vec<u8>) {
     out.extend_from_slice(head);
     for (name, value) in begun.fields() {

@@ -6,19 +6,19 @@ use super::super::{
 };
 use crate::stream::Feed;
 
-/// The connection's own part of its bytes. By default shared frames are complete by themselves.
+/// The bytes that a connection adds to shared frames. By default shared frames are complete by themselves.
 pub(in crate::fanout) trait OwnFrames {
     /// Takes the head of a response, and returns the part that is sent at once. The rest waits for the start of the stream.
     fn hold_head(&mut self, head: Vec<u8>) -> Vec<u8> {
         head
     }
 
-    /// Returns the start of the stream, once it has begun. `None` if its head does not say that.
+    /// Returns the start of the stream: `None` if the head does not say it, `Some(None)` before the stream begins.
     fn stream_start(&self) -> Option<Option<StreamStart>> {
         None
     }
 
-    /// A subscription has begun. `is_resuming`: whether its client named a position.
+    /// Handles the beginning of a subscription. `is_resuming`: whether the client named a position.
     fn begun(
         &mut self,
         _feed: &impl Feed,
@@ -29,8 +29,8 @@ pub(in crate::fanout) trait OwnFrames {
     ) {
     }
 
-    /// Appends the trailer of a frame of `frame_bytes`, in formats that have one. `ids` decides whether it has an
-    /// id, which names the `cursors` of all topics. Returns the next state of ids.
+    /// Appends the trailer of a frame of `frame_bytes`, in formats that have trailers. `ids` decides whether the
+    /// trailer has an id, which names the `cursors` of all topics. Returns the next state of ids.
     fn trailer(
         &self,
         _format: Format,
@@ -42,20 +42,20 @@ pub(in crate::fanout) trait OwnFrames {
         ids
     }
 
-    /// Appends the end of a frame for the connection alone that has no other trailer.
+    /// Appends the end of a frame that only this connection gets and that has no other trailer.
     fn end_own(&self, _format: Format, _out: &mut Vec<u8>) {}
 
-    /// Counts sent bytes. Returns whether the client must load the document again.
+    /// Counts sent bytes. Returns whether the client must reload the document.
     fn is_full_after(&mut self, _bytes: usize) -> bool {
         false
     }
 
-    /// Whether the stream ends at missing events, because it has no place for a gap.
+    /// Returns whether the stream ends where events are missing, because it cannot carry a gap.
     fn ends_at_gaps(&self) -> bool {
         false
     }
 
-    /// Whether topics that have ended keep their place on the connection.
+    /// Returns whether topics that have ended keep their place on the connection.
     fn keeps_ended(&self) -> bool {
         false
     }
@@ -66,7 +66,7 @@ pub(in crate::fanout) trait OwnFrames {
         true
     }
 
-    /// Appends the close and the end of the stream. `ended`: why its last topic has ended, if it has.
+    /// Appends the close and the end of the stream. `ended`: why the last topic has ended, if so.
     fn close(
         &mut self,
         format: Format,

@@ -37,7 +37,7 @@ impl Feed for KeyedFeed {
         true
     }
 
-    // A subscription begins with the state that it has, or without any.
+    // A subscription continues from the state that its client has, or begins without any.
     fn start(&self, at: StartAt) -> Start {
         let all = Cursor::before(1);
         let (position, chain) = match at {
@@ -77,7 +77,7 @@ impl Feed for KeyedFeed {
     }
 
     fn push(&mut self, batch: Arc<Batch>, now_us: u64) {
-        // A part of the state may have brought the first events of the batch.
+        // A part of the state may already include the first events of the batch.
         let head = self.head();
         for event in batch.keyed_events().iter().filter(|event| event.offset() >= head) {
             // A removal of a key that is not in the table counts, too: a reader from another shard may have a page

@@ -22,10 +22,10 @@ impl<'a, 'e> KeyedFrames<'a, 'e> {
         Self { feed, log: feed.log.frames(encoding), format, is_conflated }
     }
 
-    /// Returns the events after a cursor between frames in the log's tail, which has all of them.
+    /// Returns the events after a cursor that is between frames, from the log's tail, if the tail has all of them.
     fn live(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)> {
-        // A reader that has just begun reads pages up to the head when it began: in the tail it would get keys
-        // whose removals may be forgotten, but not the removals, if the tail did not last.
+        // A new reader reads pages up to the head at which it began. From the tail it would also get removed keys,
+        // whose removals might be forgotten before the reader gets to them.
         let is_new = match cursor.chain() {
             Some(head) => cursor.next < head,
             None => cursor.next <= 1 && cursor.next < self.feed.complete_from(),
@@ -37,7 +37,7 @@ impl<'a, 'e> KeyedFrames<'a, 'e> {
         live.filter(|(bytes, _)| !bytes.is_empty())
     }
 
-    /// Returns the page after a cursor between frames, if it is made, and its serial number.
+    /// Returns the page after a cursor that is between frames, if the page is made, and its serial number.
     fn page(&self, cursor: &Cursor) -> Option<(u32, &'a KeyedPage)> {
         let is_complete = self.feed.is_complete_after(cursor) && !self.feed.is_partial();
         let found = is_complete.then(|| self.feed.pages.find(self.format, cursor.next)).flatten();

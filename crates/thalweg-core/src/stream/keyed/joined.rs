@@ -14,7 +14,7 @@ pub struct JoinedKeys {
 const OFFSET_BYTES: usize = 12;
 
 impl JoinedKeys {
-    /// Appends an event, unless it would make more than `bytes_max` bytes. The first one may. Returns whether it was appended.
+    /// Appends an event, unless the total would exceed `bytes_max`. The first event always fits. Returns whether the event was appended.
     pub fn push(&mut self, event: &KeyedEvent, bytes_max: usize) -> bool {
         if !self.offsets.is_empty() {
             let own = event.key().len() + event.event().len() + OFFSET_BYTES;
@@ -36,7 +36,7 @@ impl JoinedKeys {
         self.offsets.last().map(|last| last + 1)
     }
 
-    /// Returns the envelope of all changes from `from` to `to`. Until the offset before `head` keys may be missing.
+    /// Returns the envelope of all changes from `from` to `to`. Keys that changed between `to` and `head` may be missing.
     pub fn envelope<'a>(
         &'a self,
         (topic, epoch): (&'a Topic, Epoch),

@@ -7,8 +7,8 @@ use thalweg_wire::{Format, Offset};
 
 use super::super::{ColumnMemory, FormatMap};
 
-/// One event of each key that changed between two offsets, as a finished frame: a reader with everything before `from` has
-/// everything before `to` after it. It stays right when keys change later: they come again.
+/// One event of each key that changed between two offsets, as a finished frame. After the page, a reader with everything before
+/// `from` has everything before `to`. A page stays valid when keys change later, because these keys are sent again.
 #[derive(Debug)]
 pub(super) struct KeyedPage {
     pub(super) from: Offset,
@@ -38,7 +38,7 @@ pub(super) struct Pages {
 /// How long a page is kept for other readers, in µs. Later readers get newer events of its keys instead.
 const KEPT_US: u64 = 2_000_000;
 
-/// The most bytes of kept pages of one topic. A reader of a page that was dropped has it made again.
+/// Maximum bytes of kept pages of one topic. A page that was dropped is made again for the next reader.
 pub(super) const PAGE_BYTES_MAX: usize = 16 << 20;
 
 impl KeyedPage {
@@ -109,7 +109,7 @@ impl Pages {
             page.is_some() && !stays
         });
         over.into_iter().for_each(|serial| self.unlink(serial));
-        // Some formats have one reader only.
+        // Some formats have only one reader, so empty maps would pile up.
         self.by_from.retain(|pages| !pages.is_empty());
     }
 

@@ -13,7 +13,7 @@ use thalweg_wire::Offset;
 use super::super::KeyedEvent;
 
 /// The newest event of each key, in the order of offsets and of keys. Removals stay for a while, so that readers who have the
-/// removed keys learn of it.
+/// removed keys learn of the removal.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     by_offset: BTreeMap<Offset, Arc<KeyedEvent>>,
@@ -95,7 +95,7 @@ impl Table {
         self.by_offset.keys().next().copied()
     }
 
-    /// Returns the offset from which on no removal is missing. A reader who has a state of before needs the whole state again.
+    /// Returns the offset from which on no removal is missing. A reader with an older state needs the whole state again.
     pub(super) fn complete_from(&self) -> Offset {
         self.complete_from
     }
@@ -152,9 +152,9 @@ impl Table {
     }
 }
 
-/// The memory of an event and of its entries, in bytes.
+/// Returns the memory of an event and of its entries, in bytes.
 fn memory_bytes(event: &KeyedEvent) -> usize {
-    // Two entries of B-trees that are two thirds full, and perhaps one of the removals.
+    // Two entries of B-trees that are two thirds full, and perhaps one in `removals`.
     const ENTRIES: usize = 64;
     event.memory_bytes() + ENTRIES
 }

@@ -14,9 +14,9 @@ use super::{
 };
 
 /// Frames of columns are made for this part of the hot tail's size (64 KiB) at a time, counted as events or
-/// as frames. Small frames are made together, so that one send takes them. A frame for one subscriber has at
-/// most as many events, because the shard encodes it again whenever the socket takes only a part: a slow
-/// reader would make the shard encode a whole batch many times.
+/// as frames. Small frames are made together, so that one send takes them. A frame for one subscriber has no
+/// more events than that, because the shard encodes it again whenever the socket takes only a part: a slow
+/// reader would otherwise make the shard encode a whole batch many times.
 const COLUMN_PART_DIVISOR: usize = 16;
 
 impl ColumnRows for Log {
@@ -53,9 +53,9 @@ impl Log {
         Columns::infer_from(self.history.past(0).map(|batch| batch.joined())).map(Arc::new)
     }
 
-    /// The memory that frames of columns may take, in bytes: as much as the events, and at least a hot tail's.
-    /// Frames are mostly smaller than their events, so nearly all of a history's are kept. A larger frame is not
-    /// kept.
+    /// Returns the memory that frames of columns may take, in bytes: as much as the events, and at least as much
+    /// as a hot tail. Frames are mostly smaller than their events, so nearly all frames of a history are kept. A
+    /// frame that is larger than this memory is not kept.
     fn column_frames_bytes_max(&self) -> usize {
         self.history.bytes_max().max(self.tail_bytes)
     }
@@ -81,7 +81,7 @@ impl Log {
             }
             left -= bytes;
         }
-        // New frames go out next. Partly sent frames would have to be made again.
+        // Spare new frames, which are sent next, and partly sent frames, which would have to be made again.
         let is_new = |end: Offset| end > cursor.next && end <= next;
         let is_pinned = |end: Offset| self.pins.find(end - 1).is_some();
         let share = self.columns.frames.share().min(bytes_max);
@@ -98,8 +98,8 @@ impl Log {
         }
     }
 
-    /// The bytes of events in a frame of columns for one subscriber. Shared frames are made for as many bytes
-    /// at a time.
+    /// Returns the maximum bytes of events in a frame of columns for one subscriber. Shared frames are made for
+    /// the same number of bytes at a time.
     pub(super) fn part_bytes(&self) -> usize {
         self.tail_bytes / COLUMN_PART_DIVISOR
     }

@@ -122,9 +122,9 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         Some((&frame[cursor.sent()..], after))
     }
 
-    /// Returns whether a reader between frames can read the frame at its cursor, which refers to earlier ones.
+    /// Returns whether a reader between frames can read the frame at its cursor, which may refer to earlier frames.
     fn can_read(&self, tail: &HotTail, cursor: &Cursor) -> bool {
-        // A reader of the frame before, from the tail, has the context of the next one.
+        // A reader that got the previous frame from the tail has the context of this frame.
         (cursor.is_hot() && cursor.has_context())
             || cursor.next == self.log.next
             || tail.is_readable(cursor.next, cursor.context())

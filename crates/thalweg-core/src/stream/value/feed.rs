@@ -25,7 +25,7 @@ impl Feed for Value {
         format
     }
 
-    // A version that memory had no room for will not come.
+    // A version that was trimmed for lack of memory will not come.
     fn has_all(&self, cursor: &Cursor) -> bool {
         !cursor.in_frame() && (!self.has_version() || cursor.next >= self.next)
     }
@@ -72,7 +72,7 @@ impl Feed for Value {
         self.next
     }
 
-    // A subscription begins with the version that it has, if that may be continued. A subscription ahead of the newest version
+    // A subscription continues from the version that its client has, if that is possible. A subscription ahead of the newest version
     // waits until the stream has passed its position, if there is or was such a version. Its value is unknown if it has a version
     // that cannot be continued, or if there was a newer one and the newest is not here.
     fn start(&self, at: StartAt) -> Start {
@@ -93,10 +93,10 @@ impl Feed for Value {
         let is_given = next <= self.next || self.ahead.is_given(next) != Some(false);
         let (next, had_other) = if is_given { (next, had_other) } else { (1, true) };
         if had_other && self.needs_backfill(0) {
-            // The broker may have it.
+            // The broker may have the version.
             return Start::Backfill(0);
         }
-        // A subscriber at offset 0 knows that it has none. Telling it again would answer each of its polls at once.
+        // A subscriber at offset 0 knows that it has no version. If it were told again, each of its polls would end at once.
         let knows = matches!(at, StartAt::After(position) if position.offset == 0);
         match (self.has_lost(next), knows) {
             (true, true) => Start::At(Cursor::told_unknown()),
@@ -133,7 +133,7 @@ impl Feed for Value {
         self.is_elsewhere = self.offsets == Offsets::Stored;
     }
 
-    // After a failure some versions go out whole, more each time, before the next try. A version after missing
+    // After each failure in a row, more versions are sent whole before the next try. A version after missing
     // ones has no patch, because other shards could not use it.
     fn make_patch(&mut self, batch: &Batch, mut is_over: impl FnMut() -> bool) -> Option<bool> {
         let takes_patches = self.frames.iter().any(|(format, _)| format.takes_patches());
