@@ -1,9 +1,9 @@
 /**
- * Builds the documentation of `docs/` as a book into `book/dist`, which the program has in it.
+ * Builds the documentation of `docs/` as a book into `book/dist`, which is embedded in the program.
  *
- * mdBook writes the pages. Before that, links to files outside of `docs/` become the path as text, because a
- * server has no such file. After that, inline scripts become files, because the server's Content-Security-Policy
- * allows no others.
+ * mdBook writes the pages. Before that, links to files outside of `docs/` are replaced by the path as text, because
+ * servers do not have these files. After that, inline scripts are moved into files, because the server's
+ * Content-Security-Policy allows no inline scripts.
  *
  * Usage: node book/build.mjs MDBOOK
  */

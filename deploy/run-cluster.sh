@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Three NATS servers, three Thalweg nodes and HAProxy on loopback, until Ctrl-C. See docs/how-to/cluster.md.
 #
-# THALWEG_BIN and NATS_SERVER name the programs. PORT is HAProxy's; nodes listen on NODE_PORT and the
-# two after it, NATS servers on NATS_PORT and the two after it, and on those plus 2000 for each other.
+# THALWEG_BIN and NATS_SERVER name the programs. HAProxy listens on PORT, the nodes on NODE_PORT and the next two ports, and the
+# NATS servers on NATS_PORT and the next two. For each other, the NATS servers listen on these ports plus 2000.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,8 +41,7 @@ done
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/thalweg-cluster.XXXXXX")
 
-# Children are put into process groups of their own: Ctrl-C is for this script alone, which ends them in
-# order.
+# Put children into their own process groups, so that Ctrl-C reaches only this script, which ends them in order.
 set -m
 
 # Names of the running processes by pid, without those that have ended: their pids may be reused.
@@ -62,7 +61,7 @@ end() {
         [[ ${names[$pid]} != "$1"* ]] || pids+=("$pid")
     done
     for pid in "${pids[@]}"; do
-        # A stopped process ends after SIGCONT only.
+        # A stopped process ends only after SIGCONT.
         kill -TERM "$pid" 2>/dev/null && kill -CONT "$pid" 2>/dev/null || true
     done
     for pid in "${pids[@]}"; do
@@ -152,7 +151,7 @@ else
     echo "HAProxy is not installed, so each node is reached by its own address (Debian: apt-get install haproxy)."
 fi
 
-# All processes run. Without this the shell reports each one that ends.
+# All processes run. Without `set +m` the shell itself would report each process that ends.
 set +m
 
 echo

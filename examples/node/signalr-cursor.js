@@ -1,6 +1,7 @@
 /**
- * Subscribes to a topic of a hub at a cursor, and resumes there after each reconnect of a connection with
- * `withAutomaticReconnect()`. `onMessage` gets events, gaps and the end of the topic. Returns a function that unsubscribes.
+ * Subscribes to a topic of a hub at a cursor, and resumes at the position of the last message after each reconnect of a
+ * connection with `withAutomaticReconnect()`. `onMessage` gets events, gaps and the end of the topic. Returns a function
+ * that unsubscribes.
  */
 export function follow(connection, topic, onMessage, { cursor = "latest", onError = console.error } = {}) {
   let isOver = false;

@@ -11,11 +11,11 @@ from tail import messages
 
 
 def states(messages):
-    """Yields each state of the topic as a dict. Never yields a part of a snapshot."""
+    """Yields each state of the topic as a dict, and never an incomplete one."""
     shown, keys, until = None, {}, 0
     for message in messages:
         if "gap" in message:
-            # All keys follow. Until they are there, the old state stays.
+            # All keys follow. Until they have arrived, the old state remains.
             keys, until = {}, 0
         elif "keys" in message:
             for key, event in zip(message["keys"], message["events"]):
@@ -23,7 +23,7 @@ def states(messages):
                     keys.pop(key, None)
                 else:
                     keys[key] = event
-            # A page leaves out events that newer ones replaced, and those may be in a later page.
+            # A message omits events that newer ones replaced, and the newer ones may be in a later message.
             until = max(until, message.get("until", 0))
             offset = int(message["position"].split(".")[1])
             if offset >= until and keys != shown:

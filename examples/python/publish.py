@@ -30,7 +30,7 @@ def publish(url, event):
         except (requests.ConnectionError, requests.Timeout) as cut:
             why = cut
         # Retry with the same key: if the event was published after all, the server does not publish it again.
-        print(f"again in {delay_s} s: {why}", file=sys.stderr)
+        print(f"retrying in {delay_s} s: {why}", file=sys.stderr)
         time.sleep(delay_s * random.uniform(0.5, 1))
         delay_s = min(2 * delay_s, 10)
     if not answer.ok:

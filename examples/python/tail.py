@@ -70,7 +70,7 @@ def messages(url, transport="websocket", cursor="latest"):
             why = refusal
         except (ConnectionClosed, OSError, json.JSONDecodeError) as cut:
             why = cut  # errors of requests are OSErrors; an incomplete line is not valid JSON
-        print(f"again in {delay_s} s: {why}", file=sys.stderr)
+        print(f"retrying in {delay_s} s: {why}", file=sys.stderr)
         time.sleep(delay_s * random.uniform(0.5, 1))
         delay_s = min(2 * delay_s, 10)
 

@@ -10,7 +10,7 @@ const here = import.meta.dirname;
 export const ENTRIES = ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host"];
 
 const folder = (name) => dirname(createRequire(import.meta.url).resolve(`${name}/package.json`));
-/** Licences of bundled code, which must be included in the file. */
+/** Licences that files with bundled code must include. */
 const LICENCES = { arrow: `/*! @uwdata/flechette\n\n${readFileSync(join(folder("@uwdata/flechette"), "LICENSE"))}*/` };
 
 rmSync(join(here, "dist"), { recursive: true, force: true });
@@ -24,7 +24,7 @@ for (const name of ENTRIES) {
       emptyOutDir: false,
       lib: { entry: `src/${name}.ts`, formats: ["es"], fileName: () => `${name}.js` },
       rolldownOptions: {
-        // Loaded on demand from a file of its own.
+        // Each of these modules is loaded on demand, from its own file.
         external: ["./deltas.js", "./keyed.js"],
         output: {
           // Vite does not minify white space of libraries by default. Pages may use these files without a bundler.

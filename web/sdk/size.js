@@ -1,9 +1,9 @@
-/** The size gates: the files that an entry loads, min and gzip -9. */
+/** Checks the size of each entry with all files that it loads, minified and gzipped (`gzip -9`). */
 
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
-/** Largest sizes, bytes gzipped. */
+/** Largest allowed sizes, gzipped, bytes. */
 const MAX = { thalweg: 8850, arrow: 9280, deltas: 1250, keyed: 840 };
 const ENTRIES = ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host"];
 /** Static imports. Files loaded on demand are entries of their own. */

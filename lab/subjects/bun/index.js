@@ -1,4 +1,4 @@
-// Bun's own server: topics are what its WebSockets subscribe to; Server-Sent Events are streams that are written directly.
+// Bun's own server. Its WebSockets subscribe to Bun's topics; Server-Sent Events use Bun's direct streams.
 import { dlopen, ptr } from "bun:ffi";
 import { Lines, Topics, options, pushDummies, sendRows } from "../node/peer.js";
 
@@ -26,7 +26,7 @@ function subscribe(topic, request) {
     type: "direct",
     pull(controller) {
       streams.add(topic, controller);
-      // The head leaves with the first bytes: a comment.
+      // The head is sent with the first bytes, so send a comment.
       controller.write(":\n\n");
       controller.flush();
       return new Promise((resolve) => {
@@ -49,16 +49,16 @@ async function publish(topic, request) {
 const server = Bun.serve({
   hostname,
   port,
-  // For a request that is silent for long, such as a stream of events.
+  // Allow requests that are silent for a long time, such as streams of events.
   idleTimeout: 0,
-  // For a publish request that goes on and on.
+  // Allow publish requests that do not end.
   maxRequestBodySize: Number.MAX_SAFE_INTEGER,
   fetch(request, server) {
     const topic = new URL(request.url).pathname.slice(1);
     if (topic === "healthz") return new Response("ok\n");
     if (request.method === "POST") return publish(topic, request);
     if (server.upgrade(request, { data: { topic } })) return;
-    // A browser also asks for an icon by itself.
+    // A browser also requests an icon on its own.
     if (request.headers.get("accept") !== "text/event-stream") return new Response(null, { status: 404 });
     return subscribe(topic, request);
   },
@@ -79,7 +79,7 @@ const server = Bun.serve({
 });
 sendRows(source, broadcast, { monotonicUs });
 
-/** Bun's own clocks begin with its process: the lab's schedules are in `CLOCK_MONOTONIC`. */
+/** Returns `CLOCK_MONOTONIC`, the clock of the lab's schedules, µs. Bun's own clocks begin with its process. */
 function monotonicUs() {
   clock.symbols.clock_gettime(1, ptr(time));
   return Number(time[0]) * 1e6 + Number(time[1]) / 1e3;

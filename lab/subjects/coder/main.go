@@ -22,7 +22,7 @@ func main() {
 	}
 	go peer.SendRows(source, topics.Publish)
 	peer.Serve(listen, topics.Publish, func(topic string, w http.ResponseWriter, r *http.Request) {
-		// Before the answer that says that it stands.
+		// Subscribe before the answer that confirms the subscription.
 		subscriber := topics.Subscribe(topic, waitingMax)
 		defer topics.Unsubscribe(topic, subscriber)
 		if conn, err := websocket.Accept(w, r, &options); err == nil {
@@ -31,7 +31,7 @@ func main() {
 	})
 }
 
-// serve returns the client's messages until the connection ends, and pushes beside it.
+// serve echoes the client's messages until the connection ends, and pushes messages at the same time.
 func serve(ctx context.Context, conn *websocket.Conn, subscriber *peer.Subscriber[[]byte], source peer.Source) {
 	defer conn.CloseNow()
 	topics.CloseSlow(subscriber, func() {

@@ -1,9 +1,9 @@
-//! A bare consumer: the plainest program that reads a JetStream stream with `async-nats`. A node is compared with it.
+//! A bare consumer: the simplest program that reads a JetStream stream with `async-nats`. The lab compares a node with it.
 //!
-//! Its stream and its consumer are configured as a node's are. It answers flow control and counts messages; it checks no
-//! sequence and reads no event. With `--times` it notes when each message was due, by its first event, and when it came.
+//! The stream and the consumer have the settings of a node. The program answers flow control and counts messages, but checks
+//! no sequence and reads no event. With `--times` it records when each message was due (by the first event) and arrived.
 //!
-//! Over HTTP it says `/readyz`, `/metrics` and `/times`.
+//! Over HTTP the program serves `/readyz`, `/metrics` and `/times`.
 
 use std::{cell::RefCell, error::Error, rc::Rc, time::Duration};
 
@@ -19,11 +19,11 @@ use tokio::{
     task::LocalSet,
 };
 
-/// As a node has it.
+/// The heartbeat of a node's consumer.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// The default of a node.
+/// The default age of a node's streams.
 const AGE: Duration = Duration::from_secs(3600);
-/// The program may have to wait for JetStream.
+/// Number of attempts, because JetStream may not be ready yet.
 const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 const CONSUMER_STALLED: HeaderName = HeaderName::from_static("Nats-Consumer-Stalled");
@@ -33,7 +33,7 @@ type Failure = Box<dyn Error>;
 #[derive(Debug, Default)]
 struct State {
     messages: u64,
-    /// When messages were due and came, since the last request, µs.
+    /// The times when messages were due and arrived, since the last request for them, µs.
     times: Vec<(u64, u64)>,
     notes_times: bool,
 }
@@ -110,7 +110,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     });
     create(&client, &format!("CONSUMER.CREATE.{name}.bare"), &consumer).await?;
     let state = Rc::new(RefCell::new(State { notes_times, ..State::default() }));
-    // A client that can connect gets an answer: it listens only now.
+    // Listen only now, so that every client that can connect gets an answer.
     tokio::task::spawn_local(answer(TcpListener::bind(listen).await?, Rc::clone(&state)));
     while let Some(message) = messages.next().await {
         match message.status {
@@ -138,20 +138,20 @@ fn take(message: &Message, state: &mut State) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Due time of the first event: `{"seq":1,"due":98273,…`.
+/// Returns the due time of the first event: `{"seq":1,"due":98273,…`.
 fn due_us(events: &[u8]) -> Option<u64> {
     let head = std::str::from_utf8(events.get(..64)?).ok()?;
     let digits = head.split_once("\"due\":")?.1;
     digits.split_once(',')?.0.parse().ok()
 }
 
-/// The clock that all processes share.
+/// Returns the time of the clock that all processes share, µs.
 fn now_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
-/// Repeats until JetStream answers.
+/// Creates a stream or a consumer. Repeats the request until JetStream answers.
 async fn create(client: &Client, what: &str, config: &Value) -> Result<(), Failure> {
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
@@ -165,12 +165,12 @@ async fn create(client: &Client, what: &str, config: &Value) -> Result<(), Failu
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(format!("JetStream does not {what}: {last}").into())
+    Err(format!("JetStream rejected {what}: {last}").into())
 }
 
 async fn answer(listener: TcpListener, state: Rc<RefCell<State>>) {
     while let Ok((socket, _)) = listener.accept().await {
-        // A client may go before its answer.
+        // A client may disconnect before it gets an answer.
         let _ = answer_one(socket, &state).await;
     }
 }

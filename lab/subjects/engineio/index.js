@@ -1,4 +1,4 @@
-// A topic is named in the query; each of its sockets is sent every event.
+// The query of a connection names its topic. Each event is sent to every socket of the topic.
 import { Server } from "engine.io";
 import { Topics, options, pushDummies, sendRows, serve } from "../node/peer.js";
 
@@ -16,7 +16,7 @@ engine.attach(server);
 engine.on("connection", (socket) => {
   const { topic } = socket.request._query;
   topics.add(topic, socket);
-  // Not its own buffer, which holds what is sent in this turn of the loop, too.
+  // Do not use the buffer of Engine.IO, which also holds the messages of this event loop iteration.
   const isFull = () => socket.request.socket.writableLength > 0;
   const stop = pushDummies(source, isFull, (dummy) => socket.send(dummy));
   socket.on("message", (data) => socket.send(data));

@@ -1,5 +1,5 @@
-// Package peer has the common parts of the lab's Go peers: options, topics, a way in for events, rows of experiment A, the
-// firehose of experiment C.
+// Package peer has the common parts of the lab's Go peers: options, topics, an endpoint for events, the rows of experiment A, and
+// the firehose of experiment C.
 package peer
 
 import (
@@ -20,15 +20,15 @@ import (
 // lineBytesMax is the longest line that is published.
 const lineBytesMax = 2 << 20
 
-// ticksInATurnMax is how many late ticks are caught up before others have their turn.
+// ticksInATurnMax is the number of late ticks that are caught up before other goroutines run.
 const ticksInATurnMax = 16
 
-// turnPause lets subscribers write what they were given.
+// turnPause gives subscribers time to write their messages.
 const turnPause = time.Millisecond
 
 const rowTail = `,1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"]`
 
-// Source is what a program sends by itself.
+// Source describes the events that a program generates.
 type Source struct {
 	kind string
 	of   map[string]string
@@ -37,8 +37,8 @@ type Source struct {
 // Options reads the command line: listen address, source, and whether to compress.
 func Options() (string, Source, bool) {
 	listen := flag.String("listen", "127.0.0.1:8080", "`host:port` to listen on")
-	source := flag.String("source", "none", "what to send by itself: none, constant,topic=…,batch=…,interval_us=…,start_us=… or dummy,size=…,interval_us=…")
-	deflate := flag.Bool("deflate", false, "grant permessage-deflate to who offers it")
+	source := flag.String("source", "none", "events to generate: none, constant,topic=…,batch=…,interval_us=…,start_us=… or dummy,size=…,interval_us=…")
+	deflate := flag.Bool("deflate", false, "accept permessage-deflate from clients that offer it")
 	flag.Parse()
 	words := strings.Split(*source, ",")
 	of := make(map[string]string)
@@ -52,31 +52,31 @@ func Options() (string, Source, bool) {
 func (s Source) number(name string) int64 {
 	number, err := strconv.ParseInt(s.of[name], 10, 64)
 	if err != nil {
-		log.Fatalf("--source has no number %s", name)
+		log.Fatalf("--source needs a number for %s", name)
 	}
 	return number
 }
 
-// Topics are subscribers by topic. A subscriber is a channel of messages, and one that is full is
-// dropped, as the documentation of both WebSocket libraries has it.
+// Topics has the subscribers of each topic. A subscriber has a channel of messages, and is dropped if the channel is full, as in
+// the documentation of both WebSocket libraries.
 type Topics[M any] struct {
 	mutex  sync.Mutex
 	topics map[string]map[*Subscriber[M]]struct{}
 }
 
-// Subscriber gets what is published to its topic. Its channel is closed when it is too slow.
+// Subscriber gets the messages of a topic. The channel is closed if the subscriber is too slow.
 type Subscriber[M any] struct {
 	Messages chan M
-	// It ends the connection, also while a write to it waits.
+	// close ends the connection, even while a write to it waits.
 	close func()
 }
 
-// NewTopics has no subscribers yet.
+// NewTopics returns topics without subscribers.
 func NewTopics[M any]() *Topics[M] {
 	return &Topics[M]{topics: make(map[string]map[*Subscriber[M]]struct{})}
 }
 
-// Subscribe adds a subscriber for which so many messages may wait.
+// Subscribe adds a subscriber for which up to waiting messages may wait.
 func (t *Topics[M]) Subscribe(topic string, waiting int) *Subscriber[M] {
 	subscriber := &Subscriber[M]{make(chan M, waiting), func() {}}
 	t.mutex.Lock()
@@ -109,7 +109,7 @@ func (t *Topics[M]) remove(topic string, subscriber *Subscriber[M]) {
 	}
 }
 
-// Publish gives a message to every subscriber of a topic, and returns whether the channel of any is more than half full.
+// Publish gives a message to every subscriber of a topic, and returns whether any channel is more than half full.
 func (t *Topics[M]) Publish(topic string, message M) bool {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -126,7 +126,7 @@ func (t *Topics[M]) Publish(topic string, message M) bool {
 	return isBehind
 }
 
-// Serve answers /healthz, gives each line that is posted to /TOPIC to publish, and every other request to subscribe.
+// Serve answers /healthz, calls publish for each line that is posted to /TOPIC, and subscribe for each GET of /TOPIC.
 func Serve(listen string, publish func(topic string, event []byte) bool, subscribe func(topic string, w http.ResponseWriter, r *http.Request)) {
 	http.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	http.HandleFunc("GET /{topic...}", func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +148,7 @@ func Serve(listen string, publish func(topic string, event []byte) bool, subscri
 	log.Fatal(http.ListenAndServe(listen, nil))
 }
 
-// wholeLines splits at each line feed: a line that was cut off is no event.
+// wholeLines splits at each line feed. A last line without one is not an event.
 func wholeLines(text []byte, _ bool) (int, []byte, error) {
 	end := bytes.IndexByte(text, '\n')
 	if end < 0 {
@@ -157,7 +157,7 @@ func wholeLines(text []byte, _ bool) (int, []byte, error) {
 	return end + 1, text[:end], nil
 }
 
-// monotonicUs is the clock that the lab's schedules are in.
+// monotonicUs returns the time of the clock of the lab's schedules, µs.
 func monotonicUs() int64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -166,7 +166,7 @@ func monotonicUs() int64 {
 	return now.Nano() / 1000
 }
 
-// SendRows publishes batches of rows, if that is the source. Late ones are caught up, as fast as the subscribers take them.
+// SendRows publishes batches of rows, if the source is one of rows. It catches up late batches as fast as subscribers take them.
 func SendRows(source Source, publish func(topic string, event []byte) bool) {
 	if source.kind != "constant" {
 		return
@@ -196,14 +196,14 @@ func SendRows(source Source, publish func(topic string, event []byte) bool) {
 	}
 }
 
-// PushDummies gives a dummy to write at each tick, if that is the source, until write fails or done is closed. A timer of Go's
-// rounds up to a millisecond, so the ticks of one turn are caught up; those that pass while a write waits for the client are left
-// out.
+// PushDummies calls write with a dummy at each tick, if the source is one of dummies, until write fails or done is closed. A timer
+// of Go rounds up to a millisecond, so the ticks of one turn are caught up. Ticks that pass while a write waits for the client are
+// skipped.
 func PushDummies(source Source, done <-chan struct{}, write func([]byte) error) {
 	if source.kind != "dummy" {
 		return
 	}
-	// No request consists of this character alone, so none is taken for a dummy.
+	// No request consists of this character alone, so none is mistaken for a dummy.
 	dummy := bytes.Repeat([]byte("x"), int(source.number("size")))
 	interval := time.Duration(source.number("interval_us")) * time.Microsecond
 	due := time.Now().Add(interval)

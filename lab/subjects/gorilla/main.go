@@ -1,5 +1,5 @@
 // Command gorilla broadcasts with messages that are framed once (PreparedMessage), or as the chat example of gorilla/websocket
-// does: messages that wait for a client go out as one, with line feeds between. It answers as the program of experiment C does.
+// does: waiting messages of a client are sent as one, separated by line feeds. It echoes as the program of experiment C does.
 package main
 
 import (
@@ -16,13 +16,13 @@ import (
 const waitingMax = 256
 
 var (
-	batched = flag.Bool("batched", false, "write what waits for a client as one message")
-	// The pool is what the documentation advises for many connections.
+	batched = flag.Bool("batched", false, "write all waiting messages of a client as one")
+	// The documentation recommends the pool for many connections.
 	upgrader = websocket.Upgrader{WriteBufferPool: &sync.Pool{}}
 	topics   = peer.NewTopics[message]()
 )
 
-// message is an event, framed or as it is.
+// message is an event, framed or unchanged.
 type message struct {
 	prepared *websocket.PreparedMessage
 	event    []byte
@@ -33,7 +33,7 @@ func main() {
 	upgrader.EnableCompression = deflate
 	go peer.SendRows(source, publish)
 	peer.Serve(listen, publish, func(topic string, w http.ResponseWriter, r *http.Request) {
-		// Before the answer that says that it stands.
+		// Subscribe before the answer that confirms the subscription.
 		subscriber := topics.Subscribe(topic, waitingMax)
 		defer topics.Unsubscribe(topic, subscriber)
 		if conn, err := upgrader.Upgrade(w, r, nil); err == nil {
@@ -53,7 +53,7 @@ func publish(topic string, event []byte) bool {
 	return topics.Publish(topic, message{prepared: prepared})
 }
 
-// send writes a message, or it and all that wait behind it.
+// send writes a message, or this message and all waiting ones as one.
 func send(conn *websocket.Conn, first message, waiting <-chan message) error {
 	if first.prepared != nil {
 		return conn.WritePreparedMessage(first.prepared)
@@ -70,8 +70,8 @@ func send(conn *websocket.Conn, first message, waiting <-chan message) error {
 	return writer.Close()
 }
 
-// serve returns the client's messages until the connection ends, and pushes beside it. gorilla allows one writer at a time: that
-// is a mutex, the first addition to a loop that reads and writes.
+// serve echoes the client's messages until the connection ends, and pushes messages at the same time. gorilla allows one writer
+// at a time, so a mutex guards the writes.
 func serve(conn *websocket.Conn, subscriber *peer.Subscriber[message], source peer.Source) {
 	defer conn.Close()
 	topics.CloseSlow(subscriber, func() { conn.Close() })

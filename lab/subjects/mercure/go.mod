@@ -2,7 +2,7 @@ module mercure
 
 go 1.26.0
 
-// The version that Caddy names is not everywhere.
+// Some module proxies lack the version that Caddy requires.
 replace golang.org/x/crypto/x509roots/fallback => golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
 
 require (

@@ -1,5 +1,5 @@
-// Command mercure is Caddy with Mercure's module and Caddy's own, as its releases are: its own main package cannot be installed
-// by `go install`, for its go.mod replaces what lies beside it.
+// Command mercure is Caddy with Mercure's module and Caddy's own modules, as in Mercure's releases. `go install` cannot install
+// Mercure's own main package, because its go.mod replaces modules with folders beside it.
 package main
 
 import (

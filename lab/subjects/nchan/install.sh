@@ -1,5 +1,5 @@
 #!/bin/sh
-# Unpacks Debian's nginx and its nchan module into build/, beside the system and not into it.
+# Unpacks Debian's nginx and its nchan module into build/, without installing them.
 set -eu
 cd "$(dirname "$0")"
 rm -rf build

@@ -1,4 +1,4 @@
-// Server-Sent Events with nothing but Node: a topic is a path, and each response is written every event.
+// Server-Sent Events with Node alone. The path names the topic, and each event is written to every response of the topic.
 import { Topics, options, sendRows, serve } from "../node/peer.js";
 
 const { hostname, port, source } = options();
@@ -10,7 +10,7 @@ function broadcast(topic, event) {
 }
 
 const server = serve(broadcast, (request, response) => {
-  // A browser also asks for an icon by itself.
+  // A browser also requests an icon on its own.
   if (request.headers.accept !== "text/event-stream") return response.writeHead(404).end();
   const topic = request.url.slice(1);
   topics.add(topic, response);

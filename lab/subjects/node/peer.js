@@ -1,9 +1,9 @@
-// The common parts of the lab's Node and Bun peers: options, rows of experiment A, the firehose of experiment C, and a way in for
-// events.
+// The common parts of the lab's Node and Bun peers: options, the rows of experiment A, the firehose of experiment C, and an
+// endpoint for events.
 import { createServer } from "node:http";
 import { parseArgs } from "node:util";
 
-/** Options of the command line: where to listen, and what to send by oneself. */
+/** Returns the options of the command line: the address to listen on, and the events to generate. */
 export function options() {
   const { values } = parseArgs({
     options: {
@@ -21,12 +21,12 @@ export function options() {
 }
 
 /**
- * A server of HTTP that answers `/healthz`, and gives each line that is posted to `/TOPIC` to
- * `broadcast(topic, line)`; all else goes to `others(request, response)`.
+ * Returns an HTTP server that answers `/healthz`. It passes each line that is posted to `/TOPIC` to `broadcast(topic, line)`, and
+ * all other requests to `others(request, response)`.
  */
 export function serve(broadcast, others) {
-  // A publish request goes on for as long as the lab measures, so whole requests have no deadline; heads keep theirs, which Node
-  // would otherwise give up with it.
+  // A publish request lasts as long as the measurement, so requests have no deadline. Request heads keep theirs, which Node would
+  // otherwise disable, too.
   const server = createServer({ requestTimeout: 0, headersTimeout: 60_000 }, (request, response) => {
     if (request.url === "/healthz") {
       response.end("ok\n");
@@ -48,7 +48,7 @@ export function serve(broadcast, others) {
 
 const LINE_FEED = 10;
 
-/** Takes bytes apart into lines, however they are cut; each is a Buffer. */
+/** A splitter of bytes into lines, however the bytes are cut. Each line is a Buffer. */
 export class Lines {
   count = 0;
   #rest = [];
@@ -77,13 +77,13 @@ export class Lines {
 
 const ROW_TAIL =
   ',1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"]';
-/** What stands behind a row's number and when it is due, as values. */
+/** The values of a row after its number and its due time. */
 const ROW_VALUES = JSON.parse(`[0${ROW_TAIL}`).slice(1);
 const TICKS_IN_A_TURN_MAX = 16;
-/** The clock that the lab's schedules are in. */
+/** Returns the time of the clock of the lab's schedules, µs. */
 const monotonic = () => Number(process.hrtime.bigint() / 1000n);
 
-/** A batch as text: the rows behind `sequence`, due at `due`. */
+/** Returns a batch as text: the rows after `sequence`, due at `due`. */
 function textOf(batch, sequence, due) {
   let text = "[";
   for (let row = 1; row <= batch; row += 1) {
@@ -92,14 +92,14 @@ function textOf(batch, sequence, due) {
   return text + "]";
 }
 
-/** The same as arrays, for those that write JSON themselves: they need not parse what was written. */
+/** Returns the same rows as arrays, for peers that write the JSON themselves. */
 export function rowsOf(batch, sequence, due) {
   return Array.from({ length: batch }, (_, row) => [sequence + row + 1, due, ...ROW_VALUES]);
 }
 
 /**
- * Sends batches of rows to a topic, by `broadcast(topic, batch)`, if the source is one of rows.
- * `monotonicUs()` is `CLOCK_MONOTONIC`, which Node's `hrtime` is.
+ * Sends batches of rows to a topic, with `broadcast(topic, batch)`, if the source is one of rows.
+ * `monotonicUs()` returns `CLOCK_MONOTONIC`, as Node's `hrtime` does.
  */
 export function sendRows(source, broadcast, { batchOf = textOf, monotonicUs = monotonic } = {}) {
   if (source.kind !== "constant") return;
@@ -108,7 +108,7 @@ export function sendRows(source, broadcast, { batchOf = textOf, monotonicUs = mo
   let due = start + Math.max(0, passed) * interval;
   let sequence = 0;
   const turn = () => {
-    // A timer that is late catches up, and lets others have their turn.
+    // A late timer catches up, but lets other tasks run in between.
     for (let ticks = 0; ticks < TICKS_IN_A_TURN_MAX && due <= monotonicUs(); ticks += 1) {
       broadcast(source.topic, batchOf(batch, sequence, due));
       sequence += batch;
@@ -121,8 +121,8 @@ export function sendRows(source, broadcast, { batchOf = textOf, monotonicUs = mo
 }
 
 /**
- * Pushes a dummy to one connection at an interval until the function is called that this returns.
- * `isFull()` says whether the one before is still under way: then a tick is left out.
+ * Pushes a dummy to one connection at an interval. Returns a function that stops it. If `isFull()`, the previous dummy is still
+ * being sent, and the tick is skipped.
  */
 export function pushDummies(source, isFull, send) {
   if (source.kind !== "dummy") return () => {};
@@ -158,7 +158,7 @@ export class Topics {
     this.#topics.get(topic)?.delete(subscriber);
   }
 
-  /** Of a topic; none of one that nobody has. */
+  /** Returns the subscribers of a topic; none if there are none. */
   of(topic) {
     return this.#topics.get(topic) ?? [];
   }

@@ -1,4 +1,4 @@
-// A topic is named in the query; an event is an object, which each spark of the topic is written.
+// The query of a connection names its topic. Each event is an object, and is written to every spark of the topic.
 import Primus from "primus";
 import { Topics, options, pushDummies, rowsOf, sendRows, serve } from "../node/peer.js";
 

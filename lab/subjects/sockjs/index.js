@@ -1,4 +1,4 @@
-// A connection's first message names its topic; each of its connections is written every event.
+// The first message of a connection names its topic. Each event is written to every connection of the topic.
 import sockjs from "sockjs";
 import { Topics, options, pushDummies, sendRows, serve } from "../node/peer.js";
 
@@ -16,7 +16,7 @@ echo.on("connection", (connection) => {
   connection.once("data", (topic) => {
     topics.add(topic, connection);
     connection.write("subscribed");
-    // SockJS tells neither its waiting bytes nor when they are gone; the socket below does.
+    // SockJS reports neither the number of waiting bytes nor when they are sent; the socket below does.
     const isFull = () => connection._session?.recv?.connection.writableLength > 0;
     const stop = pushDummies(source, isFull, (dummy) => connection.write(dummy));
     connection.on("data", (text) => connection.write(text));

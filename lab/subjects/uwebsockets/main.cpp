@@ -1,10 +1,10 @@
-// uWebSockets as its documentation broadcasts: each socket subscribes to its topic, and what is
-// published goes out at the end of the turn of the event loop.
+// uWebSockets as its documentation broadcasts: each socket subscribes to its topic, and published
+// messages are sent at the end of the event loop iteration.
 //
 //   uwebsockets --listen 127.0.0.1:8080 [--source SOURCE] [--back-pressure BYTES]
 //
-// It is in no registry. With checkouts of uNetworking/uWebSockets and, within it, of
-// uNetworking/uSockets:
+// uWebSockets is in no package registry. Check out uNetworking/uWebSockets and, in that folder,
+// uNetworking/uSockets, and build:
 //
 //   make -C uWebSockets/uSockets WITH_ZLIB=0
 //   g++ -std=c++20 -O3 -flto -DUWS_NO_ZLIB -IuWebSockets/src -IuWebSockets/uSockets/src main.cpp \
@@ -57,8 +57,8 @@ struct Source {
   long long number(const char *name) { return std::atoll(of[name].c_str()); }
 };
 
-// Rows of experiment A, or dummies of experiment C, at a fixed interval: the timer of the loop has a
-// resolution of a millisecond, so what is late is caught up.
+// Rows of experiment A, or dummies of experiment C, at a fixed interval. The timer of the event loop
+// has a resolution of a millisecond, so late ticks are caught up.
 struct Ticker {
   uWS::App *app;
   Source source;
@@ -158,7 +158,7 @@ int main(int count, char **words) {
         rest.clear();
       }
       rest += bytes;
-      // It ends a request that brings less than 16 KiB a second. Here whoever says anything stays.
+      // uWebSockets ends a request that sends less than 16 KiB/s. Here any data keeps a request open.
       us_socket_timeout(0, (us_socket_t *)response, last ? 0 : PUBLISHER_TIMEOUT_S);
       if (last) response->end("{\"count\":" + std::to_string(events) + "}");
     });

@@ -1,4 +1,4 @@
-// A topic is a path: each of its clients is sent every event, as the documentation of ws has it.
+// The path names the topic. Each event is sent to every client of the topic, as in the documentation of ws.
 import { WebSocket, WebSocketServer } from "ws";
 import { Topics, options, pushDummies, sendRows, serve } from "../node/peer.js";
 
@@ -7,7 +7,7 @@ const topics = new Topics();
 const corked = new Set();
 
 function broadcast(topic, event) {
-  // Bytes, and not a string, which would be encoded again for each client.
+  // Send bytes: a string would be encoded again for each client.
   const data = typeof event === "string" ? Buffer.from(event) : event;
   for (const client of topics.of(topic)) {
     if (client.readyState === WebSocket.OPEN) {
@@ -17,7 +17,7 @@ function broadcast(topic, event) {
   }
 }
 
-/** Sends what a client gets in this turn of the event loop at the turn's end, in one write. */
+/** Holds back the messages of this event loop iteration to a client, and sends them in one write at its end. */
 function holdBack(socket) {
   if (corked.size === 0) setImmediate(uncork);
   if (!corked.has(socket)) {

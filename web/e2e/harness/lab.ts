@@ -20,7 +20,7 @@ export async function choose(page: Page, label: string, value: string): Promise<
 export async function startSmall(page: Page, repeats: number): Promise<void> {
   await pick(page, "Transports", "websocket");
   await pick(page, "Rows per ms", "1");
-  await choose(page, "Seconds each", "1");
+  await choose(page, "Seconds per sample", "1");
   await choose(page, "Repeats", `${repeats}`);
   await page.getByRole("button", { name: "Start" }).click();
 }

@@ -4,7 +4,7 @@ import type { Locator, Page } from "@playwright/test";
 import { expect } from "@playwright/test";
 import type { Network } from "./proxy.js";
 
-/** The text of one of the statistics. */
+/** Returns the element of one of the statistics. */
 export function figure(page: Page, name: string): Locator {
   return page
     .locator(".stats dl > div")
@@ -12,7 +12,7 @@ export function figure(page: Page, name: string): Locator {
     .locator("dd");
 }
 
-/** The offset of the last visible row. */
+/** Returns the offset of the last visible row. */
 export async function newest(page: Page): Promise<number> {
   return Number(await page.getByRole("region", { name: "Events" }).locator("tbody th").last().textContent());
 }

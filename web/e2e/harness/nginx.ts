@@ -14,7 +14,7 @@ const PATHS = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
 
 const MISSING = "there is no nginx on this machine: make setup installs it";
 
-/** Interval of checks whether nginx listens, ms: there is no event for it. */
+/** Time between two checks whether nginx listens, ms: nginx has no event for that. */
 const LOOK_AGAIN_MS = 20;
 
 export interface Nginx {

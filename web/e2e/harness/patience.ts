@@ -16,7 +16,7 @@ function share(): number {
   }
 }
 
-/** Extends a test's timeout while others use the machine. Returns a function that stops it. */
+/** Extends a test's timeout while other processes use the machine. Returns a function that stops this. */
 export function patience(info: TestInfo): () => void {
   let [looked, owed] = [performance.now(), 0];
   const look = (): void => {

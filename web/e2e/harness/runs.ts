@@ -9,7 +9,7 @@ import { BINARY } from "./server.js";
 
 const ARCHIVE = fileURLToPath(new URL("../../../lab/runs/2026-11-23-epyc-2/", import.meta.url));
 
-/** Creates the folder from names of runs and archived runs to copy. The caller removes the folder. */
+/** Creates a folder with copies of archived runs, by the names of the copies. The caller removes the folder. */
 export function runs(copies: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), "thalweg-runs-"));
   for (const [name, archived] of Object.entries(copies)) {

@@ -17,7 +17,7 @@ export interface Server {
   readonly origin: string;
   readonly pid: number;
   log(): string;
-  /** Kills it, as a crash would. */
+  /** Kills the server, as a crash would. */
   kill(): Promise<void>;
   restart(): Promise<void>;
   stop(): Promise<void>;
@@ -86,7 +86,7 @@ export async function publish(
 function listening(child: ChildProcess, printed: string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     child.once("error", (error) => reject(new Error(`${BINARY} does not start: ${error.message}`)));
-    child.once("exit", (code) => reject(new Error(`it ended with ${code}:\n${printed.join("\n")}`)));
+    child.once("exit", (code) => reject(new Error(`the server ended with ${code}:\n${printed.join("\n")}`)));
     for (const output of [child.stdout, child.stderr]) {
       if (!output) continue;
       createInterface({ input: output }).on("line", (line) => {

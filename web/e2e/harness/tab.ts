@@ -1,7 +1,7 @@
 /**
  * A tab without Playwright's instrumentation. Playwright observes every WebSocket and EventSource message of its pages
  * with its full text, through the browser's process, which costs several times as much as the page's own work. It also
- * makes pages believe that they are visible; this tab can be hidden behind another one.
+ * reports every page as visible; this tab can be hidden behind another one.
  */
 
 import { setTimeout as after } from "node:timers/promises";
@@ -20,7 +20,7 @@ export interface Tab {
     ...given: Given
   ): Promise<Result>;
   until(is: () => boolean): Promise<void>;
-  /** Opens another tab in front of it, in the same window. */
+  /** Opens another tab in front of this one, in the same window. */
   hide(): Promise<void>;
   show(): Promise<void>;
 }
@@ -36,7 +36,7 @@ interface Evaluated {
   exceptionDetails?: { text: string; exception?: { description?: string } };
 }
 
-/** Opens a tab in its own context; returns it with a function that closes it. */
+/** Opens a tab in its own context. Returns the tab, and a function that closes the context. */
 async function make(browser: Browser): Promise<[Tab, close: () => Promise<unknown>]> {
   const whole = await browser.newBrowserCDPSession();
   const { browserContextId } = await whole.send("Target.createBrowserContext");

@@ -16,7 +16,7 @@ export type Treatment =
   | { readonly by: "hold"; readonly bytes: number }
   /** Broken after this number of bytes. */
   | { readonly by: "cut"; readonly bytes: number }
-  /** Bytes per second. */
+  /** Delayed to this number of bytes per second. */
   | { readonly by: "throttle"; readonly bytesPerS: number };
 
 export const PASS: Treatment = { by: "pass" };

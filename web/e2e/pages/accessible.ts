@@ -3,7 +3,7 @@
 import { expect, type Page } from "@playwright/test";
 import axe, { type RunOptions } from "axe-core";
 
-/** Number of list items that are checked: more items take a second and reveal no further violations. */
+/** List items that are not checked: the fifth and later ones take a second and reveal no further violations. */
 const ALIKE = ":is(tr, option):nth-of-type(n + 5)";
 
 /** Wide and narrow, and the colours of the dark scheme: everything else is the same. */

@@ -16,7 +16,7 @@ async function choose(page: Page, way: string): Promise<void> {
   await expect(figure(page, "transport")).toHaveText(way);
 }
 
-test.describe("with rows that flow", () => {
+test.describe("with a continuous source", () => {
   test.use({ args: ["--source", "rows=cars,cars=20,interval=20ms"], expected: BROKEN_NETWORK });
 
   test("a switch to columns and back continues at the position, with the same rows", async ({ page, network }) => {
@@ -38,7 +38,7 @@ test.describe("with rows that flow", () => {
     await expectWhole(page);
   });
 
-  test("filters, sorts, draws and shows an event whole", async ({ page }) => {
+  test("filters, sorts, draws, and shows an event in full", async ({ page }) => {
     await page.goto("/?topic=rows&view=table");
     await choose(page, "arrow");
     await later(page, 1000);

@@ -127,7 +127,7 @@ test("Lab, with a result: axe finds nothing", async ({ page }) => {
   await expectAccessible(page);
 });
 
-/** Names of all controls; of a group of radio buttons the checked one. Runs in the page. */
+/** Returns the names of all controls; of each group of radio buttons, only the checked one. Runs in the page. */
 function walkable(): string[] {
   const all = document.querySelectorAll("a[href], button, select, input, [tabindex='0']");
   return [...all]
@@ -136,7 +136,7 @@ function walkable(): string[] {
     .map((it, at) => ((it as HTMLElement).dataset["walk"] ??= `${at} ${it.tagName} ${it.textContent?.slice(0, 20)}`));
 }
 
-/** The focused element, and whether the focus is visible. Runs in the page. */
+/** Returns the focused element, and whether the focus is visible. Runs in the page. */
 function focused(): { key: string | null; isSeen: boolean } {
   const it = document.activeElement as HTMLElement | null;
   if (!it || it === document.body) return { key: null, isSeen: false };

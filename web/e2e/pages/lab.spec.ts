@@ -8,12 +8,12 @@ import { expect, test } from "../harness/test.js";
 test.describe("against the demo", () => {
   test.use({ args: ["--demo"] });
 
-  test("a small A1: rows a millisecond over three transports", async ({ page }) => {
+  test("a small A1: rows per millisecond over three transports", async ({ page }) => {
     await page.goto("/lab");
     await pick(page, "Transports", "websocket", "http-streaming", "sse");
     await pick(page, "Rows per ms", "10");
     await pick(page, "Connections", "1");
-    await choose(page, "Seconds each", "1");
+    await choose(page, "Seconds per sample", "1");
     await choose(page, "Repeats", "1");
     await page.getByRole("button", { name: "Start" }).click();
     await expect(page.getByRole("progressbar")).toBeVisible();
@@ -28,13 +28,13 @@ test.describe("against the demo", () => {
     for (const { sample } of result.samples) expect(sample.eventsPerS).toBeGreaterThan(0);
   });
 
-  test("a bar is as long as its value says", async ({ page }) => {
+  test("the length of a bar matches its value", async ({ page }) => {
     await page.goto("/lab");
     await pick(page, "Transports", "websocket");
     // Ten times the rate: two bars that cannot have the same length.
     await pick(page, "Rows per ms", "1", "10");
     await pick(page, "Connections", "1");
-    await choose(page, "Seconds each", "1");
+    await choose(page, "Seconds per sample", "1");
     await choose(page, "Repeats", "1");
     await page.getByRole("button", { name: "Start" }).click();
     await expect(page.getByRole("region", { name: "Figures" }).locator("tbody tr")).toHaveCount(2);
@@ -65,7 +65,7 @@ test.describe("against the demo", () => {
     await page.goto("/lab");
     await page.getByRole("radio", { name: /^B, round trips/ }).check();
     await pick(page, "Transports", "websocket", "sse", "long-polling");
-    await choose(page, "Round trips each", "100");
+    await choose(page, "Round trips per sample", "100");
     await choose(page, "Repeats", "1");
     await page.getByRole("button", { name: "Start" }).click();
     const figures = page.getByRole("region", { name: "Figures" }).locator("tbody tr");
@@ -102,7 +102,7 @@ test.describe("against the demo", () => {
   });
 });
 
-test("without the demo's sources it shows how to add them", async ({ page }) => {
+test("without the demo's sources the page shows how to add them", async ({ page }) => {
   await page.goto("/lab");
   await expect(page.getByText("thalweg serve --demo")).toBeVisible();
   await expect(page.getByRole("button", { name: "Start" })).toBeDisabled();

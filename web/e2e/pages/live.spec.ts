@@ -12,7 +12,7 @@ async function post(url: string | URL, body: string): Promise<void> {
   expect((await fetch(url, { method: "POST", headers, body })).status).toBe(200);
 }
 
-test("without a topic it shows how to create one, and then shows it", async ({ page, server }) => {
+test("without a topic the page shows how to create one, and then shows the topic", async ({ page, server }) => {
   await page.goto("/");
   await expect(page.getByRole("heading", { name: "No topic yet" })).toBeVisible();
   const said = await page.locator("pre").textContent();
@@ -30,7 +30,7 @@ test("an empty topic shows how to publish", async ({ page, server }) => {
   await expect(page.getByRole("columnheader", { name: "speed" })).toBeVisible();
 });
 
-test.describe("with data that flows", () => {
+test.describe("with a continuous source", () => {
   test.use({ args: ROWS });
 
   test("the table fills, and follows the newest row", async ({ page }) => {
@@ -44,7 +44,7 @@ test.describe("with data that flows", () => {
     expect(await page.locator("tbody tr").count()).toBeLessThan(200);
   });
 
-  test("paused, it stands still and continues to receive", async ({ page }) => {
+  test("a paused page stands still and continues to receive", async ({ page }) => {
     await page.goto("/?topic=rows");
     await later(page, 100);
     const pause = page.getByRole("button", { name: "Pause" });
@@ -66,7 +66,7 @@ test.describe("with data that flows", () => {
     await later(page, at + 1000);
   });
 
-  test("paused, it shows an event in full", async ({ page, server }) => {
+  test("a paused page shows an event in full", async ({ page, server }) => {
     await post(`${server.origin}/v1/topics/long`, JSON.stringify({ text: `${"x".repeat(300)} the end` }));
     await page.goto("/?topic=long&view=table");
     await later(page, 0);
@@ -83,14 +83,14 @@ test.describe("with data that flows", () => {
     await expect(event).toBeHidden();
   });
 
-  test("without following, it stands still", async ({ page }) => {
+  test("without Follow, the table stands still", async ({ page }) => {
     await page.goto("/?topic=rows");
     const shown = await later(page, 1000);
     await page.getByRole("button", { name: "Follow" }).click();
     expect(await newest(page)).toBeGreaterThanOrEqual(shown);
   });
 
-  test("it renders at the selected rate", async ({ page }) => {
+  test("the page renders at the selected rate", async ({ page }) => {
     let received = 0;
     page.on("websocket", (socket) => socket.on("framereceived", () => void received++));
     await page.clock.install();
@@ -110,7 +110,7 @@ test.describe("with data that flows", () => {
     };
     const pace = page.getByLabel("Update at most every");
     await pace.selectOption({ label: "1 s" });
-    // The first ends a pause that the former rate began.
+    // The first render ends a pause that began with the previous rate.
     await untilRender();
     const slow = await untilRender();
     expect(slow).toBeGreaterThanOrEqual(1000);
@@ -146,7 +146,7 @@ test.describe("with data that flows", () => {
     await later(page, await newest(page));
   });
 
-  test("sorted by a column, up and down, and back", async ({ page }) => {
+  test("the table sorts by a column, descending, ascending, and not at all", async ({ page }) => {
     await page.goto("/?topic=rows");
     await later(page, 1000);
     const pause = page.getByRole("button", { name: "Pause" });
@@ -174,7 +174,7 @@ test.describe("with data that flows", () => {
     await expect(head).not.toHaveAttribute("aria-sort", /./);
   });
 
-  test("scrolled back, it stays there; Follow returns to the newest row", async ({ page }) => {
+  test("a table that is scrolled back stays there; Follow returns to the newest row", async ({ page }) => {
     await page.goto("/?topic=rows");
     await later(page, 2000);
     const rows = page.getByRole("region", { name: "Events" });
@@ -212,7 +212,7 @@ test.describe("with data that flows", () => {
     await expect(page.getByRole("img", { name: /^Chart of .*, the last 10 s$/ })).toBeVisible();
   });
 
-  test("positions on a map", async ({ page }) => {
+  test("the map draws positions", async ({ page }) => {
     await page.goto("/?topic=rows");
     await later(page, 100);
     await page.getByRole("radio", { name: "map" }).check();

@@ -41,7 +41,7 @@ test.describe("at high volume", () => {
   // The history is long enough for a page that the machine delays.
   test.use({ args: [...cars(MANY_PER_S), "--topic", "**,history-events=10000000,history-bytes=512MiB"] });
 
-  test("it switches to columns on its own, at its position, and continues to render", async ({ page, network }) => {
+  test("a page switches to columns on its own, at its position, and continues to render", async ({ page, network }) => {
     await page.goto("/?topic=rows&view=table");
     await later(page, 0);
     await expect(figure(page, "transport")).toHaveText("arrow");

@@ -18,7 +18,7 @@ async function seconds(page: Page): Promise<number> {
   return Number(text);
 }
 
-/** Presses the button. On a slow machine the page may reconnect before. */
+/** Presses the button. On a slow machine the page may reconnect first. */
 async function press(page: Page): Promise<void> {
   await page.evaluate(() => document.querySelector<HTMLButtonElement>(".lost button")?.click());
 }
@@ -44,7 +44,7 @@ for (const [name, path, clock] of [
     await expect(page.locator("main")).not.toContainText("cut.");
     await expect(page.locator(".foot")).not.toContainText("Live");
     expect(await colour(page, clock)).not.toBe(running);
-    // Each failed attempt is followed by a longer delay: there is time to press the button.
+    // A longer delay follows each failed attempt, so there is time to press the button.
     await expect.poll(() => seconds(page)).toBeGreaterThan(2);
     await expect(button(page)).toBeEnabled();
     await page.screenshot({ path: test.info().outputPath("lost.png"), fullPage: true });

@@ -6,7 +6,7 @@ import type { Server } from "../harness/server.js";
 import { expect, test } from "../harness/test.js";
 import { expectAccessible } from "./accessible.js";
 
-/** Names that precede the demo's in the alphabet. */
+/** Number of topics, whose names precede those of the demo in the alphabet. */
 const COUNT = 2300;
 const name = (number: number): string => `a/${String(number).padStart(5, "0")}`;
 
@@ -25,7 +25,7 @@ const menu = (page: Page) => page.getByRole("combobox", { name: "Topic", exact: 
 const options = (page: Page) => menu(page).locator("option");
 const total = (page: Page) => page.locator(".total");
 
-test("it opens with the demo's topic, shows the total, and finds each topic", async ({ page, server }) => {
+test("the page opens with the demo's topic, shows the total, and finds each topic", async ({ page, server }) => {
   await fill(server);
   await page.goto("/");
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of car_live_data");

@@ -48,7 +48,7 @@ test("one match: shows the published document, and highlights only the changes",
   await expect(page.locator(".foot")).toContainText("patches saved");
 });
 
-test("a highlight is visible, also with reduced motion", async ({ page, server }) => {
+test("a highlight is visible, even with reduced motion", async ({ page, server }) => {
   const game = match("8");
   for (const reducedMotion of ["no-preference", "reduce"] as const) {
     await page.emulateMedia({ reducedMotion });
@@ -153,7 +153,7 @@ test.describe("from an HTTP API without push", () => {
       use(["--upstream", `matchesfeed/**=${api.origin}/{topic},max-age=100ms,min-interval=100ms`]),
   });
 
-  fetched("what changes there is marked here, in its cell and nowhere else", async ({ page, api }) => {
+  fetched("a change in the API is highlighted in its cell, and nowhere else", async ({ page, api }) => {
     const game = match("8");
     api.set(TOPIC, game);
     await page.goto("/matches?match=8");

@@ -42,7 +42,7 @@ async function isWhole(page: Page): Promise<void> {
   expect(await page.evaluate(() => "ran" in globalThis)).toBe(false);
 }
 
-test("in all views", async ({ page, server }) => {
+test("unusual events in all views", async ({ page, server }) => {
   await post(server, "odd", ...ODD);
   await page.goto("/?topic=odd&view=table");
   await expect(page.getByText(`${ODD.length} rows in memory`)).toBeVisible();

@@ -14,7 +14,7 @@ test.use({ args: ["--source", "car_live_data=cars,cars=20,interval=50ms"], expec
 const field = (page: Page) => page.getByRole("textbox", { name: "Query" });
 const chart = (page: Page) => page.getByRole("img", { name: "Chart of speed_kmh, the last 1 min" });
 
-/** The times of the chart's newest point at each change, s. */
+/** Returns the time of the chart's newest point at each of `count` changes, s. */
 function points(page: Page, count: number): Promise<number[]> {
   return page.locator(".chart .when").evaluate(
     (when, count) =>
@@ -83,7 +83,7 @@ test("each example runs", async ({ page }) => {
   await page.goto("/?topic=car_live_data&view=table");
   await later(page, 100);
   const named = () => page.getByRole("columnheader").allInnerTexts();
-  // Columns have numbers until the topic is described.
+  // Columns have numbers as names until the page has their names.
   const first = async () => (await named()).slice(0, 5);
   await expect.poll(first).toEqual(["offset", "in_use", "longitude", "latitude", "speed_kmh"]);
   const names = await named();
@@ -118,7 +118,7 @@ test("the form is accessible, and fits", async ({ page }) => {
   await page.setViewportSize({ width: 360, height: 740 });
   // The chart is resized a moment later.
   await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
-  // A hidden form is not in the order of Tab.
+  // A hidden form is not in the tab order.
   await page.getByRole("button", { name: "Query" }).click();
   await expect(field(page)).toBeHidden();
   await expect(chart(page)).toBeVisible();
@@ -137,7 +137,7 @@ test.describe("of a restarted server", () => {
     await expect(state(page)).toHaveText("Live");
   });
 
-  test("and as columns, too", async ({ page, server }) => {
+  test("a query continues as columns, too", async ({ page, server }) => {
     await page.goto(`/?query=${encodeURIComponent(CHART)}`);
     await page.getByLabel("Transport").selectOption({ label: "arrow" });
     await points(page, 2);

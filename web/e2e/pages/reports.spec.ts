@@ -47,7 +47,7 @@ test("a run without a report says so", async ({ page, folder }) => {
   await expect(page.locator("iframe")).toHaveCount(0);
 });
 
-test("a run may be called anything", async ({ page, folder }) => {
+test("a run may have any name", async ({ page, folder }) => {
   const name = `<img src=x onerror=alert(1)> 100%2F? #a&run=b`;
   renameSync(join(folder, "today"), join(folder, name));
   writeFileSync(
@@ -69,7 +69,7 @@ base.describe("with an empty folder", () => {
     },
   });
 
-  empty("it says how to measure, and lists the first run when it is there", async ({ page, folder }) => {
+  empty("the page says how to measure, and lists the first run when it exists", async ({ page, folder }) => {
     await page.goto("/reports");
     await expect(page.getByText("thalweg bench")).toBeVisible();
     const made = runs({ first: "latency" });
@@ -83,7 +83,7 @@ base.describe("without a folder of runs", () => {
   // Without a folder the list is 404, which browsers log.
   base.use({ expected: /404 \(Not Found\)/ });
 
-  base("it says how to show them", async ({ page }) => {
+  base("the page says how to show runs", async ({ page }) => {
     await page.goto("/reports");
     await expect(page.getByText(/thalweg serve --runs/)).toBeVisible();
   });

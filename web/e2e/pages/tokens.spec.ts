@@ -38,10 +38,10 @@ const form = (page: Page) => page.getByRole("heading", { name: "This server requ
 
 async function present(page: Page, token: string): Promise<void> {
   await page.getByLabel("Token").fill(token);
-  await page.getByRole("button", { name: "Use it" }).click();
+  await page.getByRole("button", { name: "Use this token" }).click();
 }
 
-test("Live: rejects a wrong token, keeps the right one, and puts it in no address", async ({ page, network }) => {
+test("Live: rejects a wrong token, keeps the right one, and puts no token in an address", async ({ page, network }) => {
   await page.goto("/?topic=car_live_data&view=table");
   await expect(form(page)).toBeVisible();
   for (const wrong of ["read-me", "no header has thisé"]) {
@@ -69,14 +69,14 @@ test("Lab: both experiments run", async ({ page }) => {
   const figures = page.getByRole("region", { name: "Figures" }).locator("tbody tr");
   await pick(page, "Transports", "websocket", "http-streaming");
   await pick(page, "Rows per ms", "1");
-  await choose(page, "Seconds each", "1");
+  await choose(page, "Seconds per sample", "1");
   await choose(page, "Repeats", "1");
   await page.getByRole("button", { name: "Start" }).click();
   await expect(figures).toHaveCount(2);
   await page.getByRole("button", { name: "New run" }).click();
   await page.getByRole("radio", { name: /^B, round trips/ }).check();
   await pick(page, "Transports", "websocket", "http-streaming");
-  await choose(page, "Round trips each", "100");
+  await choose(page, "Round trips per sample", "100");
   await choose(page, "Repeats", "1");
   await page.getByRole("button", { name: "Start" }).click();
   await expect(figures).toHaveCount(2);

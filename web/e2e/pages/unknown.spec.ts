@@ -11,7 +11,7 @@ const TOPIC = "matchesfeed/8/matchcentre";
 
 const notice = (page: Page) => page.getByRole("status").filter({ hasText: "Newest version unknown since" });
 
-test("the match centre: the last version stays, with a notice, until the next one comes", async ({ page, server }) => {
+test("the match centre: the last version stays, with a notice, until a new one arrives", async ({ page, server }) => {
   const game = match("8");
   await post(server, TOPIC, game);
   await page.goto("/matches?match=8");
@@ -41,7 +41,7 @@ test("the list of matches shows the notice, too", async ({ page, server }) => {
   await expect(page.locator(".card")).toHaveCount(1);
 });
 
-test("the live page: the document stays, with a notice, until the next one comes", async ({ page, server }) => {
+test("the live page: the document stays, with a notice, until the next version arrives", async ({ page, server }) => {
   await post(server, TOPIC, match("8"));
   await page.goto(`/?topic=${TOPIC}`);
   const home = page.locator('[data-pointer="/id"] td');

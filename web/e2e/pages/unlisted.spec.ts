@@ -32,7 +32,7 @@ test("shows the list with the token", async ({ page }) => {
   await page.goto("/");
   await page.getByRole("button", { name: "Enter a token" }).click();
   await page.getByLabel("Token").fill(TOKEN);
-  await page.getByRole("button", { name: "Use it" }).click();
+  await page.getByRole("button", { name: "Use this token" }).click();
   await later(page, 100);
   await expect(page.getByLabel("Topic").locator("option", { hasText: "ticker" })).toHaveCount(1);
 });
@@ -55,7 +55,7 @@ test.describe("with a token without the right to list topics", () => {
     await page.goto("/");
     await expect(page.getByText("a user’s token")).toBeVisible();
     await page.getByLabel("Token").fill(signed({ subscribe: ["**"] }));
-    await page.getByRole("button", { name: "Use it" }).click();
+    await page.getByRole("button", { name: "Use this token" }).click();
     await expect(page.getByRole("heading", { name: "Open a topic" })).toBeVisible();
     await expect(page.getByText("inspect")).toBeVisible();
     await expect(page.getByText("The server rejected")).toHaveCount(0);

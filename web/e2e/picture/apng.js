@@ -8,7 +8,7 @@ import { crc32, deflateSync, inflateSync } from "node:zlib";
 const SIGNATURE = Buffer.from("89504e470d0a1a0a", "hex");
 const LAST_FRAME_MS = 3_000;
 
-/** The animation of `frames`: a PNG each, and the time in ms at which it was taken. */
+/** Returns the animation of `frames`: each has a PNG, and the time at which it was taken, ms. */
 export function animated(frames) {
   const palette = new Map();
   const images = frames.map(({ png }) => indexed(png, palette));
@@ -30,7 +30,7 @@ export function animated(frames) {
   return Buffer.concat([...parts, chunk("IEND", Buffer.alloc(0))]);
 }
 
-/** The rows of a PNG as indices into the palette, which gets the colours that it lacks. Similar colours share an entry. */
+/** Returns the rows of a PNG as indices into the palette. Adds missing colours to the palette; similar ones share an entry. */
 function indexed(png, palette) {
   const { width, height, channels, pixels } = decoded(png);
   const rows = Buffer.alloc((width + 1) * height);
@@ -46,7 +46,7 @@ function indexed(png, palette) {
   return { width, height, rows };
 }
 
-/** The pixels of a PNG with 8 bits per channel, without alpha or with it. */
+/** Returns the pixels of a PNG with 8 bits per channel, with or without alpha. */
 function decoded(png) {
   const all = chunks(png);
   const header = all.find(({ type }) => type === "IHDR").data;
@@ -67,7 +67,7 @@ function decoded(png) {
   return { width, height, channels, pixels };
 }
 
-/** The filter of that name (https://www.w3.org/TR/png-3/#9Filter-type-4-Paeth). */
+/** Returns the prediction of the Paeth filter (https://www.w3.org/TR/png-3/#9Filter-type-4-Paeth). */
 function paeth(left, up, corner) {
   const [byLeft, byUp, byCorner] = [left, up, corner].map((value) => Math.abs(left + up - corner - value));
   return byLeft <= byUp && byLeft <= byCorner ? left : byUp <= byCorner ? up : corner;

@@ -3,7 +3,8 @@
  *
  *     cd web && node e2e/picture/record.js          # writes docs/kill-9.png, an animated PNG
  *
- * It needs Chromium, a NATS server and a build of Thalweg with its pages; CHROMIUM, NATS_SERVER and THALWEG_BIN name others.
+ * The script needs Chromium, a NATS server and a build of Thalweg with its pages. CHROMIUM, NATS_SERVER and THALWEG_BIN name
+ * other programs than the default ones.
  */
 
 import { spawn } from "node:child_process";
@@ -59,7 +60,7 @@ async function run(server) {
   server.isUp = true;
 }
 
-/** A load balancer: passes each connection to a server that runs, and the page's to the one that it used last. */
+/** A load balancer. It passes each connection to the server that the page used last, or to another one if that is killed. */
 const sockets = new Set();
 const balancer = createServer((incoming) => {
   const server = servers.find(({ isUp, isInUse }) => isUp && isInUse) ?? servers.find(({ isUp }) => isUp);

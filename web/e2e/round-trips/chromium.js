@@ -1,6 +1,6 @@
 /**
- * A Chromium with a fresh profile and one page, as the lab starts it. No domain of DevTools is enabled, because the
- * page would be slower then (docs/explanation/measuring.md): expressions are evaluated without.
+ * A Chromium with a fresh profile and one page, as the lab starts it. No domain of DevTools is enabled, because that
+ * would slow the page down (docs/explanation/measuring.md). Evaluating expressions needs none.
  */
 
 import { spawn } from "node:child_process";

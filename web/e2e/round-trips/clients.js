@@ -49,7 +49,7 @@ function counter(ack) {
       each.push(performance.now() - sentMs);
       id++;
       if (events.length !== 1 || events[0]?.id !== id) {
-        fail(`Runner ${id} is missing: ${events.map((event) => event.id)} came`);
+        fail(`Runner ${id} is missing: received ${events.map((event) => event.id)}`);
       } else if (each.length < wanted) next();
       else done(each);
     },
@@ -120,7 +120,7 @@ async function signalrClient(signalR, url, transport) {
 }
 
 /**
- * `again` is the SDK once more: its difference is the noise.
+ * `again` is the SDK a second time: the difference between the two is the noise.
  *
  * @type {Record<string, (module: any, url: string, transport: Transport) => Promise<Client>>}
  */

@@ -1,14 +1,14 @@
 /**
- * Experiment B with Microsoft's client of SignalR beside Thalweg's SDK, in Node and in Chromium: round trips over each
- * transport, one after the other. Both talk to Thalweg: the SDK by Thalweg's protocol, Microsoft's client to Thalweg's
- * hub. A slow hub counts against that client, and nothing here is about ASP.NET. Each start launches a new server for
- * each client, in an order that changes, and the SDK takes part twice.
+ * Experiment B with Microsoft's client of SignalR and with Thalweg's SDK, in Node and in Chromium: round trips over each
+ * transport, one after another. Both clients talk to Thalweg: the SDK with Thalweg's protocol, Microsoft's client with
+ * Thalweg's hub. A slow hub counts against Microsoft's client, and nothing here is about ASP.NET. Each start launches a
+ * new server for each client, in an order that changes, and measures the SDK twice.
  *
- * Differences in Node that are those of the packages as shipped:
- * - Microsoft's client wraps `fetch` by `fetch-cookie` and looks into its cookie jar at each request; the SDK uses
- *   `fetch` alone. Both use the same packages for WebSockets (`ws`) and SSE (`eventsource`).
- * - Over SSE and long polling Microsoft's client queues its messages: the next `POST` waits for the answer to the one
- *   before. The SDK does not wait. In Chromium this holds, too.
+ * Differences in Node that come from the packages as shipped:
+ * - Microsoft's client wraps `fetch` with `fetch-cookie`, and looks into its cookie jar at each request; the SDK uses
+ *   only `fetch`. Both use the same packages for WebSockets (`ws`) and SSE (`eventsource`).
+ * - Over SSE and long polling Microsoft's client queues its messages: the next `POST` waits for the answer to the
+ *   previous one. The SDK does not wait. The same is true in Chromium.
  *
  *     npm run round-trips -- [--starts 10] [--trips 1000] [--out FILE]
  */
@@ -53,7 +53,7 @@ const MODULES = { sdk, again: sdk, signalr: require("@microsoft/signalr") };
 
 /** A run is broken if its trips take longer. */
 const TRIPS_MS_MAX = 120_000;
-/** A server that waited longer for its core was disturbed. */
+/** A server that waited for its core for a larger share of the time was disturbed. */
 const WAITED_SHARE_MAX = 0.1;
 
 // The server has a core of its own, if there is more than one. This process does nothing while Chromium is measured.
@@ -83,7 +83,7 @@ async function startServer() {
   process.once("exit", killAtExit);
   return {
     url,
-    /** Time on a core and time of waiting for one, ms, of all threads: the first numbers of schedstat, ns. */
+    /** Returns the time that all threads ran on a core, and waited for one, ms: the first two numbers of schedstat, ns. */
     times() {
       const stat = execFileSync("sh", ["-c", `cat /proc/${child.pid}/task/*/schedstat`], { encoding: "utf8" });
       const lines = stat
@@ -167,7 +167,7 @@ for (const [where, open] of /** @type {const} */ ([
     for (let start = 0; start < STARTS; start++) {
       /** @type {Record<string, Awaited<ReturnType<typeof measure>>>} */
       const measured = {};
-      // Each order once in six starts.
+      // Six starts use each order once.
       const first = start % NAMES.length;
       const order = [...NAMES.slice(first), ...NAMES.slice(0, first)];
       for (const client of start % 2 ? order.reverse() : order) {
@@ -177,7 +177,7 @@ for (const [where, open] of /** @type {const} */ ([
       process.stderr.write(`\r${where} ${transport} ${start + 1}/${STARTS}      `);
     }
     cells.push({ where, transport, starts });
-    // Kept even if the rest is interrupted.
+    // Write after each cell, so that an interruption loses no finished cell.
     if (values.out) writeFileSync(values.out, `${JSON.stringify({ trips: TRIPS, cells }, null, 1)}\n`);
   }
 }
@@ -200,8 +200,8 @@ for (const { where, transport, starts } of cells) {
 }
 const intervals = cells.length * (NAMES.length - 1) * 2;
 console.log(
-  `\nEach interval holds its ratio in 95 of 100 cases by itself. They are not corrected for their number, ${intervals}: ` +
-    `without any difference, ${(intervals * 0.05).toFixed(1)} of them exclude 1 on average.`,
+  `\nEach interval by itself contains its ratio in 95 of 100 cases. The intervals are not corrected for their number, ${intervals}: ` +
+    `without any difference, ${(intervals * 0.05).toFixed(1)} of them would exclude 1 on average.`,
 );
 const disturbed = cells
   .flatMap(({ starts }) => starts.flatMap((start) => Object.values(start)))

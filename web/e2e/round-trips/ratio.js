@@ -5,12 +5,12 @@
 const QUANTILES = [
   12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131,
 ];
-/** The same of the normal distribution. */
+/** The 97.5 % quantile of the normal distribution. */
 const NORMAL = 1.959964;
 
 /**
- * Beyond the table it is the series of Abramowitz and Stegun (Handbook of Mathematical Functions, 26.7.5), which is
- * right to four digits there.
+ * Returns the quantile: from the table, and beyond it from the series of Abramowitz and Stegun (Handbook of
+ * Mathematical Functions, 26.7.5), which is right to four digits there.
  *
  * @param {number} degrees
  */

@@ -14,14 +14,14 @@ function check(pairs, quantile, digits = 9) {
   expect(Math.log(high)).toBeCloseTo(reach, digits);
 }
 
-test("an interval has the quantile of one degree of freedom less than there are pairs", () => {
+test("n pairs use the quantile of n − 1 degrees of freedom", () => {
   check(2, 12.706);
   check(10, 2.262);
   check(16, 2.131);
 });
 
-test("an interval of more pairs than the table has comes from a series", () => {
-  // The same handbook has them, rounded to three digits.
+test("with more pairs than the table has, the quantile comes from a series", () => {
+  // These quantiles are from the same handbook, rounded to three digits.
   check(18, 2.11, 3);
   check(20, 2.093, 3);
   check(30, 2.045, 3);

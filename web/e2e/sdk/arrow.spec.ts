@@ -104,7 +104,7 @@ test("reports changed columns, without lost events", async ({ page, server }) =>
 test.describe("of a value topic", () => {
   test.use({ args: ["--topic", "state,kind=value"], expected: BROKEN_NETWORK });
 
-  test("there are none, and the page gets the reason", async ({ page, server }) => {
+  test("there are no columns, and the page gets the reason", async ({ page, server }) => {
     await publish(server, "state", 1, 1);
     await receive(page, "state");
     const { statuses } = await ended(page);
@@ -167,7 +167,7 @@ test.describe("with broken connections", () => {
     expect(await until(page, 60)).toMatchObject({ count: 1060, faults: [], gaps: { length: 1 } });
   });
 
-  test("a draining server announces it, and the client reconnects", async ({ page, server }) => {
+  test("a draining server announces the end, and the client reconnects", async ({ page, server }) => {
     await publish(server, "numbers", 1, 10);
     await receive(page, "numbers");
     await until(page, 10);
@@ -210,11 +210,7 @@ test.describe("with broken connections", () => {
   test.describe("with a short history", () => {
     test.use({ args: [...HEARTBEAT, "--topic", "numbers,history-events=1000,batch-events=100"] });
 
-    test("trimmed events are reported with their number: while disconnected, and while the page did not read", async ({
-      page,
-      network,
-      server,
-    }) => {
+    test("events trimmed while disconnected are reported with their number", async ({ page, network, server }) => {
       await publish(server, "numbers", 1, 100);
       await receive(page, "numbers");
       await until(page, 100);

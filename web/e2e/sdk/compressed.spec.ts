@@ -1,4 +1,4 @@
-/** Compressed messages that refer to earlier ones, as Chromium inflates them. A second page comes when the topic has a context. */
+/** Compressed messages that refer to earlier ones, inflated by Chromium. A second page subscribes when the topic has a context. */
 
 import { publish } from "../harness/server.js";
 import { expectAll, open, subscribe, test, until } from "../harness/test.js";
@@ -6,7 +6,7 @@ import { expectAll, open, subscribe, test, until } from "../harness/test.js";
 test.use({ args: ["--compression"] });
 
 for (const transport of ["websocket", "sse", "http-streaming"] as const) {
-  test(`${transport}: every event, whenever the page comes`, async ({ page, context, server }) => {
+  test(`${transport}: every event arrives, whenever the page subscribes`, async ({ page, context, server }) => {
     const [first, last] = [200, 400];
     await open(page, { transports: [transport] });
     await subscribe(page, "numbers");

@@ -27,7 +27,7 @@ for (const name of TRANSPORTS) {
     });
     const told = (): Promise<string[]> => page.evaluate(() => (globalThis as unknown as { told: string[] }).told);
     await expect.poll(async () => (await told()).length).toBe(2);
-    // Between two requests of a long poll, the server has nobody to tell of an end.
+    // Between two polls, the server cannot tell the page that a topic has ended.
     const list = async () => (await fetch(`${server.origin}/v1/topics`)).json() as Promise<{ topics: Listed[] }>;
     const listening = async (name: string) => (await list()).topics.find(({ topic }) => topic === name)?.subscribers;
     await expect.poll(() => listening("a")).toBe(1);

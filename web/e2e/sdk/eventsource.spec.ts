@@ -27,7 +27,7 @@ interface Message {
 
 declare global {
   var heard: Message[];
-  /** The events of the next message with events. */
+  /** Returns the events of the next message. */
   var next: () => Promise<unknown[]>;
 }
 
@@ -39,7 +39,7 @@ async function listen(page: Page, token: string, topics = ["a", "b"]): Promise<v
   await page.addScriptTag({ type: "module", content: lines + call });
 }
 
-/** Returns everything received of a topic, once its last event is this one. */
+/** Returns all events received of a topic, once the last one is `last`. */
 async function until(page: Page, topic: string, last: number): Promise<unknown[]> {
   const all = (): Promise<unknown[]> =>
     page.evaluate(
@@ -55,7 +55,7 @@ async function until(page: Page, topic: string, last: number): Promise<unknown[]
 
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
 
-test("docs/reference/subscribing.md: it resumes with a new ticket after every kind of end", async ({
+test("docs/reference/subscribing.md: the code resumes with a new ticket after every kind of end", async ({
   page,
   network,
   server,
@@ -94,7 +94,7 @@ test("docs/reference/subscribing.md: a wrong topic is reported, and not retried 
   expect(network.asked).toHaveLength(3);
 });
 
-test("without that code it does not reconnect: its ticket is used", async ({ page, network, server }) => {
+test("without that code an EventSource does not reconnect: its ticket is used", async ({ page, network, server }) => {
   await page.goto("/e2e/empty.html");
   const headers = { Authorization: `Bearer ${TOKEN}` };
   const answer = await fetch(`${server.origin}/v1/tickets`, { method: "POST", headers });
@@ -143,7 +143,7 @@ test("each event, and the confirmation, arrives before the next is published", a
 test.describe("with a short history and without tokens", () => {
   test.use({ args: ["--topic", "**,history-bytes=64KiB"] });
 
-  test("under policy=close it gets the end, reconnects once, and stops", async ({ page, network, server }) => {
+  test("policy=close: an EventSource gets the end, reconnects once, and stops", async ({ page, network, server }) => {
     await page.goto("/e2e/empty.html");
     const lines = Array.from({ length: 200 }, () => JSON.stringify("x".repeat(2000))).join("\n");
     const headers = { "Content-Type": "application/x-ndjson" };

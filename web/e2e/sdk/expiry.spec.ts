@@ -4,7 +4,7 @@ import { createHmac } from "node:crypto";
 import { expect, more, open, subscribe, test } from "../harness/test.js";
 import { TRANSPORTS } from "./transports.js";
 
-// Tokens expire after seconds of real time, however much of it the page gets.
+// Tokens expire after a few seconds of real time, even if the page gets little CPU time.
 test.describe.configure({ retries: 2 });
 
 const SECRET = "a secret of the tests, and of nobody else";

@@ -52,7 +52,7 @@ for (const [index, next] of ORDER.entries()) {
   });
 }
 
-/** The transports that `published()` returns for a page of the origin of the server. */
+/** The transports that `published()` returns for a page of the server's own origin. */
 const PUBLISHED: readonly TransportName[] = ["websocket", "sse", "forever-frame", "long-polling"];
 
 for (const [index, next] of PUBLISHED.entries()) {
@@ -142,7 +142,7 @@ async function fall(page: Page, network: Network, server: Server): Promise<void>
   await over(page, "http-streaming");
 }
 
-test("it upgrades when the blocked transport works again", async ({ page, network, server }) => {
+test("a session upgrades when the blocked transport works again", async ({ page, network, server }) => {
   await fall(page, network, server);
   await until(page, 1000);
   block(network, [], PASS);
@@ -152,7 +152,7 @@ test("it upgrades when the blocked transport works again", async ({ page, networ
   expectAll(await until(page, 2000), 2000);
 });
 
-test("an upgrade fails while it is blocked, and the working transport continues", async ({ page, network, server }) => {
+test("an upgrade to a blocked transport fails, and the working one continues", async ({ page, network, server }) => {
   await fall(page, network, server);
   const tried = network.asked.length;
   await page.clock.fastForward("00:31");

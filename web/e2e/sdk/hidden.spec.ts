@@ -63,7 +63,7 @@ test("a glance at another tab changes nothing", async ({ page, network, server }
 });
 
 withTab(
-  "behind another tab of its window, without anything put in place of the browser's",
+  "behind another tab of its window, with the visibility that the browser itself reports",
   async ({ tab, network }) => {
     const asks = (is: boolean) =>
       network.seen(({ url }) => url.searchParams.has("interval") === is, network.asked.length);

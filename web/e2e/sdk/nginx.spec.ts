@@ -34,7 +34,7 @@ for (const name of TRANSPORTS) {
   });
 }
 
-test("after the restart it uses the transport that worked, at once", async ({ page, server }) => {
+test("after a restart a session at once uses the transport that worked", async ({ page, server }) => {
   await publish(server, "numbers", 1, 100);
   await open(page, { isImpatient: true });
   await subscribe(page, "numbers");
@@ -58,7 +58,7 @@ test("after the restart it uses the transport that worked, at once", async ({ pa
   expect(after.statuses.at(-1)).toMatchObject({ state: "open", transport: "websocket" });
 });
 
-test("an EventSource without the SDK does not survive it", async ({ page, server }) => {
+test("an EventSource without the SDK does not survive a restart", async ({ page, server }) => {
   await page.goto("/e2e/empty.html");
   await page.evaluate(async () => {
     const source = new EventSource("/v1/topics/numbers");

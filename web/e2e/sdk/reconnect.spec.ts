@@ -8,7 +8,7 @@ import { breakable, HEARTBEAT, TRANSPORTS } from "./transports.js";
 
 test.use({ expected: BROKEN_NETWORK });
 
-/** Places at which a connection breaks, bytes after its head: in a frame, between two, in the first. */
+/** Places at which a connection breaks, bytes after its head: within a frame, between two frames, or within the first. */
 const CUTS = [1, 700, 4000, 9001, 20_000, 30_007];
 
 test.describe("in small batches", () => {
@@ -42,7 +42,7 @@ for (const name of TRANSPORTS) {
     await server.kill();
     await page.evaluate(() => e2e.until((_, { state }) => state === "waiting"));
     await server.restart();
-    // The server has lost its history: the epoch is new, and the gap has no size.
+    // The server has lost its history: the epoch is new, and the size of the gap is unknown.
     await publish(server, "numbers", 1, 50);
     const book = await page.evaluate(() => e2e.until(({ gaps, last }) => gaps.length > 0 && last === 50));
     expect(book).toMatchObject({ count: 1050, faults: [], gaps: [{ missed: null, reason: "epoch" }] });
@@ -110,7 +110,7 @@ test("the return of the network causes a reconnect at once", async ({ page, netw
   expectAll(await until(page, 20), 20);
 });
 
-test("a draining server announces it, and the client reconnects", async ({ page, server }) => {
+test("a draining server announces the end, and the client reconnects", async ({ page, server }) => {
   await publish(server, "numbers", 1, 10);
   await open(page);
   await subscribe(page, "numbers");

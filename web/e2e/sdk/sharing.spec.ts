@@ -1,4 +1,4 @@
-/** Several subscriptions of a page to one topic: one on the wire, and each gets all events after it has joined. */
+/** Several subscriptions of a page to one topic share one on the wire, and each gets all events after it has joined. */
 
 import type { Page } from "@playwright/test";
 import type { Batch } from "thalweg";
@@ -37,7 +37,7 @@ const WAYS = TRANSPORTS.map((name) => ({ name, isInWorker: false }));
 for (const { name, isInWorker } of [...WAYS, { name: "websocket", isInWorker: true } as const]) {
   const title = isInWorker ? `${name} in a Worker` : name;
 
-  test(`${title}: two share one on the wire until the last is closed`, async ({ page, network, server }) => {
+  test(`${title}: two subscriptions are one on the wire until both are closed`, async ({ page, network, server }) => {
     const commands: string[] = [];
     page.on("websocket", (socket) => socket.on("framesent", ({ payload }) => commands.push(String(payload))));
     const asked = (command: string): number =>
@@ -73,7 +73,7 @@ for (const { name, isInWorker } of [...WAYS, { name: "websocket", isInWorker: tr
     expect((await until(page, 2000)).count).toBe(2000);
   });
 
-  test(`${title}: a subscription that joins has a value topic's newest version at once`, async ({
+  test(`${title}: a subscription that joins gets a value topic's newest version at once`, async ({
     page,
     network,
     server,

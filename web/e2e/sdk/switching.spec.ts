@@ -6,7 +6,7 @@ import { TRANSPORTS } from "./transports.js";
 
 test.use({ args: ["--source", "rows=constant,batch=20,interval=1ms"] });
 
-test("from each transport to each other", async ({ page }) => {
+test("from each transport to each of the others", async ({ page }) => {
   await open(page);
   await subscribe(page, "rows");
   await more(page, 1000);

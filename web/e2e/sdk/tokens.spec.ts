@@ -22,7 +22,7 @@ test.use({
 const HEADERS: readonly string[] = ["http-streaming", "long-polling"];
 
 for (const name of TRANSPORTS) {
-  test(`${name} presents it, again for each connection`, async ({ page, network }) => {
+  test(`${name} presents the token again for each connection`, async ({ page, network }) => {
     await open(page, { ...breakable(name), token: TOKEN });
     await subscribe(page, "rows");
     await more(page, 500);
@@ -35,7 +35,7 @@ for (const name of TRANSPORTS) {
     for (const { headers, url } of connections) {
       expect(headers.authorization).toBe(HEADERS.includes(name) ? `Bearer ${TOKEN}` : undefined);
       expect(url.searchParams.has("ticket")).toBe(!HEADERS.includes(name));
-      // URLs end up in logs: the token itself is never in one.
+      // URLs end up in logs, so the token itself is never in a URL.
       expect(url.href).not.toContain(TOKEN);
     }
     const used = new Set(connections.map(({ url }) => url.searchParams.get("ticket")));
@@ -85,7 +85,7 @@ test("a listener gets the error, too", async ({ page }) => {
         const codes: string[] = [];
         const onError = ({ code }: { code: string }): void => {
           codes.push(code);
-          // The same again, over the open connection.
+          // Subscribe again, over the open connection.
           if (codes.length === 2) tell(codes);
           else e2e.session.subscribe("rows", { onError }, () => {});
         };

@@ -60,7 +60,7 @@ const minute = async (page: Page, topic: string): Promise<number> =>
 
 for (const name of TRANSPORTS) {
   for (const isInWorker of name === "forever-frame" ? [false] : [false, true]) {
-    test(`${name}${isInWorker ? " in a Worker" : ""}: patches become documents, also after a break`, async ({
+    test(`${name}${isInWorker ? " in a Worker" : ""}: patches become documents, even after a break`, async ({
       page,
       server,
       network,

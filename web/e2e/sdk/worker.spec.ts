@@ -7,7 +7,7 @@ import { PASS } from "../harness/treatments.js";
 test.use({ expected: BROKEN_NETWORK });
 
 for (const name of ["websocket", "http-streaming", "sse"] as const) {
-  test(`${name} delivers everything in order, also after a break`, async ({ page, network, server }) => {
+  test(`${name} delivers everything in order, even after a break`, async ({ page, network, server }) => {
     await publish(server, "numbers", 1, 5000);
     await open(page, { transports: [name], isInWorker: true });
     await subscribe(page, "numbers");
@@ -20,7 +20,7 @@ for (const name of ["websocket", "http-streaming", "sse"] as const) {
   });
 }
 
-test("it falls back in a Worker, too", async ({ page, network, server }) => {
+test("a session falls back in a Worker, too", async ({ page, network, server }) => {
   network.treat(({ kind }) =>
     kind === "websocket" || kind === "http-streaming" ? { by: "refuse", status: 403 } : PASS,
   );

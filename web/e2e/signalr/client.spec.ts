@@ -24,7 +24,7 @@ async function until(page: Page, last: number): Promise<unknown[]> {
   return events;
 }
 
-/** Whether requests to the hub were those of a transport. */
+/** Returns whether all requests to the hub used a transport. */
 function used(network: Network, transport: string): boolean {
   const connected = network.asked.filter(({ method, url }) => method === "GET" && url.pathname === "/hub");
   const kinds = connected.map(({ kind, headers }) => {
@@ -125,7 +125,7 @@ test.describe("a hub with tokens", () => {
   });
 
   for (const transport of TRANSPORTS) {
-    test(`${transport}: rights are those of the token, and no log has it`, async ({ page, network, server }) => {
+    test(`${transport}: the token decides the rights, and no log contains it`, async ({ page, network, server }) => {
       await open(page, transport);
       await page.evaluate(() => hub.follow("cars/1"));
       expect(await page.evaluate(() => hub.next("error"))).toContain("unauthorized: subscribing to cars/1");

@@ -1,4 +1,4 @@
-/** Checks numbered events: each is one more than the one before, or than the last one of an announced gap. Pure. */
+/** Checks numbered events: each number is one more than the previous one, or than the last one of an announced gap. Pure. */
 
 /** Number of recorded faults; one is already too many. */
 const FAULTS_MAX = 20;

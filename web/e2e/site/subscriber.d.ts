@@ -8,10 +8,10 @@ export interface Book {
   readonly batches: number;
   readonly first: number | null;
   readonly last: number | null;
-  /** Events that did not follow the ones before. */
+  /** Events whose number did not follow the previous one. */
   readonly faults: readonly { expected: number; came: number }[];
   readonly gaps: readonly Gap[];
-  /** The columns of tables that differ from the table before. */
+  /** The columns of each table that has other columns than the previous one. */
   readonly schemas: readonly (readonly string[])[];
   readonly statuses: readonly Status[];
 }

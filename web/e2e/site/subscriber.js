@@ -28,7 +28,7 @@ const e2e = {
   busy: null,
   goOn: null,
 
-  /** `token`: a template for the number of requests; `mint`: the test creates each token. */
+  /** Opens a session. In `token`, `#` becomes the number of requests for a token; with `mint` the test creates each token. */
   open({ transports, token, isInWorker, isImpatient, ...options } = {}) {
     e2e.isImpatient = Boolean(isImpatient);
     let asked = 0;
@@ -51,7 +51,7 @@ const e2e = {
     });
   },
 
-  /** The same as columns. The column after the offsets has the numbers. */
+  /** Subscribes to columns. The column after the offsets has the numbers. */
   columns(topic, { token, isImpatient, ...options } = {}) {
     e2e.isImpatient = Boolean(isImpatient);
     e2e.book = ledger();

@@ -14,7 +14,7 @@
  * @typedef {(connection: number, message: any) => Taken} Consumer - takes a message's text, or rows.
  */
 
-/** Characters that contain the envelope's head, and number and due time of its first row. */
+/** Number of characters that contain an envelope's head, with the number and the due time of its first row. */
 const HEAD_MAX = 400;
 /** A gap: events up to this position are lost. */
 const GAP = /^\{"topic":"[^"]*","position":"[0-9a-f]+\.(\d+)","gap":/;
@@ -83,14 +83,14 @@ function consumers(ledger, dialect) {
     return { events: ledger.arrived(connection, first, last), dueUs: rows[0][1] };
   };
 
-  /** A consumer of JSON rows. @param {(row: any[]) => number} read @returns {Consumer} */
+  /** Returns a consumer of JSON rows. @param {(row: any[]) => number} read @returns {Consumer} */
   const rows = (read) => (connection, message) => {
     const envelope = parsed(connection, message, true);
     return envelope ? entered(connection, envelope.events, envelope.first, offset(envelope), read) : NOTHING;
   };
 
   /**
-   * A consumer of rows without an envelope: their own numbers are their offsets.
+   * Returns a consumer of rows without an envelope. The rows' own numbers are their offsets.
    * @param {(message: any) => any[]} rowsOf @param {(row: any[]) => number} read @returns {Consumer}
    */
   const alone = (rowsOf, read) => (connection, message) => {
@@ -134,7 +134,7 @@ function rowsOfLines(message) {
   return message.split("\n").flatMap((line) => JSON.parse(line));
 }
 
-/** Adds up all values, of texts the length, so that each is read. @param {ArrayLike<any>} values - a row or column. */
+/** Adds up all values (for a text, its length), so that each is read. @param {ArrayLike<any>} values - a row or column. */
 function valuesOf(values) {
   let sum = 0;
   for (let index = 0; index < values.length; index++) {
@@ -144,7 +144,7 @@ function valuesOf(values) {
   return sum;
 }
 
-/** The same for a column of numbers. @param {ArrayLike<number>} values */
+/** Adds up a column of numbers. @param {ArrayLike<number>} values */
 function sumOf(values) {
   let sum = 0;
   for (let index = 0; index < values.length; index++) sum += /** @type {number} */ (values[index]);

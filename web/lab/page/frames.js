@@ -26,7 +26,7 @@ class FrameHeads {
     /** Bytes of the body still to come, and received so far. */
     this.left = 0;
     this.passed = 0;
-    /** Places in the body of which 8 bytes each are needed, and these bytes. @type {number[]} */
+    /** Places in the body at which 8 bytes are needed, and these bytes. @type {number[]} */
     this.wanted = [];
     this.values = new DataView(new ArrayBuffer(24));
     this.bytes = 0;

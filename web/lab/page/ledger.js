@@ -1,4 +1,4 @@
-/** Checks the events of every connection: events are numbered, and each must be one more than the one before. Pure. */
+/** Checks the events of every connection: events are numbered, and each number must be one more than the previous one. Pure. */
 
 class Ledger {
   constructor() {

@@ -10,7 +10,7 @@
 
 /** Maximum number of unpainted messages; a page that is farther behind skips some. */
 const UNPAINTED_MAX = 4096;
-/** Maximum number of latencies kept, one for each painted message; the newest. */
+/** Maximum number of latencies kept: those of the newest painted messages. */
 const LOOKS_MAX = 20_000;
 const INPUTS_MAX = 10_000;
 const ARROW_TYPE = "application/vnd.apache.arrow.stream";
@@ -63,7 +63,7 @@ class LiveLooks {
 
   /**
    * Observes every stream of columns that the page reads, piece by piece. The page requests a piece when it has handled
-   * the one before. @param {Observers} observers
+   * the previous one. @param {Observers} observers
    */
   watchBodies(observers) {
     const ask = globalThis.fetch;
@@ -110,7 +110,7 @@ class LiveLooks {
     if (this.unpainted.length > UNPAINTED_MAX) this.unpainted.splice(0, UNPAINTED_MAX / 2);
   }
 
-  /** In every frame: the newest visible row, and the time when the frame is done. */
+  /** Records, in every frame, the newest visible row and the time when it is painted. */
   look() {
     requestAnimationFrame(() => {
       const newest = [...document.querySelectorAll("tbody th")].at(-1)?.textContent;

@@ -1,6 +1,6 @@
 /**
- * The load in a page, or in a worker of it: connections to the server that serves the page. `thalweg bench --browser`
- * calls the functions at the end, with `Runtime.evaluate`.
+ * The load in a page or in one of its workers: connections to the server that serves the page. `thalweg bench --browser`
+ * calls the functions at the end of this file, with `Runtime.evaluate`.
  *
  * @typedef {{ transport: string, dialect: string, topic: string, connections: number, consumer: string,
  *   worker: boolean }} LoadOptions - `dialect` is the subject's; `worker`: the connections run in a worker.
@@ -9,7 +9,7 @@
  */
 
 const OPENING_MAX = 20;
-/** Time until all connections must be open, before the lab gives up (`browser/cdp.rs`), ms. */
+/** Time in which all connections must open, ms; shorter than the timeout of the lab (`browser/cdp.rs`). */
 const OPEN_WITHIN_MS = 50_000;
 
 class Load {
@@ -31,7 +31,7 @@ class Load {
   async open() {
     const by = { sdk: this.bySdk, arrow: this.byArrow, "arrow-every-value": this.byArrow }[this.wanted.consumer];
     if (by) {
-      const why = "the subject was built without its pages (make pages)";
+      const why = "was the subject built with make pages?";
       const shipped = await imported(`/sdk/${by === this.bySdk ? "thalweg" : "arrow"}.js`, why);
       const all = Array.from({ length: this.wanted.connections }, (_, number) => by.call(this, shipped, number));
       return void (await Promise.all(all));
@@ -44,7 +44,7 @@ class Load {
     }
   }
 
-  /** @param {number} number @param {Consumer} consumer @returns {Promise<void>} resolves when it is open. */
+  /** @param {number} number @param {Consumer} consumer @returns {Promise<void>} resolves when the connection is open. */
   connect(number, consumer) {
     return new Promise((resolve, reject) => {
       const receive = (/** @type {any} */ message, /** @type {number} */ bytes) => {
@@ -74,7 +74,7 @@ class Load {
   }
 
   /**
-   * The same with the npm package, which reports gaps itself.
+   * Connects with the npm package, which reports gaps itself.
    * @param {any} shipped @param {number} number @returns {Promise<void>} resolves with the first events.
    */
   bySdk({ connect }, number) {
@@ -89,7 +89,7 @@ class Load {
     );
   }
 
-  /** The same as columns of Arrow. @param {any} shipped @param {number} number @returns {Promise<void>} */
+  /** Receives columns of Arrow with the npm package. @param {any} shipped @param {number} number @returns {Promise<void>} */
   byArrow({ columns }, number) {
     let sum = 0;
     const isEvery = this.wanted.consumer === "arrow-every-value";
@@ -145,7 +145,7 @@ class Load {
     let isColumns = false;
     this.live.watch({
       message: (message) => {
-        // The page has left it for columns: further data is dropped, and arrives again as columns.
+        // The page has left the WebSocket for columns: further data is dropped, and arrives again as columns.
         if (isColumns) return { last: 0, dueUs: 0 };
         const taken = /** @type {Consumer} */ (read)(0, message);
         timeline.add(taken, message.length);
@@ -184,12 +184,12 @@ class Load {
   }
 }
 
-/** Rejects when all connections should be open. @param {Load} load @returns {Promise<never>} */
+/** Returns a promise that rejects after `OPEN_WITHIN_MS`. @param {Load} load @returns {Promise<never>} */
 function late(load) {
   return new Promise((_, reject) => {
     const stood = () =>
-      `${load.standing} of ${load.wanted.connections} connections stood after ${OPEN_WITHIN_MS / 1000} s`;
-    const remedy = "a browser opens six of HTTP/1.1 to an origin, WebSockets aside";
+      `${load.standing} of ${load.wanted.connections} connections were open after ${OPEN_WITHIN_MS / 1000} s`;
+    const remedy = "over HTTP/1.1 a browser opens at most six to an origin, not counting WebSockets";
     setTimeout(() => reject(new Error(`${stood()}: ${remedy}`)), OPEN_WITHIN_MS);
   });
 }
@@ -199,7 +199,7 @@ async function imported(path, why) {
   try {
     return await import(ORIGIN + path);
   } catch (error) {
-    throw new Error(`there is no ${path}, for ${why}: ${error}`);
+    throw new Error(`cannot load ${path} (${why}): ${error}`);
   }
 }
 
@@ -250,7 +250,7 @@ const commands = {
     return null;
   },
 
-  /** Must run before the live page's own script. */
+  /** Observes the live page. Must run before the script of the page. */
   watch() {
     const page = { transport: "websocket", dialect: "thalweg", topic: "", connections: 1, worker: false };
     load = new Load({ ...page, consumer: "live-page" });

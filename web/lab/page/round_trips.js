@@ -8,7 +8,7 @@
 
 /** Approximate size of a Runner of the subject. */
 const RUNNER_BYTES = 200;
-/** The last message of a document that has grown large. The page then reloads it at its cursor. */
+/** The close code of a document that has grown large. The page then loads the document again, at its cursor. */
 const RELOAD = 4003;
 
 class RoundTrips {
@@ -33,7 +33,7 @@ class RoundTrips {
     this.confirmed = false;
     /** @type {(() => void) | undefined} Reloads a document. */
     this.reload = undefined;
-    /** The previous ack, if acks are requests: a page has one in flight. @type {Promise<unknown>} */
+    /** The previous ack, if acks are requests: at most one is in flight. @type {Promise<unknown>} */
     this.acked = Promise.resolve();
   }
 
@@ -65,7 +65,7 @@ class RoundTrips {
     else TRANSPORTS[transport]?.(earliest, { stands() {}, text: receive, ended });
   }
 
-  /** An emitted message returns as its acknowledgement. @param {string} topic @param {(why: string) => void} ended */
+  /** Connects with Socket.IO: a message returns as its acknowledgement. @param {string} topic @param {(why: string) => void} ended */
   async bySocketIo(topic, ended) {
     const socket = await socketIoClient(topic);
     for (const kind of ["connect_error", "disconnect"]) {
@@ -118,7 +118,7 @@ class RoundTrips {
       return;
     }
     if (!events) return this.ledger.corrupt();
-    // The confirmation: its ack makes the subject send the first Runner.
+    // This is the confirmation. Its ack makes the subject send the first Runner.
     if (events.length === 0 && !this.confirmed) {
       this.confirmed = true;
       return this.arm(runner(0));
@@ -140,19 +140,19 @@ class RoundTrips {
   post(runner) {
     const wanted = { method: "POST", body: JSON.stringify(runner), headers: { "Content-Type": "application/json" } };
     this.acked = fetch(`${this.url}/acks`, wanted).then(async (answer) => {
-      if (!answer.ok) this.why ||= `an ack was answered ${answer.status}: ${await answer.text()}`;
+      if (!answer.ok) this.why ||= `an ack was answered with ${answer.status}: ${await answer.text()}`;
       else await answer.arrayBuffer();
       if (this.why) this.done();
     });
   }
 
-  /** Polls, each time after the last message of the poll before. @param {string} first @param {number} wait */
+  /** Polls repeatedly, each time from the last message of the previous poll on. @param {string} first @param {number} wait */
   async poll(first, wait) {
     let url = `${first}&transport=long-polling&wait=${wait}`;
     for (;;) {
       const answer = await fetch(url, { cache: "no-store" });
       const text = await answer.text();
-      if (!answer.ok) throw new Error(`a poll was answered ${answer.status}: ${text}`);
+      if (!answer.ok) throw new Error(`a poll was answered with ${answer.status}: ${text}`);
       for (const line of text.split("\n")) this.receive(line);
       url = `${this.url}?transport=long-polling&cursor=${this.position}&wait=25s`;
     }

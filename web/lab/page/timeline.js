@@ -45,7 +45,7 @@ class Timeline {
   }
 
   /**
-   * Returns the points since `fromMs` and the one before, oldest first, and the current state.
+   * Returns the points since `fromMs` with the last point before it, oldest first, and the current state.
    * @param {number} fromMs @returns {number[][]}
    */
   since(fromMs) {

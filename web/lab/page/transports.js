@@ -6,7 +6,7 @@
  * @property {() => void} stands - the transport is open.
  * @property {(message: string) => void} text - a message.
  * @property {(rows: any[], bytes: number) => void} [rows] - parsed rows, and the size of their message.
- * @property {(bytes: Uint8Array) => void} [bytes] - the next bytes of a body; if missing, it is split into lines.
+ * @property {(bytes: Uint8Array) => void} [bytes] - the next bytes of a body. Without it, the body is split into lines.
  * @property {(why: string) => void} ended - the connection has ended.
  */
 
@@ -98,7 +98,7 @@ function socketIo(topic, handlers) {
  * @param {string} topic - in the query, as the subject expects it. @returns {Promise<any>}
  */
 async function socketIoClient(topic) {
-  const { io } = await imported("/socket.io/socket.io.esm.min.js", "the subject serves no client of Socket.IO");
+  const { io } = await imported("/socket.io/socket.io.esm.min.js", "does the subject serve the client of Socket.IO?");
   return io(ORIGIN, { transports: ["websocket"], query: { topic }, forceNew: true, reconnection: false });
 }
 

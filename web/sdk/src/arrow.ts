@@ -1,7 +1,7 @@
 /**
  * A topic as columns: tables of Apache Arrow over a streamed `fetch`, for high volume. A page can receive several
- * times as many events per second as with JSON, and reading a column of numbers takes almost no time. Works in pages,
- * Workers and Node.
+ * times as many events per second as with JSON, and reading a column of numbers takes almost no time. This module works in
+ * pages, Workers and Node.
  *
  * @packageDocumentation
  */

@@ -12,7 +12,7 @@ const MOST_MS = 30_000;
 const RETRY_AFTER_MS_MAX = 86_400_000;
 
 /**
- * Returns the delay before the next attempt, ms: a random time in the upper half of a bound. The bound doubles with
+ * Returns the delay before the next attempt, ms: a random time between half of a bound and the bound. The bound doubles with
  * each consecutive connection that lived for less than {@link SHORT_MS}.
  * @param livedMs - lifetime of the last connection; 0 if it was never established.
  * @param retryAfterMs - shortest delay that the server asked for, or 0. @internal

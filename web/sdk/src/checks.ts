@@ -18,7 +18,7 @@ export function checkTopic(topic: string): void {
   if (!TOPIC.test(topic)) throw new ThalwegError("bad_topic", `${topic} is not a topic name`);
 }
 
-/** Checks the topic of a publish. Returns it with its terms. @internal @throws ThalwegError */
+/** Checks the topic of a publish. Returns the target as an object. @internal @throws ThalwegError */
 export function checkTarget(target: string | PublishTarget): PublishTarget {
   const topic = typeof target === "string" ? { topic: target } : target;
   checkTopic(topic.topic);

@@ -6,7 +6,7 @@
 import type { ConnectPlan, End, Link, TopicCursor, Transport, TransportHandlers } from "./transports/transport.js";
 import type { Message } from "./wire.js";
 
-/** Shortest time between two renewals of a token, ms. It protects against a page whose clock is wrong. */
+/** Shortest time between two renewals of a token, ms. The limit protects against a page whose clock is wrong. */
 const RENEWAL_MS_MIN = 5000;
 /** Longest time until a renewal, ms. A timer fires at once if its delay exceeds 2³¹ − 1 ms. */
 const RENEWAL_MS_MAX = 1e9;
@@ -169,7 +169,7 @@ export function connection(
   return self;
 }
 
-/** The lifetime of a JSON Web Token, ms; `null` for others. An `iat` ahead of the page's clock counts as now. */
+/** Returns the lifetime of a JSON Web Token, ms; `null` for other tokens. An `iat` ahead of the page's clock counts as now. */
 function lifetime(token: string | null): number | null {
   try {
     const claims = `${token}`.split(".")[1] as string;
@@ -180,7 +180,7 @@ function lifetime(token: string | null): number | null {
   }
 }
 
-/** Three quarters of the lifetime, plus jitter so that tabs do not request the next token at the same time. */
+/** Returns three quarters of the lifetime, plus jitter, so that tabs do not request the next token at the same time. */
 function renewal(lifetimeMs: number): number {
   return Math.min(Math.max(lifetimeMs * (0.75 + Math.random() * 0.15), RENEWAL_MS_MIN), RENEWAL_MS_MAX);
 }

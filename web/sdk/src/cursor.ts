@@ -15,7 +15,7 @@ export interface NewEvents {
   /** On a keyed topic: the key of each event. */
   keys?: string[] | undefined;
   gap: Gap | null;
-  /** On a value topic: the offset of the version before. */
+  /** On a value topic: the offset of the previous version. */
   previous?: number | undefined;
   /** The differences from that version, if this one was made from a patch. */
   changed?: readonly string[];
@@ -31,14 +31,14 @@ export function advance(progress: Progress, message: Message): NewEvents | null 
   if (!position || !(gap || patch || message.events)) throw new TypeError("neither an envelope nor a gap");
   const last = parsePosition(progress.cursor);
   const isSame = last?.epoch === position.epoch;
-  // A gap at offset 0 drops the keys of a keyed topic, and a gap `unknown` the version of a value topic.
+  // A gap at offset 0 drops the keys of a keyed topic, and a gap with the reason `unknown` drops the version of a value topic.
   const drops = gap && (gap.reason === "unknown" || (position.offset === 0 && last?.offset));
   // No patch applies to a version of another epoch.
   if (!drops && (isSame ? position.offset <= last.offset : patch)) return null;
   if (events.length || previous !== last?.offset) progress.version = events[0];
   progress.cursor = message.position as Cursor;
   if (gap) return { first: position.offset + 1, events: [], gap };
-  // A version replaces the one before: no event is missing, however far the offset jumps.
+  // A version replaces the previous one: no event is missing, however far the offset jumps.
   const known = previous === undefined ? last : null;
   if (!known && !events.length && !patch) return null;
   if (!known || !isSame) {

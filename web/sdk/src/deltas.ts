@@ -1,6 +1,6 @@
 /**
  * Patches of value topics: JSON Patch (RFC 6902) with `add`, `remove`, `replace` and `move`. The core loads this module
- * with the first patch. Import it only to apply patches from another source.
+ * when the first patch arrives. Import it only to apply patches from another source.
  *
  * @packageDocumentation
  */
@@ -27,7 +27,7 @@ export interface Patched {
   /** The new document. Parts that have not changed are the same objects as before. */
   readonly document: unknown;
   /**
-   * The differences from the document before, as JSON Pointers: values that were added, replaced or moved, objects
+   * The differences from the previous document, as JSON Pointers: values that were added, replaced or moved, objects
    * that lost members, and arrays that lost elements. Values inside one of them are not listed.
    */
   readonly changed: readonly string[];
@@ -39,13 +39,13 @@ const MOVED_MAX = 1 << 24;
 /** Consecutive failed patches after which a session requests whole documents. */
 const FAILURES_MAX = 3;
 
-/** A session, as far as patches concern it. @internal */
+/** The part of a session that patches use. @internal */
 export interface PatchOwner {
   /** The connection in use, if there is one. */
   readonly route: { readonly current: Connection | null };
-  /** The session wants different topics or terms from its connection. */
+  /** The topics or the terms of the session have changed. */
   changed(): void;
-  /** Patches do not work: the next connection requests whole documents. */
+  /** Requests whole documents from the next connection on, because patches do not apply. */
   takeWhole(shared: SharedSubscription): null;
 }
 
@@ -154,7 +154,7 @@ export function patched(document: unknown, operations: readonly Operation[]): Pa
     const marks = copies.get(container);
     if (!marks) return;
     if (cut.has(container)) changed.push(path);
-    // A removed member is not among the remaining ones.
+    // Only the marks have the removed members.
     const names = new Set([...(marks instanceof Set ? marks : []), ...Object.keys(container)]);
     for (const name of names) {
       const at = container === top ? "" : `${path}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
@@ -210,7 +210,7 @@ export function made(subscription: SharedSubscription, message: Message, owner: 
 function restart(subscription: SharedSubscription, owner: PatchOwner): null {
   subscription.cursor = "latest";
   const carried = owner.route.current?.carried.get(subscription.topic);
-  // No interval equals this one: a two-way connection subscribes again, a one-way connection is replaced.
+  // `NaN` equals no interval. A two-way connection therefore subscribes again, and a one-way connection is replaced.
   if (carried && carried.interval !== null) carried.interval = Number.NaN;
   owner.changed();
   return null;

@@ -17,9 +17,9 @@ export interface TransportFallback {
   better(): Transport | undefined;
   /** Makes `best` the preferred transport (`null`: the first of the order). `inUse` stays the current one. */
   prefer(best: Transport | null, inUse: Transport | null): void;
-  /** A message came. Returns whether to try a better transport at once, because this one was first by chance. */
+  /** Records that a message has arrived. Returns whether to try a better transport at once, because this one was first only by chance. */
   worked(transport: Transport): boolean;
-  /** The current transport has failed or was lost. Returns whether to wait. An untried transport does not wait. */
+  /** Records that the current transport has failed or was lost. Returns whether to wait before the next attempt: not for an untried one. */
   failed(): boolean;
 }
 
@@ -49,7 +49,7 @@ export function transportFallback(given: readonly Transport[], first: string | n
     },
     worked(transport) {
       at = order.indexOf(transport);
-      // The server came back during a round: the first transport to reach it is there by chance.
+      // The server came back during a round of attempts, so chance decided which transport reached the server first.
       const isChance = isOut && at > start;
       if (isChance) upgrades = start;
       start = at;

@@ -1,5 +1,6 @@
 /**
- * The forever frame, for browsers without the other transports, and the transport rules of 2013.
+ * The forever frame, for browsers without the other transports, and the rules by which a push server of 2013 chose
+ * transports.
  *
  * @packageDocumentation
  */
@@ -42,15 +43,15 @@ export function abilities(url: string | URL = "/"): Abilities {
 }
 
 /**
- * Returns `transports` for `connect` by the rules that a push server of 2013 published. Each transport follows when the
- * ones before it are missing or fail:
+ * Returns `transports` for `connect` by the rules that a push server of 2013 published. The client tries each
+ * transport if those before it are missing or fail:
  *
  * | situation | transports |
  * |---|---|
  * | JSONP is requested | long polling |
  * | the server has another origin; client and server have WebSocket, and the client has CORS | WebSocket, long polling |
- * | the server has another origin, otherwise | long polling |
- * | the same origin | WebSocket, SSE, forever frame, long polling |
+ * | the server has another origin, in all other cases | long polling |
+ * | the server has the same origin | WebSocket, SSE, forever frame, long polling |
  *
  * Thalweg has no JSONP: the client then polls as usual.
  */

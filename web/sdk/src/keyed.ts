@@ -10,7 +10,7 @@ import type { Flow, SharedSubscription } from "./sharing.js";
 import type { Changes } from "./subscription.js";
 import { type Gap, type Message, type ParsedPosition, parsePosition } from "./wire.js";
 
-/** A session, as far as maps concern it. @internal */
+/** The part of a session that maps use. @internal */
 export interface MapOwner {
   readonly flow: Flow;
   /** Ends a subscription that the session cannot use. */
@@ -25,8 +25,9 @@ export interface KeyedChanges extends Changes {
 /**
  * Collects the events of a message. Returns the changes of the page's map if they lead to a state that the topic had.
  *
- * Events of a page alone may be a state that never existed, because the page leaves out events that newer ones replaced.
- * From the largest received `until` on, the newer ones have arrived, too. `until` therefore outlives a connection.
+ * The events of one message may be a state that never existed, because the message omits events that newer ones have
+ * replaced. The newer ones have arrived when the offset reaches the largest `until` received, so a change of connections
+ * does not reset this `until`.
  *
  * @param fresh - the new events of the message.
  * @throws TypeError if the message does not follow the one before.
@@ -57,7 +58,7 @@ export function staged(
     throw new TypeError("events of a keyed topic are missing");
   }
   if (!shared.stage && after > 0) {
-    // Only the beginning is useful.
+    // A map must begin with all keys, so subscribe again.
     shared.cursor = "latest";
     return null;
   }
@@ -66,10 +67,10 @@ export function staged(
   stage.until = Math.max(stage.until, until);
   fresh?.events.forEach((event, index) => void entries.set(fresh.keys?.[index] as string, event));
   const { epoch, offset } = parsePosition(shared.cursor) as ParsedPosition;
-  // A page without `until` was made when the topic ended with it, which may be long ago.
+  // A message without `until` ended at the topic's newest event when the server made it, which may be long ago.
   stage.least = Math.min(stage.least, until || offset);
   if (offset < stage.until) {
-    // A new connection continues in the middle of the first pages: the server must know which removals concern this map.
+    // A new connection may have to continue here, so the server must know which removals concern this map.
     shared.cursor = `${epoch}.${offset}${isFresh && stage.least > offset ? `~${stage.least}` : ""}`;
     return null;
   }
@@ -88,7 +89,7 @@ export function staged(
   return { changed, values, removed, isWhole: true, gap: null };
 }
 
-/** Begins with no keys. */
+/** Starts a stage without keys. */
 function begin(shared: SharedSubscription) {
   shared.stage = { until: 0, least: Infinity, entries: new Map<string, unknown>(), isFresh: true };
   return shared.stage;

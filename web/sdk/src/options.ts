@@ -5,14 +5,14 @@ import type { Status } from "./status.js";
 import { DEFAULT_ORDER, HIGH_VOLUME_ORDER, transport } from "./transports/order.js";
 import type { Transport, TransportName } from "./transports/transport.js";
 
-/** How a page describes itself to the others who subscribe to its topics. */
+/** A page's description of itself, for the other subscribers of its topics. */
 export interface Member {
   /**
    * An id that the page keeps when it connects again, at most 256 bytes of UTF-8. Default: a random one for each
    * session. A server with `presence = "users"` lists the subject of a token instead.
    */
   id?: string;
-  /** Any JSON value, for the others. At most 1,024 bytes. */
+  /** Any JSON value for the other subscribers, at most 1,024 bytes. */
   info?: unknown;
 }
 
@@ -42,7 +42,7 @@ export interface ConnectOptions {
    * than twice the server's heartbeat interval. Default: 60,000.
    */
   idleTimeout?: number;
-  /** How the page is listed on topics with presence (`presence/TOPIC`). Default: without an id and without information. */
+  /** The page's entry on topics with presence (`presence/TOPIC`). Default: without an id and without information. */
   member?: Member;
   /** Called with each new status, never twice with the same one. It may call the session's methods. */
   onStatus?: (status: Status) => void;

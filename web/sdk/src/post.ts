@@ -36,7 +36,7 @@ export function poster(settings: Settings): Post {
         return await postOnce(settings, request);
       } catch (error) {
         const { retryAfter = 0 } = error as { retryAfter?: number };
-        // The server remembers a key for some minutes: after a longer wait a repeat would not be safe.
+        // The server remembers a key for a few minutes: after a longer wait a repeat would not be safe.
         const isLast = !request.key || attempt === ATTEMPTS_MAX || retryAfter > settings.idleTimeout;
         if (error instanceof ThalwegError) {
           if (isLast || !isTransient(error.status ?? 0)) throw error;

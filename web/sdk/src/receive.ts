@@ -48,7 +48,7 @@ export function receive(shared: SharedSubscription, message: Message, bytes: num
 function hold(shared: SharedSubscription, first: HeldMessage, owner: Receiver): void {
   const held = [first];
   shared.state = held;
-  // A page may serve `thalweg.js` alone.
+  // A site may serve only `thalweg.js`.
   const module = shared.options.isMap
     ? import("./keyed.js").then(
         (module) => void (keyed = module),

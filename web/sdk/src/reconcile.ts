@@ -35,7 +35,7 @@ export async function plan({ hasHeaders }: Transport, wanted: DesiredTopics): Pr
   return { base, topics, terms, deltas, member, token, ticket, fetch };
 }
 
-/** Subscribes and unsubscribes on a two-way connection. Call it after each change, and when it has opened. @internal */
+/** Subscribes and unsubscribes on a two-way connection. Call this after each change, and when the connection has opened. @internal */
 export function reconcile(connection: Connection, wanted: DesiredTopics): void {
   if (!connection.isOpen) return;
   for (const [topic, carried] of connection.carried) {
@@ -49,7 +49,7 @@ export function reconcile(connection: Connection, wanted: DesiredTopics): void {
   }
 }
 
-/** A new subscription to the topic waits for the answer: events sent before it belong to the old subscription. */
+/** Unsubscribes. A new subscription waits for the answer, because events before the answer belong to the old one. */
 function unsubscribe(connection: Connection, wanted: DesiredTopics, topic: string, carried: Carried): void {
   carried.interval = null;
   const answered = (): void => {

@@ -51,7 +51,7 @@ export class Route implements ConnectionOwner {
   #planning: object | null = null;
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #backoff = backoff();
-  /** Rejected tokens since the last message. */
+  /** Number of tokens rejected since the last message. */
   #unauthorized = 0;
 
   /** @throws ThalwegError `no_transport` if none of the transports is available here. */
@@ -112,7 +112,7 @@ export class Route implements ConnectionOwner {
     }
     this.#fallback.prefer(transport, this.#current && this.#current.transport);
     if (!this.#isStale) this.#cancelDial();
-    // Without a delay: if this attempt fails, or changed topics cancel it, the next one follows at once.
+    // Set no delay: if this attempt fails, or changed topics cancel it, the next one follows at once.
     this.#upgrades.reset(0);
     this.#upgrade();
     this.wake();

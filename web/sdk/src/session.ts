@@ -94,8 +94,8 @@ export interface Session {
    * ```
    *
    * Over a WebSocket the session sends them as one command. Over the other transports it sends a `POST`. If
-   * the server does not answer, it retries a single event up to five times, with an idempotency key, so that
-   * the server appends it only once. It does not retry several events.
+   * the server does not answer, the session retries a single event up to five times, with an idempotency key, so
+   * that the server appends the event only once. The session does not retry several events.
    *
    * @throws ThalwegError the server's error; `unanswered` or `unreachable`: the events may or may not have been
    * appended; `closed` or `bad_topic`.
@@ -121,7 +121,7 @@ export interface Session {
 
   /**
    * Connects at once if the session waits for its next attempt (`status.retryAt`): call it from a button beside a
-   * countdown. Otherwise it has no effect.
+   * countdown. Otherwise the call has no effect.
    *
    * @throws ThalwegError `closed`.
    */
@@ -235,8 +235,7 @@ class LiveSession implements Receiver, RouteHooks, DesiredTopics {
     if (!message.end) this.flow.received(bytes);
     receive(subscription, message, bytes, this);
     if (this.flow.isOver() && !transport.hasBackpressure) {
-      // Close the connection until the page has processed what it has. The next connection resumes at this
-      // position.
+      // Close the connection until the page has processed its data. The next connection resumes at this position.
       this.route.pause("the page does not keep up", this.flow.drained());
     }
   }

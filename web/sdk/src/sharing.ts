@@ -1,6 +1,6 @@
 /**
  * Shared subscriptions: a session subscribes to each topic once, and all subscriptions of the page to that topic
- * share it. Each gets every batch after it has joined, and processes it at its own speed.
+ * share it. Each subscription gets every batch after it has joined, and processes batches at its own speed.
  */
 
 import { checkStart } from "./checks.js";
@@ -52,7 +52,7 @@ export type SharedState = "open" | HeldMessage[] | "closed";
 export interface Stage {
   /** The largest received `until`. */
   until: number;
-  /** The least one, of a message without `until` its offset. */
+  /** The least received `until`; a message without `until` counts with its offset. */
   least: number;
   /** The newest event of each key; `null` removes the key. */
   readonly entries: Map<string, unknown>;
@@ -99,7 +99,7 @@ export class SharedSubscription {
   }
 
   /**
-   * Adds a subscription. It begins with the next batch, on a value topic with the newest version, and as a map with all
+   * Adds a subscription. It begins with the next batch; on a value topic, with the newest version; as a map, with all
    * keys.
    */
   join<T>(from: Cursor, options: SubscribeOptions, listener: Listener<T> | null): Subscription<T> {
@@ -143,7 +143,7 @@ export class SharedSubscription {
 
   /** Records a message without events, which may have moved the cursor. */
   confirm(): void {
-    // Within the first pages of a map the cursor has more than a position.
+    // Until a map is complete, its cursor has more than a position.
     const position = this.cursor.replace(/~.*/, "");
     this.#received = position;
     // If no batch is waiting, everything up to this position counts as processed.

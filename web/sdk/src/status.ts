@@ -9,7 +9,7 @@ import type { TransportName } from "./transports/transport.js";
  * |---|---|---|
  * | `idle` | there is no subscription and therefore no connection | `connecting`, with the first subscription |
  * | `connecting` | a connection is being opened over `transport` | `open`, `waiting`, or `connecting` over another transport |
- * | `open` | the first message has arrived over `transport`; reported again when another transport takes over | stays until the connection is lost |
+ * | `open` | the first message has arrived over `transport`; reported again when another transport takes over | `waiting` or `connecting`, when the connection is lost; `idle`, after the last subscription |
  * | `waiting` | there is no connection: the next attempt follows after a delay (at most 30 s), or when the page has processed its batches; see `reason` | `connecting` |
  * | `closed` | the page closed the session (`reason` is `null`), or the session failed (see `reason`) | none: all subscriptions have ended; `connect` creates a new session |
  */

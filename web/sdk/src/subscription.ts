@@ -198,7 +198,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
 
   /** @internal Holds a batch until it is processed. */
   take(batch: Batch<T>): void {
-    // A listener that had the batch before may have closed this subscription.
+    // A listener that got this batch first may have closed this subscription.
     if (this.#error || this.#state === "closed") return;
     this.#queue.push(batch);
     this.#wake();
@@ -224,7 +224,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     if (this.#listener) {
       safely(() => {
         if (onError) onError(error);
-        // A failed session has its own status. The end of this subscription alone has no other report.
+        // The status reports the error of a failed session. An error of this subscription alone has no other report.
         else if (isAlone) throw error;
       });
     }
@@ -279,7 +279,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     }
   }
 
-  /** Delivers the next batch, after the page has finished the one before. */
+  /** Delivers the next batch, after the page has finished the previous one. */
   #next(): Batch<T> | undefined {
     this.#finish("idle");
     const batch = this.#queue.shift();

@@ -38,7 +38,7 @@ export interface Envelope {
   first: number;
   /**
    * The offset of the event before the first, if it is not `first` − 1: the offsets in between were never assigned. A
-   * subscriber that has not received all events up to it has missed some.
+   * subscriber that has not received all events up to this offset has missed some.
    */
   after?: number;
   /**
@@ -47,8 +47,8 @@ export interface Envelope {
    */
   previous?: number;
   /**
-   * On a keyed topic: the offset of the topic's newest event, if this message ends before it. A subscriber before this
-   * offset may lack events of keys.
+   * On a keyed topic: the offset of the topic's newest event, if this message ends before it. Until a
+   * subscriber reaches this offset, it may lack events of some keys.
    */
   until?: number;
   /** The offset of each event, if they are not consecutive. */
@@ -112,7 +112,7 @@ export interface Close {
  * | `ticket` | in the response to `POST /v1/tickets` |
  */
 export interface Message extends Partial<Envelope> {
-  /** On a value topic, in place of `events`: a JSON Patch (RFC 6902). It comes only to a client that asked for patches. */
+  /** On a value topic, in place of `events`: a JSON Patch (RFC 6902). Only clients that request patches get it. */
   patch?: unknown[];
   /** Missed events; with `topic` and `position`. */
   gap?: Gap;
@@ -174,7 +174,7 @@ export interface ParsedPosition {
   offset: number;
 }
 
-/** A position, perhaps with the least `until` of the pages of a keyed topic that have come. */
+/** A position. The cursor of an incomplete map also has the least `until` received. */
 const POSITION = /^([1-9a-f][0-9a-f]{0,15})\.(0|[1-9][0-9]{0,15})(?:~\d+)?$/;
 
 /** Parses a position; returns `null` for other texts. @internal */
@@ -199,7 +199,7 @@ export function quantity(value: number, unit: string): string | undefined {
   return value ? value + unit : undefined;
 }
 
-/** Returns whether a client should reconnect after this close code. Codes that it does not know count by their range. @internal */
+/** Returns whether a client should reconnect after this close code. For unknown codes the range decides. @internal */
 export function reconnects(code: number): boolean {
   return /^(100[156]|101[1-4]|4[0-4])/.test(`${code}`);
 }

@@ -47,7 +47,7 @@ export type PageMethods = {
 
 /**
  * Runs a session for the page at the other end of this port, until the page closes it. A browser's Worker that starts
- * with this module calls it on its own. Call it yourself in a Worker of Node or in a SharedWorker.
+ * with this module calls this function on its own. Call it yourself in a Worker of Node or in a SharedWorker.
  */
 export function host(port: MessagePort): void {
   let session: Session;

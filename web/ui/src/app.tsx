@@ -15,7 +15,7 @@ const PAGES = [
   { path: "reports", name: "Reports", page: ReportsPage },
 ] as const;
 
-/** @param pathname - of the document. Only its last segment counts: a proxy may have put a path before it. */
+/** @param pathname - the document's path. Only the last segment counts, because a proxy may add a path before it. */
 export function App({ pathname }: { pathname: string }) {
   const current = PAGES.find(({ path }) => pathname.endsWith(`/${path}`)) ?? PAGES[0];
   const Page = current.page;

@@ -4,10 +4,10 @@ import { useRef } from "preact/hooks";
 
 const MARKED_MS = 900;
 
-/** Elements that one update highlights. A single timer ends all of them. */
+/** Elements that one update highlights. A single timer ends all these highlights. */
 let marked: Element[] | null = null;
 
-/** A `ref` that ends a highlight. Changing a class takes less time than animating a hundred cells each second. */
+/** Ends a highlight after a moment, as a `ref`. Changing a class takes less time than animating a hundred cells each second. */
 export function fading(element: Element | null): void {
   if (!element) return;
   if (!marked) {

@@ -12,7 +12,7 @@ export function brief(value: number): string {
   return size >= 100 || Number.isInteger(value) ? Math.round(value).toLocaleString("en") : digits(value);
 }
 
-/** Decimal places before a number switches to exponential notation. */
+/** Largest number of decimal places. Beyond it the notation is exponential. */
 const BEHIND_MAX = 9;
 
 /** Returns the label of a tick on an axis whose ticks are `step` apart, with enough digits to tell two ticks apart. */

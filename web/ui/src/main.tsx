@@ -1,5 +1,5 @@
 import { render } from "preact";
-// The style sheets of pages override this one: it comes first.
+// This style sheet comes first, so that those of the pages can override it.
 import "./style.css";
 import { App } from "./app.js";
 

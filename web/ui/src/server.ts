@@ -22,7 +22,7 @@ export function setToken(token: string): void {
   }
 }
 
-/** @param listener - called when the server answers 401, for a missing or an invalid token. */
+/** Sets the listener that is called when the server answers 401, for a missing or an invalid token. */
 export function onUnauthorized(listener: () => void): void {
   tokenRefused = listener;
 }
@@ -35,7 +35,7 @@ export function askForToken(): void {
   tokenRefused();
 }
 
-/** Calls `fetch` with the token. @param isQuiet - true: a 401 does not show the form for a token. */
+/** Calls `fetch` with the token. @param isQuiet - whether a 401 must not show the form for a token. */
 export async function request(
   path: string,
   { method = "GET", body, isQuiet = false }: { method?: string; body?: object; isQuiet?: boolean } = {},

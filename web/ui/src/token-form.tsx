@@ -44,7 +44,7 @@ export function TokenForm({ taken }: { taken(): void }) {
           />
         </label>
         <button type="submit" class="primary">
-          Use it
+          Use this token
         </button>
       </form>
       {problem && (

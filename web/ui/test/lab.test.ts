@@ -168,7 +168,7 @@ describe("a result", () => {
       ...taken(cell("long-polling", null), trips(1050), trips(1150), trips(1250)),
     ]);
     const words = findings(one).join("\n");
-    expect(words).toContain("websocket took 305 ms, sse 1,000, long-polling 1,150 (no difference found from sse)");
+    expect(words).toContain("websocket took 305 ms, sse 1,000, long-polling 1,150 (no difference from sse found)");
     expect(words).toContain("sse took 3.3 times as long as websocket; published in 2013 for Chrome: 1.9 times");
     expect(findings({ ...one, plan: { ...b, repeats: 1 } }).join()).toContain("fewer than three repeats");
     expect(findings(whole(b, []))).toEqual(["The run has no samples."]);

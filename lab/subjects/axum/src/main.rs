@@ -1,6 +1,6 @@
 //! axum with its WebSockets (tokio-tungstenite) and its Server-Sent Events, in the common form: a `tokio::sync::broadcast`
-//! channel for each topic, a task for each subscriber. `--feed true` flushes a WebSocket once its channel is empty, not after
-//! each message. `--read-buffer BYTES` sets the read buffer of each WebSocket, which is 128 KiB by default.
+//! channel for each topic, and a task for each subscriber. `--feed true` flushes a WebSocket only when its channel is empty,
+//! and not after each message. `--read-buffer BYTES` sets the read buffer of each WebSocket, which is 128 KiB by default.
 
 use axum::Router;
 use axum::body::Body;
@@ -23,7 +23,7 @@ use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_stream::wrappers::BroadcastStream;
 
-/// Events that may wait for a subscriber; beyond it the oldest are lost to it.
+/// Number of events that may wait for a subscriber, which otherwise loses the oldest ones.
 const WAITING_MAX: usize = 100;
 const ROW_TAIL: &str = r#",1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"]"#;
 const TICKS_IN_A_TURN_MAX: u64 = 16;
@@ -65,7 +65,7 @@ async fn main() {
         .route("/{*topic}", get(subscribe).post(publish))
         .with_state(app);
     let listener = TcpListener::bind(&listen).await.expect("an address to listen at");
-    // Answers leave at once, before acknowledgements: as its documentation shows.
+    // Send answers at once, without waiting for TCP acknowledgements, as the documentation of axum shows.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     axum::serve(listener, router).await.expect("a server");
 }
@@ -93,7 +93,7 @@ impl App {
     }
 }
 
-/// Before the answer that says that it stands.
+/// Subscribes before the answer that confirms the subscription.
 async fn subscribe(
     State(app): State<App>,
     Path(topic): Path<String>,
@@ -107,7 +107,7 @@ async fn subscribe(
             None => upgrade,
         }
         .on_upgrade(move |socket| converse(socket, events, app)),
-        // A browser also asks for an icon by itself.
+        // A browser also requests an icon on its own.
         Err(_) if parts.headers.get(ACCEPT).is_none_or(|header| header != "text/event-stream") => {
             StatusCode::NOT_FOUND.into_response()
         }
@@ -132,7 +132,7 @@ async fn converse(socket: WebSocket, mut events: Receiver<Utf8Bytes>, app: App) 
         let message = tokio::select! {
             event = events.recv() => match event {
                 Ok(event) => Message::Text(event),
-                // It goes on at the oldest that is left.
+                // The receiver continues with the oldest event that is left.
                 Err(RecvError::Lagged(_)) => continue,
                 Err(RecvError::Closed) => return,
             },
@@ -141,8 +141,8 @@ async fn converse(socket: WebSocket, mut events: Receiver<Utf8Bytes>, app: App) 
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
                 _ => return,
             },
-            // A timer of tokio's rounds up to a millisecond, so the ticks of one turn are caught up;
-            // those that pass while a dummy waits for the client are left out.
+            // A timer of tokio rounds up to a millisecond, so the ticks of one turn are caught up.
+            // Ticks that pass while a dummy waits for the client are skipped.
             () = sleep_until(due), if is_firehose => {
                 let late = Instant::now().saturating_duration_since(due);
                 due += interval * (late.as_micros() as u64 / us).saturating_sub(TICKS_IN_A_TURN_MAX) as u32;
@@ -171,7 +171,7 @@ async fn publish(State(app): State<App>, Path(topic): Path<String>, body: Body) 
             let end = searched + length;
             let line = String::from_utf8_lossy(&rest[begin..end]);
             if !line.is_empty() {
-                // Nobody may be subscribed.
+                // There may be no subscriber.
                 let _ = topic.send(Utf8Bytes::from(line.into_owned()));
                 count += 1;
             }
@@ -188,7 +188,7 @@ fn monotonic_us() -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
-/// A batch of rows at each tick; a timer that is late catches up, and lets others have their turn.
+/// Sends a batch of rows at each tick. A late timer catches up, but lets other tasks run in between.
 async fn send_rows(app: App) {
     let topic = app.topic(&app.source.of["topic"]);
     let (batch, interval_us) = (app.source.number("batch"), app.source.number("interval_us"));
@@ -206,7 +206,7 @@ async fn send_rows(app: App) {
                 let comma = if row == 0 { "[" } else { "," };
                 text += &format!("{comma}[{sequence},{due_us}{ROW_TAIL}");
             }
-            // Nobody may be subscribed.
+            // There may be no subscriber.
             let _ = topic.send(Utf8Bytes::from(text + "]"));
             due_us += interval_us;
         }

@@ -1,9 +1,9 @@
 //! Request bodies, however the network cuts them (RFC 9112 §6, §7.1).
 
-/// An event line may be this long, as on Thalweg itself.
+/// Largest length of an event line, as in Thalweg.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// Takes a body out of its transfer coding.
+/// A decoder of a body's transfer coding.
 #[derive(Debug)]
 pub(crate) struct Body {
     state: State,
@@ -33,7 +33,7 @@ enum State {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     Data(&'a [u8]),
-    /// The input is used up, the body is not.
+    /// The input is used up, but the body has not ended.
     Starved,
     End,
 }
@@ -74,7 +74,7 @@ impl Body {
     }
 }
 
-/// The coding's own bytes, one at a time: they are few.
+/// Processes one byte of the coding itself. These bytes are few.
 fn between_chunks(state: &State, byte: u8) -> Result<State, BadChunk> {
     Ok(match (state, byte) {
         (&State::Size { bytes, digits }, b'\r') => State::Size { bytes, digits },
@@ -104,7 +104,7 @@ fn between_chunks(state: &State, byte: u8) -> Result<State, BadChunk> {
 
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    /// The start of a line whose end has not come yet.
+    /// The start of a line whose end has not arrived yet.
     partial: Vec<u8>,
 }
 
@@ -137,7 +137,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The last line needs no line break.
+    /// Takes the last line, which needs no line break.
     pub(crate) fn finish(&mut self, mut take: impl FnMut(&[u8])) -> Result<(), LineTooLong> {
         take_line(&std::mem::take(&mut self.partial), &mut take)
     }

@@ -1,4 +1,4 @@
-//! One socket: what it is for, and how bytes get in and out.
+//! One connection: its role, and how bytes get in and out.
 
 use std::fmt::Debug;
 use std::io::IoSlice;
@@ -21,7 +21,7 @@ pub(crate) struct Connection<L> {
 
 #[derive(Debug)]
 pub(crate) enum Role {
-    /// Sending a request head; this much has come.
+    /// The client sends a request head, of which this part has arrived.
     Request(Vec<u8>),
     Publisher(Box<Publisher>),
     Subscriber(Subscriber),
@@ -31,9 +31,9 @@ pub(crate) enum Role {
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     pub(crate) group: usize,
-    /// Bytes before it have been sent.
+    /// Bytes of the log before this position have been sent.
     pub(crate) cursor: u64,
-    /// Its socket is full: it is sent the rest when that can take more.
+    /// Whether the socket is full. The rest is sent when there is room.
     pub(crate) is_blocked: bool,
     pub(crate) is_websocket: bool,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Lost;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) taken: usize,
-    /// The socket tells when it can take more.
+    /// Whether the socket is full. Epoll reports when there is room.
     pub(crate) is_full: bool,
 }
 
@@ -65,11 +65,11 @@ pub(crate) enum Received {
         is_all: bool,
     },
     Nothing,
-    /// The connection is at its end, or lost.
+    /// The connection has ended, or is lost.
     End,
 }
 
-/// Moves bytes into and out of a socket: as they are, or encrypted. The server is compiled once for each, for speed.
+/// Moves bytes into and out of a socket, unchanged or encrypted. The server is compiled once for each of the two, for speed.
 pub(crate) trait Link: Debug {
     fn socket(&self) -> &OwnedFd;
     /// Sends from the front of `bytes` as much as the socket takes.
@@ -85,8 +85,8 @@ impl<L: Link> Connection<L> {
         Self { link, role: Role::Request(Vec::new()) }
     }
 
-    /// Sends a subscriber the unsent log up to `end`, and bytes that its link holds back; returns whether it is blocked. A send
-    /// takes `busy_wait` longer than it would.
+    /// Sends a subscriber the unsent part of the log up to `end`, and bytes that the link holds back. Returns whether the
+    /// subscriber is blocked. Waits for `busy_wait` after the send.
     pub(crate) fn send(&mut self, log: &Log, end: u64, busy_wait: Duration) -> Result<bool, Lost> {
         let Role::Subscriber(subscriber) = &mut self.role else {
             return Ok(false);
@@ -101,7 +101,7 @@ impl<L: Link> Connection<L> {
         Ok(is_full)
     }
 
-    /// Whether unsent bytes of the log before `end` can be sent.
+    /// Returns whether unsent bytes of the log before `end` can be sent.
     pub(crate) fn is_due(&self, end: u64) -> bool {
         matches!(&self.role, Role::Subscriber(it) if !it.is_blocked && it.cursor < end)
     }

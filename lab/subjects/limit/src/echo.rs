@@ -1,7 +1,7 @@
-//! `--echo`, experiments B and C: WebSocket messages come back ahead of the firehose at the next frame boundary. A server of its
-//! own, so that the fan-out does not depend on it.
+//! The server of `--echo`, for experiments B and C: it echoes WebSocket messages before the firehose, at the next frame boundary.
+//! It is a separate server, so that the fan-out does not depend on it.
 //!
-//! A tick of the firehose during an unfinished frame is left out, as from a timer in front of a blocking write: none pile up.
+//! Ticks of the firehose during an unfinished frame are skipped, so that none pile up, as with a timer and blocking writes.
 
 use std::io::IoSlice;
 use std::net::TcpListener;
@@ -67,30 +67,30 @@ struct Echo {
     input: Vec<u8>,
 }
 
-/// The dummy event, the same every time but for its number.
+/// The dummy event, which is always the same except for its number.
 struct Firehose {
     topic: String,
-    /// The padding of an event, its end and that of its envelope.
+    /// The padding of an event, the end of the event, and the end of its envelope.
     tail: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct Peer {
     socket: OwnedFd,
-    /// The request's head, then the part of a message that has come.
+    /// The request's head, and later the part of a message that has arrived.
     heard: Vec<u8>,
     is_open: bool,
     wants_firehose: bool,
     /// Whole frames that wait for the next boundary.
     answers: Vec<u8>,
-    /// A tick has come and its frame is not begun.
+    /// Whether a tick has passed and its frame has not begun.
     is_due: bool,
     number: u64,
     now: Sending,
     is_blocked: bool,
 }
 
-/// Bytes on their way to the socket, and how many of them are gone.
+/// The bytes that are being sent, and the number already sent.
 #[derive(Debug)]
 enum Sending {
     Nothing,
@@ -127,7 +127,7 @@ impl Echo {
 
     fn tick(&mut self) {
         if let Some(timer) = &self.timer {
-            // The number of passed ticks is not needed: those in between are left out.
+            // The number of passed ticks is not needed: ticks in between are skipped.
             let _ = rustix::io::read(timer, &mut [0; 8]);
         }
         let keys: Vec<usize> = self.peers.iter().map(|(key, _)| key).collect();
@@ -161,7 +161,7 @@ impl Echo {
         }
     }
 
-    /// Sends what is due until the socket is full.
+    /// Sends due frames until the socket is full.
     fn pump(&mut self, key: usize) {
         let peer = &mut self.peers[key];
         let is_blocked = match peer.pump(self.firehose.as_ref()) {
@@ -175,7 +175,7 @@ impl Echo {
             peer.is_blocked = is_blocked;
             let mut flags = EventFlags::IN;
             flags.set(EventFlags::OUT, is_blocked);
-            // It can only fail for a socket that is not watched, which none is.
+            // This fails only for a socket that is not watched, and all sockets are watched.
             let _ = epoll::modify(&self.epoll, &peer.socket, EventData::new_u64(key as u64), flags);
         }
     }
@@ -230,7 +230,7 @@ impl Peer {
         }
     }
 
-    /// Sends answers first, at each boundary; returns whether everything is gone.
+    /// Sends answers first, at each boundary. Returns whether everything is sent.
     fn pump(&mut self, firehose: Option<&Firehose>) -> Result<bool, Errno> {
         loop {
             let (head, tail, gone): (&[u8], &[u8], &mut usize) = match &mut self.now {
@@ -275,7 +275,7 @@ impl Firehose {
         Self { topic: plan.topic.clone(), tail }
     }
 
-    /// The beginning of frame `number`, up to the padding that `tail` holds.
+    /// Returns the beginning of frame `number`, up to the padding that `tail` has.
     fn head(&self, number: u64) -> Vec<u8> {
         let mut envelope = Vec::new();
         Envelope { topic: &self.topic, first: number, count: 1 }.push_start(&mut envelope);

@@ -1,4 +1,4 @@
-//! Builds every frame once, in the log of its group, and sends every connection of the group the unsent rest of it.
+//! Builds every frame once, in the log of its group, and sends each connection of the group the unsent rest of the log.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::topic::Topic;
 /// A subscriber that leaves more unread is dropped: the limit has no history to fall back on.
 const UNREAD_BYTES_MAX: u64 = 64 << 20;
 
-/// Below this a log is not searched for bytes that no subscriber needs.
+/// A log smaller than this is not searched for bytes that no subscriber needs.
 const LOG_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Fanout {
     mode: Mode,
-    /// A send takes this much longer.
+    /// A busy wait after each send.
     busy_wait: Duration,
     topics: Vec<Topic>,
     topic_keys: HashMap<String, usize>,
@@ -33,7 +33,7 @@ pub(crate) struct Fanout {
 struct Group {
     log: Log,
     connections: Vec<usize>,
-    /// Members with a full socket.
+    /// Number of connections with a full socket.
     blocked: usize,
 }
 
@@ -49,7 +49,7 @@ impl Fanout {
         }
     }
 
-    /// The key of a topic, which this may create.
+    /// Returns the key of a topic. Creates the topic if it is new.
     pub(crate) fn topic_key(&mut self, name: &str) -> usize {
         if let Some(&key) = self.topic_keys.get(name) {
             return key;
@@ -64,7 +64,7 @@ impl Fanout {
         &self.topics[key]
     }
 
-    /// Appends an event of a topic's own source.
+    /// Appends an event of a topic to the logs of the topic's groups.
     pub(crate) fn append(&mut self, key: usize, event: &[u8]) {
         let topic = &mut self.topics[key];
         topic.head += 1;
@@ -76,14 +76,14 @@ impl Fanout {
         }
     }
 
-    /// The next event begins a frame.
+    /// Ends a batch: the next event begins a frame.
     pub(crate) fn end_batch(&mut self, key: usize) {
         for &group in &self.topics[key].groups {
             self.groups[group].log.close();
         }
     }
 
-    /// Appends one posted event; returns its offset. In mode `Coalesced` it shares a frame with others of the same turn.
+    /// Appends a posted event. Returns its offset. In the mode `Coalesced` all events of a turn share a frame.
     pub(crate) fn post(&mut self, key: usize, event: &[u8]) -> u64 {
         self.append(key, event);
         if self.mode == Mode::Frame {
@@ -92,7 +92,7 @@ impl Fanout {
         self.topics[key].head
     }
 
-    /// Subscribes a connection; returns its new role, and the frames that confirm.
+    /// Subscribes a connection. Returns its new role, and the frames that confirm the subscription.
     pub(crate) fn subscribe(
         &mut self,
         connection: usize,
@@ -138,7 +138,7 @@ impl Fanout {
         }
     }
 
-    /// Sends the turn's frames, and names the connections that are lost. `watch_output` gets every socket that is full.
+    /// Sends the frames of this turn. Returns the connections that are lost. `watch_output` gets every socket that is full.
     pub(crate) fn deliver<L: Link>(
         &mut self,
         connections: &mut Slab<Connection<L>>,
@@ -180,7 +180,7 @@ impl Fanout {
         };
         let group = &mut self.groups[subscriber.group];
         group.blocked -= usize::from(subscriber.is_blocked);
-        // If it is lost now, it must not count as blocked.
+        // If the connection is lost now, the subscriber must not count as blocked.
         subscriber.is_blocked = false;
         let is_full = connection.send(&group.log, group.log.end(), self.busy_wait)?;
         group.blocked += usize::from(is_full);
@@ -189,7 +189,7 @@ impl Fanout {
 }
 
 impl Group {
-    /// Forgets bytes that all have been sent, and names subscribers that are too far behind.
+    /// Forgets bytes that all subscribers have got, and adds subscribers that are too far behind to `lost`.
     fn trim<L: Link>(&mut self, connections: &Slab<Connection<L>>, lost: &mut Vec<usize>) {
         let end = self.log.end();
         let mut oldest = end;
@@ -218,7 +218,7 @@ mod tests {
     use std::cell::Cell;
     use std::os::fd::OwnedFd;
 
-    /// A socket that takes so many bytes until it is given more room.
+    /// A socket that takes `room` bytes until it gets more room.
     #[derive(Debug, Default)]
     struct Narrow {
         room: usize,
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// A fan-out with one topic, and connections of which the first has no room.
+    /// Returns a fan-out with one topic and two connections, of which the first has no room.
     fn subscribed(mode: Mode) -> (Fanout, usize, Slab<Connection<Narrow>>) {
         let mut fanout = Fanout::new(mode, Duration::ZERO);
         let topic = fanout.topic_key("cars");
@@ -331,7 +331,7 @@ mod tests {
         let Role::Subscriber(subscriber) = &mut connections[1].role else {
             unreachable!("it subscribed");
         };
-        // As when all is encrypted, and the socket did not take all of that.
+        // As if all data were encrypted, and the socket had not taken all of it.
         subscriber.is_blocked = true;
         fanout.groups[0].blocked = 1;
         assert!(!fanout.resume(&mut connections[1]).unwrap());

@@ -1,6 +1,6 @@
-//! A batch becomes a frame: the bytes of `docs/reference/messages.md`.
+//! Encodes batches as frames (`docs/reference/messages.md`).
 
-/// A constant epoch: the limit never restarts a stream. As long as Thalweg's random ones, so that the wire is as long.
+/// A constant epoch, because the limit never restarts a stream. It is as long as Thalweg's random ones, and so are the frames.
 const EPOCH: &str = "9f3c21d04b7e";
 
 /// A WebSocket text frame in one piece (RFC 6455 §5.2): FIN and opcode 1.
@@ -26,13 +26,13 @@ pub(crate) struct Envelope<'a> {
     pub(crate) count: u64,
 }
 
-/// Puts `text` together from bytes and decimal numbers.
+/// Appends texts and decimal numbers to `$out`.
 macro_rules! push {
     ($out:expr, $($part:expr),+ $(,)?) => {{ $( Part::push_to(&$part, $out); )+ }};
 }
 
 impl Envelope<'_> {
-    /// Appends the text before events of so many bytes, commas included, in a frame of `framing`.
+    /// Appends the text before events with `events_bytes` bytes in total, commas included.
     pub(crate) fn push_head(&self, framing: Framing, events_bytes: usize, out: &mut Vec<u8>) {
         match framing {
             Framing::WebSocket => push_websocket_header(out, self.length(events_bytes)),
@@ -58,7 +58,7 @@ impl Envelope<'_> {
         push!(out, "\",\"first\":", self.first, ",\"events\":[");
     }
 
-    /// Length of the whole envelope: a WebSocket frame says it first.
+    /// Returns the length of the whole envelope, with which a WebSocket frame begins.
     fn length(&self, events_bytes: usize) -> usize {
         const FIXED: usize = r#"{"topic":"","position":".","first":,"events":["#.len();
         FIXED
@@ -70,13 +70,13 @@ impl Envelope<'_> {
             + ENVELOPE_END.len()
     }
 
-    /// Offset of the last event; of the one before the first if there is none.
+    /// Returns the offset of the last event; without events, of the event before the first.
     fn position(&self) -> u64 {
         self.first + self.count - 1
     }
 }
 
-/// The answer to a publish request.
+/// Returns the answer to a publish request.
 pub(crate) fn answer(topic: &str, position: u64, first: u64, count: u64) -> Vec<u8> {
     let mut out = Vec::new();
     push!(&mut out, "{\"topic\":\"", topic, "\",\"position\":\"");

@@ -8,10 +8,10 @@ use crate::body::Body;
 use crate::frame::Framing;
 use crate::topic::is_topic;
 
-/// A longer request head is refused.
+/// Largest size of a request head. Longer ones are refused.
 pub(crate) const HEAD_BYTES_MAX: usize = 8 << 10;
 
-/// RFC 6455 §1.3 appends it to the client's key.
+/// Appended to the client's key (RFC 6455 §1.3).
 const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 #[derive(Debug)]
@@ -20,18 +20,18 @@ pub(crate) enum Request {
     Subscribe {
         topics: Vec<String>,
         framing: Framing,
-        /// The response head, but for the frames that follow it.
+        /// The response head, without the frames that follow.
         response: String,
     },
     Publish {
         topic: String,
         body: Body,
-        /// It waits for `100 Continue` (RFC 9110 §10.1.1).
+        /// Whether the client waits for `100 Continue` (RFC 9110 §10.1.1).
         expects_continue: bool,
     },
 }
 
-/// Reason of a refusal: a status line's end and a sentence.
+/// The reason of a refusal: the status, and a sentence.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refusal(pub(crate) &'static str, pub(crate) &'static str);
 
@@ -104,7 +104,7 @@ fn switching_protocols(key: &str) -> String {
     )
 }
 
-/// The end of the connection ends the response.
+/// Returns the head of a response that ends with the connection.
 fn streaming(content_type: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\
@@ -112,7 +112,7 @@ fn streaming(content_type: &str) -> String {
     )
 }
 
-/// A whole response; the connection lives on.
+/// Returns a whole response, after which the connection stays open.
 pub(crate) fn response(status: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let mut out = format!(
@@ -149,7 +149,7 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// The topics of the query. `/` is the one character of a topic that clients like to percent-encode.
+    /// Returns the topics of the query. `/` is the only character of a topic that clients percent-encode.
     fn topics(&self) -> Vec<String> {
         self.query
             .split('&')

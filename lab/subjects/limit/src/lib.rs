@@ -1,18 +1,18 @@
-//! The limit of a machine: the smallest honest push server of Thalweg's wire. One thread, one epoll, no runtime; a subject of the
-//! lab, by which every other subject's figures are divided.
+//! The maximum of a machine: the smallest push server with Thalweg's protocol. It has one thread, one epoll and no runtime. The
+//! lab divides the figures of every other subject by those of this one.
 //!
 //! A turn runs through the modules in this order:
 //!
-//! - `server`: waits, accepts, reads; hands the input on; ends in `fanout`.
-//! - `http`: a request head becomes a request; `body`: a request body, chunked or of known length, becomes lines.
-//! - `source`: the generated rows of experiment A; `topic`: events are numbered.
-//! - `log`: the frames that all connections of a group are sent from; `frame`: what stands around the events of one.
-//! - `fanout`: the turn's frames go to the sockets; `connection`: one socket; `tls`: the same, encrypted.
+//! - `server` waits, accepts and reads, passes the input on, and ends in `fanout`.
+//! - `http` parses request heads; `body` splits request bodies, chunked or of known length, into lines.
+//! - `source` generates the rows of experiment A; `topic` numbers events.
+//! - `log` has the frames that all connections of a group share; `frame` encodes the text around the events of a frame.
+//! - `fanout` sends the frames of the turn; `connection` is one socket; `tls` encrypts its data.
 //!
-//! `--echo` is a server of its own: `echo`, which returns what `talk` reads. `run` starts the one or the other.
+//! `--echo` runs another server, `echo`, which returns the messages that `talk` reads. `run` starts one of the two servers.
 //!
-//! It keeps no history, resumes nothing, validates no JSON, sends no heartbeat and knows no slow subscriber: Thalweg's cost above
-//! it is the price of those.
+//! The limit keeps no history, resumes nothing, validates no JSON, sends no heartbeat and has no policy for slow subscribers. The
+//! cost of Thalweg above that of the limit is the price of these features.
 
 mod body;
 mod connection;

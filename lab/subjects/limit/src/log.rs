@@ -1,11 +1,11 @@
-//! The finished frames of a group, one after the other: an event is copied in once, and every connection of the group is sent the
-//! same bytes, from its own cursor on. A cursor counts bytes from the first frame there ever was.
+//! The finished frames of a group, in order. Each event is copied once, and every connection of the group gets the same bytes,
+//! from its own cursor on. A cursor counts bytes from the very first frame.
 
 use std::rc::Rc;
 
 use crate::frame::{Envelope, Framing};
 
-/// A log that became longer than this while somebody did not read gives its memory back.
+/// A log that grew larger than this, because a subscriber did not read, releases its memory later.
 const CAPACITY_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ struct OpenFrame {
     topic: Rc<str>,
     first: u64,
     last: u64,
-    /// Where it begins in the log's bytes.
+    /// Where the frame begins in the log's bytes.
     start: usize,
     /// Where its events begin.
     events_at: usize,
@@ -47,7 +47,7 @@ impl Log {
         }
     }
 
-    /// Copies the topic's next event in, into the open frame if that is of this topic.
+    /// Copies the topic's next event into the open frame if that is of this topic, otherwise into a new frame.
     pub(crate) fn append(&mut self, topic: &Rc<str>, offset: u64, event: &[u8]) {
         match &mut self.open {
             Some(open) if Rc::ptr_eq(&open.topic, topic) => {
@@ -59,7 +59,7 @@ impl Log {
         self.bytes.extend_from_slice(event);
     }
 
-    /// Leaves room for a head. Its length is a guess: a frame says in front how long it is, and where it ends.
+    /// Opens a frame, with room for its head. The head's length is a guess: it contains the length and the end of the frame.
     fn open(&mut self, topic: &Rc<str>, first: u64) {
         self.close();
         let start = self.bytes.len();
@@ -82,7 +82,7 @@ impl Log {
         if self.head.len() == events_at - start {
             self.bytes[start..events_at].copy_from_slice(&self.head);
         } else {
-            // The events move: rare, as lengths and offsets rarely gain a digit.
+            // The events move. This is rare, because lengths and offsets rarely gain a digit.
             self.bytes.splice(start..events_at, self.head.iter().copied());
         }
         envelope.push_tail(self.framing, &mut self.bytes);
@@ -98,7 +98,7 @@ impl Log {
         std::mem::take(&mut self.ends)
     }
 
-    /// Bytes between two cursors; empty, if the first is not before the second.
+    /// Returns the bytes between two cursors; none if the first is not before the second.
     pub(crate) fn between(&self, from: u64, to: u64) -> &[u8] {
         let at = |cursor: u64| (cursor - self.begin) as usize;
         if from < to { &self.bytes[at(from)..at(to)] } else { &[] }
@@ -108,7 +108,7 @@ impl Log {
         self.bytes.len()
     }
 
-    /// Forgets the bytes before a cursor; a long rest late, so that bytes do not move too often. No frame is open.
+    /// Forgets the bytes before a cursor, but only if the rest is short, so that bytes do not move too often. No frame may be open.
     pub(crate) fn forget(&mut self, before: u64) {
         let forgotten = (before - self.begin) as usize;
         if forgotten == self.bytes.len() {
@@ -127,7 +127,7 @@ impl Log {
 mod tests {
     use super::*;
 
-    /// The log after these events, each a topic, an offset and itself.
+    /// Returns the log after these events, each with its topic and offset.
     fn written(framing: Framing, events: &[(&Rc<str>, u64, &str)]) -> Log {
         let mut log = Log::new(framing);
         for (topic, offset, event) in events {

@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 use crate::topic::is_topic;
 
-/// The least size of an event of the dummy source, as on Thalweg itself.
+/// Smallest size of an event of the dummy source, as in Thalweg.
 const DUMMY_BYTES_MIN: usize = 64;
 
-/// The wire's own limit.
+/// The limit of the protocol.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 
 /// How to run the limit.
@@ -21,17 +21,17 @@ pub struct Options {
     pub listen: SocketAddr,
     /// How often to send.
     pub mode: Mode,
-    /// The load it generates, if the limit is to publish by itself.
+    /// The load that the limit generates, if any.
     pub source: Option<SourcePlan>,
-    /// Whether to speak TLS, with a certificate of its own making.
+    /// Whether to use TLS, with a self-signed certificate.
     pub is_tls: bool,
-    /// Whether to echo WebSocket messages, and send only dummies otherwise.
+    /// Whether to echo WebSocket messages and otherwise send only dummies.
     pub is_echo: bool,
-    /// Delay of a send to a subscriber, without the echo: it makes a subject slower by a known amount.
+    /// Busy wait after each send to a subscriber (without `--echo`), which makes a subject slower by a known amount.
     pub busy_wait: Duration,
 }
 
-/// A load that the limit publishes by itself.
+/// A load that the limit generates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourcePlan {
     /// Rows of experiment A.
@@ -51,12 +51,12 @@ impl FromStr for SourcePlan {
     }
 }
 
-/// How often a socket is sent to.
+/// How often the limit sends to a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Once a turn: everything due to a socket in one send, all events of a topic in one frame.
     Coalesced,
-    /// Once for each frame, a posted event being a frame: what a server does that writes as it is published to.
+    /// Once for each frame, with a frame for each posted event: like a server that writes each event when it is published.
     Frame,
 }
 
@@ -72,16 +72,16 @@ impl FromStr for Mode {
     }
 }
 
-/// The load it generates: rows of experiment A, written `constant,topic=NAME,batch=N,interval_us=N,start_us=N`.
+/// A generated load: rows of experiment A, written `constant,topic=NAME,batch=N,interval_us=N,start_us=N`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConstantPlan {
-    /// Where it publishes; `constant` if not said.
+    /// The topic; default: `constant`.
     pub topic: String,
-    /// Rows a tick; one tick's rows are one batch.
+    /// Rows per tick, which are one batch.
     pub batch: u64,
-    /// From tick to tick, µs.
+    /// Time between two ticks, µs.
     pub interval_us: u64,
-    /// The first tick in `CLOCK_MONOTONIC` µs; without it, or in the past, the next tick of the schedule.
+    /// The first tick, µs of `CLOCK_MONOTONIC`. Without it: now. If it has passed: the next tick of the schedule.
     pub start_us: Option<u64>,
 }
 
@@ -114,15 +114,15 @@ impl FromStr for ConstantPlan {
     }
 }
 
-/// The firehose of experiment C: one event of `size` bytes to every connection at every tick that finds the one before sent,
+/// The firehose of experiment C: one event of `size` bytes to every connection at every tick, unless the previous one is still being sent,
 /// written `dummy,topic=NAME,size=N,interval_us=N`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DummyPlan {
-    /// Where it publishes; `dummy` if not said.
+    /// The topic; default: `dummy`.
     pub topic: String,
     /// Bytes of an event.
     pub size: usize,
-    /// From tick to tick, µs.
+    /// Time between two ticks, µs.
     pub interval_us: u64,
 }
 
@@ -152,7 +152,7 @@ impl FromStr for DummyPlan {
     }
 }
 
-/// Why the limit could not start or go on.
+/// The reason why the limit could not start, or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum LimitError {
     /// `--mode` is not a mode.
@@ -171,18 +171,18 @@ pub enum LimitError {
     )]
     Dummy(String),
     /// Only the echo paces a firehose by what its reader takes.
-    #[error("a dummy source needs --echo: add it, or take a constant source")]
+    #[error("a dummy source needs --echo: add it, or use a constant source")]
     DummyWithoutEcho,
     /// The echo is a server of its own.
-    #[error("--echo takes a dummy source or none, and no --tls: leave the other out")]
+    #[error("--echo supports only a dummy source, and no --tls: remove the other option")]
     EchoAlone,
-    /// No certificate, or no session.
-    #[error("TLS cannot be set up: {0}; leave --tls out to serve without")]
+    /// A certificate or a session cannot be created.
+    #[error("TLS cannot be set up: {0}; remove --tls to serve without TLS")]
     Tls(String),
-    /// The address cannot be listened on.
+    /// The limit cannot listen on the address.
     #[error("cannot listen on {0}: {1}; choose another --listen address")]
     Listen(SocketAddr, Errno),
-    /// The kernel refused a call without which there is no serving.
+    /// The kernel refused a call that the limit needs.
     #[error("the operating system refused {0}: {1}")]
     System(&'static str, Errno),
 }

@@ -21,23 +21,23 @@ use crate::options::{LimitError, Options, SourcePlan};
 use crate::source::Source;
 use crate::tls::{self, Tls};
 
-/// Ten thousand connections may come at once.
+/// Ten thousand connections may arrive at once.
 const LISTEN_BACKLOG: i32 = 4096;
 
 /// Sockets handled in one turn.
 const READY_MAX: usize = 1024;
 
-/// One read; a publisher may keep it full.
+/// Size of the memory for one read; a publisher may fill it each time.
 const READ_BYTES_MAX: usize = 256 << 10;
 
-/// Reads from one connection in one turn: a flood must not keep the others' events from being sent.
+/// Maximum number of reads from one connection in one turn, so that a flood does not delay the events of others.
 const READS_PER_TURN_MAX: usize = 4;
 
-/// The kernel takes no more than this ahead of what it can send. Waiting events stay in the log and are sent at once with newer
-/// ones; an echo's answer overtakes them. Thalweg's own default.
+/// The kernel holds no more unsent bytes than this. Waiting events stay in the log, and are sent together with newer ones; an
+/// echo overtakes them. This is Thalweg's default, too.
 const UNSENT_BYTES: u32 = 16 << 10;
 
-/// Keys of the epoll that are no connection's.
+/// Keys of the epoll that do not belong to a connection.
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
@@ -60,13 +60,13 @@ struct Server<L, M> {
     connections: Slab<Connection<L>>,
     fanout: Fanout,
     source: Option<(usize, Source)>,
-    /// The source has more ticks due than the last turn could take.
+    /// Whether more ticks of the source are due than the last turn could process.
     is_behind: bool,
     input: Vec<u8>,
     ready: Vec<Event>,
 }
 
-/// The connection is to be closed, after this refusal if it is one.
+/// The reason to close a connection: a refusal to send before, or `None`.
 pub(crate) struct Hangup(pub(crate) Option<Refusal>);
 
 impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
@@ -103,7 +103,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
         }
     }
 
-    /// Reads all there is, then sends all that is due.
+    /// Reads all input, then sends everything that is due.
     fn turn(&mut self) -> Result<(), LimitError> {
         let mut ready = std::mem::take(&mut self.ready);
         let no_wait = self.is_behind.then(Timespec::default);
@@ -161,7 +161,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
         {
             if let Some(Refusal(status, sentence)) = refusal {
                 let body = format!(r#"{{"error":{{"message":"{sentence}"}}}}"#);
-                // It is closed in any case.
+                // The connection is closed in any case.
                 let _ = self.reply(key, &http::response(status, body.as_bytes()));
             }
             self.close(key);
@@ -169,7 +169,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
     }
 
     fn read(&mut self, key: usize) -> Result<(), Hangup> {
-        // Taken out, so that all of `self` can be borrowed.
+        // Take the input out, so that all of `self` can be borrowed.
         let mut input = std::mem::take(&mut self.input);
         let outcome = self.read_into(key, &mut input);
         self.input = input;
@@ -241,7 +241,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
                 if expects_continue {
                     self.reply(key, b"HTTP/1.1 100 Continue\r\n\r\n")?;
                 }
-                // An empty body has ended before any more input comes.
+                // Without a body no further input arrives, so publish now.
                 match publish(&mut self.fanout, &mut publisher, &mut &b""[..])? {
                     Some(reply) => self.reply(key, &reply)?,
                     None => self.connections[key].role = Role::Publisher(Box::new(publisher)),
@@ -251,7 +251,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
         Ok(())
     }
 
-    /// Answers, at once or never: a peer with so much unread that an answer does not fit into the socket gets none.
+    /// Sends an answer at once. Fails if it does not fit into the socket, because the peer has not read enough.
     fn reply(&mut self, key: usize, bytes: &[u8]) -> Result<(), Hangup> {
         match self.connections[key].link.send(bytes) {
             Ok(Sent { is_full: false, .. }) => Ok(()),
@@ -275,7 +275,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
     }
 }
 
-/// Moves input into `head` until it is whole; then parses it.
+/// Moves input into `head` until the head is complete, and then parses the head.
 pub(crate) fn take_head(head: &mut Vec<u8>, input: &mut &[u8]) -> Result<Option<Request>, Hangup> {
     let before = head.len();
     let room = input.len().min(HEAD_BYTES_MAX - before);
@@ -331,10 +331,10 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, LimitError> {
     };
     let listener = TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
-    // Again, because the standard library's backlog is 128.
+    // Listen again, because the standard library's backlog is 128.
     rustix::net::listen(&listener, LISTEN_BACKLOG).map_err(system("a longer backlog"))?;
     let address = listener.local_addr().map_err(refused)?;
-    // The parent may not read.
+    // Nobody may be reading the output.
     let _ = writeln!(std::io::stdout(), "listening on http://{address}");
     Ok(listener)
 }
@@ -360,7 +360,7 @@ fn watch_output(epoll: &OwnedFd, key: usize, link: &impl Link, wanted: bool) {
     let mut flags = EventFlags::IN;
     flags.set(EventFlags::OUT, wanted);
     let data = EventData::new_u64(key as u64);
-    // It can only fail for a file that is not watched, which no connection is.
+    // This fails only for a file that is not watched, and all connections are watched.
     let _ = epoll::modify(epoll, link.socket(), data, flags);
 }
 

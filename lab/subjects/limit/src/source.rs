@@ -12,16 +12,16 @@ use crate::fanout::Fanout;
 use crate::frame::push_decimal;
 use crate::options::ConstantPlan;
 
-/// A row after its sequence number and its intended time, to the row's end.
+/// The part of a row after its sequence number and its due time.
 const ROW_TAIL: &str = concat!(
     r#",1,116.9232297,40.676318,4745,"c00070",78,"32.07","#,
     r#""1970-01-01T00:00:00Z","column 1","another field"]"#
 );
 
-/// Late ticks are caught up, but so many a turn that memory stays bounded and sockets get their turn.
+/// Maximum number of late ticks that one turn catches up, so that memory stays bounded and sockets are served.
 const TICKS_PER_TURN_MAX: u32 = 16;
 
-/// Publishes `batch` rows every `interval_us`, next at `due_us`.
+/// A source of `batch` rows every `interval_us`, next at `due_us`.
 #[derive(Debug)]
 pub(crate) struct Source {
     batch: u64,
@@ -46,7 +46,7 @@ impl Source {
         Ok(Self { batch, interval_us, due_us, row: Row::new(), timer })
     }
 
-    /// Appends the rows of every tick that is due to a topic, a batch each. Returns whether more are due than fit into one turn.
+    /// Appends a batch of rows to a topic for each due tick. Returns whether more ticks are due than fit into one turn.
     pub(crate) fn append_due(&mut self, fanout: &mut Fanout, topic: usize) -> bool {
         let now_us = now_us();
         for _ in 0..TICKS_PER_TURN_MAX {
@@ -64,7 +64,7 @@ impl Source {
     }
 }
 
-/// A timer that fires every `interval_us`, from now on.
+/// Returns a timer that fires every `interval_us`, from now on.
 pub(crate) fn ticker(interval_us: u64) -> Result<OwnedFd, Errno> {
     let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
     let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -83,14 +83,14 @@ fn timespec(us: u64) -> Timespec {
     Timespec { tv_sec: (us / 1_000_000) as i64, tv_nsec: (us % 1_000_000 * 1_000) as i64 }
 }
 
-/// Ticks from before the start could have had no subscriber: they are not sent.
+/// Returns the time of the first tick. Earlier ticks are not sent, because they had no subscribers.
 fn first_tick_us(plan: &ConstantPlan, now_us: u64) -> u64 {
     let start_us = plan.start_us.unwrap_or(now_us);
     let passed = now_us.saturating_sub(start_us).div_ceil(plan.interval_us);
     start_us.saturating_add(passed.saturating_mul(plan.interval_us))
 }
 
-/// The next row as text: its numbers count up in decimal, and writing it is one copy.
+/// The next row as text. Its numbers are incremented in decimal, and writing the row is one copy.
 #[derive(Debug)]
 struct Row {
     text: Vec<u8>,
@@ -131,7 +131,7 @@ impl Row {
     }
 }
 
-/// Adds one to a decimal number; false if it needs another digit.
+/// Increments a decimal number. Returns false if it needs another digit.
 fn count_up(digits: &mut [u8]) -> bool {
     for digit in digits.iter_mut().rev() {
         if *digit < b'9' {

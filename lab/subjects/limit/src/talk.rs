@@ -2,7 +2,7 @@
 
 use crate::frame::push_websocket_header;
 
-/// An echo needs no longer messages.
+/// Largest size of a message. An echo needs no larger ones.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 const FINAL: u8 = 0x80;
@@ -12,7 +12,7 @@ const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xA;
 
-/// The client has closed, or has broken the protocol.
+/// The end of a connection: the client has closed it, or has broken the protocol.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Over;
 
@@ -37,7 +37,7 @@ pub(crate) fn say_back(heard: &mut Vec<u8>, answers: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Opcode of the message in front, begin of its payload, its mask, and its end; `None` while it is incomplete.
+/// Returns the first message's opcode, the start of its payload, its mask and its end; `None` if the message is incomplete.
 #[allow(clippy::type_complexity, reason = "four parts of one header")]
 fn message(bytes: &[u8]) -> Result<Option<(u8, usize, [u8; 4], usize)>, Over> {
     let &[first, second, ref rest @ ..] = bytes else {

@@ -12,13 +12,13 @@ use rustls::{ServerConfig, ServerConnection, version};
 use crate::connection::{Link, Lost, Received, Sent, receive_plain, send_slices};
 use crate::options::LimitError;
 
-/// Bytes encrypted ahead of a full socket, at most: as a rule more than is due to one, so that it is one pass and one call.
+/// Maximum number of bytes encrypted ahead of a full socket: usually more than is due, so that a send is one pass and one call.
 const ENCRYPTED_BYTES_MAX: usize = 256 << 10;
 
 /// More than any TLS record has (RFC 8446 §5.2).
 const RECORD_BYTES_MAX: usize = 18 << 10;
 
-/// Common to all connections: a fresh certificate that nobody has reason to trust, and no session tickets: no client resumes.
+/// Returns the settings of all connections: a new self-signed certificate, and no session tickets, because no client resumes.
 pub(crate) fn self_signed() -> Result<Arc<ServerConfig>, LimitError> {
     let failed = |error: &dyn ToString| LimitError::Tls(error.to_string());
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
@@ -49,7 +49,7 @@ impl Tls {
         Ok(Self { socket, session: Box::new(session) })
     }
 
-    /// Writes encrypted bytes; returns whether the socket is full before the end.
+    /// Writes encrypted bytes. Returns whether the socket became full first.
     fn flush(&mut self) -> Result<bool, Lost> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut Raw(&self.socket)) {
@@ -94,12 +94,12 @@ impl Link for Tls {
             if taken == bytes.len() {
                 return Ok(Sent { taken, is_full: false });
             }
-            // Takes less than all only at its limit.
+            // The session takes less only at its buffer limit.
             taken += self.session.writer().write(&bytes[taken..]).map_err(|_| Lost)?;
         }
     }
 
-    /// The back of `input` takes as many encrypted bytes as fit, decrypted, into the front: with the record begun before.
+    /// Receives encrypted bytes into the back of `input`, and decrypts them into the front, with the rest of an earlier record.
     fn receive(&mut self, input: &mut [u8]) -> Received {
         let (input, encrypted) = input.split_at_mut(input.len() / 2 + RECORD_BYTES_MAX);
         let (length, is_all) = match receive_plain(&self.socket, encrypted) {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-/// A topic may be this long (`docs/reference/topics.md`).
+/// Largest length of a topic's name (`docs/reference/topics.md`).
 const TOPIC_BYTES_MAX: usize = 200;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl Topic {
     }
 }
 
-/// Whether `name` is in the topic grammar of `docs/reference/topics.md`.
+/// Returns whether `name` is in the topic grammar of `docs/reference/topics.md`.
 pub(crate) fn is_topic(name: &str) -> bool {
     let is_segment = |segment: &str| {
         !matches!(segment, "" | "." | "..")

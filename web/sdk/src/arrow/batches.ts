@@ -96,7 +96,7 @@ export class TextBatch extends Values<string, Uint8Array> {
   }
 }
 
-/** Texts as keys of a dictionary, the type of most columns of texts. They are read without a call for each. */
+/** Texts as keys of a dictionary, the type of most columns of texts. `read` makes no call per text. */
 export class TextKeyBatch extends Values<string, Int32Array> {
   readonly dictionary: Column<string>;
   #texts: ValueArray<string | null> | undefined;

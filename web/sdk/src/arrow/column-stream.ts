@@ -1,4 +1,4 @@
-/** The types of a stream of columns. At run time the tables are flechette's; the types declare the part for pages. */
+/** The types of a stream of columns. At run time the tables are flechette's; the types declare the part that pages may use. */
 
 import type { ThalwegError } from "../errors.js";
 import type { ConnectOptions } from "../options.js";
@@ -18,11 +18,11 @@ export interface ColumnOptions
   reuse?: boolean;
   /** Called with each new status, never twice with the same one. */
   onStatus?: (status: ColumnStatus) => void;
-  /** Called once if the stream ends and the page has not called {@link ColumnStream.close}. Its status reports the end too. */
+  /** Called once if the stream ends and the page has not called {@link ColumnStream.close}. The stream's status reports the end, too. */
   onError?: (error: ThalwegError) => void;
 }
 
-/** The status of a stream of columns: the {@link Status} of a session without `transport`. It is never `idle`. */
+/** The status of a stream of columns: the {@link Status} of a session, but without `transport`. The state is never `idle`. */
 export type ColumnStatus = Omit<Status, "transport">;
 
 /** Rows of a topic, in order. A batch has at least one row or a gap. Each row is delivered once, even if connections break. */
@@ -42,7 +42,7 @@ export interface ColumnBatch {
   readonly position: Position;
   /** The events missed before these rows; `null` if none were. */
   readonly gap: Gap | null;
-  /** Whether the columns differ from those of the batch before, in name, type or order. */
+  /** Whether the columns differ from those of the previous batch, in name, type or order. */
   readonly schemaChanged: boolean;
   /** Size on the wire. */
   readonly bytes: number;
@@ -64,7 +64,7 @@ export interface ColumnStream {
    * until the server has confirmed it.
    */
   readonly position: Position | null;
-  /** Connects at once if the stream waits for its next attempt (`status.retryAt`). Otherwise it has no effect. */
+  /** Connects at once if the stream waits for its next attempt (`status.retryAt`). Otherwise the call has no effect. */
   reconnect(): void;
   /** Ends the stream: no further batch arrives. */
   close(): void;
@@ -89,7 +89,7 @@ export interface Column<T = unknown> {
 
 /** The columns of a table, by name and type. */
 export interface ColumnSchema {
-  /** One for each column, in order. */
+  /** The name and type of each column, in order. */
   readonly fields: readonly ColumnField[];
   /** The server's metadata of the topic: `thalweg.topic` and `thalweg.epoch`. */
   readonly metadata?: ReadonlyMap<string, string> | null;

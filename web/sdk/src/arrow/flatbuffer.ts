@@ -6,7 +6,7 @@
 
 interface Head {
   readonly view: DataView;
-  /** Bytes of vectors and texts that may still be read. A valid flatbuffer has no more than its own length. */
+  /** Number of bytes of vectors and texts that may still be read: in a valid flatbuffer at most its length. */
   left: number;
 }
 
@@ -17,7 +17,7 @@ export interface Vector {
   readonly length: number;
 }
 
-/** A table and the place of its reference. Tables in vectors have at least two fields. */
+/** Smallest size of a table in a vector, bytes. Such a table has at least two fields. */
 const TABLE_BYTES_MIN = 12;
 const REFERENCE_BYTES = 4;
 

@@ -2,7 +2,7 @@
  * Combines the messages of a stream into frames: the newest dictionary of each column, and a record batch. Each frame
  * becomes a table of its own, whose columns are views of its bytes. Pure.
  *
- * The tables are flechette's. Its own reader expects a whole stream at once, would read the schema again for each
+ * The tables are flechette's. Flechette's own reader expects a whole stream at once, would read the schema again for each
  * frame, and does not check lengths.
  */
 
@@ -20,7 +20,7 @@ export interface Frame {
   readonly first: number;
   readonly last: number;
   readonly metadata: ReadonlyMap<string, string>;
-  /** Size of all messages since the frame before, bytes. */
+  /** Size of all messages since the previous frame, bytes. */
   readonly bytes: number;
 }
 
@@ -30,7 +30,7 @@ export class Frames {
   readonly #dictionaries = new Map<number, Column<string>>();
   #bytes = 0;
 
-  /** @param reuses - whether the memory of messages is reused. Then dictionaries are copied. */
+  /** @param reuses - whether the memory of messages is reused. If so, dictionaries are copied. */
   constructor(reuses = false) {
     this.#reuses = reuses;
   }

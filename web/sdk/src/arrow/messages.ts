@@ -30,13 +30,13 @@ const HEAD_BYTES_MAX = 1024 * 1024;
 /** Smallest memory for messages, bytes. Tables keep this memory while they live, so it is small at low volume. */
 const MEMORY_BYTES_MIN = 4 * 1024;
 const MEMORY_BYTES_MAX = 256 * 1024;
-/** New memory has room for this many pieces of the size that did not fit. */
+/** New memory has room for this many pieces as large as the one that did not fit. */
 const PIECES = 8;
 /** Size of the prefix of each message: a mark, and the length of the header. */
 const PREFIX_BYTES = 8;
 const MARK = 0xffffffff;
 
-/** Names of the fields of `Message` and `KeyValue`. */
+/** Numbers of the fields of `Message` and `KeyValue`. */
 const HEADER_TYPE = 1;
 const HEADER = 2;
 const BODY_LENGTH = 3;
@@ -48,14 +48,14 @@ export class Messages {
   readonly #reuses: boolean;
   #memory = new Uint8Array(0);
   #view = new DataView(this.#memory.buffer);
-  /** Places where the next message begins, and where the next byte is written. */
+  /** The places at which the next message begins and the next byte is written. */
   #start = 0;
   #end = 0;
   /** Number of bytes needed to continue with the next message. */
   #needed = PREFIX_BYTES;
   #isOver = false;
 
-  /** @param reuses - whether the memory is reused once its messages were taken. */
+  /** @param reuses - whether memory is reused after its messages have been taken. */
   constructor(reuses = false) {
     this.#reuses = reuses;
   }

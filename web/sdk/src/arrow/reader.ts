@@ -1,10 +1,10 @@
 /**
- * Reads one topic as columns, over one connection after the other. The reader requests bytes only after it has
- * processed those before: data does not queue up, and a slow page is a slow reader.
+ * Reads one topic as columns, over one connection after another. The reader requests bytes only after it has processed
+ * the previous ones. Data therefore does not queue up, and a slow page reads slowly.
  *
  * The path of a batch: `#read` takes a piece of the body, `Messages` and `Frames` make tables, `#deliver` passes each
- * table to the page and waits for it. After a lost connection, `#run` requests what follows the last batch, at once
- * or after a delay.
+ * table to the page and waits for it. After a connection is lost, `#run` requests the events after the last batch, at
+ * once or after a delay.
  */
 
 import { backoff, retryAfter } from "../backoff.js";
@@ -48,7 +48,7 @@ export class ColumnReader implements ColumnStream {
   readonly #backoff = backoff();
   /** Time when the connection in use was established; `Infinity` before. */
   #begunAt = Infinity;
-  /** Rejected tokens since the last data. */
+  /** Number of tokens rejected since data last arrived. */
   #unauthorized = 0;
 
   constructor(base: URL, topic: string, from: Cursor, options: ColumnOptions, listener: ColumnListener) {
@@ -59,7 +59,7 @@ export class ColumnReader implements ColumnStream {
     this.#listener = listener;
     this.#cursor = from;
     this.#unwatchPage = thisPage.watch({ woke: () => this.#wake(), hidden() {} });
-    // The page needs the stream before its first status.
+    // The page must have the stream before the first status is reported.
     queueMicrotask(() => void this.#run());
   }
 
@@ -141,7 +141,7 @@ export class ColumnReader implements ColumnStream {
       const response = await fetch(this.#requestUrl(), { headers, cache: "no-store", signal: abort.signal });
       const { ok, status, body } = response;
       if (!ok || !body) {
-        // A proxy's response has no error of the server.
+        // A response that a proxy creates has no error of the server.
         const { error } = (await response.json().catch(() => ({}))) as Message;
         return { refusal: { status, error, retryAfter: retryAfter(response) }, why: `rejected with ${status}` };
       }

@@ -2,14 +2,14 @@
 
 /** @internal */
 export interface Silence {
-  /** Data has arrived: restarts the timer with this timeout, ms. */
+  /** Restarts the timer with this timeout, ms, because data has arrived. */
   received(nextMs: number): void;
   /** Stops the timer while the reader waits for the page. */
   waitFor(page: Promise<void>): Promise<void>;
   stop(): void;
 }
 
-/** @param silent - called once if no data arrives for `timeoutMs`. @internal */
+/** Starts a timer that calls `silent` once if no data arrives for `timeoutMs`. @internal */
 export function silence(timeoutMs: number, silent: () => void): Silence {
   /** `Infinity` while the reader waits for the page. */
   let lastAt = Date.now();

@@ -5,7 +5,7 @@ import { pieces, Turns } from "../body.js";
 import type { Message } from "../wire.js";
 import { type ConnectPlan, type End, type Link, type Transport, type TransportHandlers, url } from "./transport.js";
 
-/** Longest time that the server may hold a poll. Proxies cut a response that is idle for 30 s or more. */
+/** Longest time that the server may hold a poll. Some proxies cut a response that is idle for 30 s. */
 const WAIT = "25s";
 
 /** A `fetch` with an endless body: the fastest transport in one direction. */
@@ -18,7 +18,7 @@ export const httpStreaming: Transport = {
   open: (plan, handlers) => requests(plan, handlers, (number) => (number ? null : { transport: "http-streaming" })),
 };
 
-/** One request after the other. Each starts where the last response ended. */
+/** One request after another. Each starts where the last response ended. */
 export const longPolling: Transport = {
   name: "long-polling",
   isTwoWay: false,
@@ -31,7 +31,7 @@ export const longPolling: Transport = {
 };
 
 /**
- * Sends one request after the other and reads the lines of each response, until a response has no lines.
+ * Sends one request after another and reads the lines of each response, until a response has no lines.
  * @param parametersOf - returns the parameters of a request, by its number from 0; `null`: there is no such request.
  */
 function requests(
@@ -53,7 +53,7 @@ function requests(
       const response = await plan.fetch(url(plan, parameters), request);
       const { ok, status, body } = response;
       if (!ok || !body) {
-        // A proxy's response has no error of the server.
+        // A response that a proxy creates has no error of the server.
         const { error } = (await response.json().catch(() => ({}))) as Message;
         return { refusal: { status, error, retryAfter: retryAfter(response) } };
       }

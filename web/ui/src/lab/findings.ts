@@ -18,7 +18,7 @@ export function findings(result: Result): string[] {
   if (!all.length) return ["The run has no samples."];
   const sentences = result.plan.experiment === "a1" ? aboutRows(all) : aboutTrips(all, result.plan.trips);
   if (result.plan.repeats < 3) {
-    sentences.push("With fewer than three repeats, a difference between two transports may be chance.");
+    sentences.push("With fewer than three repeats, a difference between two transports may be due to chance.");
   }
   if (result.wasStopped) sentences.push("The run was stopped early: some cells have fewer repeats than planned.");
   return sentences;
@@ -69,7 +69,7 @@ function aboutTrips(all: readonly Row[], trips: number): string[] {
   return sentences;
 }
 
-/** Returns `a delivered 1.2 M events/s, b 1.1 M (no difference found from a), c 0.3 M`. @param sign - 1 if more is better. */
+/** Returns `a delivered 1.2 M events/s, b 1.1 M (no difference from a found), c 0.3 M`. @param sign - 1 if more is better. */
 function ranking(all: readonly Row[], verb: string, unit: string, sign: 1 | -1): string {
   const sorted = [...all].sort((a, b) => sign * (b.figure.median - a.figure.median));
   return sorted
@@ -78,7 +78,7 @@ function ranking(all: readonly Row[], verb: string, unit: string, sign: 1 | -1):
       if (index === 0) return `${transport} ${verb} ${brief(row.figure.median)} ${unit}`;
       const previous = sorted[index - 1] as Row;
       const isSame = compare(row.figure, previous.figure) === "same";
-      return `${transport} ${brief(row.figure.median)}${isSame ? ` (no difference found from ${previous.cell.transport})` : ""}`;
+      return `${transport} ${brief(row.figure.median)}${isSame ? ` (no difference from ${previous.cell.transport} found)` : ""}`;
     })
     .join(", ");
 }

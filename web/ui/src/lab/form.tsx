@@ -12,7 +12,7 @@ const CONNECTIONS: readonly number[] = [1, 5, 10, 20, 50];
 const SECONDS: readonly number[] = [1, 2, 5, 10];
 const TRIPS: readonly number[] = [100, 1000, 5000];
 const REPEATS: readonly number[] = [1, 3, 5, 9];
-/** Highest rate that is selected by default, rows per ms: every machine can send as much. */
+/** Highest rate that is selected by default, rows per ms: every machine can send this many. */
 const MODEST = 100;
 
 interface Props {
@@ -68,10 +68,10 @@ export function Form({ offer, start }: Props) {
           <>
             <Several label="Rows per ms" options={offer.batches} chosen={batches} choose={setBatches} />
             <Several label="Connections" options={CONNECTIONS} chosen={connections} choose={setConnections} />
-            <One label="Seconds each" options={SECONDS} chosen={seconds} choose={setSeconds} />
+            <One label="Seconds per sample" options={SECONDS} chosen={seconds} choose={setSeconds} />
           </>
         ) : (
-          <One label="Round trips each" options={TRIPS} chosen={trips} choose={setTrips} />
+          <One label="Round trips per sample" options={TRIPS} chosen={trips} choose={setTrips} />
         )}
         <One label="Repeats" options={REPEATS} chosen={repeats} choose={setRepeats} />
       </div>
@@ -117,7 +117,7 @@ function Several<T extends string | number>({ label, options, chosen, choose }: 
             type="checkbox"
             checked={chosen.includes(option)}
             onChange={({ currentTarget }) =>
-              // The order of the options, and not the order of the clicks.
+              // Keep the order of the options, and not that of the clicks.
               choose(options.filter((other) => (other === option ? currentTarget.checked : chosen.includes(other))))
             }
           />

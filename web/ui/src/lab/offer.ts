@@ -9,7 +9,7 @@ export interface Offer {
 }
 
 const ROWS = /^lab\/rows\/(\d+)$/;
-/** Topics of Runners, without the topics that their acks go to. */
+/** The topics of the source `runner`, but not the topics to which their acks go. */
 export const RUNNER = /^lab\/runner\/\d+$/;
 
 export function offer(names: readonly string[]): Offer {

@@ -21,7 +21,7 @@ export interface RowsPlan {
   readonly repeats: number;
 }
 
-/** Experiment B: the duration of round trips, one after the other. */
+/** Experiment B: the duration of round trips, one after another. */
 export interface TripsPlan {
   readonly experiment: "b";
   readonly transports: readonly TransportName[];
@@ -33,7 +33,7 @@ export type Plan = RowsPlan | TripsPlan;
 
 /** Connections that can be measured over HTTP/1.1: a browser opens six to an origin, and one is needed for requests. */
 export const HTTP_1_MAX = 5;
-/** Browsers limit WebSockets separately. No page needs more than these. */
+/** Largest number of connections. Browsers limit WebSockets separately. */
 export const CONNECTIONS_MAX = 100;
 /** Time that a sample runs before it is measured, ms: the browser compiles code and fills buffers. */
 export const WARM_UP_MS = 500;

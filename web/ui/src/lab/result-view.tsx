@@ -8,7 +8,7 @@ import { LIMITS } from "./sample.js";
 import { csv, download, json, markdown, TITLES } from "./save.js";
 import { StripPlot } from "./strip-plot.js";
 
-/** How an experiment is measured. */
+/** Notes on how each experiment is measured. */
 const NOTES: Readonly<Record<Result["plan"]["experiment"], string>> = {
   a1:
     "Each WebSocket subscription has the SDK's default window: a page that falls behind gets larger batches or gaps, " +
@@ -30,7 +30,7 @@ export function ResultView({ result, again }: Props) {
       <h2>{TITLES[plan.experiment]}</h2>
       <p class="note">
         {date} · {environment.browser} · {environment.cores} cores · {environment.server} ({environment.protocol})
-        {environment.isLoopback && ", shared by server and browser"}
+        {environment.isLoopback && ", on the same machine"}
       </p>
       <ul class="findings">
         {findings(result).map((sentence) => (

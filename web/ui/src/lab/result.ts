@@ -49,7 +49,7 @@ export function parse(text: string): Result {
   return found as Result;
 }
 
-/** Returns whether a result has all members that the page reads: a reader may have edited the file. */
+/** Returns whether a result has all members that the page needs: the file may have been edited. */
 function isWhole({ plan, environment, begun, samples, failures }: Partial<Result>): boolean {
   if (!isPlan(plan) || typeof environment?.server !== "string" || typeof begun !== "string") return false;
   const kind = plan.experiment === "b" ? "trips" : "rows";
@@ -111,7 +111,7 @@ export function rows(samples: readonly Taken[], cells: readonly Cell[]): Row[] {
   });
 }
 
-/** Returns the events a second that the server sends to each connection by plan: a batch every ms. */
+/** Returns the planned rate of each connection, events/s: a batch every ms. */
 export function planned({ batch }: Cell): number {
   return (batch ?? 0) * 1000;
 }

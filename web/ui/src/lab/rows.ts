@@ -13,7 +13,7 @@ import { quantile } from "./statistics.js";
 /** Time that a connection may take to deliver its first row, ms. */
 const TIMEOUT_MS = 10_000;
 const TELL_MS = 200;
-/** The column of a row that has its due time, µs of the server's clock. */
+/** The column with the due time of a row, µs of the server's clock. */
 const DUE = 1;
 
 /** The total of all connections of a sample. */
@@ -36,7 +36,7 @@ class Taken {
   }
 }
 
-/** @param onProgress - receives the rate, events/s. @throws Error with a sentence, also if the signal aborts. */
+/** Measures one sample. @param onProgress - receives the rate, events/s. @throws Error with a sentence, even if the signal aborts. */
 export async function sampleRows(
   { transport, batch, connections }: Cell,
   seconds: number,
@@ -92,7 +92,7 @@ export async function sampleRows(
   }
 }
 
-/** Returns the number of events that the server has sent so far: the topic's offsets are consecutive. */
+/** Returns the newest offset, and when it was read. It is the number of events sent, because offsets are consecutive. */
 async function made(name: string): Promise<{ offset: number; atMs: number } | null> {
   const askedMs = performance.now();
   const known = await topic(name).catch(() => null);

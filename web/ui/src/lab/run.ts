@@ -31,7 +31,7 @@ export async function run(plan: Plan, signal: AbortSignal, onProgress: (progress
   let done = 0;
   const report = (cell: Cell | null, figure: number | null): void => {
     const tookMs = Date.now() - begun.getTime();
-    // Three cells are the least that allow an estimate.
+    // An estimate needs at least three finished cells.
     const leftMs = done < 3 ? plannedMs - tookMs : (tookMs / done) * (all - done);
     onProgress({
       done,

@@ -15,7 +15,7 @@ export interface RowsSample {
   readonly eventsPerS: number;
   readonly bytesPerS: number;
   readonly batchesPerS: number;
-  /** Events a second that the server sent to each connection; `null` if it did not report its position. */
+  /** Events per second that the server sent to each connection; `null` if it did not report its position. */
   readonly madePerS: number | null;
   /** Events lost in gaps, over all connections. */
   readonly missed: number;
@@ -49,7 +49,7 @@ const NEARLY = 0.95;
 /** Share of busy probes from which the thread counts as saturated. */
 const SATURATED = 0.85;
 
-/** @param planned - events a second for each connection. */
+/** Returns the limit of a sample. @param planned - planned rate of each connection, events/s. */
 export function limit(sample: RowsSample, planned: number, connections: number): Limit {
   const { madePerS, eventsPerS, busy } = sample;
   if (eventsPerS >= planned * connections * NEARLY) return "plan";

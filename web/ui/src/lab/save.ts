@@ -57,7 +57,7 @@ export function markdown(result: Result): string {
 
 export const TITLES: Readonly<Record<Result["plan"]["experiment"], string>> = {
   a1: "Experiment A1: how much of a firehose arrives",
-  b: "Experiment B: round trips, one after the other",
+  b: "Experiment B: round trips, one after another",
 };
 
 export function download(name: string, type: string, text: string): void {
@@ -66,7 +66,7 @@ export function download(name: string, type: string, text: string): void {
   link.href = address;
   link.download = name;
   link.click();
-  // The browser needs the URL until it has started to read it.
+  // The browser needs the URL until it has started to read the file.
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 

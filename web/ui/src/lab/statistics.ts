@@ -24,10 +24,10 @@ export function spread(values: readonly number[]): Spread | null {
   return { median: median(values), low: Math.min(...values), high: Math.max(...values), count: values.length };
 }
 
-/** Fewest repeats for a comparison: with two each, chance alone separates them in one of three cases. */
+/** Smallest number of repeats for a comparison. With two repeats, chance alone separates equal cells in one of three cases. */
 const ENOUGH = 3;
 
-/** Cells differ if every repeat of one is beyond every repeat of the other. With too few repeats: `unknown`. */
+/** Compares two cells. They differ if every repeat of one is beyond every repeat of the other; with too few repeats: `unknown`. */
 export function compare(one: Spread, other: Spread): "more" | "less" | "same" | "unknown" {
   if (one.count < ENOUGH || other.count < ENOUGH) return "unknown";
   if (one.low > other.high) return "more";

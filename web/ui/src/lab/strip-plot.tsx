@@ -60,7 +60,7 @@ export function StripPlot({ plan, samples, now = null }: Props) {
         </section>
       ))}
       <p class="note">
-        A bar shows the median of the repeats, each line one repeat. Scale: 0 to {brief(most)}{" "}
+        A bar shows the median of the repeats, and a line shows one repeat. Scale: 0 to {brief(most)}{" "}
         {isRows ? "events/s" : "ms"}.
       </p>
     </figure>

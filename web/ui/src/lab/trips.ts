@@ -1,4 +1,4 @@
-/** One sample of experiment B. A round trip lasts from the page's ack of a Runner record to the next Runner. */
+/** One sample of experiment B. A round trip lasts from the page's ack of a record to the arrival of the next record. */
 
 import { type Batch, connect } from "thalweg";
 import { foreverFrame } from "thalweg/forever-frame";
@@ -13,13 +13,13 @@ import { quantile } from "./statistics.js";
 
 /** Warm-up trips, which are not counted. */
 const WARM_UP_TRIPS = 20;
-/** Time that the page waits for a Runner, ms. */
+/** Time that the page waits for a record, ms. */
 const TIMEOUT_MS = 10_000;
-/** Attempts to find a free Runner, and the time between two of them, ms. */
+/** Number of attempts to find a free topic, and the time between two attempts, ms. */
 const ATTEMPTS_MAX = 10;
 const AGAIN_MS = 100;
 
-/** @param onProgress - receives the number of trips done. @throws Error with a sentence, also if the signal aborts. */
+/** Measures one sample. @param onProgress - receives the number of trips done. @throws Error with a sentence, even if the signal aborts. */
 export async function sampleTrips(
   { transport }: Cell,
   trips: number,
@@ -68,7 +68,7 @@ export async function sampleTrips(
           subscription.ack();
         });
       });
-      // An ack of the current position makes the server send the first Runner.
+      // An ack of the current position makes the server send the first record.
       isOpen.then(() => kick(topic, position)).catch(fail);
     });
     const totalMs = each.reduce((sum, ms) => sum + ms, 0);
@@ -86,7 +86,7 @@ export async function sampleTrips(
   }
 }
 
-/** Returns a Runner topic without subscribers, and its position. */
+/** Returns a topic of the source `runner` without subscribers, and its position. */
 async function freeRunner(signal: AbortSignal): Promise<{ topic: string; position: string }> {
   for (let attempt = 1; ; attempt++) {
     const all = (await topics("lab/runner/")).topics.filter(({ topic }) => RUNNER.test(topic));
@@ -95,7 +95,7 @@ async function freeRunner(signal: AbortSignal): Promise<{ topic: string; positio
     if (found?.position) return { topic: found.topic, position: found.position };
     if (!all.length) throw new Error("the server has no source for this experiment");
     if (attempt === ATTEMPTS_MAX) throw new Error("every source is in use: close other tabs with the lab");
-    // The Runner of the previous sample may be about to be free.
+    // The topic of the previous sample may become free in a moment.
     await sleep(AGAIN_MS, signal);
   }
 }

@@ -13,7 +13,7 @@ export interface Age {
 export class Ages {
   #cameMs: number | null = null;
   #happenedMs = Number.NaN;
-  /** Smallest time from happening to arriving. */
+  /** Smallest time between an event and its arrival. */
   #leastMs = Infinity;
 
   /** @param happenedMs - the event's timestamp; `NaN` without one. */

@@ -1,10 +1,10 @@
-/** Events that arrived as columns: the offsets, then members of objects, elements of arrays, or the events. Pure. */
+/** Events that arrived as columns. The first column has offsets; the others have members, array elements, or whole events. Pure. */
 
 import type { Column as ArrowColumn, ColumnBatch, ColumnTable } from "thalweg/arrow";
 import { type Column, type Key, numeric } from "./columns.js";
 import { type Events, numbers, PublishedEvents, type Received } from "./events.js";
 
-/** Arrow's type of timestamps, which JSON has as texts. */
+/** Arrow's type of timestamps, which are texts in JSON. */
 const TIMESTAMP = 10;
 
 /** Converts a batch of columns. @param known - the columns found so far. */

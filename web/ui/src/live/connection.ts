@@ -19,7 +19,7 @@ import { Refused, topicOf } from "./query.js";
 import { columnNames, type Topic, topic } from "./topics.js";
 import { Volume } from "./volume.js";
 
-/** How a topic is received: over a transport of a session, or as columns. */
+/** A way to receive a topic: over a transport of a session, or as columns. */
 export type LiveTransport = TransportName | "arrow";
 
 /** The options of the menu. `null` selects the best transport that works, and columns for high volume. */

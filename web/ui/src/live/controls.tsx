@@ -55,7 +55,7 @@ interface Props {
   readonly isQueryOpen: boolean;
   readonly transport: LiveTransport | null;
   readonly view: View;
-  /** Whether it is a value topic. */
+  /** Whether the topic is a value topic. */
   readonly hasDocument: boolean;
   readonly paceMs: number;
   readonly isPaused: boolean;

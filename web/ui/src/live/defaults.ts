@@ -6,7 +6,7 @@ import type { Aggregate } from "./series.js";
 
 export type View = "document" | "table" | "chart" | "map";
 
-/** Rows that the defaults are derived from. */
+/** Number of rows from which the defaults are derived. */
 const ROWS = 300;
 /** Rate below which a topic counts as a series of figures, events/s. */
 const CALM_PER_S = 5;

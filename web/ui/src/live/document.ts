@@ -1,4 +1,4 @@
-/** The newest version of a value topic, its changes since the version before, and the visible lines of it. Pure. */
+/** The newest version of a value topic, its changes since the previous version, and its visible lines. Pure. */
 
 import { counted } from "../format.js";
 import { preview } from "./columns.js";
@@ -23,7 +23,7 @@ export interface Version {
   readonly within: ReadonlyMap<string, number>;
 }
 
-/** @param changed - from the SDK; `undefined`: the documents are compared. */
+/** Creates a version. @param changed - the changes that the SDK reports; if `undefined`, the documents are compared. */
 export function version(
   number: number,
   document: unknown,
@@ -43,8 +43,8 @@ export function version(
 }
 
 /**
- * Returns the differences of two documents as JSON Pointers. It compares array elements by index, and skips a
- * value that is the same object in both.
+ * Returns the differences of two documents as JSON Pointers. Array elements are compared by index, and a value that
+ * is the same object in both is skipped.
  */
 export function differences(before: unknown, after: unknown): string[] {
   const found: string[] = [];

@@ -27,7 +27,7 @@ export function Inspection({ row: { offset, event }, close }: Props) {
       <pre tabIndex={0}>{text.slice(0, TEXT_MAX)}</pre>
       {text.length > TEXT_MAX && (
         <p class="note">
-          Its first {TEXT_MAX.toLocaleString("en")} of {text.length.toLocaleString("en")} characters.
+          The first {TEXT_MAX.toLocaleString("en")} of {text.length.toLocaleString("en")} characters.
         </p>
       )}
     </section>

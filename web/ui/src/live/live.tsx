@@ -31,7 +31,7 @@ export function LivePage() {
   /** The topic that the page opened with. Topics that appear later do not replace it. */
   const opened = useRef<string | null>(null);
   opened.current ??= known && known.opening;
-  /** Whether the query in the address is still unanswered. Until then the page shows no topic. */
+  /** Whether the query in the address is still unanswered. Until it is answered, the page shows no topic. */
   const [isAsking, setIsAsking] = useState(address.query !== null);
   const [adHoc, setAdHoc] = useState<AdHocQuery | null>(null);
   const [isQueryOpen, setIsQueryOpen] = useState(isAsking);
@@ -67,7 +67,7 @@ export function LivePage() {
       examples={examples(known?.names ?? [], current)}
       show={(adHoc) => {
         setIsAsking(false);
-        // The address may name a view for this query. The view of the topic before does not apply.
+        // The address may name a view for this query. The view of the previous topic does not apply.
         go(null, isAsking ? view : null, adHoc);
       }}
       fail={() => setIsAsking(false)}

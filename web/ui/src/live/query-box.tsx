@@ -45,7 +45,7 @@ export function QueryBox({ isOpen, first, examples, show, fail }: Props) {
       const { text } = problemOf(error);
       const isRefused = error instanceof Refused;
       take({
-        // A message that begins with a name of the query keeps the name's case.
+        // A message that begins with a name from the query keeps the name's case.
         text: isRefused && query.includes(error.message.split(" ")[0] as string) ? error.message : text,
         mistake: mistake(query, text),
         needsToken: isRefused && error.status === 401,
@@ -126,7 +126,7 @@ export function QueryBox({ isOpen, first, examples, show, fail }: Props) {
         <Wrong
           failure={failure}
           presentToken={() => {
-            // The page restarts with the token and the query in its address.
+            // The page restarts with the token, and with the query in its address.
             history.replaceState(null, "", write({ topic: null, view: null, query: text }));
             askForToken();
           }}

@@ -7,7 +7,7 @@ export interface AdHocQuery {
   readonly topic: string;
 }
 
-/** The server rejected a query. */
+/** The error for a query that the server rejected. */
 export class Refused extends Error {
   readonly status: number;
 
@@ -17,7 +17,7 @@ export class Refused extends Error {
   }
 }
 
-/** Returns the topic of a query's rows. The server drops the query some seconds after its last reader left. @throws Refused */
+/** Returns the topic of a query's rows. The server drops the query a few seconds after its last reader leaves. @throws Refused */
 export async function topicOf(query: string): Promise<string> {
   return ((await (await ask("query", query)).json()) as { topic: string }).topic;
 }

@@ -10,7 +10,7 @@ export type Aggregate = "mean" | "max" | "min";
 export const SLICES = 600;
 /** Length of a slice for maxima and minima, ms. */
 const SECOND_MS = 1000;
-/** Number of consecutive values older than the window after which the clock counts as set back. */
+/** If this many consecutive values are older than the window, the clock counts as set back. */
 const STRAGGLERS_MAX = 1000;
 
 interface Slice {
@@ -33,7 +33,7 @@ export class Series {
 
   constructor(windowMs: number, aggregate: Aggregate = "mean") {
     this.#sliceMs = aggregate === "mean" ? windowMs / SLICES : SECOND_MS;
-    // Two more than the window: one at its beginning, and the newest, which is incomplete.
+    // Two slices more than the window: one at its beginning, and the newest, which is incomplete.
     this.#count = aggregate === "mean" ? SLICES : Math.ceil(windowMs / SECOND_MS) + 2;
     this.#slices = new Array(this.#count);
   }
@@ -78,7 +78,7 @@ export class Series {
     slice.count += 1;
   }
 
-  /** Adds values in order, at one time or at a time each. */
+  /** Adds values in order, all at one time or each at its own time. */
   addAll(times: number | ArrayLike<number>, values: ArrayLike<number>): void {
     for (let index = 0; index < values.length; index++) {
       this.add(typeof times === "number" ? times : (times[index] as number), values[index] as number);

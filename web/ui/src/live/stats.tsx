@@ -34,7 +34,7 @@ const REASONS: Record<string, string> = {
 interface Props {
   readonly status: LiveStatus;
   readonly stats: Stats;
-  /** Bytes saved by patches; `null` unless it is a value topic. */
+  /** Bytes saved by patches; `null` unless the topic is a value topic. */
   readonly savings: Savings | null;
   readonly lag: number | null;
   readonly isPaused: boolean;

@@ -1,4 +1,4 @@
-/** Schedules rendering a few times a second; less often if it takes long: a page behind its data is not live. */
+/** Schedules rendering a few times a second, or less often if it takes long, so that the page keeps up with its data. */
 
 /** Largest share of the time that rendering may take. */
 const SHARE = 1 / 3;

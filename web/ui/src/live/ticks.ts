@@ -17,7 +17,7 @@ export function ticks({ least, most }: Extent, count: number): Ticks {
   const size = 10 ** Math.floor(Math.log10(rough));
   const step = size * ([1, 2, 5].find((times) => times * size >= rough) ?? 10);
   const from = Math.ceil(least / step);
-  // Multiplied instead of summed up: adding a small step to a large number may not change it.
+  // Multiply instead of adding up: adding a small step to a large number may not change the number.
   const all = Array.from({ length: count * 2 }, (_, index) => (from + index) * step);
   return { at: all.filter((value) => value >= least && value <= most), step };
 }

@@ -239,7 +239,7 @@ function useLive(topic: string, transport: LiveTransport | null, query: string |
   return live;
 }
 
-/** Returns the current time; it changes when it is time to render. */
+/** Returns the time of the last tick. Each tick causes a render. */
 function useTicker(paceMs: number): number {
   const [now, setNow] = useState(Date.now());
   const pace = useRef(paceMs);

@@ -11,7 +11,7 @@ export interface Topic {
   readonly subscribers: number;
 }
 
-/** The server does not list topics to this reader. */
+/** The error of a server that does not list topics for this reader. */
 export class NotListed extends Error {}
 
 /** Number of topics that the menu shows at first, and that "Show more" adds. */
@@ -93,7 +93,7 @@ export function opening(all: readonly Topic[]): string | null {
   return (alive.find(({ topic }) => topic === CARS) ?? alive[0])?.topic ?? null;
 }
 
-/** Returns the same for a list that continues: the demo's topic may be in the rest. */
+/** Returns the topic that the page opens with, even if the demo's topic is in the part that is not listed. */
 export async function openingOf({ topics, isMore }: Listing): Promise<string | null> {
   const cars = isMore && !topics.some(({ topic }) => topic === CARS) ? await topic(CARS) : null;
   return opening(cars ? [...topics, cars] : topics);

@@ -43,7 +43,7 @@ export function useTopic(session: Session, topic: string | null): Followed {
     );
     return () => subscription.close();
   }, [session, topic]);
-  // The state is that of the topic before until the component renders again.
+  // Until the component renders again, the state belongs to the previous topic.
   return followed.topic === topic ? followed : nothing(topic);
 }
 
