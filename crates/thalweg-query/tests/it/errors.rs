@@ -480,7 +480,7 @@ fn operators_and_functions_of_other_systems_are_refused_by_name() {
         ("SELECT * FROM cars WHERE ⟨gears = ANY(1⟩)", "ANY or ALL is not supported: use IN"),
         (
             "SELECT ⟨time AT TIME ZONE 'UTC'⟩ AS a FROM cars",
-            "AT TIME ZONE is not supported: times are in UTC",
+            "AT TIME ZONE is not supported: add an interval to the time in UTC",
         ),
         ("SELECT ⟨median_of(speed)⟩ FROM cars", "and the aggregates count, sum, avg,"),
         (
