@@ -3,9 +3,21 @@
 #![no_main]
 
 // `thalweg` is a program and no library, so this target compiles its modules again.
+#[path = "../../crates/thalweg/src/serve/brokers.rs"]
+#[allow(dead_code, unused_imports)]
+mod brokers;
+#[path = "../../crates/thalweg/src/serve/cluster.rs"]
+#[allow(dead_code, unexpected_cfgs, unfulfilled_lint_expectations, unused_imports)]
+mod cluster;
 #[path = "../../crates/thalweg/src/serve/config.rs"]
 #[allow(dead_code, unused_imports)]
 mod config;
+#[path = "../../crates/thalweg/src/serve/configured_broker.rs"]
+#[allow(dead_code, unused_imports)]
+mod configured_broker;
+#[path = "../../crates/thalweg/src/serve/data.rs"]
+#[allow(dead_code, unused_imports)]
+mod data;
 #[path = "../../crates/thalweg/src/serve/document.rs"]
 #[allow(dead_code, unused_imports)]
 mod document;
@@ -30,6 +42,9 @@ mod short;
 #[path = "../../crates/thalweg/src/serve/signalr.rs"]
 #[allow(dead_code, unused_imports)]
 mod signalr;
+#[path = "../../crates/thalweg/src/serve/store.rs"]
+#[allow(dead_code, unused_imports)]
+mod store;
 #[path = "../../crates/thalweg/src/serve/stream.rs"]
 #[allow(dead_code, unused_imports)]
 mod stream;
@@ -99,14 +114,13 @@ fn made(settings: Settings) -> String {
     let settings =
         Settings { token: Vec::new(), jwt_key: Vec::new(), jwt_secret: None, ..settings };
     match config::config(settings) {
-        Ok((config, streams)) => {
+        Ok((config, brokers)) => {
             // Certificates may name any file, too.
             let checked = Config { tls: None, ..config.clone() };
-            let shared = config::shared_topics(&streams);
-            if let Err(refusal) = thalweg_server::check(&checked, &shared) {
+            if let Err(refusal) = thalweg_server::check(&checked, &brokers.topics()) {
                 check_sentence(&refusal.to_string());
             }
-            format!("{config:?} {streams:?}")
+            format!("{config:?} {brokers:?}")
         }
         Err(refusal) => {
             check_sentence(&refusal);
