@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_of_another_document_is_told() {
+    fn a_patch_of_another_document_is_reported() {
         let mut document = Document::new(position("9f.1"), "[]");
         let patch = r#"[{"op":"remove","path":"/score"}]"#;
         assert!(document.patch(position("9f.2"), patch).unwrap_err().contains("does not apply"));

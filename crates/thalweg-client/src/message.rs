@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_others_are_told_apart() {
+    fn other_messages_are_distinguished() {
         assert!(matches!(Message::read(r#"{"heartbeat":{}}"#), Ok(Message::Heartbeat)));
         assert!(matches!(Message::read(r#"{"answer":{}}"#), Ok(Message::Other)));
         assert!(matches!(Message::read(r#"{"novelty":1}"#), Ok(Message::Other)));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_and_ends_are_as_in_the_standard_library() {
+    fn halves_and_limits_equal_the_standard_library() {
         for fraction in 0..=DIGITS_MAX {
             for near in 0..=4 {
                 check(near, fraction);

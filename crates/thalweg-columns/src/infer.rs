@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_changes_so_often_and_then_fits_everything() {
+    fn a_schema_changes_a_limited_number_of_times_and_then_fits_everything() {
         let mut columns = Columns::infer(b"{}");
         for number in 0..CHANGES_MAX - 1 {
             columns = columns.widened(format!(r#"{{"a{number}":1}}"#).as_bytes()).unwrap();

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn days_and_dates_are_each_others() {
+    fn days_and_dates_convert_into_each_other() {
         for day in (-800_000..3_000_000).step_by(13) {
             let (year, month, of_month) = date(day);
             assert_eq!(days_since_1970(year, month, of_month), day, "{year}-{month}-{of_month}");

@@ -69,7 +69,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_string_is_said_as_it_was(text: String) {
+        fn every_string_is_read_as_it_was_written(text: String) {
             let json = serde_json::to_string(&text).unwrap();
             let said = unescape(&json.as_bytes()[1..json.len() - 1]);
             prop_assert_eq!(said.as_deref(), Some(&*text));

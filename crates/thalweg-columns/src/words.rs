@@ -110,7 +110,7 @@ mod tests {
         }
 
         #[test]
-        fn any_word_has_so_many_digits(word: u64, digit in 0..8_u32) {
+        fn every_word_has_this_number_of_digits(word: u64, digit in 0..8_u32) {
             for word in [word, word ^ (word ^ 0x3939_3939_3939_3939) >> (8 * digit)] {
                 let count = word.to_le_bytes().iter().take_while(|byte| byte.is_ascii_digit()).count();
                 prop_assert_eq!(digits(word).1, count);

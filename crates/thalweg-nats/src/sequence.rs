@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repetition_of_the_consumer_is_a_hole_too() {
+    fn a_repetition_by_the_consumer_is_also_a_hole() {
         let mut sequence = Sequence::new(10);
         assert_eq!(sequence.take(10, 1), Step::Next);
         assert_eq!(sequence.take(10, 1), Step::Hole);

@@ -129,7 +129,7 @@ mod tests {
     use crate::limits::Bounds;
 
     #[test]
-    fn values_are_distinct_also_if_all_hashes_are_equal() {
+    fn values_are_distinct_even_if_all_hashes_are_equal() {
         let meter = Meter::new(&Bounds::default(), u64::MAX);
         let texts: Vec<String> = (0..300).map(|number| format!("{}", number % 170)).collect();
         let mut distinct = Distinct::default();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn insignificant_whitespace_goes_and_nothing_else() {
+    fn only_insignificant_whitespace_is_removed() {
         check("1", "1");
         check(" {\"a\" :\r\n\t1.50e+3 } ", "{\"a\":1.50e+3}");
         check(r#"["a b", "\" \\", "\\" , ""]"#, r#"["a b","\" \\","\\",""]"#);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn too_large_is_refused_before_it_is_parsed() {
+    fn an_event_that_is_too_large_is_refused_before_parsing() {
         let large = vec![b'1'; 1001];
         assert!(matches!(
             push_json(&large, 1000, &mut Vec::new()),

@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn patterns_overlap_if_a_topic_says_so(one in pattern(), other in pattern()) {
+        fn patterns_overlap_if_a_topic_matches_both(one in pattern(), other in pattern()) {
             // All relevant topics: combinations of these segments, with up to one more segment than a pattern.
             let mut topics = vec![String::new()];
             let mut is_found = false;

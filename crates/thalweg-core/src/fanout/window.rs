@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_closes_when_full_and_opens_with_acks() {
+    fn the_window_closes_when_full_and_opens_with_acks() {
         let mut window = Window::new(100);
         assert!(window.admits(1, 0, 1000), "one frame always fits");
         window.count(60, Some(11));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_marks_open_it_a_little_later_and_never_too_early() {
+    fn merged_marks_open_the_window_late_but_never_early() {
         let mut window = Window::new(10_000);
         for event in 1..=10_000 {
             assert!(window.admits(event, 0, 1));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ack_beyond_all_offsets_is_one_of_everything() {
+    fn an_ack_beyond_all_offsets_covers_everything() {
         let mut window = Window::new(1);
         window.count(60, Some(11));
         window.ack(thalweg_wire::limits::OFFSET_MAX);

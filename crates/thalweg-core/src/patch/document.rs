@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_character_is_found() {
+    fn an_incomplete_character_is_found() {
         let check = |string: &str, expected| {
             assert_eq!(has_whole_characters(string.as_bytes()), expected, "{string}");
         };

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn its_length_is_that_of_its_digits() {
+    fn the_length_of_an_epoch_is_the_number_of_its_digits() {
         for number in ["0", "9", "10", "4294967294"] {
             let json = format!("\"{number}\"");
             let id = StreamId::parse(serde_json::from_str(&json).unwrap()).unwrap();

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_is_granted_if_we_can_keep_to_it() {
+    fn an_offer_is_accepted_if_the_server_can_obey_it() {
         check("permessage-deflate; server_no_context_takeover", PLAIN);
         check("permessage-deflate; client_no_context_takeover", PLAIN);
         check("permessage-deflate; client_max_window_bits=8", PLAIN);
