@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_line_breaks_is_unchanged() {
+    fn a_message_without_special_characters_is_unchanged() {
         assert_eq!(script_of("[1]"), "before<receive('[1]')</script>\n");
     }
 }
