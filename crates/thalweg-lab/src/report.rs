@@ -12,9 +12,9 @@
 //! - `held`: how many clients a ramp held; `cost`: what connections, messages and bytes cost
 //! - `as_published`: experiment C in the lines of its published program; `published`: published figures of the same experiments
 //! - `workload`: what is shown of each workload; `columns`: what tables may have
-//! - `table`: for a terminal; `html`: one page for everyone, with charts; `markdown`: for a repository; `csv`, `junit`
+//! - `table`: for a terminal; `page`: for the report page; `csv`, `junit`
 //! - `unsettled`: rows of a suite that are missing, worse or undecided
-//! - `condition`: what a figure must not be; `entry`: a run in a list of runs
+//! - `threshold`: limits of metrics that fail a run; `entry`: a run in a list of runs
 //! - `words`: what a report says besides; `number`: how figures are written
 
 mod as_published;
@@ -23,7 +23,7 @@ mod browser;
 mod choice;
 mod columns;
 mod comparisons;
-mod condition;
+
 mod connections;
 mod cost;
 mod csv;
@@ -34,11 +34,10 @@ mod fault_hits;
 mod faults;
 mod findings;
 mod held;
-mod html;
 mod junit;
-mod markdown;
 mod most;
 mod number;
+mod page;
 mod part_summary;
 mod phrases;
 mod published;
@@ -47,6 +46,7 @@ mod row;
 mod standings;
 mod summary;
 mod table;
+mod threshold;
 mod unsettled;
 mod words;
 mod workload;
@@ -54,7 +54,7 @@ mod workload;
 pub use as_published::as_published;
 pub use browser::BrowserFigures;
 pub use comparisons::{far_off, next, so_far};
-pub use condition::{Condition, Hit};
+
 pub use cost::{CostModel, models};
 pub use csv::csv;
 pub use curves::{Curves, Spreads};
@@ -62,16 +62,16 @@ pub use entry::{Entry, State};
 pub use equality::{Difference, Equality};
 pub use fault_hits::faults;
 pub use faults::{Allowed, Faults};
-pub use html::html;
 pub use junit::junit;
-pub use markdown::markdown;
 pub use most::Most;
 pub use number::short;
+pub use page::{Document, html};
 pub use part_summary::{BlankCell, PartSummary};
 pub use row::{Cpu, Delayed, Held, Lateness, Load, Row, Throughput, Trips, Wire};
 pub use standings::Standing;
 pub use summary::{Addition, Manifest, Summary};
 pub use table::table;
+pub use threshold::{Hit, Threshold, metrics};
 pub use words::manifest;
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub use stored_run::StoredRun;
 use crate::browser::{self, Chromium};
 use crate::load_generator::LoadGenerator;
 use crate::measure::Sample;
-use crate::report::{Allowed, Condition, Manifest};
+use crate::report::{Allowed, Manifest, Threshold};
 use crate::scenario::{self, Changes, Endpoint, Plan, Program};
 use crate::subject::{self, Cores, Place};
 use crate::swarm::Swarm;
@@ -109,19 +109,21 @@ pub struct RunContext {
     pub version: String,
 }
 
-/// Output of a run, and its conditions.
+/// Output of a run, and its thresholds.
 #[derive(Clone, Debug, Default)]
 pub struct OutputOptions {
     /// Only errors and the folder.
     pub is_quiet: bool,
     /// The summary as JSON on stdout, and nothing else there.
     pub is_json: bool,
-    /// Conditions that fail the run.
-    pub fail_if: Vec<Condition>,
+    /// Thresholds that fail the run.
+    pub fail_if: Vec<Threshold>,
     /// Faults of endpoints that do not fail the run.
     pub allowed: Allowed,
     /// Where to leave JUnit's form of it.
     pub junit: Option<PathBuf>,
+    /// The built report page without a summary. Without it a run has no report.html.
+    pub page: Option<&'static str>,
     /// Whether to print the lines of experiment C's published program below the table.
     pub as_published: bool,
 }
@@ -166,7 +168,6 @@ fn begin(
     rerun_of: Option<String>,
     context: &RunContext,
 ) -> anyhow::Result<Ended> {
-    context.output.check(&plan)?;
     find_programs(&mut plan, &context.peers)?;
     let peers = subject::install_peers(&mut plan, context.output.is_quiet)?;
     let cores = Cores::allowed()?;
@@ -236,13 +237,6 @@ fn measure(
 /// `2026-11-21T00:43:29Z`
 fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
-}
-
-impl OutputOptions {
-    /// Whether the conditions name subjects that there are, which is to be known before anything is measured.
-    fn check(&self, plan: &Plan) -> anyhow::Result<()> {
-        self.fail_if.iter().try_for_each(|condition| condition.check(plan)).map_err(misuse)
-    }
 }
 
 fn place_of(manifest: &Manifest) -> anyhow::Result<Place> {

@@ -9,7 +9,7 @@ mod query;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use thalweg_lab::report::{Allowed, Condition};
+use thalweg_lab::report::{Allowed, Threshold, metrics};
 use thalweg_lab::run::{Ended, INTERRUPTED, Misuse, OutputOptions, STORE, Store, say};
 use thalweg_lab::scenario::{ScenarioError, titles};
 
@@ -28,7 +28,7 @@ const USAGE: &str = "thalweg bench [OPTIONS] [SCENARIO]
 /// the machine.
 ///
 /// Press Ctrl-C to end a run and keep its results. Exit status: 0 for success, 1 for an error or if a
-/// condition of --fail-if is met, 2 for wrong arguments, 130 after Ctrl-C.
+/// threshold of --fail-if is crossed, 2 for wrong arguments, 130 after Ctrl-C.
 #[derive(Args, Debug)]
 #[command(subcommand_negates_reqs = true, override_usage = USAGE)]
 #[command(after_help = format!("{EXAMPLES}\nRun `thalweg bench --help` for the list of scenarios."))]
@@ -93,21 +93,12 @@ impl StoreArgs {
 /// The heading of options for the result.
 const OUTPUT: &str = "Output";
 
-/// Output and conditions of a run.
+/// Output and thresholds of a run.
 #[derive(Args, Debug)]
 struct OutputArgs {
-    /// Exit with status 1 if a metric meets this condition, e.g. 'parts.fanout.pooled.cpu > 1.05'.
-    ///
-    /// CONDITION is PATH OP NUMBER. PATH is a path in summary.json, e.g. parts.rows.thalweg.latency.p99_us.
-    /// In an array, the next name of the path selects the entries with this name, cell, subject or metric, or
-    /// else a member of every entry. A ratio and a median also have .low and .high. OP is <,
-    /// <=, >, >=, == or !=.
-    ///
-    /// The A/A control is compared only if PATH names it. Entries without a number are ignored. If no entry
-    /// has a number, or the subject has no valid sample, the condition counts as met, and the exit status is
-    /// 1. Repeat the flag for several conditions.
-    #[arg(long, value_name = "CONDITION", help_heading = OUTPUT)]
-    fail_if: Vec<Condition>,
+    /// Exit with status 1 if a metric crosses this threshold, e.g. 'p99>50ms' or 'thalweg:cpu-ratio>1.05'.
+    #[arg(long, value_name = "THRESHOLD", help_heading = OUTPUT, long_help = fail_if_help())]
+    fail_if: Vec<Threshold>,
     /// Exit with status 0 even if the endpoint of --url refused connections.
     #[arg(long, help_heading = OUTPUT)]
     allow_refused: bool,
@@ -137,7 +128,16 @@ impl OutputArgs {
             silent: self.allow_silent,
         };
         let OutputArgs { fail_if, junit, json, .. } = self;
-        OutputOptions { is_quiet, is_json: json, fail_if, allowed, junit, as_published: false }
+        let page = crate::serve::report_page();
+        OutputOptions {
+            is_quiet,
+            is_json: json,
+            fail_if,
+            allowed,
+            junit,
+            page,
+            as_published: false,
+        }
     }
 }
 
@@ -174,7 +174,7 @@ const EXAMPLES: &str = "\
 Examples:
   thalweg bench --url ws://127.0.0.1:3000/live --connections 100 --duration 10s
   thalweg bench --url https://127.0.0.1/events --timestamp data.ts \\
-    --fail-if 'parts.rows.latency.p99_us > 5000'
+    --fail-if 'p99>5ms'
   thalweg bench
   thalweg bench a1 --quick --subject limit,thalweg
   thalweg bench fanout --transports websocket --connections 1000 --size 16KiB
@@ -182,6 +182,19 @@ Examples:
   thalweg bench my-load.toml --junit results.xml
   thalweg bench show last
 ";
+
+fn fail_if_help() -> String {
+    let names = wrapped(&metrics().join(", "), HELP_COLUMNS - 10).join("\n");
+    format!(
+        "Exit with status 1 if a metric crosses this threshold, e.g. 'p99>50ms' or \
+         'thalweg:cpu-ratio>1.05'.\n\n\
+         THRESHOLD is [SUBJECT:]METRIC, then >, >=, < or <=, and a value with a unit: times in us, ms or s, \
+         memory in B, KiB or MiB, shares in %. A ratio is to the baseline, over all cells; with -low or -high \
+         it is an end of the 95 % interval. The A/A control is compared only if it is named. If the run has no \
+         figure, or a subject has no valid sample, the threshold counts as crossed. Repeat the flag for several \
+         thresholds. Metrics:\n\n{names}"
+    )
+}
 
 /// Columns of the narrowest usual terminal.
 const HELP_COLUMNS: usize = 80;

@@ -58,6 +58,7 @@ use thalweg_server::{Server, config::Config};
 
 use crate::demo_provider;
 use merge::Over as _;
+pub(crate) use pages::report_page;
 use settings::Settings;
 use tables::UpstreamTable;
 use values::{Level, LogFormat};

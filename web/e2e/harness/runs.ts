@@ -15,7 +15,12 @@ export function runs(copies: Readonly<Record<string, string>>): string {
   for (const [name, archived] of Object.entries(copies)) {
     const run = join(folder, name);
     cpSync(join(ARCHIVE, archived), run, { recursive: true });
-    execFileSync(BINARY, ["bench", "export", run, "--format", "html", "--out", join(run, "report.html")]);
+    for (const [format, file] of [
+      ["html", "report.html"],
+      ["json", "summary.json"],
+    ] as const) {
+      execFileSync(BINARY, ["bench", "export", run, "--format", format, "--out", join(run, file)]);
+    }
   }
   return folder;
 }

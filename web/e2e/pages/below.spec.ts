@@ -57,7 +57,11 @@ test("the lab measures", async ({ page }) => {
 
 test("a report is shown", async ({ page }) => {
   await page.goto("/live/reports?run=today");
-  await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
-  await page.getByRole("link", { name: "open full page" }).click();
+  await expect(page.getByRole("figure", { name: "Report of" }).getByRole("heading", { level: 1 })).toBeVisible();
+  await page
+    .getByRole("row")
+    .filter({ has: page.getByRole("radio", { checked: true }) })
+    .getByRole("link")
+    .click();
   await page.waitForURL((url) => url.pathname === "/live/runs/today/report.html");
 });

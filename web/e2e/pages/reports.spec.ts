@@ -20,11 +20,22 @@ test("all runs are listed, and one is opened", async ({ page }) => {
   const rows = page.getByRole("region", { name: "Runs" }).locator("tbody tr");
   await expect(rows).toHaveCount(3);
   await rows.first().getByRole("radio").check();
-  const frame = page.frameLocator("iframe");
-  await expect(frame.getByRole("heading").first()).toBeVisible();
+  const report = page.getByRole("figure", { name: "Report of" });
+  await expect(report.getByRole("heading", { level: 1 })).toContainText("×");
+  await expect(report.locator("canvas").first()).toBeVisible();
+  await expect(report.getByRole("region", { name: "Every figure of" })).toBeVisible();
   // The selected run is in the address, so a reader can share it.
   await page.reload();
-  await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
+  await expect(report.getByRole("heading", { level: 1 })).toContainText("×");
+});
+
+test("a file of a report has the same charts, and requests nothing", async ({ page }) => {
+  const requests: string[] = [];
+  page.on("request", (request) => requests.push(request.url()));
+  await page.goto("/runs/today/report.html");
+  await expect(page.getByRole("heading", { level: 1 })).toContainText("×");
+  await expect(page.locator("canvas").first()).toBeVisible();
+  expect(requests.map((url) => new URL(url).pathname)).toEqual(["/runs/today/report.html"]);
 });
 
 test("an unknown run is reported", async ({ page }) => {
@@ -34,17 +45,19 @@ test("an unknown run is reported", async ({ page }) => {
   await expect(page.getByRole("alert")).toBeHidden();
 });
 
-test("a run without a report says so", async ({ page, folder }) => {
-  rmSync(join(folder, "today", "report.html"));
+test("an archived summary is shown without its tables, and a run without a summary says so", async ({
+  page,
+  folder,
+}) => {
+  rmSync(join(folder, "today", "summary.json"));
   await page.goto("/reports?run=today");
-  await expect(page.getByText("This run has figures but no report")).toBeVisible();
-  await expect(page.getByText("bench export --store . --format html today")).toBeVisible();
-  await expect(page.getByRole("row", { name: "figures only" })).toHaveCount(1);
+  await expect(page.locator("canvas").first()).toBeVisible();
+  await expect(page.getByText("bench export --store . --format json today")).toBeVisible();
   rmSync(join(folder, "today", "summary.json.gz"));
+  rmSync(join(folder, "today", "report.html"));
   await page.reload();
   await expect(page.getByRole("row", { name: "unfinished" })).toHaveCount(1);
   await expect(page.getByText("This run has no report:")).toBeVisible();
-  await expect(page.locator("iframe")).toHaveCount(0);
 });
 
 test("a run may have any name", async ({ page, folder }) => {
@@ -55,8 +68,8 @@ test("a run may have any name", async ({ page, folder }) => {
     JSON.stringify({ begun: "<b>soon</b>", version: "<i>", machine: { cpu: "<u>", cores: 2 } }),
   );
   await page.goto(`/reports?${new URLSearchParams({ run: name })}`);
-  await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
-  await expect(page.getByRole("figure")).toContainText(name);
+  await expect(page.getByRole("figure", { name: "Report of" })).toContainText(name);
+  await expect(page.locator("canvas").first()).toBeVisible();
   await expect(page.getByRole("cell", { name: "<b>soon</b>" })).toBeVisible();
 });
 

@@ -63,20 +63,6 @@ pub struct Received {
     pub exchanged: Option<Exchanged>,
 }
 
-impl Received {
-    /// Returns a value that has every figure, for checks of paths.
-    pub fn with_all_figures() -> Received {
-        let spread = Some(Spread::default());
-        Received {
-            set_up: spread,
-            intervals: spread,
-            timestamps: Some(Timestamps { latency: spread, ..Timestamps::default() }),
-            exchanged: Some(Exchanged { latency: spread, ..Exchanged::default() }),
-            ..Received::default()
-        }
-    }
-}
-
 /// Answer of an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {

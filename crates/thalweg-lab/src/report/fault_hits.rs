@@ -1,9 +1,9 @@
 //! The faults of all rows, as conditions that are met.
 
-use super::condition::Hit;
 use super::faults::Allowed;
 use super::row::Row;
 use super::summary::Summary;
+use super::threshold::Hit;
 
 /// Returns the faults of all rows that are not allowed.
 pub fn faults(summary: &Summary, allowed: Allowed) -> Vec<Hit> {

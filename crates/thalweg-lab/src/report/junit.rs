@@ -1,9 +1,9 @@
 //! The summary as JUnit XML, for viewers of tests: a suite for each scenario, a case for each subject in each cell.
 
-use super::condition::{FAIL_IF, Hit};
 use super::part_summary::PartSummary;
 use super::row::{Place, Row};
 use super::summary::Summary;
+use super::threshold::{FAIL_IF, Hit};
 use crate::scenario::{Part, Plan};
 
 const INVALID: &str = "invalid";
@@ -18,14 +18,14 @@ struct Case {
     is_skipped: bool,
 }
 
-/// The whole summary. A case fails once for samples that do not count, for each condition that was met, and for each fault that
+/// The whole summary. A case fails once for samples that do not count, for each threshold that was crossed, and for each fault that
 /// is not allowed. A planned one that was not measured is skipped.
 pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
     let mut suites: Vec<(String, Vec<Case>)> = Vec::new();
     for (part, found) in plan.parts.iter().zip(&summary.parts) {
         suites.push((part.name.clone(), cases(part, found, hits)));
     }
-    // Conditions without a figure have no row to stand at.
+    // Thresholds on ratios, and those without a figure, have no row to stand at.
     let unasked: Vec<Case> = hits
         .iter()
         .filter(|hit| hit.row.is_none())
@@ -192,13 +192,9 @@ mod tests {
     #[test]
     fn a_case_for_each_subject_of_each_cell() {
         let (plan, mut summary) = summary_of_everything();
-        let hits = [
-            "parts.example.rows.cpu.us_per_event > 1.3",
-            "parts.rows.latency.p50_us > 900",
-            "parts.rows.memory.socket_bytes > 0",
-        ]
-        .map(|text| text.parse::<super::super::Condition>().unwrap().hits(&summary))
-        .concat();
+        let hits = ["cpu>1.3us", "p50>900us", "silence>0s"]
+            .map(|text| text.parse::<super::super::Threshold>().unwrap().hits(&summary))
+            .concat();
         summary.manifest.begun = "2026-11-21T00:43:29Z".to_owned();
         summary.parts[0].rows[0].valid = 3;
         summary.parts[0].rows[0].verdict = "schedule; 2 of 5 invalid: \"3\" <missing>".to_owned();
@@ -216,14 +212,10 @@ mod tests {
         let row = &mut summary.parts[0].rows[0];
         (row.valid, row.verdict) = (0, "invalid: 3 missing".to_owned());
         row.latency.p99_us = None;
-        summary.parts[0].rows[2].latency.p99_us = Some(9.0);
-        let hits = [
-            "parts.rows.latency.p99_us < 10",
-            "parts.rows.latency.p99_us < 9.5",
-            "parts.rows.memory.rss_bytes < 0",
-        ]
-        .map(|text| text.parse::<super::super::Condition>().unwrap().hits(&summary))
-        .concat();
+        summary.parts[0].rows[2].latency.max_us = Some(9e6);
+        let hits = ["max>8s", "max>8.5s", "rss>1000MB"]
+            .map(|text| text.parse::<super::super::Threshold>().unwrap().hits(&summary))
+            .concat();
         let xml = junit(&plan, &summary, &hits);
         let of = |kind: &str| xml.matches(&format!("<failure type=\"{kind}\"")).count();
         // The broken row has one for all three conditions; the other has two.

@@ -106,28 +106,6 @@ impl PartSummary {
     }
 }
 
-impl Metric {
-    /// Word for a subject that has less of it.
-    pub(super) fn less(self) -> &'static str {
-        match self {
-            Metric::Cpu | Metric::BrowserCpu => "cheaper",
-            Metric::P99 | Metric::RoundTrip => "faster",
-            Metric::Throughput | Metric::Held => "lower",
-            Metric::Memory => "smaller",
-        }
-    }
-
-    /// Word for a subject that has more of it.
-    pub(super) fn more(self) -> &'static str {
-        match self {
-            Metric::Cpu | Metric::BrowserCpu => "dearer",
-            Metric::P99 | Metric::RoundTrip => "slower",
-            Metric::Throughput | Metric::Held => "higher",
-            Metric::Memory => "larger",
-        }
-    }
-}
-
 impl Comparison {
     pub(super) fn is_beside(&self, other: &Comparison) -> bool {
         (self.metric, &self.subject, self.is_control)

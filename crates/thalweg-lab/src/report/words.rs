@@ -27,21 +27,6 @@ pub(super) fn effort(part: &PartSummary) -> String {
     }
 }
 
-pub(super) const EXPLAINED: [&str; 3] = [
-    "A verdict says what limited a sample: the subject (its cores were saturated, so its events per \
-     second are a throughput), the swarm, both (which is unranked), the schedule or window (nobody was \
-     saturated), the machine (somebody else had a share of the cores), or gaps that the subject \
-     announced; an invalid sample lost, repeated or reordered events, and no figure contains it.",
-    "A ratio is the mean of the logarithms of subject to baseline, round by round; where the baseline \
-     is there twice (A/A), to the mean of both. The rounds of one start of the processes are one value, \
-     and the interval is Student's t over the starts, so wide that it holds the true ratio in 95 of 100, \
-     also where a cell ended as soon as it was decided. Over all cells each has the same weight.",
-    "Better or worse is what would come about by chance in fewer than 5 of 100 scenarios with as many \
-     cells and subjects (Holm's correction); equivalent is an interval within 5 % of 1; undecided is \
-     the rest, with how large a difference is not excluded. The whole of it is in “How Thalweg \
-     measures”, docs/explanation/measuring.md.",
-];
-
 /// Text for a terminal: quoted text moves no cursor and changes no colour.
 pub(super) fn printable(text: &str) -> String {
     let printable = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };

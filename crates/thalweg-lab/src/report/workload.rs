@@ -5,7 +5,6 @@ use super::columns::{
     Column, FROM_INTENDED, HELD, IDLE, LATENCY, MEMORY, MESSAGES, RECEIVED, ROUND_TRIP, SCHEDULE,
     SERVICE, THROUGHPUT, TOTAL,
 };
-use super::html::metric::{self as chart};
 use super::part_summary::PartSummary;
 use crate::measure::comparison::Metric;
 use crate::scenario::{Drive, Figure};
@@ -15,7 +14,7 @@ pub(super) struct Shown {
     pub(super) columns: Vec<&'static [Column]>,
     pub(super) compared: &'static [Metric],
     /// The most telling first.
-    pub(super) charts: Vec<chart::Metric>,
+    pub(super) charts: &'static [&'static str],
     /// Whether events per second are a throughput where the subject is saturated.
     pub(super) has_throughput: bool,
     pub(super) note: Option<&'static str>,
@@ -31,8 +30,8 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 from publishing to when the swarm has read it; what would have queued is not in it.",
             columns: vec![CPU, THROUGHPUT, SERVICE, BATCHING, MEMORY],
             charts: match part.figure {
-                Figure::Latency => vec![chart::SERVICE_P99, chart::EVENTS, chart::CPU],
-                _ => vec![chart::EVENTS, chart::CPU, chart::SERVICE_P99],
+                Figure::Latency => &["service-p99", "events", "cpu"],
+                _ => &["events", "cpu", "service-p99"],
             },
             ..Shown::default()
         },
@@ -41,9 +40,9 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 when an event should have been sent to when the swarm has read it.",
             columns: vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
             charts: match part.figure {
-                Figure::Cpu => vec![chart::CPU, chart::BUSY, chart::P99],
+                Figure::Cpu => &["cpu", "subject-busy", "p99"],
                 // At a given rate, the CPU is the next question.
-                _ => vec![chart::P99, chart::BUSY, chart::EVENTS],
+                _ => &["p99", "subject-busy", "events"],
             },
             ..Shown::default()
         },
@@ -52,7 +51,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 objective; shown is the highest rate that was not.",
             columns: vec![CPU, THROUGHPUT, CEILING, LATENCY, BATCHING, MEMORY],
             compared: &[Metric::Cpu, Metric::P99, Metric::Throughput],
-            charts: vec![chart::EVENTS, chart::CPU, chart::P99],
+            charts: &["events", "cpu", "p99"],
             ..Shown::default()
         },
         Drive::GeneratedLoad if part.in_browser => Shown {
@@ -61,12 +60,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 it what it was to. CPU is in cores: 100 % is one.",
             columns: vec![THROUGHPUT, SCHEDULE, BROWSER_CPU, BROWSER_KINDS, LATENCY, BROWSER_PAGE],
             compared: &[Metric::BrowserCpu, Metric::Throughput],
-            charts: vec![
-                chart::EVENTS,
-                chart::BROWSER_BUSY,
-                chart::SUBJECT_CORES,
-                chart::BROWSER_CPU,
-            ],
+            charts: &["events", "browser-busy", "subject-cores", "browser-cpu"],
             ..Shown::default()
         },
         Drive::RoundTrip if part.in_browser => Shown {
@@ -74,7 +68,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 round trip after the other, from sending the ack to handling the next event.",
             columns: vec![ROUND_TRIP, TOTAL, BROWSER_KINDS, BROWSER_PAGE],
             compared: &[Metric::RoundTrip],
-            charts: vec![chart::ROUND_TRIP, chart::BROWSER_BUSY, chart::SUBJECT_CORES],
+            charts: &["round-trip", "browser-busy", "subject-cores"],
             has_throughput: false,
             ..Shown::default()
         },
@@ -82,14 +76,14 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             sentence: "The subject broadcasts by itself, on a schedule it was told at its start. \
                 Latency is from when a batch was due to when the swarm has read it.",
             columns: vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],
-            charts: vec![chart::EVENTS, chart::BUSY, chart::CPU, chart::P99],
+            charts: &["events", "subject-busy", "cpu", "p99"],
             ..Shown::default()
         },
         Drive::Idle => Shown {
             sentence: "Nobody sends anything: the connections only stand there.",
             columns: vec![IDLE, MEMORY],
             compared: &[Metric::Memory],
-            charts: vec![chart::PER_CONNECTION, chart::OPENED],
+            charts: &["memory", "open"],
             ..Shown::default()
         },
         Drive::Publish => Shown {
@@ -97,7 +91,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 are those that were taken.",
             columns: vec![CPU, THROUGHPUT, MEMORY],
             compared: &[Metric::Cpu],
-            charts: vec![chart::EVENTS, chart::CPU],
+            charts: &["events", "cpu"],
             ..Shown::default()
         },
         Drive::Stored => Shown {
@@ -106,7 +100,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 subject says that it has read them.",
             columns: vec![CPU, THROUGHPUT, MEMORY],
             compared: &[Metric::Cpu],
-            charts: vec![chart::CPU, chart::BUSY],
+            charts: &["cpu", "subject-busy"],
             has_throughput: false,
             ..Shown::default()
         },
@@ -116,12 +110,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 otherwise.",
             columns: vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, SCHEDULE, MEMORY],
             compared: &[Metric::RoundTrip],
-            charts: vec![
-                chart::ROUND_TRIP,
-                chart::ROUND_TRIP_WORST,
-                chart::ROUND_TRIP_P99,
-                chart::RECEIVED,
-            ],
+            charts: &["round-trip", "round-trip-worst", "round-trip-p99", "received"],
             has_throughput: false,
             note: Some(
                 "Latency here is from when a request was due, the round trip above from when it \
@@ -133,7 +122,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 one round trip after the other.",
             columns: vec![TOTAL, ROUND_TRIP, CPU, MEMORY],
             compared: &[Metric::Cpu, Metric::RoundTrip],
-            charts: vec![chart::TOTAL, chart::ROUND_TRIP_P99, chart::CPU],
+            charts: &["round-trips", "round-trip-p99", "cpu"],
             ..Shown::default()
         },
         Drive::Listen => Shown {
@@ -142,7 +131,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 it.",
             columns: vec![MESSAGES, RECEIVED, LATENCY, MEMORY],
             compared: &[Metric::P99],
-            charts: vec![chart::MESSAGES, chart::MESSAGE_CPU, chart::P99],
+            charts: &["messages", "message-cpu", "p99"],
             ..Shown::default()
         },
         Drive::Send => Shown {
@@ -152,7 +141,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 was sent.",
             columns: vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, MEMORY],
             compared: &[Metric::RoundTrip, Metric::P99],
-            charts: vec![chart::P99, chart::ROUND_TRIP, chart::MESSAGES],
+            charts: &["p99", "round-trip", "messages"],
             has_throughput: false,
             ..Shown::default()
         },
@@ -162,7 +151,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 that stood when it was due. Latency is that of the events.",
             columns: vec![HELD, CPU, LATENCY, MEMORY],
             compared: &[Metric::Held],
-            charts: vec![chart::HELD, chart::CPU, chart::P99],
+            charts: &["held", "cpu", "p99"],
             has_throughput: false,
             ..Shown::default()
         },
@@ -188,7 +177,7 @@ fn connecting(sentence: &'static str) -> Shown {
     Shown {
         sentence,
         columns: vec![CONNECTING, CONNECTING_LATE, MEMORY],
-        charts: vec![chart::SET_UP_P99, chart::SET_UP_CPU, chart::SET_UP],
+        charts: &["set-up-p99", "set-up-cpu", "set-up"],
         has_throughput: false,
         ..Shown::default()
     }
@@ -200,7 +189,7 @@ impl Default for Shown {
             sentence: "",
             columns: Vec::new(),
             compared: CPU_AND_P99,
-            charts: Vec::new(),
+            charts: &[],
             has_throughput: true,
             note: None,
         }

@@ -4,7 +4,7 @@ use super::files::{MANIFEST, PLAN, SAMPLES, SUMMARY, has};
 use super::lines::whole_lines;
 use super::misuse;
 use crate::measure::Sample;
-use crate::report::{self, Manifest, Summary};
+use crate::report::{self, Document, Manifest, Summary};
 use crate::scenario::Plan;
 use anyhow::Context;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -89,11 +89,17 @@ impl Bundle {
     }
 
     /// The manifest last: with it the run is complete.
-    pub(super) fn finish(&self, summary: &Summary, table: &str) -> anyhow::Result<()> {
-        self.write(SUMMARY, &serde_json::to_string_pretty(summary)?)?;
+    pub(super) fn finish(
+        &self,
+        summary: &Summary,
+        table: &str,
+        page: Option<&str>,
+    ) -> anyhow::Result<()> {
+        self.write(SUMMARY, &serde_json::to_string_pretty(&Document::new(summary))?)?;
         self.write("summary.csv", &report::csv(summary))?;
-        self.write("report.html", &report::html(summary))?;
-        self.write("report.md", &report::markdown(summary))?;
+        if let Some(page) = page {
+            self.write("report.html", &report::html(summary, page)?)?;
+        }
         self.write("table.txt", table)?;
         self.note(&summary.manifest)
     }

@@ -22,7 +22,7 @@ pub(super) fn end(
     let has_failed = endpoints::is_only_endpoints(plan) && !summary.has_valid_sample();
     let failed = samples.first().filter(|_| has_failed);
     if failed.is_none() {
-        bundle.finish(&summary, &table)?;
+        bundle.finish(&summary, &table, output.page)?;
     }
     let hits = hits(output, &summary);
     if let Some(path) = &output.junit {
@@ -35,12 +35,16 @@ pub(super) fn end(
     let folder = bundle.folder();
     match output {
         OutputOptions { is_json: true, .. } => {
-            print(&(serde_json::to_string_pretty(&summary)? + "\n"))?;
+            print(&(serde_json::to_string_pretty(&report::Document::new(&summary))? + "\n"))?;
         }
         OutputOptions { is_quiet: true, .. } => print(&format!("{}\n", folder.display()))?,
         _ => {
             let folder = folder.display();
-            let where_to = format!("Everything is in {folder}; {folder}/report.html shows it.");
+            let page = match output.page {
+                Some(_) => format!("; {folder}/report.html shows it"),
+                None => String::new(),
+            };
+            let where_to = format!("Everything is in {folder}{page}.");
             let as_published = match output.as_published {
                 true => format!("\n{}", report::as_published(plan, samples)),
                 false => String::new(),
@@ -66,9 +70,9 @@ pub(super) fn end(
     Ok(Ended::Complete)
 }
 
-/// Faults that are not allowed, and conditions that are met.
+/// Faults that are not allowed, and thresholds that are crossed.
 pub(super) fn hits(output: &OutputOptions, summary: &Summary) -> Vec<Hit> {
-    let met = output.fail_if.iter().flat_map(|condition| condition.hits(summary));
+    let met = output.fail_if.iter().flat_map(|threshold| threshold.hits(summary));
     report::faults(summary, output.allowed).into_iter().chain(met).collect()
 }
 
@@ -77,7 +81,7 @@ pub(super) fn refuse(hits: &[Hit]) -> anyhow::Result<()> {
     if hits.is_empty() {
         return Ok(());
     }
-    let (met, faults): (Vec<&Hit>, Vec<&Hit>) = hits.iter().partition(|hit| hit.is_condition());
+    let (met, faults): (Vec<&Hit>, Vec<&Hit>) = hits.iter().partition(|hit| hit.is_threshold());
     let lines = |hits: &[&Hit]| -> Vec<String> { hits.iter().map(ToString::to_string).collect() };
     let mut said = lines(&faults);
     if !met.is_empty() {

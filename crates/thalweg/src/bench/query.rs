@@ -5,7 +5,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
-use thalweg_lab::report;
+use thalweg_lab::report::{self, Document};
 use thalweg_lab::run::{self, Ended, StoredRun};
 
 /// List runs with time, scenario, completeness and one figure.
@@ -31,7 +31,7 @@ struct ReadArgs {
     store: StoreArgs,
 }
 
-/// Show the table and the settings of a run, and check its conditions.
+/// Show the table and the settings of a run, and check its thresholds.
 #[derive(Args, Debug)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(super) struct ShowArgs {
     output: OutputArgs,
 }
 
-/// Export a run as HTML, Markdown, CSV, JSON or JUnit XML, or its costs for `thalweg plan`.
+/// Export a run as HTML, CSV, JSON or JUnit XML, or its costs for `thalweg plan`.
 #[derive(Args, Debug)]
 pub(super) struct ExportArgs {
     #[command(flatten)]
@@ -69,8 +69,6 @@ pub(super) struct ArchiveArgs {
 enum ReportFormat {
     /// A self-contained page with charts.
     Html,
-    /// The findings and a table for each scenario.
-    Markdown,
     /// A line for each subject and cell, with exact figures.
     Csv,
     /// The summary.
@@ -80,6 +78,9 @@ enum ReportFormat {
     /// Costs of connections, messages and bytes, for `thalweg plan`.
     Cost,
 }
+
+/// The error of a program that was built without pages.
+const NO_PAGE: &str = "this program has no report page: build it with `make`, which needs Node";
 
 pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
     let entries = run::entries(&args.store.store())?;
@@ -106,7 +107,7 @@ pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
     let output = args.output.options(false);
     let summary = run.summary();
     if output.is_json {
-        print(&json(&summary)?)?;
+        print(&json(&Document::new(&summary))?)?;
     } else {
         let (table, manifest) = (report::table(&summary), report::manifest(&summary));
         print(&format!("{}\n{table}\n{manifest}", run.head()))?;
@@ -119,10 +120,11 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
     let run = read(&args.read)?;
     let summary = run.summary();
     let text = match args.format {
-        ReportFormat::Html => report::html(&summary),
-        ReportFormat::Markdown => report::markdown(&summary),
+        ReportFormat::Html => {
+            report::html(&summary, crate::serve::report_page().context(NO_PAGE)?)?
+        }
         ReportFormat::Csv => report::csv(&summary),
-        ReportFormat::Json => json(&summary)?,
+        ReportFormat::Json => json(&Document::new(&summary))?,
         ReportFormat::Junit => report::junit(&run.plan, &summary, &[]),
         ReportFormat::Cost => json(&run.basis())?,
     };

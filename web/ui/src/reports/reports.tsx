@@ -1,10 +1,11 @@
-/** The reports page: the lab's runs, and the report of one run. The lab writes the reports; the page only shows them. */
+/** The reports page: the lab's runs, and the report of one run. */
 
 import { useEffect, useState } from "preact/hooks";
 import { counted } from "../format.js";
-import { problemOf, sentence, token, withTicket } from "../server.js";
+import { Report } from "../report/report.js";
+import { sentence, token, withTicket } from "../server.js";
 import { Unreachable } from "../unreachable.js";
-import { date, file, type Listed, list, processor, type Run } from "./runs.js";
+import { date, type Found, file, type Listed, list, processor, type Run, read } from "./runs.js";
 import "./reports.css";
 
 /** Time between two requests while there is no list to show, ms. */
@@ -62,7 +63,7 @@ export function ReportsPage() {
           This server has no run named {picked}. Select another run.
         </p>
       )}
-      {shown && <Report key={shown.name} run={shown} />}
+      {shown && <RunReport key={shown.name} run={shown} />}
     </section>
   );
 }
@@ -98,7 +99,7 @@ function Runs({ runs, picked, choose }: RunsProps) {
                     type="radio"
                     name="run"
                     checked={picked === run.name}
-                    disabled={!run.has_report && !run.has_summary}
+                    disabled={!run.has_summary}
                     onChange={() => choose(run.name)}
                   />
                   {run.scenario ?? run.name}
@@ -108,9 +109,7 @@ function Runs({ runs, picked, choose }: RunsProps) {
               <td class="text long">{run.title ?? "–"}</td>
               <td class="text">{run.machine ? processor(run.machine) : "–"}</td>
               <td class="text">{run.version?.split(",")[0] ?? "–"}</td>
-              <td class="text">
-                {run.has_report ? <ReportLink run={run} /> : run.has_summary ? "figures only" : "unfinished"}
-              </td>
+              <td class="text">{run.has_report ? <ReportLink run={run} /> : run.has_summary ? "" : "unfinished"}</td>
             </tr>
           ))}
         </tbody>
@@ -129,35 +128,34 @@ function ReportLink({ run }: { run: Run }) {
   };
   return (
     <a href={path} onClick={(event) => void follow(event)}>
-      open full page
+      open file
     </a>
   );
 }
 
-function Report({ run }: { run: Run }) {
-  const title = `Report of ${run.scenario ?? run.name}, ${run.begun ?? ""}`;
-  const [address, setAddress] = useState<string | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
+function RunReport({ run }: { run: Run }) {
+  const [found, setFound] = useState<Found | null>(null);
   useEffect(() => {
-    if (!run.has_report) return;
-    withTicket(file(run.name, "report.html")).then(setAddress, (error: unknown) => setProblem(problemOf(error).text));
-  }, [run.name, run.has_report]);
+    if (run.has_summary) void read(run.name).then(setFound);
+  }, [run.name, run.has_summary]);
   return (
-    <figure class="report">
+    <figure class="shown" aria-label={`Report of ${run.scenario ?? run.name}, ${run.begun ?? ""}`}>
       <figcaption>{run.name}</figcaption>
-      {run.has_report ? (
-        address && <iframe src={address} title={title} sandbox="allow-scripts" />
-      ) : run.has_summary ? (
-        <div class="empty">
-          <p>This run has figures but no report. Create the report in the folder of the runs:</p>
-          <pre>
-            thalweg bench export --store . --format html {run.name} --out {run.name}/report.html
-          </pre>
-        </div>
-      ) : (
-        <p class="empty">This run has no report: it is still in progress, or it was interrupted.</p>
+      {!run.has_summary && <p class="empty">This run has no report: it is still in progress, or it was interrupted.</p>}
+      {found && "problem" in found && <p class="problem">{found.problem.text}.</p>}
+      {found && "summary" in found && (
+        <>
+          {!found.summary.shown && (
+            <div class="note">
+              <p>This summary has figures but no tables. Write a complete one in the folder of the runs:</p>
+              <pre>
+                thalweg bench export --store . --format json {run.name} --out {run.name}/summary.json
+              </pre>
+            </div>
+          )}
+          <Report summary={found.summary} />
+        </>
       )}
-      {problem && <p class="problem">{problem}.</p>}
     </figure>
   );
 }

@@ -1,5 +1,6 @@
 /** The list of the lab's runs that a server shows. */
 
+import type { Summary } from "../report/summary.js";
 import { errorMessage, type Problem, problemOf, request } from "../server.js";
 
 /** A run, as `GET /runs` lists it. */
@@ -32,7 +33,20 @@ export async function list(): Promise<Listed> {
   }
 }
 
-export function file(run: string, name: "report.html"): string {
+/** A run's summary, or the reason why it cannot be shown. */
+export type Found = { readonly summary: Summary } | { readonly problem: Problem };
+
+export async function read(run: string): Promise<Found> {
+  try {
+    const response = await request(file(run, "summary.json"));
+    if (!response.ok) return { problem: problemOf(await errorMessage(response)) };
+    return { summary: (await response.json()) as Summary };
+  } catch (error) {
+    return { problem: problemOf(error) };
+  }
+}
+
+export function file(run: string, name: "report.html" | "summary.json"): string {
   return `runs/${encodeURIComponent(run)}/${name}`;
 }
 

@@ -1,4 +1,4 @@
-//! Conditions of a run: `--fail-if`, `--junit`.
+//! Thresholds of a run: `--fail-if`, `--junit`.
 
 use std::fs;
 
@@ -7,44 +7,46 @@ use thalweg_testing::undisturbed;
 use super::place::{Place, has_cores};
 
 #[test]
-fn conditions_fail_a_run_when_everything_is_saved() {
+fn thresholds_fail_a_run_when_everything_is_saved() {
     if !has_cores() {
         return;
     }
-    undisturbed(conditions_fail_it);
+    undisturbed(thresholds_fail_it);
 }
 
-fn conditions_fail_it() {
+fn thresholds_fail_it() {
     let place = Place::new("fail-if");
-    let condition =
-        ["--fail-if", "parts.rows.thalweg.latency.p99_us > 0", "--junit", "results.xml"];
-    let failed = place.take("run-a", &condition);
+    let threshold = ["--fail-if", "thalweg:p99>0us", "--junit", "results.xml"];
+    let failed = place.take("run-a", &threshold);
     failed.ended_with(1);
-    let reason = "thalweg: --fail-if: tiny · websocket 2 × 128 B W4 · thalweg: \
-                  parts.rows.thalweg.latency.p99_us is ";
+    let reason = "thalweg: --fail-if: tiny · websocket 2 × 128 B W4 · thalweg: p99 is ";
     assert!(failed.stderr.contains(reason), "{}", failed.stderr);
-    assert!(failed.stderr.contains(", fail if > 0\n"), "{}", failed.stderr);
+    assert!(failed.stderr.contains(", fail if thalweg:p99>0us\n"), "{}", failed.stderr);
     assert_eq!(place.json("run-a", "summary.json")["name"], "tiny");
     let xml = fs::read_to_string(place.folder.join("results.xml")).expect("a file");
-    assert!(xml.contains("failures=\"1\"") && xml.contains("fail if &gt; 0"), "{xml}");
+    assert!(xml.contains("failures=\"1\"") && xml.contains("fail if thalweg:p99&gt;0us"), "{xml}");
 
-    let show = |condition: &str| {
-        place.bench(&["show", "run-a", "--store", "store", "--fail-if", condition])
+    let show = |threshold: &str| {
+        place.bench(&["show", "run-a", "--store", "store", "--fail-if", threshold])
     };
-    show("parts.tiny.pooled.cpu < 0").ended_with(0);
-    show("parts.tiny.pooled.thalweg.cpu > 0").ended_with(1);
-    // A condition without a figure fails.
-    let unknown = show("parts.rows.round_trip.mean_us > 1");
+    show("cpu-ratio>1000").ended_with(0);
+    show("thalweg:cpu-ratio>0").ended_with(1);
+    // A threshold without a figure fails.
+    let unknown = show("round-trip>1us");
     unknown.ended_with(1);
-    assert!(unknown.stderr.contains("nothing here has a figure at"), "{}", unknown.stderr);
-    let refusal = show("parts.rows.thalweq.valid < 1");
+    assert!(
+        unknown.stderr.contains("nothing here has a figure for round-trip"),
+        "{}",
+        unknown.stderr
+    );
+    let refusal = show("p9>1ms");
     refusal.ended_with(2);
-    let sentence = "thalweg: parts.rows: there is no step `thalweq`; did you mean `thalweg`?\n";
-    assert_eq!(refusal.stderr, sentence);
+    let sentence = "there is no metric `p9`; did you mean `p99`?";
+    assert!(refusal.stderr.contains(sentence), "{}", refusal.stderr);
 }
 
 #[test]
-fn a_broken_subject_passes_no_condition() {
+fn a_broken_subject_passes_no_threshold() {
     if !has_cores() {
         return;
     }
@@ -60,17 +62,11 @@ fn break_one() {
             sample["verdict"] = serde_json::json!({ "invalid": "3 missing" });
         }
     });
-    let condition = [
-        "--fail-if",
-        "parts.rows.latency.p99_us > 1e9",
-        "--fail-if",
-        "parts.rows.memory.rss_bytes < 0",
-    ];
+    let thresholds = ["--fail-if", "p99>1000s", "--fail-if", "rss>1000MiB"];
     let words = ["show", "run-a", "--store", "store", "--junit", "results.xml"];
-    let shown = place.bench(&[&words[..], &condition[..]].concat());
+    let shown = place.bench(&[&words[..], &thresholds[..]].concat());
     shown.ended_with(1);
-    let reason = "thalweg: no sample counts, so nothing is known of \
-                  parts.rows.latency.p99_us, fail if > 1000000000: invalid: 3 missing\n";
+    let reason = "thalweg: no sample counts, fail if p99>1000s: invalid: 3 missing\n";
     assert!(shown.stderr.contains(reason), "{}", shown.stderr);
     let xml = fs::read_to_string(place.folder.join("results.xml")).expect("a file");
     let failures = ["<failure ", "type=\"invalid\""].map(|what| xml.matches(what).count());
