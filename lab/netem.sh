@@ -3,7 +3,7 @@
 # namespace of their own, the swarm in another. Both are gone when it ends. Needs
 # root and iproute2, and where the kernel has no netem, python3. See netem.md.
 #
-#   lab/netem.sh PATH/TO/thalweg [BENCH ARGUMENTS]      # default: netem
+#   lab/netem.sh PATH/TO/thalweg [BENCH ARGUMENTS]      # default: latency --transports websocket
 set -eu
 
 [ $# -ge 1 ] || { echo "usage: $0 PATH/TO/thalweg [BENCH ARGUMENTS]"; exit 2; }
@@ -13,7 +13,7 @@ command -v ip >/dev/null && command -v tc >/dev/null || {
 
 thalweg=$1
 shift
-[ $# -ge 1 ] || set -- netem
+[ $# -ge 1 ] || set -- latency --transports websocket
 
 delay_ms=${DELAY_MS:-50}
 loss_percent=${LOSS_PERCENT:-1}

@@ -158,9 +158,10 @@ fn again(run: &Run, to_root: &str) -> String {
     let manifest = &run.summary.manifest;
     let (machine, folder) = (&manifest.machine, run.folder());
     let day = manifest.begun.split('T').next().unwrap_or_default();
+    let name = folder.trim_end_matches('/');
     format!(
-        "`{}` ([raw data]({to_root}{folder}), {day}, {}, {} cores, Linux {})",
-        manifest.command_line, machine.cpu, machine.cores, machine.kernel
+        "`thalweg bench rerun {name}` ([raw data]({to_root}{folder}), {day}, {}, {} cores, Linux {})",
+        machine.cpu, machine.cores, machine.kernel
     )
 }
 

@@ -44,7 +44,7 @@ mod tests {
             assert!(!set.figures.is_empty(), "{}", set.scenario);
         }
         let names: Vec<&str> = file.sets.iter().map(|set| &*set.scenario).collect();
-        assert_eq!(names, ["a1", "a2", "a3-1", "a3-2", "a4", "a5", "b", "c", "d", "d-ramp"]);
+        assert_eq!(names, ["a1", "a2", "a3", "a4", "b", "c", "d", "d-ramp"]);
         assert!(published("fanout").is_none());
     }
 }

@@ -158,6 +158,9 @@ pub(super) struct SuiteFile {
     /// The subjects of scenarios that name this suite in `subjects_of`.
     #[cfg_attr(test, schemars(with = "Option<Vec<SubjectBlock>>"))]
     pub(super) subjects: Option<Vec<Spanned<SubjectBlock>>>,
+    /// The suite whose subjects are compared in all scenarios of this suite. Blocks of cells that name their
+    /// own subjects are left out.
+    pub(super) subjects_of: Option<String>,
 }
 
 /// Changes with `--quick`.

@@ -15,8 +15,10 @@ use super::ScenarioError;
 use super::quantity;
 use serde::Deserialize;
 
-/// The scenario that compares the published program with others.
-pub const SCENARIO: &str = "c-gorilla";
+/// The suite that has the published program, and the subjects that are compared with it.
+pub const SUITE: &str = "peers";
+/// The published program, the floor and Thalweg.
+pub const SUBJECTS: [&str; 3] = ["limit", "thalweg", "gorilla"];
 /// The published program keeps the worst of so many runs.
 pub const REPEATS: u32 = 5;
 

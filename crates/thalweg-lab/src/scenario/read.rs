@@ -22,6 +22,8 @@ pub struct Changes {
     pub measured_ms: Option<u64>,
     /// Only these subjects, by name.
     pub subjects: Vec<String>,
+    /// The suite whose subjects take the place of the file's.
+    pub subjects_of: Option<String>,
     /// `key=value`, in place of the file's.
     pub set: Vec<String>,
     /// These transports instead of the file's.
@@ -44,7 +46,7 @@ pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Scena
         return read_suite(text, changes, peers);
     }
     let forced = forced_block(changes)?;
-    let ReadScenario { part, declared, blank } = read_part(text, changes, &forced, peers)?;
+    let ReadScenario { part, declared, blank } = read_part(text, changes, &forced, peers, None)?;
     expect_declared(&changes.subjects, &declared)?;
     let part = part.ok_or_else(|| nobody(blank))?;
     expect_effect(&part, changes, &forced)?;
@@ -71,7 +73,8 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
         let is_used = |key: &str| drive.is_some_and(|drive| drive.uses(key));
         idle.retain(|key| !is_used(key));
         // A suite keeps the rest when `--subject` empties a part, and changes those parts that use a setting.
-        let read = read_part(found, &changes, &forced.only(is_used), peers)
+        let others = suite.subjects_of.as_deref();
+        let read = read_part(found, &changes, &forced.only(is_used), peers, others)
             .map_err(|error| blame(format!("`{}`: {error}", name.get_ref())))?;
         parts.extend(read.part);
         declared.extend(read.declared);
@@ -92,8 +95,10 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
 
 /// At most so many starts of a cell within its budget.
 const REPEATS_MAX: u32 = 100;
-/// Default of a cell's budget, s.
+/// Default of a cell's budget for each [`SUBJECTS_USUAL`] subjects, s.
 const BUDGET_CELL_S: u64 = 60;
+/// Subjects of a cell that share its budget, a control included.
+const SUBJECTS_USUAL: usize = 4;
 
 /// One scenario, as the command line changes it.
 struct ReadScenario {
@@ -126,8 +131,10 @@ fn read_part(
     changes: &Changes,
     forced: &Block,
     peers: &[Peer],
+    suite: Option<&str>,
 ) -> Result<ReadScenario, ScenarioError> {
-    let file: ScenarioFile =
+    let others = changes.subjects_of.as_deref().or(suite);
+    let mut file: ScenarioFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let in_browser = changes.load.is_browser();
     if file.browser.only && !in_browser {
@@ -136,6 +143,17 @@ fn read_part(
             file.name
         )));
     }
+    if others.is_some() {
+        // Both may name subjects that only the scenario's own list has.
+        let is_for_all = |block: &Spanned<Block>| block.get_ref().subjects.is_none();
+        let all = [&mut file.cells, &mut file.quick.cells];
+        let in_browser = [&mut file.browser.cells, &mut file.browser.quick.cells];
+        for blocks in all.into_iter().chain(in_browser) {
+            blocks.iter_mut().for_each(|blocks| blocks.retain(is_for_all));
+            *blocks = blocks.take().filter(|blocks| !blocks.is_empty());
+        }
+        (file.defaults.baseline, file.browser.defaults.baseline) = (None, None);
+    }
     let file = if in_browser { file.in_browser() } else { file };
     let expect_used = |block: &Block, drive| expect_used(block, drive, in_browser);
     let quick = changes.quick.then_some(&file.quick);
@@ -143,8 +161,10 @@ fn read_part(
     expect_used(forced, file.drive).map_err(ScenarioError::new)?;
     expect_used(&file.defaults, file.drive)
         .map_err(|message| ScenarioError::new(format!("[defaults]: {message}")))?;
-    let subjects = match (&file.subjects, &file.subjects_of) {
-        (None, Some(suite)) => subjects_of(suite, &file, peers, in_browser)?,
+    let subjects = match (&file.subjects, others.or(file.subjects_of.as_deref())) {
+        (_, Some(suite)) if others.is_some() || file.subjects.is_none() => {
+            subjects_of(suite, &file, peers, in_browser)?
+        }
         _ => declared(text, file.subjects.as_deref(), file.drive, peers, in_browser)?,
     };
     let matrix =
@@ -190,7 +210,7 @@ fn read_part(
     let effort = Effort { repeats: changes.repeats, budget_s: changes.budget_s }
         .or(quick.map(|quick| Effort { repeats: quick.repeats, budget_s: quick.budget_s }))
         .or(Some(Effort { repeats: file.repeats, budget_s: file.budget_s }));
-    let (repeats, budget_s) = effort.of(distinct.len());
+    let (repeats, budget_s) = effort.of(&distinct);
     let measured_ms = quick.and_then(|quick| quick.measured_ms);
     let warm_up_ms = quick.and_then(|quick| quick.warm_up_ms);
     let mut part = Part {
@@ -276,12 +296,16 @@ impl Effort {
         }
     }
 
-    fn of(self, cells: usize) -> (u32, Option<u64>) {
+    /// Repeats and budget of these cells. A cell of many subjects has more time.
+    fn of(self, cells: &[Cell]) -> (u32, Option<u64>) {
+        let usual = || {
+            let shares =
+                cells.iter().map(|cell| cell.subjects.len().div_ceil(SUBJECTS_USUAL) as u64);
+            BUDGET_CELL_S * shares.sum::<u64>()
+        };
         match self {
             Effort { repeats: Some(repeats), .. } => (repeats, None),
-            Effort { budget_s, .. } => {
-                (REPEATS_MAX, Some(budget_s.unwrap_or(BUDGET_CELL_S * cells as u64)))
-            }
+            Effort { budget_s, .. } => (REPEATS_MAX, Some(budget_s.unwrap_or_else(usual))),
         }
     }
 }

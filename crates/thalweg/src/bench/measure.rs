@@ -13,8 +13,18 @@ use thalweg_lab::subject::Place;
 use thalweg_server::config::{parse_bytes, parse_duration};
 
 /// Options that need programs which the lab starts, and have no meaning for a running endpoint.
-const NOT_OF_URL: [&str; 9] =
-    ["scenario", "quick", "subject", "against", "no_control", "under", "at", "thalweg", "peers"];
+const NOT_OF_URL: [&str; 10] = [
+    "scenario",
+    "quick",
+    "subject",
+    "subjects_of",
+    "against",
+    "no_control",
+    "under",
+    "at",
+    "thalweg",
+    "peers",
+];
 
 /// Headings of the help.
 const ENDPOINT: &str = "Endpoint";
@@ -120,6 +130,10 @@ pub(super) struct ScenarioArgs {
     /// Measure only these subjects of the scenario, e.g. limit,thalweg.
     #[arg(long, alias = "subjects", value_name = "LIST", value_delimiter = ',', help_heading = SUBJECTS)]
     subject: Vec<String>,
+    /// Measure the subjects of this suite in the scenario, e.g. peers. Cells that name their own subjects are
+    /// left out.
+    #[arg(long, value_name = "SUITE", help_heading = SUBJECTS)]
+    subjects_of: Option<String>,
     /// Compare Thalweg subjects with this build, e.g. target/before/thalweg.
     #[arg(long, value_name = "OLD-BINARY", help_heading = SUBJECTS)]
     against: Option<PathBuf>,
@@ -217,7 +231,7 @@ impl ScenarioArgs {
     fn plan(&self) -> anyhow::Result<PlanSource> {
         if self.config.is_some() {
             return match self.scenario.as_str() {
-                "c" => Ok(PlanSource::Scenario(published_config::SCENARIO.to_owned())),
+                "c" => Ok(PlanSource::Scenario("c".to_owned())),
                 other => {
                     let message =
                         format!("--config has the settings of experiment c, not of {other}");
@@ -316,6 +330,13 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
     let as_published = args.config.is_some();
     // For an endpoint, the plan has the transport already.
     let transports = if args.url.is_empty() { args.transports } else { Vec::new() };
+    let (mut subjects, mut subjects_of) = (args.subject, args.subjects_of);
+    if as_published && subjects_of.is_none() {
+        subjects_of = Some(published_config::SUITE.to_owned());
+        if subjects.is_empty() {
+            subjects = published_config::SUBJECTS.map(str::to_owned).to_vec();
+        }
+    }
     let request = RunRequest {
         plan,
         changes: Changes {
@@ -323,7 +344,8 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
             repeats,
             budget_s: args.budget.map(|budget| budget.as_secs().max(1)),
             measured_ms: args.duration.map(|duration| duration.as_millis() as u64),
-            subjects: args.subject,
+            subjects,
+            subjects_of,
             against: args.against.map(|binary| Path::new(".").join(binary)),
             control: args.no_control.then_some(Control::None),
             set,
