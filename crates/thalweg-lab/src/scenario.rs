@@ -2,8 +2,9 @@
 //!
 //! Pure: text in, plan or one sentence out.
 //!
+//! - `settings`: the table of everything that may differ between two samples
 //! - `file`: the file as it is written; `quantity`: durations and sizes with a unit; `arrivals`: the rate of connections
-//! - `read`: a file and the command line become a plan; `settings`: everything that may differ between two samples
+//! - `read`: a file and the command line become a plan
 //! - `drive`: what makes the load, one arm for each in every table
 //! - `peer`: a subject of somebody else's, by its `subject.toml`; `process`: what a subject needs beside its own process
 //! - `published_config`: the file of experiment C's published program
@@ -248,6 +249,21 @@ pub enum Consumer {
 }
 
 impl Consumer {
+    /// Returns its part of a cell's label.
+    fn label(self) -> &'static str {
+        match self {
+            Consumer::Rows => "",
+            Consumer::Raw => ", not parsed",
+            Consumer::Columns => ", columns",
+            Consumer::Arrow => ", Arrow",
+            Consumer::RowsEveryValue => ", every value",
+            Consumer::ArrowEveryValue => ", Arrow, every value",
+            Consumer::Sdk => ", by the SDK",
+            Consumer::LivePage => ", live page",
+            Consumer::LiveChart => ", live page's chart",
+        }
+    }
+
     /// Whether it asks for Arrow.
     pub fn is_arrow(self) -> bool {
         matches!(self, Consumer::Arrow | Consumer::ArrowEveryValue)

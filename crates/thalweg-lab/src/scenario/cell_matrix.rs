@@ -3,11 +3,12 @@
 use super::browser;
 use super::check::check;
 use super::error::unknown;
-use super::file::{Axis, Block, SubjectBlock};
+use super::file::SubjectBlock;
 use super::plan::{Blank, Cell, Subject};
 use super::process;
+use super::settings::Block;
 use super::uses::expect_used;
-use super::{Drive, Peer, Process, Program, PublishTo, Role, ScenarioError, Settings, Transport};
+use super::{Drive, Peer, Process, Program, PublishTo, Role, ScenarioError, Settings};
 use toml::Spanned;
 
 pub(super) struct Declared {
@@ -140,7 +141,9 @@ impl CellMatrix<'_> {
             Some(name) => names[known(name)?],
             None => chosen.first().map_or("", |subject| &subject.name),
         };
-        combinations(&forced.over(block))
+        forced
+            .over(block)
+            .combinations(&Settings::default())
             .into_iter()
             .map(|settings| {
                 let subjects: Result<Vec<_>, _> =
@@ -199,7 +202,7 @@ impl CellMatrix<'_> {
         settings: &Settings,
         forced: &Block,
     ) -> Result<Subject, String> {
-        let own = combinations_over(&subject.with.except(forced), settings);
+        let own = subject.with.except(forced).combinations(settings);
         let [settings] = own.as_slice() else {
             let name = &subject.name;
             return Err(format!("subject `{name}` needs one value per setting, not a list"));
@@ -226,74 +229,5 @@ impl CellMatrix<'_> {
             arguments: subject.arguments.clone(),
             processes: subject.processes.clone(),
         })
-    }
-}
-
-fn combinations(block: &Block) -> Vec<Settings> {
-    combinations_over(block, &Settings::default())
-}
-
-pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings> {
-    let mut all = vec![base.clone()];
-    vary(&mut all, &block.transport, |settings, value: Transport| settings.transport = value);
-    vary(&mut all, &block.mode, |settings, value| settings.mode = value);
-    vary(&mut all, &block.request, |settings, value| settings.request = value);
-    vary(&mut all, &block.chunk_events, |settings, value| settings.chunk_events = value);
-    vary(&mut all, &block.publish_to, |settings, value| settings.publish_to = value);
-    vary(&mut all, &block.message_events, |settings, value| settings.message_events = value);
-    vary(&mut all, &block.shards, |settings, value| settings.shards = value);
-    vary(&mut all, &block.topics, |settings, value| settings.topics = value);
-    vary(&mut all, &block.keys, |settings, value| settings.keys = value);
-    vary(&mut all, &block.payload, |settings, value| settings.payload = value);
-    vary(&mut all, &block.event_bytes, |settings, value| settings.event_bytes = value);
-    vary(&mut all, &block.connections, |settings, value| settings.connections = value);
-    vary(&mut all, &block.stopped, |settings, value| settings.stopped = value);
-    vary(&mut all, &block.slow, |settings, value| settings.slow = value);
-    vary(&mut all, &block.slow_bytes_per_s, |settings, value| settings.slow_bytes_per_s = value);
-    vary(&mut all, &block.arrivals, |settings, value| settings.arrivals = value);
-    vary(&mut all, &block.lost_keys, |settings, value| settings.lost_keys = value);
-    vary(&mut all, &block.stay_ms, |settings, value| settings.stay_ms = value);
-    vary(&mut all, &block.window, |settings, value| settings.window = value);
-    vary(&mut all, &block.rate, |settings, value| settings.rate = value);
-    vary(&mut all, &block.every_ms, |settings, value| settings.every_ms = value);
-    vary(&mut all, &block.late_us_max, |settings, value| settings.late_us_max = value);
-    vary(&mut all, &block.kind, |settings, value| settings.kind = value);
-    vary(&mut all, &block.deltas, |settings, value| settings.deltas = value);
-    vary(&mut all, &block.p99_us_max, |settings, value| settings.p99_us_max = value);
-    vary(&mut all, &block.answers, |settings, value| settings.answers = value);
-    vary(&mut all, &block.interval_us, |settings, value| settings.interval_us = value);
-    vary(&mut all, &block.batch, |settings, value| settings.batch = value);
-    vary(&mut all, &block.tls, |settings, value| settings.tls = value);
-    vary(&mut all, &block.compress, |settings, value| settings.compress = value);
-    vary(&mut all, &block.streams, |settings, value| settings.streams = value);
-    vary(&mut all, &block.requests, |settings, value| settings.requests = value);
-    vary(&mut all, &block.dummy_bytes, |settings, value| settings.dummy_bytes = value);
-    vary(&mut all, &block.request_us, |settings, value| settings.request_us = value);
-    vary(&mut all, &block.window_bytes, |settings, value| settings.window_bytes = value);
-    vary(&mut all, &block.receive_buffer_bytes, |settings, value| {
-        settings.receive_buffer_bytes = value;
-    });
-    vary(&mut all, &block.send_buffer_bytes, |settings, value| settings.send_buffer_bytes = value);
-    vary(&mut all, &block.unsent_bytes, |settings, value| settings.unsent_bytes = value);
-    vary(&mut all, &block.tabs, |settings, value| settings.tabs = value);
-    vary(&mut all, &block.devtools, |settings, value| settings.devtools = value);
-    vary(&mut all, &block.throttle, |settings, value| settings.throttle = value);
-    vary(&mut all, &block.consumer, |settings, value| settings.consumer = value);
-    vary(&mut all, &block.worker, |settings, value| settings.worker = value);
-    vary(&mut all, &block.cores, |settings, value| settings.cores = value);
-    vary(&mut all, &block.round, |settings, value| settings.round = value);
-    all
-}
-
-/// Every combination so far, once for each value of one more axis.
-fn vary<T: Clone>(all: &mut Vec<Settings>, axis: &Option<Axis<T>>, set: impl Fn(&mut Settings, T)) {
-    let Some(Axis(values)) = axis else { return };
-    let shorter = std::mem::take(all);
-    for settings in shorter {
-        for value in values {
-            let mut longer = settings.clone();
-            set(&mut longer, value.clone());
-            all.push(longer);
-        }
     }
 }

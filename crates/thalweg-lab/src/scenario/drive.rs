@@ -2,7 +2,9 @@
 //!
 //! A new workload is an arm here, one in `report/workload.rs`, and a file under `swarm/workload/`.
 
-use super::{Answers, Consumer, CoreUse, Figure, PublishTo, Request, Settings, TopicKind};
+use super::quantity::bytes_label;
+use super::settings::LABELS;
+use super::{Answers, Figure, Request, Settings};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -338,77 +340,8 @@ impl Settings {
 
     /// Name of a cell: the settings that matter under its drive.
     pub fn label(&self, drive: Drive) -> String {
-        let mut label = drive.kind(self).label;
-        if self.streams > 0 {
-            label += &format!(" × {} streams", self.streams);
-        }
-        if self.tls {
-            label += " TLS";
-        }
-        if self.compress {
-            label += " compressed";
-        }
-        if self.topics > 1 {
-            label += &format!(" × {} topics", self.topics);
-        }
-        if self.keys > 1 {
-            label += &format!(" × {} keys", self.keys);
-        }
-        if self.kind == TopicKind::Value {
-            label += " value";
-        }
-        if self.deltas {
-            label += " patches";
-        }
-        if self.stopped > 0 {
-            label += &format!(", {} stop", self.stopped);
-        }
-        if self.slow > 0 {
-            let rate = bytes_label(self.slow_bytes_per_s);
-            label += &format!(", {} read {rate}/s", self.slow);
-        }
-        if self.chunk_events > 0 {
-            label += &format!(", {} a chunk", self.chunk_events);
-        }
-        if self.publish_to == PublishTo::Nats {
-            label += " by NATS";
-        }
-        if self.message_events > 1 {
-            label += &format!(", {} a message", self.message_events);
-        }
-        if self.tabs > 1 {
-            label += &format!(", {} tabs", self.tabs);
-        }
-        if self.devtools {
-            label += ", DevTools";
-        }
-        if self.throttle > 1 {
-            label += &format!(", slowed {} times", self.throttle);
-        }
-        match self.consumer {
-            Consumer::Rows => {}
-            Consumer::Raw => label += ", not parsed",
-            Consumer::Columns => label += ", columns",
-            Consumer::Arrow => label += ", Arrow",
-            Consumer::RowsEveryValue => label += ", every value",
-            Consumer::ArrowEveryValue => label += ", Arrow, every value",
-            Consumer::Sdk => label += ", by the SDK",
-            Consumer::LivePage => label += ", live page",
-            Consumer::LiveChart => label += ", live page's chart",
-        }
-        if self.worker {
-            label += ", in a worker";
-        }
-        if self.cores == CoreUse::Shared {
-            label += ", cores shared";
-        }
-        if self.shards > 1 {
-            label += &format!(", {} shards", self.shards);
-        }
-        if self.round > 0 {
-            label += &format!(", round {}", self.round);
-        }
-        label
+        let parts = LABELS.iter().map(|part| part(self));
+        drive.kind(self).label + &parts.collect::<String>()
     }
 }
 
@@ -427,18 +360,6 @@ fn echo_label(settings: &Settings) -> String {
             let every = interval_label(settings.interval_us);
             format!("{asks} beside {} / {every}{place}", bytes_label(bytes))
         }
-    }
-}
-
-fn bytes_label(bytes: u32) -> String {
-    if bytes >= 1024 && bytes.is_multiple_of(1024) {
-        format!("{} KiB", bytes / 1024)
-    } else if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) {
-        format!("{} MB", bytes / 1_000_000)
-    } else if bytes >= 1000 && bytes.is_multiple_of(1000) {
-        format!("{} kB", bytes / 1000)
-    } else {
-        format!("{bytes} B")
     }
 }
 

@@ -1,10 +1,9 @@
 //! A plan for endpoints that somebody runs: `thalweg bench --url`.
 
-use super::cell_matrix::combinations_over;
 use super::check::{EVENT_BYTES_MAX, RATE_MAX, connecting};
-use super::file::Block;
 use super::plan::{Cell, Part, Plan, Subject};
 use super::read::{Changes, forced_block};
+use super::settings::Block;
 use super::uses::expect_used;
 use super::{Drive, Endpoint, LoadIn, Program, ScenarioError, Settings, Transport};
 
@@ -33,7 +32,7 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
     let own = forced.only(|key| !matches!(key, "arrivals" | "stay_ms"));
     let sends = if drive == Drive::Send { Drive::Send } else { Drive::Listen };
     expect_used(&own, sends, false).map_err(ScenarioError::new)?;
-    let all = combinations_over(&forced, &base);
+    let all = forced.combinations(&base);
     for settings in &all {
         expect_possible(settings, drive, endpoints).map_err(ScenarioError::new)?;
     }

@@ -3,9 +3,10 @@
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use std::fmt::Display;
+use std::marker::PhantomData;
 
 /// The unit of a key's numbers, with the factors of the units that a string may have.
-struct QuantityUnit {
+pub(super) struct QuantityUnit {
     factors: &'static [(&'static str, u64)],
     /// How many of the smallest unit make one of the key's.
     divisor: u64,
@@ -74,12 +75,19 @@ impl QuantityUnit {
     }
 }
 
-/// Reads a number of microseconds, or an axis of them.
+/// Reads a number of microseconds.
 pub(super) fn us<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
     MICROSECONDS.read(from)
 }
 
-/// Reads a number of milliseconds, or an axis of them.
+/// Reads a number of bytes.
+pub(super) fn bytes<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
+    BYTES.read(from)
+}
+
+/// Reads a number of milliseconds.
 pub(super) fn ms<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
     MILLISECONDS.read(from)
 }
@@ -89,11 +97,72 @@ pub(super) fn s<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Resu
     SECONDS.read(from)
 }
 
-/// Reads a number of bytes, or an axis of them.
-pub(super) fn bytes<'de, T: DeserializeOwned, D: Deserializer<'de>>(
-    from: D,
-) -> Result<T, D::Error> {
-    BYTES.read(from)
+/// The unit of a key, as a type: that of numbers without one.
+pub(super) trait Unit {
+    const OF: Option<QuantityUnit>;
+
+    /// Replaces strings with units by numbers.
+    fn number(value: toml::Value) -> Result<toml::Value, String> {
+        match Self::OF {
+            Some(unit) => unit.number(value),
+            None => Ok(value),
+        }
+    }
+}
+
+macro_rules! units {
+    ($($(#[$doc:meta])* $name:ident = $of:expr;)*) => {
+        $($(#[$doc])* #[derive(Clone, Debug)]
+        pub(super) enum $name {}
+
+        impl Unit for $name {
+            const OF: Option<QuantityUnit> = $of;
+        })*
+    };
+}
+
+units! {
+    /// Words, and numbers without a unit.
+    Plain = None;
+    Us = Some(MICROSECONDS);
+    Ms = Some(MILLISECONDS);
+    Bytes = Some(BYTES);
+}
+
+/// One value, or several to go through, with the unit of their numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Axis<T, U = Plain>(pub(super) Vec<T>, pub(super) PhantomData<U>);
+
+impl<'de, T: DeserializeOwned, U: Unit> Deserialize<'de> for Axis<T, U> {
+    // By hand rather than `untagged`, which would swallow the reason why a
+    // value was refused.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = toml::Value::deserialize(deserializer)?;
+        let values = match U::number(value).map_err(D::Error::custom)? {
+            toml::Value::Array(values) => values,
+            value => vec![value],
+        };
+        if values.is_empty() {
+            return Err(D::Error::custom("a list of no values leaves no cell"));
+        }
+        let parsed: Result<Vec<T>, toml::de::Error> =
+            values.into_iter().map(toml::Value::try_into).collect();
+        parsed
+            .map(|values| Axis(values, PhantomData))
+            .map_err(|error| D::Error::custom(error.message()))
+    }
+}
+
+pub(super) fn bytes_label(bytes: u32) -> String {
+    if bytes >= 1024 && bytes.is_multiple_of(1024) {
+        format!("{} KiB", bytes / 1024)
+    } else if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) {
+        format!("{} MB", bytes / 1_000_000)
+    } else if bytes >= 1000 && bytes.is_multiple_of(1000) {
+        format!("{} kB", bytes / 1000)
+    } else {
+        format!("{bytes} B")
+    }
 }
 
 /// The schema of these keys.
@@ -105,9 +174,6 @@ pub(super) enum Quantity {
     Number(u64),
     WithUnit(String),
 }
-
-#[cfg(test)]
-pub(super) type Quantities = super::file::Axis<Quantity>;
 
 #[cfg(test)]
 mod tests {

@@ -2,8 +2,9 @@
 
 use super::against::against;
 use super::cell_matrix::{CellMatrix, Declared, declared};
-use super::file::{Block, ScenarioFile, SuiteFile};
+use super::file::{ScenarioFile, SuiteFile};
 use super::plan::{Blank, Cell, Part, Plan};
+use super::settings::Block;
 use super::uses::expect_used;
 use super::{Control, Drive, LoadIn, Peer, ScenarioError, Subject, find, unknown};
 use std::path::PathBuf;

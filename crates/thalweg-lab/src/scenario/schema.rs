@@ -5,7 +5,8 @@
 //! ```
 
 use super::LIBRARY;
-use super::file::{Axis, ScenarioFile, SuiteFile};
+use super::file::{ScenarioFile, SuiteFile};
+use super::quantity::{Axis, Quantity, Unit};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -14,7 +15,7 @@ use std::{env, fs};
 
 const SCHEMA: &str = "../../docs/scenario.schema.json";
 
-impl<T: JsonSchema> JsonSchema for Axis<T> {
+impl<T: JsonSchema, U: Unit> JsonSchema for Axis<T, U> {
     fn schema_name() -> Cow<'static, str> {
         format!("AxisOf{}", T::schema_name()).into()
     }
@@ -24,7 +25,10 @@ impl<T: JsonSchema> JsonSchema for Axis<T> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let value = generator.subschema_for::<T>();
+        let value = match U::OF {
+            Some(_) => generator.subschema_for::<Quantity>(),
+            None => generator.subschema_for::<T>(),
+        };
         json_schema!({ "anyOf": [value, { "type": "array", "items": value, "minItems": 1 }] })
     }
 }

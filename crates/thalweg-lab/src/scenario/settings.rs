@@ -1,160 +1,219 @@
-//! Everything that may differ between two samples.
+//! Everything that may differ between two samples: one table, of which files, cells, labels and the schema are made.
 
+use super::quantity::{Axis, Bytes, Ms, Plain, Us, bytes_label};
 use super::{
     Answers, Arrivals, Consumer, CoreUse, Mode, Payload, PublishTo, Request, TopicKind, Transport,
 };
+#[cfg(test)]
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::ops::Range;
 use std::time::Duration;
 
 const SLOW_SPAN_EVENTS: u32 = 5;
 
-/// Everything that may differ between two samples of a scenario.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Settings {
-    /// How subscribers are connected.
-    pub transport: Transport,
-    /// Subscribers, each with a connection of its own unless `streams` says otherwise; with the `publish` drive, publishers.
-    pub connections: u32,
-    /// Subscribers that share an HTTP/2 connection; 0 is HTTP/1.1.
-    pub streams: u32,
-    /// Whether connections are encrypted (TLS 1.3).
-    pub tls: bool,
-    /// Whether subscribers offer compression: permessage-deflate, or gzip.
-    pub compress: bool,
-    /// Topics each connection subscribes to.
-    pub topics: u32,
-    /// Topics that connections are spread over in turn, each on one of them.
-    pub keys: u32,
-    /// Content of a published event.
-    pub payload: Payload,
-    /// Exact size of a published event; of a document, about.
-    pub event_bytes: u32,
-    /// Published events outstanding per topic.
-    pub window: u32,
-    /// Published events per second and topic, on a schedule; 0 posts as fast as the window allows. First rate of `ceiling`.
-    pub rate: u32,
-    /// Time between two events of a topic on such a schedule, instead of a rate; 0 is none.
-    pub every_ms: u64,
-    /// The latency objective of the `ceiling` drive, for 99 of 100 events.
-    pub p99_us_max: u64,
-    /// The latency objective of a `ramp` beside published events, for every event; 0 is none.
-    pub late_us_max: u64,
-    /// Rows in a generated batch.
-    pub batch: u32,
-    /// Time between two generated batches.
-    pub interval_us: u64,
-    /// Subscribers that stop reading once warm-up is over.
-    pub stopped: u32,
-    /// Subscribers that read at a trickle from then on.
-    pub slow: u32,
-    /// How much each of these reads a second.
-    pub slow_bytes_per_s: u32,
-    /// At which rate connections arrive.
-    pub arrivals: Arrivals,
-    /// Keys whose connections are lost in a stampede; 0 is all.
-    pub lost_keys: u32,
-    /// How long a connection stays, on average.
-    pub stay_ms: u64,
-    /// Threads of `thalweg serve`.
-    pub shards: u32,
-    /// Kind of the topics of `thalweg serve`.
-    pub kind: TopicKind,
-    /// Whether subscribers take patches of value topics.
-    pub deltas: bool,
-    /// How `limit` sends.
-    pub mode: Mode,
-    /// How the `publish` drive hands events in.
-    pub request: Request,
-    /// Events of a chunk, in a long publish request; 0 puts all that are due into one.
-    pub chunk_events: u32,
-    /// Where published events go to.
-    pub publish_to: PublishTo,
-    /// Events in a message to a NATS server.
-    pub message_events: u32,
-    /// Requests, or round trips; without requests the firehose runs alone.
-    pub requests: u32,
-    /// From request to request.
-    pub request_us: u64,
-    /// Which connection carries the answers.
-    pub answers: Answers,
-    /// Size of the firehose's event; 0 is no firehose.
-    pub dummy_bytes: u32,
-    /// Bytes that may be under way and not acked; 0 is no window.
-    pub window_bytes: u32,
-    /// `SO_RCVBUF` of a subscriber; 0 leaves it to the kernel.
-    pub receive_buffer_bytes: u32,
-    /// `tuning.send-buffer-bytes` of `thalweg serve`; 0 is its default.
-    pub send_buffer_bytes: u32,
-    /// `tuning.unsent-bytes` of `thalweg serve`; 0 is its default.
-    pub unsent_bytes: u32,
-    /// In a browser: tabs that the connections are spread over.
-    pub tabs: u32,
-    /// In a browser: whether each tab is observed as DevTools does it.
-    pub devtools: bool,
-    /// In a browser: how many times its tabs' main threads are slowed down; 1 is not at all.
-    pub throttle: u32,
-    /// In a browser: the page's consumer.
-    pub consumer: Consumer,
-    /// In a browser: whether that happens in a worker.
-    pub worker: bool,
-    /// In a browser: whether it has cores of its own, or shares all of them with the subject.
-    pub cores: CoreUse,
-    /// Changes nothing: cells that differ in it are measured one by one, where equal ones would be one.
-    pub round: u32,
+/// Each line has a key, its type, the unit of its numbers, its default, and its part of a cell's label.
+/// Cells are ordered by the first keys first.
+macro_rules! settings {
+    ($($(#[$doc:meta])* $key:ident: $type:ty as $unit:ident = $default:expr $(, $label:expr)?;)*) => {
+        /// Everything that may differ between two samples of a scenario.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Settings {
+            $($(#[$doc])* pub $key: $type,)*
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Settings { $($key: $default),* }
+            }
+        }
+
+        /// Settings, each one value or a list of values. A block has a cell for every combination of its lists.
+        #[derive(Clone, Debug, Default, Deserialize)]
+        #[cfg_attr(test, derive(JsonSchema))]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct Block {
+            $($(#[$doc])* pub(super) $key: Option<Axis<$type, $unit>>,)*
+            /// The subjects of these cells, by name. Default: all that are not on demand.
+            pub(super) subjects: Option<Vec<String>>,
+            /// The subject with which the others are compared. Default: the first.
+            pub(super) baseline: Option<String>,
+        }
+
+        impl Block {
+            pub(super) const KEYS: &'static [&'static str] =
+                &[$(stringify!($key),)* "subjects", "baseline"];
+
+            /// Names of the settings made here.
+            pub(super) fn keys(&self) -> impl Iterator<Item = &'static str> + use<> {
+                let set = [$(self.$key.is_some(),)* self.subjects.is_some(), self.baseline.is_some()];
+                Block::KEYS.iter().zip(set).filter(|(_, is_set)| *is_set).map(|(key, _)| *key)
+            }
+
+            /// These settings, and `below` where they say nothing.
+            pub(super) fn over(&self, below: &Block) -> Block {
+                Block {
+                    $($key: self.$key.as_ref().or(below.$key.as_ref()).cloned(),)*
+                    subjects: self.subjects.as_ref().or(below.subjects.as_ref()).cloned(),
+                    baseline: self.baseline.as_ref().or(below.baseline.as_ref()).cloned(),
+                }
+            }
+
+            /// These settings where `other` says nothing.
+            pub(super) fn except(&self, other: &Block) -> Block {
+                let set: Vec<&str> = other.keys().collect();
+                self.only(|key| !set.contains(&key))
+            }
+
+            /// Those of these settings whose names are wanted.
+            pub(super) fn only(&self, is_wanted: impl Fn(&str) -> bool) -> Block {
+                Block {
+                    $($key: self.$key.clone().filter(|_| is_wanted(stringify!($key))),)*
+                    subjects: self.subjects.clone().filter(|_| is_wanted("subjects")),
+                    baseline: self.baseline.clone().filter(|_| is_wanted("baseline")),
+                }
+            }
+
+            /// Returns every combination of these values, with other settings as in `base`.
+            pub(super) fn combinations(&self, base: &Settings) -> Vec<Settings> {
+                let mut all = vec![base.clone()];
+                $(vary(&mut all, &self.$key, |settings, value| settings.$key = value);)*
+                all
+            }
+        }
+
+        /// Parts of a label, in the table's order.
+        pub(super) const LABELS: &[fn(&Settings) -> String] = &[$($($label,)?)*];
+    };
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            transport: Transport::Websocket,
-            connections: 100,
-            streams: 0,
-            tls: false,
-            compress: false,
-            topics: 1,
-            keys: 1,
-            payload: Payload::Padded,
-            event_bytes: 128,
-            window: 4,
-            rate: 0,
-            every_ms: 0,
-            p99_us_max: 50_000,
-            late_us_max: 0,
-            batch: 1,
-            interval_us: 1000,
-            stopped: 0,
-            slow: 0,
-            slow_bytes_per_s: 1000,
-            arrivals: Arrivals::default(),
-            lost_keys: 0,
-            stay_ms: 10_000,
-            shards: 1,
-            kind: TopicKind::Log,
-            deltas: false,
-            mode: Mode::Coalesced,
-            request: Request::Ndjson,
-            chunk_events: 0,
-            publish_to: PublishTo::Subject,
-            message_events: 1,
-            answers: Answers::Same,
-            requests: 1000,
-            request_us: 1000,
-            dummy_bytes: 0,
-            window_bytes: 0,
-            receive_buffer_bytes: 0,
-            send_buffer_bytes: 0,
-            unsent_bytes: 0,
-            tabs: 1,
-            devtools: false,
-            throttle: 1,
-            consumer: Consumer::Rows,
-            worker: false,
-            cores: CoreUse::Apart,
-            round: 0,
+settings! {
+    /// How subscribers are connected.
+    transport: Transport as Plain = Transport::Websocket;
+    /// How `limit` sends.
+    mode: Mode as Plain = Mode::Coalesced;
+    /// How the `publish` drive sends events.
+    request: Request as Plain = Request::Ndjson;
+    /// Subscribers that share an HTTP/2 connection; 0 is HTTP/1.1.
+    streams: u32 as Plain = 0, |s| above(s.streams, 0, " × {} streams");
+    /// Whether connections are encrypted (TLS 1.3).
+    tls: bool as Plain = false, |s| when(s.tls, " TLS");
+    /// Whether subscribers offer compression: permessage-deflate (RFC 7692), or gzip.
+    compress: bool as Plain = false, |s| when(s.compress, " compressed");
+    /// Number of topics to which each connection subscribes, each with its own window.
+    topics: u32 as Plain = 1, |s| above(s.topics, 1, " × {} topics");
+    /// Number of topics over which connections are spread: each subscribes to one of them.
+    keys: u32 as Plain = 1, |s| above(s.keys, 1, " × {} keys");
+    /// The kind of published events.
+    payload: Payload as Plain = Payload::Padded;
+    /// Size of a published event: exact for events, approximate for documents.
+    event_bytes: u32 as Bytes = 128;
+    /// Number of subscribers, each with its own connection unless `streams` is set; with the `publish` drive,
+    /// of publishers. 1 with `echo` and `round-trip`.
+    connections: u32 as Plain = 100;
+    /// The kind of the topics of `thalweg serve`.
+    kind: TopicKind as Plain = TopicKind::Log, |s| when(s.kind == TopicKind::Value, " value");
+    /// Whether subscribers take patches of value topics.
+    deltas: bool as Plain = false, |s| when(s.deltas, " patches");
+    /// Number of subscribers that stop reading after the warm-up.
+    stopped: u32 as Plain = 0, |s| above(s.stopped, 0, ", {} stop");
+    /// Number of subscribers that read very slowly after the warm-up.
+    slow: u32 as Plain = 0, |s| above(s.slow, 0, ", {} read ") + &when(s.slow > 0, &format!("{}/s", bytes_label(s.slow_bytes_per_s)));
+    /// Bytes per second that each slow subscriber reads.
+    slow_bytes_per_s: u32 as Bytes = 1000;
+    /// The rate at which connections arrive with the `ramp` drive, in stages: `50/s 10s, 200/s`. A last stage
+    /// without a time continues until all have arrived.
+    arrivals: Arrivals as Plain = Arrivals::default();
+    /// Number of keys whose connections are lost with the `stampede` drive; the report shows what the others
+    /// receive meanwhile. 0: all.
+    lost_keys: u32 as Plain = 0;
+    /// How long a connection of the `churn` drive stays, on average, ms.
+    stay_ms: u64 as Ms = 10_000;
+    /// Maximum number of published events per topic that not all subscribers have received: event n + window
+    /// is published when all have n. With the `stored` drive: messages without an acknowledgement.
+    window: u32 as Plain = 4;
+    /// Published events per second and topic, on a fixed schedule. 0 publishes as fast as the window allows.
+    /// With the `ceiling` drive: the first rate.
+    rate: u32 as Plain = 0;
+    /// Time between two published events of a topic, instead of a rate, ms; 0 is none.
+    every_ms: u64 as Ms = 0;
+    /// The latency objective of the `ramp` drive beside published events, for every event, µs:
+    /// how many connections are held within it. 0 is none.
+    late_us_max: u64 as Us = 0;
+    /// The latency objective of the `ceiling` drive, for 99 of 100 events, µs.
+    p99_us_max: u64 as Us = 50_000;
+    /// The connection over which the answers of the `echo` drive come.
+    answers: Answers as Plain = Answers::Same;
+    /// Time between two generated batches, or, with `echo`, two dummies, µs.
+    interval_us: u64 as Us = 1000;
+    /// Rows in a generated batch.
+    batch: u32 as Plain = 1;
+    /// Events of an HTTP chunk, where they are published in one long request. 0 puts all that are
+    /// due into one chunk.
+    chunk_events: u32 as Plain = 0, |s| above(s.chunk_events, 0, ", {} a chunk");
+    /// Where events are published: to the subject, or to the NATS server from which it reads.
+    publish_to: PublishTo as Plain = PublishTo::Subject, |s| when(s.publish_to == PublishTo::Nats, " by NATS");
+    /// Events in a message to a NATS server, up to 256.
+    message_events: u32 as Plain = 1, |s| above(s.message_events, 1, ", {} a message");
+    /// Requests of the `echo` drive, or round trips; with `echo`, 0 only receives.
+    requests: u32 as Plain = 1000;
+    /// Size of the firehose's event, with `echo`; 0 is no firehose.
+    dummy_bytes: u32 as Bytes = 0;
+    /// Time between two requests of the `echo` drive, µs.
+    request_us: u64 as Us = 1000;
+    /// Maximum bytes that are sent and not acked, with `echo`; 0: no window.
+    window_bytes: u32 as Bytes = 0;
+    /// `SO_RCVBUF` of a subscriber; 0 leaves it to the kernel.
+    receive_buffer_bytes: u32 as Bytes = 0;
+    /// `tuning.send-buffer-bytes` of `thalweg serve`; 0 is its default.
+    send_buffer_bytes: u32 as Bytes = 0;
+    /// `tuning.unsent-bytes` of `thalweg serve`; 0 is its default.
+    unsent_bytes: u32 as Bytes = 0;
+    /// Browser only: number of tabs over which the connections are spread.
+    tabs: u32 as Plain = 1, |s| above(s.tabs, 1, ", {} tabs");
+    /// Browser only: whether each tab is observed as DevTools does it (Runtime, Network and Performance
+    /// domains).
+    devtools: bool as Plain = false, |s| when(s.devtools, ", DevTools");
+    /// Browser only: the factor by which its tabs are slowed down.
+    throttle: u32 as Plain = 1, |s| above(s.throttle, 1, ", slowed {} times");
+    /// Browser only: what a page does with the events.
+    consumer: Consumer as Plain = Consumer::Rows, |s| s.consumer.label().to_owned();
+    /// Browser only: whether the page does this in a worker.
+    worker: bool as Plain = false, |s| when(s.worker, ", in a worker");
+    /// Browser only: whether it has its own cores, or shares all cores with the subject.
+    cores: CoreUse as Plain = CoreUse::Apart, |s| when(s.cores == CoreUse::Shared, ", cores shared");
+    /// Threads of `thalweg serve`.
+    shards: u32 as Plain = 1, |s| above(s.shards, 1, ", {} shards");
+    /// A number without effect that distinguishes equal cells, e.g. to measure the same pair many times.
+    round: u32 as Plain = 0, |s| above(s.round, 0, ", round {}");
+}
+
+/// Every combination so far, once for each value of one more axis.
+fn vary<T: Clone, U>(
+    all: &mut Vec<Settings>,
+    axis: &Option<Axis<T, U>>,
+    set: impl Fn(&mut Settings, T),
+) {
+    let Some(Axis(values, _)) = axis else { return };
+    let shorter = std::mem::take(all);
+    for settings in shorter {
+        for value in values {
+            let mut longer = settings.clone();
+            set(&mut longer, value.clone());
+            all.push(longer);
         }
     }
+}
+
+/// A part of a label with the value, if it is above this one.
+fn above<T: PartialOrd + Display>(value: T, than: T, text: &str) -> String {
+    when(value > than, &text.replacen("{}", &value.to_string(), 1))
+}
+
+fn when(is_so: bool, text: &str) -> String {
+    if is_so { text.to_owned() } else { String::new() }
 }
 
 impl Settings {

@@ -2,7 +2,7 @@
 
 use super::Drive;
 use super::browser::is_of_browsers;
-use super::file::Block;
+use super::settings::Block;
 
 /// Refuses settings that this drive, or the browser as load, does not use; the error names those that it does.
 pub(super) fn expect_used(block: &Block, drive: Drive, in_browser: bool) -> Result<(), String> {
