@@ -36,6 +36,8 @@ interface Props {
 const HEIGHT = 220;
 /** From this ratio of the largest to the smallest value on, the axis is logarithmic. */
 const LOG_FROM = 30;
+/** A line of more points has no marks. */
+const MARKS_MAX = 20;
 
 export function Chart({ title, xTitle, lines, names, isLogX = false }: Props) {
   const place = useRef<HTMLDivElement>(null);
@@ -104,7 +106,9 @@ function options(
           !isLogX &&
           xs.length === 1 && { range: [Number(xs[0]) - 1, Number(xs[0]) + 1] as uPlot.Range.MinMax }),
       },
-      y: isLog ? { distr: 3, range: [least / 1.2, most * 1.2] } : { range: [0, most > 0 ? most * 1.1 : 1] },
+      y: isLog
+        ? { distr: 3, range: (_plot, low, high) => uPlot.rangeLog(low, high, 10, true) }
+        : { range: [0, most > 0 ? most * 1.1 : 1] },
     },
     axes: [
       {
@@ -137,7 +141,8 @@ function options(
     hooks: {
       draw: [
         (plot) => {
-          for (const one of lines) marks(plot, one, colour(one), value("--paper"));
+          const marked = lines.filter((one) => one.isLoose || one.points.length <= MARKS_MAX);
+          for (const one of marked) marks(plot, one, colour(one), value("--paper"));
         },
       ],
     },

@@ -24,8 +24,10 @@ import "./report.css";
 const USUAL = ["events", "cpu", "p99"];
 /** More cells than this are folded. */
 const OPEN_CELLS_MAX = 3;
+/** Comparisons of more cells and subjects than this are folded. */
+const STRIPS_MAX = 80;
 const FLOOR =
-  "limit is the floor: the smallest program that sends the same bytes over the same connections. No server can be cheaper.";
+  "limit is the floor: a minimal program that sends the same bytes over the same connections and does nothing else.";
 
 export function Report({ summary }: { summary: Summary }) {
   const { manifest, shown } = summary;
@@ -205,8 +207,20 @@ function Ratios({ part, text }: { part: Part; text: ShownPart | undefined }) {
   const pooled = (part.pooled ?? []).flatMap((one, index) =>
     one.metric === metric && !one.is_control ? [strip(one, one.subject, text?.pooled[index])] : [],
   );
+  const name = `${part.name}: ${text?.metric_name ?? metric}, × baseline`;
+  if (pooled.length && strips.length > STRIPS_MAX) {
+    return (
+      <>
+        <Strips title={`${name}, all cells`} strips={pooled} isRatio />
+        <details>
+          <summary>Each cell</summary>
+          <Strips title={name} strips={strips} isRatio />
+        </details>
+      </>
+    );
+  }
   const all = pooled.length && strips.length > 3 ? [{ label: "all cells" }, ...pooled, ...strips] : strips;
-  return <Strips title={`${part.name}: ${text?.metric_name ?? metric}, × baseline`} strips={all} isRatio />;
+  return <Strips title={name} strips={all} isRatio />;
 }
 
 interface OfCell {
@@ -336,7 +350,7 @@ function Figures({ part, text }: { part: Part; text: ShownPart }) {
     <div class="scroll" role="region" aria-label={`Every figure of ${part.name}`} tabIndex={0}>
       <table>
         <thead>
-          <tr>
+          <tr class="groups">
             <th />
             {spans.map(({ name, span }, index) => (
               <th key={index} colSpan={span}>

@@ -200,39 +200,54 @@ export interface Axis {
 
 /** Finds the number that varies most: the axis that connects most cells. */
 export function axis(cells: readonly (readonly Shown[])[]): Axis {
-  const of = (cell: readonly Shown[]) => (cell.find(({ row }) => row.is_baseline) ?? cell[0])?.row.settings ?? {};
-  const keys = [...new Set(cells.flatMap((cell) => Object.keys(of(cell))))];
-  const varying = keys.filter((key) => new Set(cells.map((cell) => JSON.stringify(of(cell)[key]))).size > 1);
   let best: Axis = { key: null, facets: [], rest: cells };
-  for (const key of varying.filter((name) => cells.every((cell) => typeof of(cell)[name] === "number"))) {
-    const groups = new Map<string, (readonly Shown[])[]>();
-    for (const cell of cells) {
-      const others = varying.filter((other) => other !== key).map((other) => named(other, of(cell)[other]));
-      const label = others.join(", ");
-      groups.set(label, [...(groups.get(label) ?? []), cell]);
-    }
-    const all = [...groups].map(([label, group]) => ({ label, cells: group }));
+  for (const key of varying(cells).filter((name) => cells.every((cell) => typeof setting(cell, name) === "number"))) {
+    const all = facetsOf(cells, key);
     const facets = all.filter((facet) => facet.cells.length > 1);
-    const found = {
-      key,
-      facets,
-      rest: all.filter((facet) => facet.cells.length === 1).flatMap((facet) => facet.cells),
-    };
+    const rest = all.filter((facet) => facet.cells.length === 1).flatMap((facet) => facet.cells);
+    const found = { key, facets, rest };
     const segments = (one: Axis): number => one.facets.reduce((sum, facet) => sum + facet.cells.length - 1, 0);
     if (segments(found) > segments(best)) best = found;
   }
-  return best;
+  // Once more without the cells that stand alone: their differences are no part of the labels.
+  const together = best.facets.flatMap((facet) => facet.cells);
+  return best.key === null ? best : { ...best, facets: facetsOf(together, best.key) };
+}
+
+function setting(cell: readonly Shown[], key: string): unknown {
+  return (cell.find(({ row }) => row.is_baseline) ?? cell[0])?.row.settings[key];
+}
+
+/** Returns the settings that differ between cells. */
+function varying(cells: readonly (readonly Shown[])[]): string[] {
+  const keys = new Set(cells.flatMap((cell) => Object.keys(cell[0]?.row.settings ?? {})));
+  return [...keys].filter((key) => new Set(cells.map((cell) => JSON.stringify(setting(cell, key)))).size > 1);
+}
+
+/** Groups cells that differ in one setting only. */
+function facetsOf(cells: readonly (readonly Shown[])[], key: string): Facet[] {
+  const others = varying(cells).filter((other) => other !== key);
+  const groups = new Map<string, (readonly Shown[])[]>();
+  for (const cell of cells) {
+    const label = others.map((other) => named(other, setting(cell, other))).join(", ");
+    groups.set(label, [...(groups.get(label) ?? []), cell]);
+  }
+  return [...groups].map(([label, group]) => ({ label, cells: group }));
 }
 
 /** Returns a setting's value of a cell. */
 export function at(cell: readonly Shown[], key: string): number {
-  return Number((cell.find(({ row }) => row.is_baseline) ?? cell[0])?.row.settings[key]);
+  return Number(setting(cell, key));
 }
 
-/** Returns a setting for a heading: `1000 connections`, `sse`. */
+/** Returns a setting for a heading: `1,000 connections`, `window 4`, `no tls`, `sse`. */
 export function named(key: string, value: unknown): string {
-  if (typeof value === "number") return `${value.toLocaleString("en")} ${title(key)}`;
-  return typeof value === "string" ? value : `${title(key)} ${String(value)}`;
+  if (typeof value === "number") {
+    const number = value.toLocaleString("en");
+    return key.endsWith("s") ? `${number} ${title(key)}` : `${title(key)} ${number}`;
+  }
+  if (typeof value === "boolean") return value ? title(key) : `no ${title(key)}`;
+  return String(value);
 }
 
 /** Returns the name of a setting for an axis: `event bytes`. */
