@@ -3,19 +3,19 @@
 //! - `summary`: the results of a run; `part_summary`: of a scenario; in it a `row` for each subject of a cell
 //! - `choice`: which samples count
 //! - `comparisons`: every subject beside its baseline, decided once; `phrases`: a comparison in words
-//! - `connections`: what a reader must know of them; `received`: what an endpoint said that does not cooperate
+//! - `connections`: notes about them; `received`: what an endpoint said that does not cooperate
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `faults`, `fault_hits`: faults of an endpoint, which fail a run; those of all rows
 //! - `findings`: what was found and how sure it is, in words; `curves`: what only a chart shows
 //! - `blanks`: subjects without a figure, and the reasons
-//! - `browser`: what a browser used that was the load; `most`: what it takes at most
+//! - `browser`: use of a browser that was the load; `most`: the most that it takes
 //! - `held`: how many clients a ramp held; `cost`: what connections, messages and bytes cost
 //! - `as_published`: experiment C in the lines of its published program; `published`: published figures of the same experiments
 //! - `workload`: what is shown of each workload; `columns`: what tables may have
 //! - `table`: for a terminal; `page`: for the report page; `csv`, `junit`
 //! - `unsettled`: rows of a suite that are missing, worse or undecided
 //! - `threshold`: limits of metrics that fail a run; `entry`: a run in a list of runs
-//! - `words`: what a report says besides; `number`: how figures are written
+//! - `words`: other texts of a report; `number`: how figures are written
 
 mod as_published;
 mod blanks;

@@ -15,7 +15,7 @@ struct BrowserProcess {
     kind: ProcessKind,
     cpu_ns: u64,
     rss_bytes: u64,
-    /// By thread: its name and its time.
+    /// Name and CPU time by thread id.
     threads: HashMap<i32, (String, u64)>,
 }
 
@@ -37,7 +37,7 @@ impl Snapshot {
         of_kind.map(|one| one.rss_bytes).sum()
     }
 
-    /// Use of each kind since then.
+    /// Returns what each kind used since `before`.
     pub(super) fn since(&self, before: &Snapshot) -> Vec<KindUse> {
         let mut all = Vec::new();
         for kind in ProcessKind::ALL {
@@ -74,7 +74,7 @@ impl Snapshot {
 }
 
 impl BrowserProcess {
-    /// `None` if it has ended.
+    /// `None` if the process has ended.
     fn read(pid: u32) -> Option<BrowserProcess> {
         let process = Process::new(pid as i32).ok()?;
         let kind = kind_of(&process.cmdline().ok()?);
@@ -93,7 +93,7 @@ impl BrowserProcess {
     }
 }
 
-/// By its command line: `--type=`, and for utilities `--utility-sub-type=`. A process forked from a zygote has all in one word.
+/// Reads the kind from `--type=`, and for utilities `--utility-sub-type=`. A process forked from a zygote has all in one word.
 fn kind_of(command_line: &[String]) -> ProcessKind {
     let words = || command_line.iter().flat_map(|word| word.split(' '));
     let value = |name: &str| words().find_map(|word| word.strip_prefix(name));

@@ -1,14 +1,14 @@
-//! Where Chromium is.
+//! Finds Chromium.
 
 use anyhow::bail;
 use std::path::PathBuf;
 
-/// Names it, where it is not among the system's programs.
+/// Variable that names Chromium if it is not on the `PATH`.
 pub const PROGRAM: &str = "THALWEG_CHROMIUM";
 /// Names in several distributions.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// Finds it. An error is one sentence with the remedy.
+/// Finds Chromium. An error is one sentence with the remedy.
 pub fn find() -> anyhow::Result<PathBuf> {
     let named = std::env::var_os(PROGRAM).map(PathBuf::from);
     let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -34,7 +34,7 @@ fn find_in(named: Option<PathBuf>, folders: &[PathBuf]) -> anyhow::Result<PathBu
     }
 }
 
-/// Whether it refuses to run with its sandbox: it does as root.
+/// Whether Chromium refuses to run with its sandbox: for root it does.
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

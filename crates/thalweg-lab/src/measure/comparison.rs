@@ -2,12 +2,12 @@
 //! scenario. Every form of the report shows it and decides nothing.
 //!
 //! A round is one span of each subject of a cell, next to each other. Its logarithm of subject to baseline takes out what drifts
-//! with the machine. Where the baseline is there twice (A/A), it is taken against the mean of both, which has half the noise of
+//! with the machine. If a cell has the baseline twice (A/A), it is taken against the mean of both, which has half the noise of
 //! one. Rounds between two starts of the processes share the luck of their memory's layout, so they are averaged to one value;
-//! the starts are what is independent, and Student's t is made of them.
+//! only the starts are independent, and Student's t uses them.
 //!
 //! Why Student's t and not the signed rank of Hodges and Lehmann: on the archive's residuals, heavy tails and all, both cover
-//! alike (93 to 95 % with the stop rule in force, at the nominal 95 %), for a start's value is a mean already. But of six starts
+//! alike (93 to 95 % with the stop rule in force, at the nominal 95 %), because a start's value is a mean. But with six starts
 //! a rank can say no more than 97 %: it could neither stop early at 99.9 % nor be corrected for twenty comparisons.
 
 mod difference;
@@ -22,7 +22,7 @@ use serde::Serialize;
 /// How improbable a difference must be to be called one. A little less than 5 %, because the stop rule looks at the interval more
 /// than once: the intervals that it leaves then cover 95 % (`tests`).
 const WRONG_MAX: f64 = 0.035;
-/// Ratios within are the same for every purpose.
+/// Ratios within this range count as equal.
 const EQUIVALENT: (f64, f64) = (0.95, 1.05);
 
 /// An interval of fewer starts says hardly anything.
@@ -47,7 +47,7 @@ pub struct Comparison {
     pub is_control: bool,
     /// The subject's figure to the baseline's.
     pub ratio: f64,
-    /// Lower end of the interval that holds the true ratio in 95 of 100; none of one start.
+    /// Lower end of the interval that holds the true ratio in 95 of 100; `None` for one start.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
@@ -55,15 +55,15 @@ pub struct Comparison {
     pub starts: usize,
     /// Spans of the subject that have a partner of the baseline's.
     pub rounds: usize,
-    /// How probable so large a difference is where there is none, by itself; none of one start.
+    /// Probability of so large a difference if there is none, uncorrected; `None` for one start.
     pub p: Option<f64>,
     /// The same, corrected (Holm) for the comparisons in this metric: of all cells and subjects, or pooled, of all subjects.
     pub p_corrected: Option<f64>,
     /// The result.
     pub word: Word,
-    /// How far from 1 the interval reaches, as a share: so large a difference is not excluded. None of one start.
+    /// How far from 1 the interval reaches, as a share: so large a difference is not excluded. `None` for one start.
     pub not_excluded: Option<f64>,
-    /// The chance that so many starts find a true difference of 5 %, by itself, with the noise between the starts of the A/A
+    /// The chance that this many starts find a true difference of 5 %, uncorrected, with the noise between the starts of the A/A
     /// control, or with the subject's own if that is larger. `None` if the run has no control of three starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<f64>,
@@ -73,9 +73,9 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
-    /// The difference is to the subject's credit, also after correction.
+    /// The subject is better, even after correction.
     Better,
-    /// The difference is to the baseline's credit, also after correction.
+    /// The baseline is better, even after correction.
     Worse,
     /// Less than 5 % apart.
     Equivalent,
@@ -192,7 +192,7 @@ pub enum Next {
     Decided,
 }
 
-/// Fewer starts say nothing of how far starts are apart.
+/// Fewer starts do not show how much starts differ.
 const STARTS_MIN: usize = 6;
 /// Half the width of an interval that decides, whatever the ratio: if it does not exclude 1 it lies within ± 5 %.
 const HALF_WIDTH: f64 = 1.025;

@@ -47,7 +47,7 @@ impl Counts {
         self.delivered as f64 / (self.delivered + self.missing).max(1) as f64
     }
 
-    /// These and the other ones.
+    /// Returns the sum of both.
     pub fn and(&self, other: &Counts) -> Counts {
         Counts {
             delivered: self.delivered + other.delivered,
@@ -82,7 +82,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Counts that were reported of counts that go on, so that each is reported once.
+/// The part of running counts that was reported, so that each is reported once.
 #[derive(Clone, Debug, Default)]
 pub struct Reported(Counts);
 
@@ -169,7 +169,7 @@ impl Ledger {
         }
     }
 
-    /// An intact event arrived; whether in order is to be found out. Says whether it is new to the subscription.
+    /// An intact event arrived, in order or not. Returns whether it is new to the subscription.
     pub fn arrived(&mut self, subscription: usize, seq: u64) -> bool {
         if seq > SEQ_MAX {
             self.counts.corrupt += 1;
@@ -221,7 +221,7 @@ impl Ledger {
         self.excuse(subscription, events);
     }
 
-    /// The same of a subscription that need not have them.
+    /// The same for a subscription that does not need them.
     pub fn excuse(&mut self, subscription: usize, events: Option<u64>) {
         let next = self.next[subscription];
         match events {
@@ -244,7 +244,7 @@ impl Ledger {
         self.counts.cut += 1;
     }
 
-    /// No more will come: everything up to `last` that has not, is missing.
+    /// No more will come: everything up to `last` that has not come is missing.
     pub fn close(&mut self, subscription: usize, last: u64) {
         let next = self.next[subscription];
         if next != ANY && next <= last && !self.adrift.contains(&subscription) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A smaller share of the due events is not the schedule.
+/// The smallest share of the due events that keeps the schedule.
 const OFFERED: f64 = 0.99;
 /// …without events that are due as the span ends, and published just after.
 const EDGE_EVENTS: u64 = 2;
@@ -16,10 +16,10 @@ pub struct Pacing {
     pub scheduled: u64,
     /// Events published.
     pub published: u64,
-    /// From due to given to the kernel: half were no later. Older runs have none, and count events just before they were given.
+    /// Median time from due until given to the kernel. Older runs lack it, and count events just before they were given.
     #[serde(default)]
     pub late_p50_us: u64,
-    /// 99 of 100 were no later.
+    /// The same, p99.
     pub late_p99_us: u64,
     /// The latest.
     pub late_max_us: u64,
@@ -31,7 +31,7 @@ impl Pacing {
         ((self.published + EDGE_EVENTS) as f64) < OFFERED * self.scheduled as f64
     }
 
-    /// Whether the swarm's own lateness is too large a part of a latency with this p99, which tells little of the subject then.
+    /// Whether the swarm's own lateness is too large a part of a latency with this p99, which says little about the subject then.
     pub fn is_late(&self, p99_us: u64) -> bool {
         self.late_p99_us as f64 > LATE_SHARE * p99_us as f64
     }

@@ -7,13 +7,13 @@ use std::fmt;
 /// From this share on a core counts as saturated.
 const SATURATED: f64 = 0.95;
 /// From this share on, time that subject or swarm had to wait for their core disturbs the sample. Stolen time is counted in ticks
-/// of 10 ms, so half a second knows 2 % at best.
+/// of 10 ms, so half a second resolves 2 % at best.
 pub(super) const DISTURBED: f64 = 0.10;
-/// The same of a thread that shares its cores with threads that are busy, too: it waits for them now and then.
+/// As [`SATURATED`], for a thread that shares its cores with busy threads: it waits for them now and then.
 const SATURATED_BESIDE: f64 = 0.90;
 /// A swarm that has not looked at its sockets for this share of the span has made the p99 itself: one event of a hundred.
 const AWAY: f64 = 0.01;
-/// A browser of which less of the schedule has come has not kept up with it.
+/// A browser that got less of the schedule has not kept up with it.
 const BROWSER_CAME_MIN: f64 = 0.98;
 /// Shorter absences are a scheduler's slice, as every program has them.
 const AWAY_US_MIN: u64 = 10_000;
@@ -32,7 +32,7 @@ pub enum Verdict {
     Both,
     /// The subject could not keep up and announced gaps: CPU per event counts, throughput does not.
     Gaps,
-    /// The subject dropped events without a word, as documented: its figures are shown, and compared with nobody's.
+    /// The subject dropped events without a word, as documented: its figures are shown, but not compared.
     Drops,
     /// Somebody else had a share of the cores, or the kernel dropped packets.
     Machine,
@@ -49,11 +49,11 @@ pub enum Room {
     /// On cores of its own, where the lab has put it.
     #[default]
     Own,
-    /// On all cores, as the browser that is its load, with so many threads.
+    /// On all cores, like the browser that loads it, with this many threads.
     WithBrowser(usize),
-    /// On so many cores, and others too: the lab has not started it.
+    /// On this many cores, which it shares: the lab did not start it.
     Shared(usize),
-    /// Nobody knows: it is not seen.
+    /// Unknown: the lab cannot see it.
     Unseen,
 }
 
@@ -82,13 +82,13 @@ pub struct Evidence {
     pub latency_us_max: u64,
     /// Ratio of what is outstanding by Little's law to what was.
     pub littles_ratio: Option<f64>,
-    /// Whether the swarm did not offer the schedule, or could not go on to try what the subject might have met.
+    /// Whether the swarm did not offer the schedule, or could not try the rates that the subject might have met.
     pub swarm_fell_short: bool,
     /// Why the sample failed, where it did.
     pub failure: Option<String>,
     /// Whether the subject is one of those that drop events by design.
     pub may_drop: bool,
-    /// Where the load is in a browser: in place of all that is said of the swarm.
+    /// Set if the load is in a browser; replaces all evidence about the swarm.
     pub browser: Option<BrowserEvidence>,
 }
 
@@ -101,9 +101,9 @@ pub struct BrowserEvidence {
     pub busy: f64,
     /// The thread that was busy most, and its share of a core.
     pub busiest: Option<(String, f64)>,
-    /// The share of its cores that others used, who are not the subject.
+    /// The share of its cores that other programs than the subject used.
     pub others: f64,
-    /// Share of the subject's schedule that came.
+    /// Share of the subject's schedule that arrived.
     pub came: Option<f64>,
 }
 
@@ -153,7 +153,7 @@ impl Evidence {
         (Verdict::Schedule, self.idleness())
     }
 
-    /// The same for load in a browser, which is meant to give out first: events that it cannot take are gaps, or wait in it.
+    /// The same for load in a browser, which is meant to saturate first: events that it cannot take are gaps, or wait in it.
     fn judge_browser(&self, browser: &BrowserEvidence, ledger: &Counts) -> (Verdict, String) {
         if let Some(why) = self.disturbance() {
             return (Verdict::Machine, why);
@@ -165,7 +165,7 @@ impl Evidence {
         let (is_saturated, mut why) = browser.busyness(self.room);
         let came = browser.came.unwrap_or(1.0);
         if came < BROWSER_CAME_MIN {
-            why += &format!("; {} of the schedule came", percent(came));
+            why += &format!("; {} of the schedule arrived", percent(came));
         }
         if !ledger.is_whole() {
             why += &format!("; {ledger}");
@@ -243,7 +243,7 @@ impl Evidence {
         None
     }
 
-    /// Whether the swarm is the one to blame that was kept from its core: it wanted all of it, or the subject was hardly
+    /// Whether to blame the swarm, which was kept from its core: it wanted all of it, or the subject was hardly
     /// disturbed next to it, or what the swarm saw was more its own waiting than anything else.
     fn is_starved(&self) -> bool {
         let subject_disturbed = self.subject_waited + self.stolen;
@@ -263,7 +263,7 @@ impl Evidence {
                 waited if waited >= 0.01 => {
                     let waited = percent(waited);
                     format!(
-                        "the swarm's core was busy for {busy}, and it waited for it for {waited}"
+                        "the swarm's core was busy for {busy}, and the swarm waited {waited} for it"
                     )
                 }
                 _ => format!("the swarm's core was busy for {busy}"),
@@ -283,7 +283,7 @@ impl BrowserEvidence {
         let cores = if self.cores == 1 { "core was" } else { "cores were" };
         let (all, saturated) = match room {
             Room::WithBrowser(_) => (
-                format!("of the cores shared with the subject it took {}", percent(self.busy)),
+                format!("the browser was busy for {} of the shared cores", percent(self.busy)),
                 SATURATED_BESIDE,
             ),
             _ => (
@@ -384,9 +384,9 @@ mod tests {
             Evidence { room: Room::WithBrowser(1), browser: Some(browser), ..busy(0.5, 0.0) }
         };
         let why =
-            "of the cores shared with the subject it took 60 %, the tab’s thread main for 91 %";
+            "the browser was busy for 60 % of the shared cores, the tab’s thread main for 91 %";
         check(tab(0.91, 0.02, 1.0), &Verdict::Browser, why);
-        check(tab(0.80, 0.02, 0.5), &Verdict::Browser, "50 % of the schedule came");
+        check(tab(0.80, 0.02, 0.5), &Verdict::Browser, "50 % of the schedule arrived");
         check(tab(0.80, 0.02, 1.0), &Verdict::Schedule, "");
         check(tab(0.91, 0.2, 0.5), &Verdict::Machine, "others used 20 % of the browser's cores");
         let both = Evidence { subject_busy: 0.97, ..tab(0.95, 0.0, 0.5) };
@@ -408,7 +408,7 @@ mod tests {
         let starved = Evidence { swarm_waited: 0.43, ..busy(0.1, 0.2) };
         check(starved, &Verdict::Swarm, "the swarm was kept from its core for 43 % of the span");
         let wants_more = Evidence { swarm_waited: 0.06, ..busy(0.1, 0.9) };
-        check(wants_more, &Verdict::Swarm, "busy for 90 %, and it waited for it for 6 %");
+        check(wants_more, &Verdict::Swarm, "busy for 90 %, and the swarm waited 6 % for it");
         // Even if the subject is saturated: with the swarm its latency is not known.
         let both = Evidence { swarm_waited: 0.2, ..busy(0.99, 0.8) };
         check(both, &Verdict::Swarm, "20 %");

@@ -23,7 +23,7 @@ pub(super) fn blanks(blanks: &[BlankCell]) -> String {
             [only] => format!("{only} · "),
             [first, ..] => format!("{} cells, e.g. {first} · ", cells.len()),
         };
-        format!("{cells}{}: blank, for {why}.\n", subjects.join(", "))
+        format!("{cells}{}: blank, because {why}.\n", subjects.join(", "))
     };
     told.iter().map(line).collect()
 }

@@ -1,4 +1,4 @@
-//! From a file and the command line to a plan.
+//! Reads a file and the command line into a plan.
 
 use super::against::against;
 use super::cell_matrix::{CellMatrix, Declared, declared};
@@ -10,14 +10,14 @@ use super::{Control, Drive, LoadIn, Peer, ScenarioError, Subject, find, unknown}
 use std::path::PathBuf;
 use toml::Spanned;
 
-/// Changes of a file by the command line.
+/// Changes that the command line makes to a file.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Take the file's `[quick]` instead.
     pub quick: bool,
-    /// Starts of each cell's subjects, whatever they find.
+    /// Number of starts of each cell, whatever the results.
     pub repeats: Option<u32>,
-    /// Time for all cells together, s, instead.
+    /// Time for all cells together in s, instead of the file's.
     pub budget_s: Option<u64>,
     /// Time measured per sample.
     pub measured_ms: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Changes {
     pub transports: Vec<String>,
     /// Which cells have an A/A control, instead of the file's.
     pub control: Option<Control>,
-    /// All connections to an endpoint are lost at once, and come again.
+    /// All connections to an endpoint are lost at once, and reconnect.
     pub stampede: bool,
     /// The load generator.
     pub load: LoadIn,
@@ -39,7 +39,7 @@ pub struct Changes {
     pub against: Option<PathBuf>,
 }
 
-/// Reads a scenario or a suite; `peers` are the subjects of others that it may name.
+/// Reads a scenario or a suite; `peers` are the servers of other projects that it may name.
 pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, ScenarioError> {
     let table: toml::Table =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
@@ -94,7 +94,7 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
     Ok(Plan { name: suite.name, title: suite.title, load: changes.load, parts })
 }
 
-/// At most so many starts of a cell within its budget.
+/// Maximum number of starts of a cell within its budget.
 const REPEATS_MAX: u32 = 100;
 /// Default of a cell's budget for each [`SUBJECTS_USUAL`] subjects, s.
 const BUDGET_CELL_S: u64 = 60;
@@ -103,10 +103,10 @@ const SUBJECTS_USUAL: usize = 4;
 
 /// One scenario, as the command line changes it.
 struct ReadScenario {
-    /// `None`: nobody that is asked for takes part.
+    /// `None` if no requested subject takes part.
     part: Option<Part>,
     declared: Vec<String>,
-    /// Why one that is asked for takes no part, where that leaves a cell without subjects.
+    /// Why a requested subject takes no part, if that leaves a cell without subjects.
     blank: Option<Blank>,
 }
 
@@ -124,7 +124,7 @@ fn expect_declared(asked: &[String], declared: &[String]) -> Result<(), Scenario
 
 fn nobody(blank: Option<Blank>) -> ScenarioError {
     let why = blank.map(|blank| blank.to_string());
-    ScenarioError::new(why.unwrap_or_else(|| "with these settings nobody takes part".to_owned()))
+    ScenarioError::new(why.unwrap_or_else(|| "these settings leave no subject".to_owned()))
 }
 
 fn read_part(
@@ -236,7 +236,7 @@ fn read_part(
         |subject: &Subject| subject.settings.scheduled_events_per_s(part.drive).is_some();
     if part.concurrent && !part.cells.iter().flat_map(|cell| &cell.subjects).all(is_scheduled) {
         return Err(ScenarioError::new(
-            "concurrent needs a rate, or a generated load: otherwise each takes all of the core",
+            "concurrent needs a rate, or a generated load: otherwise each subject takes the core",
         ));
     }
     part.tell_cells_apart();
@@ -268,13 +268,13 @@ fn expect_effect(part: &Part, changes: &Changes, forced: &Block) -> Result<(), S
     }
     if forced.window.is_some() && settings().all(|setting| setting.events_per_s().is_some()) {
         return Err(ScenarioError::new(
-            "events at a rate do not wait for each other: leave window or the rate out",
+            "events at a rate do not wait for each other: remove window or the rate",
         ));
     }
     Ok(())
 }
 
-/// A suite's budget, by how many cells its scenarios have.
+/// Divides a suite's budget by the cells of its scenarios.
 fn share_out(budget_s: u64, parts: &mut [Part]) {
     let all: usize = parts.iter().map(|part| part.cells.len()).sum();
     for part in parts {
@@ -282,7 +282,7 @@ fn share_out(budget_s: u64, parts: &mut [Part]) {
     }
 }
 
-/// Repeats and budget: the first that says something counts.
+/// Repeats and budget: the first one that is set counts.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
     repeats: Option<u32>,

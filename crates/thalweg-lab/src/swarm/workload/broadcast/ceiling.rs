@@ -266,7 +266,10 @@ impl<'a> Ceiling<'a> {
         let edge = subscriptions * (EDGE_EVENTS + rate * settings.p99_us_max as f64 / 1e6);
         let delivered = outcome.traffic.events as f64;
         (delivered + edge < DELIVERED * scheduled).then(|| {
-            format!("only {:.0} % of the schedule came in the span", 100.0 * delivered / scheduled)
+            format!(
+                "only {:.0} % of the schedule arrived in the span",
+                100.0 * delivered / scheduled
+            )
         })
     }
 }
