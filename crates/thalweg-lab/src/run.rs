@@ -168,6 +168,7 @@ fn begin(
     rerun_of: Option<String>,
     context: &RunContext,
 ) -> anyhow::Result<Ended> {
+    context.output.check(&plan)?;
     find_programs(&mut plan, &context.peers)?;
     let peers = subject::install_peers(&mut plan, context.output.is_quiet)?;
     let cores = Cores::allowed()?;
@@ -237,6 +238,13 @@ fn measure(
 /// `2026-11-21T00:43:29Z`
 fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+impl OutputOptions {
+    /// Refuses thresholds of subjects that the plan does not have.
+    fn check(&self, plan: &Plan) -> anyhow::Result<()> {
+        self.fail_if.iter().try_for_each(|threshold| threshold.check(plan)).map_err(misuse)
+    }
 }
 
 fn place_of(manifest: &Manifest) -> anyhow::Result<Place> {

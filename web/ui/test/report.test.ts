@@ -1,4 +1,4 @@
-/** What the report makes of a summary. */
+/** Cells, axes and metrics of a report. */
 
 import { expect, test } from "vitest";
 import { at, axis, byCell, looks, METRICS, type Part, type Row, type ShownPart } from "../src/report/summary.js";

@@ -4,7 +4,7 @@ use super::row::Row;
 use super::summary::Summary;
 use crate::measure::Received;
 use crate::measure::comparison::{Comparison, Metric};
-use crate::scenario::unknown;
+use crate::scenario::{Plan, unknown};
 use std::fmt;
 use std::str::FromStr;
 
@@ -205,6 +205,16 @@ impl Unit {
 }
 
 impl Threshold {
+    /// Refuses a subject that the plan does not have, before anything is measured.
+    pub fn check(&self, plan: &Plan) -> Result<(), String> {
+        let Some(asked) = &self.subject else { return Ok(()) };
+        let known: Vec<&str> = plan.subjects().map(|subject| &*subject.name).collect();
+        match known.contains(&asked.as_str()) {
+            true => Ok(()),
+            false => Err(format!("{self}: {}", unknown("subject", asked, &known))),
+        }
+    }
+
     /// Where a run crosses it. A subject without a sample that counts crosses every threshold: a broken one passes none. Places
     /// without the figure are passed over; if no place has it, that is a hit, too.
     pub fn hits(&self, summary: &Summary) -> Vec<Hit> {
@@ -329,6 +339,18 @@ mod tests {
         assert_eq!(judged("cpu-ratio-high>1.5"), [""; 0]);
         assert_eq!(judged("silence>1s"), ["nothing here has a figure for silence>1s"]);
         assert!(judged("nobody:cpu-ratio>1")[0].contains("a ratio takes two subjects"));
+    }
+
+    #[test]
+    fn a_subject_that_the_plan_lacks_is_refused() {
+        let (plan, _) = summary_of_everything();
+        let check = |text: &str| text.parse::<Threshold>().unwrap().check(&plan);
+        assert_eq!(check("thalweg:p99>1s"), Ok(()));
+        let refused = check("thalweq:p99>1s").unwrap_err();
+        assert_eq!(
+            refused,
+            "thalweq:p99>1s: there is no subject `thalweq`; did you mean `thalweg`?"
+        );
     }
 
     #[test]

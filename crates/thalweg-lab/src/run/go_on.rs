@@ -24,6 +24,7 @@ pub fn go_on(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
             "`{name}` is archived; start a new run with `thalweg bench rerun`"
         )));
     }
+    context.output.check(&plan)?;
     find_programs(&mut plan, &context.peers)?;
     let peers = subject::install_peers(&mut plan, context.output.is_quiet)?;
     let place = place_of(&manifest)?;

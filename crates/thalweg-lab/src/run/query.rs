@@ -28,6 +28,7 @@ pub fn entries(store: &Store) -> anyhow::Result<Vec<Result<Entry, String>>> {
 
 /// Judges a run that is over by thresholds, as if they had been given when it was made; the error says which were crossed.
 pub fn judge(run: &StoredRun, summary: &Summary, output: &OutputOptions) -> anyhow::Result<()> {
+    output.check(&run.plan)?;
     // A run that is only shown is not judged.
     if output.fail_if.is_empty() && output.junit.is_none() {
         return Ok(());

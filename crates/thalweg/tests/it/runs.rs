@@ -189,8 +189,8 @@ fn invalid_arguments_are_refused_before_a_run_starts() {
         said.stderr.lines().next().unwrap_or_default().to_owned()
     };
     let refusals = [
-        refusal(&["--fail-if", "parts.rows.latency.p95_us > 5"]),
-        refusal(&["--fail-if", "parts.tiny.pooled.thalweq.cpu > 5"]),
+        refusal(&["--fail-if", "p95>5ms"]),
+        refusal(&["--fail-if", "thalweq:cpu>5us"]),
         refusal(&["--set", "conections=5"]),
         refusal(&["--repeats", "0"]),
     ];
