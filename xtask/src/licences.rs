@@ -2,51 +2,33 @@
 
 mod expression;
 
-use std::{env, process::Command, process::ExitCode};
+use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use serde_json::Value;
 
-/// Allowed licences (their SPDX names), and reasons. All of them only require that their text and the names
-/// of their authors are passed on.
-const ALLOWED: [(&str, &str); 7] = [
-    ("MIT", "the licence of this project, at the user's option"),
-    ("Apache-2.0", "the licence of this project, at the user's option"),
-    ("BSD-3-Clause", "like MIT, and names of authors must not be used to advertise"),
-    ("ISC", "like MIT, in fewer words"),
-    ("Zlib", "like MIT, but asks nothing for binaries"),
-    ("CC0-1.0", "its authors have waived their rights; in tests only, beneath arrow-rs"),
-    ("Unicode-3.0", "like MIT, for tables made from Unicode's data"),
-];
+use crate::metadata;
+
+/// The file with the list of allowed licences, which cargo-deny reads, too.
+const RULES: &str = include_str!("../../deny.toml");
 
 /// Checks the output of `cargo metadata` for this platform, crates of tests included. Prints the findings,
 /// and fails if there are any.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    let findings = check(&metadata()?)?;
+    // Crates of other platforms are not built, and need not be downloaded.
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let findings = check(&metadata::read(&platform)?)?;
     for finding in &findings {
         println!("{finding}");
     }
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn metadata() -> anyhow::Result<Value> {
-    // Crates of other platforms are not built, and need not be downloaded.
-    let platform = format!("{}-unknown-linux-gnu", env::consts::ARCH);
-    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let arguments =
-        ["metadata", "--locked", "--format-version", "1", "--filter-platform", &platform];
-    let output = Command::new(cargo).args(arguments).output().context("cannot run cargo")?;
-    ensure!(
-        output.status.success(),
-        "cargo metadata failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    serde_json::from_slice(&output.stdout).context("the output of cargo metadata is not JSON")
-}
-
 /// Returns a sentence for every crate with a licence that is not allowed.
 fn check(metadata: &Value) -> anyhow::Result<Vec<String>> {
     let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
+    let allowed = allowed()?;
+    let is_allowed = |licence: &str| allowed.iter().any(|allowed| allowed == licence);
     let mut findings = Vec::new();
     for package in packages {
         let text = |key: &str| package[key].as_str().unwrap_or_default();
@@ -58,15 +40,19 @@ fn check(metadata: &Value) -> anyhow::Result<Vec<String>> {
             Err(error) => format!("is under {licence:?}, which cannot be read ({error})"),
         };
         findings.push(format!(
-            "{name} {version} {why}; take another crate, or add its licence to ALLOWED in \
-             xtask/src/licences.rs with the reason"
+            "{name} {version} {why}; take another crate, or add its licence to deny.toml \
+             with the reason"
         ));
     }
     Ok(findings)
 }
 
-fn is_allowed(licence: &str) -> bool {
-    ALLOWED.iter().any(|(allowed, _)| *allowed == licence)
+/// Returns the SPDX names of the allowed licences.
+fn allowed() -> anyhow::Result<Vec<String>> {
+    let rules: toml::Table = toml::from_str(RULES).context("deny.toml is no TOML")?;
+    let allowed = rules.get("licenses").and_then(|table| table.get("allow"));
+    let allowed = allowed.and_then(toml::Value::as_array).context("deny.toml allows no licence")?;
+    Ok(allowed.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
 }
 
 #[cfg(test)]

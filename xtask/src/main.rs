@@ -4,9 +4,13 @@
 //! - `cargo xtask tidy --language [PATH]`: lists sentences, words and names that break the rules of language
 //! - `cargo xtask figures`: writes figures of archived runs into Markdown
 //! - `cargo xtask licences`: checks the licences of dependencies
+//! - `cargo xtask sbom TARGET`: prints what a release for a target contains, as CycloneDX
+//! - `cargo xtask notices TARGET`: prints the texts of their licences
 
+mod components;
 mod figures;
 mod licences;
+mod metadata;
 mod tidy;
 mod tree;
 
@@ -20,8 +24,10 @@ fn main() -> anyhow::Result<ExitCode> {
         ["tidy", "--language", path] => tidy::show_language(path),
         ["figures"] => figures::run(),
         ["licences"] => licences::run(),
+        ["sbom", target] => components::print_sbom(target),
+        ["notices", target] => components::print_notices(target),
         _ => anyhow::bail!(
-            "there are three tasks: cargo xtask tidy, cargo xtask figures, cargo xtask licences"
+            "the tasks are tidy, figures, licences, sbom TARGET and notices TARGET, as in: cargo xtask tidy"
         ),
     }
 }

@@ -18,6 +18,7 @@ mod rust;
 mod sizes;
 mod text;
 mod waits;
+mod workflows;
 
 use std::process::ExitCode;
 
@@ -62,6 +63,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     rooms::check(tree, &mut findings);
     panics::check(tree, &mut findings);
     waits::check(tree, &mut findings);
+    workflows::check(tree, &mut findings);
     language::check(tree, &mut findings);
     findings.extend(figures::problems(tree).into_iter().map(|(path, Problem { line, what })| {
         Finding::new(path, line, what, "correct it, then run `cargo xtask figures`")
