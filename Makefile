@@ -18,6 +18,18 @@ help:
 	@echo "make docs         build the documentation, which the server has at /docs, and install mdBook for it"
 	@echo "make test-all     run the same for longer: more seeds, cases and faults"
 	@echo "make autobahn     run Autobahn's WebSocket cases; needs Python 2.7"
+	@echo
+	@echo "For maintainers, and in .github/workflows:"
+	@echo "make deny                      check licences, bans, sources and advisories of dependencies; needs cargo-deny"
+	@echo "make msrv                      check the oldest supported Rust version; installs it with rustup"
+	@echo "make semver                    compare the public crates with the newest tag; needs cargo-semver-checks"
+	@echo "make workflows                 check .github/workflows with actionlint; needs Go"
+	@echo "make fuzz-nightly              run each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly Rust"
+	@echo "make simulate                  run the seeded simulation for some hours"
+	@echo "make dist                      build the archive, checksum and SBOM of DIST_TARGET, in target/archives"
+	@echo "make release-check TAG=v…      check that all files agree on the version of a tag"
+	@echo "make release-dry-run TAG=v…    do all of a release but publish it"
+	@echo "make release-draft TAG=v…      upload the archives to a draft; needs gh"
 
 run: toolchain pages book
 	$(CARGO) build --locked --release --package thalweg
@@ -190,3 +202,64 @@ target/python/installed: examples/python/requirements.txt
 	@PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --target target/python -r $< \
 	  || { echo "make test needs the Python packages of $<: pip could not install them, see above."; exit 1; }
 	@touch $@
+
+# The rest is for maintainers, and for .github/workflows. A tool that takes minutes to build is not installed without a question.
+.PHONY: deny msrv semver workflows fuzz-nightly simulate dist release-check release-dry-run release-draft
+
+# needs PROGRAM,REMEDY: says in a sentence how to install a missing program.
+needs = @command -v $(1) >/dev/null || { echo "make $@ needs $(1): $(2), and try again."; exit 1; }
+
+deny: toolchain
+	$(call needs,cargo-deny,run cargo install cargo-deny --locked)
+	$(CARGO) deny --locked check bans licenses sources
+	@$(CARGO) deny --locked check advisories || { echo "make $@ reads the advisories from github.com: if it cannot be reached, all but them is checked."; exit 1; }
+
+MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+# In its own folder, because each compiler would build everything again.
+msrv:
+	$(call needs,rustup,install it from https://rustup.rs)
+	@rustup toolchain list | grep -q '^$(MSRV)-' || rustup toolchain install $(MSRV) --profile minimal
+	rustup run $(MSRV) cargo check --locked --workspace --target-dir $(TARGET)/msrv
+
+# The release to compare with.
+SEMVER_BASELINE ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
+
+semver: toolchain
+	$(if $(SEMVER_BASELINE),$(call needs,cargo-semver-checks,run cargo install cargo-semver-checks --locked))
+	$(if $(SEMVER_BASELINE),$(CARGO) semver-checks --baseline-rev $(SEMVER_BASELINE) -p thalweg-wire -p thalweg-client,\
+	  @echo "There is no tag, and so no release to compare with: name a commit with SEMVER_BASELINE.")
+
+ACTIONLINT_VERSION = v1.7.12
+
+workflows:
+	$(call needs,go,install it from https://go.dev/dl)
+	@test -x target/tools/bin/actionlint \
+	  || GOBIN=$(abspath target/tools/bin) go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+	target/tools/bin/actionlint
+
+fuzz-nightly: toolchain
+	$(call needs,cargo-fuzz,run cargo install cargo-fuzz)
+	@cargo +nightly --version >/dev/null 2>&1 || { echo "make $@ needs a nightly Rust: run rustup toolchain install nightly, and try again."; exit 1; }
+	@fuzz/nightly.sh
+
+simulate: export THALWEG_SIM_SEEDS ?= 50000
+simulate: toolchain
+	$(CARGO) test --locked --package thalweg-core --test it simulation
+
+DIST_TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
+
+dist: toolchain pages docs
+	@deploy/release.sh archive $(DIST_TARGET)
+
+release-check:
+	@deploy/release.sh check $(TAG)
+
+release-dry-run: release-check
+	@$(MAKE) --no-print-directory dist
+	@deploy/release.sh packages
+
+# The one target that changes anything elsewhere, and nobody sees a draft but the maintainers.
+release-draft: release-check
+	$(call needs,gh,install it from https://cli.github.com)
+	gh release create $(TAG) --draft --verify-tag --title $(TAG) --notes "See CHANGELOG.md." $(wildcard target/archives/thalweg-$(TAG)-*)
