@@ -32,7 +32,8 @@ pub(crate) fn print_notices(target: &str) -> anyhow::Result<ExitCode> {
 }
 
 fn read(target: &str) -> anyhow::Result<BTreeSet<Component>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is in a folder")?;
+    let root = said_by("git", &["rev-parse", "--show-toplevel"], Path::new("."))?;
+    let root = Path::new(root.trim_end());
     let mut components = crates(target)?;
     components.extend(packages(&root.join("web"))?);
     components.insert(book(&fs::read_to_string(root.join("Makefile"))?)?);
@@ -45,7 +46,7 @@ fn crates(target: &str) -> anyhow::Result<BTreeSet<Component>> {
         "tree",
         "--locked",
         "--package=thalweg",
-        "--edges=normal",
+        "--edges=normal,no-proc-macro",
         "--prefix=none",
         "--format={p}",
         "--target",
@@ -73,7 +74,7 @@ fn linked(tree: &str, metadata: &Value) -> anyhow::Result<BTreeSet<Component>> {
                 name: text("name").to_owned(),
                 version: text("version").to_owned(),
                 // Older crates separate alternatives with a slash.
-                licence: text("license").replace('/', " OR "),
+                licence: text("license").split('/').map(str::trim).collect::<Vec<_>>().join(" OR "),
                 folder: Path::new(text("manifest_path")).parent().map(Path::to_owned),
             });
         }
@@ -137,7 +138,7 @@ mod tests {
         let tree = "thalweg v0.1.0 (folder)\nitoa v1.0.18\nserde v1.0.2 (*)\n";
         let package = |name: &str, version: &str, source: Value| {
             serde_json::json!({ "name": name, "version": version, "source": source,
-                "license": "MIT/Apache-2.0", "manifest_path": format!("crates/{name}/Cargo.toml") })
+                "license": "MIT / Apache-2.0", "manifest_path": format!("crates/{name}/Cargo.toml") })
         };
         let metadata = serde_json::json!({ "packages": [
             package("thalweg", "0.1.0", Value::Null),
