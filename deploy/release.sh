@@ -35,12 +35,15 @@ check() {
   dotted=$(echo "$version" | sed 's/\./\\./g')
   disagreed=
   agrees Cargo.toml "^thalweg-wire = .*version = \"$dotted\""
-  agrees Cargo.lock "^version = \"$dotted\""
   for package in sdk ui; do agrees "web/$package/package.json" "^  \"version\": \"$dotted\""; done
   agrees web/ui/package.json "^    \"thalweg\": \"$dotted\""
   agrees deploy/helm/thalweg/Chart.yaml "^version: $dotted$"
   agrees deploy/helm/thalweg/Chart.yaml "^appVersion: \"$dotted\""
-  agrees CHANGELOG.md "^## \[$dotted\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$"
+  # The newest section, so that no change is left under [Unreleased].
+  grep -m 1 '^## ' CHANGELOG.md | grep -qE "^## \[$dotted\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$" || {
+    echo "CHANGELOG.md does not begin with version $version and its date: its first section is $(grep -m 1 '^## ' CHANGELOG.md)" >&2
+    disagreed=1
+  }
   [ -z "$disagreed" ] || fail "Correct these files, and move the tag."
   echo "$tag is the commit that is checked out, and all files agree on version $version."
 }

@@ -25,6 +25,6 @@ for target in $targets; do
   cargo +nightly fuzz run "$target" "$@" || failed="$failed $target"
 done
 [ -z "$failed" ] || {
-  echo "findings in:$failed; fuzz/README.md says how to repeat them" >&2
+  echo "findings in:$failed; above, cargo-fuzz says how to repeat each of them" >&2
   exit 1
 }
