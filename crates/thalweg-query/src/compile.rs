@@ -179,12 +179,12 @@ impl<'a> Scope<'a> {
                 if text.data_type == DataType::Date { day(said, span) } else { instant(said, span) }
             }
             Ast::Interval(interval) => interval_of(interval, span),
-            Ast::UnaryOp { op: UnaryOperator::Minus, expr }
-                if let Some(text) = number_text(expr) =>
-            {
-                negative_literal(text, span)
-            }
             Ast::UnaryOp { op, expr } => {
+                if *op == UnaryOperator::Minus
+                    && let Some(text) = number_text(expr)
+                {
+                    return negative_literal(text, span);
+                }
                 let inner = self.compile(expr, span)?;
                 match op {
                     UnaryOperator::Not => {

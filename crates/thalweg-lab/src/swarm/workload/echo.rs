@@ -323,11 +323,7 @@ impl EchoProgress {
             Message::Answer(message) | Message::Event(Kind::Text, message)
                 if self.is_answered(message, received_us) => {}
             Message::Answer(message) | Message::Event(Kind::Text, message)
-                if let Some(number) =
-                    dialect.echo_number(message).filter(|echo_number| *echo_number > 0) =>
-            {
-                self.answered_unasked(number);
-            }
+                if self.is_unasked(dialect, message) => {}
             Message::Answer(message) => return Err(unknown(message)),
             Message::Event(_, push) => {
                 self.statistics.traffic.events += self.firehose.push(push);
@@ -369,10 +365,14 @@ impl EchoProgress {
         true
     }
 
-    /// An answer to no outstanding request: made before the request, or repeated. Only future requests are remembered.
-    fn answered_unasked(&mut self, number: u64) {
+    /// Counts the message if it answers a request that is yet to come or has been answered; returns whether it does.
+    /// Only requests that are yet to come are remembered.
+    fn is_unasked(&mut self, dialect: &dyn Dialect, message: &[u8]) -> bool {
+        let number = dialect.echo_number(message);
+        let Some(number) = number.filter(|number| *number > 0) else { return false };
         let is_early = number > self.asked && (number > self.wanted || self.early.insert(number));
         *if is_early { &mut self.ledger.early } else { &mut self.ledger.duplicated } += 1;
+        true
     }
 }
 
