@@ -26,7 +26,8 @@ pub(super) fn write(components: &BTreeSet<Component>) -> anyhow::Result<String> 
             }
         }
     }
-    out += "\nThe sources of a component, and its licence if no text follows, are in its registry, crates.io or npm.\n";
+    out += "\nThe sources of a component, and its licence if no text follows, are in its registry, \
+            crates.io or npm.\n";
     for (text, owners) in owners {
         let names: Vec<String> =
             owners.iter().map(|owner| format!("{} {}", owner.name, owner.version)).collect();

@@ -110,7 +110,8 @@ fn line_of(text: &str, part: &str) -> usize {
 mod tests {
     use super::*;
 
-    const MAKEFILE: &str = "A ?= b\nC := d:e\n.PHONY: not\nhelp:\n\t@echo other: x\ntest test-all: export A := 1\nx/y: z\n";
+    const MAKEFILE: &str = "A ?= b\nC := d:e\n.PHONY: not\nhelp:\n\t@echo other: x\n\
+        test test-all: export A := 1\nx/y: z\n";
 
     fn check(path: &str, text: &str, expected: &[(usize, &str)]) {
         let mut findings = Vec::new();
@@ -121,7 +122,8 @@ mod tests {
 
     fn check_step(step: &str, expected: &[(usize, &str)]) {
         let text = format!(
-            "name: a\npermissions: {{}}\nconcurrency: a\njobs:\n  b:\n    timeout-minutes: 1\n    steps:\n{step}\n"
+            "name: a\npermissions: {{}}\nconcurrency: a\njobs:\n  b:\n    timeout-minutes: 1\n    \
+             steps:\n{step}\n"
         );
         check(".github/workflows/a.yml", &text, expected);
     }
