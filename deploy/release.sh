@@ -53,13 +53,16 @@ prepare() {
   [ -d "$(rustc --print target-libdir --target "$1")" ] \
     || rustup target add "$1" || fail "make dist needs the standard library of $1: install it with rustup target add $1."
   case $1 in
-    *-musl)
-      command -v musl-gcc > /dev/null && return
-      if [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+    "$(uname -m)"-*-musl)
+      if command -v musl-gcc > /dev/null; then
+        :
+      elif [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
         apt-get update -qq && apt-get install -y -qq musl-tools
       else
         fail "make dist needs musl-gcc for $1: install the package musl-tools."
       fi
+      # Debian has no musl-gcc with the name that the crate cc expects on every machine.
+      export "CC_$(echo "$1" | tr - _)=musl-gcc"
       ;;
   esac
 }
