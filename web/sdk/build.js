@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { build } from "vite";
 
 const here = import.meta.dirname;
-export const ENTRIES = ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host"];
+export const ENTRIES = ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host", "react"];
 
 const folder = (name) => dirname(createRequire(import.meta.url).resolve(`${name}/package.json`));
 /** Licences that files with bundled code must include. */
@@ -24,13 +24,15 @@ for (const name of ENTRIES) {
       emptyOutDir: false,
       lib: { entry: `src/${name}.ts`, formats: ["es"], fileName: () => `${name}.js` },
       rolldownOptions: {
-        // Each of these modules is loaded on demand, from its own file.
-        external: ["./deltas.js", "./keyed.js"],
+        // Each of these modules has its own file, because it is loaded on demand, or the page imports it, too.
+        external: ["./deltas.js", "./keyed.js", "./thalweg.js", "react"],
         output: {
           // Vite does not minify white space of libraries by default. Pages may use these files without a bundler.
           minify: true,
           // A `const` can be inlined where it is used, a `var` cannot.
           topLevelVar: false,
+          // Components of a server must not import hooks.
+          postBanner: name === "react" ? '"use client";\n' : "",
           postFooter: LICENCES[name] ?? "",
           comments: { annotation: false, jsdoc: false, legal: false },
         },

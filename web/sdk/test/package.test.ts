@@ -1,7 +1,17 @@
 /** The published package: its files, its types, and the example in README. */
 
 import { execFile, spawn } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
@@ -16,12 +26,13 @@ import { World } from "./world.js";
 
 const HERE = join(import.meta.dirname, "..");
 const run = promisify(execFile);
-const TSC = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin/tsc");
+const require = createRequire(import.meta.url);
+const folder = (name: string, from = require): string => dirname(from.resolve(`${name}/package.json`));
 
 it("has these files, and no others", async () => {
   const { stdout } = await run("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: HERE });
   const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
-  const entries = ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host"];
+  const entries = ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host", "react"];
   const paths = files.map(({ path }) => path);
   const types = /^dist\/[a-z/-]+\.d\.ts$/;
   expect(paths.filter((path) => !types.test(path)).sort()).toEqual(
@@ -68,8 +79,31 @@ describe("types", () => {
     const flags = ["--noEmit", ...strict, "--target", "es2022"];
     const lib = ["--lib", "es2022,dom,dom.iterable,dom.asynciterable"];
     const how = ["--module", module, "--moduleResolution", resolution, "--ignoreConfig"];
-    const all = [TSC, ...flags, ...lib, ...how, "test/consumer/main.ts"];
+    const all = [join(folder("typescript"), "bin/tsc"), ...flags, ...lib, ...how, "test/consumer/main.ts"];
     const { stdout } = await run(process.execPath, all, { cwd: HERE }).catch((error: { stdout: string }) => error);
+    expect(stdout).toBe("");
+  });
+
+  const other = createRequire(new URL("../../e2e/package.json", import.meta.url));
+  it.each([
+    { typescript: "typescript", react: "19", types: folder("@types/react") },
+    { typescript: "typescript", react: "18", types: folder("@types/react", other) },
+    { typescript: "typescript-5", react: "19", types: folder("@types/react") },
+    { typescript: "typescript-5", react: "18", types: folder("@types/react", other) },
+  ])("of hooks resolve with $typescript and React $react", async ({ typescript, react, types }) => {
+    const { version } = JSON.parse(readFileSync(join(types, "package.json"), "utf8")) as { version: string };
+    expect(version).toMatch(new RegExp(`^${react}\\.`));
+    const config = join(mkdtempSync(join(tmpdir(), "thalweg-types-")), "tsconfig.json");
+    const compilerOptions = {
+      ...{ noEmit: true, strict: true, skipDefaultLibCheck: true, types: [] },
+      ...{ target: "es2022", lib: ["es2022", "dom", "dom.iterable", "dom.asynciterable"] },
+      ...{ module: "esnext", moduleResolution: "bundler", jsx: "react-jsx" },
+      paths: { react: [join(types, "index.d.ts")], "react/*": [join(types, "*")] },
+    };
+    writeFileSync(config, JSON.stringify({ compilerOptions, files: [join(HERE, "test/consumer/react.tsx")] }));
+    const all = [join(folder(typescript), "bin/tsc"), "--project", config];
+    const { stdout } = await run(process.execPath, all).catch((error: { stdout: string }) => error);
+    rmSync(dirname(config), { recursive: true });
     expect(stdout).toBe("");
   });
 });

@@ -16,3 +16,10 @@ export function snippet(
   if (!block?.[1]) throw new Error(`${document} has no ${language} under "${heading}"`);
   return block[1];
 }
+
+/** Returns the blocks of a document that begin with the name of a file, such as `// main.tsx`. */
+export function snippetFiles(document: string): Record<string, string> {
+  const text = readFileSync(new URL(document, ROOT), "utf8");
+  const blocks = text.matchAll(/^```\w+\n(\/\/ (\S+\.\w+)\n.*?)^```$/gms);
+  return Object.fromEntries([...blocks].map(([, code = "", name = ""]) => [name, code]));
+}

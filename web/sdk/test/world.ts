@@ -256,6 +256,13 @@ export class World implements Network {
 
   begin(listener: Listener, topic: string, cursor: string): void {
     const stream = this.#stream(topic);
+    const [, count] = cursor.split("newest.");
+    if (count) {
+      const at = Math.max(stream.trimmed, newest(stream) - Number(count));
+      const isLog = !this.values.has(topic) && !this.keyed.has(topic);
+      this.begin(listener, topic, isLog ? `${this.epoch}.${at}` : "latest");
+      return;
+    }
     const [epoch, offset, least] = cursor.split(/[.~]/);
     let at = cursor === "latest" ? newest(stream) : cursor === "earliest" ? stream.trimmed : Number(offset);
     let gap: object | null = null;

@@ -1,0 +1,212 @@
+/** The topics that the components below a provider read, and the sessions that they arrive over. Independent of React. */
+
+import type { ThalwegError } from "./errors.js";
+import { EMPTY, type Link, type Snapshot, type Spec, Store } from "./react-store.js";
+import type { Session } from "./session.js";
+import { IDLE, type Status } from "./status.js";
+
+/** Time for which a topic without components stays subscribed, ms. */
+const GRACE_MS = 1000;
+/** Longest time between a change and its rendering, ms. A hidden tab has no frames. */
+const FRAME_MS_MAX = 100;
+
+/** An external store of a component. @internal */
+export interface Reader {
+  subscribe(listener: () => void): () => void;
+  snapshot(): Snapshot;
+  /** Returns the snapshot on the server and while the page hydrates. */
+  initial(): Snapshot;
+}
+
+/** The reader of a hook without a topic. */
+const NOTHING: Reader = { subscribe: () => () => {}, snapshot: () => EMPTY, initial: () => EMPTY };
+
+/** @internal */
+export class Live {
+  status = IDLE;
+  readonly #connect: (onStatus: (status: Status) => void) => Session;
+  /** Almost always one. The next ones carry topics that are read in different ways. */
+  #links: Link[] = [];
+  readonly #stores = new Map<string, Store>();
+  readonly #listeners = new Set<() => void>();
+  #holders = 0;
+  #closing: ReturnType<typeof setTimeout> | undefined;
+  #isBeginning = false;
+  #isChanging = false;
+
+  constructor(connect: (onStatus: (status: Status) => void) => Session) {
+    this.#connect = connect;
+  }
+
+  /** Keeps the sessions open until the returned function has been called. */
+  hold = (): (() => void) => {
+    this.#holders++;
+    clearTimeout(this.#closing);
+    return () => {
+      if (!--this.#holders) this.#closing = setTimeout(() => this.#close(), GRACE_MS);
+    };
+  };
+
+  /** Calls a listener after each change of a snapshot or of the status. */
+  watch = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  };
+
+  get #session(): Session {
+    return this.#link(0).session;
+  }
+
+  /** Connects at once. After a failure a new session begins, and topics continue at their positions. */
+  #reconnect(): void {
+    for (const { session, status } of this.#links) if (status.state !== "closed") session.reconnect();
+    const failed = [...this.#stores.values()].filter(
+      ({ link, hasFailed }) => hasFailed || link?.status.state === "closed",
+    );
+    for (const store of failed) store.stop();
+    this.#links = this.#links.filter(({ status }) => status.state !== "closed");
+    this.#begin();
+    this.#changed();
+  }
+
+  /** The functions of a {@link Session}, which may be called at any time. */
+  readonly methods: Omit<Session, "status" | "close"> = {
+    subscribe: (...given) => this.#session.subscribe(...given),
+    map: (...given) => this.#session.map(...given),
+    publish: (...given) => this.#session.publish(...given),
+    request: (data) => this.#session.request(data),
+    use: (transport) => this.#session.use(transport),
+    reconnect: () => this.#reconnect(),
+  };
+
+  /** Returns the store of a component. It subscribes to nothing before React calls `subscribe`. */
+  reader(spec: Spec | null): Reader {
+    if (!spec) return NOTHING;
+    let store = new Store(spec, this.#changed);
+    const { snapshot } = store;
+    let isReading = false;
+    return {
+      subscribe: (listener) => {
+        const unwatch = this.watch(listener);
+        store = this.#acquire(spec, store);
+        isReading = true;
+        return () => {
+          isReading = false;
+          unwatch();
+          this.#release(store);
+        };
+      },
+      // Another component may already show the topic.
+      snapshot: () => (isReading ? store : (this.#find(spec) ?? store)).snapshot,
+      initial: () => snapshot,
+    };
+  }
+
+  #find(spec: Spec): Store | undefined {
+    const key = keyOf(spec);
+    return [key, largerKey(key, spec)]
+      .map((key) => this.#stores.get(key))
+      .find((store) => store && (!store.hasBegun || store.keep >= spec.keep));
+  }
+
+  #acquire(spec: Spec, own: Store): Store {
+    const store = this.#find(spec) ?? own;
+    if (store === own) {
+      const key = keyOf(spec);
+      this.#stores.set(this.#stores.has(key) && this.#stores.get(key) !== own ? largerKey(key, spec) : key, own);
+    }
+    store.keep = Math.max(store.keep, spec.keep);
+    store.readers++;
+    clearTimeout(store.timer);
+    this.#begin();
+    return store;
+  }
+
+  #release(store: Store): void {
+    if (!--store.readers) store.timer = setTimeout(() => this.#drop(store), GRACE_MS);
+  }
+
+  #drop(store: Store): void {
+    store.stop();
+    for (const [key, its] of this.#stores) if (its === store) this.#stores.delete(key);
+  }
+
+  /**
+   * Subscribes to new topics, after all components of a commit have said what they need. StrictMode unmounts and mounts them in
+   * the meantime.
+   */
+  #begin(): void {
+    if (this.#isBeginning) return;
+    this.#isBeginning = true;
+    queueMicrotask(() => {
+      this.#isBeginning = false;
+      for (const store of this.#stores.values()) if (store.readers && !store.hasBegun) this.#subscribe(store);
+    });
+  }
+
+  #subscribe(store: Store): void {
+    for (let index = 0; ; index++) {
+      try {
+        store.begin(this.#link(index));
+        return;
+      } catch (error) {
+        // The session reads the topic in another way.
+        if ((error as ThalwegError).code === "already_subscribed") continue;
+        store.fail(error as ThalwegError);
+        return;
+      }
+    }
+  }
+
+  #link(index: number): Link {
+    const known = this.#links[index];
+    if (known) return known;
+    let link: Link | undefined;
+    const session = this.#connect((status) => {
+      if (!link) return;
+      link.status = status;
+      for (const store of this.#stores.values()) if (store.link === link) store.touch();
+      this.#changed();
+    });
+    link = { session, status: session.status };
+    this.#links.push(link);
+    return link;
+  }
+
+  /** Publishes all changes at the next frame: components never show states of different times, or render without need. */
+  readonly #changed = (): void => {
+    if (this.#isChanging) return;
+    this.#isChanging = true;
+    soon(() => {
+      this.#isChanging = false;
+      for (const store of this.#stores.values()) store.publish();
+      this.status = this.#links[0]?.status ?? IDLE;
+      for (const listener of [...this.#listeners]) listener();
+    });
+  };
+
+  #close(): void {
+    for (const store of [...this.#stores.values()]) this.#drop(store);
+    for (const { session } of this.#links.splice(0)) session.close();
+  }
+}
+
+function keyOf({ topic, isMap, terms }: Spec): string {
+  return JSON.stringify([topic, isMap, terms]);
+}
+
+function largerKey(key: string, { keep }: Spec): string {
+  return `${key} ${keep}`;
+}
+
+/** Runs a function at the next frame. */
+function soon(run: () => void): void {
+  const { requestAnimationFrame: frame, cancelAnimationFrame: cancel } = globalThis;
+  const go = (): void => {
+    clearTimeout(timer);
+    cancel?.(request);
+    run();
+  };
+  const timer = setTimeout(go, FRAME_MS_MAX);
+  const request = frame?.(go);
+}

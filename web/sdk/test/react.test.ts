@@ -1,0 +1,485 @@
+// @vitest-environment happy-dom
+/** The hooks of `thalweg/react`, with React 19 and (in the project `react-18`) React 18. */
+
+import * as React from "react";
+import { act, createElement as h, type ReactNode, StrictMode, useState } from "react";
+import { createRoot, hydrateRoot, type Root } from "react-dom/client";
+import { renderToString } from "react-dom/server";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import {
+  type ReactSession,
+  SessionProvider,
+  type SessionProviderProps,
+  type TopicEvents,
+  type TopicMap,
+  type UseTopicOptions,
+  useKeyed,
+  usePresence,
+  useSession,
+  useTopic,
+  useValue,
+} from "../dist/react.js";
+import { connect, type Envelope, type Session } from "../dist/thalweg.js";
+import { advance, useWorld, world } from "./fixture.js";
+
+useWorld();
+
+/** More than the time until a rendering. */
+const FRAME_MS = 100;
+/** More than the time for which an unused topic stays subscribed. */
+const GRACE_MS = 1100;
+
+let root: Root | null = null;
+let place: HTMLElement;
+const sessions: Session[] = [];
+const complaints: unknown[] = [];
+
+beforeAll(async () => {
+  (globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
+  // In a page, loading the modules takes real time. These worlds have none.
+  await Promise.all([import("../dist/keyed.js"), import("../dist/deltas.js")]);
+});
+
+beforeEach(() => {
+  vi.stubGlobal("requestAnimationFrame", undefined);
+  vi.spyOn(console, "error").mockImplementation((...said) => void complaints.push(said));
+  place = document.body.appendChild(document.createElement("div"));
+});
+
+afterEach(async () => {
+  await act(async () => root?.unmount());
+  root = null;
+  place.remove();
+  for (const session of sessions.splice(0)) session.close();
+  expect(complaints.splice(0)).toEqual([]);
+});
+
+function Provider({ children, ...props }: SessionProviderProps): ReactNode {
+  const open: SessionProviderProps["connect"] = (url, options) => {
+    const session = connect(url, { ...options, fetch: world.fetch as typeof fetch });
+    sessions.push(session);
+    return session;
+  };
+  return h(SessionProvider, { url: "http://server/", connect: open, ...props }, children);
+}
+
+async function show(...children: ReactNode[]): Promise<void> {
+  root ??= createRoot(place);
+  await act(async () => root?.render(h(StrictMode, null, h(Provider, null, ...children))));
+  await wait();
+}
+
+/** Runs everything that is due, and renders. */
+async function wait(ms = FRAME_MS): Promise<void> {
+  await act(() => advance(ms));
+}
+
+async function publish(...events: unknown[]): Promise<void> {
+  world.publish("cars", ...events);
+  await wait();
+}
+
+const text = (): string | null => place.textContent;
+const carried = (): string[] => [...world.listeners].flatMap(({ cursors }) => [...cursors.keys()]);
+/** Commands other than acks, and the number of connections before them. */
+const wire = (): unknown[] => [
+  world.requests.length,
+  ...world.commands.map(({ command }) => command).filter((command) => command !== "ack"),
+];
+
+function List({ topic = "cars", ...options }: UseTopicOptions & { topic?: string | null }): ReactNode {
+  const { events, gap, error, status } = useTopic<number>(topic, options);
+  const notes = [gap && `missed ${gap.missed}`, error?.code, status.state !== "open" && status.state];
+  return h("p", null, [...events, ...notes.filter(Boolean)].join(" "));
+}
+
+describe("useTopic", () => {
+  it("begins with the newest events, continues, and forgets the oldest", async () => {
+    world.publish("cars", 1, 2, 3, 4);
+    await show(h(List, { keep: 3 }));
+    expect(text()).toBe("2 3 4");
+    await publish(5);
+    await publish(6, 7, 8, 9);
+    expect(text()).toBe("7 8 9");
+  });
+
+  it("subscribes once in StrictMode", async () => {
+    await show(h(List, {}), h(List, { keep: 10 }));
+    await publish(1);
+    expect(text()).toBe("11");
+    expect(wire()).toEqual([1, "subscribe"]);
+    // The larger of both.
+    expect(world.commands[0]).toMatchObject({ topic: "cars", cursor: "newest.100" });
+  });
+
+  it("neither loses nor repeats events when connections break", async () => {
+    await show(h(List, {}));
+    for (let event = 1; event <= 20; event++) {
+      if (event % 3 === 0) world.cut();
+      world.publish("cars", event);
+      if (event % 4 === 0) await wait(700);
+    }
+    await wait(20_000);
+    expect(text()).toBe(Array.from({ length: 20 }, (_, index) => index + 1).join(" "));
+  });
+
+  it("has unique positions, also after a new epoch", async () => {
+    let seen: TopicEvents<number> | undefined;
+    const Positions = (): null => ((seen = useTopic<number>("cars", { keep: 3 })), null);
+    await show(h(Positions));
+    await publish(1, 2);
+    expect(seen?.positions).toEqual(["e1.1", "e1.2"]);
+    world.restart();
+    await publish(3);
+    await wait(20_000);
+    expect(seen).toMatchObject({ events: [1, 2, 3], positions: ["e1.1", "e1.2", "e11.1"], position: "e11.1" });
+    expect(seen?.gap).toMatchObject({ reason: "epoch" });
+  });
+
+  it("reports a gap while an event next to it is shown", async () => {
+    await show(h(List, { keep: 2 }));
+    await publish(1, 2);
+    world.cut();
+    world.publish("cars", 3, 4, 5);
+    world.trim("cars", 1);
+    await wait(20_000);
+    expect(text()).toBe("2 5 missed 2");
+    await publish(6);
+    expect(text()).toBe("5 6 missed 2");
+    await publish(7);
+    expect(text()).toBe("6 7");
+  });
+
+  it("reports an error, keeps the events, and subscribes again on request", async () => {
+    let session: ReactSession | undefined;
+    const Keep = (): null => ((session = useSession()), null);
+    await show(h(List, {}), h(Keep));
+    await publish(1);
+    world.end("cars", "deleted", "somebody deleted it");
+    await wait();
+    expect(text()).toBe("1 deleted idle");
+    world.epoch = "e2";
+    session?.reconnect();
+    world.publish("cars", 2, 3);
+    await wait();
+    expect(text()).toBe("1 2 3 missed null");
+  });
+
+  it("reports the failure of a session, and continues with another one", async () => {
+    let session: ReactSession | undefined;
+    const Keep = (): null => ((session = useSession()), null);
+    await show(h(List, {}), h(Keep));
+    await publish(1);
+    world.close(1008, "go away", false);
+    await wait();
+    expect(text()).toBe("1 close_1008 closed");
+    expect(session?.status).toMatchObject({ state: "closed", reason: "go away" });
+    session?.reconnect();
+    world.publish("cars", 2);
+    await wait();
+    expect(text()).toBe("1 2");
+    expect(session?.status.state).toBe("open");
+    expect(sessions).toHaveLength(2);
+  });
+
+  it("reports a bad name", async () => {
+    await show(h(List, { topic: "a b" }));
+    expect(text()).toBe("bad_topic idle");
+  });
+
+  it("without a topic subscribes to nothing", async () => {
+    await show(h(List, { topic: null }));
+    expect([text(), sessions.length]).toEqual(["idle", 0]);
+    await show(h(List, {}));
+    expect(carried()).toEqual(["cars"]);
+  });
+
+  it("follows its topic", async () => {
+    world.publish("vans", 7);
+    await show(h(List, {}));
+    await publish(1);
+    await show(h(List, { topic: "vans" }));
+    expect(text()).toBe("7");
+    await wait(GRACE_MS);
+    expect(carried()).toEqual(["vans"]);
+  });
+
+  it("ignores that a start is another one in each rendering", async () => {
+    let again = (_: number): void => {};
+    const Since = (): ReactNode => {
+      again = useState(0)[1];
+      return h(List, { from: `e1.${world.topics.get("cars")?.events.length ?? 0}` });
+    };
+    await show(h(Since));
+    await publish(1);
+    await act(async () => again(1));
+    await publish(2);
+    expect(text()).toBe("1 2");
+    expect(wire()).toEqual([1, "subscribe"]);
+  });
+});
+
+describe("a component that is mounted again", () => {
+  it("soon shows the same events, and the server notices nothing", async () => {
+    await show(h(List, {}));
+    await publish(1);
+    await show();
+    await publish(2);
+    await act(async () => root?.render(h(StrictMode, null, h(Provider, null, h(List, { key: "other" })))));
+    // In the first rendering.
+    expect(text()).toBe("1 2");
+    await publish(3);
+    expect(text()).toBe("1 2 3");
+    expect(wire()).toEqual([1, "subscribe"]);
+  });
+
+  it("later begins anew, and the topic is not subscribed to in the meantime", async () => {
+    await show(h(List, { keep: 1 }));
+    await publish(1);
+    await show();
+    await wait(GRACE_MS);
+    expect(carried()).toEqual([]);
+    world.publish("cars", 2, 3);
+    await show(h(List, { keep: 1 }));
+    expect(text()).toBe("3");
+  });
+
+  it.runIf("Activity" in React)("after it was hidden continues where it was", async () => {
+    const { Activity } = React as unknown as { Activity: (props: { mode: string }) => ReactNode };
+    await show(h(Activity, { mode: "visible" }, h(List, { keep: 5 })));
+    await publish(1);
+    await show(h(Activity, { mode: "hidden" }, h(List, { keep: 5 })));
+    await wait(GRACE_MS);
+    expect(carried()).toEqual([]);
+    world.publish("cars", 2, 3);
+    await show(h(Activity, { mode: "visible" }, h(List, { keep: 5 })));
+    expect(text()).toBe("1 2 3");
+  });
+
+  it("with its provider uses the same session", async () => {
+    await show(h(List, {}));
+    await publish(1);
+    await act(async () => root?.render(null));
+    await wait();
+    expect(sessions[0]?.status.state).toBe("open");
+    await act(async () => root?.render(null));
+    await wait(GRACE_MS);
+    expect(sessions.map(({ status }) => status.state)).toEqual(["closed"]);
+  });
+});
+
+describe("components", () => {
+  it("that keep different numbers share a subscription", async () => {
+    world.publish("cars", 1, 2, 3);
+    const Value = (): ReactNode => h("b", null, `newest ${useValue<number>("cars").value} `);
+    await show(h(Value), h(List, { keep: 2 }));
+    expect(text()).toBe("newest 3 2 3");
+    await publish(4);
+    expect(text()).toBe("newest 4 3 4");
+    expect(wire()).toEqual([1, "subscribe"]);
+  });
+
+  it("that read a topic in different ways all get it", async () => {
+    world.publish("cars", 1, 2, 3);
+    await show(h(List, { keep: 1 }));
+    await show(h(List, { keep: 1 }), " ", h(List, { keep: 3 }));
+    expect(text()).toBe("3 1 2 3");
+    await publish(4);
+    expect(text()).toBe("4 2 3 4");
+    expect(sessions).toHaveLength(2);
+  });
+
+  it("show the same state, and render once for a frame", async () => {
+    const frames: (() => void)[] = [];
+    vi.stubGlobal("requestAnimationFrame", (run: () => void) => frames.push(run));
+    vi.stubGlobal("cancelAnimationFrame", () => {});
+    const rendered: string[] = [];
+    const Part = ({ name }: { name: string }): null => {
+      rendered.push(`${name} ${useTopic<number>("cars").events.length}`);
+      return null;
+    };
+    root = createRoot(place);
+    await act(async () => root?.render(h(Provider, null, h(Part, { name: "a" }), h(Part, { name: "b" }))));
+    await act(() => advance());
+    await act(async () => void frames.splice(0).forEach((run) => run()));
+    rendered.length = 0;
+    for (let event = 0; event < 10; event++) {
+      world.publish("cars", event);
+      await act(() => advance());
+    }
+    expect(rendered).toEqual([]);
+    await act(async () => void frames.splice(0).forEach((run) => run()));
+    expect(rendered).toEqual(["a 10", "b 10"]);
+  });
+
+  it("need a provider", async () => {
+    root = createRoot(place, { onRecoverableError: () => {} });
+    const rendering = act(async () => root?.render(h(List, {})));
+    await expect(rendering).rejects.toThrow("need a <SessionProvider>");
+    complaints.length = 0;
+  });
+});
+
+describe("useKeyed", () => {
+  let seen: TopicMap<{ speed: number }>[] = [];
+  const Cars = (): null => (seen.push(useKeyed<{ speed: number }>("cars")), null);
+  const put = async (key: string, speed: number | null): Promise<void> => {
+    world.put("cars", key, speed === null ? null : { speed });
+    await wait();
+  };
+
+  beforeEach(() => {
+    seen = [];
+    world.keyed.add("cars");
+  });
+
+  it("returns another map for each state, and never modifies one", async () => {
+    await put("a", 1);
+    await show(h(Cars));
+    const before = seen.at(-1);
+    expect(before).toMatchObject({ isWhole: true, gap: null, position: "e1.1" });
+    await put("b", 2);
+    await put("a", null);
+    expect(Object.fromEntries(seen.at(-1)?.map ?? [])).toEqual({ b: { speed: 2 } });
+    expect(Object.fromEntries(before?.map ?? [])).toEqual({ a: { speed: 1 } });
+    expect(seen[0]).toMatchObject({ isWhole: false, map: new Map() });
+    expect(wire()).toEqual([1, "subscribe"]);
+  });
+
+  it("keeps the map while the state is unknown", async () => {
+    await put("a", 1);
+    await put("b", 2);
+    await show(h(Cars));
+    world.cut();
+    world.put("cars", "a", null);
+    world.purge("cars");
+    await wait(20_000);
+    expect(Object.fromEntries(seen.at(-1)?.map ?? [])).toEqual({ b: { speed: 2 } });
+    // No state in between has fewer keys than both.
+    for (const { map } of seen.slice(-3)) expect([...map.keys()]).toContain("b");
+  });
+
+  it("reports that a topic has no keys", async () => {
+    world.keyed.clear();
+    await show(h(Cars));
+    await publish({ speed: 1 });
+    expect(seen.at(-1)?.error?.code).toBe("not_keyed");
+  });
+});
+
+it("useValue returns the newest version of a value topic, whose unchanged parts are the same", async () => {
+  world.values.add("match");
+  world.publish("match", { score: 0, team: { name: "A" } });
+  const seen: { score: number; team: object }[] = [];
+  const Match = (): null => {
+    const { value } = useValue<{ score: number; team: object }>("match");
+    if (value) seen.push(value);
+    return null;
+  };
+  await show(h(Match));
+  world.publish("match", { score: 1, team: { name: "A" } });
+  await wait();
+  expect(seen.at(-1)).toEqual({ score: 1, team: { name: "A" } });
+  expect(seen.at(-1)?.team).toBe(seen[0]?.team);
+});
+
+describe("usePresence", () => {
+  const Here = (): ReactNode => {
+    const { members, count, isWhole } = usePresence<{ name: string }>("rooms/7");
+    return h("p", null, `${isWhole} ${count} ${members.map(({ key, user, info }) => `${key}:${user ?? info?.name}`)}`);
+  };
+
+  it("lists the members", async () => {
+    world.keyed.add("presence/rooms/7");
+    world.put("presence/rooms/7", "ann", { since: 1, user: "ann" });
+    await show(h(Here));
+    world.put("presence/rooms/7", "~k3", { since: 2, info: { name: "Guest" } });
+    await wait();
+    expect(text()).toBe("true 2 ann:ann,~k3:Guest");
+    world.put("presence/rooms/7", "ann", null);
+    await wait();
+    expect(text()).toBe("true 1 ~k3:Guest");
+  });
+
+  it("counts them", async () => {
+    world.keyed.add("presence/rooms/7");
+    world.put("presence/rooms/7", "count", 12);
+    await show(h(Here));
+    expect(text()).toBe("true 12 ");
+  });
+});
+
+describe("the provider", () => {
+  it("calls the latest token and onStatus", async () => {
+    const said: string[] = [];
+    const render = (name: string) =>
+      act(async () => {
+        const token = (): string => (said.push(name), name);
+        const onStatus: SessionProviderProps["onStatus"] = ({ state }) => void said.push(`${name} ${state}`);
+        root?.render(h(Provider, { token, onStatus }, h(List, {})));
+      });
+    root = createRoot(place);
+    await render("a");
+    await wait();
+    expect(said).toEqual(["a", "a connecting", "a open"]);
+    said.length = 0;
+    await render("b");
+    expect(said).toEqual([]);
+    world.cut();
+    await wait(20_000);
+    expect(said).toEqual(["b waiting", "b", "b connecting", "b open"]);
+  });
+
+  it("begins another session for another url, and closes the one before", async () => {
+    root = createRoot(place);
+    await act(async () => root?.render(h(Provider, { url: "http://one/" }, h(List, {}))));
+    await wait();
+    await act(async () => root?.render(h(Provider, { url: "http://two/" }, h(List, {}))));
+    await wait(GRACE_MS);
+    expect(world.requests.map(({ url }) => url.host)).toEqual(["one", "two"]);
+    expect(sessions.map(({ status }) => status.state)).toEqual(["closed", "open"]);
+  });
+
+  it("has functions that are stable", async () => {
+    const seen: ReactSession[] = [];
+    const Keep = (): null => (seen.push(useSession()), null);
+    await show(h(Keep), h(List, {}));
+    const [first, last] = [seen[0] as ReactSession, seen.at(-1) as ReactSession];
+    expect([first.status.state, last.status.state]).toEqual(["idle", "open"]);
+    expect({ ...first, status: null }).toEqual({ ...last, status: null });
+    await last.publish("cars", 1);
+    await wait();
+    expect(text()).toBe("1");
+  });
+});
+
+describe("on the server", () => {
+  const initial: Envelope = { topic: "cars", position: "e1.2", first: 1, events: [1, 2] };
+  const page = (given?: Envelope): ReactNode => h(Provider, null, h(List, { keep: 2, initial: given }));
+
+  it("shows the initial events, and opens no connection", async () => {
+    expect(renderToString(page())).toBe("<p>idle</p>");
+    expect(renderToString(page(initial))).toBe("<p>1 2 idle</p>");
+    await wait(20_000);
+    expect([sessions.length, world.requests.length]).toEqual([0, 0]);
+  });
+
+  it("shows initial keys", () => {
+    const Keys = (): ReactNode => {
+      const { map, isWhole } = useKeyed("cars", { initial: { ...initial, keys: ["a", "b"] } });
+      return `${isWhole} ${[...map].join(" ")}`;
+    };
+    expect(renderToString(h(Provider, null, h(Keys)))).toBe("true a,1 b,2");
+  });
+
+  it("the page continues after these events", async () => {
+    world.publish("cars", 1, 2);
+    place.innerHTML = renderToString(page(initial));
+    world.publish("cars", 3);
+    root = await act(async () => hydrateRoot(place, page(initial)));
+    expect(text()).toBe("1 2 idle");
+    await wait();
+    expect(text()).toBe("2 3");
+    expect(world.commands[0]).toMatchObject({ cursor: "e1.2" });
+  });
+});
