@@ -2,7 +2,7 @@
 
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, type InlineConfig, preview } from "vite";
@@ -46,12 +46,18 @@ export async function app(source: Source, react: ReactVersion): Promise<App> {
   await build(config);
   const { httpServer } = await preview(config);
   const { port } = httpServer.address() as AddressInfo;
+  // A server does not close its WebSockets.
+  const sockets = new Set<Socket>();
+  httpServer.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+  });
   return {
     origin: `http://127.0.0.1:${port}`,
     async close() {
       await new Promise((closed) => {
         httpServer.close(closed);
-        if ("closeAllConnections" in httpServer) httpServer.closeAllConnections();
+        for (const socket of sockets) socket.destroy();
       });
       rmSync(root, { recursive: true });
     },

@@ -80,10 +80,8 @@ for (const react of Object.keys(REACTS) as ReactVersion[]) {
         await server.restart();
         await publish(server, "orders", last + 11, last + 20);
         last += 20;
-        await page
-          .getByRole("button", { name: "Connect now" })
-          .click({ timeout: 1000 })
-          .catch(() => {});
+        // The button, unless the session has connected meanwhile.
+        await page.evaluate(() => document.querySelector("button")?.click());
         // More than the ten that may not have arrived before: a missing order would leave a hole.
         await expect(ids).toHaveText(newest(last));
         await expect(page.getByRole("status")).toHaveText("Live");

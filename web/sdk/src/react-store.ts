@@ -20,7 +20,7 @@ export interface Spec {
   readonly initial: Envelope | undefined;
 }
 
-/** What components read. It is never modified. @internal */
+/** The state that components read. It is never modified. @internal */
 export interface Snapshot {
   readonly events: readonly unknown[];
   /** The position of each event. */

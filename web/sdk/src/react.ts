@@ -38,14 +38,14 @@ const KEEP = 100;
  * The latest `token` and `onStatus` are called; changes of other options have no effect. For another user, change the `key`
  * of the provider.
  */
-export interface SessionProviderProps extends ConnectOptions {
+export type SessionProviderProps = ConnectOptions & {
   /** The server's root. Default: `"/"`. */
   url?: string | URL;
   /** Creates the session. Default: `connect`. Pass a function that calls `connectInWorker` for a session in a Worker. */
   connect?: (url: string, options: ConnectOptions) => Session;
   /** The components that use the session. */
   children?: ReactNode;
-}
+};
 
 /**
  * The session of a provider. All functions are stable, so they may be dependencies of an effect. Call them in effects and event
@@ -303,7 +303,7 @@ function useSnapshot(
   const reader = useMemo(() => {
     const terms = { from, interval, policy } as Spec["terms"];
     return live.reader(topic ? { topic, isMap, keep, terms, initial } : null);
-    // A start is often made anew for each rendering, such as the time ten minutes ago.
+    // Each rendering may pass another start, such as the time ten minutes ago.
   }, [live, topic, isMap, keep, interval, policy]);
   return useSyncExternalStore(reader.subscribe, reader.snapshot, reader.initial);
 }

@@ -150,6 +150,18 @@ describe("useTopic", () => {
     expect(text()).toBe("6 7");
   });
 
+  it("reports no gap that is before the oldest shown event", async () => {
+    world.publish("cars", 1, 2, 3, 4, 5, 6);
+    world.trim("cars", 4);
+    await show(h(List, { from: "e1.0", keep: 2 }));
+    expect(text()).toBe("5 6");
+    world.publish("vans", 1, 2, 3, 4, 5, 6);
+    world.trim("vans", 4);
+    const vans = { topic: "vans", from: "e1.0" };
+    await show(h(List, { ...vans, keep: 2 }), ", ", h(List, { ...vans, keep: 4 }));
+    expect(text()).toBe("5 6, 3 4 5 6 missed 2");
+  });
+
   it("reports an error, keeps the events, and subscribes again on request", async () => {
     let session: ReactSession | undefined;
     const Keep = (): null => ((session = useSession()), null);
