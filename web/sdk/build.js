@@ -7,7 +7,17 @@ import { dirname, join } from "node:path";
 import { build } from "vite";
 
 const here = import.meta.dirname;
-export const ENTRIES = ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host", "react"];
+export const ENTRIES = [
+  "thalweg",
+  "arrow",
+  "deltas",
+  "keyed",
+  "forever-frame",
+  "worker",
+  "worker-host",
+  "react",
+  "tabs",
+];
 
 const folder = (name) => dirname(createRequire(import.meta.url).resolve(`${name}/package.json`));
 /** Licences that files with bundled code must include. */

@@ -13,7 +13,7 @@ const shipped: Plugin = {
   name: "shipped-sdk",
   apply: "build",
   generateBundle() {
-    for (const entry of ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host"]) {
+    for (const entry of ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "tabs", "worker", "worker-host"]) {
       const from = new URL(`../sdk/dist/${entry}.js`, import.meta.url);
       // Without what names its source map, which is not in the server.
       const source = readFileSync(from, "utf8").replace(/\n\/\/# sourceMappingURL=.*\n?$/, "\n");

@@ -21,6 +21,8 @@ export interface Opening extends Omit<ConnectOptions, "transports" | "token" | "
   /** `#` is replaced by the number of requests for a token. */
   token?: string;
   isInWorker?: boolean;
+  /** Whether the tabs share a connection. */
+  isShared?: boolean;
   /** Whether the session is woken as soon as it waits to reconnect. */
   isImpatient?: boolean;
 }

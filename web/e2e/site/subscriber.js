@@ -3,6 +3,7 @@
 import { enter, ledger } from "/e2e/ledger.js";
 import { columns } from "/sdk/arrow.js";
 import { foreverFrame } from "/sdk/forever-frame.js";
+import { connectTabs } from "/sdk/tabs.js";
 import { connect } from "/sdk/thalweg.js";
 import { connectInWorker } from "/sdk/worker.js";
 
@@ -29,7 +30,7 @@ const e2e = {
   goOn: null,
 
   /** Opens a session. In `token`, `#` becomes the number of requests for a token; with `mint` the test creates each token. */
-  open({ transports, token, isInWorker, isImpatient, ...options } = {}) {
+  open({ transports, token, isInWorker, isShared, isImpatient, ...options } = {}) {
     e2e.isImpatient = Boolean(isImpatient);
     let asked = 0;
     const all = {
@@ -37,8 +38,10 @@ const e2e = {
       ...(token && { token: () => (token === "mint" ? globalThis.mint() : token.replace("#", `${++asked}`)) }),
       onStatus: keep,
     };
-    if (isInWorker) {
-      const worker = new Worker("/sdk/worker-host.js", { type: "module" });
+    const create = () => new Worker("/sdk/worker-host.js", { type: "module" });
+    if (isShared) e2e.session = connectTabs(create, "/", { ...all, ...(transports && { transports }) });
+    else if (isInWorker) {
+      const worker = create();
       e2e.session = connectInWorker(worker, "/", { ...all, ...(transports && { transports }) });
     } else e2e.session = connect("/", { ...all, ...(transports && { transports: transports.map(named) }) });
   },

@@ -47,8 +47,11 @@ export interface Remote<Methods extends AnyMethods> {
   end(error: ThalwegError): void;
 }
 
+/** A port between two contexts. @internal */
+export type Port = Pick<MessagePort | BroadcastChannel, "postMessage" | "onmessage" | "close">;
+
 /** Returns the other end of a port. `here` handles its calls. @internal */
-export function remote<Methods extends AnyMethods>(port: MessagePort, here: AnyMethods): Remote<Methods> {
+export function remote<Methods extends AnyMethods>(port: Port, here: AnyMethods): Remote<Methods> {
   const waiting = new Map<number | undefined, { resolve(value: never): void; reject(error: ThalwegError): void }>();
   let last = 0;
 

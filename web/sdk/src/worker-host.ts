@@ -5,45 +5,13 @@
  * @packageDocumentation
  */
 
-import type { Published, PublishTarget } from "./commands.js";
-import type { ConnectOptions } from "./options.js";
 import type { Page, PageEvents } from "./page.js";
-import { remote, type SerializedError, serializeError } from "./rpc.js";
+import { remote, serializeError } from "./rpc.js";
 import { open, type Session } from "./session.js";
 import type { Status } from "./status.js";
-import type { AnySubscription, Batch, SubscribeOptions } from "./subscription.js";
-import type { TransportName } from "./transports/transport.js";
-
-/** Options that can be posted. @internal */
-export type PlainOptions = Omit<ConnectOptions, "token" | "onStatus" | "fetch" | "transports"> & {
-  transports?: readonly TransportName[];
-};
-
-/** The methods that a page calls. A key identifies a subscription. @internal */
-export type HostMethods = {
-  open(base: string, options: PlainOptions, recalled: string | null, hasToken: boolean): void;
-  subscribe(key: number, topic: string, options: SubscribeOptions): void;
-  unsubscribe(key: number): void;
-  /** All of the page's subscriptions that share this one have processed `count` more batches. */
-  processed(key: number, count: number): void;
-  ack(key: number): void;
-  publish(topic: string | PublishTarget, events: unknown[]): Promise<Published>;
-  request(data: unknown): Promise<unknown>;
-  use(transport: TransportName | null): void;
-  woke(): void;
-  reconnect(): void;
-  hidden(isHidden: boolean): void;
-  close(): void;
-};
-
-/** The methods of a page that the Worker calls. @internal */
-export type PageMethods = {
-  batches(batches: readonly [key: number, batch: Batch<unknown>][]): void;
-  failed(key: number, error: SerializedError): void;
-  status(status: Status): void;
-  remember(name: string): void;
-  token(): string | Promise<string>;
-};
+import type { AnySubscription, Batch } from "./subscription.js";
+import { hostTabs } from "./tabs-host.js";
+import type { HostMethods, PageMethods } from "./worker-methods.js";
 
 /**
  * Runs a session for the page at the other end of this port, until the page closes it. A browser's Worker that starts
@@ -123,10 +91,11 @@ export function host(port: MessagePort): void {
   };
 }
 
-/** In a Worker: runs a session for each port that a page sends. */
+/** In a Worker: runs a session for each port that a page sends, or one for the tabs with this name. */
 if (typeof WorkerGlobalScope === "function" && self instanceof WorkerGlobalScope) {
-  addEventListener("message", ({ data }: MessageEvent<{ thalweg?: MessagePort } | null>) => {
+  addEventListener("message", ({ data }: MessageEvent<{ thalweg?: MessagePort; thalwegTabs?: string } | null>) => {
     if (data?.thalweg) host(data.thalweg);
+    if (data?.thalwegTabs) hostTabs(data.thalwegTabs);
   });
 }
 

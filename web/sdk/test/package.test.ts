@@ -32,7 +32,7 @@ const folder = (name: string, from = require): string => dirname(from.resolve(`$
 it("has these files, and no others", async () => {
   const { stdout } = await run("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: HERE });
   const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
-  const entries = ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host", "react"];
+  const entries = ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "worker", "worker-host", "react", "tabs"];
   const paths = files.map(({ path }) => path);
   const types = /^dist\/[a-z/-]+\.d\.ts$/;
   expect(paths.filter((path) => !types.test(path)).sort()).toEqual(
