@@ -82,9 +82,9 @@ type RatioEnd = (&'static str, fn(&Comparison) -> Option<f64>);
 static ENDS: [RatioEnd; 3] =
     [("", |one| Some(one.ratio)), ("-low", |one| one.low), ("-high", |one| one.high)];
 
-/// Longer signs before those they begin with.
-const SIGNS: [(&str, fn(&f64, &f64) -> bool); 4] =
-    [("<=", f64::le), (">=", f64::ge), ("<", f64::lt), (">", f64::gt)];
+type Sign = (&'static str, fn(&f64, &f64) -> bool);
+/// Longer signs before their beginnings.
+const SIGNS: [Sign; 4] = [("<=", f64::le), (">=", f64::ge), ("<", f64::lt), (">", f64::gt)];
 
 #[derive(Clone, Copy, Debug)]
 enum Figure {

@@ -7,7 +7,6 @@ use super::{
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -207,8 +206,8 @@ fn vary<T: Clone, U>(
     }
 }
 
-/// A part of a label with the value, if it is above this one.
-fn above<T: PartialOrd + Display>(value: T, than: T, text: &str) -> String {
+/// Returns a part of a label with the value, if it is above `than`.
+fn above(value: u32, than: u32, text: &str) -> String {
     when(value > than, &text.replacen("{}", &value.to_string(), 1))
 }
 

@@ -94,7 +94,9 @@ fn the_sdk_is_there_for_everybodys_pages() {
         return;
     }
     let server = Server::start(&[]);
-    for name in ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "tabs", "worker", "worker-host"] {
+    for name in
+        ["thalweg", "arrow", "deltas", "keyed", "forever-frame", "tabs", "worker", "worker-host"]
+    {
         let sdk = server.get(&format!("/sdk/{name}.js"));
         assert_eq!(sdk.status, 200, "{name}");
         assert_eq!(sdk.header("content-type"), Some("text/javascript; charset=utf-8"), "{name}");
