@@ -1,17 +1,17 @@
-//! The load generator that is a browser: subscribers in tabs of the system's Chromium.
+//! The browser load generator: subscribers in tabs of the system's Chromium.
 //!
 //! ```text
 //! load ─► session (broadcast, round_trips) ─► tabs ─► tab ─► cdp ─► Chromium
 //!                                                                     └─ web/lab/page
 //! ```
 //!
-//! - `program`: where Chromium is; `process`: started with a profile of its own; `processes`: CPU by process kind
+//! - `program`: finds Chromium; `process`: starts it with its own profile; `processes`: CPU by process kind
 //! - `cdp`: the Chrome DevTools Protocol over pipes
-//! - `tab`: a page of the subject's origin, with the page's half of the load; `tabs`: all of a sample
+//! - `tab`: a page of the subject's origin, that runs the page's half of the load; `tabs`: all tabs of a sample
 //! - `broadcast`: subscribers of a subject that broadcasts; `round_trips`: a page that acks
-//! - `timeline`: what came in a span, as pages tell it afterwards
+//! - `timeline`: arrivals in a span, as pages report them afterwards
 //!
-//! Without need, no DevTools domain is enabled: Runtime or Network slow a tab down, because the browser gets every message.
+//! DevTools domains are enabled only where needed: with Runtime or Network the browser gets every message, which slows the tab down.
 //! `Runtime.evaluate` works without them.
 
 mod broadcast;
@@ -48,12 +48,12 @@ pub struct Chromium {
 }
 
 impl Chromium {
-    /// The browser at `program`, on those of `cores` that a sample's settings say; its output goes to `log`.
+    /// Returns a load generator that runs `program` on the cores that a sample's settings select from `cores`, with output to `log`.
     pub fn new(program: PathBuf, cores: Cores, log: File) -> Chromium {
         Chromium { program, cores, log }
     }
 
-    /// Starts it, and returns its version.
+    /// Starts Chromium and returns its version.
     pub fn version(&self) -> anyhow::Result<String> {
         let mut process =
             Process::start(&self.program, &self.cores, &Settings::default(), &self.log)?;
@@ -75,7 +75,7 @@ impl LoadGenerator for Chromium {
         match load.drive {
             Drive::RoundTrip => Ok(Box::new(Conversation::open(load, observer, tabs)?)),
             Drive::GeneratedLoad => Ok(Box::new(Broadcast::open(load, observer, tabs)?)),
-            drive => anyhow::bail!("a browser is no load of the drive {drive:?}"),
+            drive => anyhow::bail!("the drive {drive:?} cannot run in a browser"),
         }
     }
 }

@@ -1,6 +1,4 @@
-//! The lab.
-//!
-//! The lab measures the cost of a push server. It knows a server only by its command line and its wire.
+//! Measures the cost of a push server. The lab knows a server only by its command line and its wire protocol.
 //!
 //! ```text
 //! scenario ─► subject + load ─► measure ─► report
@@ -8,13 +6,13 @@
 //!
 //! - [`scenario`]: what to measure; a file becomes a checked plan (pure)
 //! - [`subject`]: a server under test; launched, probed, stopped
-//! - [`load_generator`]: what makes the load, as the run sees it
-//! - [`browser`]: Chromium: subscribers in its tabs
-//! - [`swarm`]: the native one: subscribers and publishers on one thread of their own core
+//! - [`load_generator`]: the interface of what generates the load
+//! - [`browser`]: Chromium, with subscribers in its tabs
+//! - [`swarm`]: the native load generator: subscribers and publishers in one thread on a core of its own
 //! - [`measure`]: ledger, latency, resources, statistics, verdict
-//! - [`report`]: what was found, as table, HTML, Markdown, CSV and JSON (pure)
-//! - [`sizing`]: what a load takes, by what was found (pure)
-//! - [`mod@run`]: the only wiring
+//! - [`report`]: the results, as table, HTML, Markdown, CSV and JSON (pure)
+//! - [`sizing`]: the nodes that a load needs, from measured costs (pure)
+//! - [`mod@run`]: connects all of these
 
 // `println!` and `eprintln!` panic at a closed pipe; `run::say` and `run::print` do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]

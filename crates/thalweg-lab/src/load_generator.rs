@@ -1,6 +1,6 @@
 //! A load generator opens sessions on a subject, and measures spans.
 //!
-//! [`crate::swarm::Swarm`] is the lab's own, on one thread; [`crate::browser::Chromium`] are tabs of the system's browser.
+//! [`crate::swarm::Swarm`] is the lab's own, in one thread; [`crate::browser::Chromium`] uses tabs of the system's browser.
 
 use crate::measure::{
     Beside, BrowserUse, Counts, Held, Latency, Negotiated, Pacing, Pushed, Received, RoundTrips,
@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Makes the load.
+/// A source of load for a subject.
 pub trait LoadGenerator: Sync {
     /// Opens all connections and warms the subject up. The error is [`Interrupted`] or says why there is nothing to measure.
     fn open<'a>(
@@ -22,24 +22,24 @@ pub trait LoadGenerator: Sync {
     ) -> anyhow::Result<Box<dyn Session + 'a>>;
 }
 
-/// A subject under load, from its first connection to the last figure. Dropped, its connections are closed.
+/// A subject under load, from its first connection to its last figure. Dropping it closes the connections.
 pub trait Session {
-    /// Measures a span, with the load if it was paused.
+    /// Measures a span. Resumes the load if it was paused.
     fn span(&mut self, time: Duration) -> anyhow::Result<Outcome>;
 
     /// Stops the load, until the next span.
     fn pause(&mut self) -> anyhow::Result<()>;
 
-    /// Answers what a subject asks meanwhile, such as pings; to be called every few seconds.
+    /// Answers pings and other requests of the subject between spans; must be called every few seconds.
     fn attend(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// Ends it; says what the ledger has found since the last span.
+    /// Ends the load, and returns the ledger's counts since the last span.
     fn close(self: Box<Self>) -> anyhow::Result<Counts>;
 }
 
-/// Measures one span on connections of its own; the ledger is that of all of it.
+/// Measures one span on its own connections. The ledger also covers the time before and after the span.
 pub fn run(
     generator: &dyn LoadGenerator,
     load: &Load<'_>,
@@ -51,14 +51,14 @@ pub fn run(
     Ok(Outcome { ledger, ..outcome })
 }
 
-/// `CLOCK_MONOTONIC` in µs, which every process of the machine shares, and subjects announce their schedules on.
+/// Returns `CLOCK_MONOTONIC` in µs. All processes of the machine share this clock, and schedules of subjects refer to it.
 #[inline]
 pub fn monotonic_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
-/// CPU time of this process so far.
+/// Returns the CPU time of this process so far.
 pub fn process_cpu_ns() -> u64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
@@ -67,7 +67,7 @@ pub fn process_cpu_ns() -> u64 {
 /// The load of a subject.
 #[derive(Clone, Debug)]
 pub struct Load<'a> {
-    /// Where it listens; an external endpoint says so itself.
+    /// Where the subject listens; for an external endpoint, its URL says so.
     pub address: SocketAddr,
     /// The subject's program.
     pub program: &'a Program,
@@ -81,11 +81,11 @@ pub struct Load<'a> {
     pub warm_up: Duration,
     /// The measured span.
     pub measured: Duration,
-    /// Servers beside it.
+    /// Servers beside the subject.
     pub cluster: Cluster,
 }
 
-/// Servers beside a subject, where the lab publishes.
+/// Servers beside a subject that the lab publishes to.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     /// The NATS server that the lab publishes to.
@@ -94,50 +94,50 @@ pub struct Cluster {
     pub nodes: Vec<SocketAddr>,
 }
 
-/// Looks at the subject at the right moments, on the swarm's thread. Meanwhile the swarm neither reads nor publishes, so only
-/// looks around the span may be long.
+/// An observer of the subject. It runs in the swarm's thread, which neither reads nor publishes meanwhile, so only looks before and
+/// after the span may be long.
 pub trait Observer {
     /// Called when a look is due.
     fn at(&mut self, moment: Moment<'_>);
     /// Called about ten times a second; may end the sample.
     fn progress(&mut self, figures: Figures) -> ControlFlow<()>;
-    /// Returns whether other programs may use the swarm's core: then the swarm sleeps instead of polling.
+    /// Returns whether other programs may use the swarm's core. If so, the swarm sleeps instead of polling.
     fn shares_core(&self) -> bool {
         false
     }
-    /// Called when the subject is warm, every few ms until it is true: whether the span may begin.
+    /// Called every few ms once the subject is warm. Returns whether the span may begin.
     fn may_begin(&mut self) -> bool {
         true
     }
-    /// Called after the span's end, every few ms: whether the load shall go on. `events` have been delivered since the end.
+    /// Called every few ms after the span. Returns whether the load must continue. `events` have been delivered since the end of the span.
     fn wants_more(&mut self, events: u64) -> bool {
         let _ = events;
         false
     }
 }
 
-/// When an observer looks.
+/// A moment at which an observer looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment<'a> {
-    /// All subscriptions stand. A long look.
+    /// All subscriptions are confirmed. A long look.
     Open,
-    /// The subject is warm. A long look; what has become ready meanwhile is read before the span begins.
+    /// The subject is warm. A long look; data that arrives meanwhile is read before the span begins.
     Warm,
     /// The span begins: a short look. The last of several spans counts, as in a search for a ceiling.
     Begin,
-    /// The span ends: a short look. Events due in it may still be under way.
+    /// The span ends: a short look. Events due in it may still be in flight.
     End,
-    /// Events due in the span have come; the connections still stand. A long look.
+    /// All events due in the span have arrived; the connections are still open. A long look.
     Over {
-        /// Where the subscribers that stopped reading come from.
+        /// Local ports of the subscribers that stopped reading.
         stopped_ports: &'a [u16],
     },
 }
 
-/// How it goes.
+/// Live figures of a running sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Connections that stand.
+    /// Established connections.
     pub connections: usize,
     /// Events per second so far; 0 before the span.
     pub events_per_s: f64,
@@ -145,54 +145,54 @@ pub struct Figures {
     pub events: u64,
     /// 99 of 100 events so far were no later.
     pub p99_us: Option<u64>,
-    /// Mean of the round trips so far, where the client answers.
+    /// Mean of the round trips so far, if the client answers.
     pub round_trip_us: Option<f64>,
 }
 
 /// Outcome of a span.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// In the span.
+    /// Traffic in the span.
     pub traffic: Traffic,
-    /// Latency of events due in the span; in a closed loop, of events that came in it.
+    /// Latency of events due in the span; in a closed loop, of events received in it.
     pub latency: Latency,
-    /// Where the client answers.
+    /// Set if the client answers.
     pub round_trips: Option<RoundTrips>,
-    /// Where the lab publishes beside connections that come.
+    /// Set if the lab publishes while connections arrive.
     pub beside: Option<Beside>,
-    /// Where the subject pushes beside its answers.
+    /// Set if the subject pushes data beside its answers.
     pub pushed: Option<Pushed>,
-    /// Where the load is in a browser.
+    /// Set if a browser is the load.
     pub browser: Option<BrowserUse>,
     /// Received from an external endpoint.
     pub received: Option<Received>,
-    /// How the subject got warm.
+    /// The warm-up of the subject.
     pub warm_up: WarmUp,
-    /// In a closed loop: what is outstanding by Little's law, to what was.
+    /// In a closed loop: the number outstanding by Little's law, divided by the actual number.
     pub littles_ratio: Option<f64>,
     /// In an open loop: how the swarm kept the schedule.
     pub pacing: Option<Pacing>,
-    /// Whether the swarm is the reason why it is not more.
+    /// Whether the swarm limited the load.
     pub swarm_fell_short: bool,
     /// Connections that were dialed a second time, because the first attempt failed.
     pub redialed: u32,
-    /// Why the figures do not count, where they do not.
+    /// Why the figures do not count, if they do not.
     pub failure: Option<String>,
-    /// Rates tried; of a ramp within an objective, its seconds.
+    /// Rates that were tried, or the seconds of a ramp with an objective.
     pub steps: Vec<Step>,
     /// Result of a ramp within an objective.
     pub held: Option<Held>,
-    /// Agreed and set values of the first connection.
+    /// Negotiated and configured values of the first connection.
     pub negotiated: Negotiated,
-    /// Over everything.
+    /// Over the whole sample.
     pub ledger: Counts,
-    /// Until all connections stood.
+    /// Time until all connections were established.
     pub open_us: u64,
     /// Length of the span.
     pub span_us: u64,
     /// CPU time of the swarm in the span, without polls that found no work.
     pub swarm_cpu_ns: u64,
-    /// CPU time of the swarm in the span, as the kernel counts it: with these polls.
+    /// CPU time of the swarm in the span, as the kernel counts it, including these polls.
     pub swarm_cpu_all_ns: u64,
     /// The longest time between two looks of the swarm at its sockets.
     pub swarm_away_us: u64,

@@ -1,13 +1,13 @@
-//! The measurements, and whether they may be trusted. Pure but for reading `/proc`.
+//! The measurements, and whether they may be trusted. Pure except for reading `/proc`.
 //!
 //! - `sample`: one measurement; `verdict`: what limited a sample; `steady`: whether a subject is warm
-//! - `ledger`: what every subscription got, and what it should have got; `missed`: what it has not
+//! - `ledger`: what every subscription got, and what it should have got; `missed`: what it did not get
 //! - `latency`: intended time → received, as a histogram; `pacing`: how the swarm kept an open loop's schedule
-//! - `littles`: Little's law, where it is known what is outstanding
+//! - `littles`: Little's law, if the number outstanding is known
 //! - `process`: CPU and memory of a subject's processes; `machine`: what it ran on, and what else ran there
-//! - `browser`: what a browser used that was the load; `received`: what came from an endpoint that does not cooperate
-//! - `comparison`: what a subject is to its baseline, and when that is known
-//! - `statistics`: medians and their intervals, Student's t; `regression`: what a figure is made of, by least squares
+//! - `browser`: resources of a browser that was the load; `received`: results of an endpoint that does not cooperate
+//! - `comparison`: a subject compared with its baseline, and when the result is certain
+//! - `statistics`: medians and their intervals, Student's t; `regression`: splits a figure into terms by least squares
 
 mod browser;
 pub mod comparison;

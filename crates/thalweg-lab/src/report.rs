@@ -3,15 +3,15 @@
 //! - `summary`: the results of a run; `part_summary`: of a scenario; in it a `row` for each subject of a cell
 //! - `choice`: which samples count
 //! - `comparisons`: every subject beside its baseline, decided once; `phrases`: a comparison in words
-//! - `connections`: notes about them; `received`: what an endpoint said that does not cooperate
+//! - `connections`: notes about them; `received`: results of an endpoint that does not cooperate
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `faults`, `fault_hits`: faults of an endpoint, which fail a run; those of all rows
-//! - `findings`: what was found and how sure it is, in words; `curves`: what only a chart shows
+//! - `findings`: the results and their certainty, in words; `curves`: data for charts only
 //! - `blanks`: subjects without a figure, and the reasons
-//! - `browser`: use of a browser that was the load; `most`: the most that it takes
+//! - `browser`: resources of a browser that was the load; `most`: the highest rate that it can process
 //! - `held`: how many clients a ramp held; `cost`: what connections, messages and bytes cost
 //! - `as_published`: experiment C in the lines of its published program; `published`: published figures of the same experiments
-//! - `workload`: what is shown of each workload; `columns`: what tables may have
+//! - `workload`: what is shown of each workload; `columns`: the columns of tables
 //! - `table`: for a terminal; `page`: for the report page; `csv`, `junit`
 //! - `unsettled`: rows of a suite that are missing, worse or undecided
 //! - `threshold`: limits of metrics that fail a run; `entry`: a run in a list of runs

@@ -1,4 +1,4 @@
-//! The only wiring: plan, samples, report.
+//! Connects plan, samples and report.
 //!
 //! ```text
 //! request ──┐
@@ -9,12 +9,12 @@
 //! - `sampling`: the starts of a plan's cells; `start`: the subjects of one, in turns; `sample`: what one span shows
 //! - `span_points`: what a subject uses over a span of any length
 //! - `start_barrier`: samples that are taken at the same time begin together
-//! - `ending`: what is saved, printed and judged at the end; `go_on`: a run that was interrupted
-//! - `machine`, `endpoints`: what is found of them beforehand; `peers`: installed, and found again
-//! - `bundle`: the folder that a run leaves; `files`: its files; `lines`: those of a line for each sample
-//! - `stored_run`: a bundle that is loaded; `archive`: as the repository keeps it; `store`: a folder of runs; `query`: its use
+//! - `ending`: what is saved, printed and judged at the end; `go_on`: continues an interrupted run
+//! - `machine`, `endpoints`: facts about them before the run; `peers`: installs and finds peers
+//! - `bundle`: the folder that a run leaves; `files`: its files; `lines`: files with a JSON value on each line
+//! - `stored_run`: a bundle that is loaded; `archive`: a compressed copy of it; `store`: a folder of runs; `query`: reads runs
 //! - `progress` and `eta`: where the run stands, how long it still takes
-//! - `interrupt`: Ctrl-C; `print`: what is printed, and ends nothing; `arguments`: as they are archived; `secrets`: what is not
+//! - `interrupt`: Ctrl-C; `print`: output that never panics; `arguments`: as they are archived; `secrets`: never archived
 
 mod archive;
 mod arguments;
@@ -86,18 +86,18 @@ pub struct RunRequest {
     pub changes: Changes,
     /// Where the subjects run.
     pub place: Place,
-    /// The folder to write to; a new one in the store, else.
+    /// The folder to write to; `None` is a new one in the store.
     pub out: Option<PathBuf>,
 }
 
-/// Settings of every run, a new one or one taken again.
+/// Settings of every run, new or repeated.
 #[derive(Clone, Debug)]
 pub struct RunContext {
     /// The binary that `serve` and `limit` are run from.
     pub program: PathBuf,
     /// Folders of peers, each with a `subject.toml`.
     pub peers: Vec<PathBuf>,
-    /// Whether to count the subjects' system calls behind every span.
+    /// Whether to count the subjects' system calls after every span.
     pub system_calls: bool,
     /// Where runs are kept.
     pub store: Store,
@@ -112,15 +112,15 @@ pub struct RunContext {
 /// Output of a run, and its thresholds.
 #[derive(Clone, Debug, Default)]
 pub struct OutputOptions {
-    /// Only errors and the folder.
+    /// Whether to print only errors and the folder.
     pub is_quiet: bool,
-    /// The summary as JSON on stdout, and nothing else there.
+    /// Whether to print the summary as JSON on stdout, and nothing else there.
     pub is_json: bool,
     /// Thresholds that fail the run.
     pub fail_if: Vec<Threshold>,
     /// Faults of endpoints that do not fail the run.
     pub allowed: Allowed,
-    /// Where to leave JUnit's form of it.
+    /// The file for the JUnit XML.
     pub junit: Option<PathBuf>,
     /// The built report page without a summary. Without it a run has no report.html.
     pub page: Option<&'static str>,
@@ -137,7 +137,7 @@ pub enum Ended {
     Interrupted,
 }
 
-/// Something was asked for that does not exist or does not go together.
+/// A request for something that does not exist, or for options that exclude each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Misuse(pub String);
@@ -197,7 +197,7 @@ fn begin(
     measure(&plan, place, &cores, manifest, bundle, Vec::new(), context)
 }
 
-/// Takes the samples of a plan that are not there yet, and ends the run.
+/// Takes the missing samples of a plan, and ends the run.
 fn measure(
     plan: &Plan,
     place: &Place,
@@ -235,7 +235,7 @@ fn measure(
     ending::end(&bundle, plan, &samples, manifest, &context.output)
 }
 
-/// `2026-11-21T00:43:29Z`
+/// Returns the time as `2026-11-21T00:43:29Z`.
 fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
@@ -274,7 +274,7 @@ fn read_plan(request: &RunRequest, context: &RunContext) -> anyhow::Result<Plan>
     scenario::read(&text, &request.changes, &peers).context(source)
 }
 
-/// The plan as it is archived: without folders of this machine, and without secrets.
+/// Returns the plan as it is archived: without folders of this machine, and without secrets.
 fn archived(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     for program in programs(&mut plan) {
@@ -283,7 +283,7 @@ fn archived(plan: &Plan) -> Plan {
                 let folder = [std::mem::take(&mut peer.folder)];
                 peer.folder = arguments::without_folders(&folder).concat();
             }
-            // A name alone would be looked for among the system's programs.
+            // A name without a folder would be searched on the `PATH`.
             Program::Build(binary) if binary.is_absolute() => {
                 *binary = Path::new("(not kept)").join(binary.file_name().unwrap_or_default());
             }

@@ -1,6 +1,6 @@
-//! The nodes, memory and bandwidth that a load takes, and what binds first, by the cost models of a run ([`CostModel`]). Pure.
+//! The nodes, memory and bandwidth that a load needs, and its first bottleneck, from the cost models of a run ([`CostModel`]). Pure.
 //!
-//! Costs are linear in connections, messages and bytes, cores are taken to add up, and nodes are loaded to a share only
+//! Costs are assumed to be linear in connections, messages and bytes, and to add up over cores. Nodes are loaded only to a share
 //! (`LOADED`). The text names everything beyond what was measured.
 
 use crate::measure::regression::{Fit, TERMS};
@@ -43,31 +43,31 @@ pub struct Demand {
     pub bytes: f64,
     /// From version to version, s.
     pub every_s: f64,
-    /// The share of a document that is sent as a patch; 1 where it goes whole.
+    /// Size of a patch as a share of the document; 1 if documents are sent whole.
     pub delta: f64,
-    /// How.
+    /// The transport.
     pub transport: Transport,
 }
 
 /// A machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Node {
-    /// For the server alone, each as those measured.
+    /// For the server alone, each as fast as those measured.
     pub cores: f64,
-    /// Resident and the kernel's.
+    /// Resident and kernel memory.
     pub memory_bytes: f64,
-    /// Out.
+    /// Outgoing bandwidth.
     pub network_bits_per_s: f64,
 }
 
 /// The required nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizing {
-    /// As the model has it.
+    /// Number of nodes by the model.
     pub nodes: u64,
-    /// The same at the ends of the intervals of its coefficients.
+    /// The same at the lower ends of the intervals of its coefficients.
     pub nodes_low: u64,
-    /// See above.
+    /// The same at the upper ends.
     pub nodes_high: u64,
     /// The scarce resource of a node: `CPU`, `memory` or `network`.
     pub binds: &'static str,
@@ -75,7 +75,7 @@ pub struct Sizing {
     pub rooms: [f64; 3],
     /// Load of each node, with the subscribers shared out.
     pub per_node: PerNode,
-    /// How sure it is: what lies beyond what was measured.
+    /// Everything that lies beyond what was measured.
     pub beyond: Vec<String>,
     /// Relative error of the CPU model where it was measured.
     pub error: f64,
@@ -88,16 +88,16 @@ pub struct PerNode {
     pub subscribers: f64,
     /// Cores that are busy.
     pub cores: f64,
-    /// Resident and the kernel's.
+    /// Resident and kernel memory.
     pub memory_bytes: f64,
-    /// Out, with the headers of the network.
+    /// Outgoing, with the headers of the network.
     pub bits_per_s: f64,
 }
 
 /// Names of [`Sizing::rooms`].
 pub const BOUNDS: [&str; 3] = ["CPU", "memory", "network"];
 
-/// Sizes the nodes of a load. The error is that the run has no model of it.
+/// Sizes the nodes of a load. Fails if the run has no model of it.
 pub fn size(basis: &Basis, demand: &Demand, node: &Node) -> Result<Sizing, String> {
     let is_meant = |cost_model: &&CostModel| {
         cost_model.subject == "thalweg"
@@ -146,7 +146,7 @@ pub fn size(basis: &Basis, demand: &Demand, node: &Node) -> Result<Sizing, Strin
     })
 }
 
-/// Bytes of a client, resident and in the kernel, where a document is on its way to it.
+/// Returns the memory of a client, resident and in the kernel, while a document is on its way to it.
 fn memory_each(model: &CostModel, client: [f64; TERMS]) -> f64 {
     let of = |fit: &Option<Fit>, least: f64| fit.map_or(least, |fit| fit.at(client).max(least));
     of(&model.resident, SUBSCRIBER_BYTES) + of(&model.kernel, client[2] / client[1]) + SOCKET_BYTES
@@ -189,7 +189,7 @@ fn beyond(model: &CostModel, per_core: [f64; TERMS], demand: &Demand, node: &Nod
 }
 
 impl Sizing {
-    /// A text for people.
+    /// Returns a text for people.
     pub fn text(&self, basis: &Basis, demand: &Demand, node: &Node) -> String {
         let Sizing { nodes, nodes_low, nodes_high, binds, rooms, per_node, beyond, .. } = self;
         let delta = match demand.delta {

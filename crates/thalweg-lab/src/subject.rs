@@ -1,11 +1,11 @@
 //! A server under test: started on its own cores, probed until it is ready, stopped.
 //!
 //! - `install`: peers, installed before a run; `command`: how each program is started; `probe`: whether it answers
-//! - `child`, `temporary_folder`: a process, and a folder, that end with their values
-//! - `processes`: what a subject needs beside its own process; `cores`: where each runs
-//! - `listener`: the server at an address, if the lab has not started it; `place`: under which command, at which address
-//! - `sockets`: what the kernel holds for a subject's connections; `system_calls`: how many a subject makes
-//! - `tls`: TLS as a client of a subject speaks it
+//! - `child`, `temporary_folder`: a process that is killed, and a folder that is removed, when dropped
+//! - `processes`: further processes that a subject needs; `cores`: the cores of each
+//! - `listener`: finds a server that the lab did not start; `place`: command prefix and address of a subject
+//! - `sockets`: kernel memory of a subject's connections; `system_calls`: counts a subject's system calls
+//! - `tls`: TLS of a subject's clients
 
 mod child;
 mod command;
@@ -43,25 +43,25 @@ use std::time::{Duration, Instant};
 
 const PROBE_EVERY: Duration = Duration::from_millis(5);
 
-/// Kills every running subject, with its children and the processes beside it, because this process is about to end.
+/// Kills every running subject, its children and the processes beside it, before this process ends.
 pub fn kill_all() {
     child::kill_all();
     temporary_folder::remove_all();
 }
 
-/// Whether a build has the flag `--set`: older ones have a flag for each setting.
+/// Returns whether a build has the flag `--set`: older builds have a flag for each setting.
 fn has_set(binary: &Path) -> anyhow::Result<bool> {
     let help = Command::new(binary).args(["serve", "--help"]).stdin(Stdio::null()).output();
     let help = help.with_context(|| format!("{} cannot be started", name_of(binary)))?;
     Ok(String::from_utf8_lossy(&help.stdout).contains("--set <"))
 }
 
-/// A running subject, with the processes beside it. Dropped, all are killed.
+/// A running subject and the processes beside it, which are all killed when dropped.
 #[derive(Debug)]
 pub struct Running {
     child: OwnedChild,
     address: SocketAddr,
-    // After the child: they outlive it.
+    // Dropped after the child, which needs them.
     beside: Processes,
 }
 
@@ -75,7 +75,7 @@ impl Running {
         log: &File,
     ) -> anyhow::Result<Running> {
         if !launch.processes.is_empty() && !place.is_loopback() {
-            bail!("a subject of several processes runs on loopback: leave --under and --at out");
+            bail!("a subject with several processes runs on loopback: remove --under and --at");
         }
         let shards = launch.settings.shards;
         let mut beside = Processes::start(launch.processes, program, shards, cores, READY_WITHIN)?;
@@ -112,7 +112,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Where it listens.
+    /// Returns the address at which the subject listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -122,34 +122,34 @@ impl Running {
         self.child.id()
     }
 
-    /// Names and numbers of the processes beside it.
+    /// Returns the names and ids of the processes beside the subject.
     pub fn pids_beside(&self) -> impl Iterator<Item = (&str, u32)> {
         self.beside.pids()
     }
 
-    /// Where those of this role listen.
+    /// Returns the addresses at which processes of this role listen.
     pub fn addresses_beside(&self, role: Role) -> impl Iterator<Item = SocketAddr> {
         self.beside.addresses(role)
     }
 
-    /// Where it listens besides, at `{port.client}` in its command.
+    /// Returns the subject's second address, which replaces `{port.client}` in its command.
     pub fn client_address(&self) -> Option<SocketAddr> {
         self.beside.address_of("client")
     }
 
-    /// Asks it to drain, and kills it if it does not, and those beside it. Output of these goes to `log`.
+    /// Drains the subject, or kills it after a timeout, then kills the processes beside it and appends their output to `log`.
     pub fn stop(mut self, log: &File) {
         self.child.drain();
         self.keep_logs(log);
     }
 
-    /// Logs are only for diagnosis: nothing else fails without them.
+    /// Appends the logs. Ignores errors, because logs are only for diagnosis.
     fn keep_logs(&self, log: &File) {
         let _ = self.beside.append_logs(log);
     }
 
     fn wait_until_ready(&mut self, ready: &str, is_tls: bool) -> anyhow::Result<()> {
-        // A node answers before it has the data of the others.
+        // A node of a cluster answers before it has the other nodes' data.
         let path = if self.beside.pids().next().is_some() { "/readyz" } else { ready };
         let deadline = Instant::now() + READY_WITHIN;
         while Instant::now() < deadline {
@@ -166,12 +166,12 @@ impl Running {
     }
 }
 
-/// A program without its folder, because the name is archived.
+/// Returns a program's name without its folder, because the archive contains this name.
 fn name_of(program: &Path) -> String {
     program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Version and commit of a binary of Thalweg, as it prints them.
+/// Returns version and commit of a Thalweg binary, as it prints them.
 pub fn version_of(program: &Path) -> anyhow::Result<String> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("{} cannot be started", program.display()))?;

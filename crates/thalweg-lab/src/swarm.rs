@@ -5,18 +5,18 @@
 //!                       └─◄── receiver, ledger ◄──────────────────┘
 //! ```
 //!
-//! - `session`: a subject under load: opened, measured in spans, closed; `workload`: one way to load it, a file each
-//! - `dialect`: the protocol on top of a carrier, a file each; `carrier`: one file per transport, bytes only
+//! - `session`: a subject under load: opened, measured in spans, closed; `workload`: the ways to load it, one per file
+//! - `dialect`: the protocols on top of a carrier, one per file; `carrier`: the transports, one per file, bytes only
 //! - `subscribers`: opened a few at a time, then read
-//! - `protocol_session`: one connection, with `parser`: one answer (`body_stream`), answer after answer (`polls`), or several
-//!   on HTTP/2 (`streams`)
-//! - `subscribe_request`, `handshake`, `resume_state`: the request, whether the response opens the transport, and where to go on
-//! - `receiver`: enters arrivals in the ledger; `recorder`: the same of an external endpoint, where there is none;
-//!   `exchange`: messages to it and their answers, with `template`, the messages' text
-//! - `published`, `generated`: what must arrive under either load; `timetable`: when rows must
-//! - `publisher`: a long-lived publish connection; `nats`: one to a NATS server; `pace`: when it publishes
+//! - `protocol_session`, `parser`: one connection, with a single answer (`body_stream`), consecutive answers (`polls`), or
+//!   several on HTTP/2 (`streams`)
+//! - `subscribe_request`, `handshake`, `resume_state`: the request, its response, and where to resume
+//! - `receiver`: enters arrivals in the ledger; `recorder`: records arrivals of an external endpoint, which has no ledger;
+//!   `exchange`: messages to an endpoint and their answers; `template`: the text of these messages
+//! - `published`, `generated`: the expected events of each load; `timetable`: due times of rows
+//! - `publisher`: a long-lived publish connection; `nats`: one to a NATS server; `pace`: when to publish
 //! - `conversation`: a subscriber that answers; `http_client` and `http_response`: HTTP's requests and responses
-//! - `dialer`: how to get to a server; `link`: a connection's bytes, as they are or encrypted; `writer`, `read_buffer`: buffers
+//! - `dialer`: opens connections to a server; `link`: a connection, plain or encrypted; `writer`, `read_buffer`: buffers
 //! - `socket`: sockets, readiness, the clock
 
 mod body_stream;
@@ -71,18 +71,18 @@ use std::time::Duration;
 
 /// Under a published load, silence this long means that an event is lost.
 const SILENCE_US_MAX: u64 = 2_000_000;
-/// The swarm looks for work this long before it sleeps.
+/// The swarm polls for this long before it sleeps.
 const SPIN_US: u64 = 50;
 /// The same in a conversation: longer than a round trip, so that only the subject has to be woken.
 const SPIN_TALK_US: u64 = 2000;
-/// After a long look, time to read what has come meanwhile.
+/// Time after a long look of the observer to read everything that has arrived meanwhile.
 const CALM: Duration = Duration::from_millis(20);
-/// How often the observer is asked whether to go on.
+/// Interval at which the observer is asked whether to continue.
 const MOMENT: Duration = Duration::from_millis(5);
-/// The observer gets progress so often.
+/// Interval of progress reports to the observer.
 const PROGRESS_EVERY_US: u64 = 100_000;
 
-/// Settings of a connection that is not to be encrypted.
+/// Returns the settings of a connection without TLS.
 fn tls_free(settings: &Settings) -> Settings {
     Settings { tls: false, receive_buffer_bytes: 0, ..settings.clone() }
 }

@@ -1,4 +1,4 @@
-//! Subscribers in tabs, of a subject that broadcasts by itself.
+//! Subscribers in tabs. The subject broadcasts by itself.
 
 use super::tabs::{Tabs, wait_until};
 use crate::load_generator::{Load, Moment, Observer, Outcome, Session, monotonic_us};
@@ -7,9 +7,9 @@ use crate::subject::topic_name;
 use serde_json::json;
 use std::time::Duration;
 
-/// After a long look of the observer, µs.
+/// Time to settle after a long look of the observer, µs.
 const CALM_US: u64 = 20_000;
-/// Interval of the question whether the span may begin, µs.
+/// Interval at which the observer is asked whether the span may begin, µs.
 const MOMENT_US: u64 = 5000;
 
 pub(super) struct Broadcast<'a> {
@@ -22,7 +22,7 @@ pub(super) struct Broadcast<'a> {
 }
 
 impl<'a> Broadcast<'a> {
-    /// Opens all connections and gets subject and tabs warm.
+    /// Opens all connections and warms up subject and tabs.
     pub(super) fn open(
         load: &Load<'a>,
         observer: &'a mut dyn Observer,
@@ -45,7 +45,7 @@ impl<'a> Broadcast<'a> {
 
     fn connect(&mut self) -> anyhow::Result<()> {
         let settings = self.load.settings;
-        // A page has opened its connection by itself.
+        // A live page opens its connection by itself.
         if settings.consumer.is_page() {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! The Chrome DevTools Protocol, over a pair of pipes: messages are JSON, each with a NUL after it. Requests are answered; events
-//! of Chromium are read and dropped.
+//! The Chrome DevTools Protocol over a pair of pipes: each message is JSON, followed by a NUL. Responses are returned to the caller;
+//! events of Chromium are read and dropped.
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// A tab under a flood of messages answers late.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// The lab requests no longer ones. An event of a tab that is observed has all of a message in it.
+/// Limit of a message. The lab requests nothing longer, but an event of an observed tab has a whole message of the subject in it.
 const MESSAGE_BYTES_MAX: u64 = 64 << 20;
 /// Beginning of answers: Chromium writes `id` first, and in events `method`.
 const ANSWER: &[u8] = b"{\"id\":";
@@ -22,7 +22,7 @@ pub(super) struct Cdp {
     input: ChildStdin,
     answers: Receiver<Vec<u8>>,
     last_id: u64,
-    /// Answers that came before they were waited for.
+    /// Answers that arrived before the lab waited for them.
     early: HashMap<u64, Value>,
 }
 
@@ -42,7 +42,7 @@ impl Cdp {
                 message.clear();
                 let read = output.by_ref().take(MESSAGE_BYTES_MAX).read_until(0, &mut message);
                 let is_whole = matches!(read, Ok(1..)) && message.pop() == Some(0);
-                // Ended, or all receivers are gone.
+                // Chromium has ended, or the receiver is gone.
                 if !is_whole || message.starts_with(ANSWER) && sender.send(message.clone()).is_err()
                 {
                     return;
@@ -52,7 +52,7 @@ impl Cdp {
         Cdp { input, answers, last_id: 0, early: HashMap::new() }
     }
 
-    /// Asks the browser, or in a session one of its targets.
+    /// Sends a request to the browser or, with a session, to one of its targets.
     pub(super) fn ask(
         &mut self,
         session: Option<&str>,
@@ -84,7 +84,7 @@ impl Cdp {
                 Err(RecvTimeoutError::Disconnected) => bail!("Chromium has ended"),
             };
             let answer: Value =
-                serde_json::from_slice(&message).context("what Chromium answers is no JSON")?;
+                serde_json::from_slice(&message).context("Chromium's answer is not JSON")?;
             if let Some(id) = answer["id"].as_u64() {
                 self.early.insert(id, answer);
             }

@@ -1,4 +1,4 @@
-//! A running Chromium: started with a profile of its own, ended with it.
+//! A running Chromium with its own profile, which is removed with it.
 
 use super::cdp::Cdp;
 use super::program;
@@ -12,8 +12,7 @@ use std::process::Command;
 
 /// Chromium reads commands at descriptor 3 and answers at 4. A shell puts the pipes there, which would take unsafe code here.
 const WITH_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
-/// Flags. Chromium's background work takes no part in a sample, tabs behind others are not slowed down, and the certificate that
-/// a subject makes at its start is taken.
+/// Flags: they disable background work and the throttling of hidden tabs, and accept the certificate that a subject makes at its start.
 pub(super) const FLAGS: [&str; 16] = [
     "--headless=new",
     "--remote-debugging-pipe",
@@ -32,26 +31,26 @@ pub(super) const FLAGS: [&str; 16] = [
     "--ignore-certificate-errors",
     "--window-size=1280,900",
 ];
-/// Chromium needs it to run as root.
+/// Chromium needs this flag to run as root.
 const NO_SANDBOX: &str = "--no-sandbox";
 
-/// Flags on this machine.
+/// Returns the flags for this machine.
 pub fn flags() -> Vec<&'static str> {
     let no_sandbox = program::is_root().then_some(NO_SANDBOX);
     FLAGS.into_iter().chain(no_sandbox).collect()
 }
 
-/// A running browser. Dropped, it is killed.
+/// A running browser, which is killed when dropped.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) cdp: Cdp,
     child: OwnedChild,
-    // Last: by then no process writes to it.
+    // Dropped last, when no process writes to the folder any more.
     profile: TemporaryFolder,
 }
 
 impl Process {
-    /// Starts it on the cores of a browser with these settings; its output goes to `log`.
+    /// Starts Chromium on the cores that these settings give a browser; its output goes to `log`.
     pub(super) fn start(
         program: &Path,
         cores: &Cores,
@@ -59,7 +58,7 @@ impl Process {
         log: &File,
     ) -> anyhow::Result<Process> {
         let profile = TemporaryFolder::new("chromium")
-            .context("the folder for Chromium's profile cannot be made")?;
+            .context("the folder for Chromium's profile cannot be created")?;
         let mut command = Command::new("sh");
         command.args(["-c", WITH_PIPES]).arg(program).args(flags());
         let mut folder = std::ffi::OsString::from("--user-data-dir=");
@@ -79,7 +78,7 @@ impl Process {
         Ok(program::version_of(said["product"].as_str().unwrap_or_default()))
     }
 
-    /// Root of its processes.
+    /// Returns the id of the root process.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -94,7 +93,7 @@ impl Process {
         // The browser may have ended already.
         let _ = cdp.call(None, "Browser.close", &json!({}));
         child.wait();
-        // The browser's children end first: they write to the profile.
+        // Kills the remaining children first, because they write to the profile.
         drop(child);
         drop(profile);
     }

@@ -26,7 +26,7 @@ impl Snapshot {
         Snapshot { processes: Resources::tree(&[root]).into_iter().filter_map(read).collect() }
     }
 
-    /// Kind of a process, and its CPU time so far.
+    /// Returns the kind of a process and its CPU time so far.
     #[cfg(test)]
     pub(super) fn process(&self, pid: u32) -> Option<(ProcessKind, u64)> {
         self.processes.get(&pid).map(|one| (one.kind, one.cpu_ns))
@@ -74,7 +74,7 @@ impl Snapshot {
 }
 
 impl BrowserProcess {
-    /// `None` if the process has ended.
+    /// Returns `None` if the process has ended.
     fn read(pid: u32) -> Option<BrowserProcess> {
         let process = Process::new(pid as i32).ok()?;
         let kind = kind_of(&process.cmdline().ok()?);
@@ -85,7 +85,7 @@ impl BrowserProcess {
         }
         let living_ns = threads.values().map(|(_, cpu_ns)| cpu_ns).sum::<u64>();
         let stat = process.stat().ok()?;
-        // The process's own count is in ticks, but does not forget a thread that has ended.
+        // The process's own count is in ticks, but includes threads that have ended.
         let ticks_ns = 1_000_000_000 / procfs::ticks_per_second().max(1);
         let cpu_ns = living_ns.max((stat.utime + stat.stime) * ticks_ns);
         let rss_bytes = stat.rss * procfs::page_size();
@@ -93,7 +93,7 @@ impl BrowserProcess {
     }
 }
 
-/// Reads the kind from `--type=`, and for utilities `--utility-sub-type=`. A process forked from a zygote has all in one word.
+/// Reads the kind from `--type=`, and for utilities `--utility-sub-type=`. A process forked from a zygote has its command line in one word.
 fn kind_of(command_line: &[String]) -> ProcessKind {
     let words = || command_line.iter().flat_map(|word| word.split(' '));
     let value = |name: &str| words().find_map(|word| word.strip_prefix(name));
@@ -139,7 +139,7 @@ mod tests {
         let used = Snapshot::new(std::process::id()).since(&before);
         let own = used.iter().find(|found| found.kind == ProcessKind::Browser).unwrap();
         assert!(own.rss_bytes > 1 << 20 && own.rss_begun_bytes > 1 << 20, "{used:?}");
-        // Threads are read after their process, and one of them goes on meanwhile.
+        // Threads are read after their process, and may use more CPU in between.
         assert!(own.thread_cpu_ns_max > 0 && own.thread_cpu_ns_max < 2 * own.cpu_ns, "{used:?}");
     }
 }

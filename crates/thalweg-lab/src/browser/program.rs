@@ -34,7 +34,7 @@ fn find_in(named: Option<PathBuf>, folders: &[PathBuf]) -> anyhow::Result<PathBu
     }
 }
 
-/// Whether Chromium refuses to run with its sandbox: for root it does.
+/// Returns whether Chromium refuses to run with its sandbox, as it does for root.
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,4 +1,4 @@
-//! Round trips that a page makes: it acks an event, and the subject sends the next.
+//! Round trips of a page: the page acks an event, and the subject sends the next.
 
 use super::tabs::{Tabs, wait_until};
 use crate::load_generator::{Load, Moment, Observer, Outcome, Session, monotonic_us};
@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
 
-/// Before the span, so that hot code is compiled.
+/// Round trips before the span, so that hot code is compiled.
 const WARMING: u32 = 100;
-/// After a long look of the observer, µs.
+/// Time to settle after a long look of the observer, µs.
 const CALM_US: u64 = 20_000;
 
 /// One page, and the subject that waits for its acks.
@@ -24,14 +24,14 @@ pub(super) struct Conversation<'a> {
 
 #[derive(Debug, Deserialize)]
 struct PageTrips {
-    /// How long each took, ms.
+    /// Duration of each round trip, ms.
     each: Vec<f64>,
     counts: super::tabs::PageCounts,
     why: String,
 }
 
 impl<'a> Conversation<'a> {
-    /// Opens it and gets page and subject warm.
+    /// Opens the page and warms up page and subject.
     pub(super) fn open(
         load: &Load<'a>,
         observer: &'a mut dyn Observer,
@@ -58,7 +58,7 @@ impl<'a> Conversation<'a> {
         let trips: PageTrips = self.tabs.first(&format!("lab.roundTrips({count})"))?;
         match trips.why.as_str() {
             "" => Ok(trips),
-            why => anyhow::bail!("the page's connection ended by itself: {why}"),
+            why => anyhow::bail!("the page's connection ended unexpectedly: {why}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A tab of the subject's own origin, with the page's half of the load in it.
+//! A tab of the subject's origin that runs the page's half of the load.
 
 use super::cdp::{Asked, Cdp};
 use crate::load_generator::monotonic_us;
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// The page's half, file by file: later ones use what earlier ones define.
+/// Scripts of the page's half of the load; later files use definitions of earlier ones.
 const SCRIPTS: [&str; 8] = [
     include_str!("../../../../web/lab/page/ledger.js"),
     include_str!("../../../../web/lab/page/transports.js"),
@@ -19,15 +19,15 @@ const SCRIPTS: [&str; 8] = [
     include_str!("../../../../web/lab/page/round_trips.js"),
     include_str!("../../../../web/lab/page/load.js"),
 ];
-/// A small page of every subject, whose scripts may send requests to it.
+/// A small page that every subject has. A script on this page may send requests to the subject.
 const PAGE: &str = "/healthz";
 const LOADED: &str = "document.readyState == 'complete'";
 const LOADED_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// The quickest of so many answers tells the offset of the clocks.
+/// Number of clock readings; the fastest one determines the offset of the clocks.
 const CLOCK_LOOKS: usize = 20;
 
-/// All of it as one expression, with `behind` after it.
+/// Returns all scripts as one expression, followed by `behind`.
 fn script(behind: &str) -> anyhow::Result<String> {
     let all = SCRIPTS.concat();
     let text = serde_json::to_string(&all)?;
@@ -43,7 +43,7 @@ pub(super) struct Tab {
 }
 
 impl Tab {
-    /// Opens one at `origin`. With `devtools` it is observed as by DevTools.
+    /// Opens a tab at `origin`. With `devtools`, the tab is observed as if DevTools were open.
     pub(super) fn open(cdp: &mut Cdp, origin: &str, devtools: bool) -> anyhow::Result<Tab> {
         let url = format!("{origin}{PAGE}");
         let mut tab = Tab::attached(cdp, &url)?;
@@ -93,14 +93,14 @@ impl Tab {
         Ok(Tab { session, ahead_us: 0.0 })
     }
 
-    /// Slows its main thread down so many times, from now on.
+    /// Slows the main thread down by this factor from now on.
     pub(super) fn slow_down(&self, cdp: &mut Cdp, times: u32) -> anyhow::Result<()> {
         let wanted = json!({ "rate": times });
         cdp.call(Some(&self.session), "Emulation.setCPUThrottlingRate", &wanted)?;
         Ok(())
     }
 
-    /// Asks for the value of an expression; a promise is awaited.
+    /// Requests the value of an expression, and awaits it if it is a promise.
     pub(super) fn ask(&self, cdp: &mut Cdp, expression: &str) -> anyhow::Result<Asked> {
         let wanted = json!({
             "expression": expression,
@@ -110,7 +110,7 @@ impl Tab {
         cdp.ask(Some(&self.session), "Runtime.evaluate", &wanted)
     }
 
-    /// A press or a release of the mouse, without effect; the answer comes when the page has had it.
+    /// Sends a mouse press or release without effect; the answer arrives once the page has handled it.
     pub(super) fn input(&self, cdp: &mut Cdp, is_press: bool) -> anyhow::Result<Asked> {
         let kind = if is_press { "mousePressed" } else { "mouseReleased" };
         let wanted = json!({ "type": kind, "x": 1, "y": 1, "button": "left", "clickCount": 1 });

@@ -13,11 +13,11 @@ use std::ops::ControlFlow;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The observer gets progress so often.
+/// Interval of progress reports to the observer, µs.
 const PROGRESS_EVERY_US: u64 = 100_000;
-/// How often a live page is given input.
+/// Interval of inputs to a live page, µs.
 const INPUT_EVERY_US: u64 = 50_000;
-/// A page's points begin so long before a span, so that one lies before it.
+/// A page's points begin this long before a span, so that at least one precedes the span.
 const BEFORE_MS: f64 = 100.0;
 
 pub(super) struct Tabs {
@@ -35,10 +35,10 @@ pub(super) struct Edge {
     own: Own,
 }
 
-/// The subject's own counts, where it has some.
+/// The subject's own counts, if it has any.
 #[derive(Clone, Copy, Debug, Default)]
 struct Own {
-    /// When it was asked, in the middle of asking.
+    /// Middle of the request for the counts.
     at_us: u64,
     sent_bytes: Option<u64>,
     published: Option<u64>,
@@ -53,13 +53,12 @@ struct Report {
     #[serde(default)]
     way: String,
     looks: Vec<Look>,
-    /// In a live page: when an input came, and how late; ms.
+    /// In a live page: time and delay of each input, ms.
     #[serde(default)]
     inputs: Vec<(f64, f64)>,
 }
 
-/// In a live page: when a message's newest row was painted, when it was due, on the machine's clock, when it came and when it was
-/// handled; ms.
+/// Times of a message's newest row in a live page, ms: painted, due (on the machine's clock), received and handled.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Look(f64, f64, f64, f64);
 
@@ -76,7 +75,7 @@ pub(super) struct PageCounts {
 #[derive(Debug, Deserialize)]
 struct Page {
     heap: f64,
-    /// Begin and length, ms.
+    /// Start and duration of each long task, ms.
     tasks: Vec<(f64, f64)>,
     protocol: String,
 }
@@ -87,9 +86,9 @@ pub(super) struct Said {
     pub(super) latency: Latency,
     /// Since the connections were opened.
     pub(super) counts: Counts,
-    /// The reason why a connection ended by itself.
+    /// The reason why a connection ended unexpectedly.
     pub(super) why: Option<String>,
-    /// In live pages: from due to received, to handled, to painted, and all of it.
+    /// In live pages: due to received, received to handled, handled to painted, and the total.
     painted: [Latency; 4],
     /// From an input to its listener.
     input: Latency,
@@ -147,7 +146,7 @@ impl Tabs {
         self.all[0].evaluate(&mut self.process.cdp, expression)
     }
 
-    /// The counts at an edge of a span; `observe` looks at the subject next to it.
+    /// Reads the counts at an edge of a span; `observe` looks at the subject right next to it.
     pub(super) fn edge(&mut self, load: &Load<'_>, is_begin: bool, observe: impl FnOnce()) -> Edge {
         let pid = self.process.pid();
         // The subject's answer is no part of the span.
@@ -168,7 +167,7 @@ impl Tabs {
         Edge { at_us, snapshot, cores, lab_cpu_ns, own }
     }
 
-    /// Sum of all tabs' reports of this time.
+    /// Returns the sum of all tabs' reports for this time.
     pub(super) fn said(&mut self, from_us: u64, to_us: u64) -> anyhow::Result<Said> {
         let mut said = Said::default();
         let cdp = &mut self.process.cdp;
@@ -219,7 +218,7 @@ impl Tabs {
         used
     }
 
-    /// Lets time pass until then; live pages are given input all the while.
+    /// Waits until this time; meanwhile sends input to live pages.
     pub(super) fn wait_until(
         &mut self,
         until_us: u64,
@@ -230,7 +229,7 @@ impl Tabs {
         if !load.settings.consumer.is_page() {
             return wait_until(until_us, observer, connections);
         }
-        // Late answers are the measurement: nobody waits for them before the end.
+        // The delay of an answer is the measurement, so answers are awaited only at the end.
         let mut given = Vec::new();
         let mut next_us = monotonic_us();
         while next_us < until_us {
@@ -244,7 +243,7 @@ impl Tabs {
         given.iter().try_for_each(|asked| self.process.cdp.answer(asked).map(drop))
     }
 
-    /// Agreed values, and the browser.
+    /// Returns negotiated values and the browser's version.
     pub(super) fn facts(&self, said: &Said) -> Vec<(String, String)> {
         let facts = [
             ("browser", &self.version),
@@ -315,7 +314,7 @@ impl Said {
 }
 
 impl Own {
-    /// Asks a server that counts for its counts.
+    /// Requests the counts of a server that has some.
     fn ask(load: &Load<'_>) -> Own {
         if !matches!(load.program, Program::Thalweg | Program::Build(_)) {
             return Own::default();
@@ -345,7 +344,7 @@ impl From<PageCounts> for Counts {
     }
 }
 
-/// Waits until then; the observer gets progress, and may end the wait.
+/// Waits until this time; the observer gets progress, and may end the wait.
 pub(super) fn wait_until(
     until_us: u64,
     observer: &mut dyn Observer,

@@ -1,4 +1,4 @@
-//! Counts of a span, by the points that a page has kept: it may have been too busy to be asked at the span's edges. Pure.
+//! Counts of a span from the points that a page recorded: at the span's edges the page may be too busy to answer. Pure.
 
 use crate::measure::Latency;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ pub(super) struct Arrivals {
     pub(super) messages: f64,
 }
 
-/// Between two moments of the page's clock, ms; at either between two points, in proportion.
+/// Returns the arrivals between two times of the page's clock, ms; interpolates between points.
 pub(super) fn arrivals(points: &[Point], from_ms: f64, to_ms: f64) -> Arrivals {
     let (from, to) = (at(points, from_ms), at(points, to_ms));
     Arrivals {
@@ -31,8 +31,8 @@ pub(super) fn arrivals(points: &[Point], from_ms: f64, to_ms: f64) -> Arrivals {
     }
 }
 
-/// Lateness of the messages that came then; `ahead_us` is the lead of the machine's clock. Between two points, the later one
-/// counts.
+/// Returns the latency of messages that arrived in this time; `ahead_us` is the lead of the machine's clock. Between
+/// two points, the later one counts.
 pub(super) fn latency(
     points: &[Point],
     from_ms: f64,

@@ -1,12 +1,12 @@
 //! A subject compared with its baseline in one metric: one value, from the samples of a cell, or pooled over the cells of a
 //! scenario. Every form of the report shows it and decides nothing.
 //!
-//! A round is one span of each subject of a cell, next to each other. Its logarithm of subject to baseline takes out what drifts
-//! with the machine. If a cell has the baseline twice (A/A), it is taken against the mean of both, which has half the noise of
-//! one. Rounds between two starts of the processes share the luck of their memory's layout, so they are averaged to one value;
+//! A round is one span of each subject of a cell, one right after the other. The logarithm of the ratio of subject to baseline
+//! removes drift of the machine. If a cell has the baseline twice (A/A), the ratio is to the mean of both, which has half the noise
+//! of one. Rounds between two starts of the processes share one memory layout, so they are averaged to one value;
 //! only the starts are independent, and Student's t uses them.
 //!
-//! Why Student's t and not the signed rank of Hodges and Lehmann: on the archive's residuals, heavy tails and all, both cover
+//! Student's t is used instead of the signed rank of Hodges and Lehmann: on the archive's residuals, despite heavy tails, both cover
 //! alike (93 to 95 % with the stop rule in force, at the nominal 95 %), because a start's value is a mean. But with six starts
 //! a rank can say no more than 97 %: it could neither stop early at 99.9 % nor be corrected for twenty comparisons.
 
@@ -19,7 +19,7 @@ pub use difference::{CellSubjects, Difference, Metric};
 use crate::measure::Sample;
 use serde::Serialize;
 
-/// How improbable a difference must be to be called one. A little less than 5 %, because the stop rule looks at the interval more
+/// Probability by chance below which a difference is reported. A little less than 5 %, because the stop rule looks at the interval more
 /// than once: the intervals that it leaves then cover 95 % (`tests`).
 const WRONG_MAX: f64 = 0.035;
 /// Ratios within this range count as equal.
@@ -36,7 +36,7 @@ pub struct Comparison {
     pub place: Option<(usize, usize)>,
     /// The compared metric.
     pub metric: Metric,
-    /// In which cell; `None` is over all cells of the scenario that have one, each with the same weight.
+    /// The cell. `None`: all cells of the scenario that have this comparison, each with the same weight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
     /// The subject.
@@ -53,7 +53,7 @@ pub struct Comparison {
     pub high: Option<f64>,
     /// Starts of all subjects: the number of independent values.
     pub starts: usize,
-    /// Spans of the subject that have a partner of the baseline's.
+    /// Spans of the subject with a span of the baseline in the same round.
     pub rounds: usize,
     /// Probability of so large a difference if there is none, uncorrected; `None` for one start.
     pub p: Option<f64>,
@@ -61,7 +61,7 @@ pub struct Comparison {
     pub p_corrected: Option<f64>,
     /// The result.
     pub word: Word,
-    /// How far from 1 the interval reaches, as a share: so large a difference is not excluded. `None` for one start.
+    /// How far from 1 the interval reaches, as a share. A difference of this size is not excluded. `None` for one start.
     pub not_excluded: Option<f64>,
     /// The chance that this many starts find a true difference of 5 %, uncorrected, with the noise between the starts of the A/A
     /// control, or with the subject's own if that is larger. `None` if the run has no control of three starts.
@@ -79,7 +79,7 @@ pub enum Word {
     Worse,
     /// Less than 5 % apart.
     Equivalent,
-    /// None of these can be said.
+    /// None of these is certain.
     Undecided,
 }
 
@@ -138,7 +138,7 @@ impl Comparison {
         self.place == Some((cell, subject))
     }
 
-    /// Whether its own interval excludes 1, whatever the others of its scenario say.
+    /// Returns whether the uncorrected interval excludes 1.
     pub fn excludes_one(&self) -> bool {
         self.low.is_some_and(|low| low > 1.0) || self.high.is_some_and(|high| high < 1.0)
     }
@@ -170,7 +170,7 @@ pub fn own_figure(
 /// Corrects a family of comparisons for their number, by Holm (Scandinavian Journal of Statistics 6, 1979):
 /// of n the least probable counts n times, the next n − 1 times. The method assumes no independence (cells
 /// that share a machine are not independent), and finds more than wider intervals for all would. Each
-/// interval remains uncorrected. Controls are questions to the lab and not to a subject, and are left alone.
+/// interval remains uncorrected. Controls test the lab and not a subject, so they are not corrected.
 pub fn correct(family: &mut [Comparison]) {
     let mut asked: Vec<&mut Comparison> =
         family.iter_mut().filter(|found| !found.is_control && found.p.is_some()).collect();
@@ -200,13 +200,13 @@ const HALF_WIDTH: f64 = 1.025;
 /// (Haybittle, British Journal of Radiology 44, 1971; Peto, British Journal of Cancer 34, 1976).
 const EARLY_WRONG_MAX: f64 = 0.001;
 
-/// A subject so far off is no rival: how far exactly is not worth the time of the others.
+/// At this ratio a subject is out of range: its exact ratio is not worth the time of the others.
 const FAR: f64 = 1.5;
-/// From this start on that can be known.
+/// Minimum number of starts for this test.
 const FAR_STARTS_MIN: usize = 3;
 
-/// Subjects of a cell that need no further start, surely more than 1.5 times off; asked as [`next`] is. These
-/// subjects stay in the cell.
+/// Returns the subjects of a cell that need no further start, because they are certainly more than 1.5 times off. Takes the same
+/// arguments as [`next`]. These subjects stay in the cell.
 pub fn far_off(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Vec<usize> {
     let difference = |subject: &usize| Difference::of(metric, subjects, *subject, samples);
     (0..subjects.connections.len())
@@ -222,12 +222,12 @@ fn is_far(difference: &Difference) -> bool {
         && difference.is_off_by(beyond).is_some_and(|p| p <= EARLY_WRONG_MAX)
 }
 
-/// Whether a cell is decided, asked after each start with all of its samples so far, in any order; `metric` is its scenario's.
+/// Returns whether a cell is decided. Called after each start with all of its samples so far, in any order; `metric` is its scenario's.
 ///
 /// From the sixth start on, a cell is decided when each subject beside the baseline has an interval whose
 /// half width is at most 2.5 % (the width alone favours no result), or a 99.9 % interval that lies wholly
 /// beyond or wholly within ± 5 %. Subjects that are [`far_off`] need neither. Controls and subjects without a
-/// sample that counts are not waited for: the budget should not go into what is broken.
+/// sample that counts are not waited for: broken subjects must not use up the budget.
 pub fn next(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Next {
     let mut starts: Vec<u32> = samples.iter().map(|sample| sample.start()).collect();
     starts.sort_unstable();

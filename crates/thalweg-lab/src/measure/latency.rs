@@ -21,29 +21,29 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// `count` events were this late.
+    /// Records `count` events that were this late.
     pub fn record(&mut self, latency_us: u64, count: u64) {
         self.0.saturating_record_n(latency_us, count);
     }
 
-    /// The latency that a share (0 to 1) of the events did not exceed; `None` without events.
+    /// Returns the latency that a share (0 to 1) of the events did not exceed; `None` without events.
     pub fn quantile_us(&self, share: f64) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(share))
     }
 
-    /// Mean; `None` without events. Walks the whole histogram, some ten µs.
+    /// Returns the mean; `None` without events. Walks the whole histogram, which takes about ten µs.
     pub fn mean_us(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.mean())
     }
 
-    /// Latency and count of every bucket that is not empty, in order.
+    /// Returns latency and count of every bucket that is not empty, in order.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0
             .iter_recorded()
             .map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration()))
     }
 
-    /// The percentiles that a sample keeps; `None` without events.
+    /// Returns the percentiles that a sample keeps; `None` without events.
     pub fn percentiles(&self) -> Option<Percentiles> {
         Some(Percentiles {
             p50_us: self.quantile_us(0.5)?,
@@ -75,12 +75,12 @@ pub struct Percentiles {
     pub max_us: u64,
 }
 
-/// Some latencies in short.
+/// A summary of latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delays {
     /// Half of the events were no later.
     pub p50_us: u64,
-    /// 95 of 100; older archives do not say it.
+    /// 95 of 100; older archives lack it.
     #[serde(default)]
     pub p95_us: u64,
     /// 99 of 100.

@@ -31,18 +31,18 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Whether every subscription got every event once, in order, intact.
+    /// Returns whether every subscription got every event once, in order, intact.
     pub fn is_whole(&self) -> bool {
         self.is_honest() && self.gaps == 0
     }
 
-    /// Whether every event that a subscription did not get was announced as a gap, and the others came once, in order, intact.
+    /// Returns whether every event that a subscription did not get was announced as a gap, and the others came once, in order, intact.
     pub fn is_honest(&self) -> bool {
         let Counts { missing, duplicated, reordered, corrupt, early, cut, .. } = self;
         [missing, duplicated, reordered, corrupt, early, cut].iter().all(|&&count| count == 0)
     }
 
-    /// Share of the expected events that arrived.
+    /// Returns the share of the expected events that arrived.
     pub fn delivered_share(&self) -> f64 {
         self.delivered as f64 / (self.delivered + self.missing).max(1) as f64
     }
@@ -62,7 +62,7 @@ impl Counts {
         }
     }
 
-    /// Changes since they were `before`. An event that was missing then and came late is reordered, and no longer missing.
+    /// Returns the changes since `before`. An event that was missing then and came late counts as reordered, and no longer as missing.
     pub fn since(&self, before: &Counts) -> Counts {
         Counts {
             delivered: self.delivered - before.delivered,
@@ -87,7 +87,7 @@ fn is_zero(count: &u64) -> bool {
 pub struct Reported(Counts);
 
 impl Reported {
-    /// Changes since the last call.
+    /// Returns the changes since the last call.
     pub fn new_in(&mut self, counts: Counts) -> Counts {
         let new = counts.since(&self.0);
         self.0 = counts;
@@ -120,26 +120,26 @@ impl fmt::Display for Counts {
     }
 }
 
-/// One line per subscription: the sequence number it must get next. A line costs eight bytes; missed events
-/// are kept only once there are some. All numbers are the subject's, and may be anything.
+/// The sequence number that each subscription must get next, in eight bytes. Missed events take memory only once there are some.
+/// All numbers come from the subject, so they can have any value.
 #[derive(Debug)]
 pub struct Ledger {
     next: Vec<u64>,
     missed: Missed,
-    /// Those that were told of a gap of unknown size: they go on at any number, from `next` on.
+    /// Subscriptions after a gap of unknown size: they continue at any number from `next` on.
     adrift: HashSet<usize>,
     counts: Counts,
 }
 
-/// Stands for "whatever comes first": the subject numbers its events itself.
+/// Stands for any first number: the subject numbers its events itself.
 const ANY: u64 = u64::MAX;
-/// The last number that an event may have: there is one after it.
+/// The last number that an event may have, so that there is always a next one.
 const SEQ_MAX: u64 = ANY - 2;
 /// A leap this long is a corrupt number rather than a loss worth listing.
 const LEAP_MAX: u64 = 1 << 20;
 
 impl Ledger {
-    /// All subscriptions begin with the event numbered `first`, or with whichever comes first.
+    /// Creates a ledger whose subscriptions begin with the event numbered `first`, or with the first that comes.
     pub fn new(subscriptions: usize, first: Option<u64>) -> Self {
         Ledger {
             next: vec![first.unwrap_or(ANY); subscriptions],
@@ -149,14 +149,14 @@ impl Ledger {
         }
     }
 
-    /// The number the subscription must get next; `None` before its first.
+    /// Returns the number that the subscription must get next; `None` before its first.
     #[inline]
     pub fn next(&self, subscription: usize) -> Option<u64> {
         let next = self.next[subscription];
         (next != ANY).then_some(next)
     }
 
-    /// The next `count` events arrived just as expected.
+    /// Records that the next `count` events arrived as expected.
     #[inline]
     pub fn in_order(&mut self, subscription: usize, count: u64) {
         if count == 0 {
@@ -169,7 +169,7 @@ impl Ledger {
         }
     }
 
-    /// An intact event arrived, in order or not. Returns whether it is new to the subscription.
+    /// Records an intact event, in order or not. Returns whether it is new to the subscription.
     pub fn arrived(&mut self, subscription: usize, seq: u64) -> bool {
         if seq > SEQ_MAX {
             self.counts.corrupt += 1;
@@ -193,7 +193,7 @@ impl Ledger {
         true
     }
 
-    /// A lower number than expected: missed until now, or received before.
+    /// Records a lower number than expected: either missed until now, or received before.
     fn came_late(&mut self, subscription: usize, seq: u64) -> bool {
         let is_new = self.missed.take(subscription, seq);
         if is_new {
@@ -205,23 +205,23 @@ impl Ledger {
         is_new
     }
 
-    /// An event arrived whose bytes are not those published.
+    /// Records an event whose bytes differ from those published.
     pub fn corrupt(&mut self) {
         self.counts.corrupt += 1;
     }
 
-    /// `events` arrived before they were due or published.
+    /// Records `events` that arrived before they were due or published.
     pub fn early(&mut self, events: u64) {
         self.counts.early += events;
     }
 
-    /// The subject announced that `events` will not come. With `None`, the subscription goes on at the next that comes.
+    /// Records an announcement that `events` will not come. With `None`, the subscription continues at the next event that comes.
     pub fn gap(&mut self, subscription: usize, events: Option<u64>) {
         self.counts.gaps += 1;
         self.excuse(subscription, events);
     }
 
-    /// The same for a subscription that does not need them.
+    /// Records the same for a subscription that does not need them.
     pub fn excuse(&mut self, subscription: usize, events: Option<u64>) {
         let next = self.next[subscription];
         match events {
@@ -233,18 +233,18 @@ impl Ledger {
         }
     }
 
-    /// `versions` that were to come next were replaced by a newer one.
+    /// Records that a newer version replaced the next `versions`.
     pub fn replaced(&mut self, subscription: usize, versions: u64) {
         self.counts.replaced += versions;
         self.excuse(subscription, Some(versions));
     }
 
-    /// A connection ended before its time.
+    /// Records a connection that ended early.
     pub fn cut(&mut self) {
         self.counts.cut += 1;
     }
 
-    /// No more will come: everything up to `last` that has not come is missing.
+    /// Ends a subscription: everything up to `last` that has not come is missing.
     pub fn close(&mut self, subscription: usize, last: u64) {
         let next = self.next[subscription];
         if next != ANY && next <= last && !self.adrift.contains(&subscription) {
@@ -254,19 +254,19 @@ impl Ledger {
         }
     }
 
-    /// A subscription should have got something, and has not.
+    /// Records a subscription that should have got something, and has not.
     pub fn got_nothing(&mut self) {
         self.counts.missing = self.counts.missing.saturating_add(1);
     }
 
-    /// The subscription begins again, with whichever comes first.
+    /// Restarts the subscription at the next event that comes.
     pub fn restart(&mut self, subscription: usize) {
         self.next[subscription] = ANY;
         self.adrift.remove(&subscription);
     }
 
-    /// No more will come from a subject that numbers its events itself: of the first `subscriptions` none may be more than
-    /// `slack` events behind the furthest, and none may have got nothing at all.
+    /// Ends the subscriptions to a subject that numbers its events itself: none of the first `subscriptions` may be more than
+    /// `slack` events behind the furthest, and none may have got nothing.
     pub fn close_at_furthest(&mut self, subscriptions: usize, slack: u64) {
         let next = &self.next[..subscriptions];
         let furthest = next.iter().copied().filter(|next| *next != ANY).max();
@@ -281,14 +281,14 @@ impl Ledger {
         }
     }
 
-    /// Whether these subscriptions have got everything up to `last`, or were told that they will not.
+    /// Returns whether these subscriptions have got everything up to `last`, or were told that they will not.
     pub fn have(&self, subscriptions: impl IntoIterator<Item = usize>, last: u64) -> bool {
         subscriptions.into_iter().all(|subscription| {
             self.next[subscription] > last || self.adrift.contains(&subscription)
         })
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }

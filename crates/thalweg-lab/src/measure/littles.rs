@@ -1,27 +1,27 @@
 //! Little's law, L = λ W: in a closed loop the number outstanding is known, so it must equal throughput times mean time in the
 //! system. If it does not, a clock, a count or the ledger is wrong, and so is the sample.
 
-/// Largest difference of the two. Between the completion of an event and the next publication the swarm parses its input, and
-/// nothing of it is outstanding: seen are ratios of 0.985 and more in the smallest cell (one connection, one outstanding, a debug
-/// build) and of 0.99 to 1.01 in others. A wrong clock or count differs by far more.
+/// Largest deviation of the ratio from 1. Between the completion of an event and the next publication the swarm parses its input,
+/// and nothing is outstanding: the smallest cell (one connection, one outstanding, a debug build) had ratios of 0.985 and more,
+/// others of 0.99 to 1.01. A wrong clock or count deviates by far more.
 const APART_MAX: f64 = 0.10;
 
-/// Ratio of what is outstanding by Little's law to what was: `completed` in `span_us`, each in the system for `mean_us`, and
-/// `outstanding` at any time. `None` if `completed` is 0.
+/// Returns the ratio of the number outstanding by Little's law (`completed` in `span_us`, each in the system for `mean_us`) to the
+/// actual number, `outstanding`. `None` if `completed` is 0.
 pub fn ratio(outstanding: f64, completed: f64, span_us: u64, mean_us: f64) -> Option<f64> {
     (completed > 0.0 && outstanding > 0.0 && span_us > 0)
         .then(|| completed / span_us as f64 * mean_us / outstanding)
 }
 
-/// Why a sample with this ratio does not count, if it does not. Both sides may differ by a share of the span,
-/// `slack`: the longest time in the system, for the span's ends, and the longest for which the swarm was kept
-/// from its core, perhaps just before it published.
+/// Returns why a sample with this ratio does not count, if it does not. Both sides may differ by `slack`, a share of the span: the
+/// longest time in the system, for the span's ends, and the longest for which the swarm was kept from its core, perhaps just before
+/// it published.
 pub(super) fn broken(ratio: f64, slack: f64) -> Option<String> {
     let apart_max = APART_MAX + slack;
     let is_apart = !((1.0 - apart_max)..=(1.0 + apart_max)).contains(&ratio);
     is_apart.then(|| {
         format!(
-            "Little's law: throughput times latency are {ratio:.2} of what was outstanding, \
+            "Little's law: throughput times latency is {ratio:.2} of the number outstanding, \
              so a clock or a count is wrong"
         )
     })

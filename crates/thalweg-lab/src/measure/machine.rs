@@ -5,16 +5,16 @@ use std::time::Duration;
 use procfs::{Current, CurrentSI};
 use serde::{Deserialize, Serialize};
 
-/// Work of some cores so far, added up.
+/// Total work of some cores so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CoreTimes {
-    /// Programs and the kernel on their behalf, in seconds.
+    /// Time of programs, and of the kernel on their behalf, in seconds.
     pub busy_s: f64,
-    /// Time that the hypervisor has taken, in seconds; 0 where there is none.
+    /// Time that the hypervisor has taken, in seconds; 0 without a hypervisor.
     pub stolen_s: f64,
 }
 
-/// Times of these cores so far; the kernel counts in ticks of 10 ms as a rule.
+/// Returns the times of these cores so far, which the kernel usually counts in ticks of 10 ms.
 pub fn core_times(cores: &[usize]) -> CoreTimes {
     let Ok(stat) = procfs::KernelStats::current() else {
         return CoreTimes::default();
@@ -28,43 +28,43 @@ pub fn core_times(cores: &[usize]) -> CoreTimes {
     total
 }
 
-/// Time that the hypervisor has taken of all cores so far; 0 where there is none.
+/// Returns the time that the hypervisor has taken from all cores so far; 0 without a hypervisor.
 pub fn stolen() -> Duration {
     let all = procfs::KernelStats::current().map(|stat| stat.total.steal.unwrap_or(0));
     Duration::from_secs_f64(all.unwrap_or(0) as f64 / procfs::ticks_per_second() as f64)
 }
 
-/// Packets that the kernel has dropped so far because a core's queue was full. On loopback each costs a retransmission timeout.
+/// Returns how many packets the kernel has dropped so far because a core's queue was full. On loopback each costs a retransmission timeout.
 pub fn dropped_packets() -> u64 {
     dropped(&std::fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default())
 }
 
-/// One line per core, hexadecimal; the second column is the number of dropped packets.
+/// Sums the second column, the number of dropped packets. The file has one line per core, in hexadecimal.
 fn dropped(softnet: &str) -> u64 {
     let second = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
     softnet.lines().filter_map(second).sum()
 }
 
-/// Kernel memory of all TCP sockets of the machine, both ends of loopback included; `None` where it does not tell.
+/// Returns the kernel memory of all TCP sockets of the machine, both ends of loopback included; `None` if it is not reported.
 pub fn tcp_bytes() -> Option<u64> {
     tcp_pages(&std::fs::read_to_string("/proc/net/sockstat").ok()?)
         .map(|pages| pages * procfs::page_size())
 }
 
-/// The same relative to the limit at which the kernel begins to be short (`tcp(7)`, tcp_mem).
+/// Returns the same relative to the limit at which the kernel comes under memory pressure (`tcp(7)`, tcp_mem).
 pub fn tcp_share() -> Option<f64> {
     let limits = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").ok()?;
     let pressure: u64 = limits.split_whitespace().nth(1)?.parse().ok()?;
     Some(tcp_bytes()? as f64 / (pressure * procfs::page_size()) as f64)
 }
 
-/// `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 3` has three.
+/// Parses the number of pages: 3 in `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 3`.
 fn tcp_pages(sockstat: &str) -> Option<u64> {
     let line = sockstat.lines().find_map(|line| line.strip_prefix("TCP:"))?;
     line.split_whitespace().skip_while(|word| *word != "mem").nth(1)?.parse().ok()
 }
 
-/// The machine, as a reader of the report needs to know it.
+/// Facts about the machine for the reader of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineNote {
     /// Model name of the first core.
@@ -83,10 +83,10 @@ pub struct MachineNote {
     pub subject_cores: Vec<usize>,
     /// Where the swarm ran.
     pub swarm_core: usize,
-    /// Where the browser ran, if one was the load: the swarm was not there then.
+    /// Where the browser ran, if one was the load; then the swarm did not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub browser_cores: Vec<usize>,
-    /// Sender's buffer limits of a socket: least, default, most.
+    /// Sender's buffer limits of a socket: minimum, default, maximum.
     pub send_buffer_bytes: Option<String>,
     /// Receiver's buffer limits of a socket.
     pub receive_buffer_bytes: Option<String>,
@@ -97,7 +97,7 @@ pub struct MachineNote {
 }
 
 impl MachineNote {
-    /// Reads what `/proc` and `/sys` tell; the cores are for the caller to fill in.
+    /// Reads `/proc` and `/sys`. The caller fills in the cores.
     pub fn read() -> MachineNote {
         let cpu = procfs::CpuInfo::current().ok();
         let model = cpu.as_ref().and_then(|cpu| cpu.model_name(0));
@@ -117,7 +117,7 @@ impl MachineNote {
         }
     }
 
-    /// The CPU's name as part of a folder's: `intel-xeon-2.50ghz`.
+    /// Returns the name of the CPU for a folder's name, such as `intel-xeon-2.50ghz`.
     pub fn cpu_slug(&self) -> String {
         let plain = self.cpu.to_lowercase().replace("(r)", "").replace("(tm)", "");
         let words = plain

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// Ranges kept, over all subscriptions. The ledger counts numbers beyond without listing them: should one come late after all, it
-/// counts as repeated, in a sample that is invalid either way.
+/// Maximum number of ranges, over all subscriptions. The ledger counts further numbers without listing them: if one comes late
+/// after all, it counts as repeated, in a sample that is invalid in any case.
 const RANGES_MAX: usize = 1 << 16;
 
 /// Numbers that were missed, and have not come since.
@@ -16,7 +16,7 @@ pub(super) struct Missed {
 }
 
 impl Missed {
-    /// The subscription has missed these, none of which it had missed before.
+    /// Adds numbers that the subscription has missed, none of which it had missed before.
     pub(super) fn add(&mut self, subscription: usize, numbers: Range<u64>) {
         if !numbers.is_empty() && self.count < RANGES_MAX {
             self.ranges.entry(subscription).or_default().insert(numbers.start, numbers.end);
@@ -24,7 +24,7 @@ impl Missed {
         }
     }
 
-    /// Whether it had missed this one, which has come now.
+    /// Removes a number, which has come now. Returns whether the subscription had missed it.
     pub(super) fn take(&mut self, subscription: usize, number: u64) -> bool {
         let Some(ranges) = self.ranges.get_mut(&subscription) else { return false };
         let Some((&start, &end)) = ranges.range(..=number).next_back() else { return false };

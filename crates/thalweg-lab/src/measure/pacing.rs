@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 /// The smallest share of the due events that keeps the schedule.
 const OFFERED: f64 = 0.99;
-/// …without events that are due as the span ends, and published just after.
+/// Events that are due at the end of the span, and published just after it, do not count.
 const EDGE_EVENTS: u64 = 2;
-/// From this share of the latency on, the swarm's own lateness is too much of it.
+/// From this share of a latency on, the swarm's own lateness is too large.
 const LATE_SHARE: f64 = 0.10;
 
 /// How the swarm itself kept the schedule in the span.
@@ -16,7 +16,8 @@ pub struct Pacing {
     pub scheduled: u64,
     /// Events published.
     pub published: u64,
-    /// Median time from due until given to the kernel. Older runs lack it, and count events just before they were given.
+    /// Median time from when an event was due until it was written to the kernel. Older runs lack it, and took the time just before the
+    /// write.
     #[serde(default)]
     pub late_p50_us: u64,
     /// The same, p99.
@@ -26,17 +27,17 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    /// Whether the swarm did not offer what it should have.
+    /// Returns whether the swarm did not offer what it should have.
     pub fn is_short(&self) -> bool {
         ((self.published + EDGE_EVENTS) as f64) < OFFERED * self.scheduled as f64
     }
 
-    /// Whether the swarm's own lateness is too large a part of a latency with this p99, which says little about the subject then.
+    /// Returns whether the swarm's own lateness is too large a part of this p99, which then says little about the subject.
     pub fn is_late(&self, p99_us: u64) -> bool {
         self.late_p99_us as f64 > LATE_SHARE * p99_us as f64
     }
 
-    /// A sentence, where the swarm's own lateness is part of a latency whose 99th percentile is `p99_us`.
+    /// Returns a sentence if the swarm published too little, or too late for a latency whose 99th percentile is `p99_us`.
     pub fn remark(&self, p99_us: u64) -> Option<String> {
         let Pacing { scheduled, published, late_p99_us, late_max_us, .. } = *self;
         if self.is_short() {

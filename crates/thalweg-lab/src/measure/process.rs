@@ -2,7 +2,7 @@
 //!
 //! Descendants come and go while they are looked at; the roots must not. The CPU time of an ended child is in its parent's count
 //! as soon as the parent has waited for it (`cutime`, `cstime`, in ticks of 10 ms, with its own children that it waited for), and
-//! so in the span in which the child ended. The kernel gives nothing of a child whose parent ignores `SIGCHLD`, or that moved to
+//! so in the span in which the child ended. The kernel reports nothing for a child whose parent ignores `SIGCHLD`, or that moved to
 //! another tree.
 
 use procfs::process::Process;
@@ -15,19 +15,19 @@ pub struct Resources {
     /// CPU time of all living threads, user and system, and of the children that have ended and were waited
     /// for. The kernel's work on the receiving side of loopback is included.
     pub cpu_ns: u64,
-    /// Time its threads were ready to run while their core ran somebody else.
+    /// Time for which its threads were ready to run while others ran on their core.
     pub waited_ns: u64,
     /// Resident memory.
     pub rss_bytes: u64,
     /// Threads alive.
     pub threads: u64,
-    /// Times a thread gave its core up by itself.
+    /// Number of times that a thread gave up its core voluntarily.
     pub switches_voluntary: u64,
-    /// Times it was taken from one.
+    /// Number of times that a thread was preempted.
     pub switches_forced: u64,
 }
 
-/// With more threads, CPU time is read from one file, in ticks of 10 ms, while a sample lasts: a file per thread takes too long.
+/// With more threads, CPU time during a sample is read from one file, in ticks of 10 ms, because a file per thread takes too long.
 const GLANCE_THREADS_MAX: usize = 8;
 
 impl Resources {
@@ -36,7 +36,7 @@ impl Resources {
         Resources::read_all(&[pid])
     }
 
-    /// The same of several trees. An error if a root has ended, or cannot be read.
+    /// Reads several trees. Fails if a root has ended or cannot be read.
     pub fn read_all(roots: &[u32]) -> ProcResult<Resources> {
         let mut reading = walk(roots, read_one)?;
         for _ in 1..READINGS_MAX {
@@ -57,7 +57,7 @@ impl Resources {
         self.switches_forced += other.switches_forced;
     }
 
-    /// The processes of the tree under `pid`, itself first; none if it has ended.
+    /// Returns the processes of the trees under `pids`, the roots first.
     pub fn tree(pids: &[u32]) -> Vec<u32> {
         let mut tree = pids.to_vec();
         let mut next = 0;
@@ -71,8 +71,8 @@ impl Resources {
         tree
     }
 
-    /// CPU time and resident memory of these processes, as cheaply as can be: for a look while a sample lasts. With three threads
-    /// it takes some 40 µs, on the swarm's core, which ten times a second is 0.04 % of it.
+    /// Returns CPU time and resident memory of these processes as cheaply as possible, for a look during a sample. With three
+    /// threads it takes about 40 µs on the swarm's core, which ten times a second is 0.04 % of it.
     pub fn glance(processes: &[u32]) -> (u64, u64) {
         let (mut cpu_ns, mut rss_bytes) = (0, 0);
         for &pid in processes {
@@ -91,7 +91,7 @@ impl Resources {
         (cpu_ns, rss_bytes)
     }
 
-    /// Time the calling thread was ready to run while its core ran somebody else.
+    /// Returns the time for which the calling thread was ready to run while others ran on its core.
     pub fn own_waited_ns() -> u64 {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         let used = Process::myself()
@@ -100,14 +100,14 @@ impl Resources {
         used.map_or(0, |used| used.run_delay)
     }
 
-    /// Resident memory of the calling process; `None` where the kernel does not tell.
+    /// Returns the resident memory of the calling process; `None` if the kernel does not report it.
     pub fn own_rss_bytes() -> Option<u64> {
         let memory = Process::myself().and_then(|myself| myself.statm()).ok()?;
         Some(memory.resident * procfs::page_size())
     }
 
-    /// Proportional set size of these processes: memory that they share with others, shared out. Walks the page tables, so never
-    /// within a measured span. `None` where the kernel does not tell of all of them.
+    /// Returns the proportional set size of these processes, which divides shared memory among its users. Walks the page tables,
+    /// which takes long. `None` if the kernel does not report it for all of them.
     pub fn pss_bytes(processes: &[u32]) -> Option<u64> {
         let of = |pid: u32| {
             let rollup = Process::new(pid as i32).ok()?.smaps_rollup().ok()?;
@@ -118,7 +118,8 @@ impl Resources {
     }
 }
 
-/// A child that ends between the looks at its parent and at itself is in neither count: the tree is read again, at most so often.
+/// Maximum number of readings of a tree. A child that ends between the reading of its parent and its own is in neither count, so the tree
+/// is read again.
 const READINGS_MAX: usize = 4;
 
 #[derive(Debug, Default)]
@@ -154,7 +155,7 @@ fn walk(roots: &[u32], read: impl Fn(u32) -> ProcResult<SampledProcess>) -> Proc
     Ok(reading)
 }
 
-/// Whatever cannot be read of a process that ends meanwhile, it is not there.
+/// Reads a process. If the process ends meanwhile, every error becomes [`ProcError::NotFound`].
 fn read_one(pid: u32) -> ProcResult<SampledProcess> {
     let is_there = || Process::new(pid as i32).and_then(|process| process.stat()).is_ok();
     read_living(pid).map_err(|error| if is_there() { error } else { ProcError::NotFound(None) })
@@ -180,12 +181,12 @@ fn read_living(pid: u32) -> ProcResult<SampledProcess> {
         }
         children.extend(task.children().unwrap_or_default());
     }
-    // After the threads, so that it has all that they were found to have used.
+    // Read after the threads, so that it includes all the time that was read from them.
     let stat = process.stat()?;
     // The process's own count is coarse, but does not forget a thread.
     own.cpu_ns = living_ns.max(ticks_ns(stat.utime + stat.stime));
     own.cpu_ns += ticks_ns((stat.cutime + stat.cstime).max(0) as u64);
-    // The first thread alone may have ended.
+    // The main thread can end before the others.
     let has_ended = matches!(stat.state, 'Z' | 'X') && stat.num_threads <= 1;
     Ok(SampledProcess { own, children, has_ended })
 }

@@ -1,32 +1,32 @@
-//! Results of an endpoint that does not cooperate: no ledger, for nobody knows what should have come.
+//! Results of an endpoint that does not cooperate. There is no ledger, because the lab does not know what should have come.
 
 use super::Latency;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Reasons that are told apart; further ones are only counted.
+/// Maximum number of distinct reasons; further ones are only counted.
 const REASONS_MAX: usize = 8;
 
-/// Everything that was received from an endpoint in one go.
+/// Everything that one sample received from an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Received {
-    /// Connections that were to stand.
+    /// Connections that were planned.
     pub connections: u32,
-    /// Connections that stood.
+    /// Connections that were established.
     pub stood: u32,
-    /// Connections that the endpoint did not let stand: its limit, if others stood.
+    /// Connections that the endpoint refused: its limit, if it accepted others.
     pub refused: Reasons,
-    /// Connections that stood and did not last until the end of the span.
+    /// Connections that were established, and ended before the end of the span.
     pub ended_early: Reasons,
     /// Connections whose response was complete before the end of the span, such as an answer of a language model.
     #[serde(default)]
     pub completed: u32,
-    /// Connections that stood in the whole span and got no message in it.
+    /// Connections that were open for the whole span and got no message in it.
     #[serde(default)]
     pub silent: u32,
     /// From connecting to the last byte of the answer's head, TLS included.
     pub set_up: Option<Spread>,
-    /// Answer of the endpoint on its first connection that stood.
+    /// Answer of the endpoint on its first established connection.
     pub answer: Answer,
     /// Length of the measured span.
     pub span_us: u64,
@@ -46,19 +46,19 @@ pub struct Received {
     pub signs_of_life: u64,
     /// Fewest events in the span on one of the connections that lasted.
     pub events_per_connection_min: u64,
-    /// Most of them.
+    /// Most events in the span on one of these connections.
     pub events_per_connection_max: u64,
     /// Between one event and the next on the same connection; events that one read brings have no time between them.
     pub intervals: Option<Spread>,
-    /// The longest time in the span that a connection which lasted had no event.
+    /// The longest time in the span for which a connection that lasted had no event.
     pub silence_us_max: u64,
-    /// Events that were parsed as JSON: one now and then.
+    /// Events that the lab tried to parse as JSON, a small part of all.
     pub json_tried: u64,
     /// Those of them that were JSON.
     pub json_found: u64,
-    /// Where events were to have a timestamp.
+    /// Set if events should have a timestamp.
     pub timestamps: Option<Timestamps>,
-    /// Where it is sent to.
+    /// Set if the lab sends messages to the endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchanged: Option<Exchanged>,
 }
@@ -90,14 +90,13 @@ pub struct Timestamps {
     pub latency: Option<Spread>,
     /// Events that are in `latency`.
     pub read: u64,
-    /// Events with a timestamp after their reading: of another clock, or of a coarse one. `latency` does not
-    /// have them.
+    /// Events with a timestamp later than their reading, from another clock or a coarse one. They are not in `latency`.
     pub ahead: u64,
     /// How far the furthest was ahead.
     pub ahead_us_max: u64,
     /// Events without a timestamp at the place that was named.
     pub missing: u64,
-    /// How the first was written: latencies are no finer.
+    /// The format of the first timestamp, which limits the precision of latencies.
     pub unit: Option<Unit>,
 }
 
@@ -108,7 +107,7 @@ pub struct Exchanged {
     pub sent: u64,
     /// Those of them whose id came back on the same connection.
     pub answered: u64,
-    /// Those whose id did not, until for long none had. Messages without an id are in neither.
+    /// Messages whose id had not come back when no id had come for a long time. Messages without an id are in neither count.
     pub unanswered: u64,
     /// From when a message was due to when its id came back; of the answered ones.
     pub latency: Option<Spread>,

@@ -1,10 +1,10 @@
-//! Splits a figure into terms: y = Σ coefficient × x, by least squares over relative errors (each point has the weight 1/y², for
+//! Splits a figure into terms: y = Σ coefficient × x, by least squares over relative errors (each point has the weight 1/y², because
 //! cells lie orders of magnitude apart), no coefficient below 0 (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter
-//! 23; of three terms all subsets can be tried, and the best that is feasible is the solution).
+//! 23; with three terms all subsets can be tried, and the best feasible one is the solution).
 //!
 //! The interval of a coefficient is that of normal theory: Student's t times the standard error from the
-//! inverse of the normal matrix, around the solution and cut off at 0. The interval holds as far as the model
-//! is right and points are independent.
+//! inverse of the normal matrix, around the solution and cut off at 0. The interval is valid if the model
+//! is right and the points are independent.
 
 use super::statistics::student;
 use serde::{Deserialize, Serialize};
@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 pub const TERMS: usize = 3;
 /// Points that a model needs, at least: two more than it has terms, to know its error.
 const POINTS_MIN: usize = TERMS + 2;
-/// How improbable it is that an interval does not contain the true coefficient.
+/// Probability that an interval does not contain the true coefficient.
 const OUTSIDE: f64 = 0.05;
-/// Below this a pivot is that of a singular matrix; its diagonal is 1.
+/// A smaller pivot means a singular matrix, whose diagonal is scaled to 1.
 const PIVOT_MIN: f64 = 1e-9;
-/// Largest ratio of a coefficient's variance to that of unrelated terms (Marquardt, Technometrics 12, 1970): beyond, the points
-/// do not tell the terms apart.
+/// Largest ratio of a coefficient's variance to that of unrelated terms (Marquardt, Technometrics 12, 1970): above it, the points
+/// do not separate the terms.
 const INFLATION_MAX: f64 = 100.0;
 
 /// Coefficient of one term.
@@ -89,12 +89,12 @@ impl Fit {
         Some(Fit { coefficients, error: (squares / points.len() as f64).sqrt() })
     }
 
-    /// The model's value at x.
+    /// Returns the model's value at x.
     pub fn at(&self, x: [f64; TERMS]) -> f64 {
         self.terms(x).iter().map(|term| term.value).sum()
     }
 
-    /// The same, and the least and the most that its intervals allow, term by term.
+    /// Returns the model's value at x term by term, with the lowest and highest values that the intervals allow.
     pub fn terms(&self, x: [f64; TERMS]) -> [Coefficient; TERMS] {
         std::array::from_fn(|term| {
             let Coefficient { value, low, high } = self.coefficients[term];
@@ -104,13 +104,13 @@ impl Fit {
     }
 }
 
-/// The solution without a term below 0, for a target of 1 in each row: the feasible subset of terms with the smallest error.
+/// Returns the solution without a term below 0, for a target of 1 in each row: the feasible subset of terms with the smallest error.
 fn least_squares(matrix: &Matrix, sums: &[f64; TERMS]) -> Option<[f64; TERMS]> {
     let subsets = (1u32..1 << TERMS).map(|set| std::array::from_fn(|term| set >> term & 1 == 1));
     let solutions = subsets.filter_map(|subset| {
         let inverse = inverse(matrix, subset)?;
         let solution = inverse.map(|row| dot(&row, sums));
-        // The residual's squares are those of the target less this.
+        // The squared residual is the square of the target minus this.
         let explained = dot(&solution, sums);
         solution.iter().all(|value| *value >= 0.0).then_some((solution, explained))
     });
@@ -121,7 +121,7 @@ fn dot(one: &[f64; TERMS], other: &[f64; TERMS]) -> f64 {
     one.iter().zip(other).map(|(one, other)| one * other).sum()
 }
 
-/// The inverse of the rows and columns of these terms, 0 in the others (Gauss and Jordan; the matrix is positive definite, so its
+/// Returns the inverse of the rows and columns of these terms, 0 in the others (Gauss and Jordan; the matrix is positive definite, so its
 /// diagonal has the pivots). `None` if it is singular.
 fn inverse(matrix: &Matrix, terms: [bool; TERMS]) -> Option<Matrix> {
     let mut left = *matrix;

@@ -6,7 +6,7 @@ use crate::measure::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Everything measured in one go.
+/// Everything that one sample measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// Index of the plan's part.
@@ -20,9 +20,9 @@ pub struct Sample {
     /// Which start of the cell's processes the round belongs to, from 0; in older archives each round has a start of its own.
     #[serde(default)]
     pub start: Option<u32>,
-    /// The part that limited it.
+    /// What limited the sample.
     pub verdict: Verdict,
-    /// Why, in words with figures.
+    /// The reason for the verdict, with figures.
     #[serde(default)]
     pub why: String,
     /// Length of the measured span.
@@ -43,7 +43,7 @@ pub struct Sample {
     /// Connections that were dialed a second time, because the first attempt failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub redialed: u32,
-    /// Share of the span that subject or swarm, whichever is worse off, was kept from its core by others.
+    /// Share of the span for which others kept the subject or the swarm from its core, whichever is larger.
     pub disturbed: f64,
     /// Share of the span for which others kept the swarm from its core.
     #[serde(default)]
@@ -53,34 +53,34 @@ pub struct Sample {
     pub swarm_away_us: u64,
     /// Packets the kernel dropped in the span.
     pub dropped_packets: u64,
-    /// Until all connections stood.
+    /// Time until all connections were established.
     pub open_us: u64,
     /// The subject's memory.
     pub memory: Memory,
-    /// Use of the processes beside the subject: none of it is the subject's.
+    /// Resources of the processes beside the subject. They do not count as the subject's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessUse>,
     /// The subject's resources at the end, among them its context switches.
     pub resources: Resources,
-    /// Where subscribers stopped: what the kernel holds for them.
+    /// What the kernel holds for subscribers that stopped reading, if any did.
     pub kernel: Option<KernelMemory>,
-    /// Where the load was in a browser: what that used.
+    /// Resources of the browser, if it was the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub browser: Option<BrowserUse>,
-    /// Where the client answers.
+    /// Set if the client answers.
     #[serde(default)]
     pub round_trips: Option<RoundTrips>,
-    /// Where the lab publishes beside connections that come.
+    /// Set if the lab publishes while connections arrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Where the subject pushes beside its answers (experiment C's firehose).
+    /// Set if the subject pushes data beside its answers (experiment C's firehose).
     #[serde(default)]
     pub pushed: Option<Pushed>,
-    /// How the subject got warm, where that was looked at.
+    /// The warm-up, if it was observed.
     #[serde(default)]
     pub warm_up: WarmUp,
-    /// Ratio of what is outstanding by Little's law (throughput × mean time in the system) to what was. Known in a closed loop
-    /// alone: posted with a window, over all topics, and in round trips over a WebSocket.
+    /// Ratio of the number outstanding by Little's law (throughput × mean time in the system) to the actual number. Known only in a
+    /// closed loop: posted with a window, over all topics, and in round trips over a WebSocket.
     #[serde(default)]
     pub littles_ratio: Option<f64>,
     /// In an open loop: how the swarm kept the schedule.
@@ -95,27 +95,27 @@ pub struct Sample {
     /// Activity of the subject's threads in the span.
     #[serde(default)]
     pub activity: Activity,
-    /// Kernel memory of all of the subject's connections, when what was due in the span had come.
+    /// Kernel memory of all of the subject's connections, when all events due in the span had arrived.
     #[serde(default)]
     pub sockets: Option<SocketMemory>,
-    /// How things went over the span, a few times a second.
+    /// Points in the span, a few per second.
     #[serde(default)]
     pub timeline: Vec<Point>,
-    /// Agreed and set values, as seen on the first connection.
+    /// Negotiated and configured values, as seen on the first connection.
     #[serde(default)]
     pub negotiated: Negotiated,
     /// Results of an endpoint that does not cooperate.
     #[serde(default)]
     pub received: Option<Received>,
-    /// How late events were; `None` where none came.
+    /// How late events were; `None` if none came.
     #[serde(default)]
     pub latency: Option<Percentiles>,
 }
 
-/// Use of a process beside the subject.
+/// Resources of a process beside the subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessUse {
-    /// As the scenario calls it.
+    /// Name in the scenario.
     pub name: String,
     /// CPU time in the span.
     pub cpu_ns: u64,
@@ -130,7 +130,7 @@ pub struct Traffic {
     pub events: u64,
     /// Envelopes they came in.
     pub envelopes: u64,
-    /// Reads that brought something.
+    /// Reads that returned data.
     pub reads: u64,
     /// Bytes, with framing, without the kernel's headers.
     pub wire_bytes: u64,
@@ -138,9 +138,8 @@ pub struct Traffic {
     pub heartbeats: u64,
 }
 
-/// How a subject got warm. The lab observes this where a subject broadcasts, posted to or by itself. Under
-/// the other drives warm-up lasts as long as the scenario says, whatever figures do, and both fields are
-/// zero.
+/// The warm-up of a subject. The lab observes it with published and generated loads. With other drives the warm-up lasts as long as
+/// the scenario says, and both fields are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// From full load to the span's beginning.
@@ -152,24 +151,24 @@ pub struct WarmUp {
 /// One rate that was tried, or one second of a ramp.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Connections that stood at its end; 0 where they are always the same.
+    /// Connections at its end; 0 if their number is constant.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub connections: u32,
     /// Events published per second and topic.
     pub rate: f64,
-    /// For how long.
+    /// Length of the step.
     pub span_us: u64,
     /// Events delivered per second, over all subscribers.
     pub events_per_s: f64,
     /// 99 of 100 events were no later.
     pub p99_us: u64,
-    /// Whether it was a longer look at a rate already met.
+    /// Whether a longer span confirms a rate that was already met.
     pub is_confirmation: bool,
     /// Why the objective was missed; `None` if it was met.
     pub missed: Option<String>,
 }
 
-/// How late what was published was, beside connections that come: in a stampede of some keys, on the others.
+/// Delays of events that are published while connections arrive; in a stampede of some keys, of the others' events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beside {
     /// Before the span.
@@ -181,27 +180,27 @@ pub struct Beside {
 /// How many connections a ramp came to before an event was later than its objective.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Held {
-    /// Those that stood when the first event was due that came too late; at the end, if none was.
+    /// Connections when the first event that came too late was due; at the end, if none was late.
     pub connections: u32,
-    /// When that was known, since the span began.
+    /// When this was detected, since the beginning of the span.
     pub at_us: u64,
     /// Whether none was too late: there may be room for more.
     pub is_all: bool,
     /// Share of its core that the swarm used in the second before.
     pub swarm_busy: f64,
-    /// The kernel's memory for TCP then, to what it has before it begins to be short.
+    /// The kernel's memory for TCP then, relative to the limit at which memory pressure begins.
     #[serde(default)]
     pub kernel_share: f64,
-    /// How it went on, with connections still arriving.
+    /// What followed, with connections still arriving.
     pub beyond: Beyond,
 }
 
 /// Measurements with more connections than were held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Beyond {
-    /// Those that stood at the end.
+    /// Connections at the end.
     pub connections: u32,
-    /// How late the oldest event was that somebody did not have, at most.
+    /// Maximum lateness of the oldest event that a subscriber did not have.
     pub late_us_max: u64,
     /// Connections that were ended.
     pub cut: u64,
@@ -214,15 +213,15 @@ pub struct Beyond {
 /// Activity of a subject's threads in the span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
-    /// Times a thread gave its core up by itself.
+    /// Number of times that a thread gave up its core voluntarily.
     pub switches_voluntary: u64,
-    /// Times it was taken from one.
+    /// Number of times that a thread was preempted.
     pub switches_forced: u64,
-    /// System calls; `None` where nobody asked or the kernel does not tell.
+    /// System calls; `None` if they were not counted.
     pub system_calls: Option<SystemCalls>,
 }
 
-/// System calls, counted for a while after the span: to count them costs the subject time, and so does not belong into it.
+/// System calls, counted for a while after the span, because counting slows the subject down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemCalls {
     /// By all threads of the subject.
@@ -236,7 +235,7 @@ pub struct SystemCalls {
 pub struct SocketMemory {
     /// Connections found.
     pub connections: u64,
-    /// Received and not read, sent and not acknowledged, with bookkeeping.
+    /// Received and not read, or sent and not acknowledged, with bookkeeping.
     pub bytes: u64,
     /// Buffers of the first connection, as set: for sending.
     pub send_buffer_bytes: u64,
@@ -258,7 +257,7 @@ pub struct Point {
     /// Connections that stand.
     #[serde(default)]
     pub connections: u32,
-    /// The kernel's memory for TCP, of the whole machine; 0 but for a keyed load.
+    /// The kernel's memory for TCP, of the whole machine; 0 except with a keyed load.
     #[serde(default)]
     pub kernel_bytes: u64,
     /// The proportional memory of the subject. A keyed load reads it once a second, because reading it takes
@@ -282,17 +281,17 @@ pub struct Negotiated {
 /// Round trips: from a message of the client to its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundTrips {
-    /// How many were made.
+    /// Number of round trips.
     pub count: u64,
     /// From the first that was sent to the last that came back.
     pub total_us: u64,
-    /// From sent to come back.
+    /// Mean time from sending to the answer.
     pub mean_us: f64,
-    /// From sent to come back.
+    /// Median.
     pub p50_us: u64,
-    /// From sent to come back.
+    /// 99 of 100 took no longer.
     pub p99_us: u64,
-    /// From sent to come back.
+    /// The longest.
     pub max_us: u64,
 }
 
@@ -325,13 +324,13 @@ pub struct Pushed {
 }
 
 impl Pushed {
-    /// The share of the schedule that came; `None` if the span was too short for one.
+    /// Returns the share of the schedule that came; `None` if the span was too short for one.
     pub fn share(&self) -> Option<f64> {
         (self.wanted > 0).then(|| self.came as f64 / self.wanted as f64)
     }
 }
 
-/// Whether most of these samples of one subject have a p99 to show.
+/// Returns whether most of these samples of one subject have a p99 to show.
 pub fn shows_p99(samples: &[&Sample]) -> bool {
     samples.iter().filter(|sample| sample.p99_us().is_some()).count() * 2 >= samples.len()
 }
@@ -345,9 +344,9 @@ pub struct Memory {
     pub rss_open_bytes: u64,
     /// Resident at the end of the span.
     pub rss_end_bytes: u64,
-    /// Proportional, when what was due in the span had come.
+    /// Proportional memory when all events due in the span had arrived.
     pub pss_end_bytes: Option<u64>,
-    /// Resident memory of the swarm's own process before it opened a connection; runs of former times have none.
+    /// Resident memory of the swarm's own process before it opened a connection; older runs do not have it.
     #[serde(default)]
     pub swarm_rss_before_bytes: Option<u64>,
     /// The same when all connections stood.
@@ -360,19 +359,19 @@ pub struct Memory {
 pub struct KernelMemory {
     /// Subscribers looked at.
     pub connections: u64,
-    /// Most for one of them.
+    /// Maximum for one of them.
     pub send_queue_bytes_max: u64,
     /// On average.
     pub send_queue_bytes_mean: u64,
 }
 
 impl Sample {
-    /// The start that its round belongs to.
+    /// Returns the start that its round belongs to.
     pub fn start(&self) -> u32 {
         self.start.unwrap_or(self.repeat)
     }
 
-    /// Whether nobody disturbed subject or swarm, and nothing was left out; disturbed samples count only if there are no others.
+    /// Returns whether subject and swarm were undisturbed, and nothing was left out. Disturbed samples count only if there are no others.
     pub fn is_undisturbed(&self) -> bool {
         match self.verdict {
             Verdict::Invalid(_) | Verdict::Machine | Verdict::Gaps | Verdict::Drops => false,
@@ -381,7 +380,7 @@ impl Sample {
         }
     }
 
-    /// Whether its events per second are the limit of the subject, or of the browser. A search for the highest rate ends where
+    /// Returns whether its events per second are the limit of the subject, or of the browser. A search for the highest rate ends where
     /// the objective is missed, unless the swarm could not offer more.
     pub fn is_ranked(&self) -> bool {
         match self.steps.is_empty() {
@@ -393,63 +392,63 @@ impl Sample {
         }
     }
 
-    /// Latency that 99 of 100 events kept; `None` where nothing came, or where the swarm itself published too late.
+    /// Returns the p99 latency; `None` if nothing came, or if the swarm itself published too late.
     pub fn p99_us(&self) -> Option<f64> {
         let p99_us = self.latency?.p99_us;
         let is_late = self.pacing.is_some_and(|pacing| pacing.is_late(p99_us));
         (!is_late).then_some(p99_us as f64)
     }
 
-    /// The subject's CPU time per event; `None` where nothing came.
+    /// Returns the subject's CPU time per event; `None` if nothing came.
     pub fn cpu_us_per_event(&self) -> Option<f64> {
         let events = self.traffic.events;
-        // A server that is not seen is not free of charge.
+        // Without CPU time the server was not seen, which does not mean that it costs nothing.
         (events > 0 && self.subject_cpu_ns > 0)
             .then(|| self.subject_cpu_ns as f64 / 1000.0 / events as f64)
     }
 
-    /// The browser's CPU time per event, over all of its processes; `None` where the load is in none, or nothing came.
+    /// Returns the browser's CPU time per event, over all of its processes; `None` if no browser is the load, or nothing came.
     pub fn browser_us_per_event(&self) -> Option<f64> {
         let used = self.browser.as_ref()?;
-        // Both are counted over about the same time, and by the second they are the same.
+        // The spans of the two counts differ slightly, so the rate of events is used.
         let events = self.events_per_s() * used.span_us as f64 / 1e6;
         (events > 0.0).then(|| used.cpu_ns() as f64 / 1000.0 / events)
     }
 
-    /// CPU time per event of all processes beside the subject; `None` where there are none.
+    /// Returns the CPU time per event of all processes beside the subject; `None` without such processes.
     pub fn beside_us_per_event(&self) -> Option<f64> {
         let cpu_ns: u64 = self.processes.iter().map(|process| process.cpu_ns).sum();
         let events = self.traffic.events;
         (events > 0 && !self.processes.is_empty()).then(|| cpu_ns as f64 / 1000.0 / events as f64)
     }
 
-    /// Events per second.
+    /// Returns the events per second.
     pub fn events_per_s(&self) -> f64 {
         self.traffic.events as f64 * 1e6 / self.span_us.max(1) as f64
     }
 
-    /// Context switches of the subject's threads per second.
+    /// Returns the context switches of the subject's threads per second.
     pub fn switches_per_s(&self) -> Option<f64> {
         let Activity { switches_voluntary, switches_forced, .. } = self.activity;
         let count = switches_voluntary + switches_forced;
         (count > 0).then(|| count as f64 * 1e6 / self.span_us.max(1) as f64)
     }
 
-    /// System calls of the subject per event, where the kernel tells.
+    /// Returns the system calls of the subject per event, if they were counted.
     pub fn system_calls_per_event(&self) -> Option<f64> {
         let SystemCalls { calls, events } = self.activity.system_calls?;
         (events > 0).then(|| calls as f64 / events as f64)
     }
 
-    /// Resident memory of the swarm that one of `connections` adds, all of its buffers shared out. Memory that an earlier sample
-    /// left behind is used again and not in it: the first sample of a run, or the largest cell, tells most.
+    /// Returns the resident memory of the swarm per connection, all of its buffers included. Memory that an earlier sample left
+    /// behind is reused and not counted, so the first sample of a run, or the largest cell, is the most exact.
     pub fn swarm_rss_bytes_per_connection(&self, connections: u32) -> Option<f64> {
         let Memory { swarm_rss_before_bytes, swarm_rss_open_bytes, .. } = self.memory;
         let grown = swarm_rss_open_bytes?.saturating_sub(swarm_rss_before_bytes?);
         Some(grown as f64 / f64::from(connections.max(1)))
     }
 
-    /// Resident memory that one of `connections` adds.
+    /// Returns the resident memory that one of `connections` adds.
     pub fn rss_bytes_per_connection(&self, connections: u32) -> f64 {
         let grown = self.memory.rss_end_bytes.saturating_sub(self.memory.rss_ready_bytes);
         grown as f64 / f64::from(connections.max(1))

@@ -1,17 +1,17 @@
-//! Medians, and how far they can be trusted. Repeats are few and now and then one is disturbed, so they are
-//! by order and assume no distribution: a median with the interval between two order statistics (the inverted
+//! Medians and their intervals. Repeats are few and some are disturbed, so both are
+//! taken by order and assume no distribution: a median with the interval between two order statistics (the inverted
 //! sign test). The cover is that of the binomial distribution: with n values the whole range covers the
-//! median with 1 − 2^(1−n), which is 93.75 % for five. Ratios are `comparison`'s; it takes them by Student's
+//! median with 1 − 2^(1−n), which is 93.75 % for five. Ratios are in `comparison`, which uses Student's
 //! t (`student`).
 
 pub mod student;
 
 use serde::{Deserialize, Serialize};
 
-/// The cover an interval strives for; with fewer than six values it is the whole range and covers less.
+/// The target cover of an interval. With fewer than six values the interval is the whole range and covers less.
 const COVER: f64 = 0.95;
 
-/// A median, or what stands for one, and the interval in which the true one lies.
+/// A median, or another central value, and the interval in which the true one lies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The median.
@@ -22,7 +22,7 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// The median; `None` without values. Values that are not numbers are left out.
+/// Returns the median; `None` without values. Values that are not numbers are left out.
 pub fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
     let middle = sorted.len() / 2;
@@ -33,7 +33,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The median with its interval.
+/// Returns the median with its interval.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
     let sorted = sorted(values);
     let trimmed = trimmed_each_side(sorted.len());
@@ -50,7 +50,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// How many of `n` sorted values may be left out at each end so that the rest still covers the true median often enough.
+/// Returns how many of `n` sorted values may be left out at each end so that the rest still covers the true median often enough.
 fn trimmed_each_side(n: usize) -> usize {
     let outside_max = (1.0 - COVER) / 2.0;
     let mut trimmed = 0;
@@ -97,7 +97,7 @@ mod tests {
         ((*state >> 11) as f64) / (1u64 << 53) as f64
     }
 
-    /// Share of samples of size `n` whose interval contains the true median.
+    /// Returns the share of samples of size `n` whose interval contains the true median.
     fn share_covered(n: usize, mut draw: impl FnMut() -> f64, true_median: f64) -> f64 {
         let runs = 4000;
         let hits = (0..runs).filter(|_| {

@@ -1,23 +1,23 @@
-//! When a subject is warm: its figures have stopped drifting.
+//! Decides when a subject is warm, which means that its figures have stopped drifting.
 //!
 //! Time at full load is cut into slices. The last [`LAST`] of them are steady if the newer half is not plainly different from the
-//! older one: drift is when all of the newer lie on one side of all of the older *and* the medians of the two are more than
+//! older one: drift means that all of the newer lie on one side of all of the older *and* the medians of the two are more than
 //! [`DRIFT_MAX`] apart. With mere noise the first is true once in ten looks, and a look comes with every slice, so noise alone
 //! never keeps a sample waiting for long. A drift slower than about 1.7 % a slice is not seen, nor a step within the last two.
 //!
-//! In a closed loop both delivered events per second and mean latency must be steady. On a schedule, set in advance, the mean
-//! latency alone is asked: how many ticks fall into a slice is chance.
+//! In a closed loop both delivered events per second and mean latency must be steady. On a schedule only the mean
+//! latency latency must be: how many ticks fall into a slice is chance.
 
 use super::statistics::median;
 use std::time::Duration;
 
 /// Slices that are looked at.
 const LAST: usize = 6;
-/// Medians of both halves that are no further apart are the same.
+/// Medians of both halves that differ by no more count as equal.
 const DRIFT_MAX: f64 = 0.05;
 const SLICE_MS_MIN: u64 = 25;
 const SLICE_MS_MAX: u64 = 100;
-/// Warm-up ends after this many times its least length, steady or not: that much later at most.
+/// A warm-up lasts at most this many times its minimum length longer, steady or not.
 const LATER_MAX: u32 = 4;
 
 /// Figures of a slice of time.
@@ -37,7 +37,7 @@ pub struct Steadiness {
     slices: Vec<Slice>,
 }
 
-/// Whether to go on warming up.
+/// The state of a warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warm {
     /// One more slice.
@@ -49,12 +49,12 @@ pub enum Warm {
 }
 
 impl Steadiness {
-    /// A warm-up of at least `least`; `is_scheduled` if a schedule sets the rate.
+    /// Creates a warm-up of at least `least`; `is_scheduled` if a schedule sets the rate.
     pub fn new(least: Duration, is_scheduled: bool) -> Steadiness {
         Steadiness { least, is_scheduled, slices: Vec::new() }
     }
 
-    /// How long a slice is: the shortest warm-up has enough of them. On a schedule there are two ticks in each.
+    /// Returns the length of a slice, so short that the shortest warm-up has enough of them. On a schedule there are two ticks in each.
     pub fn slice(&self, tick: Duration) -> Duration {
         let share = self.least / LAST as u32;
         let bounds = [SLICE_MS_MIN, SLICE_MS_MAX].map(Duration::from_millis);
@@ -68,7 +68,7 @@ impl Steadiness {
         }
     }
 
-    /// Whether it is warm, after so much time at full load.
+    /// Returns whether the subject is warm after this much time at full load.
     pub fn after(&self, elapsed: Duration) -> Warm {
         if elapsed < self.least {
             return Warm::NotYet;
@@ -110,7 +110,7 @@ mod tests {
 
     const SLICE: Duration = Duration::from_millis(100);
 
-    /// After how many slices of 100 ms a warm-up of at least 600 ms ends, and how, if slice n shows this rate and this latency.
+    /// Checks after how many slices of 100 ms a warm-up of at least 600 ms ends, and how, if slice n has this rate and this latency.
     fn check(is_scheduled: bool, slice: impl Fn(u32) -> (f64, f64), expected: (u32, Warm)) {
         let mut steadiness = Steadiness::new(6 * SLICE, is_scheduled);
         assert_eq!(steadiness.slice(Duration::ZERO), SLICE);
@@ -125,7 +125,7 @@ mod tests {
         }
     }
 
-    /// Up to 1 either way; the same every time.
+    /// Returns a number from −1 to 1, the same every time.
     fn noise(number: u32) -> f64 {
         f64::from(number.wrapping_mul(2_654_435_769) >> 16 & 0xFFFF) / 32768.0 - 1.0
     }

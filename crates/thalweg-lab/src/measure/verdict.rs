@@ -11,11 +11,11 @@ const SATURATED: f64 = 0.95;
 pub(super) const DISTURBED: f64 = 0.10;
 /// As [`SATURATED`], for a thread that shares its cores with busy threads: it waits for them now and then.
 const SATURATED_BESIDE: f64 = 0.90;
-/// A swarm that has not looked at its sockets for this share of the span has made the p99 itself: one event of a hundred.
+/// A swarm that does not look at its sockets for this share of the span causes the p99 itself: one event in a hundred.
 const AWAY: f64 = 0.01;
 /// A browser that got less of the schedule has not kept up with it.
 const BROWSER_CAME_MIN: f64 = 0.98;
-/// Shorter absences are a scheduler's slice, as every program has them.
+/// Shorter absences are slices of the scheduler, which every program has.
 const AWAY_US_MIN: u64 = 10_000;
 
 /// The limit of a sample.
@@ -24,22 +24,22 @@ const AWAY_US_MIN: u64 = 10_000;
 pub enum Verdict {
     /// The subject's cores were saturated: its throughput counts.
     Subject,
-    /// The swarm's core was: the subject could do more.
+    /// The swarm's core was saturated: the subject could do more.
     Swarm,
-    /// The browser that is the load was: its events per second are what it can take.
+    /// The browser that is the load was saturated: its events per second are the maximum that it can process.
     Browser,
-    /// Both were: nobody knows whether the subject could do more, so its throughput is not ranked; CPU per event counts.
+    /// Both were saturated: the subject may be able to do more, so its throughput is not ranked; CPU per event counts.
     Both,
     /// The subject could not keep up and announced gaps: CPU per event counts, throughput does not.
     Gaps,
-    /// The subject dropped events without a word, as documented: its figures are shown, but not compared.
+    /// The subject dropped events without a gap, as documented: its figures are shown, but not compared.
     Drops,
-    /// Somebody else had a share of the cores, or the kernel dropped packets.
+    /// Other programs used a share of the cores, or the kernel dropped packets.
     Machine,
-    /// Nobody: the schedule or the window left everyone time. CPU per event counts, throughput does not.
+    /// Nothing was saturated: the schedule or the window left time. CPU per event counts, throughput does not.
     #[default]
     Schedule,
-    /// Why nothing here counts.
+    /// Nothing in the sample counts, for this reason.
     Invalid(String),
 }
 
@@ -80,11 +80,11 @@ pub struct Evidence {
     pub span_us: u64,
     /// The longest latency.
     pub latency_us_max: u64,
-    /// Ratio of what is outstanding by Little's law to what was.
+    /// Ratio of the number outstanding by Little's law to the actual number.
     pub littles_ratio: Option<f64>,
     /// Whether the swarm did not offer the schedule, or could not try the rates that the subject might have met.
     pub swarm_fell_short: bool,
-    /// Why the sample failed, where it did.
+    /// Why the sample failed, if it did.
     pub failure: Option<String>,
     /// Whether the subject is one of those that drop events by design.
     pub may_drop: bool,
@@ -108,12 +108,12 @@ pub struct BrowserEvidence {
 }
 
 impl Evidence {
-    /// Time that subject or swarm, whichever is worse off, was kept from its core.
+    /// Returns the share of the span for which the subject or the swarm, whichever is worse off, was kept from its core.
     pub fn disturbed(&self) -> f64 {
         self.subject_waited.max(self.swarm_waited) + self.stolen
     }
 
-    /// The limit, and why in words with figures. The first applies: a broken sample, a disturbed one, a saturated part.
+    /// Returns the limit, and the reason with figures. The first of these applies: a broken sample, a disturbed one, a saturated part.
     pub fn judge(&self, ledger: &Counts) -> (Verdict, String) {
         if let Some(failure) = self.broken(ledger) {
             return (Verdict::Invalid(failure.clone()), failure);
@@ -153,7 +153,7 @@ impl Evidence {
         (Verdict::Schedule, self.idleness())
     }
 
-    /// The same for load in a browser, which is meant to saturate first: events that it cannot take are gaps, or wait in it.
+    /// Judges load in a browser, which is meant to saturate first: events that it cannot process become gaps, or wait in it.
     fn judge_browser(&self, browser: &BrowserEvidence, ledger: &Counts) -> (Verdict, String) {
         if let Some(why) = self.disturbance() {
             return (Verdict::Machine, why);
@@ -209,7 +209,7 @@ impl Evidence {
                  it may run on, the swarm for {swarm}"
             ),
             Room::Unseen => {
-                format!("the swarm was busy for {swarm}; whether the server was is not seen")
+                format!("the swarm was busy for {swarm}; the server's CPU use cannot be seen")
             }
         }
     }
@@ -243,8 +243,8 @@ impl Evidence {
         None
     }
 
-    /// Whether to blame the swarm, which was kept from its core: it wanted all of it, or the subject was hardly
-    /// disturbed next to it, or what the swarm saw was more its own waiting than anything else.
+    /// Returns whether the disturbance is the swarm's, which was kept from its core: it wanted all of the core, or the subject was
+    /// hardly disturbed in comparison, or most of the latency that the swarm saw was its own waiting.
     fn is_starved(&self) -> bool {
         let subject_disturbed = self.subject_waited + self.stolen;
         self.swarm_waited >= DISTURBED
@@ -272,13 +272,15 @@ impl Evidence {
         let away_us_max = (self.span_us as f64 * AWAY).max(AWAY_US_MIN as f64);
         (self.swarm_away_us as f64 >= away_us_max).then(|| {
             let away = self.swarm_away_us / 1000;
-            format!("the swarm once did not look at its sockets for {away} ms: the p99 is its own")
+            format!(
+                "the swarm once did not look at its sockets for {away} ms, which determined the p99"
+            )
         })
     }
 }
 
 impl BrowserEvidence {
-    /// Whether it could not do more, and what it did in words.
+    /// Returns whether the browser could not do more, and how busy it was, in words.
     fn busyness(&self, room: Room) -> (bool, String) {
         let cores = if self.cores == 1 { "core was" } else { "cores were" };
         let (all, saturated) = match room {
@@ -306,7 +308,7 @@ fn percent(share: f64) -> String {
 }
 
 impl Verdict {
-    /// The verdict of an archive from before [`Verdict::Both`], beside a swarm that was busy for this share.
+    /// Returns the verdict of an archive from before [`Verdict::Both`], beside a swarm that was busy for this share.
     pub fn beside(self, swarm_busy: f64) -> Verdict {
         match self {
             Verdict::Subject if swarm_busy >= SATURATED => Verdict::Both,
@@ -314,7 +316,7 @@ impl Verdict {
         }
     }
 
-    /// Whether the sample's figures may be used at all.
+    /// Returns whether the sample's figures may be used at all.
     pub fn is_valid(&self) -> bool {
         !matches!(self, Verdict::Invalid(_))
     }
@@ -400,7 +402,7 @@ mod tests {
         check(server(Room::Shared(4), 0.97), &Verdict::Subject, why);
         let why = "busy for 25 % of the 4 cores that it may run on, the swarm for 50 %";
         check(server(Room::Shared(4), 0.25), &Verdict::Schedule, why);
-        check(server(Room::Unseen, 0.0), &Verdict::Schedule, "the server was is not seen");
+        check(server(Room::Unseen, 0.0), &Verdict::Schedule, "the server's CPU use cannot be seen");
     }
 
     #[test]
@@ -448,7 +450,7 @@ mod tests {
 
     #[test]
     fn a_broken_clock_invalidates() {
-        let why = "Little's law: throughput times latency are 1.32 of what was outstanding, \
+        let why = "Little's law: throughput times latency is 1.32 of the number outstanding, \
                    so a clock or a count is wrong";
         let evidence = Evidence { littles_ratio: Some(1.32), ..busy(0.99, 0.5) };
         check(evidence, &Verdict::Invalid(why.to_owned()), why);

@@ -2,7 +2,7 @@
 
 use super::part_summary::BlankCell;
 
-/// Subjects that could not take part, and where: a line for each reason.
+/// Returns the subjects that could not take part, and their cells: a line for each reason.
 pub(super) fn blanks(blanks: &[BlankCell]) -> String {
     let mut told: Vec<(&str, Vec<&str>, Vec<&str>)> = Vec::new();
     for BlankCell { cell, subject, why } in blanks {

@@ -1,10 +1,10 @@
-//! Samples that count. A disturbed sample, or one with gaps, does not stand beside good ones: it is left out, and the report says
+//! Samples that count. A disturbed sample, or one with gaps, is not combined with good ones: it is left out, and the report says
 //! so. With too few good ones, all valid samples are taken, and the report says that, too.
 
 use crate::measure::{Sample, Verdict};
 use std::collections::BTreeMap;
 
-/// With fewer there is no median to speak of.
+/// Fewer samples have no useful median.
 const UNDISTURBED_MIN: usize = 3;
 
 /// Samples of one subject that count, and why not all.
@@ -23,7 +23,7 @@ impl<'a> Choice<'a> {
         Choice { counted, left_out, takes_all }
     }
 
-    /// The verdict of most, how many do not count and why, and whether most were not warm yet.
+    /// Returns the verdict of most samples, how many do not count and why, and whether most were not warm yet.
     pub(super) fn verdict(&self, samples: &[&Sample]) -> String {
         let invalid: Vec<_> = samples.iter().filter(|sample| !sample.verdict.is_valid()).collect();
         let all = samples.len();
@@ -48,7 +48,7 @@ impl<'a> Choice<'a> {
         text
     }
 
-    /// The first sample of the verdict that most have.
+    /// Returns the first sample of the verdict that most have.
     pub(super) fn most(&self) -> Option<&'a Sample> {
         let count = |sample: &&&Sample| {
             self.counted.iter().filter(|other| other.verdict == sample.verdict).count()
@@ -58,7 +58,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// Reasons of samples that do not count, and how many each.
+/// Returns why samples do not count, and how many for each reason.
 pub(super) fn reasons(samples: &[&Sample]) -> BTreeMap<String, usize> {
     let mut reasons = BTreeMap::new();
     for sample in samples {
@@ -69,7 +69,7 @@ pub(super) fn reasons(samples: &[&Sample]) -> BTreeMap<String, usize> {
     reasons
 }
 
-/// The undisturbed ones and the others; all, if the undisturbed ones are too few.
+/// Returns the undisturbed ones and the others, or all if the undisturbed ones are too few.
 fn undisturbed_first<T>(
     valid: impl Iterator<Item = T>,
     is_undisturbed: impl Fn(&T) -> bool,

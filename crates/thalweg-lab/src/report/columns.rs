@@ -9,9 +9,9 @@ use crate::measure::comparison::Metric;
 /// A column: the two lines of its head, and its text for a part's row. An empty first line continues the one before.
 pub(super) type Column = (&'static str, &'static str, fn(&PartSummary, &Row) -> String);
 
-/// Columns of this name are there only where subjects are compared.
+/// Columns of this name exist only if subjects are compared.
 pub(super) const TO_BASELINE: &str = "× baseline";
-/// Columns of this name are there only where the swarm had a schedule.
+/// Columns of this name exist only if the swarm had a schedule.
 pub(super) const LATE: &str = "p99 µs";
 /// The column of this name is there only if the run has the figure; older runs do not.
 pub(super) const WITH_POLLS: &str = "with polls";
@@ -35,7 +35,7 @@ pub(super) const LATENCY: &[Column] = &[
     ("published late", LATE, |_, row| whole(row.latency.published_late_p99_us)),
     ("p99", TO_BASELINE, |part, row| compared(part, row, Metric::P99)),
 ];
-/// In a closed loop the same is the time of service.
+/// In a closed loop, the latency is the service time.
 pub(super) const SERVICE: &[Column] =
     &[("service time µs", LATENCY[0].1, LATENCY[0].2), LATENCY[1], LATENCY[2], LATENCY[4]];
 pub(super) const CEILING: &[Column] =
@@ -52,7 +52,7 @@ pub(super) const CONNECTING: &[Column] = &[
     ("CPU µs", "each", CPU[0].2),
     ("CPU", TO_BASELINE, CPU[1].2),
 ];
-/// From when a connection was due to when its subscriptions stood.
+/// From when a connection was due to when its subscriptions were confirmed.
 pub(super) const CONNECTING_LATE: &[Column] =
     &[("due to standing µs", LATENCY[0].1, LATENCY[0].2), LATENCY[1], LATENCY[2], LATENCY[4]];
 /// Delays of events that the lab publishes beside connections that come.
@@ -62,7 +62,7 @@ pub(super) const BESIDE: &[Column] = &[
     ("", "max", |_, row| whole(row.beside.and_then(|beside| beside.max_us))),
     ("", "p99 before", |_, row| whole(row.beside.and_then(|beside| beside.before_p99_us))),
 ];
-/// Until all that were lost stood again and had what was due.
+/// Time until all lost connections were established again and had all due events.
 pub(super) const SERVED: &[Column] = &[("all served", "in s", |_, row| {
     figure((row.valid > 0).then(|| row.span_s / row.samples as f64))
 })];
@@ -228,7 +228,7 @@ fn compared(part: &PartSummary, row: &Row, metric: Metric) -> String {
     }
 }
 
-/// Whether the swarm published too late for a p99.
+/// Returns whether the swarm published too late for a p99.
 pub(super) fn withholds_p99(row: &Row) -> bool {
     row.latency.published_late_p99_us.is_some() && row.latency.p99_us.is_none()
 }

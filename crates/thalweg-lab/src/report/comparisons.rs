@@ -18,22 +18,22 @@ impl From<Figure> for Metric {
     }
 }
 
-/// Whether a cell of a part needs another start, asked after each with all of the cell's samples so far:
-/// `measure::comparison::next` for the part's figure, or for CPU where that cannot be compared.
+/// Returns whether a cell of a part needs another start. Called after each start with all of the cell's samples so far:
+/// `measure::comparison::next` for the part's figure, or for CPU if that cannot be compared.
 pub fn next(part: &Part, cell: usize, samples: &[&Sample]) -> Next {
     let Some(cell) = part.cells.get(cell) else { return Next::Decided };
     let subjects = subjects(part, cell);
     comparison::next(known(part, &subjects, samples), &subjects, samples)
 }
 
-/// Subjects of a cell that need no further start: `measure::comparison::far_off`.
+/// Returns the subjects of a cell that need no further start: `measure::comparison::far_off`.
 pub fn far_off(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<usize> {
     let Some(cell) = part.cells.get(cell) else { return Vec::new() };
     let subjects = subjects(part, cell);
     comparison::far_off(known(part, &subjects, samples), &subjects, samples)
 }
 
-/// A part's figure; where that cannot be compared, such as a withheld p99, CPU.
+/// Returns a part's figure, or CPU if that cannot be compared (for example because the p99 is withheld).
 fn known(part: &Part, subjects: &CellSubjects, samples: &[&Sample]) -> Metric {
     let own = Metric::from(part.figure());
     let is_known = (0..subjects.connections.len())
@@ -41,7 +41,7 @@ fn known(part: &Part, subjects: &CellSubjects, samples: &[&Sample]) -> Metric {
     if is_known { own } else { Metric::Cpu }
 }
 
-/// Comparisons of each subject of a cell by now in the part's figure, from all of its samples so far; not corrected.
+/// Returns the comparison of each subject of a cell in the part's figure, from all of its samples so far; not corrected.
 pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> {
     let Some(cell) = part.cells.get(cell) else { return Vec::new() };
     let subjects = subjects(part, cell);
@@ -57,7 +57,7 @@ pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> 
         .collect()
 }
 
-/// Comparisons of one part, by cell and pooled, metric by metric. A figure that one subject lacks is compared for the others.
+/// Returns the comparisons of one part, by cell and pooled, metric by metric. A figure that one subject lacks is compared for the others.
 pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> (Vec<Comparison>, Vec<Comparison>) {
     let (mut cells, mut pooled) = (Vec::new(), Vec::new());
     for metric in Metric::ALL {
@@ -68,7 +68,7 @@ pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> (Vec<Comparison>,
     (cells, pooled)
 }
 
-/// One subject's difference in one cell, and who it is.
+/// One subject's difference in one cell, and which subject it is.
 struct SubjectDifference<'a> {
     number: usize,
     cell: &'a Cell,
@@ -85,7 +85,7 @@ pub(super) struct OverTransport {
     pub(super) comparison: Comparison,
 }
 
-/// Each subject over the cells of each transport; without controls.
+/// Returns the comparison of each subject over the cells of each transport, without controls.
 pub(super) fn by_transport(part: &Part, samples: &[&Sample], metric: Metric) -> Vec<OverTransport> {
     let mut groups: Vec<(Transport, Vec<SubjectDifference<'_>>)> = Vec::new();
     for one in differences(part, samples, metric).into_iter().filter(|one| !one.is_control) {
@@ -152,7 +152,7 @@ fn differences<'a>(
     found
 }
 
-/// Each subject over all cells, in the order in which they first come.
+/// Returns the comparison of each subject over all cells, in order of first appearance.
 fn pooled(found: &[SubjectDifference<'_>], metric: Metric, noises: &Noises<'_>) -> Vec<Comparison> {
     let mut firsts: Vec<&SubjectDifference<'_>> = Vec::new();
     for one in found {
@@ -215,7 +215,7 @@ impl SubjectDifference<'_> {
     }
 }
 
-/// A subject with the program, settings and arguments of the baseline is a control.
+/// Returns the subjects of a cell. One with the program, settings and arguments of the baseline is a control.
 fn subjects(part: &Part, cell: &Cell) -> CellSubjects {
     CellSubjects {
         baseline: cell.baseline,

@@ -1,4 +1,4 @@
-//! Notes on connections that a reader must know, and that only the subject sees. Visible values are in `equality`.
+//! Notes on settings of connections that only the subject sees. Values that the swarm sees are in `equality`.
 
 use crate::scenario::{Plan, Program, Settings};
 

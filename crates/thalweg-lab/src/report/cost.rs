@@ -1,7 +1,7 @@
 //! The cost of a subject by connections, messages and bytes: CPU = a × connections + b × messages + c × bytes, and memory
 //! likewise, over the cells of a run with a keyed load on a schedule.
 //!
-//! A cell is one point, the median of its samples: their distances from the model are equal, so they are not independent.
+//! Each cell is one point, the median of its samples: these are not independent, because they deviate from the model alike.
 
 use super::number::{digits, short};
 use super::row::Row;
@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 /// The published shape at which the terms are compared: 4,000 clients, 5 KB each, every second; with the envelope.
 const D1: [f64; TERMS] = [4000.0, 4000.0, 4000.0 * 5120.0];
-/// The terms, in the published order of what they cost.
+/// The terms, in the published order of their cost.
 const NAMES: [&str; TERMS] = ["connections", "messages", "bytes"];
-/// More models than this are told by [`grid`] alone.
+/// More models than this are shown only by [`grid`].
 const TOLD_MAX: usize = 8;
 const HEADS: [&str; 10] = [
     "",
@@ -39,13 +39,13 @@ pub struct CostModel {
     pub transport: Transport,
     /// Whether encrypted.
     pub tls: bool,
-    /// Cells that it is made of.
+    /// Cells that the model was fitted to.
     pub cells: usize,
-    /// Least and most of each term in them: connections, messages per second, bytes per second.
+    /// Lowest and highest value of each term in them: connections, messages per second, bytes per second.
     pub ranges: [(f64, f64); TERMS],
     /// Seconds of a core per second.
     pub cpu: Fit,
-    /// Bytes that resident memory grows by; `None` where the cells do not tell.
+    /// Bytes that resident memory grows by; `None` if the cells do not determine it.
     pub resident: Option<Fit>,
     /// Bytes of the kernel's memory for TCP at most, both ends of the connections together.
     pub kernel: Option<Fit>,
@@ -60,12 +60,12 @@ pub enum Order {
     Holds,
     /// At least two of them lie the other way round.
     DoesNotHold,
-    /// Neither of both.
+    /// Neither is certain.
     Undecided,
 }
 
 impl CostModel {
-    /// Each term's share of the CPU time at the published shape.
+    /// Returns each term's share of the CPU time at the published shape.
     pub fn shares(&self) -> [Coefficient; TERMS] {
         let all = self.cpu.at(D1);
         self.cpu.terms(D1).map(|Coefficient { value, low, high }| {
@@ -74,7 +74,7 @@ impl CostModel {
         })
     }
 
-    /// Whether the published order holds there.
+    /// Returns whether the published order holds there.
     pub fn order(&self) -> Order {
         let shares = self.shares();
         let pairs = || (0..TERMS).flat_map(|one| (one + 1..TERMS).map(move |other| (one, other)));
@@ -190,12 +190,12 @@ impl CostModel {
     }
 }
 
-/// The models of a run, of each subject over each transport whose cells tell the terms apart.
+/// Returns the models of a run, of each subject over each transport whose cells tell the terms apart.
 pub fn models(summary: &Summary) -> Vec<CostModel> {
     groups(summary).iter().filter_map(|rows| CostModel::new(rows)).collect()
 }
 
-/// Several models side by side, a line of fields for each; the first line has the heads.
+/// Returns a line of fields for each model; the first line has the heads.
 pub(super) fn grid(models: &[CostModel]) -> Vec<Vec<String>> {
     if models.len() < 2 {
         return Vec::new();
@@ -204,7 +204,7 @@ pub(super) fn grid(models: &[CostModel]) -> Vec<Vec<String>> {
     std::iter::once(heads).chain(models.iter().map(CostModel::line)).collect()
 }
 
-/// For which of many models the published order holds.
+/// Returns for which of many models the published order holds.
 fn orders(models: &[CostModel]) -> String {
     let of = |order: Order| {
         let names: Vec<String> =
@@ -221,7 +221,7 @@ fn orders(models: &[CostModel]) -> String {
     )
 }
 
-/// Sentences about them; none without a keyed load.
+/// Returns sentences about the models; none without a keyed load.
 pub(super) fn sentences(summary: &Summary, models: &[CostModel]) -> Vec<String> {
     let groups = groups(summary);
     let mut told: Vec<String> = match models {
@@ -231,8 +231,8 @@ pub(super) fn sentences(summary: &Summary, models: &[CostModel]) -> Vec<String> 
     let without = groups.len() - models.len();
     if without > 0 {
         told.push(format!(
-            "Of {without} of {} pairs of subject and transport the cells do not tell the costs of \
-             connections, messages and bytes apart: it takes five that vary all three, as \
+            "For {without} of {} pairs of subject and transport the cells do not separate the costs of \
+             connections, messages and bytes: this needs five cells that vary all three, as \
              `thalweg bench d-cost` has.",
             groups.len()
         ));
@@ -240,7 +240,7 @@ pub(super) fn sentences(summary: &Summary, models: &[CostModel]) -> Vec<String> 
     told
 }
 
-/// Rows that can be points of a model, by subject and transport.
+/// Returns the rows that can be points of a model, by subject and transport.
 fn groups(summary: &Summary) -> Vec<Vec<&Row>> {
     let keyed = summary.parts.iter().filter(|part| part.drive == Drive::PublishedLoad);
     let rows = keyed.flat_map(|part| &part.rows).filter(|row| {
@@ -259,14 +259,14 @@ fn groups(summary: &Summary) -> Vec<Vec<&Row>> {
     groups
 }
 
-/// Connections, messages per second, bytes per second.
+/// Returns connections, messages per second, and bytes per second.
 fn terms(row: &Row) -> Option<[f64; TERMS]> {
     let Row { throughput, settings, .. } = row;
     let messages = throughput.events_per_s?.median;
     Some([f64::from(settings.connections), messages, throughput.mb_per_s? * 1e6])
 }
 
-/// `3.41 (3.2–3.6)`
+/// Returns `3.41 (3.2–3.6)`.
 fn figure(Coefficient { value, low, high }: Coefficient, scale: f64) -> String {
     format!("{} ({}–{})", digits(value * scale), digits(low * scale), digits(high * scale))
 }
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn the_published_order_is_held_against_intervals() {
         let order = |per: [(f64, f64); TERMS]| model(per).order();
-        // As they are at D1: the same number of connections and messages, 5,120 as many bytes.
+        // As at D1: as many messages as connections, and 5,120 times as many bytes.
         assert_eq!(order([(9e-6, 1e-5), (3e-6, 4e-6), (1e-10, 2e-10)]), Order::Holds);
         assert_eq!(order([(1e-7, 2e-7), (3e-6, 4e-6), (1e-10, 2e-10)]), Order::DoesNotHold);
         assert_eq!(order([(1e-6, 9e-6), (3e-6, 4e-6), (1e-10, 2e-10)]), Order::Undecided);

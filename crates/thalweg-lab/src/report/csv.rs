@@ -6,7 +6,7 @@ use super::summary::Summary;
 use crate::measure::comparison::{Comparison, Metric};
 use crate::measure::statistics::Estimate;
 
-/// A column: its name, and what it says of a row.
+/// A column: its name, and its figure of a row.
 type CsvColumn = (&'static str, fn(&Row) -> Option<f64>);
 
 const COLUMNS: &[CsvColumn] = &[
@@ -62,7 +62,7 @@ const COLUMNS: &[CsvColumn] = &[
     ("browser_tab_rss_grown_bytes", |row| row.browser.as_ref()?.tab_rss_grown_bytes),
 ];
 
-/// After them: ratios to the baseline, each with its interval and its word.
+/// Columns after these: ratios to the baseline, each with its interval and result.
 const RATIOS: [(&str, Metric); 7] = [
     ("cpu", Metric::Cpu),
     ("p99", Metric::P99),
@@ -73,7 +73,7 @@ const RATIOS: [(&str, Metric); 7] = [
     ("browser_cpu", Metric::BrowserCpu),
 ];
 
-/// The whole summary.
+/// Returns the whole summary as CSV.
 pub fn csv(summary: &Summary) -> String {
     let mut text = "scenario,cell,subject,samples,valid,verdict,throughput_counts".to_owned();
     for (name, _) in COLUMNS {

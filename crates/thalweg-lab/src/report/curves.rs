@@ -11,13 +11,13 @@ const MOMENTS_MAX: usize = 60;
 /// Figures of a row for charts only.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Curves {
-    /// The limit of most samples that count; else why the first does not.
+    /// The limit of most samples that count; if none counts, why the first does not.
     pub limited_by: Verdict,
     /// Seconds since the span began, and resident bytes then: medians of samples.
     pub rss_bytes: Vec<(f64, f64)>,
-    /// The same of proportional memory, where it was looked at.
+    /// The same for proportional memory, if it was read.
     pub pss_bytes: Vec<(f64, f64)>,
-    /// The same of the kernel's memory for TCP.
+    /// The same for the kernel's memory for TCP.
     pub kernel_bytes: Vec<(f64, f64)>,
     /// Rates tried with the `ceiling` drive, or seconds of a ramp, sample by sample.
     pub steps: Vec<Step>,
@@ -28,21 +28,21 @@ pub struct Curves {
 /// Medians with their intervals.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Spreads {
-    /// From the intended time; 99 of 100.
+    /// p99 latency from the intended time.
     pub p99_us: Option<Estimate>,
-    /// Mean of a sample, from sent to come back.
+    /// Mean round trip of a sample.
     pub round_trip_us: Option<Estimate>,
-    /// From sent to come back; 99 of 100.
+    /// p99 round trip.
     pub round_trip_p99_us: Option<Estimate>,
-    /// All round trips of a sample.
+    /// Time of all round trips of a sample.
     pub round_trips_ms: Option<Estimate>,
     /// Mean share of the subject's cores.
     pub subject_busy: Option<Estimate>,
-    /// With framing, in millions of bytes.
+    /// Received bytes with framing, in millions.
     pub mb_per_s: Option<Estimate>,
-    /// Grown since it was ready.
+    /// Growth of resident memory since the subject was ready.
     pub rss_bytes_per_connection: Option<Estimate>,
-    /// Until all connections stood.
+    /// Time until all connections were established.
     pub open_ms: Option<Estimate>,
 }
 
@@ -91,7 +91,7 @@ fn limited_by(all: &[&Sample], valid: &[&Sample]) -> Verdict {
     most.or(all.first().map(|sample| &sample.verdict)).cloned().unwrap_or_default()
 }
 
-/// Samples of a row are looked at at the same times, so the medians are of the first, second, … look of each.
+/// Returns medians over time. All samples of a row have points at the same times, so the medians are of the first, second, … point of each.
 fn over_time(valid: &[&Sample], of: impl Fn(&Point) -> Option<u64>) -> Vec<(f64, f64)> {
     let known = |sample: &&Sample| -> Vec<(f64, f64)> {
         let at_s = |point: &Point| point.at_us as f64 / 1e6;

@@ -19,9 +19,9 @@ pub struct Entry {
     pub subjects: Vec<String>,
     /// Samples taken.
     pub taken: usize,
-    /// Samples planned; none where a budget says when to end.
+    /// Samples planned; `None` if a budget ends the run.
     pub planned: Option<usize>,
-    /// Whether it is over.
+    /// State of the run.
     pub state: State,
     /// The main result, in one figure.
     pub figure: Option<String>,
@@ -40,7 +40,7 @@ pub enum State {
 }
 
 impl Entry {
-    /// Entry of a run; `taken` counts each place in the plan once.
+    /// Returns the entry of a run; `taken` counts each place in the plan once.
     pub fn new(name: &str, plan: &Plan, taken: usize, summary: &Summary, state: State) -> Entry {
         let mut subjects: Vec<String> = Vec::new();
         for subject in plan.subjects() {
@@ -60,12 +60,12 @@ impl Entry {
         }
     }
 
-    /// A text for a terminal.
+    /// Returns a text for a terminal.
     pub fn text(&self) -> String {
         let Entry { name, scenario, taken, .. } = self;
         let planned = self.planned.map(|planned| format!(" of {planned}")).unwrap_or_default();
         let begun = self.begun.replacen('T', " ", 1);
-        let begun = begun.get(..16).unwrap_or("when is not known");
+        let begun = begun.get(..16).unwrap_or("unknown time");
         let state = match self.state {
             State::Over => "",
             State::EndedEarly => "\n  ended early",
@@ -79,7 +79,7 @@ impl Entry {
     }
 }
 
-/// Main result: the run's own subject compared with its baseline in the first scenario; without comparison, the first row's.
+/// Returns the main result: the run's own subject compared with its baseline in the first scenario; without comparison, the first row's.
 fn figure(summary: &Summary) -> Option<String> {
     let all = pooled(summary);
     match own_subject_first(&all).first() {

@@ -1,11 +1,11 @@
-//! The equality manifest: settings that subjects agreed on and made in a cell, and their differences, which are never hidden.
+//! The equality manifest: settings that subjects negotiated and configured in a cell, and all of their differences.
 
 use crate::measure::Sample;
 use crate::scenario::Cell;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Name of a buffer that no program has set.
+/// The text for a buffer size that no program has set.
 const GROWN: &str = "the kernel's";
 
 /// Observations on the first connections of a cell's samples.
@@ -60,7 +60,7 @@ impl Equality {
         equality
     }
 
-    /// `Server: none (limit), thalweg (thalweg)`; subjects of the same value together. Empty without differences.
+    /// Returns `Server: none (limit), thalweg (thalweg)`; subjects of the same value together. Empty without differences.
     pub fn differences(&self) -> String {
         let told = self.different.iter().map(|difference| {
             let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -77,7 +77,7 @@ impl Equality {
     }
 }
 
-/// Subject, name and value. A buffer that the kernel grows is never the same twice: it only counts whether it was set.
+/// Returns subject, name and value. The size of a buffer that the kernel grows always varies, so only whether it was set counts.
 fn facts(sample: &Sample) -> Vec<(usize, String, String)> {
     let agreed = sample.negotiated.facts.iter();
     let agreed = agreed.map(|(name, value)| (sample.subject, name.clone(), value.clone()));
@@ -86,7 +86,7 @@ fn facts(sample: &Sample) -> Vec<(usize, String, String)> {
     agreed.chain(buffer).collect()
 }
 
-/// A buffer that was grown once was not set.
+/// Joins the values. If a buffer grew in one sample, no program has set it.
 fn joined(values: &BTreeSet<&str>) -> String {
     if values.contains(GROWN) {
         return GROWN.to_owned();
@@ -94,7 +94,8 @@ fn joined(values: &BTreeSet<&str>) -> String {
     values.iter().copied().collect::<Vec<_>>().join(" or ")
 }
 
-/// The kernel doubles a requested size, and programs request powers of two; sizes it grows to are multiples of a segment's.
+/// Returns the size if a program set it. The kernel doubles requested sizes, which are powers of two; sizes it grows to are multiples of a
+/// segment's.
 fn set_or_grown(bytes: u64) -> String {
     match bytes.is_power_of_two() {
         true => bytes.to_string(),

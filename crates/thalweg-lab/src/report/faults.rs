@@ -4,7 +4,7 @@
 use crate::measure::{Reasons, Sample};
 use serde::Serialize;
 
-/// Faults in all samples of a row. Each is in the exit status and in JUnit's form.
+/// Faults in all samples of a row. Each affects the exit status and the JUnit XML.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Faults {
     /// Connections that were begun.
@@ -17,7 +17,7 @@ pub struct Faults {
     pub asked: u64,
     /// Messages of the lab whose id did not come back.
     pub unanswered: u64,
-    /// Connections that stood in a whole span and got no message in it.
+    /// Connections that were open for a whole span and got no message in it.
     pub silent: u64,
     #[serde(skip)]
     first_refusal: String,

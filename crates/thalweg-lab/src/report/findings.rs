@@ -1,7 +1,7 @@
 //! The results in words: the cost of each subject beside its baseline, over all cells of a scenario, and how sure that is. No
 //! decision is made here.
 //!
-//! - `browser`: what tabs took; `trust`: how sure it is
+//! - `browser`: events that tabs received; `trust`: how certain the results are
 
 pub(super) mod browser;
 mod growth;
@@ -14,7 +14,7 @@ use super::standings;
 use super::summary::Summary;
 use crate::measure::comparison::{Comparison, Word};
 
-/// Scenarios that a headline names; the others are told of below it.
+/// Scenarios that a headline names; the others follow below it.
 const NAMED_MAX: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) fn findings(summary: &Summary) -> Findings {
     Findings { headline, details, trust: trust::sentences(summary, !all.is_empty()) }
 }
 
-/// Every scenario's figure, pooled, without the controls.
+/// Returns every scenario's figure, pooled, without the controls.
 pub(super) fn pooled(summary: &Summary) -> Vec<Pooled<'_>> {
     let of = |part| {
         let part: &PartSummary = part;
@@ -56,8 +56,8 @@ pub(super) fn pooled(summary: &Summary) -> Vec<Pooled<'_>> {
     summary.parts.iter().flat_map(of).collect()
 }
 
-/// Those of the subject that is compared in most scenarios and cells, of several the last:
-/// files name their own subject last.
+/// Returns the figures of the subject that is compared in most scenarios and cells. Among several it is the last one, because files
+/// name their own subject last.
 pub(super) fn own_subject_first<'a>(all: &[Pooled<'a>]) -> Vec<Pooled<'a>> {
     let like = |one: &Pooled<'a>| -> Vec<Pooled<'a>> {
         all.iter().copied().filter(|other| other.1.subject == one.1.subject).collect()
@@ -72,7 +72,7 @@ fn cells(all: &[Pooled<'_>]) -> usize {
     all.iter().map(of).sum()
 }
 
-/// A sentence, and the results of its cells.
+/// Returns a sentence, and the results of its cells.
 fn detail(one: &Pooled<'_>) -> String {
     let sentence = one.0.sentence(one.1);
     cell_by_cell(one).map_or(sentence.clone(), |cells| format!("{sentence} {cells}"))
@@ -92,7 +92,7 @@ fn cell_by_cell(&(part, pooled): &Pooled<'_>) -> Option<String> {
     (cells.len() > 1).then(|| format!("Cell by cell: {}.", counts.join(", ")))
 }
 
-/// The subject in question, scenario by scenario: CPU first, which is its cost.
+/// Returns a sentence about the subject in question, scenario by scenario, beginning with CPU, which is its cost.
 fn headline(all: &[Pooled<'_>]) -> String {
     let mut own = own_subject_first(all);
     own.sort_by_key(|(_, one)| one.metric);
@@ -125,7 +125,7 @@ fn headline(all: &[Pooled<'_>]) -> String {
     format!("{} beside {baseline}: {}{more}.", first.subject, named.join("; "))
 }
 
-/// Several subjects of one scenario that stand for the same.
+/// Returns a sentence about several subjects of one scenario.
 fn each(part: &PartSummary, all: &[&Pooled<'_>]) -> String {
     let one = |(_, it): &&Pooled<'_>| {
         format!("{} {:.2}\u{a0}×{}, {}", it.subject, it.ratio, it.interval(), it.in_words())
@@ -139,7 +139,7 @@ fn each(part: &PartSummary, all: &[&Pooled<'_>]) -> String {
     format!("Beside {baseline}, {name}: {}{more}.", named.join("; "))
 }
 
-/// A run of A/A pairs alone: how often the lab was right not to find a difference.
+/// Returns, for a run of A/A pairs alone, how often the lab was right not to find a difference.
 fn beside_itself(summary: &Summary) -> Option<String> {
     let [part] = summary.parts.as_slice() else { return None };
     let first = part.controls(part.metric()).next()?;

@@ -8,17 +8,17 @@ use serde::Serialize;
 
 /// From this share on a core counts as saturated, as in a verdict.
 const SATURATED: f64 = 0.95;
-/// CPU of the subject is taken from so long before the objective was missed.
+/// The subject's CPU is averaged over this time before the objective was missed.
 const BEFORE_US: u64 = 2_000_000;
 
-/// From the samples of a row.
+/// Figures of a ramp, from the samples of a row.
 #[derive(Clone, Debug, Serialize)]
 pub struct HeldFigures {
-    /// Connections that stood when the first event was due that came too late.
+    /// Connections when the first event that came too late was due.
     pub connections: Estimate,
     /// Whether none came too late in most samples: there may be room for more.
     pub is_all: bool,
-    /// The bound of the middle sample.
+    /// The limit of the middle sample.
     pub bound_by: &'static str,
     /// The state of the middle sample when that event came too late, and afterwards, in words.
     pub told: String,
@@ -43,7 +43,7 @@ impl HeldFigures {
     }
 }
 
-/// Mean share of its cores just before then.
+/// Returns the mean share of the subject's cores just before then.
 fn subject_busy(timeline: &[Point], at_us: u64, cores: u32) -> f64 {
     let until = || timeline.iter().filter(|point| point.at_us <= at_us);
     let Some(last) = until().next_back() else { return 0.0 };
@@ -66,20 +66,20 @@ fn bound_by(held: &Held, subject_busy: f64) -> &'static str {
 fn told(sample: &Sample, held: &Held, subject_busy: f64) -> String {
     let percent = |share: f64| format!("{} %", digits(100.0 * share));
     let begun = format!(
-        "{} clients held; the subject's core was busy for {} then, the swarm's for {}, the kernel's \
-         memory for TCP at {} of where it begins to be short",
+        "{} clients held; the subject's core was busy for {} then, the swarm's for {}, and the kernel's \
+         memory for TCP was at {} of its pressure limit",
         held.connections,
         percent(subject_busy),
         percent(held.swarm_busy),
         percent(held.kernel_share),
     );
     if held.is_all {
-        return format!("{begun}. Nothing was late to the end of the ramp.");
+        return format!("{begun}. Nothing was late until the end of the ramp.");
     }
     let beyond = held.beyond;
     let most = |of: fn(&Point) -> u64| sample.timeline.iter().map(of).max().unwrap_or(0);
     format!(
-        "{begun}. Beyond, up to {} clients: the oldest of the data {} s late, {} connections ended, \
+        "{begun}. Beyond that, up to {} clients: the oldest data {} s late, {} connections ended, \
          {} gaps, {} versions replaced by newer ones; at most {} resident, {} in the kernel.",
         beyond.connections,
         digits(beyond.late_us_max as f64 / 1e6),

@@ -18,14 +18,14 @@ struct Case {
     is_skipped: bool,
 }
 
-/// The whole summary. A case fails once for samples that do not count, for each threshold that was crossed, and for each fault that
-/// is not allowed. A planned one that was not measured is skipped.
+/// Returns the whole summary as JUnit XML. A case fails once for samples that do not count, for each crossed threshold, and for
+/// each fault that is not allowed. A planned case that was not measured is skipped.
 pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
     let mut suites: Vec<(String, Vec<Case>)> = Vec::new();
     for (part, found) in plan.parts.iter().zip(&summary.parts) {
         suites.push((part.name.clone(), cases(part, found, hits)));
     }
-    // Thresholds on ratios, and those without a figure, have no row to stand at.
+    // Thresholds on ratios, and those without a figure, belong to no row.
     let unasked: Vec<Case> = hits
         .iter()
         .filter(|hit| hit.row.is_none())
@@ -54,7 +54,7 @@ fn cases(part: &Part, found: &PartSummary, hits: &[Hit]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (number, cell) in part.cells.iter().enumerate() {
         for (index, subject) in cell.subjects.iter().enumerate() {
-            // Rows stand in the plan's order, without those that were not measured.
+            // Rows are in the plan's order, without those that were not measured.
             let here = Place { cell: number, subject: index };
             let row = rows.next_if(|row| row.place == here);
             let place = [&part.name, &cell.label, &subject.name];
@@ -142,7 +142,7 @@ fn counts<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
     )
 }
 
-/// For text and for attributes; characters that XML 1.0 does not have are replaced.
+/// Escapes text and attributes. Characters that XML 1.0 does not allow are replaced.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
@@ -167,7 +167,7 @@ mod tests {
     use super::super::tests::summary_of_everything;
     use super::*;
 
-    /// The tags of a document that is well formed, each with its attributes.
+    /// Returns the tags of a document that is well formed, each with its attributes.
     fn tags(xml: &str) -> Vec<&str> {
         let mut open: Vec<&str> = Vec::new();
         let mut tags = Vec::new();

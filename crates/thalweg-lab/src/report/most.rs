@@ -1,8 +1,8 @@
-//! The most that a browser takes, where a scenario offers the same at several rates.
+//! The highest rate that a browser can process, if a scenario offers the same load at several rates.
 //!
 //! The rates of a ladder are cells that differ in `interval_us` alone. The rate with the most events of a subject counts, by the
-//! geometric mean over all starts: the best of every start by itself would favour noisy subjects. Each start at that rate stands
-//! beside the start of the same number of the baseline at its own, and Student's t is of these.
+//! geometric mean over all starts: the best of every start by itself would favour noisy subjects. Each start at that rate is compared
+//! with the start of the same number of the baseline at its own rate, and Student's t uses these ratios.
 
 use super::choice::Choice;
 use crate::measure::Sample;
@@ -12,7 +12,7 @@ use crate::scenario::{Cell, Part, Settings};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The most that came of a subject at any rate of a ladder.
+/// The most events of a subject at any rate of a ladder.
 #[derive(Clone, Debug, Serialize)]
 pub struct Most {
     /// Settings of the ladder, without the rate.
@@ -21,11 +21,11 @@ pub struct Most {
     pub subject: String,
     /// The cell's label.
     pub cell: String,
-    /// Events that came there.
+    /// Events that arrived in this cell.
     pub events_per_s: Option<Estimate>,
-    /// The limit there.
+    /// The limit in this cell.
     pub verdict: String,
-    /// Beside the most of the baseline; `None` for the baseline.
+    /// Comparison with the most of the baseline; `None` for the baseline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_baseline: Option<Comparison>,
 }
@@ -52,7 +52,7 @@ pub(super) fn highest_rates(part: &Part, samples: &[&Sample]) -> Vec<Most> {
     ladders.iter().flat_map(|(_, cells)| highest_of_ladder(part, cells, samples)).collect()
 }
 
-/// Each subject of two cells that differ in whether tabs are observed: with DevTools beside without.
+/// Returns each subject with DevTools compared with the same without, for two cells that differ in this alone.
 pub(super) fn observed(part: &Part, samples: &[&Sample]) -> Vec<Comparison> {
     let mut found = Vec::new();
     for (index, cell) in part.cells.iter().enumerate().filter(|(_, cell)| cell.settings.devtools) {
@@ -101,7 +101,7 @@ fn highest_of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<M
 }
 
 impl<'a> Rung<'a> {
-    /// `None` if nothing of it counts, or nothing came.
+    /// Returns the rung; `None` if no sample counts, or nothing came.
     fn new(part: &'a Part, cell: usize, subject: &str, samples: &[&'a Sample]) -> Option<Rung<'a>> {
         let of_cell = &part.cells[cell];
         let index = of_cell.subjects.iter().position(|found| found.name == subject)?;
@@ -120,7 +120,7 @@ impl<'a> Rung<'a> {
         logs.sum::<f64>() / self.counted.len() as f64
     }
 
-    /// Start by start; `None` if they have none in common.
+    /// Compares two rungs start by start; `None` if they have no start in common.
     fn beside(
         &self,
         base: &Rung<'_>,
@@ -159,7 +159,7 @@ mod tests {
         read(text, &Changes { load: LoadIn::Chromium, ..Changes::default() }, &[]).unwrap()
     }
 
-    /// Rows come to most at the lower rate, which is the second best in one start.
+    /// Rows are best at the lower rate, although it is the second best in one start.
     #[test]
     fn the_rate_is_that_of_all_starts_and_the_ratio_start_by_start() {
         let plan = plan();
@@ -194,7 +194,7 @@ mod tests {
         );
         assert_eq!(rows.events_per_s.unwrap().median, 200.0);
         let beside = arrow.to_baseline.as_ref().unwrap();
-        // In every start eight times as many.
+        // Eight times as many in every start.
         assert!((beside.ratio - 8.0).abs() < 1e-9 && beside.starts == 4, "{beside:?}");
         assert!(beside.high.unwrap() - beside.low.unwrap() < 1e-6, "{beside:?}");
         let with = observed(&plan.parts[0], &all);

@@ -1,6 +1,6 @@
 //! Formats of figures.
 
-/// Three significant digits and a thousands' letter: `812 k`, `1.23 M`.
+/// Formats three significant digits and a unit prefix: `812 k`, `1.23 M`.
 pub fn short(value: f64) -> String {
     let (scaled, letter) = match value.abs() {
         1e9.. => (value / 1e9, " G"),
@@ -11,7 +11,7 @@ pub fn short(value: f64) -> String {
     format!("{}{letter}", digits(scaled))
 }
 
-/// As on an axis, without needless zeros.
+/// Formats a number for an axis, without needless zeros.
 pub(super) fn round(value: f64) -> String {
     let (scaled, letter) = match value.abs() {
         1e9.. => (value / 1e9, " G"),
@@ -23,7 +23,7 @@ pub(super) fn round(value: f64) -> String {
     format!("{}{letter}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A time in µs as on an axis.
+/// Formats a time in µs for an axis.
 pub(super) fn brief_us(us: f64) -> String {
     match us {
         1e6.. => format!("{} s", round(us / 1e6)),
@@ -32,7 +32,7 @@ pub(super) fn brief_us(us: f64) -> String {
     }
 }
 
-/// Bytes, in KiB or MiB where they are a multiple of it, else in kB or MB.
+/// Formats bytes in KiB or MiB if they are a multiple of it, else in kB or MB.
 pub(super) fn bytes(value: f64) -> String {
     const UNITS: [(f64, &str); 4] =
         [(1_048_576.0, "MiB"), (1e6, "MB"), (1024.0, "KiB"), (1000.0, "kB")];

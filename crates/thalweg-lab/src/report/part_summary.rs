@@ -23,12 +23,12 @@ pub struct PartSummary {
     pub drive: Drive,
     /// The figure of the scenario.
     pub figure: Figure,
-    /// Starts of each cell's subjects; with a budget, at most.
+    /// Starts of each cell's subjects; with a budget, the maximum.
     pub repeats: u32,
-    /// Time for all cells together, s, where cells were taken until they were decided.
+    /// Time for all cells together, s, if each cell is measured until it is decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_s: Option<u64>,
-    /// Time measured in each.
+    /// Time measured in each sample.
     pub measured_ms: u64,
     /// Whether the subjects of a cell were measured at the same time.
     pub concurrent: bool,
@@ -50,10 +50,10 @@ pub struct PartSummary {
     /// The most that a browser took of the same load at several rates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub most: Vec<Most>,
-    /// Figures of a browser that was observed as by DevTools, beside one that was not.
+    /// Figures of tabs that were observed as by DevTools, compared with tabs that were not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observed: Vec<Comparison>,
-    /// Settings that subjects agreed on and made, and their differences, cell by cell.
+    /// Settings that subjects negotiated and configured, and their differences, cell by cell.
     pub equality: Vec<Equality>,
 }
 
@@ -64,7 +64,7 @@ pub struct BlankCell {
     pub cell: String,
     /// The subject.
     pub subject: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn summarise(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartS
     }
 }
 
-/// Whether an event did not come, or came damaged.
+/// Returns whether an event did not come, or came damaged.
 fn is_incomplete(sample: &Sample) -> bool {
     !sample.verdict.is_valid() || !sample.ledger.is_whole()
 }

@@ -6,7 +6,7 @@ use crate::measure::comparison::{Comparison, Metric, Word};
 use crate::scenario::Drive;
 
 impl PartSummary {
-    /// The metric of the part's figure. If that one could not be compared (for example because its p99 was
+    /// Returns the metric of the part's figure. If that one could not be compared (for example because its p99 was
     /// withheld), the first metric that could, usually CPU.
     pub(super) fn metric(&self) -> Metric {
         let own = Metric::from(self.figure);
@@ -21,22 +21,22 @@ impl PartSummary {
         self.comparisons.iter().find(is_it)
     }
 
-    /// In one metric, without the controls.
+    /// Returns the comparisons in one metric, without the controls.
     pub(super) fn asked(&self, metric: Metric) -> impl Iterator<Item = &Comparison> {
         self.comparisons
             .iter()
             .filter(move |comparison| comparison.metric == metric && !comparison.is_control)
     }
 
-    /// The baseline beside itself (A/A) in one metric, cell by cell.
+    /// Returns the comparisons of the baseline with itself (A/A) in one metric, cell by cell.
     pub(super) fn controls(&self, metric: Metric) -> impl Iterator<Item = &Comparison> {
         self.comparisons
             .iter()
             .filter(move |comparison| comparison.metric == metric && comparison.is_control)
     }
 
-    /// Whether the next event waits for the last: slow events are then requested less often, so that a latency is the time of
-    /// service without queueing.
+    /// Returns whether the next event waits for the last. If so, slow events are requested less often, and a latency is the service
+    /// time without queueing.
     pub(super) fn is_closed_loop(&self) -> bool {
         match self.drive {
             Drive::PublishedLoad => {
@@ -47,12 +47,12 @@ impl PartSummary {
         }
     }
 
-    /// Whether the lab listens or sends to a server that it did not start.
+    /// Returns whether the lab listens or sends to a server that it did not start.
     pub(super) fn is_endpoint(&self) -> bool {
         matches!(self.drive, Drive::Listen | Drive::Send)
     }
 
-    /// Whether a span lasts as long as planned, and not as long as its requests or connections take.
+    /// Returns whether a span lasts as long as planned, and not as long as its requests or connections take.
     pub(super) fn is_timed(&self) -> bool {
         self.drive != Drive::Ceiling
             && self.rows.iter().all(|row| self.drive.lasts_as_told(&row.settings))
@@ -87,7 +87,7 @@ impl PartSummary {
         }
     }
 
-    /// `thalweg takes 1.16 × the CPU per event of limit (1.14–1.18) over 15 cells: worse by 16 %.`
+    /// Returns a sentence: `thalweg takes 1.16 × the CPU per event of limit (1.14–1.18) over 15 cells: worse by 16 %.`
     pub(super) fn sentence(&self, pooled: &Comparison) -> String {
         let Comparison { subject, baseline, metric, ratio, .. } = pooled;
         let cells =
@@ -112,7 +112,7 @@ impl Comparison {
             == (other.metric, &other.subject, other.is_control)
     }
 
-    /// ` (1.14–1.18)`; empty with too few starts to tell.
+    /// Returns ` (1.14–1.18)`; empty with too few starts to tell.
     pub(crate) fn interval(&self) -> String {
         if self.has_too_few_starts() {
             return String::new();
@@ -121,7 +121,7 @@ impl Comparison {
         ends.map_or(String::new(), |(low, high)| format!(" ({low:.2}–{high:.2})"))
     }
 
-    /// `worse by 16 %`, `equivalent`, `undecided, 12 % more is not excluded`, with the power if it is known.
+    /// Returns `worse by 16 %`, `equivalent`, or `undecided, 12 % more is not excluded`, with the power if it is known.
     pub(crate) fn in_words(&self) -> String {
         let by = percent((self.ratio - 1.0).abs());
         match self.word {
@@ -142,14 +142,14 @@ impl Comparison {
         }
     }
 
-    /// `; a difference of 5 % is found in 57 % of such runs`; empty without a control.
+    /// Returns `; a difference of 5 % is found in 57 % of such runs`; empty without a control.
     fn power_in_words(&self) -> String {
         self.power.map_or(String::new(), |power| {
             format!("; a difference of 5\u{a0}% is found in {} of such runs", percent(power))
         })
     }
 
-    /// For a table: `1.16 (1.14–1.18) worse`, `1.02 (0.93–1.12) 12 % not excluded`. A star marks an interval that excludes 1 by
+    /// Returns for a table: `1.16 (1.14–1.18) worse`, `1.02 (0.93–1.12) 12 % not excluded`. A star marks an interval that excludes 1 by
     /// itself, and not after correction.
     pub(super) fn in_short(&self) -> String {
         let figures = format!("{:.2}{}", self.ratio, self.interval());
@@ -172,12 +172,12 @@ impl Comparison {
         format!("{figures} {word}{star}")
     }
 
-    /// Whether its own interval excludes 1, but not beside as many others as there are.
+    /// Returns whether the interval excludes 1, but no longer after correction.
     pub(super) fn is_corrected_away(&self) -> bool {
         self.excludes_one() && !matches!(self.word, Word::Better | Word::Worse)
     }
 
-    /// The side to which the interval reaches farther.
+    /// Returns the side to which the interval reaches farther.
     fn side(&self) -> &'static str {
         let far = |end: Option<f64>| end.map_or(0.0, |end| (end - 1.0).abs());
         if far(self.high) >= far(self.low) { "more" } else { "less" }
@@ -185,7 +185,7 @@ impl Comparison {
 }
 
 impl Word {
-    /// By itself, and as a class of the page.
+    /// Returns the word, which is also a class of the page.
     pub(super) fn name(self) -> &'static str {
         match self {
             Word::Better => "better",
@@ -196,7 +196,7 @@ impl Word {
     }
 }
 
-/// `16 %`, `2.4 %`
+/// Returns `16 %` or `2.4 %`.
 fn percent(share: f64) -> String {
     let decimals = if share < 0.0995 { 1 } else { 0 };
     format!("{:.decimals$}\u{a0}%", share * 100.0)

@@ -25,7 +25,7 @@ struct PublishedFile {
     sets: Vec<Published>,
 }
 
-/// Published figures of a scenario, by its name.
+/// Returns the published figures of a scenario, by its name.
 pub(super) fn published(scenario: &str) -> Option<Published> {
     let file: PublishedFile = toml::from_str(TEXT).ok()?;
     file.sets.into_iter().find(|set| set.scenario == scenario)

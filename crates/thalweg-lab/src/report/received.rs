@@ -1,10 +1,10 @@
-//! Results of an endpoint that does not cooperate, in lines for people.
+//! Results of an endpoint that does not cooperate, as lines of text.
 
 use super::number::{digits, short};
 use super::row::Row;
 use crate::measure::{Exchanged, Reasons, Received, Spread, Timestamps};
 
-/// All results; empty where no endpoint was listened to.
+/// Returns all results; empty if no endpoint was measured.
 pub(super) fn lines(row: &Row) -> String {
     let Some(received) = &row.received else {
         return String::new();
@@ -16,7 +16,7 @@ pub(super) fn lines(row: &Row) -> String {
     text
 }
 
-/// Facts, each with its name.
+/// Returns facts, each with its name.
 pub(super) fn facts(received: &Received) -> Vec<(&'static str, String)> {
     let mut facts = vec![("answer", answer(received)), ("connections", connections(received))];
     facts.extend(received.set_up.map(|found| ("set-up", spread(found))));

@@ -37,27 +37,27 @@ pub struct Row {
     pub valid: usize,
     /// Valid samples that were left out, because somebody disturbed them.
     pub left_out: usize,
-    /// Whether disturbed ones count as well, for there are too few others.
+    /// Whether disturbed ones count as well, because there are too few others.
     pub takes_all: bool,
-    /// Why others do not count, and how many each.
+    /// Why samples do not count, and how many for each reason.
     pub invalid: BTreeMap<String, usize>,
     /// Time measured in all of them.
     pub span_s: f64,
     /// The limit of most samples, or why the first does not count.
     pub verdict: String,
-    /// Why, in words with figures, of the first such sample.
+    /// The reason with figures, from the first such sample.
     pub why: String,
-    /// Whether the subject was saturated in most and the swarm was not, so that throughput counts.
+    /// Whether in most samples the subject was saturated and the swarm was not, so that throughput counts.
     pub is_ranked: bool,
-    /// Whether a highest rate is the swarm's: the subject's own is at least that.
+    /// Whether the swarm limited the highest rate: the subject's own is at least that.
     pub is_at_least: bool,
     /// CPU time.
     pub cpu: Cpu,
-    /// How much there was.
+    /// Throughput.
     pub throughput: Throughput,
-    /// How late it was.
+    /// Latency.
     pub latency: Lateness,
-    /// How late what was published beside connections that come was, in the middle.
+    /// Median delays of events that are published while connections arrive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<Delayed>,
     /// Versions of documents that a newer one replaced before they were sent, in all samples.
@@ -66,16 +66,16 @@ pub struct Row {
     /// Connections that were dialed a second time, because the first attempt failed, in all samples.
     #[serde(skip_serializing_if = "is_zero")]
     pub redialed: u64,
-    /// Share of the events that came, where it is not all.
+    /// Share of the events that came, if not all did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered_share: Option<f64>,
-    /// How it came.
+    /// Bytes and batches on the wire.
     pub wire: Wire,
     /// Memory.
     pub memory: Held,
     /// How busy subject and swarm were.
     pub load: Load,
-    /// Where the client answers.
+    /// Round trips, if the client answers.
     pub round_trip: Trips,
     /// How far a ramp came within its objective.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,10 +86,10 @@ pub struct Row {
     /// The faults of an endpoint in all samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<Faults>,
-    /// The middle sample's, from an endpoint that does not cooperate.
+    /// Results of the middle sample, from an endpoint that does not cooperate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received: Option<Received>,
-    /// Figures of charts only.
+    /// Figures for charts only.
     #[serde(skip)]
     pub curves: Curves,
 }
@@ -103,7 +103,7 @@ pub struct Place {
     pub subject: usize,
 }
 
-/// From this share on what came is the schedule's, and not what a browser can take.
+/// From this share of the schedule on, the schedule was the limit and not the browser.
 const ALL_CAME: f64 = 0.98;
 
 impl Row {
@@ -121,12 +121,12 @@ fn is_zero(count: &u64) -> bool {
 pub struct Cpu {
     /// Subject's CPU per event delivered (published, with that drive).
     pub us_per_event: Option<Estimate>,
-    /// That of the processes beside it, which is not in the subject's.
+    /// CPU of the processes beside the subject, which is not in the subject's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside_us_per_event: Option<f64>,
 }
 
-/// How much there was.
+/// Throughput of a subject.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Throughput {
     /// All subscribers together; with the `ceiling` drive, the highest rate that met the objective.
@@ -137,14 +137,14 @@ pub struct Throughput {
     pub mb_per_s: Option<f64>,
 }
 
-/// From the intended time to the arrival.
+/// Latency, from the intended time to the arrival.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Lateness {
     /// Half of the events were no later.
     pub p50_us: Option<f64>,
     /// 90 of 100.
     pub p90_us: Option<f64>,
-    /// 99 of 100; `None` where the swarm itself was so late that it says little of the subject.
+    /// 99 of 100; `None` if the swarm itself was so late that this says little about the subject.
     pub p99_us: Option<f64>,
     /// 999 of 1,000; withheld like the p99.
     pub p999_us: Option<f64>,
@@ -169,16 +169,16 @@ pub struct Delayed {
     pub max_us: Option<f64>,
 }
 
-/// How it came.
+/// Bytes and batches on the wire.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Wire {
-    /// With framing.
+    /// Bytes per event, with framing.
     pub bytes_per_event: Option<f64>,
-    /// As seen.
+    /// Events per envelope, as received.
     pub events_per_envelope: Option<f64>,
-    /// As seen: the subject sends at most as often.
+    /// Events per read: the subject sends at most as often as the swarm reads.
     pub events_per_read: Option<f64>,
-    /// As seen; with several topics, what one visit to a connection saves.
+    /// Envelopes per read; with several topics, this shows what one visit to a connection saves.
     pub envelopes_per_read: Option<f64>,
 }
 
@@ -189,13 +189,14 @@ pub struct Held {
     pub rss_bytes: Option<f64>,
     /// Proportional at the end of the span.
     pub pss_bytes: Option<f64>,
-    /// Grown since it was ready, for each connection.
+    /// Growth of resident memory since the subject was ready, per connection.
     pub rss_bytes_per_connection: Option<f64>,
-    /// Growth of the swarm's own process until all connections stood, for each; the largest of the samples: later ones reuse it.
+    /// Growth of the swarm's own process until all connections were established, per connection; the largest of the samples, because later
+    /// ones reuse the memory.
     pub swarm_rss_bytes_per_connection: Option<f64>,
     /// In the kernel, for all its connections.
     pub socket_bytes: Option<f64>,
-    /// Kernel memory of the send queue, most for one stopped subscriber.
+    /// Kernel memory of the send queue, maximum for one stopped subscriber.
     pub stopped_bytes_max: Option<f64>,
     /// The same, on average.
     pub stopped_bytes_mean: Option<f64>,
@@ -210,13 +211,13 @@ pub struct Load {
     pub swarm_busy: Option<f64>,
     /// Share of its core that the swarm used, as the kernel counts it: with these polls.
     pub swarm_cpu: Option<f64>,
-    /// Until all connections stood.
+    /// Time until all connections were established.
     pub open_ms: Option<f64>,
     /// Context switches of the subject's threads.
     pub switches_per_s: Option<f64>,
-    /// Where the kernel tells.
+    /// System calls per event, if they were counted.
     pub system_calls_per_event: Option<f64>,
-    /// Ratio of what is outstanding by Little's law to what was.
+    /// Ratio of the number outstanding by Little's law to the actual number.
     pub littles_ratio: Option<f64>,
     /// Share of the samples that had stopped drifting when the span began.
     pub steady: Option<f64>,
@@ -225,7 +226,7 @@ pub struct Load {
 /// Round trips, from sent to come back.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Trips {
-    /// Mean of a sample, of these the median.
+    /// Median of the samples' means.
     pub mean_us: Option<f64>,
     /// Mean of the worst sample.
     pub mean_us_worst: Option<f64>,
@@ -233,7 +234,7 @@ pub struct Trips {
     pub p50_us: Option<f64>,
     /// 99 of 100 took no longer.
     pub p99_us: Option<f64>,
-    /// All of a sample, one after the other.
+    /// Time of all round trips of a sample, one after the other.
     pub total_ms: Option<f64>,
 }
 
@@ -370,7 +371,7 @@ impl Valid<'_> {
         }
     }
 
-    /// That of the sample with the middle number of events.
+    /// Returns the results of the sample with the median number of events.
     fn received(&self) -> Option<Received> {
         let mut all: Vec<&Received> =
             self.0.iter().filter_map(|sample| sample.received.as_ref()).collect();

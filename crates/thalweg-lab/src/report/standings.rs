@@ -26,11 +26,11 @@ pub struct Standing {
     pub subject: String,
     /// Whether the others are compared with it.
     pub is_baseline: bool,
-    /// Deliveries where several events are outstanding, which can be sent together.
+    /// Deliveries with several events outstanding, which can be sent together.
     pub together: Share,
-    /// The same where only one is; `None` if the run has no such scenario.
+    /// The same with only one outstanding; `None` if the run has no such scenario.
     pub alone: Option<Share>,
-    /// Events that it delivers for a second of CPU: the geometric mean over the cells of `together`, if it is in all of them.
+    /// Events delivered per second of CPU: the geometric mean over the cells of `together`, if the subject is in all of them.
     pub events_per_cpu_s: Option<f64>,
     /// The ratio of the subject's p99 to the baseline's at a fixed rate, over all cells in which the baseline
     /// has one. `None` if the subject lacks one of them.
@@ -50,9 +50,10 @@ pub struct Standing {
 /// A subject's share of the baseline's deliveries per CPU time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Share {
-    /// A text for people.
+    /// The text of the report.
     pub said: String,
-    /// Whether all has come in every cell of the baseline's; else it is not ranked: a mean over easier cells is another figure.
+    /// Whether everything arrived in every cell of the baseline. If not, the subject is not ranked: a mean over easier cells is another
+    /// figure.
     pub is_ranked: bool,
     /// The geometric mean over its cells. `None` if there is none.
     pub share: Option<f64>,
@@ -63,7 +64,7 @@ pub struct Share {
 }
 
 impl Standing {
-    /// Names of its figures in each form of the report; the baseline has this name.
+    /// Returns the heads of the figures in each form of the report, with this name of the baseline.
     pub(super) fn heads(baseline: &str) -> [String; 5] {
         [
             format!("delivered for the same CPU, {baseline} = 100 %"),
@@ -91,7 +92,7 @@ impl Standing {
 }
 
 impl Share {
-    /// `rows` are the subject's own; `pooled` is what its CPU is to the baseline's.
+    /// `rows` are the subject's own; `pooled` compares its CPU with the baseline's.
     fn new(rows: &[&Row], pooled: Option<&OverTransport>, cells_of_baseline: usize) -> Share {
         if rows.iter().any(|row| row.is_baseline) {
             let said = "100 %".to_owned();
@@ -129,7 +130,7 @@ impl Share {
     }
 }
 
-/// The same as a table of text, a transport after the other: the first line has the heads.
+/// Returns the standings as a table of text, one transport after the other; the first line has the heads.
 pub(super) fn grid(all: &[Standing]) -> Vec<Vec<String>> {
     let Some(first) = all.first() else { return Vec::new() };
     let head = std::iter::once(String::new()).chain(Standing::heads(&first.subject)).collect();
@@ -146,7 +147,7 @@ struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    /// The first part of this kind; `metric` is its figure.
+    /// Returns the first part of this kind; `metric` is its figure.
     fn find(
         plan: &Plan,
         parts: &'a [PartSummary],
@@ -172,7 +173,7 @@ impl<'a> Told<'a> {
         self.over_transports.iter().find(is_own)
     }
 
-    /// Cells of the baseline that have this figure.
+    /// Returns how many cells of the baseline have this figure.
     fn cells_of_baseline(&self, transport: Transport, has: impl Fn(&Row) -> bool) -> usize {
         let is_own = |row: &&Row| row.is_baseline && row.settings.transport == transport;
         self.part.rows.iter().filter(is_own).filter(|row| has(row)).count()
@@ -184,7 +185,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Whether a subject is loaded as fast as it can, with so many events outstanding; and all alike.
+/// Returns whether every subject is loaded as fast as it can, with a window for which `is_window` is true.
 fn is_closed_loop(part: &PartSummary, is_window: fn(u32) -> bool) -> bool {
     let is_plain = |settings: &Settings| {
         settings.events_per_s().is_none()
@@ -197,7 +198,7 @@ fn is_closed_loop(part: &PartSummary, is_window: fn(u32) -> bool) -> bool {
         && part.rows.iter().all(|row| is_plain(&row.settings))
 }
 
-/// For a run that compares several subjects in fan-out: by transport, most deliveries first, unranked subjects last.
+/// Returns the standings of a run that compares several subjects in fan-out: by transport, most deliveries first, unranked subjects last.
 pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) -> Vec<Standing> {
     let find = |metric, is_kind: &dyn Fn(&PartSummary) -> bool| {
         Told::find(plan, parts, samples, metric, is_kind)
@@ -289,7 +290,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| (logs / values.len() as f64).exp())
 }
 
-/// The sentence to read if only one is read.
+/// Returns the sentence to read if only one is read.
 pub(super) fn headline(all: &[Standing]) -> Option<String> {
     let first = all.first()?;
     let baseline = &first.subject;
@@ -307,7 +308,7 @@ pub(super) fn headline(all: &[Standing]) -> Option<String> {
     })
 }
 
-/// The first few ranked subjects, most deliveries first; `None` if there are none.
+/// Returns the first few ranked subjects, most deliveries first; `None` if there are none.
 fn named<'a>(all: impl Iterator<Item = (&'a str, &'a Share)>) -> Option<String> {
     let ranked = all.filter(|(_, share)| share.is_ranked);
     let mut ranked: Vec<(&str, &Share)> =

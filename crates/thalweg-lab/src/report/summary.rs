@@ -27,7 +27,8 @@ pub struct Summary {
 pub struct Manifest {
     /// The lab's version and commit.
     pub version: String,
-    /// Those of the binary that was measured, which is the lab's own unless `--thalweg` named another. Empty in older archives.
+    /// Version and commit of the binary that was measured, which is the lab's own unless `--thalweg` named another. Empty in older
+    /// archives.
     pub measured: String,
     /// The browser that was the load, if one was: its version.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,13 +42,13 @@ pub struct Manifest {
     pub arguments: Vec<String>,
     /// The command that the subjects ran under, if any.
     pub under: Vec<String>,
-    /// The address they listened at, unless 127.0.0.1.
+    /// The address on which they listened, unless 127.0.0.1.
     pub at: Option<String>,
     /// The run whose plan this one took over.
     pub rerun_of: Option<String>,
     /// UTC.
     pub begun: String,
-    /// UTC; empty as long as it runs, or if it was killed.
+    /// UTC; empty while the run continues, or if it was killed.
     pub ended: String,
     /// Whether samples are missing because somebody stopped the run.
     pub was_interrupted: bool,
@@ -58,12 +59,12 @@ pub struct Manifest {
     pub machine: MachineNote,
     /// Versions of the peers that took part, by name.
     pub peers: BTreeMap<String, String>,
-    /// How connections are set, and where the subjects differ.
+    /// How connections are configured, and how the subjects differ.
     pub connections: Vec<String>,
 }
 
 impl Manifest {
-    /// The caller fills in times; the plan determines `connections`.
+    /// Creates a manifest. The caller fills in times; the plan determines `connections`.
     pub fn new(version: &str, command_line: &str, machine: MachineNote) -> Manifest {
         Manifest {
             version: version.to_owned(),
@@ -82,14 +83,14 @@ pub struct Addition {
     pub begun: String,
     /// The lab's version and commit.
     pub version: String,
-    /// Those of the binary that was measured.
+    /// Version and commit of the binary that was measured.
     pub measured: String,
 }
 
 impl Summary {
     /// Summarises the samples of a plan, which may not be all.
     pub fn new(plan: &Plan, samples: &[Sample], mut manifest: Manifest) -> Summary {
-        // An archived run has those of its own time.
+        // An archived run keeps its own notes.
         if manifest.connections.is_empty() {
             let notes = super::connections::notes(plan);
             manifest.connections = notes;
@@ -103,7 +104,7 @@ impl Summary {
         Summary { name: plan.name.clone(), manifest, parts, standings }
     }
 
-    /// Whether anything here counts.
+    /// Returns whether anything here counts.
     pub fn has_valid_sample(&self) -> bool {
         self.parts.iter().flat_map(|part| &part.rows).any(|row| row.valid > 0)
     }

@@ -15,7 +15,7 @@ use super::{cost, received, standings, workload};
 use crate::measure::comparison::{Comparison, Word};
 use crate::scenario::Drive;
 
-/// The whole summary.
+/// Returns the whole summary as a table.
 pub fn table(summary: &Summary) -> String {
     let machine = &summary.manifest.machine;
     let mut text = format!(
@@ -65,7 +65,7 @@ pub fn table(summary: &Summary) -> String {
     printable(&text)
 }
 
-/// `, of which 0.7 s were measured`; empty if the spans were as long as planned.
+/// Returns `, of which 0.7 s were measured`; empty if the spans were as long as planned.
 fn shortfall(part: &PartSummary) -> String {
     let planned_s = part.measured_ms as f64 / 1000.0;
     let spans = part.rows.iter().filter(|row| row.samples > 0);
@@ -76,7 +76,7 @@ fn shortfall(part: &PartSummary) -> String {
     }
 }
 
-/// A line of fields; a line of one field is a heading.
+/// Returns lines of fields; a line of one field is a heading.
 fn grid(part: &PartSummary) -> Vec<Vec<String>> {
     let columns = columns(part);
     let head = |of: fn(&Column) -> &'static str| -> Vec<String> {
@@ -95,7 +95,7 @@ fn grid(part: &PartSummary) -> Vec<Vec<String>> {
     lines
 }
 
-/// Columns of this part's table, in any form.
+/// Returns the columns of this part's table, in any form.
 pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     let has_topics = part.rows.iter().any(|row| row.cell.contains("topics"));
     let has_stopped = part.rows.iter().any(|row| row.memory.stopped_bytes_max.is_some());
@@ -131,7 +131,7 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     columns
 }
 
-/// Columns as wide as they need; the first and the last begin at the left, figures end at the right.
+/// Draws columns as wide as they need: the first and the last are left-aligned, figures right-aligned.
 pub(super) fn draw(lines: &[Vec<String>]) -> String {
     let count = lines.first().map_or(0, Vec::len);
     let full = || lines.iter().filter(|line| line.len() == count);
@@ -154,7 +154,7 @@ pub(super) fn draw(lines: &[Vec<String>]) -> String {
     text
 }
 
-/// Notes on this part's table; those about all cells first.
+/// Returns the notes on this part's table; those about all cells first.
 pub(super) fn notes(part: &PartSummary) -> String {
     let told = workload::of(part).compared;
     let mut text = String::new();
@@ -231,7 +231,7 @@ pub(super) fn notes(part: &PartSummary) -> String {
     text
 }
 
-/// Reasons why figures do not count as they might, with an example of each.
+/// Returns the reasons why figures do not count fully, with an example of each.
 fn reasons(part: &PartSummary) -> String {
     let example = |kind: &&str| {
         let row = part.rows.iter().find(|row| row.verdict.starts_with(*kind))?;
@@ -241,7 +241,7 @@ fn reasons(part: &PartSummary) -> String {
     ["both", "swarm", "browser", "machine", "gaps"].iter().filter_map(example).collect()
 }
 
-/// Differences of subjects: once if they are the same in every cell, else by cell.
+/// Returns the differences of subjects: once if they are the same in every cell, else by cell.
 fn differences(part: &PartSummary) -> String {
     let told: Vec<String> = part.equality.iter().map(|cell| cell.differences()).collect();
     match told.first() {

@@ -85,7 +85,7 @@ pub(super) fn plan(cells: &str) -> Plan {
     read(&SCENARIO.replace("connections = [100, 1000]", cells), &Changes::default(), &[]).unwrap()
 }
 
-/// The example's plan, and its summary.
+/// Returns the example's plan, and its summary.
 pub(super) fn summary_of_everything() -> (Plan, Summary) {
     let plan: Plan = read(SCENARIO, &Changes::default(), &[]).unwrap();
     (plan, summary(SCENARIO, |_| {}))

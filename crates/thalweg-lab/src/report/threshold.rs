@@ -95,7 +95,7 @@ enum Figure {
 /// A threshold that fails a run.
 #[derive(Clone, Debug)]
 pub struct Threshold {
-    /// As it was typed.
+    /// The text as it was typed.
     text: String,
     /// Only rows of this subject.
     subject: Option<String>,
@@ -107,18 +107,18 @@ pub struct Threshold {
 /// A threshold that was crossed or had no figure, or a fault that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// Scenario, cell and subject; `None` if it is of no single row.
+    /// Scenario, cell and subject; `None` if it concerns no single row.
     pub row: Option<[String; 3]>,
-    /// `fail-if` of a threshold, or the kind of the fault.
+    /// `fail-if` for a threshold, or the kind of the fault.
     pub kind: &'static str,
     /// The figure and the threshold.
     pub reason: String,
-    /// Whether it is one for want of a sample that counts.
+    /// Whether there is no sample that counts.
     pub is_for_want: bool,
 }
 
 impl Hit {
-    /// Whether it is a threshold of `--fail-if`, and no fault.
+    /// Returns whether it is a threshold of `--fail-if`, and no fault.
     pub fn is_threshold(&self) -> bool {
         self.kind == FAIL_IF
     }
@@ -169,7 +169,7 @@ impl FromStr for Threshold {
         };
         if less_is_better && sign.starts_with('<') {
             return Err(format!(
-                "`{text}` fails a run for a good value: less of {name} is better; write \
+                "`{text}` fails a run for a good value: lower values of {name} are better; write \
                  {name}>{value}"
             ));
         }
@@ -215,8 +215,8 @@ impl Threshold {
         }
     }
 
-    /// Where a run crosses it. A subject without a sample that counts crosses every threshold: a broken one passes none. Places
-    /// without the figure are passed over; if no place has it, that is a hit, too.
+    /// Returns where a run crosses the threshold. A subject without a sample that counts crosses every threshold. Places without
+    /// the figure are skipped; if no place has it, that is a hit, too.
     pub fn hits(&self, summary: &Summary) -> Vec<Hit> {
         let is_asked = |subject: &str| self.subject.as_ref().is_none_or(|asked| asked == subject);
         let (mut hits, mut figures) = (Vec::new(), 0);
@@ -271,14 +271,14 @@ impl Threshold {
     fn remedy(&self) -> &'static str {
         match self.figure {
             Figure::Ratio(..) => {
-                "; a ratio takes two subjects, or a second --url, with samples that count"
+                "; a ratio needs two subjects, or a second --url, with samples that count"
             }
             Figure::OfRow((name, ..)) => match *name {
                 "p50" | "p90" | "p99" | "p99.9" | "max" => {
-                    "; of a --url it takes --timestamp, and a p99 is withheld where the load generator was late"
+                    "; with --url it needs --timestamp, and a p99 is withheld if the load generator was late"
                 }
                 "cpu" | "busy" | "memory" | "rss" => {
-                    "; it takes a server whose process the lab can see"
+                    "; it needs a server whose process the lab can see"
                 }
                 _ => "",
             },
@@ -317,7 +317,7 @@ mod tests {
         );
         check(
             "p99<50ms",
-            "`p99<50ms` fails a run for a good value: less of p99 is better; write p99>50ms",
+            "`p99<50ms` fails a run for a good value: lower values of p99 are better; write p99>50ms",
         );
         for text in
             ["p99>50ms", "p99.9 >= 1.5s", "a b:cpu-ratio-low>1", "delivered<99.9%", "rate<2M"]
@@ -338,7 +338,7 @@ mod tests {
         assert!(ratios[0].starts_with("example: thalweg to limit is 1.2"), "{ratios:?}");
         assert_eq!(judged("cpu-ratio-high>1.5"), [""; 0]);
         assert_eq!(judged("silence>1s"), ["nothing here has a figure for silence>1s"]);
-        assert!(judged("nobody:cpu-ratio>1")[0].contains("a ratio takes two subjects"));
+        assert!(judged("nobody:cpu-ratio>1")[0].contains("a ratio needs two subjects"));
     }
 
     #[test]

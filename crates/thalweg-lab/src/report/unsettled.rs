@@ -6,7 +6,7 @@ use super::row::Row;
 use super::summary::Summary;
 use crate::measure::comparison::{Comparison, Word};
 
-/// A heading and a line for each; nothing for a single scenario, whose table is short.
+/// Returns a heading and a line for each; nothing for a single scenario, whose table is short.
 pub(super) fn unsettled(summary: &Summary) -> Vec<String> {
     if summary.parts.len() < 2 {
         return Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn unsettled(summary: &Summary) -> Vec<String> {
     [vec![head], missing, worse, undecided].concat()
 }
 
-/// A line for each reason.
+/// Returns a line for each reason.
 fn missing(part: &PartSummary) -> Vec<String> {
     let no_figure = |row: &&Row| {
         row.valid > 0
@@ -63,7 +63,7 @@ fn missing(part: &PartSummary) -> Vec<String> {
     blanks(&all).lines().map(|line| format!("missing: {} · {line}", part.name)).collect()
 }
 
-/// Thalweg's losses in any metric, or what is undecided in the scenario's own.
+/// Returns the rows in which Thalweg is worse in any metric, or undecided in the scenario's own.
 fn compared(part: &PartSummary, word: Word) -> Vec<String> {
     let is_reported = |found: &&Comparison| {
         found.word == word
@@ -107,7 +107,7 @@ mod tests {
             if is_lost {
                 sample.verdict = Verdict::Invalid("3 missing".to_owned());
             }
-            // The second scenario's Thalweg is sometimes cheaper, sometimes dearer.
+            // The second scenario's Thalweg is sometimes cheaper, sometimes more expensive.
             if sample.part == 1 && sample.cell == 1 && sample.subject == 2 {
                 sample.subject_cpu_ns = sample.subject_cpu_ns * (1 + u64::from(sample.repeat)) / 3;
             }

@@ -5,7 +5,7 @@ use super::summary::{Addition, Summary};
 use crate::measure::MachineNote;
 use crate::scenario::Drive;
 
-/// `5 samples of 2 s for each subject in each cell`
+/// Returns `5 samples of 2 s for each subject in each cell`.
 pub(super) fn effort(part: &PartSummary) -> String {
     let samples = if part.repeats == 1 { "sample" } else { "samples" };
     let concurrent = if part.concurrent { ", all of a cell at the same time" } else { "" };
@@ -27,13 +27,13 @@ pub(super) fn effort(part: &PartSummary) -> String {
     }
 }
 
-/// Text for a terminal: quoted text moves no cursor and changes no colour.
+/// Returns a text for a terminal in which quoted text cannot move the cursor or change colours.
 pub(super) fn printable(text: &str) -> String {
     let printable = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
     text.chars().map(printable).collect()
 }
 
-/// Name and value of a run's circumstances.
+/// Returns name and value of a run's circumstances.
 pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
     let manifest = &summary.manifest;
     let machine = &manifest.machine;
@@ -87,7 +87,7 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
     all.into_iter().filter(|(_, values)| !values.is_empty()).collect()
 }
 
-/// `subject on core 0, swarm on core 1`, or the sharing; for an endpoint that runs already, only known facts.
+/// Returns `subject on core 0, swarm on core 1`, or the sharing; for an endpoint that already runs, only known facts.
 pub(super) fn pinned(machine: &MachineNote) -> String {
     let listed =
         |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
@@ -106,7 +106,7 @@ pub(super) fn pinned(machine: &MachineNote) -> String {
     }
 }
 
-/// Equal settings of the subjects of every cell, in one line; a setting that differs between cells has several values.
+/// Returns equal settings of the subjects of every cell, in one line; a setting that differs between cells has several values.
 fn same(part: &PartSummary) -> Option<String> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
     for (name, value) in part.equality.iter().flat_map(|cell| &cell.same) {
@@ -121,7 +121,7 @@ fn same(part: &PartSummary) -> Option<String> {
     (!told.is_empty()).then(|| format!("{}: {told}", part.name))
 }
 
-/// A run's circumstances, for a terminal.
+/// Returns a run's circumstances, for a terminal.
 pub fn manifest(summary: &Summary) -> String {
     let mut text = String::new();
     for (name, values) in facts(summary) {

@@ -13,7 +13,7 @@ pub(super) struct Shown {
     pub(super) sentence: &'static str,
     pub(super) columns: Vec<&'static [Column]>,
     pub(super) compared: &'static [Metric],
-    /// The most telling first.
+    /// The most informative chart first.
     pub(super) charts: &'static [&'static str],
     /// Whether events per second are a throughput where the subject is saturated.
     pub(super) has_throughput: bool,
@@ -27,7 +27,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
         Drive::PublishedLoad if part.is_closed_loop() => Shown {
             sentence: "The lab publishes the next event as soon as every subscriber has what the \
                 window allows: a subject is always given as much as it can take. Service time is \
-                from publishing to when the swarm has read it; what would have queued is not in it.",
+                from publishing an event to when the swarm has read it, without any queueing.",
             columns: vec![CPU, THROUGHPUT, SERVICE, BATCHING, MEMORY],
             charts: match part.figure {
                 Figure::Latency => &["service-p99", "events", "cpu"],
@@ -56,8 +56,8 @@ pub(super) fn of(part: &PartSummary) -> Shown {
         },
         Drive::GeneratedLoad if part.in_browser => Shown {
             sentence: "The subject broadcasts by itself, on a schedule it was told at its start, to \
-                tabs of Chromium. Latency is from when a batch was due to when the page had made of \
-                it what it was to. CPU is in cores: 100 % is one.",
+                tabs of Chromium. Latency is from when a batch was due to when the page had \
+                processed it. CPU is in cores: 100 % is one.",
             columns: vec![THROUGHPUT, SCHEDULE, BROWSER_CPU, BROWSER_KINDS, LATENCY, BROWSER_PAGE],
             compared: &[Metric::BrowserCpu, Metric::Throughput],
             charts: &["events", "browser-busy", "subject-cores", "browser-cpu"],
@@ -80,7 +80,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             ..Shown::default()
         },
         Drive::Idle => Shown {
-            sentence: "Nobody sends anything: the connections only stand there.",
+            sentence: "Nobody sends anything: all connections are idle.",
             columns: vec![IDLE, MEMORY],
             compared: &[Metric::Memory],
             charts: &["memory", "open"],
@@ -96,8 +96,8 @@ pub(super) fn of(part: &PartSummary) -> Shown {
         },
         Drive::Stored => Shown {
             sentence: "The lab publishes to NATS, at a rate set in advance or as fast as it is \
-                acknowledged; nobody subscribes. Events are those that were published, and the \
-                subject says that it has read them.",
+                acknowledged; nobody subscribes. Events are those that were published and that the \
+                subject reports as read.",
             columns: vec![CPU, THROUGHPUT, MEMORY],
             compared: &[Metric::Cpu],
             charts: &["cpu", "subject-busy"],
@@ -105,7 +105,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             ..Shown::default()
         },
         Drive::Echo => Shown {
-            sentence: "Over a WebSocket the client asks on a schedule and must be answered, while the \
+            sentence: "Over a WebSocket the client sends requests on a schedule and must be answered, while the \
                 subject pushes other data to it, on the same connection unless the cell says \
                 otherwise.",
             columns: vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, SCHEDULE, MEMORY],
@@ -147,8 +147,8 @@ pub(super) fn of(part: &PartSummary) -> Shown {
         },
         Drive::Ramp if part.has_objective() => Shown {
             sentence: "Clients arrive at a rate set in advance, while the lab publishes on a \
-                schedule, until an event is later than the objective at anybody. Held are those \
-                that stood when it was due. Latency is that of the events.",
+                schedule, until an event reaches a client later than the objective. Held are the clients \
+                that were connected when it was due. Latency is that of the events.",
             columns: vec![HELD, CPU, LATENCY, MEMORY],
             compared: &[Metric::Held],
             charts: &["held", "cpu", "p99"],
@@ -156,23 +156,23 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             ..Shown::default()
         },
         Drive::Ramp => connecting(
-            "Connections arrive at a rate set in advance, whatever becomes of those before, while \
-             the subject sends to those that stand. Latency is from when a connection was due to \
-             when its subscriptions stood.",
+            "Connections arrive at a rate set in advance, regardless of earlier ones, while \
+             the subject sends to those that are open. Latency is from when a connection was due to \
+             when its subscriptions were confirmed.",
         ),
         Drive::Churn => connecting(
             "One connection after the other leaves, on a schedule set in advance, and another takes \
-             its place, while the subject sends to those that stand. Latency is from when a \
-             connection was due to when its subscriptions stood.",
+             its place, while the subject sends to those that are open. Latency is from when a \
+             connection was due to when its subscriptions were confirmed.",
         ),
         Drive::Stampede => connecting(
             "All connections are lost at once, reconnect and resume where they were. Latency is \
-             from then to when the subscriptions of each stood again.",
+             from then to when the subscriptions of each were confirmed again.",
         ),
     }
 }
 
-/// For connections that come to stand.
+/// Returns what is shown of drives that open connections.
 fn connecting(sentence: &'static str) -> Shown {
     Shown {
         sentence,

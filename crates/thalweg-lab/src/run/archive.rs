@@ -24,7 +24,7 @@ pub fn archive(run: &StoredRun, to: &Path) -> anyhow::Result<()> {
         fs::write(to.join(MANIFEST), read(&run.folder, MANIFEST)?)?;
         write_compressed(to, SUMMARY, &serde_json::to_vec(&run.summary())?)?;
         write_compressed(to, SAMPLES, &read(&run.folder, SAMPLES)?)?;
-        // Last: with it the folder is a run.
+        // Written last, because a folder with a plan counts as a run.
         write_compressed(to, PLAN, &read(&run.folder, PLAN)?)?;
         Ok(())
     };

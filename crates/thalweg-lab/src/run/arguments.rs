@@ -13,7 +13,7 @@ const HIDDEN: [Hidden; 3] = [
     ("--send-on-open", |_| NOT_KEPT.to_owned()),
 ];
 
-/// The words without the folders of absolute paths, also after `=`, in lists, and within a quoted command.
+/// Returns the words without the folders of absolute paths, also after `=`, in lists, and within a quoted command.
 pub(super) fn without_folders(words: &[String]) -> Vec<String> {
     let separators = [' ', '=', ',', '\'', '"'];
     let shorten = |word: &String| -> String {
@@ -47,13 +47,13 @@ pub(super) fn without_folders(words: &[String]) -> Vec<String> {
     words.iter().map(hide).collect()
 }
 
-/// The words as one line that a shell would take apart again in the same way.
+/// Joins the words to a line that a shell would split into the same words.
 pub(super) fn line(words: &[String]) -> String {
     let quoted = words.iter().map(|word| quoted(word));
     std::iter::once("thalweg".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%[]".contains(char);
     match !word.is_empty() && word.chars().all(is_plain) {

@@ -21,7 +21,8 @@ pub(super) struct Bundle {
 }
 
 impl Bundle {
-    /// A folder that holds no run yet. Known facts are written before the first sample, so that a killed run can be read.
+    /// Creates the folder of a run; it must hold no run yet. Known facts are written before the first sample, so that a killed run can be
+    /// read.
     pub(super) fn create(
         folder: PathBuf,
         plan: &Plan,
@@ -36,7 +37,7 @@ impl Bundle {
                 folder.display()
             )));
         }
-        // Without a plan, these samples are no run's.
+        // Without a plan, existing samples belong to no run.
         samples.set_len(0)?;
         let bundle = Bundle { folder, samples };
         bundle.write(PLAN, &serde_json::to_string_pretty(plan)?)?;
@@ -44,15 +45,15 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// The folder of a run that was interrupted, to add samples to it.
+    /// Opens the folder of an interrupted run, to add samples to it.
     pub(super) fn reopen(folder: PathBuf) -> anyhow::Result<Bundle> {
         let samples = locked(&folder)?;
-        // Without a line that was being written when the run was killed.
+        // Removes a line that was being written when the run was killed.
         samples.set_len(whole_lines(&fs::read(folder.join(SAMPLES))?) as u64)?;
         Ok(Bundle { folder, samples })
     }
 
-    /// Whether some process is adding samples to the run in this folder.
+    /// Returns whether some process is adding samples to the run in this folder.
     pub(super) fn is_growing(folder: &Path) -> bool {
         // A file that does not exist, as in archives, or cannot be read counts as unlocked.
         let samples = File::open(folder.join(SAMPLES));
@@ -63,7 +64,7 @@ impl Bundle {
     /// Removes the files of this run, and its folder if that is empty then.
     pub(super) fn discard(&self) {
         for name in [PLAN, MANIFEST, SAMPLES, LOG] {
-            // A missing file need not go, and one that cannot go stays visible.
+            // A file may be missing, and one that cannot be removed stays visible.
             let _ = fs::remove_file(self.folder.join(name));
         }
         let _ = fs::remove_dir(&self.folder);
@@ -83,12 +84,12 @@ impl Bundle {
         Ok(self.samples.write_all(line.as_bytes())?)
     }
 
-    /// Machine, versions, times.
+    /// Writes machine, versions and times.
     pub(super) fn note(&self, manifest: &Manifest) -> anyhow::Result<()> {
         self.write(MANIFEST, &serde_json::to_string_pretty(manifest)?)
     }
 
-    /// The manifest last: with it the run is complete.
+    /// Writes the other files. The manifest is last, because it marks the run as complete.
     pub(super) fn finish(
         &self,
         summary: &Summary,
@@ -104,7 +105,7 @@ impl Bundle {
         self.note(&summary.manifest)
     }
 
-    /// Writes all or nothing, also if the process is killed.
+    /// Writes all or nothing, even if the process is killed.
     fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let (path, new) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
         let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
@@ -112,7 +113,7 @@ impl Bundle {
     }
 }
 
-/// The file of samples, for this process alone.
+/// Opens and locks the file of samples.
 fn locked(folder: &Path) -> anyhow::Result<File> {
     let cannot = || format!("{} cannot be created", folder.display());
     let samples = append_to(folder, SAMPLES).with_context(cannot)?;

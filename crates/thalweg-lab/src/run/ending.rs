@@ -61,7 +61,7 @@ pub(super) fn end(
     }
     if !summary.has_valid_sample() {
         bail!(
-            "no sample was valid; the reasons are in samples.jsonl, what the subjects printed is \
+            "no sample was valid; the reasons are in samples.jsonl, the output of the subjects is \
              in subjects.log, both in {}",
             folder.display()
         );
@@ -70,13 +70,13 @@ pub(super) fn end(
     Ok(Ended::Complete)
 }
 
-/// Faults that are not allowed, and thresholds that are crossed.
+/// Returns faults that are not allowed, and thresholds that are crossed.
 pub(super) fn hits(output: &OutputOptions, summary: &Summary) -> Vec<Hit> {
     let met = output.fail_if.iter().flat_map(|threshold| threshold.hits(summary));
     report::faults(summary, output.allowed).into_iter().chain(met).collect()
 }
 
-/// An error that names them all, if there are any.
+/// Fails with an error that names all hits, if there are any.
 pub(super) fn refuse(hits: &[Hit]) -> anyhow::Result<()> {
     if hits.is_empty() {
         return Ok(());

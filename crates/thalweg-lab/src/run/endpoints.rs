@@ -5,7 +5,7 @@ use crate::scenario::{Endpoint, Plan, Program};
 use crate::subject::{Cores, Listener};
 use crate::swarm;
 
-/// Whether nothing but endpoints is measured.
+/// Returns whether only endpoints are measured.
 pub(super) fn is_only_endpoints(plan: &Plan) -> bool {
     plan.parts.iter().all(|part| {
         part.cells.iter().all(|cell| {
@@ -14,7 +14,7 @@ pub(super) fn is_only_endpoints(plan: &Plan) -> bool {
     })
 }
 
-/// A sentence for each endpoint of the plan that can be looked up. A program is given by name only: its arguments may be secrets.
+/// Returns a sentence for each endpoint that can be looked up. It has only the name of the program, because arguments may be secrets.
 pub(super) fn found(plan: &Plan, swarm_core: usize) -> Vec<String> {
     let mut found = Vec::new();
     for subject in plan.subjects() {

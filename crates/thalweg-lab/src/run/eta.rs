@@ -1,4 +1,4 @@
-//! Remaining time of a run: a budget at most, else the plan's estimate, corrected by the time of past cells. Pure.
+//! Remaining time of a run: at most the budget if there is one, else the plan's estimate, corrected by the time of past cells. Pure.
 
 use crate::scenario::{Plan, Slot};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ struct CellTime {
 }
 
 impl Eta {
-    /// For these slots of a plan, which are to be taken.
+    /// Creates the estimate for these slots of a plan.
     pub(super) fn new(plan: &Plan, slots: &[Slot]) -> Eta {
         let cells = slots.chunk_by(|one, next| (one.part, one.cell) == (next.part, next.cell));
         let cells = cells.map(|slots| {
@@ -36,7 +36,7 @@ impl Eta {
         self.left.len()
     }
 
-    /// The current cell ends, and took so long.
+    /// Ends the current cell, which took this long.
     pub(super) fn end_cell(&mut self, took: Duration) {
         if let Some(done) = self.left.pop_front().filter(|first| !first.has_budget) {
             self.expected += done.expected;
@@ -44,7 +44,7 @@ impl Eta {
         }
     }
 
-    /// The remaining time, when the current cell has taken this long so far.
+    /// Returns the remaining time, when the current cell has taken this long so far.
     pub(super) fn left(&self, current: Duration) -> Duration {
         let Some(first) = self.left.front() else { return Duration::ZERO };
         let rest: Duration = self.left.iter().skip(1).map(|time| self.corrected(time)).sum();
@@ -77,7 +77,7 @@ measured_ms = 925
 connections = [100, 100, 101]
 "#;
 
-    /// Seconds left at the beginning of each cell, where each took so long.
+    /// Returns the seconds left at the beginning of each cell, if each takes this long.
     fn left(changes: &Changes, took_s: u64) -> Vec<f64> {
         let plan = read(SCENARIO, changes, &[]).unwrap();
         let mut eta = Eta::new(&plan, &plan.slots().collect::<Vec<_>>());

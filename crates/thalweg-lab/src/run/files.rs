@@ -17,21 +17,21 @@ pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const SAMPLES: &str = "samples.jsonl";
 pub(super) const SUMMARY: &str = "summary.json";
 
-/// Files that only runs of earlier labs have, which kept latencies apart from the samples.
+/// Files of earlier labs, which kept latencies apart from the samples.
 const EARLIER: [&str; 3] = ["histograms.jsonl", "histograms.jsonl.xz", "samples.jsonl.xz"];
 
-/// Whether the folder has the file, compressed or not.
+/// Returns whether the folder has the file, compressed or not.
 pub(super) fn has(folder: &Path, name: &str) -> bool {
     folder.join(name).is_file() || folder.join(compressed(name)).is_file()
 }
 
-/// The path of the file, compressed or not.
+/// Returns the path of the file, compressed or not.
 pub(super) fn path(folder: &Path, name: &str) -> PathBuf {
     let plain = folder.join(name);
     if plain.exists() { plain } else { folder.join(compressed(name)) }
 }
 
-/// The bytes of the file, or of the compressed one in its place.
+/// Returns the bytes of the file, or of the compressed one in its place.
 pub(super) fn read(folder: &Path, name: &str) -> io::Result<Vec<u8>> {
     match fs::read(folder.join(name)) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -44,7 +44,7 @@ pub(super) fn read(folder: &Path, name: &str) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The value in a file.
+/// Reads the value in a file.
 ///
 /// # Errors
 /// Names the file that cannot be read or holds no such value.

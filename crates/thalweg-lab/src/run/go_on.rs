@@ -1,4 +1,4 @@
-//! A run that was interrupted goes on.
+//! Continues an interrupted run.
 
 use super::bundle::Bundle;
 use super::files::SAMPLES;
@@ -9,7 +9,7 @@ use super::{Ended, RunContext, measure, misuse, now, place_of, secrets};
 use crate::report::Addition;
 use crate::subject::{self, Cores};
 
-/// Goes on with a run that was interrupted, in its folder: with the same binary, on the same machine.
+/// Continues an interrupted run in its folder, with the same binary on the same machine.
 pub fn go_on(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
     let run = StoredRun::read(&context.store.find(run)?)?;
     secrets::expect_all_kept(&run.plan)?;

@@ -13,7 +13,7 @@ use std::thread;
 /// Exit code of a program that ended by SIGINT, as in a shell.
 pub const INTERRUPTED: u8 = 130;
 
-/// Listens from now on; returns the flag that the run shall end.
+/// Listens from now on. Returns the flag that tells the run to end.
 pub(super) fn listen() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let (mut signals, writer) = UnixStream::pair()?;

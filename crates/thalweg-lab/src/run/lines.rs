@@ -1,4 +1,4 @@
-//! Files of one JSON value a line, as a run's samples are kept.
+//! Files with one JSON value on each line, such as a run's samples.
 
 use super::files::read;
 use anyhow::Context;
@@ -47,7 +47,7 @@ impl<T: DeserializeOwned> Lines<T> {
     }
 }
 
-/// Length of the whole lines: a line is written in one piece with its end, so a rest was cut off.
+/// Returns the length of the whole lines. Each line is written in one piece with its end, so a rest was cut off.
 pub(super) fn whole_lines(text: &[u8]) -> usize {
     text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
 }

@@ -14,7 +14,7 @@ pub(super) fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> Machine
         note.remarks = endpoints::found(plan, note.swarm_core);
         return note;
     }
-    // The first of several ways is told, and that there are others.
+    // The note names the first of several placements, and says that there are others.
     let mut all = plan.subjects().map(|subject| subject.settings.cores);
     let used = Settings { cores: all.next().unwrap_or_default(), ..Settings::default() };
     note.subject_cores = cores.subject_cores(&used).to_vec();

@@ -1,4 +1,4 @@
-//! Peers of a plan: installed, and found again where this machine has them.
+//! Installs the peers of a plan, and finds them on this machine.
 
 use super::{Ended, RunContext, misuse, print, programs};
 use crate::scenario::{self, Plan, Program};
@@ -30,7 +30,7 @@ pub fn install(names: &[String], context: &RunContext) -> anyhow::Result<Ended> 
             }
         }
     }
-    // Among all, some may need a package that no registry has.
+    // With `all`, some may need a package that no registry has.
     if failed > 0 && !is_all {
         anyhow::bail!("{failed} of {} peers are not installed", names.len());
     }
@@ -45,14 +45,14 @@ pub(super) fn peers_in(folders: &[PathBuf]) -> anyhow::Result<Vec<scenario::Peer
     Ok(peers)
 }
 
-/// Finds on this machine the programs that a plan, which may be an archived one, only names.
+/// Finds the programs of a plan on this machine. An archived plan only names them.
 pub(super) fn find_programs(plan: &mut Plan, folders: &[PathBuf]) -> anyhow::Result<()> {
     let known = peers_in(folders)?;
     for program in programs(plan) {
         match program {
             Program::Build(binary) if !binary.is_file() => {
                 return Err(misuse(format!(
-                    "the other build {} is not here: name one that is with --against",
+                    "the other build {} does not exist here: name one with --against",
                     binary.display()
                 )));
             }

@@ -1,16 +1,15 @@
-//! Output to a terminal. A closed pipe or a full disk ends nothing: the macros of the standard library panic then.
+//! Output to a terminal. Unlike the macros of the standard library, it does not panic if the pipe is closed or the disk is full.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{self, ErrorKind, Write as _};
 
-/// Prints a line on stderr, where that can be. The line may quote a server or a file: control characters are
-/// escaped.
+/// Prints a line on stderr, if possible. The line may quote a server or a file, so control characters are escaped.
 pub fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
 }
 
-/// A text without effect on a terminal: control characters, except line breaks, and bidirectional ones are written as `\u001b`.
+/// Returns the text without effect on a terminal: control characters, except line breaks, and bidirectional ones become `\u001b`.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(acts_on_terminals) {
         return Cow::Borrowed(text);
@@ -25,7 +24,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a terminal does something else with it than to show it.
+/// Returns whether a terminal acts on the character instead of showing it.
 fn acts_on_terminals(char: char) -> bool {
     let is_layout = matches!(char, '\n' | '\t');
     // Marks, embeddings, overrides and isolates of the bidirectional algorithm; separators of lines.
@@ -33,7 +32,7 @@ fn acts_on_terminals(char: char) -> bool {
     (char.is_control() && !is_layout) || is_hidden
 }
 
-/// Prints a result on stdout. The reader may have read enough, as `head` does.
+/// Prints a result on stdout. A reader that closes the pipe early, as `head` does, is no error.
 ///
 /// # Errors
 /// When it cannot be written for another reason.

@@ -22,7 +22,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// For these slots of a plan, which are to be taken.
+    /// Creates the progress of these slots of a plan.
     pub(super) fn new(plan: &Plan, slots: &[Slot], is_quiet: bool) -> Progress {
         let eta = Eta::new(plan, slots);
         let is_drawn = !is_quiet && std::io::stderr().is_terminal();
@@ -64,7 +64,7 @@ impl Progress {
         self.show(&said(figures));
     }
 
-    /// A start has ended; these are all samples of its cell so far.
+    /// Records the end of a start. `samples` are all samples of its cell so far.
     pub(super) fn end_start(&mut self, plan: &Plan, slot: Slot, samples: &[Sample]) {
         let (part, cell) = (plan.part(slot), plan.cell(slot));
         let all: Vec<&Sample> = samples.iter().collect();
@@ -84,7 +84,7 @@ impl Progress {
         }
     }
 
-    /// The run ends; the last cell may be incomplete.
+    /// Ends the progress; the last cell may be incomplete.
     pub(super) fn finish(mut self) {
         self.end_cell();
         if let Some(bar) = &self.bar {
@@ -111,7 +111,7 @@ impl Progress {
     }
 }
 
-/// A subject compared with its baseline by now.
+/// Returns a subject's comparison so far in words.
 fn said_of(found: &Comparison) -> String {
     let Comparison { subject, baseline, ratio, starts, .. } = found;
     let starts = if *starts == 1 { "1 start".to_owned() } else { format!("{starts} starts") };

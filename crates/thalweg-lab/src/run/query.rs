@@ -1,4 +1,4 @@
-//! Questions to runs that are over, without measuring.
+//! Reads finished runs, without measuring.
 
 use super::OutputOptions;
 use super::bundle::Bundle;
@@ -7,11 +7,11 @@ use super::store::Store;
 use super::stored_run::StoredRun;
 use crate::report::{Entry, State, Summary};
 
-/// Every run of a store, or the reason why it cannot be read.
+/// Returns every run of a store, or the reason why it cannot be read.
 pub fn entries(store: &Store) -> anyhow::Result<Vec<Result<Entry, String>>> {
     let entry = |name: String| {
         let folder = store.folder_of(&name);
-        // First, as it may end while it is read.
+        // Checked first, because the run may end while it is read.
         let is_growing = Bundle::is_growing(&folder);
         let run = StoredRun::read(&folder)
             .map_err(|error| format!("{name}\n  cannot be read: {error:#}\n"))?;
@@ -26,7 +26,7 @@ pub fn entries(store: &Store) -> anyhow::Result<Vec<Result<Entry, String>>> {
     Ok(store.names()?.into_iter().map(entry).collect())
 }
 
-/// Judges a run that is over by thresholds, as if they had been given when it was made; the error says which were crossed.
+/// Judges a run that is over by thresholds, as if they had been given at its start. The error says which were crossed.
 pub fn judge(run: &StoredRun, summary: &Summary, output: &OutputOptions) -> anyhow::Result<()> {
     output.check(&run.plan)?;
     // A run that is only shown is not judged.

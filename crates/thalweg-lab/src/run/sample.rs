@@ -39,7 +39,7 @@ pub(super) struct Span {
     pub(super) slot: Slot,
     /// Spans in each start of the cell.
     pub(super) rounds: u32,
-    /// From 0.
+    /// The round, from 0.
     pub(super) round: usize,
 }
 
@@ -47,9 +47,9 @@ pub(super) struct Launched<'a> {
     pub(super) slot: Slot,
     pub(super) load: Load<'a>,
     pub(super) watch: Watch<'a>,
-    /// `None` if it ran before, and will afterwards.
+    /// `None` for a server that the lab does not start.
     running: Option<Running>,
-    /// Output of it and those beside it.
+    /// The file for the output of the subject and the processes beside it.
     log: &'a File,
 }
 
@@ -66,7 +66,7 @@ impl Span {
         Span { slot, rounds: 1, round: 0 }
     }
 
-    /// The sample of a subject that failed; `None` if it was interrupted.
+    /// Returns the sample of a subject that failed; `None` if it was interrupted.
     pub(super) fn failed(self, error: &anyhow::Error) -> Option<Sample> {
         if error.is::<Interrupted>() {
             return None;
@@ -75,7 +75,7 @@ impl Span {
         Some(Sample { verdict: Verdict::Invalid(why.clone()), why, ..self.blank() })
     }
 
-    /// Rounds are numbered through all starts of a cell.
+    /// Returns an empty sample. Rounds are numbered through all starts of a cell.
     fn blank(self) -> Sample {
         let Slot { part, cell, subject, repeat: start } = self.slot;
         let repeat = start * self.rounds + self.round as u32;
@@ -84,7 +84,7 @@ impl Span {
 }
 
 impl Bench<'_> {
-    /// Options for a subject whose figures `progress` shows as they form.
+    /// Returns options for a subject whose live figures `progress` shows.
     pub(super) fn watch_options<'a>(
         &'a self,
         progress: Option<&'a RefCell<Progress>>,
@@ -95,7 +95,7 @@ impl Bench<'_> {
         WatchOptions { place, interrupted, system_calls, progress, barrier, is_keyed: false }
     }
 
-    /// Takes one sample of a subject of its own, valid or not; `None` if interrupted.
+    /// Takes one sample of a newly started subject, valid or not; `None` if interrupted.
     pub(super) fn take_one(&self, slot: Slot, options: WatchOptions<'_>) -> Option<Sample> {
         let measure = || {
             let mut subject = self.launch(slot, options)?;
@@ -170,7 +170,7 @@ impl Bench<'_> {
         }
     }
 
-    /// A server that somebody else runs, as far as it is seen.
+    /// Returns what the lab sees of a server that it did not start.
     fn found(&self, endpoint: &Endpoint) -> anyhow::Result<Watched> {
         let addresses = swarm::addresses(endpoint)?;
         let (pids, is_elsewhere) = match Listener::find(&addresses) {
@@ -181,7 +181,7 @@ impl Bench<'_> {
             }
         };
         let address = *addresses.first().context("the endpoint has no address")?;
-        // The lab does not pin an endpoint to a core, as it pins subjects.
+        // Unlike a subject, an endpoint is not pinned to a core.
         let cores = Cores::used_by(&Resources::tree(&pids));
         let room = match cores.len() {
             0 => Room::Unseen,
@@ -285,9 +285,8 @@ impl Bench<'_> {
     fn evidence(&self, outcome: &Outcome, observations: &Observations) -> Evidence {
         let span_ns = observations.between(|observation| observation.at_us).max(1) as f64 * 1000.0;
         let cpu_ns = observations.between(|observation| observation.resources.cpu_ns) as f64;
-        // Threads of one subject wait for each other, too: others are to blame for no
-        // more than what its cores did besides. A browser that shares them is the load, and the lab
-        // reads what it tells: both are no others.
+        // Threads of one subject wait for each other, too, so others count for no more than the other work of its cores. A browser
+        // that shares them is the load, and the lab reads its messages: neither counts as others.
         let others_s =
             observations.end.subject_cores.busy_s - observations.begin.subject_cores.busy_s;
         let browser_ns = match (observations.room, &outcome.browser) {

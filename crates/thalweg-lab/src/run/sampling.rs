@@ -36,7 +36,7 @@ pub(super) fn take(
         let taken = samples[first..].iter().map(|sample| sample.start() + 1).max().unwrap_or(0);
         let starts = cell.chunk_by(|one, next| one.repeat == next.repeat);
         for start in starts.skip(taken as usize) {
-            // One start at least: a budget of nothing would find nothing.
+            // At least one start, even with a budget of 0.
             if start[0].repeat > 0 && is_over(plan, start[0], until, &samples[first..]) {
                 break;
             }
@@ -51,7 +51,7 @@ pub(super) fn take(
                 samples.push(sample);
             }
             progress.borrow_mut().end_start(plan, start[0], &samples[first..]);
-            // An endpoint that does not answer at first is not tried time after time.
+            // An endpoint that does not answer at first is not tried again.
             if endpoints::is_only_endpoints(plan)
                 && !samples.iter().any(|sample| sample.verdict.is_valid())
             {
@@ -67,12 +67,12 @@ pub(super) fn take(
 /// Rest of the time that the cells of a part may take.
 #[derive(Debug, Default)]
 struct Budget {
-    /// The part that is measured, and until when it may be.
+    /// The measured part, and the end of its time.
     part: Option<(usize, Instant)>,
 }
 
 impl Budget {
-    /// End of the slot's cell, if its part has a budget. Time that a cell leaves over is shared out among those that follow.
+    /// Returns the end of the slot's cell, if its part has a budget. The cells that follow share the time that a cell leaves.
     fn share_of(&mut self, plan: &Plan, slot: Slot, now: Instant) -> Option<Instant> {
         let part = plan.part(slot);
         let budget = Duration::from_secs(part.budget_s?);
@@ -86,7 +86,7 @@ impl Budget {
     }
 }
 
-/// Whether the time of the slot's cell is over, or more of it would change nothing.
+/// Returns whether the slot's cell has no time left, or more of it would change nothing.
 fn is_over(plan: &Plan, slot: Slot, until: Option<Instant>, samples: &[Sample]) -> bool {
     until.is_some_and(|until| {
         Instant::now() >= until
@@ -95,7 +95,7 @@ fn is_over(plan: &Plan, slot: Slot, until: Option<Instant>, samples: &[Sample]) 
     })
 }
 
-/// Subjects of a start that another start can tell more about; all, where the number of starts is given.
+/// Returns the subjects for which another start is useful; all, if the number of starts is given.
 fn in_question(
     plan: &Plan,
     start: &[Slot],

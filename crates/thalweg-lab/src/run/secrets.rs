@@ -1,12 +1,12 @@
-//! Possible secrets are kept nowhere: values of headers and of a URL's query, and messages sent when a WebSocket opens. A run
-//! with some cannot be taken up again.
+//! Possible secrets are never stored: values of headers and of a URL's query, and messages sent when a WebSocket opens. A run
+//! with secrets cannot be repeated.
 
 use super::{misuse, programs};
 use crate::scenario::{Endpoint, Plan, Program, Url};
 
 /// Stands for a possible secret.
 pub(super) const NOT_KEPT: &str = "(not kept)";
-/// The same in a URL, where no space can stand.
+/// The same in a URL, which cannot contain a space.
 const NOT_KEPT_IN_URL: &str = "(not-kept)";
 
 pub(super) fn hide(plan: &mut Plan) {
@@ -47,7 +47,7 @@ pub(super) fn expect_all_kept(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A URL as it was typed, without possible secrets. A text that is no URL ends where its query begins.
+/// Returns a typed URL without possible secrets. A text that is not a URL is cut at its query.
 pub(super) fn hidden_url(typed: &str) -> String {
     match typed.parse::<Url>() {
         Ok(url) => String::from(url.with_query_values(NOT_KEPT_IN_URL)),
@@ -55,7 +55,7 @@ pub(super) fn hidden_url(typed: &str) -> String {
     }
 }
 
-/// A URL without the values of its query. Two that differ in nothing else are numbered: a run of both is no run of one twice.
+/// Returns a URL without the values of its query. URLs that differ only in these values are numbered, so that they stay distinct.
 fn hide_url(url: &Url, known: &mut Vec<(Url, Url)>) -> Url {
     if let Some((_, hidden)) = known.iter().find(|(whole, _)| whole == url) {
         return hidden.clone();

@@ -2,12 +2,12 @@
 
 use crate::measure::Point;
 
-/// More than any chart shows: ten a second for two minutes, and of a longer span every second, fourth, … look.
+/// More than any chart shows: ten a second for two minutes, and every second, fourth, … look of a longer span.
 const POINTS_MAX: usize = 1200;
-/// Proportional memory is looked at so rarely, if at all.
+/// Points for each reading of proportional memory, if it is read.
 const POINTS_PER_PSS: usize = 10;
 
-/// Points of a span, evenly apart. Once there are too many, every second one goes, and from then on so does every second look.
+/// Points of a span, evenly apart. If there are too many, every second one is removed, and from then on every second look is skipped.
 #[derive(Clone, Debug)]
 pub(super) struct SpanPoints {
     points: Vec<Point>,
@@ -22,14 +22,14 @@ impl Default for SpanPoints {
 }
 
 impl SpanPoints {
-    /// Counts a look, and says whether its point is kept.
+    /// Counts a look, and returns whether its point is kept.
     pub(super) fn wants_next(&mut self) -> bool {
         let is_wanted = self.looks.is_multiple_of(self.looks_per_point);
         self.looks += 1;
         is_wanted
     }
 
-    /// Whether the next point has proportional memory.
+    /// Returns whether the next point has proportional memory.
     pub(super) fn wants_pss(&self) -> bool {
         self.points.len().is_multiple_of(POINTS_PER_PSS)
     }

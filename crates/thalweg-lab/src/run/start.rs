@@ -1,11 +1,11 @@
 //! One start of a cell: all of its subjects, started again, each measured in its turn.
 //!
-//! Where the load can pause, the subjects live side by side on the subject's cores and take turns, a short span each, in an order
-//! drawn for every round: drift of the machine hits all of them alike. Elsewhere each lives alone for one span. The order of the
-//! starts of processes is drawn, too: a process's luck with its memory averages out over starts.
+//! If the load can pause, the subjects run side by side on the subject's cores and take turns, a short span each, in a random order
+//! for every round, so that drift of the machine affects all of them alike. Otherwise each runs alone for one span. The order in
+//! which processes start is random, too, so that the effect of their memory's layout averages out over starts.
 //!
-//! Subjects with load at the same time are started in order, another one first in each start. The first is woken first in every
-//! millisecond, finds the caches cold, and takes a fifth more CPU, and less latency, than later ones.
+//! Subjects with load at the same time are started in order, another one first in each start. The kernel wakes the first one first
+//! in every millisecond. It then finds the caches cold, and uses a fifth more CPU, but has less latency, than later ones.
 
 use super::progress::Progress;
 use super::sample::{Bench, Launched, Span};
@@ -40,7 +40,7 @@ impl Bench<'_> {
         turn.iter().map(alone).collect()
     }
 
-    /// All at the same time, each on a thread of its own; the progress is the first one's.
+    /// Measures all subjects at the same time, each in its own thread; the progress is the first one's.
     fn concurrently(&self, turn: &[Slot], progress: &RefCell<Progress>) -> Option<Vec<Sample>> {
         let mut turn = turn.iter().zip(StartBarrier::new(turn.len()));
         let (first, barrier) = turn.next()?;
@@ -56,9 +56,9 @@ impl Bench<'_> {
         })
     }
 
-    /// Whether all loads can pause, and there are files enough for all connections.
+    /// Returns whether all loads can pause, and the limit of open files allows all connections.
     fn can_live_side_by_side(&self, turn: &[Slot]) -> bool {
-        // A browser beside another one would take its core from it.
+        // Two browsers would take the core from each other.
         if self.plan.load.is_browser() {
             return false;
         }
@@ -132,16 +132,16 @@ impl Bench<'_> {
     }
 }
 
-/// One of those that live side by side.
+/// A subject that runs side by side with others.
 struct SubjectRun<'a, 'b> {
     launched: &'a Launched<'b>,
-    /// Or why it cannot be measured any more.
+    /// The session, or why the subject cannot be measured any more.
     session: anyhow::Result<Box<dyn Session + 'a>>,
     taken: Vec<(Outcome, Observations)>,
 }
 
 impl SubjectRun<'_, '_> {
-    /// Answers what it asks while others are measured.
+    /// Answers the subject while others are measured.
     fn attend(&mut self) {
         if let Ok(session) = &mut self.session
             && let Err(error) = session.attend()

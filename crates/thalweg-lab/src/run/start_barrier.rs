@@ -11,7 +11,7 @@ pub(super) struct StartBarrier {
 }
 
 impl StartBarrier {
-    /// One for each of so many participants.
+    /// Creates one side for each of so many participants.
     pub(super) fn new(participants: usize) -> Vec<StartBarrier> {
         let missing = Arc::new(AtomicUsize::new(participants));
         let one = |_| StartBarrier { missing: Arc::clone(&missing), has_arrived: false };

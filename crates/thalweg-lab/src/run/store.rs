@@ -19,12 +19,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// The folder need not be there yet.
+    /// Creates a store. The folder need not exist yet.
     pub fn new(folder: impl Into<PathBuf>) -> Store {
         Store { folder: folder.into() }
     }
 
-    /// Names of all its runs, in order.
+    /// Returns the names of all its runs, in order.
     pub fn names(&self) -> anyhow::Result<Vec<String>> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -42,12 +42,12 @@ impl Store {
         Ok(names)
     }
 
-    /// The folder of a run of that name.
+    /// Returns the folder of a run of that name.
     pub fn folder_of(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// The folder of the wanted run: named by `last`, by its name, by a path, or by a part of its name that no other has.
+    /// Returns the folder of the wanted run: named by `last`, by its name, by a path, or by a part of its name that no other has.
     pub fn find(&self, wanted: &str) -> anyhow::Result<PathBuf> {
         let names = self.names()?;
         if wanted == LAST {
@@ -71,7 +71,7 @@ impl Store {
                 Err(misuse(unknown(&format!("run in {store} named"), wanted, &names)))
             }
             several => Err(misuse(format!(
-                "`{wanted}` may be any of {}: name more of it, or `{LAST}`",
+                "`{wanted}` may be any of {}: write more of the name, or `{LAST}`",
                 several.join(", ")
             ))),
         }
@@ -84,7 +84,7 @@ impl Store {
         ))
     }
 
-    /// The newest run; of those begun in one second the one whose plan was written last.
+    /// Returns the newest run; of those begun in one second, the one whose plan was written last.
     fn newest(&self, names: &[String]) -> anyhow::Result<PathBuf> {
         let age = |name: &&String| {
             let folder = self.folder_of(name);
@@ -99,7 +99,7 @@ impl Store {
         Ok(self.folder_of(name))
     }
 
-    /// The first folder of that name that is not there yet.
+    /// Returns the first folder of that name that does not exist yet.
     pub(super) fn unused(&self, name: &str) -> PathBuf {
         let numbered = (2..).map(|number| format!("{name}-{number}"));
         let mut names = std::iter::once(name.to_owned()).chain(numbered);
@@ -160,7 +160,7 @@ mod tests {
         };
         assert_eq!(
             refusal("day"),
-            "`day` may be any of day-fanout, day-idle: name more of it, or `last`"
+            "`day` may be any of day-fanout, day-idle: write more of the name, or `last`"
         );
         assert_eq!(
             refusal("day-fanuot"),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct StoredRun {
     /// Name of its folder.
     pub name: String,
-    /// Where it lies.
+    /// The path of its folder.
     pub folder: PathBuf,
     /// The plan of the run.
     pub plan: Plan,
@@ -27,7 +27,7 @@ pub struct StoredRun {
 }
 
 impl StoredRun {
-    /// Reads everything.
+    /// Reads a run.
     ///
     /// # Errors
     /// A file is missing or broken, or the run is of an earlier lab.
@@ -39,7 +39,10 @@ impl StoredRun {
         for sample in &mut samples {
             sample.verdict = std::mem::take(&mut sample.verdict).beside(sample.swarm_busy);
             if !has(&plan, sample) {
-                bail!("{}: samples.jsonl has a sample that plan.json has not", folder.display());
+                bail!(
+                    "{}: samples.jsonl has a sample that plan.json does not have",
+                    folder.display()
+                );
             }
         }
         let mut remarks: Vec<String> = lines.remark.into_iter().collect();
@@ -57,7 +60,7 @@ impl StoredRun {
         })
     }
 
-    /// Heading of its table: name, times, versions, typed arguments.
+    /// Returns the heading of its table: name, times, versions, typed arguments.
     pub fn head(&self) -> String {
         let Manifest { version, measured, command_line, begun, .. } = &self.manifest;
         let taken = self.samples.len();
@@ -71,7 +74,7 @@ impl StoredRun {
         text
     }
 
-    /// Compares the others with this subject, in every cell that has it. The old baseline stands there once, without its control.
+    /// Compares the others with this subject, in every cell that has it. The old baseline appears once, without its control.
     ///
     /// # Errors
     /// No cell has it.
@@ -93,7 +96,7 @@ impl StoredRun {
         Summary::new(&self.plan, &self.samples, self.manifest.clone())
     }
 
-    /// The costs of its subjects, for [`crate::sizing`].
+    /// Returns the costs of its subjects, for [`crate::sizing`].
     pub fn basis(&self) -> Basis {
         let Manifest { machine, measured, version, begun, .. } = &self.manifest;
         let measured = if measured.is_empty() { version } else { measured };
@@ -106,18 +109,18 @@ impl StoredRun {
         }
     }
 
-    /// Whether it was neither killed nor interrupted.
+    /// Returns whether it was neither killed nor interrupted.
     pub fn is_complete(&self) -> bool {
         !self.manifest.ended.is_empty() && !self.manifest.was_interrupted
     }
 }
 
-/// The folder's manifest; empty where there is none.
+/// Returns the folder's manifest; empty where there is none.
 pub(super) fn manifest(folder: &Path) -> Manifest {
     read_json(folder, MANIFEST).unwrap_or_default()
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 pub(super) fn name_of(folder: &Path) -> String {
     let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     whole.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
@@ -194,7 +197,7 @@ mod tests {
             .count()
     }
 
-    /// The archived `idle` as a measured run leaves it: unpacked, with these bytes in place of the last `cut` of its samples.
+    /// Returns the archived `idle` as a measured run leaves it: unpacked, with these bytes in place of the last `cut` of its samples.
     fn unpacked_copy(name: &str, cut: usize, instead: &str) -> PathBuf {
         let (from, to) = (Path::new(ARCHIVE).join("idle"), scratch(name));
         for file in [PLAN, MANIFEST, SAMPLES] {

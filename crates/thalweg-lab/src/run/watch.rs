@@ -1,4 +1,4 @@
-//! Observes a subject besides its events, at the right moments.
+//! Observes a subject's resources at the right moments.
 
 use super::progress::Progress;
 use super::span_points::SpanPoints;
@@ -22,7 +22,7 @@ const COUNT_WITHIN_US: u64 = 3_000_000;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Observations {
-    /// Where the subject could run, and on how many cores; beside a browser, of how many of them its threads could make use.
+    /// Where the subject could run, and on how many cores; beside a browser, how many of them its threads could use.
     pub(super) room: Room,
     pub(super) cores: usize,
     pub(super) begin: CounterSnapshot,
@@ -30,7 +30,7 @@ pub(super) struct Observations {
     pub(super) memory: Memory,
     pub(super) kernel: Option<KernelMemory>,
     pub(super) sockets: Option<SocketMemory>,
-    /// How the subject's side of its connections is set.
+    /// Socket options of the subject's side of its connections.
     pub(super) negotiated: Vec<(String, String)>,
     pub(super) timeline: SpanPoints,
     pub(super) system_calls: Option<SystemCalls>,
@@ -41,7 +41,7 @@ pub(super) struct Observations {
     pub(super) failure: Option<String>,
 }
 
-/// Everything that counts up, at one moment.
+/// All counters at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CounterSnapshot {
     pub(super) at_us: u64,
@@ -49,7 +49,7 @@ pub(super) struct CounterSnapshot {
     pub(super) swarm_waited_ns: u64,
     /// Times of the cores that the subject runs on.
     pub(super) subject_cores: CoreTimes,
-    /// From all cores in use.
+    /// Time that the hypervisor took from all cores in use.
     pub(super) stolen_s: f64,
     pub(super) dropped_packets: u64,
 }
@@ -59,7 +59,7 @@ impl Observations {
         self.failure.get_or_insert(reason);
     }
 
-    /// Count of the span.
+    /// Returns the difference of a counter over the span.
     pub(super) fn between(&self, of: impl Fn(&CounterSnapshot) -> u64) -> u64 {
         of(&self.end).saturating_sub(of(&self.begin))
     }
@@ -67,12 +67,12 @@ impl Observations {
 
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// Roots of its process trees; none where they are not seen.
+    /// Roots of its process trees; empty if they cannot be seen.
     pub(super) pids: Vec<u32>,
-    /// Processes beside it, which are none of its tree: names and roots.
+    /// Processes beside it, which are in none of its trees: names and roots.
     pub(super) beside: Vec<(String, u32)>,
     pub(super) address: SocketAddr,
-    /// Owner of the cores.
+    /// Where the subject may run.
     pub(super) room: Room,
     /// Cores that it may run on.
     pub(super) cores: Vec<usize>,
@@ -88,18 +88,18 @@ pub(super) struct WatchOptions<'a> {
     pub(super) progress: Option<&'a RefCell<Progress>>,
     /// Shared with samples whose spans begin together.
     pub(super) barrier: StartBarrier,
-    /// Whether the load is keyed: then proportional memory and the kernel's are looked at within the span, too.
+    /// Whether the load is keyed. If so, proportional memory and the kernel's are also read within the span.
     pub(super) is_keyed: bool,
 }
 
-/// Observes the subject while the swarm loads it. Clones share observations: one is the swarm's, another one's owner takes them.
+/// An observer of the subject under load. Clones share observations: the swarm has one, and the owner of another takes them.
 #[derive(Clone)]
 pub(super) struct Watch<'a>(Rc<RefCell<Inspector<'a>>>);
 
 struct Inspector<'a> {
     subject: Watched,
     options: WatchOptions<'a>,
-    /// The subject's and the swarm's.
+    /// Cores of the subject and the swarm.
     all_cores: Vec<usize>,
     processes: Vec<u32>,
     is_in_span: bool,
@@ -108,12 +108,12 @@ struct Inspector<'a> {
 }
 
 enum Counting {
-    /// Not asked for, or over.
+    /// Not requested, or finished.
     Nothing,
     Wanted,
-    /// Since when.
+    /// The start time.
     Starting(SystemCallCount, u64),
-    /// Since when, and how many events had come.
+    /// The start time, and the number of events until then.
     Running(SystemCallCount, u64, u64),
 }
 
@@ -145,7 +145,7 @@ impl<'a> Watch<'a> {
         Ok(watch)
     }
 
-    /// Connections are about to be opened: those of others may stand by now.
+    /// Records the swarm's memory before it opens connections; those of others may already exist.
     pub(super) fn connects(&self) {
         self.0.borrow_mut().observations.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
     }
@@ -156,7 +156,7 @@ impl<'a> Watch<'a> {
 }
 
 impl Inspector<'_> {
-    /// Use of the subject's processes; without it no figure of this sample counts.
+    /// Returns the resources of the subject's processes; without them, no figure of this sample counts.
     fn resources(&mut self) -> Resources {
         Resources::read_all(&self.subject.pids).unwrap_or_else(|error| {
             self.observations.fail(match error {
@@ -178,7 +178,7 @@ impl Inspector<'_> {
         }
     }
 
-    /// Use of those beside the subject so far; one that has ended spoils the sample.
+    /// Returns the resources of the processes beside the subject so far; one that has ended makes the sample invalid.
     fn processes_beside(&mut self) -> Vec<ProcessUse> {
         let mut all = Vec::new();
         for (name, pid) in &self.subject.beside {
@@ -218,7 +218,7 @@ impl Inspector<'_> {
         }
     }
 
-    /// The next step of counting system calls; `events` have come since the span's end. A failure to count is remarked, once.
+    /// Takes the next step of counting system calls; `events` have come since the span's end. A failure is remarked once.
     fn count(&mut self, events: u64) -> anyhow::Result<Counting> {
         let now_us = monotonic_us();
         Ok(match std::mem::replace(&mut self.counting, Counting::Nothing) {
@@ -258,7 +258,7 @@ impl Observer for Watch<'_> {
             }
             Moment::Warm => inspector.processes = Resources::tree(&inspector.subject.pids),
             Moment::Begin => {
-                // Not between the subject's own looks, which are to be short.
+                // Not between the looks at the subject itself, which must be short.
                 inspector.observations.processes = inspector.processes_beside();
                 inspector.observations.timeline = SpanPoints::default();
                 inspector.is_in_span = true;
@@ -322,7 +322,7 @@ impl Observer for Watch<'_> {
     }
 }
 
-/// All of them together; `None` without any.
+/// Returns the memory of all sockets together; `None` without any.
 fn memory(sockets: &[Socket]) -> Option<SocketMemory> {
     let first = sockets.first()?;
     Some(SocketMemory {
@@ -333,7 +333,7 @@ fn memory(sockets: &[Socket]) -> Option<SocketMemory> {
     })
 }
 
-/// Options of its first connection that the subject has set, or left to the kernel.
+/// Returns the options of the first connection that the subject has set, or left to the kernel.
 fn negotiated(sockets: &[Socket]) -> Vec<(String, String)> {
     let Some(first) = sockets.first() else { return Vec::new() };
     let segment = first.segment_bytes.map(|bytes| bytes.to_string());
@@ -344,7 +344,7 @@ fn negotiated(sockets: &[Socket]) -> Vec<(String, String)> {
     options.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// Kernel memory for the subscribers at `ports`, all of which must still be connected: to drop them is not to hold little.
+/// Returns the kernel memory for the subscribers at `ports`. All must still be connected, because dropped ones hold no memory.
 fn kernel_memory(sockets: &[Socket], ports: &[u16]) -> Result<Option<KernelMemory>, String> {
     if ports.is_empty() {
         return Ok(None);

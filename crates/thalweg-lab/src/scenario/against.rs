@@ -4,8 +4,8 @@ use super::plan::{Cell, Subject};
 use super::{Drive, Program};
 use std::path::Path;
 
-/// The cells, each with a twin of its Thalweg of the other build, which is the baseline. A cell with several of ours becomes one
-/// for each, because each has a twin of its own; one with none is left out.
+/// Returns the cells, each with the same Thalweg subject of the other build, which is the baseline. A cell with several Thalweg
+/// subjects becomes one cell for each; a cell with none is left out.
 pub(super) fn against(cells: Vec<Cell>, drive: Drive, binary: &Path) -> Vec<Cell> {
     cells.into_iter().flat_map(|cell| with_twins(cell, drive, binary)).collect()
 }

@@ -11,8 +11,8 @@ const TOTAL_US_MAX: u64 = 24 * 3_600_000_000;
 const RATE_MAX: u32 = 1_000_000;
 const EXAMPLE: &str = "write a rate, or stages: 100/s, or 50/s 10s, 200/s 1m";
 
-/// `50/s 10s, 200/s 1m`: stages, one after the other. Without a time the last goes on until
-/// all have arrived. No stage at all: everybody arrives at once.
+/// `50/s 10s, 200/s 1m`: stages, one after the other. A last stage without a time continues until all have arrived. Without stages,
+/// everybody arrives at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(with = "String"))]
@@ -30,12 +30,13 @@ struct ArrivalStage {
 }
 
 impl Arrivals {
-    /// Whether everybody arrives at once.
+    /// Returns whether everybody arrives at once.
     pub fn are_at_once(&self) -> bool {
         self.stages.is_empty()
     }
 
-    /// Due times of so many connections, µs from the beginning, and the end of the last stage. Fewer may arrive than there are.
+    /// Returns the due times of this many connections, µs from the beginning, and the end of the last stage. Not all may have time to
+    /// arrive.
     pub fn schedule(&self, connections: usize) -> (Vec<u64>, u64) {
         let (mut due_us, mut begun_us) = (Vec::new(), 0);
         for stage in &self.stages {
@@ -74,7 +75,7 @@ impl FromStr for Arrivals {
 }
 
 fn stage(text: &str) -> Result<ArrivalStage, String> {
-    let wrong = || format!("`{text}` is no stage: {EXAMPLE}");
+    let wrong = || format!("`{text}` is not a stage: {EXAMPLE}");
     let (rate, time) = text.split_once(' ').map_or((text, None), |(rate, time)| (rate, Some(time)));
     let rate: u32 = rate.strip_suffix("/s").and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
     if rate > RATE_MAX || rate == 0 && time.is_none() {

@@ -2,18 +2,18 @@
 
 use super::{Consumer, Dialect, Drive, Program, Settings, Transport};
 
-/// Connections of HTTP/1.1 that a browser opens to an origin, over all of its tabs. WebSockets are not counted in.
+/// Connections of HTTP/1.1 that a browser opens to an origin, over all of its tabs. WebSockets do not count.
 const HTTP_1_CONNECTIONS_MAX: u32 = 6;
 /// Settings that only a browser has.
 const OF_BROWSERS: [&str; 6] = ["tabs", "devtools", "throttle", "consumer", "worker", "cores"];
-/// A slower tab is of no use.
+/// Maximum factor by which a tab is slowed down.
 const THROTTLE_MAX: u32 = 100;
 
 pub(super) fn is_of_browsers(key: &str) -> bool {
     OF_BROWSERS.contains(&key)
 }
 
-/// Whether `program` can be measured with these; if not, why.
+/// Checks whether `program` can be measured with these settings; the error has the reason.
 pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { transport, connections, tabs, consumer, throttle, .. } = *settings;
     let is_conversation = match drive {
@@ -29,7 +29,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     };
     if settings.streams > 0 {
         return Err(
-            "a browser shares one HTTP/2 connection by itself: set tls, leave streams out".into()
+            "a browser always shares one HTTP/2 connection: set tls, and remove streams".into()
         );
     }
     if tabs == 0 || tabs > connections {
@@ -42,11 +42,11 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     }
     let comes_again = matches!(transport, Transport::ForeverFrame | Transport::LongPolling);
     if comes_again && !is_conversation {
-        return Err(format!("in a browser {transport} is measured in round trips alone: see b"));
+        return Err(format!("in a browser {transport} is measured only in round trips: see b"));
     }
     if is_conversation && (settings.worker || settings.devtools || consumer != Consumer::Rows) {
-        return Err("round trips are made by the page itself: leave worker, devtools and \
-                    consumer out"
+        return Err("round trips are made by the page itself: remove worker, devtools and \
+                    consumer"
             .to_owned());
     }
     if consumer.is_arrow() && transport != Transport::HttpStreaming {
@@ -54,14 +54,14 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     }
     let can_consume = match (program.dialect(), consumer) {
         (Dialect::Thalweg, _) | (_, Consumer::Rows | Consumer::RowsEveryValue) => true,
-        // Rows without an envelope must all be read before it is known which they are.
+        // Rows without an envelope must all be parsed before it is known which rows they are.
         (dialect, Consumer::Raw) => dialect == Dialect::Limit,
         _ => false,
     };
     if !can_consume {
         return Err(
-            "who is not Thalweg makes JSON rows alone, and serves no scripts: leave consumer out \
-                    for it"
+            "subjects other than Thalweg send only JSON rows, and serve no scripts: remove consumer \
+                    for them"
                 .to_owned(),
         );
     }
@@ -69,13 +69,13 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
         && (transport != Transport::Websocket || connections != tabs || settings.worker)
     {
         return Err("a live page has one connection in each tab, a WebSocket at first: set connections to the number of \
-                    tabs, and leave worker out"
+                    tabs, and remove worker"
             .to_owned());
     }
     Ok(())
 }
 
-/// Why no browser can do this, though a scenario that goes through many cells may ask for it.
+/// Returns why no browser can do this, although a scenario with many cells may include it.
 pub(super) fn blank(settings: &Settings, program: &Program) -> Option<String> {
     let Settings { transport, connections, tls, .. } = *settings;
     let is_spoken = matches!(

@@ -26,7 +26,7 @@ impl Declared {
     }
 }
 
-/// The subjects of a file with this text; Thalweg, and the limit where it can take part, if it has none.
+/// Returns the subjects of a file with this text; if it has none, Thalweg, and the limit if it can take part.
 pub(super) fn declared(
     text: &str,
     blocks: Option<&[Spanned<SubjectBlock>]>,
@@ -78,14 +78,14 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
     if let Some(ours) = ours {
         return match block.arguments.as_slice() {
             [] => Ok(ours),
-            // A node's knowledge of the others is no setting, nor is what else it serves.
+            // The other nodes that a node knows are not a setting, and neither is what else it serves.
             _ if ours == Program::Thalweg && !block.processes.is_empty() => Ok(ours),
             arguments if ours == Program::Thalweg && serves_more(arguments) => Ok(ours),
-            _ => Err(
-                "`arguments` are for peers; Thalweg's are settings, but for --source, --query, \
+            _ => {
+                Err("`arguments` are for peers; Thalweg's are settings, except --source, --query, \
                       --topic, --data and --set"
-                    .to_owned(),
-            ),
+                    .to_owned())
+            }
         };
     }
     let Some(peer) = peers.iter().find(|peer| peer.name == block.program) else {
@@ -101,7 +101,7 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
     Ok(Program::Peer(Box::new(peer)))
 }
 
-/// Whether arguments only name what a server serves beside the load.
+/// Returns whether arguments only name what a server serves beside the load.
 fn serves_more(arguments: &[String]) -> bool {
     let is_more = |pair: &[String]| match pair {
         [flag, _] => ["--source", "--query", "--topic", "--data", "--set"].contains(&flag.as_str()),
@@ -121,7 +121,7 @@ pub(super) struct CellMatrix<'a> {
 }
 
 impl CellMatrix<'_> {
-    /// The cells that a block stands for; `forced` is from the command line.
+    /// Returns the cells that a block stands for; `forced` is from the command line.
     pub(super) fn expand(&self, block: &Block, forced: &Block) -> Result<Vec<Cell>, String> {
         let names: Vec<&str> = self.subjects.iter().map(|subject| subject.name.as_str()).collect();
         let known = |name: &str| match names.iter().position(|known| *known == name) {
@@ -156,7 +156,7 @@ impl CellMatrix<'_> {
                     blanks.extend(why.map(|why| Blank { subject: subject.name.clone(), why }));
                     can
                 });
-                // With a few subjects named, the cells that they can do are measured.
+                // If subjects are named, the cells that they support are measured.
                 if let ([], [blank, ..], []) = (&*subjects, &*blanks, self.only) {
                     return Err(blank.to_string());
                 }
@@ -166,7 +166,7 @@ impl CellMatrix<'_> {
             .collect()
     }
 
-    /// Why a subject cannot be measured in a cell that others can be.
+    /// Returns why a subject cannot be measured in a cell in which others can.
     fn blank(&self, settings: &Settings, program: &Program) -> Option<String> {
         let peer = match program {
             Program::Peer(peer) => peer.blank(settings, self.drive),
@@ -175,7 +175,7 @@ impl CellMatrix<'_> {
         peer.or_else(|| browser::blank(settings, program).filter(|_| self.in_browser))
     }
 
-    /// Name of a cell: without a transport where its subjects have one each, or are pages that choose it themselves.
+    /// Returns the label of a cell: without a transport if its subjects have one each, or are pages that choose it themselves.
     fn label(&self, settings: &Settings, subjects: &[Subject]) -> String {
         let label = settings.label(self.drive);
         let Settings { transport, connections, .. } = settings;
@@ -195,7 +195,7 @@ impl CellMatrix<'_> {
         }
     }
 
-    /// A subject in a cell, with its own settings on top, and on top of these the command line's.
+    /// Places a subject in a cell. Its own settings replace the cell's, and the command line's replace both.
     fn place(
         &self,
         subject: &Declared,

@@ -5,13 +5,13 @@ use super::{
 };
 use thalweg_match_feed::Size;
 
-/// The least a published event needs for `seq`, `due` and `crc` at full length.
+/// Minimum size of a published event, which has `seq`, `due` and `crc` at full length.
 const EVENT_BYTES_MIN: u32 = 96;
 /// The wire's own limit.
 pub(super) const EVENT_BYTES_MAX: u32 = 1 << 20;
-/// More is no trickle.
+/// A subscriber that reads faster is not slow.
 const SLOW_BYTES_MAX: u32 = 1_000_000;
-/// The least a dummy event needs.
+/// Minimum size of a dummy event.
 const DUMMY_BYTES_MIN: u32 = 64;
 
 /// Positions depend on this limit of events in a message of a stream.
@@ -22,7 +22,7 @@ const MESSAGE_BYTES_MAX: u32 = 1_000_000;
 /// Events per second and topic: as fast as one thread could write them.
 pub(super) const RATE_MAX: u32 = 10_000_000;
 
-/// Whether `program` can be measured with these; if not, why.
+/// Checks whether `program` can be measured with these settings; the error has the reason.
 pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     counts(settings)?;
     published(settings, drive, program)?;
@@ -42,13 +42,13 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
         return Err("`limit` has no cursors to resume at: leave it out of a stampede".to_owned());
     }
     if drive.is_connecting() && settings.transport == Transport::LongPolling {
-        return Err("who polls connects all the time: take another transport".to_owned());
+        return Err("long polling connects all the time: use another transport".to_owned());
     }
     if drive == Drive::Ceiling && settings.p99_us_max == 0 {
         return Err("a ceiling needs a p99_us_max, e.g. 50000".to_owned());
     }
     if drive.is_of_endpoints() {
-        return Err("to listen to an endpoint there is `thalweg bench --url`".to_owned());
+        return Err("to listen to an endpoint, use `thalweg bench --url`".to_owned());
     }
     if settings.compress && *program == Program::Limit {
         return Err("`limit` compresses nothing: leave it out, or compress".to_owned());
@@ -64,15 +64,13 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     Ok(())
 }
 
-/// Whether these events can be published to this program.
+/// Checks whether these events can be published to this program.
 fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { keys, topics, streams, connections, rate, every_ms, .. } = *settings;
     if keys == 0 || keys > connections || keys > 1 && (topics > 1 || streams > 0) {
-        return Err(
-            "keys are 1 to the number of connections, each on one of them: without topics and \
+        return Err("keys must be 1 to the number of connections, without topics and \
              streams"
-                .to_owned(),
-        );
+            .to_owned());
     }
     if settings.lost_keys > keys {
         return Err(format!("{} of {keys} keys cannot be lost", settings.lost_keys));
@@ -91,7 +89,7 @@ fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
         return Err("this subject has no value topics: set kind and deltas of another".to_owned());
     }
     if settings.deltas && !is_value {
-        return Err("patches are of value topics: set kind = \"value\"".to_owned());
+        return Err("only value topics have patches: set kind = \"value\"".to_owned());
     }
     let is_size = |size: &Size| size.bytes() == settings.event_bytes as usize;
     if settings.payload == Payload::Match && !Size::ALL.iter().any(is_size) {
@@ -101,20 +99,20 @@ fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
     Ok(())
 }
 
-/// Whether these events can be published to NATS.
+/// Checks whether these events can be published to NATS.
 fn stored(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { publish_to, message_events, event_bytes, window, .. } = *settings;
     let is_consumer = program.dialect() == Dialect::Consumer;
     let is_by_nats = publish_to == PublishTo::Nats || settings.request == Request::Single;
     if settings.chunk_events > 0 && is_by_nats {
         return Err(
-            "chunk_events is about one long HTTP request: leave it out, or set it to 0".to_owned()
+            "chunk_events is about one long HTTP request: remove it, or set it to 0".to_owned()
         );
     }
     if drive != Drive::Stored && publish_to == PublishTo::Subject {
         if message_events != 1 {
             return Err(
-                "message_events is of messages to NATS: set publish_to = \"nats\"".to_owned()
+                "message_events is for messages to NATS: set publish_to = \"nats\"".to_owned()
             );
         }
         if is_consumer {
@@ -126,15 +124,13 @@ fn stored(settings: &Settings, drive: Drive, program: &Program) -> Result<(), St
         return Err("this subject reads from no stream of NATS".to_owned());
     }
     if settings.kind == TopicKind::Value {
-        return Err(
-            "what the lab publishes to NATS are events, not versions: leave kind out".to_owned()
-        );
+        return Err("the lab publishes events to NATS, not versions: remove kind".to_owned());
     }
     if is_consumer && drive != Drive::Stored && settings.events_per_s().is_none() {
         return Err("a consumer has no window: set a rate".to_owned());
     }
     if is_consumer && settings.topics_in_all() > 1 {
-        return Err("a consumer is published one topic to: leave topics and keys out".to_owned());
+        return Err("the lab publishes one topic to a consumer: remove topics and keys".to_owned());
     }
     if !(1..=MESSAGE_EVENTS_MAX).contains(&message_events)
         || message_events.saturating_mul(event_bytes) > MESSAGE_BYTES_MAX
@@ -149,14 +145,14 @@ fn stored(settings: &Settings, drive: Drive, program: &Program) -> Result<(), St
     Ok(())
 }
 
-/// Whether connections can arrive like this.
+/// Checks whether connections can arrive like this.
 pub(super) fn connecting(settings: &Settings, drive: Drive) -> Result<(), String> {
     let due = || settings.arrivals.schedule(settings.connections as usize).0;
     if drive == Drive::Ramp && settings.arrivals.are_at_once() {
         return Err("a ramp needs a rate of arrivals, e.g. arrivals = \"100/s\"".to_owned());
     }
     if drive == Drive::Ramp && due().is_empty() {
-        return Err(format!("nobody arrives at {}: let it last longer", settings.arrivals));
+        return Err(format!("no connection arrives at {}: make it longer", settings.arrivals));
     }
     if drive == Drive::Churn && settings.stay_ms == 0 {
         return Err(
@@ -170,7 +166,7 @@ pub(super) fn connecting(settings: &Settings, drive: Drive) -> Result<(), String
 fn counts(settings: &Settings) -> Result<(), String> {
     let Settings { connections, stopped, slow, topics, window, .. } = *settings;
     if connections == 0 || topics == 0 || window == 0 || settings.shards == 0 {
-        return Err("connections, topics, window and shards are at least 1".to_owned());
+        return Err("connections, topics, window and shards must be at least 1".to_owned());
     }
     if stopped.saturating_add(slow) >= connections {
         return Err(format!(
@@ -198,12 +194,12 @@ fn sizes(settings: &Settings, drive: Drive) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether subscribers can use their transport.
+/// Checks whether subscribers can use their transport.
 fn transport(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { transport, stopped, slow, .. } = *settings;
     let comes_again = matches!(transport, Transport::ForeverFrame | Transport::LongPolling);
     if *program == Program::Limit && comes_again {
-        return Err(format!("`limit` speaks no {transport}: leave it to the other subjects"));
+        return Err(format!("`limit` does not support {transport}: use other subjects"));
     }
     let echoes = matches!(drive, Drive::Echo | Drive::RoundTrip);
     if *program == Program::Limit && echoes && settings.tls {
@@ -213,7 +209,9 @@ fn transport(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
         return Err(format!("a slow subscriber reads 1 to {SLOW_BYTES_MAX} bytes a second"));
     }
     if stopped + slow > 0 && transport == Transport::LongPolling {
-        return Err("who polls no more is gone: leave stopped and slow out".to_owned());
+        return Err(
+            "a client that stops polling has no connection: remove stopped and slow".to_owned()
+        );
     }
     Ok(())
 }
@@ -224,10 +222,10 @@ fn http2(settings: &Settings, program: &Program) -> Result<(), String> {
         return Ok(());
     }
     if *program == Program::Limit {
-        return Err("`limit` speaks no HTTP/2: leave streams out for it".to_owned());
+        return Err("`limit` does not support HTTP/2: remove streams for it".to_owned());
     }
     if settings.transport == Transport::Websocket {
-        return Err("a websocket needs HTTP/1.1: leave streams out for it".to_owned());
+        return Err("a websocket needs HTTP/1.1: remove streams for it".to_owned());
     }
     if stopped + settings.slow > 0 || !connections.is_multiple_of(streams) {
         return Err(format!(

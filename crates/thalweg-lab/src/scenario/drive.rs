@@ -20,7 +20,7 @@ const OF_SUBJECTS: [&str; 5] = ["shards", "mode", "tls", "send_buffer_bytes", "u
 const PUBLISHED: [&str; 7] =
     ["keys", "payload", "event_bytes", "rate", "every_ms", "kind", "deltas"];
 
-/// How the subject is made to broadcast.
+/// The drive, which makes the subject broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -32,11 +32,11 @@ pub enum Drive {
     /// The subject broadcasts on a schedule announced once, at its start.
     #[serde(alias = "self-driven")]
     GeneratedLoad,
-    /// Nobody: the connections only stand there.
+    /// Nobody publishes: the connections are idle.
     Idle,
     /// The lab publishes as fast as the subject takes it, nobody subscribes.
     Publish,
-    /// The lab publishes to NATS, nobody subscribes; the subject reads the stream, and says
+    /// The lab publishes to NATS, nobody subscribes; the subject reads the stream, and reports
     /// how much of it.
     Stored,
     /// Experiment C: requests on a schedule, answered beside a firehose on the
@@ -44,12 +44,11 @@ pub enum Drive {
     Echo,
     /// Experiment B: the subject sends the next event when the last is acked.
     RoundTrip,
-    /// The lab publishes at rates that rise until the latency is over the
-    /// objective: the highest that is not.
+    /// The lab publishes at rates that rise until the latency exceeds the objective. The result is the highest rate that met it.
     Ceiling,
-    /// The operator of the endpoint: the lab only listens.
+    /// The operator of the endpoint decides what it sends; the lab only listens.
     Listen,
-    /// Connections arrive at a stated rate, in stages, beside what the subject sends by
+    /// Connections arrive at a stated rate, in stages, while the subject sends by
     /// itself.
     Ramp,
     /// Connections come and go: each stays for about a stated time, and another comes as
@@ -81,29 +80,29 @@ pub enum Source {
 
 /// The particulars of a drive under some settings.
 struct DriveKind {
-    /// Settings that have an effect, beside those of all.
+    /// Settings that have an effect, beside those that every drive uses.
     keys: Vec<&'static str>,
     label: String,
     figure: Figure,
     can_pause: bool,
     scheduled_per_s: Option<f64>,
     source: Option<Source>,
-    /// How long a span takes that does not last as long as it is told.
+    /// Length of a span that does not last for `measured_ms`.
     span_us: Option<u64>,
 }
 
 impl Drive {
-    /// Whether the lab publishes what the subscribers get.
+    /// Returns whether the lab publishes what the subscribers get.
     pub fn is_published_load(self) -> bool {
         matches!(self, Drive::PublishedLoad | Drive::Ceiling)
     }
 
-    /// Whether it is about connections that come to stand: each counts as an event, late from when it was due.
+    /// Returns whether the drive opens connections, each of which counts as an event that is late from when it was due.
     pub fn is_connecting(self) -> bool {
         matches!(self, Drive::Ramp | Drive::Churn | Drive::Stampede)
     }
 
-    /// Whether it is of an endpoint that somebody runs, and of no subject.
+    /// Returns whether the drive is for a running endpoint, and not for a subject.
     pub fn is_of_endpoints(self) -> bool {
         matches!(self, Drive::Listen | Drive::Send)
     }
@@ -113,12 +112,12 @@ impl Drive {
         OF_ALL.contains(&key) || of_subjects || self.kind(&Settings::default()).keys.contains(&key)
     }
 
-    /// Whether a sample lasts for `measured_ms`, and not for as long as its requests take.
+    /// Returns whether a sample lasts for `measured_ms`, and not for as long as its requests take.
     pub(crate) fn lasts_as_told(self, settings: &Settings) -> bool {
         self.kind(settings).span_us.is_none()
     }
 
-    /// How long a span takes, about, µs.
+    /// Returns the approximate length of a span, µs.
     pub(super) fn span_us(self, settings: &Settings, measured_ms: u64) -> u64 {
         let spans = if self == Drive::Ceiling { CEILING_STEPS } else { 1 };
         self.kind(settings).span_us.unwrap_or(spans * measured_ms * 1000)
@@ -128,7 +127,7 @@ impl Drive {
         self.kind(settings).figure
     }
 
-    /// The load that the subject sends by itself.
+    /// Returns the load that the subject sends by itself.
     pub fn source(self, settings: &Settings) -> Option<Source> {
         self.kind(settings).source
     }
@@ -328,17 +327,17 @@ impl Drive {
 }
 
 impl Settings {
-    /// Whether the load can pause: not where the subject sends by itself, or where some have stopped reading for good.
+    /// Returns whether the load can pause. It cannot if the subject sends by itself, or if some have stopped reading for good.
     pub fn can_pause(&self, drive: Drive) -> bool {
         drive.kind(self).can_pause
     }
 
-    /// Events per second over all subscribers that the schedule offers, if any; with `echo`, those of the firehose.
+    /// Returns the events per second over all subscribers that the schedule offers, if any; with `echo`, those of the firehose.
     pub fn scheduled_events_per_s(&self, drive: Drive) -> Option<f64> {
         drive.kind(self).scheduled_per_s
     }
 
-    /// Name of a cell: the settings that matter under its drive.
+    /// Returns the name of a cell: the settings that matter under its drive.
     pub fn label(&self, drive: Drive) -> String {
         let parts = LABELS.iter().map(|part| part(self));
         drive.kind(self).label + &parts.collect::<String>()

@@ -1,4 +1,4 @@
-//! An endpoint that somebody runs, Thalweg or not: what `--url` and the options beside it name.
+//! A running endpoint, Thalweg or not, as `--url` and the options beside it name it.
 //!
 //! - `url`: where it is; `json_path`: where in an event a timestamp sits
 
@@ -19,15 +19,18 @@ const TRANSPORTS: [(&str, Transport); 3] = [
     ("http-streaming", Transport::HttpStreaming),
 ];
 
-/// Headers that are the lab's to set, and what to do instead.
+/// Headers that only the lab sets, and what to do instead.
 const OWN_HEADERS: [(&str, &str); 10] = [
     ("connection", "leave it out"),
     ("upgrade", "write the URL with ws:// or wss://"),
     ("sec-websocket-key", "leave it out: each connection has a random one"),
     ("sec-websocket-version", "leave it out: it is 13"),
-    ("sec-websocket-protocol", "say it with --subprotocol"),
-    ("sec-websocket-extensions", "--compress offers permessage-deflate, and no other is spoken"),
-    ("accept-encoding", "--compress offers gzip, and nothing else that is compressed is read"),
+    ("sec-websocket-protocol", "use --subprotocol"),
+    (
+        "sec-websocket-extensions",
+        "use --compress for permessage-deflate, the only one that is supported",
+    ),
+    ("accept-encoding", "use --compress for gzip; nothing else that is compressed can be read"),
     ("content-length", "leave it out: the request has no body"),
     ("transfer-encoding", "leave it out: the request has no body"),
     ("expect", "leave it out: the request has no body"),
@@ -38,7 +41,7 @@ const OWN_HEADERS: [(&str, &str); 10] = [
 pub struct Typed {
     /// `--url`.
     pub url: String,
-    /// `--transports`, if it was said.
+    /// `--transports`, if it was given.
     pub transport: Option<String>,
     /// Every `--header`, as `Name: value`.
     pub headers: Vec<String>,
@@ -52,9 +55,9 @@ pub struct Typed {
     pub cacert: Option<PathBuf>,
     /// `--insecure`.
     pub insecure: bool,
-    /// The lines of `--data`, if it was said.
+    /// The lines of `--data`, if it was given.
     pub data: Option<Vec<String>>,
-    /// The lines of `--tokens`, if it was said.
+    /// The lines of `--tokens`, if it was given.
     pub tokens: Option<Vec<String>>,
     /// `--binary`.
     pub binary: bool,
@@ -62,7 +65,7 @@ pub struct Typed {
     pub compress: bool,
 }
 
-/// A WebSocket, SSE or HTTP-streaming endpoint, and how to ask it.
+/// A WebSocket, SSE or HTTP-streaming endpoint, and how to connect to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     /// Where it is.
@@ -75,7 +78,7 @@ pub struct Endpoint {
     /// The one subprotocol that is offered (RFC 6455 §1.9).
     #[serde(default)]
     pub subprotocol: Option<String>,
-    /// Text messages that each WebSocket sends once it stands.
+    /// Text messages that each WebSocket sends after it opens.
     #[serde(default)]
     pub send_on_open: Vec<String>,
     /// Where an event says when it was made.
@@ -90,7 +93,7 @@ pub struct Endpoint {
     /// Texts of messages, in turn: `{id}`, `{connection}` and `{token}` are filled in. Empty: the lab's own, of a given size.
     #[serde(default)]
     pub data: Vec<String>,
-    /// Values of `{token}` in URL, headers and messages, of one connection each.
+    /// Values of `{token}` in URL, headers and messages, one for each connection.
     #[serde(default)]
     pub tokens: Vec<String>,
     /// Whether messages are sent as binary ones.
@@ -107,7 +110,7 @@ pub(crate) const TOKEN: &str = "{token}";
 const ID: &str = "{id}";
 
 impl Endpoint {
-    /// Whether its messages are to come back: each has an id.
+    /// Returns whether its messages must come back; each has an id.
     pub(super) fn is_to_answer(&self) -> bool {
         self.data.is_empty() || self.data.iter().any(|line| line.contains(ID))
     }
@@ -120,13 +123,13 @@ impl Endpoint {
         if transport != Transport::Websocket {
             if typed.subprotocol.is_some() {
                 return refuse(
-                    "--subprotocol is a WebSocket's: write the URL with ws:// or wss://",
+                    "--subprotocol needs a WebSocket: write the URL with ws:// or wss://",
                 );
             }
             if !typed.send_on_open.is_empty() {
                 return refuse(
-                    "--send-on-open needs a WebSocket, for SSE and HTTP streaming only listen: \
-                     put what the endpoint must be told into the URL or a --header",
+                    "--send-on-open needs a WebSocket, because SSE and HTTP streaming only receive: \
+                     put the data into the URL or a --header",
                 );
             }
         }
@@ -140,7 +143,7 @@ impl Endpoint {
             && !is_token(name)
         {
             return Err(ScenarioError::new(format!(
-                "`{name}` is no name of a subprotocol: write one name, such as graphql-transport-ws"
+                "`{name}` is not the name of a subprotocol: write one name, such as graphql-transport-ws"
             )));
         }
         let endpoint = Endpoint {
@@ -170,7 +173,7 @@ impl Endpoint {
         let mut messages = self.send_on_open.iter().chain(&self.data);
         if !is_used_in_head && !messages.any(|message| message.contains(TOKEN)) {
             return Err(ScenarioError::new(
-                "nothing asks for a token: write {token} where it is to stand, in the URL, a \
+                "--tokens has no effect: write {token} in the URL, a \
                  --header, --send-on-open or --data",
             ));
         }
@@ -189,7 +192,7 @@ impl Endpoint {
     }
 }
 
-/// The lines of a file; none of one that was not named.
+/// Returns the lines of a file; none if no file was named.
 fn lines(option: &str, what: &str, typed: Option<&[String]>) -> Result<Vec<String>, ScenarioError> {
     match typed {
         None => Ok(Vec::new()),
@@ -228,18 +231,18 @@ fn transport(url: &Url, told: Option<&str>) -> Result<Transport, ScenarioError> 
 fn header(typed: &str) -> Result<(String, String), ScenarioError> {
     let Some((name, value)) = typed.split_once(':') else {
         return Err(ScenarioError::new(format!(
-            "`{typed}` is no header: write it as \"Authorization: Bearer …\""
+            "`{typed}` is not a header: write it as \"Authorization: Bearer …\""
         )));
     };
     let (name, value) = (name.trim(), value.trim());
     if !is_token(name) || value.chars().any(|c| c.is_control() && c != '\t') {
         return Err(ScenarioError::new(format!(
-            "`{}` is no header: a name, a colon and a value on one line",
+            "`{}` is not a header: a name, a colon and a value on one line",
             typed.escape_debug()
         )));
     }
     if let Some((_, remedy)) = OWN_HEADERS.iter().find(|(own, _)| name.eq_ignore_ascii_case(own)) {
-        return Err(ScenarioError::new(format!("the header {name} is the lab's to set: {remedy}")));
+        return Err(ScenarioError::new(format!("the lab sets the header {name} itself: {remedy}")));
     }
     Ok((name.to_owned(), value.to_owned()))
 }

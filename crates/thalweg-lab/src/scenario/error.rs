@@ -6,14 +6,14 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
 pub struct ScenarioError {
-    /// Line of the file, from 1, where one is to blame.
+    /// Line of the file, from 1, if the error is in a line.
     pub line: Option<usize>,
     /// The problem and the remedy.
     pub message: String,
 }
 
 impl ScenarioError {
-    /// An error that no line of a file is to blame for.
+    /// Creates an error without a line.
     pub fn new(message: impl Into<String>) -> Self {
         ScenarioError { line: None, message: message.into() }
     }
@@ -33,7 +33,7 @@ impl ScenarioError {
     }
 }
 
-/// `wrong`, refused, with the nearest of the `right` names.
+/// Returns a message that refuses `wrong` and names the nearest of the `right` names.
 pub fn unknown(what: &str, wrong: &str, right: &[&str]) -> String {
     let nearest = right
         .iter()
@@ -46,7 +46,7 @@ pub fn unknown(what: &str, wrong: &str, right: &[&str]) -> String {
     }
 }
 
-/// Serde's "unknown field `x`, expected one of `a`, `b`" in our words.
+/// Rewrites Serde's "unknown field `x`, expected one of `a`, `b`" in our words.
 fn with_nearest(message: &str) -> String {
     let what = if message.starts_with("unknown field") {
         "key"

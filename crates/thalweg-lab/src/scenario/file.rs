@@ -19,7 +19,7 @@ pub(super) struct ScenarioFile {
     pub(super) name: String,
     /// Title of the scenario. Default: its name.
     pub(super) title: Option<String>,
-    /// How the subjects are made to broadcast.
+    /// The drive, which makes the subjects broadcast.
     pub(super) drive: Drive,
     /// The figure that matters most. Default: the usual one of the drive.
     pub(super) figure: Option<Figure>,
@@ -109,11 +109,11 @@ pub(super) struct Browser {
 }
 
 impl ScenarioFile {
-    /// The same with the load in a browser.
+    /// Returns the scenario with the load in a browser.
     pub(super) fn in_browser(self) -> ScenarioFile {
         let Browser { defaults, cells, subjects, quick, .. } = self.browser.clone();
         let own = self.browser.clone();
-        // Both must not apply: repeats of one, a budget of the other.
+        // Repeats of one and a budget of the other must not both apply.
         let says_effort = own.repeats.is_some() || own.budget_s.is_some();
         ScenarioFile {
             figure: own.figure.or(self.figure),

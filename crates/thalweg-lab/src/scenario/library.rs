@@ -33,7 +33,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("swarm", include_str!("../../../../lab/scenarios/swarm.toml")),
 ];
 
-/// Name and title of each.
+/// Returns name and title of each.
 pub fn titles() -> impl Iterator<Item = (&'static str, &'static str)> {
     let title = |text: &'static str| text.lines().find_map(|line| line.strip_prefix("title = "));
     LIBRARY
@@ -41,7 +41,7 @@ pub fn titles() -> impl Iterator<Item = (&'static str, &'static str)> {
         .map(move |(name, text)| (*name, title(text).unwrap_or_default().trim_matches('"')))
 }
 
-/// The text of the scenario of that name; an error names the nearest.
+/// Returns the text of the scenario of that name; an error names the nearest.
 pub fn find(name: &str) -> Result<&'static str, super::ScenarioError> {
     LIBRARY.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(|| {
         let names: Vec<_> = LIBRARY.iter().map(|(name, _)| *name).collect();

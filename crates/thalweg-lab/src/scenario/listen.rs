@@ -11,7 +11,7 @@ use super::{Drive, Endpoint, LoadIn, Program, ScenarioError, Settings, Transport
 const REPEATS: u32 = 3;
 const WARM_UP_MS: u64 = 500;
 const MEASURED_MS: u64 = 5000;
-/// A foreign server is not to be surprised by many.
+/// A low default, to spare a server of somebody else.
 const CONNECTIONS: u32 = 10;
 
 /// The lab's own messages are JSON with an id.
@@ -21,7 +21,7 @@ const MESSAGE_BYTES_MIN: u32 = 33;
 pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, ScenarioError> {
     let mut base = Settings { connections: CONNECTIONS, ..Settings::default() };
     if endpoints.iter().any(|endpoint| !endpoint.data.is_empty()) {
-        // Each line has its own.
+        // Each line has its own size.
         base.event_bytes = 0;
     }
     let forced = forced_block(changes)?;
@@ -82,7 +82,7 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
     Ok(Plan { name, title, load: LoadIn::Swarm, parts: vec![part] })
 }
 
-/// How connections come to the endpoint.
+/// Returns how connections come to the endpoint.
 fn shape(forced: &Block, changes: &Changes) -> Result<Drive, ScenarioError> {
     let sends = forced.rate.is_some();
     match (forced.arrivals.is_some(), forced.stay_ms.is_some(), changes.stampede, sends) {
@@ -92,13 +92,13 @@ fn shape(forced: &Block, changes: &Changes) -> Result<Drive, ScenarioError> {
         (false, false, true, false) => Ok(Drive::Stampede),
         (false, false, false, true) => Ok(Drive::Send),
         _ => Err(ScenarioError::new(
-            "a run has one shape: take --arrivals, --stay, --stampede or --rate, one run \
+            "a run can have only one of --arrivals, --stay, --stampede and --rate: make one run \
              for each",
         )),
     }
 }
 
-/// Refuses settings of messages, where none are sent, or where they are others.
+/// Refuses settings for messages if none are sent, or if other settings replace them.
 fn sendable(forced: &Block, drive: Drive, endpoint: &Endpoint) -> Result<(), String> {
     if drive != Drive::Send {
         let of_messages = [
@@ -109,24 +109,22 @@ fn sendable(forced: &Block, drive: Drive, endpoint: &Endpoint) -> Result<(), Str
         return match of_messages.iter().find(|(_, is_said)| *is_said) {
             None => Ok(()),
             Some((option, _)) => Err(format!(
-                "{option} is about messages that are sent: say how many a second with --rate, or \
-                 leave it out"
+                "{option} is for messages that are sent: set --rate, or \
+                 remove it"
             )),
         };
     }
     if endpoint.transport != Transport::Websocket {
-        return Err(
-            "--rate needs a WebSocket, for over SSE and HTTP streaming there is no way to \
-                    send: write the URL with ws:// or wss://, or leave it out"
-                .to_owned(),
-        );
+        return Err("--rate needs a WebSocket, because SSE and HTTP streaming cannot \
+                    send: write the URL with ws:// or wss://, or remove it"
+            .to_owned());
     }
     if forced.event_bytes.is_some() && !endpoint.data.is_empty() {
-        return Err("--data says how long messages are: leave --size out".to_owned());
+        return Err("--data determines the size of messages: remove --size".to_owned());
     }
     if endpoint.timestamp.is_some() && endpoint.is_to_answer() {
-        return Err("latency is of what comes back, and --timestamp would be another: leave it \
-                    out, or send lines of --data without {id}"
+        return Err("answers determine the latency, so --timestamp cannot: remove \
+                    it, or send lines of --data without {id}"
             .to_owned());
     }
     Ok(())
@@ -164,7 +162,7 @@ fn expect_possible(
     Ok(())
 }
 
-/// Each by its URL without the query, which may hold secrets; equal names are numbered.
+/// Names each by its URL without the query, which may hold secrets; equal names are numbered.
 fn names(endpoints: &[Endpoint]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for endpoint in endpoints {

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 pub enum Dialect {
     /// Thalweg's wire (`docs/reference/messages.md`).
     Thalweg,
-    /// The same towards subscribers; what a WebSocket says comes back as it is.
+    /// The same for subscribers; messages that a WebSocket sends are echoed.
     Limit,
-    /// Messages as they are, without an envelope; what a WebSocket says comes back as it is.
+    /// Messages as they are, without an envelope; messages that a WebSocket sends are echoed.
     #[serde(alias = "bare")]
     Raw,
     /// No protocol: the peer has no subscribers. It reads a NATS stream. Like a node, it reports at
@@ -38,7 +38,7 @@ pub enum Dialect {
     Signalr,
 }
 
-/// A program that is none of Thalweg's.
+/// A server of another project.
 ///
 /// In `install`, `command` and `version`, `{listen}` stands for address and port, `{source}` for what it is to send by itself,
 /// `{folder}` for where the `subject.toml` lies, `{out}` for where installing is to leave its program, and the name of a setting,
@@ -50,23 +50,23 @@ pub struct Peer {
     pub name: String,
     /// A description in a line.
     pub title: String,
-    /// Under which licence it comes (an SPDX expression).
+    /// Its licence (an SPDX expression).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub licence: String,
     /// The peer's protocol.
     pub dialect: Dialect,
-    /// Archived plans of old have where its WebSocket was.
+    /// The path of its WebSocket, in old archived plans only.
     #[serde(default, rename = "path", skip_serializing)]
     _path: Option<String>,
     /// The drives it can take part in.
     pub drives: Vec<Drive>,
-    /// The transports it speaks; none named: all.
+    /// The transports that it supports. Empty: all.
     #[serde(default)]
     pub transports: Vec<Transport>,
-    /// Why it has no such transport or drive, where one would expect it.
+    /// Why it lacks a transport or drive that one would expect.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cannot: BTreeMap<String, String>,
-    /// Why its design drops events of subscribers that read: they are counted, and its figures stand unranked beside others.
+    /// Why its design drops events of subscribers that read: they are counted, and its figures are shown unranked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<String>,
     /// Settings that matter for a comparison: name and value.
@@ -83,7 +83,7 @@ pub struct Peer {
     pub installed: Option<String>,
     /// Starts it.
     pub command: Vec<String>,
-    /// Path that is answered with 200 once it is ready; empty: anything that is answered to `/`.
+    /// Path that is answered with 200 once it is ready; empty: any answer to `/`.
     #[serde(default = "ready", skip_serializing_if = "is_default_ready")]
     pub ready: String,
     /// Prints its version.
@@ -111,12 +111,14 @@ impl Peer {
         let peer: Peer =
             toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
         if peer.command.is_empty() {
-            return Err(ScenarioError::new("`command` is empty: what starts the subject?"));
+            return Err(ScenarioError::new(
+                "`command` is empty: write the command that starts the subject",
+            ));
         }
         Ok(Peer { folder: folder.to_owned(), ..peer })
     }
 
-    /// Why it cannot be measured with these, if it cannot.
+    /// Returns why it cannot be measured with these settings, if it cannot.
     pub fn blank(&self, settings: &Settings, drive: Drive) -> Option<String> {
         let Settings { transport, topics, tls, streams, .. } = *settings;
         let said = |name: String| self.cannot.get(&name).cloned();
@@ -139,12 +141,12 @@ impl Peer {
         None
     }
 
-    /// Where installing leaves it.
+    /// Returns the path of the installed program.
     pub fn program(&self) -> String {
         format!("{}/build/{}", self.folder, self.name)
     }
 
-    /// A word of its commands, with folder and program filled in.
+    /// Returns a word of its commands, with folder and program filled in.
     pub fn fill(&self, word: &str) -> String {
         word.replace("{folder}", &self.folder).replace("{out}", &self.program())
     }

@@ -42,7 +42,7 @@ impl LoadIn {
         *self == LoadIn::Swarm
     }
 
-    /// Whether it is a browser.
+    /// Returns whether it is a browser.
     pub fn is_browser(self) -> bool {
         self == LoadIn::Chromium
     }
@@ -60,7 +60,7 @@ pub struct Part {
     /// The figure of the scenario, if the file names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
-    /// Starts of a cell's subjects; with a budget, at most so many.
+    /// Starts of a cell's subjects; with a budget, the maximum.
     pub repeats: u32,
     /// Spans of each subject from one start to the next, where the load can pause.
     #[serde(default = "one")]
@@ -87,11 +87,11 @@ fn one() -> u32 {
 /// One combination of settings and the subjects to compare in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Label that tells its settings.
+    /// Label with its settings.
     pub label: String,
     /// The subjects' common settings.
     pub settings: Settings,
-    /// At least one.
+    /// The subjects, at least one.
     pub subjects: Vec<Subject>,
     /// Index of the subject the others are compared with.
     pub baseline: usize,
@@ -103,9 +103,9 @@ pub struct Cell {
 /// A subject that cannot be measured in a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blank {
-    /// As the report calls it.
+    /// Name in the report.
     pub subject: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -118,13 +118,13 @@ impl std::fmt::Display for Blank {
 /// One server in one cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// As the report calls it.
+    /// Name in the report.
     pub name: String,
     /// Program that is started.
     pub program: Program,
     /// The cell's settings with this subject's own on top.
     pub settings: Settings,
-    /// Added to Thalweg's command; a peer has its own.
+    /// Arguments that are added to Thalweg's command; a peer has its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
     /// Processes that are started before it and ended with it, in order.
@@ -141,12 +141,12 @@ pub struct Slot {
     pub cell: usize,
     /// Index of the cell's subject.
     pub subject: usize,
-    /// From 0.
+    /// The start, from 0.
     pub repeat: u32,
 }
 
 impl Plan {
-    /// Every start of every subject that there may be: cell by cell, start by start.
+    /// Returns every possible start of every subject: cell by cell, start by start.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         self.parts.iter().enumerate().flat_map(|(part_index, part)| {
             part.cells.iter().enumerate().flat_map(move |(cell_index, cell)| {
@@ -163,7 +163,7 @@ impl Plan {
         })
     }
 
-    /// How many samples there will be; `None` where a budget says when to end.
+    /// Returns the number of samples; `None` if a budget ends the run.
     pub fn samples_planned(&self) -> Option<usize> {
         if self.parts.iter().any(|part| part.budget_s.is_some()) {
             return None;
@@ -171,7 +171,7 @@ impl Plan {
         Some(self.slots().map(|slot| self.rounds(slot) as usize).sum())
     }
 
-    /// About how long all of it takes, or at most, where there is a budget.
+    /// Returns the approximate time of the run; with a budget, the maximum.
     pub fn time(&self) -> Duration {
         let of_slot = |slot: Slot| match self.part(slot).budget_s {
             Some(_) => Duration::ZERO,
@@ -186,27 +186,27 @@ impl Plan {
         if part.can_take_turns(&self.subject(slot).settings) { part.rounds } else { 1 }
     }
 
-    /// The part of a sample.
+    /// Returns the part of a sample.
     pub fn part(&self, slot: Slot) -> &Part {
         &self.parts[slot.part]
     }
 
-    /// The cell of a sample.
+    /// Returns the cell of a sample.
     pub fn cell(&self, slot: Slot) -> &Cell {
         &self.part(slot).cells[slot.cell]
     }
 
-    /// The subject of a sample.
+    /// Returns the subject of a sample.
     pub fn subject(&self, slot: Slot) -> &Subject {
         &self.cell(slot).subjects[slot.subject]
     }
 
-    /// All subjects of all cells.
+    /// Returns all subjects of all cells.
     pub fn subjects(&self) -> impl Iterator<Item = &Subject> {
         self.parts.iter().flat_map(|part| &part.cells).flat_map(|cell| &cell.subjects)
     }
 
-    /// Leaves a peer out of all cells, for this reason. Cells without any subject go.
+    /// Removes a peer from all cells, for this reason. Cells without a subject are removed, too.
     pub fn leave_out(&mut self, peer: &str, why: &str) {
         for part in &mut self.parts {
             part.cells.iter_mut().for_each(|cell| cell.leave_out(peer, why));
@@ -232,7 +232,7 @@ impl Plan {
         Ok(())
     }
 
-    /// About how long a start of a subject takes, from its start to its stop.
+    /// Returns the approximate time of a start of a subject, from its start to its stop.
     pub fn expected_time(&self, slot: Slot) -> Duration {
         let (part, settings) = (self.part(slot), &self.subject(slot).settings);
         let opening_us = u64::from(settings.connections) * OPENING_US;
@@ -244,7 +244,7 @@ impl Plan {
 }
 
 impl Part {
-    /// Whether subjects with these settings can be loaded in turns: a waiting one is looked after only between two spans.
+    /// Returns whether subjects with these settings can be loaded in turns: a waiting one is answered only between two spans.
     pub fn can_take_turns(&self, settings: &Settings) -> bool {
         let span = Duration::from_millis(self.measured_ms).max(settings.slow_span());
         settings.can_pause(self.drive) && !self.concurrent && span <= TURN_MAX
@@ -255,7 +255,7 @@ impl Part {
         let subjects = self.cells.iter().flat_map(|cell| &cell.subjects);
         let mut figures = subjects.map(|subject| self.drive.figure(&subject.settings));
         let first = figures.next().unwrap_or(Figure::Cpu);
-        // Scenarios about different figures have their cost in common.
+        // All scenarios have a cost, even if their figures differ.
         let common = if figures.all(|figure| figure == first) { first } else { Figure::Cpu };
         self.figure.unwrap_or(common)
     }
@@ -311,7 +311,7 @@ fn fields(settings: &Settings) -> serde_json::Map<String, serde_json::Value> {
 }
 
 impl Cell {
-    /// Whether this subject is the baseline once more (A/A), which tells the noise and is no finding.
+    /// Returns whether this subject is the baseline once more (A/A), which shows the noise and is not a finding.
     pub fn is_control(&self, subject: usize) -> bool {
         let what = |index: usize| {
             let Subject { program, settings, arguments, .. } = &self.subjects[index];
@@ -333,7 +333,7 @@ impl Cell {
         self.baseline = kept.unwrap_or(0);
     }
 
-    /// The baseline once more, next to itself, unless it is there already: two samples of the same thing tell the noise.
+    /// Adds the baseline once more, next to itself, unless it is there already: two samples of the same thing show the noise.
     pub(super) fn repeat_baseline(&mut self) {
         let baseline = &self.subjects[self.baseline];
         let is_same = |other: &&Subject| {

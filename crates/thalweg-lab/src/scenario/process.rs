@@ -16,7 +16,7 @@ pub struct Process {
     pub name: String,
     /// Purpose of the process.
     pub role: Role,
-    /// Starts it.
+    /// The command that starts the process.
     pub command: Vec<String>,
 }
 
@@ -25,14 +25,14 @@ pub struct Process {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// A NATS server: ready when it greets. The lab publishes to the first of them.
+    /// A NATS server, ready when it sends its greeting. The lab publishes to the first of them.
     Nats,
     /// Another node: ready when it answers `GET /readyz` with 200. With the `publish` drive,
     /// publishers are spread over the subject and these.
     Node,
 }
 
-/// Why the processes of a subject cannot be started as they are written.
+/// Checks whether the processes of a subject can be started as they are written.
 pub(super) fn check(processes: &[Process], arguments: &[String]) -> Result<(), String> {
     for (index, process) in processes.iter().enumerate() {
         let Process { name, command, .. } = process;
@@ -44,12 +44,14 @@ pub(super) fn check(processes: &[Process], arguments: &[String]) -> Result<(), S
             return Err(format!("two processes are called `{name}`"));
         }
         if command.is_empty() {
-            return Err(format!("the `command` of process `{name}` is empty: what starts it?"));
+            return Err(format!(
+                "the `command` of process `{name}` is empty: write what starts it"
+            ));
         }
-        // Otherwise nobody would ever find it.
+        // Otherwise the port of the process would be unknown.
         let port = format!("{{port.{name}}}");
         if !command.iter().any(|word| word.contains(&port)) {
-            return Err(format!("the `command` of process `{name}` does not say {port}"));
+            return Err(format!("the `command` of process `{name}` does not contain {port}"));
         }
     }
     if processes.is_empty() && arguments.iter().any(|word| word.contains("{port.")) {
@@ -73,11 +75,11 @@ mod tests {
         assert_eq!(check_one("nats", &["{nats}", "-p", "{port.nats}"]), "");
         assert_eq!(
             check_one("nats", &["{nats}"]),
-            "the `command` of process `nats` does not say {port.nats}"
+            "the `command` of process `nats` does not contain {port.nats}"
         );
         assert_eq!(
             check_one("nats", &[]),
-            "the `command` of process `nats` is empty: what starts it?"
+            "the `command` of process `nats` is empty: write what starts it"
         );
         assert_eq!(
             check_one("../x", &["{port.../x}"]),

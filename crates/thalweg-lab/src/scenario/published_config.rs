@@ -59,7 +59,7 @@ pub fn settings(text: &str) -> Result<Vec<String>, ScenarioError> {
     let ConfigFile { server, client } =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let run_us = client.request_duration.saturating_mul(client.total_request.into());
-    // A first message that is due after the run is none: `1h` is the published way to write it.
+    // An interval longer than the run means no messages: the published program writes `1h`.
     let (bytes, interval_us) = match server.dummy_message_duration {
         interval_us if interval_us < run_us => (server.dummy_message_size, interval_us),
         _ => (0, 500),

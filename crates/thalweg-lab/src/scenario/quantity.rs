@@ -1,4 +1,4 @@
-//! Durations and sizes with a unit: `500us`, `1h`, `10KB`, `64KiB`. A number without a unit has the unit of its key's end.
+//! Durations and sizes with a unit: `500us`, `1h`, `10KB`, `64KiB`. A number without a unit has the unit at the end of its key.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 /// The unit of a key's numbers, with the factors of the units that a string may have.
 pub(super) struct QuantityUnit {
     factors: &'static [(&'static str, u64)],
-    /// How many of the smallest unit make one of the key's.
+    /// Number of smallest units in one unit of the key.
     divisor: u64,
     example: &'static str,
 }
@@ -97,7 +97,7 @@ pub(super) fn s<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Resu
     SECONDS.read(from)
 }
 
-/// The unit of a key, as a type: that of numbers without one.
+/// The unit of a key's numbers, as a type.
 pub(super) trait Unit {
     const OF: Option<QuantityUnit>;
 
@@ -129,7 +129,7 @@ units! {
     Bytes = Some(BYTES);
 }
 
-/// One value, or several to go through, with the unit of their numbers.
+/// One value or a list of values, with the unit of their numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Axis<T, U = Plain>(pub(super) Vec<T>, pub(super) PhantomData<U>);
 
@@ -143,7 +143,7 @@ impl<'de, T: DeserializeOwned, U: Unit> Deserialize<'de> for Axis<T, U> {
             value => vec![value],
         };
         if values.is_empty() {
-            return Err(D::Error::custom("a list of no values leaves no cell"));
+            return Err(D::Error::custom("an empty list leaves no cell"));
         }
         let parsed: Result<Vec<T>, toml::de::Error> =
             values.into_iter().map(toml::Value::try_into).collect();

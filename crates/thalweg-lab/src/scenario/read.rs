@@ -13,7 +13,7 @@ use toml::Spanned;
 /// Changes that the command line makes to a file.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// Take the file's `[quick]` instead.
+    /// Whether to use the file's `[quick]`.
     pub quick: bool,
     /// Number of starts of each cell, whatever the results.
     pub repeats: Option<u32>,
@@ -110,7 +110,7 @@ struct ReadScenario {
     blank: Option<Blank>,
 }
 
-/// Refuses a name that no scenario has: the run would be without it.
+/// Refuses a subject that no scenario has: the run would be without it.
 fn expect_declared(asked: &[String], declared: &[String]) -> Result<(), ScenarioError> {
     let Some(wrong) = asked.iter().find(|name| !declared.contains(name)) else { return Ok(()) };
     let mut known: Vec<&str> = Vec::new();
@@ -236,7 +236,7 @@ fn read_part(
         |subject: &Subject| subject.settings.scheduled_events_per_s(part.drive).is_some();
     if part.concurrent && !part.cells.iter().flat_map(|cell| &cell.subjects).all(is_scheduled) {
         return Err(ScenarioError::new(
-            "concurrent needs a rate, or a generated load: otherwise each subject takes the core",
+            "concurrent needs a rate, or a generated load: otherwise each subject takes the whole core",
         ));
     }
     part.tell_cells_apart();
@@ -262,7 +262,7 @@ fn expect_effect(part: &Part, changes: &Changes, forced: &Block) -> Result<(), S
     if changes.measured_ms.is_some() && !settings().any(|setting| part.drive.lasts_as_told(setting))
     {
         return Err(ScenarioError::new(format!(
-            "--duration has no effect on `{name}`, which counts requests: say how many with --set \
+            "--duration has no effect on `{name}`, which counts requests: set their number with --set \
              requests=…"
         )));
     }
@@ -297,7 +297,7 @@ impl Effort {
         }
     }
 
-    /// Repeats and budget of these cells. A cell of many subjects has more time.
+    /// Returns repeats and budget of these cells. A cell of many subjects has more time.
     fn of(self, cells: &[Cell]) -> (u32, Option<u64>) {
         let usual = || {
             let shares =
@@ -311,7 +311,7 @@ impl Effort {
     }
 }
 
-/// The command line's `--set` and `--transports` as a block of settings.
+/// Returns the command line's `--set` and `--transports` as a block of settings.
 pub(super) fn forced_block(changes: &Changes) -> Result<Block, ScenarioError> {
     let mut forced = Block::default();
     for pair in &changes.set {

@@ -1,4 +1,4 @@
-//! `docs/scenario.schema.json` is made from the structures of a file, by the tests that compare both:
+//! The tests generate `docs/scenario.schema.json` from the structures of a file, and compare both:
 //!
 //! ```sh
 //! THALWEG_WRITE_DOCS=1 cargo test -p thalweg-lab --lib schema
@@ -127,7 +127,7 @@ fn a_wrong_key_or_value_has_not_the_shape() {
     check("name = 'mine'\ndrive = 'published-load'\nrepeats = 1.5", "file.repeats is no integer");
 }
 
-/// Whether the value has the schema's shape; as much of JSON Schema as ours uses.
+/// Checks whether the value has the schema's shape; supports as much of JSON Schema as ours uses.
 fn fits(root: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     let Value::Object(rules) = schema else { return Ok(()) };
     if let Some(reference) = rules.get("$ref").and_then(Value::as_str) {

@@ -1,4 +1,4 @@
-//! Everything that may differ between two samples: one table, of which files, cells, labels and the schema are made.
+//! Everything that may differ between two samples: one table, from which files, cells, labels and the schema are generated.
 
 use super::quantity::{Axis, Bytes, Ms, Plain, Us, bytes_label};
 use super::{
@@ -45,13 +45,13 @@ macro_rules! settings {
             pub(super) const KEYS: &'static [&'static str] =
                 &[$(stringify!($key),)* "subjects", "baseline"];
 
-            /// Names of the settings made here.
+            /// Returns the names of the settings that have a value.
             pub(super) fn keys(&self) -> impl Iterator<Item = &'static str> + use<> {
                 let set = [$(self.$key.is_some(),)* self.subjects.is_some(), self.baseline.is_some()];
                 Block::KEYS.iter().zip(set).filter(|(_, is_set)| *is_set).map(|(key, _)| *key)
             }
 
-            /// These settings, and `below` where they say nothing.
+            /// Returns these settings, with those of `below` that have no value here.
             pub(super) fn over(&self, below: &Block) -> Block {
                 Block {
                     $($key: self.$key.as_ref().or(below.$key.as_ref()).cloned(),)*
@@ -60,13 +60,13 @@ macro_rules! settings {
                 }
             }
 
-            /// These settings where `other` says nothing.
+            /// Returns the settings that `other` does not have.
             pub(super) fn except(&self, other: &Block) -> Block {
                 let set: Vec<&str> = other.keys().collect();
                 self.only(|key| !set.contains(&key))
             }
 
-            /// Those of these settings whose names are wanted.
+            /// Returns the settings whose names are wanted.
             pub(super) fn only(&self, is_wanted: impl Fn(&str) -> bool) -> Block {
                 Block {
                     $($key: self.$key.clone().filter(|_| is_wanted(stringify!($key))),)*
@@ -189,7 +189,7 @@ settings! {
     round: u32 as Plain = 0, |s| above(s.round, 0, ", round {}");
 }
 
-/// Every combination so far, once for each value of one more axis.
+/// Returns every combination so far, once for each value of one more axis.
 fn vary<T: Clone, U>(
     all: &mut Vec<Settings>,
     axis: &Option<Axis<T, U>>,
@@ -216,17 +216,17 @@ fn when(is_so: bool, text: &str) -> String {
 }
 
 impl Settings {
-    /// Subscribers that read to the end, and so move the window on.
+    /// Returns the number of subscribers that read to the end, and so advance the window.
     pub fn readers(&self) -> u32 {
         self.connections - self.stopped - self.slow
     }
 
-    /// The shortest span at a slow rate: one of fewer events would measure little else than when it began.
+    /// Returns the shortest span at a slow rate: the figures of a shorter one would depend on the moment at which it began.
     pub fn slow_span(&self) -> Duration {
         self.period().map_or(Duration::ZERO, |period| SLOW_SPAN_EVENTS * period)
     }
 
-    /// Events of a topic per second, on a schedule set in advance; `None` without one.
+    /// Returns the events of a topic per second, on a schedule set in advance; `None` without one.
     pub fn events_per_s(&self) -> Option<f64> {
         match (self.every_ms, self.rate) {
             (0, 0) => None,
@@ -235,17 +235,17 @@ impl Settings {
         }
     }
 
-    /// Time between two of them.
+    /// Returns the time between two of them.
     pub fn period(&self) -> Option<Duration> {
         self.events_per_s().map(|rate| Duration::from_secs_f64(1.0 / rate))
     }
 
-    /// Topics of all connections together.
+    /// Returns the number of topics of all connections together.
     pub fn topics_in_all(&self) -> u32 {
         self.topics.max(self.keys)
     }
 
-    /// The topics of the connection with this number.
+    /// Returns the topics of the connection with this number.
     pub fn topics_of(&self, connection: usize) -> Range<u32> {
         match self.keys {
             ..=1 => 0..self.topics,
@@ -256,12 +256,12 @@ impl Settings {
         }
     }
 
-    /// Whether the connections of a topic are lost in a stampede.
+    /// Returns whether the connections of a topic are lost in a stampede.
     pub fn is_lost(&self, topic: u32) -> bool {
         self.lost_keys == 0 || topic < self.lost_keys
     }
 
-    /// How many of the first `connections` subscribe to a topic.
+    /// Returns how many of the first `connections` subscribe to a topic.
     pub fn subscribers_of(&self, topic: u32, connections: u32) -> u32 {
         match self.keys {
             ..=1 => connections,

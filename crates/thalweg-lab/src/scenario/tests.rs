@@ -43,7 +43,7 @@ name = "thalweg"
 program = "thalweg"
 "#;
 
-/// The sentence that a file with this change earns.
+/// Returns the error of a file with this change.
 fn refusal(from: &str, to: &str) -> String {
     let text = GOOD.replacen(from, to, 1);
     assert_ne!(text, GOOD, "{from:?} is not in the file");
@@ -180,7 +180,7 @@ fn mistakes_on_the_command_line() {
     );
 }
 
-/// The peers that scenarios of the library name.
+/// Returns the peers that scenarios of the library name.
 fn peers() -> Vec<Peer> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects");
     let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -204,7 +204,7 @@ fn cells_that_a_peer_cannot_run_are_blank_with_the_reason() {
     // A form of a peer that differs over one transport only.
     assert_eq!(blank("sse 100", "axum feed"), Some("not over sse".to_owned()));
     assert_eq!(blank("websocket 100", "axum feed"), None);
-    // A subject alone is measured where that can be, or refused.
+    // A single subject is measured where possible, or refused.
     let mut only = Changes { subjects: vec!["ws".to_owned()], ..changes(true) };
     for name in ["peers-fanout", "peers-all"] {
         let plan = read(find(name).unwrap(), &only, &peers()).unwrap();
@@ -518,7 +518,7 @@ fn subjects_are_measured_concurrently_on_a_schedule_only() {
     let text = "name = \"x\"\ndrive = \"published-load\"\nrepeats = 2\nconcurrent = true\n[defaults]\nrate = 10\n\
                 [[cells]]\nconnections = [1, 2]\n";
     let plan = read(text, &Changes::default(), &[]).unwrap();
-    // The key's name before.
+    // The earlier name of the key.
     let old = text.replace("concurrent", "together");
     assert_eq!(read(&old, &Changes::default(), &[]).unwrap(), plan);
     let saturated = text.replace("rate = 10", "window = 4");

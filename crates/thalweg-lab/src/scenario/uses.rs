@@ -27,7 +27,7 @@ fn unused(key: &str, drive: Drive) -> String {
     format!("{} has no effect with {drive}, which uses {}", named(key), used.join(", "))
 }
 
-/// As it is called in a file, and by an option with another name.
+/// Returns the key as a file has it, and the option if it has another name.
 fn named(key: &str) -> String {
     match key {
         "event_bytes" => "event_bytes (--size)".to_owned(),

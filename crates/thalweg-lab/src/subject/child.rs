@@ -1,4 +1,4 @@
-//! A process that ends with the value that stands for it.
+//! A process that is killed when its value is dropped.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How long a process may take to drain before it is killed.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
-/// Subjects and the processes beside them, which must end with this process, however that ends.
+/// Subjects and the processes beside them, which must end with this process, whatever ends it.
 static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 fn running() -> MutexGuard<'static, Vec<u32>> {
@@ -19,22 +19,22 @@ fn running() -> MutexGuard<'static, Vec<u32>> {
 
 pub(super) fn kill_all() {
     for pid in running().drain(..).filter_map(|pid| Pid::from_raw(pid as i32)) {
-        // Each leads a group of its own. Fails only if it has ended already.
+        // Each child leads its own process group. Fails only if the child has ended.
         let _ = kill_process_group(pid, Signal::KILL);
     }
 }
 
-/// A child that leads a group of its own. Dropped, all of the group is killed.
+/// A child that leads its own process group, which is killed when this value is dropped.
 #[derive(Debug)]
 pub struct OwnedChild(Child);
 
 impl OwnedChild {
-    /// Starts it, without an input.
+    /// Starts the command without input.
     pub(super) fn spawn(command: &mut Command) -> io::Result<OwnedChild> {
         OwnedChild::spawn_in_group(command.stdin(Stdio::null()))
     }
 
-    /// Starts it with pipes as its input and its output.
+    /// Starts the command with pipes as its input and output.
     pub fn spawn_piped(command: &mut Command) -> io::Result<(OwnedChild, ChildStdin, ChildStdout)> {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = OwnedChild::spawn_in_group(command)?;
@@ -44,7 +44,7 @@ impl OwnedChild {
     }
 
     fn spawn_in_group(command: &mut Command) -> io::Result<OwnedChild> {
-        // A Ctrl-C in the terminal is the lab's to handle: it stops the subject itself, after it has saved what it has.
+        // The lab handles Ctrl-C in the terminal: it saves its results, then stops the subject itself.
         let child = command.process_group(0).spawn()?;
         running().push(child.id());
         Ok(OwnedChild(child))
@@ -62,13 +62,13 @@ impl OwnedChild {
 
     pub(super) fn drain(&mut self) {
         if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
-            // Fails only if it has ended already.
+            // Fails only if the child has ended.
             let _ = kill_process(pid, Signal::TERM);
         }
         self.wait();
     }
 
-    /// Waits a few seconds for its end; it was asked for that.
+    /// Waits a few seconds until the child ends, which the caller has asked it to do.
     pub fn wait(&mut self) {
         let deadline = Instant::now() + STOP_WITHIN;
         while Instant::now() < deadline && matches!(self.0.try_wait(), Ok(None)) {

@@ -1,4 +1,4 @@
-//! The command line of each program: the lab knows nothing else of it besides the wire.
+//! The command line of each program. Besides its protocol, the lab knows nothing else about a program.
 
 use crate::scenario::{Consumer, Drive, Mode, Peer, Process, Program, Settings, Source, TopicKind};
 use std::fmt::Display;
@@ -7,24 +7,24 @@ use std::net::SocketAddr;
 /// A program to start, and its load.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
-    /// Which program.
+    /// Program to start.
     pub program: &'a Program,
     /// Settings of the sample.
     pub settings: &'a Settings,
-    /// The drive, which makes it broadcast.
+    /// Drive, which may make the program broadcast.
     pub drive: Drive,
-    /// When a subject that generates its load begins, µs of `CLOCK_MONOTONIC`.
+    /// Start time of a subject that generates its load, µs of `CLOCK_MONOTONIC`.
     pub start_us: u64,
     /// Added to Thalweg's command.
     pub arguments: &'a [String],
-    /// Processes that are started before it.
+    /// Processes that are started before the program.
     pub processes: &'a [Process],
 }
 
 /// The token that lets every client subscribe and publish.
 const OPEN: &str = "everybody,subscribe=**,publish=**";
 
-/// Writes the flags of [`arguments`] for builds before `--set`.
+/// Converts the flags of [`arguments`] for builds without `--set`.
 pub(super) fn in_old_words(arguments: Vec<String>) -> Vec<String> {
     let mut old = Vec::new();
     let mut words = arguments.into_iter();
@@ -61,12 +61,12 @@ pub(super) fn in_old_words(arguments: Vec<String>) -> Vec<String> {
     old
 }
 
-/// The topic that every connection subscribes to; several topics count up.
+/// Returns the name of a topic; topics are numbered from 0.
 pub fn topic_name(index: impl Display) -> String {
     format!("bench/{index}")
 }
 
-/// The command line after the binary's name; for a peer, with it.
+/// Returns the command line after the binary's name; for a peer, with the name.
 pub fn arguments(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     let mut arguments = match launch.program {
         Program::Thalweg | Program::Build(_) => thalweg(launch, listen),
@@ -79,7 +79,7 @@ pub fn arguments(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     arguments
 }
 
-/// A peer's own command line, filled in.
+/// Returns a peer's own command line with all placeholders replaced.
 fn peer_command(peer: &Peer, launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     let settings = serde_json::to_value(launch.settings).unwrap_or_default();
     let source = source(launch).unwrap_or_else(|| "none".to_owned());
@@ -115,7 +115,7 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     let start_us = launch.start_us;
     let source = launch.drive.source(launch.settings).map(|source| match source {
         Source::Rows => {
-            // A tick is one message, as of the other subjects.
+            // A tick is one message, as with the other subjects.
             topics += ",batch-bytes=1MiB";
             let shape = match launch.settings.consumer {
                 Consumer::Columns => ",shape=columns",
@@ -170,7 +170,7 @@ fn limit(launch: &Launch<'_>) -> Vec<String> {
     arguments
 }
 
-/// The source of a subject, as all but Thalweg are told.
+/// Returns the source argument of subjects other than Thalweg.
 fn source(launch: &Launch<'_>) -> Option<String> {
     let Settings { batch, interval_us, dummy_bytes, .. } = *launch.settings;
     let topic = topic_name(0);
@@ -182,7 +182,7 @@ fn source(launch: &Launch<'_>) -> Option<String> {
         Source::Dummies => {
             Some(format!("dummy,topic={topic},size={dummy_bytes},interval_us={interval_us}"))
         }
-        // The client's messages come back.
+        // The subject echoes the client's messages.
         Source::Runners => None,
     })
 }

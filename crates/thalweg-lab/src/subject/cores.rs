@@ -1,4 +1,4 @@
-//! Cores of each program. The subject has the first, the swarm the one after them, so that neither takes time from the other.
+//! Cores of each program. The subject has the first cores, the swarm the next one, so that neither takes time from the other.
 
 use crate::scenario::{CoreUse, Settings};
 use rustix::process::Pid;
@@ -10,30 +10,30 @@ use std::io;
 pub struct Cores(Vec<usize>);
 
 impl Cores {
-    /// Those of the calling thread.
+    /// Returns the cores of the calling thread.
     pub fn allowed() -> io::Result<Cores> {
         let set = sched_getaffinity(None)?;
         Ok(Cores((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()))
     }
 
-    /// Those that one of these processes may use; of one that has ended, none.
+    /// Returns the cores that any of these processes may use; skips processes that have ended.
     pub fn used_by(pids: &[u32]) -> Vec<usize> {
         let pids = pids.iter().filter_map(|&pid| Pid::from_raw(i32::try_from(pid).ok()?));
         let sets: Vec<CpuSet> = pids.filter_map(|pid| sched_getaffinity(Some(pid)).ok()).collect();
         (0..CpuSet::MAX_CPU).filter(|&core| sets.iter().any(|set| set.is_set(core))).collect()
     }
 
-    /// How many.
+    /// Returns the number of cores.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether subject and swarm have a core each.
+    /// Returns whether subject and swarm have different cores.
     pub fn are_disjoint(&self, shards: u32) -> bool {
         self.0.len() > shards as usize
     }
 
-    /// Where a subject runs.
+    /// Returns the cores of a subject.
     pub fn subject_cores(&self, settings: &Settings) -> &[usize] {
         match settings.cores {
             CoreUse::Apart => &self.0[..self.0.len().min(settings.shards as usize)],
@@ -41,14 +41,13 @@ impl Cores {
         }
     }
 
-    /// Where the swarm runs: after the subject, else on the last core.
+    /// Returns the swarm's core: the one after the subject's, else the last.
     pub fn swarm_core(&self, shards: u32) -> usize {
         let after = self.0.get(shards as usize).or(self.0.last());
         after.copied().unwrap_or(0)
     }
 
-    /// Where a browser runs: on all cores that the subject leaves, else where it does; or with
-    /// it, on all there are.
+    /// Returns a browser's cores: all after the subject's, else the last; if the settings share the cores, all.
     pub fn browser_cores(&self, settings: &Settings) -> &[usize] {
         if settings.cores == CoreUse::Shared {
             return &self.0;
@@ -62,8 +61,7 @@ impl Cores {
         pin(&[self.swarm_core(shards)])
     }
 
-    /// Where the processes beside a subject run: after the swarm, else where it does. Not on the
-    /// subject's, so that they take no time from it.
+    /// Returns the cores of the processes beside a subject: those after the swarm's, else the last. They take no time from the subject.
     pub fn cores_beside(&self, shards: u32) -> &[usize] {
         let after = self.0.get(shards as usize + 1..).unwrap_or_default();
         if after.is_empty() { &self.0[self.0.len() - 1..] } else { after }
@@ -74,7 +72,7 @@ impl Cores {
         self.spawn_on(self.subject_cores(settings), settings.shards, spawn)
     }
 
-    /// The same on these cores.
+    /// Like [`Self::spawn_pinned`], on these cores.
     pub fn spawn_on<T>(
         &self,
         cores: &[usize],
@@ -108,7 +106,7 @@ mod tests {
             .spawn()
             .unwrap();
         let own = std::process::id();
-        // Until it has become the other program.
+        // Until the child has become the other program.
         while Cores::used_by(&[child.id()]) != allowed[..1] {
             assert!(child.try_wait().unwrap().is_none());
         }

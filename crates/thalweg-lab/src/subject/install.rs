@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime};
 
-/// Installed folders, which are no sources.
+/// Folders that an installation creates: they are not sources.
 const INSTALLED: [&str; 2] = ["build", "node_modules"];
 
-/// Every peer in a folder of folders, each with its `subject.toml`. None where there is no such folder.
+/// Reads every peer in a folder, each in a subfolder with a `subject.toml`. Returns none if the folder does not exist.
 pub fn peers(folder: &Path) -> anyhow::Result<Vec<Peer>> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Ok(Vec::new());
@@ -33,7 +33,7 @@ pub fn peers(folder: &Path) -> anyhow::Result<Vec<Peer>> {
     Ok(peers)
 }
 
-/// Installs the plan's peers where their sources are newer, and returns versions by name. Cells show why one is missing.
+/// Installs the plan's peers whose sources are newer, and returns versions by name. Cells of a missing peer show the reason.
 pub fn install_peers(plan: &mut Plan, is_quiet: bool) -> anyhow::Result<BTreeMap<String, String>> {
     let (mut versions, mut missing) = (BTreeMap::new(), BTreeMap::new());
     let mut seen = BTreeSet::new();
@@ -65,8 +65,8 @@ pub fn install_peers(plan: &mut Plan, is_quiet: bool) -> anyhow::Result<BTreeMap
     Ok(versions)
 }
 
-/// Installs a peer, unless it is newer than its sources; returns its version. Progress goes to stderr, unless it is to be quiet
-/// there; then an error has the tool's output.
+/// Installs a peer, unless it is newer than its sources, and returns its version. Progress goes to stderr; with `is_quiet`, an error
+/// has the tool's output instead.
 pub fn install(peer: &Peer, is_quiet: bool) -> anyhow::Result<String> {
     let is_missing = |program: &&String| find_program(program).is_none();
     if let Some(missing) = peer.needs.iter().find(is_missing) {
@@ -75,11 +75,11 @@ pub fn install(peer: &Peer, is_quiet: bool) -> anyhow::Result<String> {
     let installed = peer.fill(peer.installed.as_deref().unwrap_or("{out}"));
     if !peer.install.is_empty() && !is_newer(Path::new(&installed), Path::new(&peer.folder)) {
         run_install(peer, is_quiet)?;
-        // A tool that finds nothing to do leaves old times.
+        // A tool with nothing to do keeps the old modification time.
         let touched = fs::File::options().append(true).open(&installed);
         touched
             .and_then(|file| file.set_modified(SystemTime::now()))
-            .with_context(|| format!("installing `{}` has left no {installed}", peer.name))?;
+            .with_context(|| format!("installing `{}` did not create {installed}", peer.name))?;
     }
     Ok(version(peer))
 }
@@ -118,13 +118,13 @@ fn run_install(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Path of a program that is named alone.
+/// Finds a program on the `PATH`.
 fn find_program(name: &str) -> Option<std::path::PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Whether this was built after every source in the folder of a `subject.toml`.
+/// Returns whether `built` is newer than every source in the folder of a `subject.toml`.
 fn is_newer(built: &Path, folder: &Path) -> bool {
     let modified = |path: &Path| -> Option<SystemTime> { fs::metadata(path).ok()?.modified().ok() };
     let Some(built) = modified(built) else { return false };

@@ -5,41 +5,41 @@ use procfs::process::{FDTarget, Process, all_processes};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-/// A process that hands sockets to services holds all of them and serves none.
+/// With socket activation, init holds the sockets of all services and serves none.
 const INIT: u32 = 1;
 
 /// The processes that listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// The processes that listen, without descendants of another one of them.
+    /// Ids of the processes that listen, without descendants of another listening process.
     pub pids: Vec<u32>,
-    /// Command line of the first.
+    /// Command line of the first process.
     pub command: String,
 }
 
 impl Listener {
-    /// The program's name, without its folder and its arguments.
+    /// Returns the program's name without its folder and arguments.
     pub fn program(&self) -> &str {
         let program = self.command.split(' ').next().unwrap_or_default();
         program.rsplit('/').next().unwrap_or_default()
     }
 }
 
-/// Why its CPU and memory cannot be measured.
+/// The reason why a listener's CPU and memory cannot be measured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSeen {
     /// The address belongs to another machine.
     #[error("{0} is not an address of this machine, so the server's CPU and memory are not seen")]
     Elsewhere(IpAddr),
-    /// There is no such socket here: perhaps in a container.
+    /// No process of this namespace has such a socket: perhaps a container has.
     #[error(
         "no process of this network namespace listens at port {0}: a server in a container is \
-         seen from inside only"
+         visible only from inside"
     )]
     Nobody(u16),
     /// The kernel does not show another user's processes.
     #[error(
-        "whoever listens at port {0} belongs to another user: run the lab as that user, or as \
+        "the server at port {0} belongs to another user: run the lab as that user, or as \
          root, to see its CPU and memory"
     )]
     Hidden(u16),
@@ -91,12 +91,12 @@ fn find(address: SocketAddr) -> Result<Listener, NotSeen> {
     Ok(Listener { command: command.unwrap_or_default().join(" "), pids })
 }
 
-/// Whether an address is one of this machine's: the kernel lets one bind to it.
+/// Returns whether an address belongs to this machine: the kernel then permits a socket to bind to it.
 fn is_ours(ip: IpAddr) -> bool {
     ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }
 
-/// The listening sockets that a connection to the address may come to.
+/// Returns the listening sockets that may accept a connection to the address.
 fn sockets(address: SocketAddr) -> Result<HashSet<u64>, NotSeen> {
     let unreadable = |error: procfs::ProcError| NotSeen::Unreadable(error.to_string());
     let mut entries = procfs::net::tcp().map_err(unreadable)?;
@@ -107,7 +107,7 @@ fn sockets(address: SocketAddr) -> Result<HashSet<u64>, NotSeen> {
     Ok(reached.map(|entry| entry.inode).collect())
 }
 
-/// Whether a connection to `address` may come to a socket that is bound to `bound`.
+/// Returns whether a socket that is bound to `bound` may accept a connection to `address`.
 fn reaches(address: SocketAddr, bound: SocketAddr) -> bool {
     let ip = bound.ip().to_canonical();
     let is_any = ip.is_unspecified() && (bound.is_ipv6() || address.is_ipv4());
@@ -120,7 +120,7 @@ fn holds(process: &Process, inodes: &HashSet<u64>) -> bool {
     targets.any(|target| matches!(target, FDTarget::Socket(inode) if inodes.contains(&inode)))
 }
 
-/// The holders that do not descend from another holder; init only if it is the only one.
+/// Returns the holders that do not descend from another holder; init only if there is no other holder.
 fn roots(holders: &[u32], parents: &HashMap<u32, u32>) -> Vec<u32> {
     let serving: Vec<u32> = match holders {
         [INIT] => vec![INIT],
@@ -128,7 +128,7 @@ fn roots(holders: &[u32], parents: &HashMap<u32, u32>) -> Vec<u32> {
     };
     let has_holder_above = |pid: &u32| {
         let above = std::iter::successors(parents.get(pid), |parent| parents.get(parent));
-        // No chain of parents is longer than there are processes.
+        // A chain of parents is no longer than the number of processes.
         above.take(parents.len()).any(|parent| parent != pid && serving.contains(parent))
     };
     serving.iter().copied().filter(|pid| !has_holder_above(pid)).collect()
@@ -148,7 +148,7 @@ mod tests {
             assert!(!found.command.is_empty());
             assert_eq!(found.pids, [std::process::id()], "{bound}");
             drop(listener);
-            // A process that another test is just starting has a copy until it runs its program.
+            // A child that another test is starting has a copy of the socket until it executes its program.
             let nobody = Err(NotSeen::Nobody(port));
             while Listener::find(&[([127, 0, 0, 1], port).into()]) != nobody {
                 std::thread::yield_now();

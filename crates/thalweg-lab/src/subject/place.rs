@@ -1,5 +1,5 @@
-//! Command and address of a subject. As a rule on loopback; in a network namespace with a slow link, e.g. `ip netns exec NAME` at
-//! that namespace's address.
+//! Command and address of a subject: usually on loopback, or in a network namespace with a slow link, e.g. `ip netns exec
+//! NAME` and that namespace's address.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,9 +10,9 @@ use std::process::Command;
 /// Command and address of a subject.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Command in front of the subject's; it must become the subject (`exec`), so that its process is the subject's.
+    /// Prefix of the subject's command. It must `exec` the subject, so that the started process is the subject.
     pub under: Vec<String>,
-    /// Address at which it listens.
+    /// Address at which the subject listens.
     pub address: IpAddr,
 }
 
@@ -23,7 +23,7 @@ impl Default for Place {
 }
 
 impl Place {
-    /// The beginning of a command that runs `program` there.
+    /// Returns the beginning of a command that runs `program` at this place.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let Some((first, rest)) = self.under.split_first() else {
             return Command::new(program);
@@ -33,23 +33,23 @@ impl Place {
         command
     }
 
-    /// Whether it is this machine's loopback.
+    /// Returns whether the address is this machine's loopback.
     pub fn is_loopback(&self) -> bool {
         self.address.is_loopback()
     }
 
-    /// A port that was free here a moment ago, for the subject's command. Another namespace has its own ports, nearly all free.
+    /// Returns an address with a port that was free a moment ago. Another namespace has its own ports, nearly all free.
     pub(super) fn free_address(&self) -> io::Result<SocketAddr> {
         let here = if self.under.is_empty() { self.address } else { Ipv4Addr::LOCALHOST.into() };
         Ok(SocketAddr::new(self.address, free_port(here)?))
     }
 }
 
-/// Ports below those that Linux gives to sockets that name none (`net.ipv4.ip_local_port_range`), so that no such socket takes
-/// one before its program does.
+/// Ports below the ephemeral ports of Linux (`net.ipv4.ip_local_port_range`), so that no outgoing connection
+/// takes one before the subject does.
 const PORTS: Range<u16> = 20_000..32_000;
 
-/// A port of `PORTS` that was free at this address a moment ago.
+/// Returns a port of `PORTS` that was free at this address a moment ago.
 pub(super) fn free_port(here: IpAddr) -> io::Result<u16> {
     let mut tried = PORTS.map(|_| fastrand::u16(PORTS));
     let free = tried.find_map(|port| match TcpListener::bind((here, port)) {

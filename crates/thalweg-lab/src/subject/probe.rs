@@ -1,4 +1,4 @@
-//! Whether a subject answers.
+//! Checks whether a subject answers.
 
 use super::tls;
 use rustls::{ClientConnection, Stream};
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 const CONNECT_WITHIN: Duration = Duration::from_millis(200);
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
-/// Limit of an answer: the lab requests no longer ones.
+/// Limit of an answer; the lab requests nothing longer.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 const OK: [u8; 12] = *b"HTTP/1.1 200";
 
-/// Whether `GET` of this path is answered with 200; without a path, whether anything is answered.
+/// Returns whether the subject answers `GET` of this path with 200; without a path, whether it answers at all.
 pub(super) fn answers(address: SocketAddr, path: &str, is_tls: bool) -> bool {
     let is_ready = |connection: &mut dyn ProbeConnection| {
         let mut status = [0; OK.len()];
@@ -23,11 +23,11 @@ pub(super) fn answers(address: SocketAddr, path: &str, is_tls: bool) -> bool {
     ask(address, path, is_tls, is_ready).unwrap_or(false)
 }
 
-/// Body of a server's answer to `GET` of a path; an error unless its status is 200.
+/// Returns the body of a server's answer to `GET` of a path; fails unless the status is 200.
 pub fn get(address: SocketAddr, path: &str, is_tls: bool) -> io::Result<String> {
     let answer = ask(address, path, is_tls, |connection| {
         let mut answer = Vec::new();
-        // A close without TLS's own end is an end, too.
+        // A close without TLS's close_notify is an end, too.
         match connection.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
             _ => Ok(answer),
@@ -40,7 +40,7 @@ pub fn get(address: SocketAddr, path: &str, is_tls: bool) -> io::Result<String> 
     }
 }
 
-/// Whether the server there begins as a NATS server does.
+/// Returns whether the server at this address greets as a NATS server.
 pub(super) fn greets_as_nats(address: SocketAddr) -> bool {
     let probe = || -> io::Result<bool> {
         let mut socket = TcpStream::connect_timeout(&address, CONNECT_WITHIN)?;
@@ -56,7 +56,7 @@ trait ProbeConnection: Read + Write {}
 
 impl<T: Read + Write> ProbeConnection for T {}
 
-/// Asks on a connection of its own, and lets `read` take the answer.
+/// Sends a request on a new connection, and lets `read` take the answer.
 fn ask<T>(
     address: SocketAddr,
     path: &str,
@@ -74,7 +74,7 @@ fn ask<T>(
     let session = ClientConnection::new(config, tls::server_name());
     let mut session = session.map_err(io::Error::other)?;
     let mut connection = Stream::new(&mut session, &mut socket);
-    // One write: the request is one TLS record, too.
+    // One write, so that the request is a single TLS record.
     connection.write_all(request.as_bytes())?;
     read(&mut connection)
 }

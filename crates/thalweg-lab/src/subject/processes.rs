@@ -1,5 +1,5 @@
-//! Processes that a subject needs beside its own: NATS servers, further nodes. The lab starts them before it,
-//! in order, each when the one before is ready, and end with it.
+//! Further processes that a subject needs, such as NATS servers and other nodes. The lab starts them before the subject, in order, each
+//! when the previous one is ready, and ends them after it.
 
 use super::child::OwnedChild;
 use super::temporary_folder::TemporaryFolder;
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A node waits 30 s for NATS by itself, and says then why.
+/// Longer than the 30 s that a node waits for NATS before it reports the problem.
 pub(super) const READY_WITHIN: Duration = Duration::from_secs(40);
 const PROBE_EVERY: Duration = Duration::from_millis(10);
-/// Names the NATS server, where it is not where `make nats` leaves it.
+/// Variable with the path of the NATS server, if `make nats` did not install it.
 const NATS_SERVER: &str = "THALWEG_NATS_SERVER";
 const NATS_INSTALLED: &str = "target/nats/nats-server";
-/// An error has so much of a log.
+/// Limits of the part of a log that an error quotes.
 const TAIL_LINES: usize = 5;
 const TAIL_BYTES: usize = 2000;
 
@@ -42,8 +42,8 @@ struct RunningProcess {
 }
 
 impl Processes {
-    /// Starts them on the cores beside the subject's; each must be ready `within` that time. `program` is the binary that is
-    /// measured. An error names the process, and ends those that were started.
+    /// Starts the processes on the cores beside the subject's; each must be ready `within` this time. `program` is the measured binary.
+    /// An error names the failed process, and the processes already started are ended.
     pub(super) fn start(
         processes: &[Process],
         program: &Path,
@@ -61,7 +61,7 @@ impl Processes {
             let running = RunningProcess::start(process, program, shards, cores, places)
                 .with_context(|| format!("the process `{name}` beside the subject"))?;
             started.running.push(running);
-            // Pushed before it is waited for, so that it is looked after from now on.
+            // Pushed before the wait, so that an error ends this process, too.
             if let Some(running) = started.running.last_mut() {
                 running.wait_until_ready(within)?;
             }
@@ -69,7 +69,7 @@ impl Processes {
         Ok(started)
     }
 
-    /// A word of the subject's command, filled in.
+    /// Replaces the placeholders in a word of the subject's command.
     pub(super) fn fill(&mut self, word: &str, program: &Path) -> anyhow::Result<String> {
         const SUBJECT: &str = "subject";
         let wants_folder = word.contains("{dir}");
@@ -80,12 +80,12 @@ impl Processes {
         };
         if wants_folder {
             fs::create_dir_all(places.folder.path().join(SUBJECT))
-                .context("the subject's folder cannot be made")?;
+                .context("the subject's folder cannot be created")?;
         }
         places.fill(word, SUBJECT, program)
     }
 
-    /// The address that `{port.NAME}` stands for in a command, if one has it.
+    /// Returns the address that replaces `{port.NAME}`, if a command has this placeholder.
     pub(super) fn address_of(&self, name: &str) -> Option<SocketAddr> {
         let port = self.places.as_ref()?.ports.get(name)?;
         Some(SocketAddr::from((Ipv4Addr::LOCALHOST, *port)))
@@ -121,12 +121,12 @@ impl RunningProcess {
     ) -> anyhow::Result<RunningProcess> {
         let Process { name, role, command } = process;
         let folder = places.folder.path().join(name);
-        fs::create_dir(&folder).context("its folder cannot be made")?;
+        fs::create_dir(&folder).context("its folder cannot be created")?;
         let words = command.iter().map(|word| places.fill(word, name, program));
         let words = words.collect::<anyhow::Result<Vec<String>>>()?;
         let (first, rest) = words.split_first().context("it has no command")?;
         let log = places.folder.path().join(format!("{name}.log"));
-        let out = File::create(&log).context("its log cannot be made")?;
+        let out = File::create(&log).context("its log cannot be created")?;
         let mut command = Command::new(first);
         command.args(rest).stdout(out.try_clone()?).stderr(out);
         let spawn = || OwnedChild::spawn(&mut command);
@@ -166,7 +166,7 @@ impl RunningProcess {
         }
     }
 
-    /// `: ` and the end of its output; empty, if that is empty.
+    /// Returns `: ` and the end of the output, or nothing if the output is empty.
     fn tail(&self) -> String {
         tail_of(&String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()))
     }
@@ -193,11 +193,11 @@ struct Places {
 impl Places {
     fn new() -> anyhow::Result<Places> {
         let folder = TemporaryFolder::new("beside")
-            .context("the folder of a subject's processes cannot be made")?;
+            .context("the folder of a subject's processes cannot be created")?;
         Ok(Places { folder, ports: HashMap::new() })
     }
 
-    /// The port of this name, one that was free a moment ago.
+    /// Returns the port of this name, which was free when it was first chosen.
     fn port(&mut self, name: &str) -> io::Result<u16> {
         if let Some(port) = self.ports.get(name) {
             return Ok(*port);
@@ -211,7 +211,7 @@ impl Places {
         }
     }
 
-    /// A word with everything filled in, for the process of this name.
+    /// Replaces all placeholders in a word, for the process with this name.
     fn fill(&mut self, word: &str, name: &str, program: &Path) -> anyhow::Result<String> {
         let mut filled = String::new();
         let mut rest = word;
@@ -254,7 +254,7 @@ mod tests {
         Process { name: name.to_owned(), role, command }
     }
 
-    /// Greets as a NATS server does, and stays.
+    /// Greets as a NATS server does, and keeps running.
     const GREETS: &str = "import socket,sys\n\
          s=socket.socket();s.bind(('127.0.0.1',int(sys.argv[1])));s.listen()\n\
          open(sys.argv[2]+'/pid','w').write('x')\n\
@@ -285,7 +285,7 @@ mod tests {
         paths.filter(|path| path.to_string_lossy().contains(&own)).collect()
     }
 
-    // One test: others of this process would have folders and children, too.
+    // One test, because a parallel test of this process would have folders and children, too.
     #[test]
     fn processes_end_together_and_leave_nothing() {
         let mut running = start(&[greeter("a"), greeter("b")]).unwrap();
@@ -302,7 +302,7 @@ mod tests {
         assert!(!pids.iter().any(|pid| is_alive(*pid)), "{pids:?}");
         assert!(folders().is_empty());
 
-        // One that dies takes those before with it, and says why.
+        // If a process dies, the earlier ones are ended, and the error has the reason.
         let dies =
             process("dies", Role::Nats, &["sh", "-c", "echo no disk >&2; exit 3 # {port.dies}"]);
         let error = format!("{:#}", start(&[greeter("a"), dies]).unwrap_err());
@@ -310,10 +310,10 @@ mod tests {
         assert_eq!(error, said);
         assert!(folders().is_empty());
 
-        // One that never is ready does, too.
+        // The same for a process that never becomes ready.
         let mute = "echo $$ > {dir}/../pid; echo thinking; exec sleep 1000 # {port.mute}";
         let mute = process("mute", Role::Node, &["sh", "-c", mute]);
-        // On a busy machine, the one before it may take longer than that.
+        // On a busy machine, the first process may take longer than a second.
         let both = [greeter("a"), mute];
         let error = thalweg_testing::wait_for("the first one to be ready", || {
             let error = start_within(&both, Duration::from_secs(1)).unwrap_err();
@@ -331,7 +331,7 @@ mod tests {
         let pid = fs::read_to_string(folders()[0].join("pid")).unwrap().trim().parse().unwrap();
         assert!(is_alive(pid));
         drop(running);
-        // The process's new parent waits for it, not this test.
+        // The orphan's new parent waits for it, not this test.
         let deadline = Instant::now() + Duration::from_secs(10);
         while is_alive(pid) && !is_zombie(pid) {
             assert!(Instant::now() < deadline, "{pid} lives on");

@@ -6,10 +6,10 @@ use rustix::net::{getpeername, getsockname, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd};
 use std::net::SocketAddr;
 
-/// Sockets of a subject that are tried to find a connection: a listener or two come first.
+/// Limit of sockets that are tried to find a connection: the first may be listeners.
 const SOCKETS_TRIED_MAX: usize = 64;
 
-/// One of a subject's connections, on its side.
+/// A connection of a subject, seen from the subject's side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Socket {
     /// The port of the other end.
@@ -22,13 +22,13 @@ pub struct Socket {
     pub receive_buffer_bytes: u64,
     /// `SO_SNDBUF`, set or grown.
     pub send_buffer_bytes: u64,
-    /// The largest segment that it has offered to take.
+    /// The largest segment that the subject has offered to accept.
     pub segment_bytes: Option<u64>,
-    /// How it avoids congestion, e.g. `cubic`.
+    /// Congestion control algorithm, e.g. `cubic`.
     pub congestion_control: Option<String>,
 }
 
-/// The subject's connections. Runs `ss` of iproute2, which takes some ms and more: never within a measured span.
+/// Returns the subject's connections. Runs `ss` of iproute2, which takes milliseconds, so never call this within a measured span.
 pub fn sockets(place: &Place, subject: SocketAddr) -> anyhow::Result<Vec<Socket>> {
     let output = place
         .command("ss")
@@ -41,8 +41,8 @@ pub fn sockets(place: &Place, subject: SocketAddr) -> anyhow::Result<Vec<Socket>
     Ok(parse(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Whether the subject sends at once (`TCP_NODELAY`), by its first connection; `None` if it has none, or cannot be seen. The
-/// option is read from a duplicate of the socket's descriptor (`pidfd_getfd(2)`), which is closed at once.
+/// Returns whether the subject's first connection has `TCP_NODELAY`; `None` if there is no connection, or none can be seen. Reads the
+/// option from a duplicate of the socket's descriptor (`pidfd_getfd(2)`), which is closed at once.
 pub fn sends_at_once(processes: &[u32], subject: SocketAddr) -> Option<bool> {
     processes.iter().find_map(|&process| {
         let pid = Pid::from_raw(i32::try_from(process).ok()?)?;
@@ -63,8 +63,9 @@ pub fn sends_at_once(processes: &[u32], subject: SocketAddr) -> Option<bool> {
     })
 }
 
-/// Each connection is a line with both addresses, then one with its `skmem:(r0,rb131072,t0,tb46080,f1280,w2816,o0,bl0,d0)` and
-/// TCP's state (`cubic wscale:7,7 … advmss:65483 …`); some versions put both on one line.
+/// Parses the output of `ss`. Each connection is a line with both addresses, then one with its
+/// `skmem:(r0,rb131072,t0,tb46080,f1280,w2816,o0,bl0,d0)` and TCP's state (`cubic wscale:7,7 … advmss:65483 …`); some
+/// versions put both on one line.
 fn parse(text: &str) -> Vec<Socket> {
     let mut found: Vec<Socket> = Vec::new();
     let mut peer_port: Option<u16> = None;

@@ -1,19 +1,19 @@
 //! System calls of a subject, counted by the kernel itself: `perf` with the tracepoint that every system call passes.
 //!
 //! `/proc/PID/io` counts reads and writes of files only, not `send` or `epoll_wait`, and `strace` stops the subject at each call.
-//! A tracepoint costs the subject some hundred ns a call, so it is set after the measured span, for a while of its own.
+//! A tracepoint costs the subject a few hundred ns per call, so the lab counts after the measured span, in a separate period.
 
 use anyhow::{Context, anyhow};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-/// A count under way. `perf` counts as long as its program runs, and that is `cat`: it answers the first line when counting has
-/// begun, and ends when its input does.
+/// A running count. `perf` counts as long as its program runs. This program is `cat`, which echoes the first line once counting has
+/// begun, and ends with its input.
 #[derive(Debug)]
 pub struct SystemCallCount {
     perf: Child,
-    /// Input of `cat`; closed, it ends.
+    /// Input of `cat`, which ends when this is closed.
     input: Option<ChildStdin>,
     has_begun: Receiver<()>,
 }
@@ -29,10 +29,10 @@ impl SystemCallCount {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .context("`perf` is not to be had")?;
+            .context("`perf` is not available")?;
         let (mut input, output) = (perf.stdin.take(), perf.stdout.take());
         if let Some(input) = &mut input {
-            // Refused only if `perf` has ended, which shows later.
+            // Fails only if `perf` has ended, which a later call reports.
             let _ = input.write_all(b"begin\n");
         }
         let (began, has_begun) = channel();
@@ -48,7 +48,7 @@ impl SystemCallCount {
         Ok(SystemCallCount { perf, input, has_begun })
     }
 
-    /// Whether counting has begun since the last call; an error if it never will.
+    /// Returns whether counting has begun since the last call; fails if it never will.
     pub fn has_begun(&mut self) -> anyhow::Result<bool> {
         match self.has_begun.try_recv() {
             Ok(()) => Ok(true),
@@ -88,7 +88,7 @@ impl Drop for SystemCallCount {
     }
 }
 
-/// `57824,,raw_syscalls:sys_enter,300512944,100.00,,`
+/// Parses the count from `57824,,raw_syscalls:sys_enter,300512944,100.00,,`.
 fn count(said: &str) -> Option<u64> {
     said.lines()
         .find(|line| line.contains("raw_syscalls:sys_enter"))

@@ -1,4 +1,4 @@
-//! A folder that ends with its value.
+//! A folder that is removed when its value is dropped.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -10,7 +10,7 @@ use std::{fs, io};
 const REMOVALS_MAX: u32 = 50;
 const REMOVE_EVERY: Duration = Duration::from_millis(20);
 
-/// Folders in use, which must go with this process, however that ends.
+/// Folders in use, which must be removed with this process, whatever ends it.
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn in_use() -> MutexGuard<'static, Vec<PathBuf>> {
@@ -19,17 +19,17 @@ fn in_use() -> MutexGuard<'static, Vec<PathBuf>> {
 
 pub(super) fn remove_all() {
     for folder in in_use().drain(..) {
-        // A folder that stays is in the system's folder for such files.
+        // If this fails, the folder remains among the system's temporary files.
         let _ = fs::remove_dir_all(&folder);
     }
 }
 
-/// A new folder among the system's temporary ones. Dropped, it is removed with its content.
+/// A new folder among the system's temporary files, removed with its content when dropped.
 #[derive(Debug)]
 pub struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
-    /// Makes one; `purpose` is part of its name.
+    /// Creates a folder with `purpose` in its name.
     pub fn new(purpose: &str) -> io::Result<TemporaryFolder> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Relaxed);
@@ -48,7 +48,8 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // A process that was just killed may still write to it. A folder that stays is in the system's folder for such files.
+        // A process that was just killed may still write to the folder. If all attempts fail, the folder remains
+        // among the system's temporary files.
         for _ in 0..REMOVALS_MAX {
             if fs::remove_dir_all(&self.0).is_ok() || !self.0.exists() {
                 break;

@@ -1,5 +1,5 @@
-//! TLS of a client of a subject: 1.3 only, and any certificate of the subject. The connection is loopback,
-//! the certificate is made at the start, and the lab measures encryption, not trust.
+//! TLS of a subject's clients: version 1.3 only, and any certificate. The connection is on loopback, the subject makes its certificate at
+//! the start, and the lab measures encryption, not trust.
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -8,12 +8,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, version};
 use std::sync::Arc;
 
-/// Protocol of a connection, as TLS names it (RFC 7301).
+/// ALPN name of HTTP/1.1 (RFC 7301).
 pub const HTTP_1: &str = "http/1.1";
-/// The same for HTTP/2 (RFC 9113 §3.2).
+/// ALPN name of HTTP/2 (RFC 9113 §3.2).
 pub const HTTP_2: &str = "h2";
 
-/// Configuration of all connections to a subject. `protocol` is the one inside (ALPN): `http/1.1` or `h2`.
+/// Returns the configuration of all connections to a subject. `protocol` is the protocol inside TLS (ALPN): `http/1.1` or `h2`.
 pub fn client_config(protocol: &str) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -22,12 +22,12 @@ pub fn client_config(protocol: &str) -> Result<Arc<ClientConfig>, Error> {
         .with_custom_certificate_verifier(Arc::new(AnyCertificate::new(provider)))
         .with_no_client_auth();
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-    // Every connection pays for a handshake of its own.
+    // Every connection has a full handshake.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
 
-/// Name of the subject.
+/// Returns the server name of a subject.
 pub fn server_name() -> ServerName<'static> {
     ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]))
 }
@@ -37,7 +37,7 @@ pub fn server_name() -> ServerName<'static> {
 pub(crate) struct AnyCertificate(Arc<CryptoProvider>);
 
 impl AnyCertificate {
-    /// With the provider that the connections use.
+    /// Returns a verifier with the provider that the connections use.
     pub(crate) fn new(provider: Arc<CryptoProvider>) -> AnyCertificate {
         AnyCertificate(provider)
     }

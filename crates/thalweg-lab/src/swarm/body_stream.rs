@@ -1,5 +1,5 @@
-//! A stream over HTTP/1.1 whose body says where it ends (RFC 9112 §6.3): chunks, or so many bytes. A read may
-//! end anywhere in a frame of the transport, and compressed.
+//! A stream over HTTP/1.1 whose body declares where it ends (RFC 9112 §6.3), by chunks or a length, and may be compressed. A read may end
+//! anywhere in a frame of the transport.
 
 use super::carrier::deflate::Gunzip;
 use super::carrier::{PieceDecoder, lines};
@@ -8,9 +8,9 @@ use super::parser::{Over, Parser, Stage};
 use super::resume_state::ResumeState;
 use crate::scenario::Transport;
 
-/// The end of a stream whose response was complete, by its length or its last chunk.
+/// How a stream ended whose response was complete, by its length or its last chunk.
 pub(super) const IS_OVER: &str = "the answer was over";
-/// The end of a stream whose response has neither, so that its end looks like the end of its server (RFC 9112 §8).
+/// How a stream ended whose response has neither, so that its end looks like the end of its server (RFC 9112 §8).
 pub(super) const ENDED_WITH_CONNECTION: &str = "the connection was ended, and with it the answer";
 
 #[derive(Debug)]
@@ -21,7 +21,8 @@ pub(super) struct BodyStream {
 }
 
 impl BodyStream {
-    /// The body after a head; `None` for one that ends with its connection and is not compressed: its bytes are the transport's.
+    /// Returns the body after a head; `None` for an uncompressed body that ends with its connection, because
+    /// its bytes are the transport's.
     pub(super) fn new(body: Body, is_gzip: bool) -> Option<BodyStream> {
         let gunzip = is_gzip.then(|| Box::new(Gunzip::new()));
         let is_plain = body == Body::UntilEnd && !is_gzip;
@@ -36,7 +37,7 @@ impl BodyStream {
         self.decoder.rest()
     }
 
-    /// Takes the connection's bytes apart; returns how many are done with.
+    /// Parses the connection's bytes; returns the number consumed.
     #[inline]
     pub(super) fn parse(
         &mut self,
@@ -68,7 +69,7 @@ impl BodyStream {
     }
 }
 
-/// The last line of HTTP streaming may have no end. An event of SSE must have one.
+/// Handles a last line of HTTP streaming without a line end. An event of SSE must have one.
 pub(super) fn end_line(
     parser: &mut Parser<'_>,
     rest: &[u8],

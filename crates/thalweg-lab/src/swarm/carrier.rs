@@ -1,7 +1,7 @@
-//! Transports as the swarm speaks them: bytes in, messages out. All of each standard, for subjects and external endpoints.
+//! Transports of the swarm: bytes in, messages out. WebSocket and SSE are supported in full, because external endpoints may use any part.
 //!
-//! A waiting connection costs its socket only: incomplete bytes stay with the reader, and only the begun parts of a message in
-//! several frames or lines are kept here.
+//! A waiting connection costs only its socket: the reader keeps incomplete bytes, and a decoder keeps only the first parts of a
+//! message in several frames or lines.
 
 pub(super) mod deflate;
 mod forever_frame;
@@ -13,8 +13,8 @@ pub(super) mod websocket;
 use crate::scenario::Transport;
 use std::borrow::Cow;
 
-/// A longer message or answer is refused: a subject that never ends a line, or announces more than any memory holds, must not
-/// take the lab's memory. The longest that a scenario can ask for is an event of a MiB in an envelope of many.
+/// Limit of a message or answer, so that a subject that never ends a line, or announces too much, does not exhaust the lab's memory. The
+/// longest that a scenario can request is an envelope of many events of a MiB.
 pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 pub(super) const TOO_LONG: &str = "a message of over 64 MiB, or one without an end";
 
@@ -36,31 +36,31 @@ pub(super) enum Kind {
     Binary,
 }
 
-/// The bytes are not this transport's.
+/// Error: the bytes violate the transport's protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct CarrierError(pub(super) Cow<'static, str>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CarrierStep<'a> {
-    /// Something whole, and how many bytes are done with.
+    /// A complete item, and the number of bytes consumed.
     Incoming(Incoming<'a>, usize),
     /// Bytes without content, this many.
     Skip(usize),
-    /// Part of a frame. With more bytes, the search for its end may leave out the first `searched`.
+    /// Part of a frame. When more bytes arrive, the search for its end may skip the first `searched`.
     Incomplete { searched: usize },
 }
 
-/// A message of which some frames or lines have come.
+/// A message of which some frames or lines have arrived.
 #[derive(Debug)]
 struct Partial {
     kind: Kind,
     bytes: Vec<u8>,
-    /// The message has been handed on and may go.
+    /// The message was passed on and may be removed.
     is_whole: bool,
     /// The bytes are compressed.
     is_deflated: bool,
-    /// The last byte was a CR: an LF now belongs to it.
+    /// The last byte was a CR, so an LF right after it is part of the same line end.
     is_behind_cr: bool,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Decoder {
     partial: Option<Box<Partial>>,
 }
 
-/// The same for pieces that are cut anywhere, such as chunks, or frames of HTTP/2.
+/// The same for pieces that are cut anywhere, such as chunks or HTTP/2 frames.
 #[derive(Debug, Default)]
 pub(super) struct PieceDecoder {
     decoder: Decoder,
@@ -83,7 +83,7 @@ pub(super) struct PieceDecoder {
 }
 
 impl Decoder {
-    /// Takes the bytes from a frame's beginning on, and returns how many are done with: the caller shows the others again.
+    /// Decodes bytes from the beginning of a frame on, and returns the number consumed; the caller passes the others again.
     #[inline]
     pub(super) fn decode<E: From<CarrierError>>(
         &mut self,
@@ -119,7 +119,7 @@ impl Decoder {
         Ok(used)
     }
 
-    /// Step by step; returns how many bytes are done with, and how many of the others need not be searched again.
+    /// Decodes step by step; returns the number of bytes consumed, and how many of the others need not be searched again.
     #[inline]
     fn each<E: From<CarrierError>>(
         &mut self,
@@ -194,7 +194,7 @@ impl Partial {
     }
 }
 
-/// The beginning of a message, for people.
+/// Returns the beginning of a message as readable text.
 pub(super) fn shown(message: &[u8]) -> String {
     String::from_utf8_lossy(&message[..message.len().min(120)]).into_owned()
 }

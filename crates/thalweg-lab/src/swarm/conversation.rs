@@ -1,4 +1,4 @@
-//! A subscriber that answers: one connection, opened and received message by message. `echo` and `round_trip` judge the messages.
+//! A subscriber that answers: one connection, received message by message. `echo` and `round_trip` check the messages.
 
 use super::carrier::{Decoder, Incoming, PieceDecoder, shown, websocket};
 use super::dialect::{Dialect, Message, Wanted};
@@ -22,7 +22,7 @@ pub(super) struct Conversation {
     writer: Writer,
     request: SubscribeRequest,
     transport: Transport,
-    /// Head of the answer that opened it; empty before.
+    /// Head of the answer that opened the connection; empty before.
     head: Vec<u8>,
     chunks: Option<(Body, PieceDecoder)>,
     decoder: Decoder,
@@ -70,7 +70,7 @@ impl Conversation {
         self.writer.send(poller, |out| websocket::text(message, out))
     }
 
-    /// The connection is ready: sends the rest.
+    /// Sends waiting bytes when the connection is ready.
     pub(super) fn on_ready(&mut self, ready: Ready, poller: &Poller) -> anyhow::Result<()> {
         if ready.writable { self.writer.flush(poller) } else { Ok(()) }
     }
@@ -174,10 +174,10 @@ impl<'a> Attention<'a> {
         Attention { observer, received_us: now_us(), progress: Progress::default() }
     }
 
-    /// Reports progress now and then; an error if the observer ends it, or if no bytes were received for long.
+    /// Reports progress from time to time; fails if the observer ends the sample, or if no bytes arrive for too long.
     pub(super) fn tell(&mut self, figures: impl FnOnce() -> Figures) -> anyhow::Result<()> {
         if now_us().saturating_sub(self.received_us) > SILENCE_US_MAX {
-            bail!("the subject has been silent for 2 s, and it was its turn");
+            bail!("the subject was silent for 2 s when it should have answered");
         }
         self.progress.tell(self.observer, |_| figures())
     }
@@ -188,7 +188,7 @@ pub(super) fn mean_us(each_us: &[u64]) -> Option<f64> {
     (count > 0).then(|| each_us.iter().sum::<u64>() as f64 / count as f64)
 }
 
-/// The message is no answer to anything.
+/// Returns the error for a message that answers nothing.
 pub(super) fn unknown(message: &[u8]) -> anyhow::Error {
     anyhow!("neither an answer nor an envelope of the wire: {}", shown(message))
 }

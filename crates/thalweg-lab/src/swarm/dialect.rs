@@ -1,16 +1,15 @@
-//! A dialect: what is said on top of a carrier, a file each.
+//! Dialects: the protocols on top of a carrier, one per file.
 //!
-//! Carriers take bytes apart into messages. A dialect says what opens a connection, what a message means, and
-//! how to publish. A dialect has no state of a connection: the reply to a message follows from the message
-//! alone.
+//! Carriers split bytes into messages. A dialect defines how a connection opens, what a message means, and how to publish. It keeps no
+//! state of a connection: the reply to a message depends only on that message.
 //!
 //! - `thalweg`: `docs/reference/messages.md`
-//! - `limit`: the same towards subscribers; what a WebSocket says comes back as it is
-//! - `raw`: messages without an envelope; what a WebSocket says comes back as it is
+//! - `limit`: the same for subscribers; the server echoes WebSocket messages
+//! - `raw`: messages without an envelope; the server echoes WebSocket messages
 //! - `external`: an endpoint that somebody else runs
 //! - `socketio`: Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them; Engine.IO alone
 //! - `sockjs`, `primus`, `nats`, `nchan`, `centrifugo`, `mercure`, `signalr`: the protocols of these servers
-//! - `echo`: what comes back as it is; `runner`: what round trips are made of
+//! - `echo`: messages of experiment C; `runner`: events of experiment B
 
 mod centrifugo;
 mod echo;
@@ -42,41 +41,41 @@ use std::ops::Range;
 pub(super) struct Wanted<'a> {
     pub(super) transport: Transport,
     pub(super) topics: Range<u32>,
-    /// More of the query, e.g. `cursor=earliest`.
+    /// Further parameters of the query, e.g. `cursor=earliest`.
     pub(super) query: &'a str,
 }
 
 /// A field of a request's head.
 pub(super) type Field<'a> = (&'a str, &'a str);
 
-/// One way to speak. The defaults are those of Thalweg, which peers offer.
+/// A protocol on top of a carrier. The defaults are those of Thalweg, which peers offer, too.
 pub(super) trait Dialect: Debug {
-    /// Path and query of the request that a connection begins with.
+    /// Returns path and query of a connection's first request.
     fn target(&self, wanted: &Wanted<'_>) -> String {
         thalweg::target(wanted)
     }
 
-    /// Host of a request, if not the address.
+    /// Returns the host of a request, if it is not the address.
     fn authority(&self) -> Option<&str> {
         None
     }
 
-    /// Fields of that request, besides those that open the transport.
+    /// Returns the fields of the first request, besides those that open the transport.
     fn fields(&self) -> Vec<Field<'_>> {
         Vec::new()
     }
 
-    /// The one subprotocol that a WebSocket offers (RFC 6455 §1.9).
+    /// Returns the only subprotocol that a WebSocket offers (RFC 6455 §1.9).
     fn subprotocol(&self) -> Option<&str> {
         None
     }
 
-    /// Whether compression is offered: permessage-deflate, or gzip.
+    /// Returns whether requests offer compression: permessage-deflate or gzip.
     fn compresses(&self) -> bool {
         false
     }
 
-    /// Whether the subject confirms what was asked for. If not, a subscription stands as soon as its transport does.
+    /// Returns whether the subject confirms subscriptions. If not, a subscription is established with its transport.
     fn confirms(&self) -> bool {
         true
     }
@@ -85,14 +84,14 @@ pub(super) trait Dialect: Debug {
         false
     }
 
-    /// Puts what a connection has of its own into its request.
+    /// Inserts the values of a single connection into its request.
     fn personalise(&self, _connection: usize, _request: &mut Vec<u8>) {}
 
-    /// Appends what a connection says as soon as its transport stands.
+    /// Appends the messages that a connection sends as soon as its transport is open.
     fn greet(&self, _connection: usize, _out: &mut Vec<u8>) {}
 
-    /// Returns the first content of a message and the bytes behind it, and appends answers to `replies`. The error is that it is
-    /// not of this dialect. A message without an envelope is an event by itself.
+    /// Returns the first content of a message and the bytes after it, and appends answers to `replies`. Fails if the message is not of
+    /// this dialect. A message without an envelope is an event by itself.
     #[inline]
     fn on_message<'a>(
         &self,
@@ -103,7 +102,7 @@ pub(super) trait Dialect: Debug {
         Ok(alone(Message::Event(kind, message)))
     }
 
-    /// Whether events come as JSON strings (RFC 8259 §7), without the quotes around them.
+    /// Returns whether events arrive as JSON strings (RFC 8259 §7), without the quotes around them.
     fn escapes(&self) -> bool {
         false
     }
@@ -112,19 +111,19 @@ pub(super) trait Dialect: Debug {
         Publishing::Ndjson { target: thalweg::publish_target(topic) }
     }
 
-    /// The message with this number that is to come back, and what comes back.
+    /// Returns the request with this number, and the message that the subject must echo.
     fn echo(&self, number: u64) -> (Vec<u8>, Vec<u8>) {
         let data = echo::uuid(number).into_bytes();
         (data.clone(), data)
     }
 
-    /// The number of what is to come back, whether or not it was asked for; `None` of anything else.
+    /// Returns the number in an echoed message, expected or not; `None` for other messages.
     fn echo_number(&self, answer: &[u8]) -> Option<u64> {
         let number = echo::number(answer)?;
         (self.echo(number).1 == answer).then_some(number)
     }
 
-    /// Query that makes a subject stop sending at so many unacked bytes; `None` without such a window.
+    /// Returns the query that limits a subject's unacked bytes; `None` if the subject has no such window.
     fn window(&self, _bytes: u32) -> Option<String> {
         None
     }
@@ -133,12 +132,12 @@ pub(super) trait Dialect: Debug {
         ""
     }
 
-    /// The message that acks an event, which is at this position.
+    /// Returns the message that acks the event at this position.
     fn ack(&self, _position: &[u8], event: &[u8]) -> Vec<u8> {
         event.to_vec()
     }
 
-    /// Whether the subject makes the Runners of a round trip by itself. If not, the client does, and what it says comes back.
+    /// Returns whether the subject creates the Runners of a round trip. If not, the client creates them and the subject echoes them.
     fn makes_runners(&self) -> bool {
         false
     }
@@ -146,10 +145,10 @@ pub(super) trait Dialect: Debug {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message<'a> {
-    /// Events of a topic; without any, the subscription to it is confirmed.
+    /// Events of a topic; an empty list confirms the subscription.
     Events {
         topic: &'a [u8],
-        /// That of the last event; empty if there are none.
+        /// Position of the last event; empty if there are no events.
         position: &'a [u8],
         /// Offset of the first event, in digits; empty if the subject does not say.
         first: &'a [u8],
@@ -166,19 +165,19 @@ pub(super) enum Message<'a> {
     /// Events that will not come.
     Gap {
         topic: &'a [u8],
-        /// The next event is the one after it.
+        /// Position right before the next event.
         position: &'a [u8],
-        /// How many; `None` if unknown.
+        /// Number of missed events; `None` if unknown.
         missed: Option<u64>,
     },
     Confirmed,
     /// A message that is an event by itself, of the connection's only topic.
     Event(Kind, &'a [u8]),
     Answer(&'a [u8]),
-    /// Part of how a connection opens.
+    /// A message that is part of opening a connection.
     Opening,
     Heartbeat,
-    /// The end of a document that has grown large: it must be loaded again.
+    /// The end of a document that has grown large and must be loaded again.
     Reload,
     Close,
 }
@@ -187,7 +186,7 @@ pub(super) enum Message<'a> {
 pub(super) struct Version<'a> {
     /// The offset of the version.
     pub(super) number: u64,
-    /// That of the version that the subscriber was sent before.
+    /// Offset of the version that the subscriber received before.
     pub(super) previous: u64,
     pub(super) body: VersionBody<'a>,
 }
@@ -195,7 +194,7 @@ pub(super) struct Version<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VersionBody<'a> {
     Document(&'a [u8]),
-    /// A patch of the version before (RFC 6902).
+    /// A patch of the previous version (RFC 6902).
     Patch(&'a [u8]),
 }
 

@@ -1,4 +1,4 @@
-//! The way to a server: its addresses, and trust in it.
+//! Dials a server: its addresses, and which certificates to trust.
 
 use super::link::Link;
 use super::socket;
@@ -14,15 +14,15 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Handshakes under way at once: below any queue of connections that the lab's own subjects have.
+/// Limit of concurrent handshakes: below the listen backlog of all subjects of the lab.
 const OPENING_MAX: usize = 256;
-/// The same of a server that somebody else runs: below the queue that most listeners have (100 with asyncio, 128 with much else).
-/// Beyond it the kernel drops connections, and asks again after a second, which would pass for the endpoint's set-up time.
+/// The same for a server that somebody else runs: below the listen backlog of most servers (100 with asyncio, 128 with many others).
+/// Beyond the backlog the kernel drops connections and tries again after a second, which would count as the endpoint's set-up time.
 const OPENING_EXTERNAL_MAX: usize = 64;
-/// A TLS handshake is work for both sides: so many do not wait for each other.
+/// A TLS handshake is work for both sides: this many do not wait for each other.
 const OPENING_TLS_MAX: usize = 32;
 
-/// The addresses of an endpoint's host, in the order in which they are tried. The error says that none is known.
+/// Returns the addresses of an endpoint's host, in the order in which they are tried. Fails if there are none.
 pub fn addresses(endpoint: &Endpoint) -> anyhow::Result<Vec<SocketAddr>> {
     let (host, port) = (endpoint.url.host(), endpoint.url.port());
     let found = (host, port).to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
@@ -35,9 +35,9 @@ pub fn addresses(endpoint: &Endpoint) -> anyhow::Result<Vec<SocketAddr>> {
 #[derive(Clone, Debug)]
 pub(super) struct Dialer {
     addresses: Vec<SocketAddr>,
-    /// The one that is tried, or was found to answer.
+    /// Index of the address that is tried, or was found to answer.
     current: usize,
-    /// Whether the current one is known to answer.
+    /// Whether the current address is known to answer.
     is_reached: bool,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     receive_buffer_bytes: u32,
@@ -45,7 +45,7 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    /// To a subject, as the settings of a sample say. `protocol` is spoken inside TLS.
+    /// Returns a dialer for a subject, with a sample's settings. `protocol` is spoken inside TLS.
     pub(super) fn to_subject(
         address: SocketAddr,
         settings: &Settings,
@@ -67,7 +67,7 @@ impl Dialer {
         let host = endpoint.url.host();
         let tls = if endpoint.url.is_tls() {
             let name = ServerName::try_from(host.to_owned())
-                .map_err(|_| anyhow!("{host} is no name that a certificate could have"))?;
+                .map_err(|_| anyhow!("{host} cannot be the name in a certificate"))?;
             Some((Arc::new(config(endpoint)?), name))
         } else {
             None
@@ -90,17 +90,17 @@ impl Dialer {
         self.tls.is_some()
     }
 
-    /// Connections that may be opened at once; only one before it is known which address answers.
+    /// Returns how many connections may be opened at once: only one until an address is known to answer.
     pub(super) fn opening_max(&self) -> usize {
         if self.is_reached { self.opening_max } else { 1 }
     }
 
-    /// From now on all due connections are opened at once.
+    /// Opens all due connections at once from now on.
     pub(super) fn open_all_at_once(&mut self) {
         self.opening_max = usize::MAX;
     }
 
-    /// Somebody has connected; returns whether nobody had before.
+    /// Notes that a connection has reached the server; returns whether it is the first.
     pub(super) fn reach(&mut self) -> bool {
         !std::mem::replace(&mut self.is_reached, true)
     }
@@ -109,7 +109,7 @@ impl Dialer {
         self.is_reached
     }
 
-    /// No server is at the current address: returns whether there is another to be tried.
+    /// Leaves an address without a server; returns whether there is another one to try.
     pub(super) fn turn_to_next(&mut self) -> bool {
         let has_next = self.current + 1 < self.addresses.len();
         self.current += usize::from(has_next);
@@ -134,12 +134,14 @@ impl Dialer {
     }
 }
 
-/// Cause of an error inside TLS, with the remedy; `None` for another error.
+/// Returns the cause of an error inside TLS, with the remedy; `None` for other errors.
 pub(super) fn tls_error(error: &io::Error) -> Option<String> {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())?;
     Some(match cause {
         rustls::Error::InvalidCertificate(_) => {
-            format!("{error}; name its authority with --cacert, or trust anyone with --insecure")
+            format!(
+                "{error}; name its authority with --cacert, or accept any certificate with --insecure"
+            )
         }
         rustls::Error::InvalidMessage(_) => {
             format!("{error}; if there is no TLS, write the URL with ws:// or http://")
@@ -161,15 +163,15 @@ fn config(endpoint: &Endpoint) -> anyhow::Result<ClientConfig> {
         builder.with_root_certificates(roots).with_no_client_auth()
     };
     config.alpn_protocols = vec![HTTP_1.as_bytes().to_vec()];
-    // Every connection pays for a handshake of its own.
+    // Every connection has a full handshake.
     config.resumption = Resumption::disabled();
     Ok(config)
 }
 
-/// The machine's authorities, and those of a file.
+/// Returns the machine's certificate authorities, and those of a file.
 fn roots(cacert: Option<&Path>) -> anyhow::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    // A machine may hold certificates that are of no use: the others still are.
+    // A machine may have invalid certificates; the others remain usable.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(path) = cacert {
         let certificates: Result<Vec<_>, _> =
@@ -188,7 +190,7 @@ fn roots(cacert: Option<&Path>) -> anyhow::Result<RootCertStore> {
     if roots.is_empty() {
         bail!(
             "this machine has no certificate authorities: install ca-certificates, name one with \
-             --cacert, or trust anyone with --insecure"
+             --cacert, or accept any certificate with --insecure"
         );
     }
     Ok(roots)

@@ -33,7 +33,7 @@ pub(super) fn write(out: &mut Vec<u8>, stamp: Stamp, bytes: usize) {
     out[crc_at..crc_at + CRC_DIGITS].copy_from_slice(&hexadecimal(sum));
 }
 
-/// The content of the event, if it is intact.
+/// Returns the content of the event, if it is intact.
 pub(super) fn read(event: &[u8]) -> Option<Stamp> {
     let (seq, rest) = digits(event.strip_prefix(SEQ)?);
     let (due, rest) = digits(rest.strip_prefix(DUE)?);
@@ -43,7 +43,7 @@ pub(super) fn read(event: &[u8]) -> Option<Stamp> {
         .then_some(Stamp { seq: number(seq)?, due_us: number(due)? })
 }
 
-/// The number of an event that begins as these do, and the text after number and time; of any other, none and all of it.
+/// Returns the number of an event that begins in this form, and the text after number and time; for others `None` and the whole text.
 pub(super) fn number_of(event: &[u8]) -> (Option<u64>, &[u8]) {
     let numbered = || {
         let (seq, rest) = digits(event.strip_prefix(SEQ)?);
@@ -53,7 +53,7 @@ pub(super) fn number_of(event: &[u8]) -> (Option<u64>, &[u8]) {
     numbered().map_or((None, event), |(seq, rest)| (Some(seq), rest))
 }
 
-/// A number in decimal digits; `None` if it is none, or beyond 2^64.
+/// Parses a number in decimal digits; `None` if it is malformed, or beyond 2^64.
 pub(super) fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

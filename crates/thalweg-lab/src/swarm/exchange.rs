@@ -6,28 +6,28 @@ use crate::measure::{Exchanged, Latency, RoundTrips, Spread};
 use memchr::memmem::Finder;
 use std::ops::Range;
 
-/// Digits of an id. A JSON number of so many is exact in any parser (2^53).
+/// Digits of an id. A JSON number of this length is exact in any parser (2^53).
 pub(super) const ID_DIGITS: usize = 15;
-/// Digits that the ids of a sample begin with, and others do not.
+/// Range of the first digits of ids. Each sample draws its own from this range.
 const OWN: Range<u64> = 100_000..1_000_000;
-/// The others count, from 0.
+/// The number of values of the other digits, which count from 0.
 const COUNTED: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 pub(super) struct Exchange {
-    /// Beginning of the ids.
+    /// First digits of the ids.
     own: u64,
     finder: Finder<'static>,
     /// Number of the next message that wants an answer.
     next: u64,
-    /// Those of the span that want one; the last has the number before `next`.
+    /// Messages of the span that want an answer; the last has the number before `next`.
     asked: Vec<AskedMessage>,
     /// Messages of the span.
     sent: u64,
     answered: u64,
-    /// From sent to come back, of each that was answered.
+    /// Time from sending to answer, of each answered message.
     round_trips_us: Vec<u64>,
-    /// From when each was due.
+    /// Time from due to answer.
     latency: Latency,
 }
 
@@ -54,7 +54,7 @@ impl Exchange {
         }
     }
 
-    /// The span begins: earlier messages do not count, and neither do their answers.
+    /// Begins the span: earlier messages do not count, and neither do their answers.
     pub(super) fn begin_span(&mut self) {
         self.asked.clear();
         self.round_trips_us.clear();
@@ -66,7 +66,7 @@ impl Exchange {
         self.own * COUNTED + self.next % COUNTED
     }
 
-    /// A message was sent on a connection; if `has_id`, with the next id.
+    /// Records that a message was sent on a connection; if `has_id`, with the next id.
     pub(super) fn sent(&mut self, connection: usize, has_id: bool, due_us: u64, sent_us: u64) {
         self.sent += 1;
         if has_id {
@@ -76,7 +76,7 @@ impl Exchange {
         }
     }
 
-    /// A message came on a connection: finds the sent message that it answers.
+    /// Finds the sent message that a message on this connection answers.
     #[inline]
     pub(super) fn receive(&mut self, connection: usize, message: &[u8], now_us: u64) {
         let Exchange { finder, next, asked, .. } = self;
@@ -107,7 +107,7 @@ impl Exchange {
         (count > 0).then(|| self.round_trips_us.iter().sum::<u64>() as f64 / count as f64)
     }
 
-    /// Results of the span of this length.
+    /// Returns the results of the span of this length.
     pub(super) fn end_span(&mut self, span_us: u64) -> (Exchanged, Option<RoundTrips>, Latency) {
         let exchanged = Exchanged {
             sent: self.sent,

@@ -1,4 +1,4 @@
-//! A connection whose bytes a test gives, cut as it likes.
+//! A connection that gets its bytes from a test, cut in any way.
 
 use super::dialect::{self, Dialect};
 use super::parser::{Over, Parser, Stage};
@@ -20,12 +20,12 @@ pub(super) struct Fed {
 }
 
 impl Fed {
-    /// A connection that has asked a subject.
+    /// Returns a connection that has sent its request to a subject.
     pub(super) fn new(program: &Program, settings: &Settings) -> Fed {
         Fed::speaking(dialect::of(program, settings), settings)
     }
 
-    /// The same in this dialect.
+    /// Like [`Fed::new`], in this dialect.
     pub(super) fn speaking(dialect: Box<dyn Dialect>, settings: &Settings) -> Fed {
         let request = SubscribeRequest::new(&*dialect, settings, "127.0.0.1:9".to_owned());
         let mut session = ProtocolSession::new(0, settings, false);
@@ -42,7 +42,7 @@ impl Fed {
         }
     }
 
-    /// These bytes have come; no more do once it is over.
+    /// Passes these bytes to the session, or ignores them once it is over.
     pub(super) fn feed(&mut self, piece: &[u8]) -> anyhow::Result<()> {
         if self.over.is_some() {
             return Ok(());
@@ -55,7 +55,7 @@ impl Fed {
         Ok(())
     }
 
-    /// The same in pieces that are up to 96 bytes long, as these numbers say.
+    /// Like [`Fed::feed`], in pieces of up to 96 bytes, whose lengths follow from `cuts`.
     pub(super) fn feed_cut(&mut self, bytes: &[u8], cuts: &[usize]) -> anyhow::Result<()> {
         let mut rest = bytes;
         for cut in cuts.iter().map(|cut| cut % 97) {

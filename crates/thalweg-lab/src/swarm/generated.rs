@@ -1,8 +1,8 @@
 //! The generated load: rows of experiment A, `[SEQ,DUE,…]`. Column 0 counts up, column 1 is the intended time in µs of
 //! `CLOCK_MONOTONIC`, the rest is the same in every row.
 //!
-//! Within a batch only column 0 differs, so each row is compared, whole, with the one before and its number plus one: every byte
-//! of every row is checked at the speed of memory, and numbers are parsed once per batch.
+//! Within a batch only column 0 differs, so each whole row is compared with the previous one and its number plus one. This checks every
+//! byte of every row at the speed of memory, and parses numbers once per batch.
 
 use super::event::number;
 use super::span_statistics::{EARLY_US, SpanStatistics};
@@ -15,9 +15,9 @@ pub(super) struct Rows {
     expected: Vec<u8>,
     /// Place of the comma after column 0 in `expected`.
     seq_end: usize,
-    /// Intended time of the batch, as it says.
+    /// Intended time of the batch, from its stamps.
     stamp_us: u64,
-    /// The same, as the schedule has it.
+    /// Intended time of the batch, from the schedule.
     due_us: u64,
     pub(super) timetable: Timetable,
     /// Columns from 2 on, of the first row seen.
@@ -36,7 +36,7 @@ impl Rows {
         }
     }
 
-    /// Enters the rows that reached a subscription: separated by commas, or in an array of their own.
+    /// Enters the rows that reached a subscription, separated by commas or in an array.
     pub(super) fn receive(
         &mut self,
         subscription: usize,
@@ -84,7 +84,7 @@ impl Rows {
         }
     }
 
-    /// A row that is not the last one's successor: a new batch, or a fault.
+    /// Checks a row that is not the successor of the last one: a new batch, or a fault.
     fn first_of_batch<'a>(
         &mut self,
         subscription: usize,
@@ -119,7 +119,7 @@ impl Rows {
         self.constant == constant
     }
 
-    /// The next row shall be number `seq`, or any: without a number, another subscription's last row says nothing about it.
+    /// Expects row `seq` next, or any row without a number: another subscription's last row says nothing about the next one.
     fn expect(&mut self, seq: Option<u64>) {
         let Some(seq) = seq.filter(|_| !self.expected.is_empty()) else {
             self.expected.clear();
@@ -150,7 +150,7 @@ impl Rows {
     }
 }
 
-/// Columns 0 and 1, and the bytes of the others.
+/// Returns columns 0 and 1, and the bytes of the others.
 fn columns(row: &[u8]) -> Option<(u64, u64, &[u8])> {
     let inner = row.strip_prefix(b"[")?.strip_suffix(b"]")?;
     let (seq, rest) = inner.split_at(memchr::memchr(b',', inner)?);
@@ -211,7 +211,7 @@ mod tests {
             rows.receive(subscription, said.join(",").as_bytes(), 2000, ledger, &mut statistics);
         };
         receive(0, &[7, 8], &mut ledger);
-        // The row that would be the other's next.
+        // The row that the other subscription expects next.
         receive(1, &[9, 10], &mut ledger);
         receive(0, &[9, 10], &mut ledger);
         assert_eq!((ledger.next(0), ledger.next(1)), (Some(11), Some(11)));

@@ -1,11 +1,11 @@
-//! Golden byte streams, `tests/golden/*/*.golden`: input, and its results, however it is cut.
+//! Golden byte streams, `tests/golden/*/*.golden`: input and its results, which do not depend on how the input is cut.
 //!
 //! A line `# …` begins a case, `< …` is input, `> …` is a result. Bytes are written as they are, but for `\r`, `\n`, `\\`,
 //! `\xHH`.
 
 use std::path::Path;
 
-/// Gives the bytes whole, byte by byte, and in two pieces that are cut at every place.
+/// Passes the bytes to `check` whole, byte by byte, and in two pieces, cut at every place.
 pub(super) fn cut_everywhere(bytes: &[u8], mut check: impl FnMut(&[&[u8]])) {
     check(&[bytes]);
     check(&bytes.chunks(1).collect::<Vec<_>>());
@@ -15,7 +15,7 @@ pub(super) fn cut_everywhere(bytes: &[u8], mut check: impl FnMut(&[&[u8]])) {
     }
 }
 
-/// Gives the bytes in pieces of these lengths; the last is the rest.
+/// Cuts the bytes into pieces of these lengths; the last piece is the rest.
 pub(super) fn cut<'a>(bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
     let (mut pieces, mut rest) = (Vec::new(), bytes);
     for length in lengths {

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// RFC 6455 §1.3.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The answer to a key (§4.2.2).
+/// Returns the answer to a key (§4.2.2).
 pub(super) fn accept(key: &str) -> String {
     STANDARD.encode(Sha1::new().chain_update(key).chain_update(GUID).finalize())
 }
@@ -24,27 +24,28 @@ pub(super) struct Handshake {
     subprotocol: Option<String>,
     /// Offered compression of a WebSocket; other responses may be gzip instead.
     compression: Option<Offer>,
-    /// A connection's key is made from it and the connection's number, and need not be kept.
+    /// A connection's key derives from this seed and the connection's number, so it need not be kept.
     seed: u64,
-    /// Reconnects of connections: their key is another each time.
+    /// Number of reconnects by connection, because each needs a new key.
     reconnects: HashMap<usize, u64>,
 }
 
 #[derive(Debug)]
 pub(super) enum Opening {
     Websocket,
-    /// The same, and messages may be compressed.
+    /// A WebSocket whose messages may be compressed.
     DeflatedWebsocket(Inflate),
     /// Events, or lines.
     Stream(Body),
-    /// The same, compressed.
+    /// Compressed events or lines.
     GzipStream(Body),
     /// The server refused the connection; the body says why.
     Refused(Body),
 }
 
 impl Handshake {
-    /// With `compresses` compression is offered as browsers do; else, if the dialect does so, without a context.
+    /// Returns a handshake. With `compresses`, it offers compression as browsers do; else, if the dialect
+    /// offers compression, without context.
     pub(super) fn new(transport: Transport, dialect: &dyn Dialect, compresses: bool) -> Handshake {
         let subprotocol = dialect.subprotocol().map(str::to_owned);
         let compression = match compresses {
@@ -55,7 +56,7 @@ impl Handshake {
         Handshake { transport, subprotocol, compression, seed, reconnects }
     }
 
-    /// The value of the `Accept` header.
+    /// Returns the value of the `Accept` header.
     pub(super) fn accepted_type(&self) -> &'static str {
         match self.transport {
             Transport::Sse => "text/event-stream",
@@ -68,7 +69,7 @@ impl Handshake {
         *self.reconnects.entry(index).or_default() += 1;
     }
 
-    /// The key of a connection: random, and another for each (RFC 6455 §4.1).
+    /// Returns the key of a connection: random, and different for each (RFC 6455 §4.1).
     fn key(&self, index: usize) -> String {
         let reconnects = self.reconnects.get(&index).copied().unwrap_or(0);
         let number = (reconnects << 32) + index as u64;
@@ -76,7 +77,7 @@ impl Handshake {
         STANDARD.encode(random.u128(..).to_ne_bytes())
     }
 
-    /// The fields of a request to this host. Fields of the dialect replace those of the same name.
+    /// Returns the fields of a request to this host. Fields of the dialect replace those of the same name.
     pub(super) fn fields<'a>(&'a self, host: &'a str, dialect: &'a dyn Dialect) -> Vec<Field<'a>> {
         let mut fields = vec![("Host", host)];
         match self.transport {
@@ -112,7 +113,7 @@ impl Handshake {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Judges the response on the connection with this number. The error says, in one sentence, why it cannot be used.
+    /// Judges the response on the connection with this number. The error says, in one sentence, why the response cannot be used.
     pub(super) fn judge(&self, index: usize, head: &Head<'_>) -> Result<Opening, String> {
         let is_websocket = self.transport == Transport::Websocket;
         if (300..400).contains(&head.status)
@@ -220,7 +221,8 @@ mod tests {
         assert_ne!(handshake.key(3), first, "nor that of the same one, when it comes again");
     }
 
-    /// The answer to the key of connection 3 is written as A; `compresses` stands in the head if that was offered.
+    /// Judges a response: `A` stands for the answer to connection 3's key, and `compresses` in the head
+    /// means that compression was offered.
     fn judge(transport: Transport, head: &str) -> Result<Opening, String> {
         let mut handshake = handshake(transport, head.contains("offered").then_some("p"));
         handshake.compression = head.contains("compresses").then_some(Offer::Alone);

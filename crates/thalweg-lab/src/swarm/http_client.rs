@@ -1,4 +1,4 @@
-//! Requests one after the other on a connection that is kept open.
+//! Consecutive requests on a connection that is kept open.
 
 use super::carrier::MESSAGE_BYTES_MAX;
 use super::dialer::Dialer;
@@ -11,10 +11,10 @@ use crate::measure::Negotiated;
 use anyhow::bail;
 use std::net::SocketAddr;
 
-/// Bytes asked for in one read: an answer is short.
+/// Size of a read, because answers are short.
 const READ_BYTES: usize = 16 * 1024;
 
-/// The head of a request that posts so many bytes of JSON.
+/// Returns the head of a request that posts this many bytes of JSON.
 pub(super) fn post(target: &str, host: SocketAddr, body_bytes: usize) -> Vec<u8> {
     format!(
         "POST {target} HTTP/1.1\r\nHost: {host}\r\n\
@@ -33,7 +33,7 @@ pub(super) struct HttpClient {
     room: Vec<u8>,
     /// Scratch for encrypted bytes.
     encrypted: Vec<u8>,
-    /// Bytes that came, with their heads.
+    /// Received bytes, including heads.
     pub(super) wire_bytes: u64,
     pub(super) reads: u64,
 }
@@ -57,7 +57,7 @@ impl HttpClient {
         self.is_waiting
     }
 
-    /// Agreed values, as the first answer says.
+    /// Returns the negotiated values, from the first answer.
     pub(super) fn negotiated(&self) -> Negotiated {
         negotiated::of(&self.writer.link, Some(&self.head))
     }
@@ -83,7 +83,7 @@ impl HttpClient {
                     self.answer.extend_from_slice(&self.room[..length]);
                     self.wire_bytes += wire_bytes as u64;
                     self.reads += 1;
-                    // A longer one is no answer.
+                    // `take` refuses a longer answer.
                     if is_all || self.answer.len() > MESSAGE_BYTES_MAX {
                         break;
                     }

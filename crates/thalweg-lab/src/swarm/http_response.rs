@@ -1,4 +1,4 @@
-//! HTTP/1.1 responses (RFC 9112): heads, and bodies as they come. The parser keeps no bytes: the caller shows unused ones again.
+//! HTTP/1.1 responses (RFC 9112): heads, and bodies as they arrive. The parser keeps no bytes; the caller passes unused ones again.
 
 use super::carrier::{self, CarrierError, MESSAGE_BYTES_MAX, TOO_LONG};
 use anyhow::bail;
@@ -6,11 +6,11 @@ use httparse::{EMPTY_HEADER, Error, Header, Status, parse_chunk_size};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A longer head is no head: room for the cookies of a large site.
+/// Limit of a head, with room for the cookies of a large site.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Nor is one of more fields.
+/// Limit of the fields of a head.
 const FIELDS_MAX: usize = 128;
-/// A chunk's size with its extensions, or a line of the trailer, is no longer than this.
+/// Limit of a chunk's size with its extensions, and of a line of the trailer.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Reads the head that the bytes begin with; returns `read`'s result and its length. `None` while it is incomplete.
+    /// Reads the head at the beginning of the bytes; returns `read`'s result and the head's length, or `None` while it is incomplete.
     pub(super) fn read<T>(
         bytes: &[u8],
         read: impl FnOnce(&Head<'_>) -> T,
@@ -48,17 +48,17 @@ impl Head<'_> {
         }
     }
 
-    /// `503 Service Unavailable`.
+    /// Returns the status line, e.g. `503 Service Unavailable`.
     pub(super) fn status_line(&self) -> String {
         shown(&format!("{} {}", self.status, self.reason))
     }
 
-    /// `HTTP/1.1`.
+    /// Returns the version, e.g. `HTTP/1.1`.
     pub(super) fn version(&self) -> String {
         format!("HTTP/1.{}", self.minor_version)
     }
 
-    /// Whether the response is yet to come (RFC 9110 §15.2).
+    /// Returns whether the final response is yet to come (RFC 9110 §15.2).
     pub(super) fn is_interim(&self) -> bool {
         (100..200).contains(&self.status) && self.status != 101
     }
@@ -67,7 +67,7 @@ impl Head<'_> {
         self.values(name).next()
     }
 
-    /// Every element of a field that is a list, in lower case (RFC 9110 §5.6.1).
+    /// Returns every element of a field that is a list, in lower case (RFC 9110 §5.6.1).
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         let mut elements = Vec::new();
         for value in self.values(name) {
@@ -84,7 +84,7 @@ impl Head<'_> {
     }
 }
 
-/// How a body is delimited (RFC 9112 §6.3), and how far it is.
+/// How a body is delimited (RFC 9112 §6.3), and how far the parser is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
     Length(u64),
@@ -92,15 +92,15 @@ pub(super) enum Body {
     UntilEnd,
 }
 
-/// Where in a chunked body the next byte is.
+/// Position of the next byte in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chunk {
     Size,
-    /// Bytes that are left of a chunk.
+    /// In a chunk with this many bytes left.
     Data(u64),
-    /// Behind a chunk, before the end of its line.
+    /// After a chunk, before the end of its line.
     End,
-    /// Behind the last chunk.
+    /// After the last chunk.
     Trailer,
 }
 
@@ -144,7 +144,7 @@ impl Body {
         }
     }
 
-    /// The next part, and its length.
+    /// Returns the next part, and its length.
     #[inline]
     pub(super) fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<(Part<'a>, usize), CarrierError> {
         let mut used = 0;
@@ -171,7 +171,7 @@ impl Body {
         }
     }
 
-    /// Announced bytes that are still to come.
+    /// Returns the number of announced bytes that are still to come.
     fn announced_bytes(&self) -> u64 {
         match self {
             Body::Length(left) | Body::Chunked(Chunk::Data(left)) => *left,
@@ -181,7 +181,7 @@ impl Body {
 }
 
 impl Chunk {
-    /// Passes a line between the data of chunks; says how long it is and what follows.
+    /// Passes a line between the data of chunks; returns its length and what follows.
     #[inline]
     fn pass(self, bytes: &[u8]) -> Result<Option<(usize, Body)>, CarrierError> {
         const END: &[u8] = b"\r\n";
@@ -203,7 +203,7 @@ impl Chunk {
             }
         };
         match passed {
-            // The parser takes no digits for 0.
+            // The parser accepts a size without digits as 0.
             _ if self == Chunk::Size && !bytes[0].is_ascii_hexdigit() => Err(no_size(bytes)),
             None if bytes.len() > LINE_BYTES_MAX => {
                 Err(wrong("a line of the chunked coding that has no end (RFC 9112 §7.1)"))
@@ -219,7 +219,7 @@ fn no_size(bytes: &[u8]) -> CarrierError {
     wrong(format!("\"{}\" for the size of a chunk (RFC 9112 §7.1)", beginning(line)))
 }
 
-/// Takes responses apart that leave the connection open, one behind the other.
+/// Parses consecutive responses that leave the connection open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reader(Option<Body>);
 
@@ -245,7 +245,7 @@ impl Reader {
     }
 }
 
-/// The head that opens a response, behind any that are interim.
+/// The head of the final response, after any interim ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Opening {
     pub(super) status: u16,
@@ -254,7 +254,7 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// The opening that the bytes begin with; `None` while it is incomplete.
+    /// Reads the opening at the beginning of the bytes; `None` while it is incomplete.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Opening>, CarrierError> {
         let mut start = 0;
         loop {
@@ -276,13 +276,13 @@ impl Opening {
 pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
-    /// Length of its head.
+    /// Length of the head.
     pub(super) head_length: usize,
     /// Length of head and body.
     pub(super) length: usize,
 }
 
-/// The response that the bytes begin with; `None` while it is incomplete. One longer than any message is refused at once.
+/// Takes the response at the beginning of the bytes; `None` while it is incomplete. Refuses one longer than any message at once.
 pub(super) fn take(bytes: &[u8]) -> anyhow::Result<Option<HttpResponse>> {
     let (mut reader, mut response) = (Reader::default(), HttpResponse::default());
     loop {
@@ -304,7 +304,7 @@ pub(super) fn take(bytes: &[u8]) -> anyhow::Result<Option<HttpResponse>> {
     Ok(None)
 }
 
-/// A text for people: short, and on one line.
+/// Returns a text as a short line for error messages.
 pub(super) fn shown(text: &str) -> String {
     text.trim().chars().take(200).flat_map(char::escape_debug).collect()
 }

@@ -1,6 +1,6 @@
 //! Content of a JSON string (RFC 8259 §7), as far as the lab needs it: its events need only quotes and backslashes escaped.
 
-/// Appends the text as it is within a JSON string.
+/// Appends the text as the content of a JSON string.
 pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) {
     out.reserve(text.len() + text.len() / 8);
     for &byte in text {
@@ -11,7 +11,7 @@ pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The text of this content.
+/// Returns the text of this content.
 pub(super) fn unescaped(escaped: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(escaped.len());
     let mut bytes = escaped.iter();

@@ -1,4 +1,4 @@
-//! A connection's bytes, as they are or encrypted: one socket either way, in the same epoll.
+//! A connection's bytes, plain or encrypted: one socket either way, in the same epoll.
 
 use super::socket::{local_port, read, write};
 use rustix::fd::OwnedFd;
@@ -6,7 +6,7 @@ use rustix::net::{Shutdown, shutdown};
 use rustls::ClientConnection;
 use std::io::{self, Read, Write};
 
-/// More than any TLS record has (RFC 8446 §5.2).
+/// Longer than any TLS record (RFC 8446 §5.2).
 pub(super) const RECORD_BYTES_MAX: usize = 18 * 1024;
 
 #[derive(Debug)]
@@ -24,11 +24,11 @@ pub(super) struct Tls {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
     Bytes {
-        /// 0 while TLS shakes hands.
+        /// 0 during a TLS handshake.
         length: usize,
-        /// As they came over the wire.
+        /// Bytes on the wire, before decryption.
         wire_bytes: usize,
-        /// Whether nothing is left.
+        /// Whether nothing is left to read.
         is_all: bool,
     },
     Nothing,
@@ -36,7 +36,7 @@ pub(super) enum Received {
 }
 
 impl Link {
-    /// A socket that connects, with a TLS session or without.
+    /// Returns a link over a connecting socket, with or without a TLS session.
     pub(super) fn over(socket: OwnedFd, session: Option<ClientConnection>) -> Link {
         match session {
             Some(session) => Link::Tls(Box::new(Tls { socket, session })),
@@ -51,7 +51,7 @@ impl Link {
         }
     }
 
-    /// Protocol version and cipher suite of TLS, and the protocol inside; `None` of each without.
+    /// Returns version and cipher suite of TLS, and the protocol inside; `None` for each without TLS.
     pub(super) fn tls(&self) -> (Option<String>, Option<String>) {
         let Link::Tls(tls) = self else {
             return (None, None);
@@ -64,7 +64,7 @@ impl Link {
         (both, inside.map(|address| address.into_owned()))
     }
 
-    /// Whether TLS, if there is any, has been agreed on.
+    /// Returns whether TLS, if there is any, has been negotiated.
     pub(super) fn is_agreed(&self) -> bool {
         match self {
             Link::Plain(_) => true,
@@ -76,7 +76,7 @@ impl Link {
         local_port(self.socket())
     }
 
-    /// Takes bytes to be sent; `None` if there is no room yet. During a TLS handshake they go out at its end.
+    /// Takes bytes to send; `None` if there is no room yet. During a TLS handshake, they are sent at its end.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match self {
             Link::Plain(socket) => write(socket, bytes),
@@ -107,7 +107,7 @@ impl Link {
         }
     }
 
-    /// Reads once, at most `room` bytes off the wire: `into` has room for these and a TLS record. `encrypted` is scratch.
+    /// Reads once, at most `room` bytes off the wire; `into` must have room for these and a TLS record. `encrypted` is scratch.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -163,7 +163,7 @@ impl Tls {
     }
 }
 
-/// `None` means nothing yet; no bytes mean the end.
+/// Converts the result of a read: `None` means nothing yet, and no bytes mean the end.
 pub(super) fn received(length: Option<usize>, room: usize) -> Received {
     match length {
         None => Received::Nothing,

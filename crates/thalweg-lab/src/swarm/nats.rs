@@ -1,5 +1,5 @@
-//! Publishing to NATS, by the needed part of its text protocol: messages as nodes of Thalweg store them (docs/how-to/cluster.md),
-//! and JetStream's acknowledgements.
+//! Publishes to NATS with the needed part of its text protocol: messages in the form that nodes of Thalweg store
+//! (docs/how-to/cluster.md), and JetStream's acknowledgements.
 
 use super::dialer::Dialer;
 use super::link::Received;
@@ -7,15 +7,15 @@ use super::socket::Poller;
 use super::writer::Writer;
 use anyhow::{Context, bail};
 
-/// Headers, and an answer at once where no stream stores a message.
+/// Enables headers, and an immediate answer if no stream stores a message.
 const CONNECT: &str = "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\
                        \"no_responders\":true,\"lang\":\"rust\",\"version\":\"0\",\"protocol\":1}\r\n";
-/// Marks messages that a node has checked, so that others take them as they are.
+/// Marks messages that a node has checked, so that other nodes accept them unchecked.
 const HEADERS: &str = "NATS/1.0\r\nThalweg: 1\r\n\r\n";
 const ACKS: &str = "_INBOX.thalweg-lab";
 const READ_BYTES: usize = 64 * 1024;
 
-/// The NATS subject of a topic: names have `/` where subjects have `.`, and the other way round.
+/// Returns the NATS subject of a topic, with `/` and `.` swapped.
 fn subject_of(topic: &str) -> String {
     let swap = |c| match c {
         '/' => '.',
@@ -29,10 +29,10 @@ fn subject_of(topic: &str) -> String {
 pub(super) struct NatsPublisher {
     writer: Writer,
     subject: String,
-    /// Whether messages are as nodes store them, and acknowledged.
+    /// Whether messages have the form that nodes store, and are acknowledged.
     is_stored: bool,
     events_max: u32,
-    /// Events of the next message, a line each.
+    /// Events of the next message, one per line.
     lines: Vec<u8>,
     count: u32,
     sent: u64,
@@ -54,7 +54,7 @@ impl NatsPublisher {
         Ok(NatsPublisher { is_stored: true, events_max, ..plain })
     }
 
-    /// Connects for a message per event, which is neither stored nor acknowledged. The poller will report `key`.
+    /// Connects to publish one message per event, neither stored nor acknowledged. The poller will report `key`.
     pub(super) fn plain(
         dialer: &Dialer,
         subject: String,
@@ -84,7 +84,7 @@ impl NatsPublisher {
         })
     }
 
-    /// Publishes these lines, each with its end. Lines that fill no message wait for more.
+    /// Publishes these lines, each with its line end. Lines that do not fill a message wait for more.
     pub(super) fn post(&mut self, lines: &[u8], poller: &Poller) -> anyhow::Result<()> {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             self.lines.extend_from_slice(line);
@@ -102,7 +102,7 @@ impl NatsPublisher {
             return Ok(());
         }
         let NatsPublisher { subject, is_stored, lines, .. } = self;
-        // A line's end stands between events, not behind the last.
+        // Line ends separate events; there is none after the last.
         let body = lines.strip_suffix(b"\n").unwrap_or(lines);
         self.writer.send(poller, |out| {
             if !*is_stored {
@@ -131,7 +131,7 @@ impl NatsPublisher {
         self.writer.pending_bytes()
     }
 
-    /// Reads available bytes, and writes as many as the kernel takes. An error if NATS refuses something.
+    /// Reads available bytes, and writes as many as the kernel takes. Fails if NATS refuses something.
     pub(super) fn go_on(&mut self, poller: &Poller) -> anyhow::Result<()> {
         loop {
             match self.writer.link.receive(&mut self.room, READ_BYTES, &mut Vec::new())? {
@@ -155,7 +155,7 @@ impl NatsPublisher {
 /// Parses the server's bytes. Pure.
 #[derive(Debug, Default)]
 struct ServerSays {
-    /// The beginning of a command that is not all there.
+    /// The beginning of an incomplete command.
     bytes: Vec<u8>,
     acked: u64,
     pings: u32,
@@ -172,11 +172,12 @@ impl ServerSays {
         Ok(())
     }
 
-    /// Takes the command that begins there; returns its length, `None` while it is incomplete.
+    /// Takes the command at this index; returns its length, or `None` while it is incomplete.
     fn take_one(&mut self, from: usize) -> anyhow::Result<Option<usize>> {
         let rest = &self.bytes[from..];
         let Some(end) = memchr::memmem::find(rest, b"\r\n") else { return Ok(None) };
-        let line = std::str::from_utf8(&rest[..end]).context("NATS says what is not text")?;
+        let line =
+            std::str::from_utf8(&rest[..end]).context("NATS sent a line that is not text")?;
         let mut length = end + 2;
         let word = line.split(' ').next().unwrap_or_default();
         match word {
@@ -187,7 +188,7 @@ impl ServerSays {
                 let bytes = bytes.context("a message of NATS without a size")?;
                 let Some(body) = rest.get(length..length + bytes + 2) else { return Ok(None) };
                 let body = String::from_utf8_lossy(&body[..bytes]);
-                // `{"stream":"thalweg-bench", "seq":1}`; without a stream it is a head of 503.
+                // `{"stream":"thalweg-bench", "seq":1}`; without a stream, a head with status 503.
                 if word == "HMSG" || body.contains("\"error\"") {
                     bail!("NATS has not stored a message: {}", body.trim());
                 }

@@ -1,4 +1,4 @@
-//! Agreed and set values of a connection, as seen from this end.
+//! Negotiated and configured values of a connection, as seen from the lab's end.
 
 use super::http_response::Head;
 use super::link::Link;
@@ -10,12 +10,13 @@ const FIELDS: [&str; 4] =
     ["Sec-WebSocket-Extensions", "Content-Encoding", "Transfer-Encoding", "Server"];
 const NONE: &str = "none";
 
-/// From a connection whose answer has this head; `None` over HTTP/2, where fields are compressed and are not looked at.
+/// Returns the values of a connection whose answer has this head. Over HTTP/2 the head is `None`: its fields
+/// are compressed and not decoded.
 pub(super) fn of(link: &Link, head: Option<&[u8]>) -> Negotiated {
     joined(head, link_facts(link))
 }
 
-/// The same, with values of the connection from before: the kernel makes buffers larger as they are used.
+/// Like [`of`], with values that were read from the connection earlier, because the kernel enlarges buffers as they are used.
 pub(super) fn joined(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Negotiated {
     let mut facts = match head {
         Some(head) => in_head(head),

@@ -8,7 +8,7 @@ use crate::measure::{Latency, Pacing};
 const MILLI: f64 = 1000.0;
 const US_PER_MILLI: u128 = 1_000_000_000;
 
-/// Due times of one topic: number n, from 0, at start + n / rate, and a share of the first interval later, to take turns.
+/// Due times of one topic: event n, from 0, is due at start + n / rate, plus a share of the interval, so that topics take turns.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     start_us: u64,
@@ -20,7 +20,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Rounded up to a whole µs: never early, and late by less than one.
+    /// Returns the due time, rounded up to a whole µs: never early, and less than 1 µs late.
     fn due_us(&self, number: u64) -> u64 {
         let turn = u128::from(number) * u128::from(self.topics) + u128::from(self.topic);
         let per_second = u128::from(self.rate_milli) * u128::from(self.topics);
@@ -42,20 +42,20 @@ impl Pace {
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     paces: Vec<Pace>,
-    /// When the next event of any topic is due; never, without topics.
+    /// Due time of the next event of any topic; `None` without topics.
     next_due_us: Option<u64>,
     /// Due times of events that are taken and not yet published.
     taken_us: Vec<u64>,
-    /// From due to published, since the span began.
+    /// Time from due to published, since the span began.
     late: Latency,
     published: u64,
     begun_us: u64,
-    /// Events due by then.
+    /// Number of events due by `begun_us`.
     due_before: u64,
 }
 
 impl Schedule {
-    /// Events of each topic `rate` times a second, from `start_us` on.
+    /// Returns a schedule with `rate` events per second and topic, from `start_us` on.
     pub(super) fn new(rate: f64, topics: usize, start_us: u64) -> Schedule {
         let rate_milli = ((rate * MILLI).round() as u64).max(1);
         let topics = topics as u64;
@@ -72,7 +72,7 @@ impl Schedule {
         self.next_due_us.is_some_and(|due_us| due_us <= now_us)
     }
 
-    /// Due time of the topic's next event, if it is due; the one after it is then the next.
+    /// Takes the topic's next event, if it is due, and returns its due time.
     pub(super) fn take(&mut self, topic: usize, now_us: u64) -> Option<u64> {
         let pace = self.paces.get_mut(topic)?;
         let due_us = pace.due_us(pace.next);
@@ -84,7 +84,7 @@ impl Schedule {
         Some(due_us)
     }
 
-    /// Taken events go to the kernel now. If its buffer is full, the subject is late and not the swarm.
+    /// Notes that taken events go to the kernel now. If its buffer is full, the subject is late and not the swarm.
     pub(super) fn publish(&mut self, now_us: u64) {
         let begun_us = self.begun_us;
         for due_us in self.taken_us.drain(..).filter(|due_us| *due_us > begun_us) {
@@ -93,7 +93,7 @@ impl Schedule {
         }
     }
 
-    /// Everything due by now has been taken.
+    /// Finds the next due time, after all events due by now were taken.
     pub(super) fn look_ahead(&mut self) {
         self.next_due_us = self.paces.iter().map(|pace| pace.due_us(pace.next)).min();
     }
@@ -103,13 +103,13 @@ impl Schedule {
         self.next_due_us = None;
     }
 
-    /// How long to wait from now, at most `timeout_us`.
+    /// Returns how long to wait from now, at most `timeout_us`.
     pub(super) fn wait_us(&self, now_us: u64, timeout_us: u64) -> u64 {
         let until_us = self.next_due_us.map(|due_us| due_us.saturating_sub(now_us));
         until_us.map_or(timeout_us, |us| us.min(timeout_us))
     }
 
-    /// A new span begins, without events due before: the observer has just looked at the subject on this thread.
+    /// Begins a new span, without events due before, which the observer's look on this thread has delayed.
     pub(super) fn begin_span(&mut self, now_us: u64) {
         self.begun_us = now_us;
         self.late.clear();
@@ -121,7 +121,7 @@ impl Schedule {
         self.paces.iter().map(|pace| pace.due_by(now_us)).sum()
     }
 
-    /// How the schedule was kept since the span began; `None` without one.
+    /// Returns how well the schedule was kept since the span began; `None` without topics.
     pub(super) fn pacing(&self, now_us: u64) -> Option<Pacing> {
         (!self.paces.is_empty()).then(|| Pacing {
             scheduled: self.due_by(now_us) - self.due_before,

@@ -1,4 +1,4 @@
-//! Parses a connection's bytes: into messages of the carrier, which the dialect reads, and which go to the receiver.
+//! Parses a connection's bytes into messages of the carrier. The dialect interprets them, and the receiver takes the result.
 
 use super::carrier::deflate::Inflate;
 use super::carrier::{Decoder, Incoming, PieceDecoder, websocket};
@@ -18,22 +18,22 @@ const TLS_ALERT: &[u8] = &[0x15, 0x03];
 pub(super) enum Stage {
     Connecting,
     Asked,
-    /// The transport is open; so many topics are yet to be confirmed.
+    /// The transport is open; this many topics are yet to be confirmed.
     Subscribing(u32),
     Standing,
-    /// The connection stood, its response has ended, and it has sent another request with its cursors.
+    /// The connection was established, its response has ended, and it has sent another request with its cursors.
     Returning,
     Stopped,
     Ended,
 }
 
 impl Stage {
-    /// Whether it does not stand yet.
+    /// Returns whether the connection is not established yet.
     pub(super) fn is_opening(self) -> bool {
         matches!(self, Stage::Connecting | Stage::Asked | Stage::Subscribing(_) | Stage::Returning)
     }
 
-    /// Whether the server has not answered the request yet.
+    /// Returns whether the server has not answered the request yet.
     pub(super) fn is_unanswered(self) -> bool {
         matches!(self, Stage::Connecting | Stage::Asked | Stage::Returning)
     }
@@ -43,7 +43,7 @@ impl Stage {
     }
 }
 
-/// How messages or answers on a connection ended it.
+/// The reason in a connection's messages or answers why it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     Refused(String),
@@ -59,15 +59,15 @@ pub(super) struct Parser<'a> {
     /// Bytes to send now: answers to pings, for instance, and requests that follow an answer.
     pub(super) replies: &'a mut Vec<u8>,
     pub(super) index: usize,
-    /// Whether it reads to the end.
+    /// Whether the connection reads to the end.
     pub(super) is_reader: bool,
     pub(super) over: Option<Over>,
 }
 
 pub(super) struct Opened {
-    /// With the heads of interim responses before it.
+    /// Length of the head, with the heads of interim responses before it.
     pub(super) length: usize,
-    /// `None` for a WebSocket, and for what was refused for its head.
+    /// `None` for a WebSocket, and for a response that was refused because of its head.
     pub(super) body: Option<Body>,
     pub(super) is_compressed: bool,
     /// For a WebSocket: inflates messages, if they may be compressed.
@@ -77,7 +77,7 @@ pub(super) struct Opened {
 }
 
 impl Parser<'_> {
-    /// Opens a transport, or records the refusal. While the head is incomplete, the error is how many bytes are done with.
+    /// Opens a transport, or records the refusal. While the head is incomplete, the error is the number of bytes consumed.
     pub(super) fn open(&mut self, bytes: &[u8], stage: &mut Stage) -> Result<Opened, usize> {
         let (length, is_compressed) = (bytes.len(), false);
         let mut opened = Opened { length, body: None, is_compressed, inflate: None, refusal: None };
@@ -117,7 +117,7 @@ impl Parser<'_> {
         Ok(opened)
     }
 
-    /// The stage after opening. A connection that stood before gets no new confirmations: a gap now is one.
+    /// Returns the stage after opening. A connection that resumes gets no new confirmations, but may get a gap.
     pub(super) fn opened(&self, stage: Stage) -> Stage {
         match stage {
             Stage::Asked if self.dialect.confirms() => {
@@ -128,7 +128,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes the bytes of an open transport apart, from a frame's beginning on; returns how many are done with.
+    /// Parses the bytes of an open transport, from the beginning of a frame on; returns the number consumed.
     #[inline]
     pub(super) fn frames(
         &mut self,
@@ -141,7 +141,7 @@ impl Parser<'_> {
             .decode(self.transport, bytes, |incoming| self.incoming(incoming, stage, resume_state))
     }
 
-    /// The same for pieces that are cut anywhere, such as chunks, or frames of HTTP/2.
+    /// Like [`Self::frames`], for pieces that are cut anywhere, such as chunks or HTTP/2 frames.
     #[inline]
     pub(super) fn piece(
         &mut self,
@@ -201,7 +201,7 @@ impl Parser<'_> {
                     confirm(stage, 1);
                     return Ok(());
                 }
-                // With envelopes that only confirm, polls would have twice as many.
+                // Envelopes that only confirm do not count; polls would have twice as many with them.
                 self.receiver.statistics.traffic.envelopes += 1;
                 self.receiver.receive(self.index, topic, self.is_reader, (first, events));
             }
@@ -223,11 +223,11 @@ impl Parser<'_> {
             Message::Opening => {}
             Message::Heartbeat => self.receiver.statistics.traffic.heartbeats += 1,
             Message::Reload if resume_state.reload() => {}
-            // Slow readers may be told to go.
+            // A subject may close slow readers.
             Message::Close if !self.is_reader => {
                 self.over = Some(Over::Closed("closed".to_owned()));
             }
-            Message::Answer(_) => bail!("the subject answered what was not asked"),
+            Message::Answer(_) => bail!("the subject sent an answer without a request"),
             Message::Reload | Message::Close => {
                 bail!("the subject closed connection {}", self.index)
             }
@@ -235,7 +235,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Everything of this topic up to the position has come; returns the topic.
+    /// Records that everything of this topic up to the position has arrived; returns the topic.
     #[inline]
     fn reached(
         &self,
@@ -249,7 +249,7 @@ impl Parser<'_> {
     }
 }
 
-/// Confirms so many topics; `false` if all stood already.
+/// Confirms this many topics; returns `false` if all were confirmed before.
 fn confirm(stage: &mut Stage, topics: u32) -> bool {
     let Stage::Subscribing(left) = stage else {
         return false;

@@ -1,4 +1,4 @@
-//! Long polling over HTTP/1.1: answers in turn on a connection that is kept open, each followed at once by the next poll.
+//! Long polling over HTTP/1.1: consecutive answers on a connection that is kept open, each followed at once by the next poll.
 
 use super::carrier::PieceDecoder;
 use super::http_response::{Part, Reader};
@@ -19,7 +19,7 @@ impl Polls {
         Polls { cursors, reader: Reader::default(), decoder: PieceDecoder::default() }
     }
 
-    /// Takes the connection's bytes apart and polls again after each answer; returns how many are done with.
+    /// Parses the connection's bytes and polls again after each answer; returns the number consumed.
     pub(super) fn parse(
         &mut self,
         parser: &mut Parser<'_>,
@@ -48,13 +48,13 @@ impl Polls {
     }
 }
 
-/// The answer to a poll is whole: so are its lines, and every topic's position is known.
+/// Checks that the answer to a poll ends with a whole line, and that every topic's position is known.
 pub(super) fn check_end(rest: &[u8], stage: Stage) -> anyhow::Result<()> {
     if !rest.is_empty() {
         bail!("the answer to a poll ended in the middle of a line");
     }
     if stage != Stage::Standing {
-        bail!("the answer to a poll does not say where every topic is");
+        bail!("the answer to a poll lacks the position of a topic");
     }
     Ok(())
 }
@@ -71,7 +71,7 @@ mod tests {
         )
     }
 
-    /// Answers of a subject of two topics: to each poll some events of the first, perhaps none, in chunks of that size unless 0.
+    /// Returns answers of a subject with two topics: to each poll this many events of the first, in chunks of this size unless 0.
     fn answers(polls: &[(usize, usize)]) -> Vec<u8> {
         let (mut bytes, mut position) = (Vec::new(), 0);
         for (events, chunk) in polls {
@@ -95,7 +95,7 @@ mod tests {
         bytes
     }
 
-    /// The polls that follow these bytes, cut like this, and the number of envelopes.
+    /// Returns the polls that follow these bytes, cut in this way, and the number of envelopes.
     fn polled(bytes: &[u8], cuts: &[usize]) -> anyhow::Result<(String, u64)> {
         let settings =
             Settings { transport: Transport::LongPolling, topics: 2, ..Settings::default() };
@@ -140,8 +140,8 @@ mod tests {
             assert!(error.contains(reason), "{error}");
         };
         check("HTTP/1.1 503 x", "{}", "answered 503 to a poll");
-        check("HTTP/1.1 200 OK", "", "where every topic is");
-        check("HTTP/1.1 200 OK", &envelope(0, 1, ""), "where every topic is");
+        check("HTTP/1.1 200 OK", "", "lacks the position");
+        check("HTTP/1.1 200 OK", &envelope(0, 1, ""), "lacks the position");
         let both = envelope(0, 1, "") + &envelope(1, 1, "");
         check("HTTP/1.1 200 OK", &(both + "{"), "in the middle of a line");
     }

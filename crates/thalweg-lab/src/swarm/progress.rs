@@ -12,12 +12,12 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Whether it may be told a little later.
+    /// Returns whether the report can wait a little longer.
     pub(super) fn can_wait(&self, now_us: u64) -> bool {
         now_us - self.told_us < 2 * PROGRESS_EVERY_US
     }
 
-    /// Reports, if it is time to; an error if the observer ends the sample. `figures` gets the time.
+    /// Reports, if it is time to; fails if the observer ends the sample. `figures` gets the time.
     #[inline]
     pub(super) fn tell(
         &mut self,

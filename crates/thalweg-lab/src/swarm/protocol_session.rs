@@ -13,11 +13,11 @@ use anyhow::anyhow;
 /// Limit of a refusal's body, which is read to find its first line.
 const REASON_BYTES_MAX: usize = 4096;
 
-/// Small, for there are many.
+/// Small, because there are many.
 #[derive(Debug)]
 pub(super) struct ProtocolSession {
     pub(super) stage: Stage,
-    /// `None`: one answer that ends with its connection.
+    /// `None` for one answer that ends with its connection.
     pub(super) shape: Option<Box<Shape>>,
     decoder: Decoder,
 }
@@ -25,14 +25,14 @@ pub(super) struct ProtocolSession {
 #[derive(Debug)]
 pub(super) enum Shape {
     Streams(Streams),
-    /// Answer after answer.
+    /// Consecutive answers.
     Polls(Polls),
-    /// One answer that says where it ends.
+    /// One answer that declares its end.
     Body(BodyStream),
-    /// An answer that goes on where it was on another connection, such as a document that has to be loaded again; and its body,
-    /// if that says where it ends.
+    /// An answer that continues on another connection, such as a document that must be loaded again, and its
+    /// body, if that declares its end.
     Resumable(Positions, Option<BodyStream>),
-    /// The answer says why not.
+    /// An answer that refuses the request and says why.
     Refusal(Refusal),
 }
 
@@ -43,7 +43,7 @@ pub(super) enum End {
 }
 
 impl ProtocolSession {
-    /// If it `resumes`, it keeps where it is.
+    /// Returns a session that keeps its positions if it `resumes`.
     pub(super) fn new(index: usize, settings: &Settings, resumes: bool) -> ProtocolSession {
         let Settings { transport, streams, topics, .. } = *settings;
         let shape = match transport {
@@ -60,19 +60,18 @@ impl ProtocolSession {
         ProtocolSession { stage, shape: shape.map(Box::new), decoder }
     }
 
-    /// Begins again on another connection, from the known position.
+    /// Restarts on another connection, from the known position.
     pub(super) fn reconnect(&mut self) {
         self.stage = Stage::Connecting;
         self.decoder = Decoder::default();
         match self.shape.as_deref_mut() {
             Some(Shape::Resumable(_, body)) => *body = None,
-            // Messages that the connection before has begun do not go on.
+            // Messages that the previous connection began are not continued.
             _ => self.shape = None,
         }
     }
 
-    /// Takes bytes apart, and returns how many are done with: the caller shows the others again. The error is that they are not
-    /// of this protocol.
+    /// Parses bytes and returns the number consumed; the caller passes the others again. Fails if the bytes are not of this protocol.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -127,7 +126,7 @@ impl ProtocolSession {
             })
     }
 
-    /// The socket has ended, with this rest of its bytes.
+    /// Ends the session after its socket, with this rest of the socket's bytes.
     pub(super) fn end(
         &mut self,
         end: End,
@@ -163,7 +162,7 @@ impl ProtocolSession {
         self.decoder.inflate.is_some()
     }
 
-    /// Why it does not stand, when nobody waits any longer; `reason` if it has said nothing.
+    /// Returns why a session that took too long is not established; `reason` if its response does not say why.
     pub(super) fn give_up(&self, reason: String) -> Over {
         match (self.shape.as_deref(), self.stage) {
             (Some(Shape::Refusal(refusal)), _) => Over::Refused(refusal.reason()),
@@ -174,7 +173,7 @@ impl ProtocolSession {
 }
 
 impl Shape {
-    /// A response's head has said how its body is delimited.
+    /// Stores the body that a response's head has declared.
     fn open(shape: &mut Option<Box<Shape>>, stream: Option<BodyStream>) {
         match shape.as_deref_mut() {
             None => *shape = stream.map(|stream| Box::new(Shape::Body(stream))),
@@ -196,11 +195,11 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Takes bytes until the first line is there; returns how many are done with.
+    /// Takes bytes until the first line is complete; returns the number consumed.
     fn receive(&mut self, bytes: &[u8], parser: &mut Parser<'_>) -> usize {
         let mut used = 0;
         loop {
-            // A body that is malformed says nothing more.
+            // The rest of a malformed body is ignored.
             let (part, length) = self.body.step(&bytes[used..]).unwrap_or((Part::End, 0));
             used += length;
             match part {
@@ -220,7 +219,7 @@ impl Refusal {
         }
     }
 
-    /// `503 Service Unavailable: too many connections`.
+    /// Returns the reason, e.g. `503 Service Unavailable: too many connections`.
     fn reason(&self) -> String {
         let text = String::from_utf8_lossy(&self.text);
         let line = shown(text.trim_start().lines().next().unwrap_or_default());

@@ -1,7 +1,7 @@
-//! The published load: what was published, who has it, what is due next.
+//! The published load: events that were published, which readers have them, and which events are due next.
 //!
-//! In a closed loop event n + window is due at the moment the last reading subscriber has event n; each topic has a window of its
-//! own. In an open loop events are due on a schedule (`pace`), and what is outstanding grows as far as it must.
+//! In a closed loop, event n + window is due at the moment the last reading subscriber has event n; each topic has its own window. In an
+//! open loop, events are due on a schedule (`pace`), and the number of outstanding events grows as needed.
 //!
 //! - `documents`: events that are versions of a document, told apart by their offsets
 
@@ -15,7 +15,7 @@ use crate::scenario::{Payload, Settings};
 use documents::{Documents, Patches};
 use std::collections::HashMap;
 
-/// Versions of a document that are kept, at least: patches of a subscriber that resumes begin at one of the last.
+/// Minimum of versions of a document that are kept: patches for a subscriber that resumes begin at a recent one.
 const VERSIONS_MIN: u32 = 16;
 
 /// One topic and its outstanding events.
@@ -26,9 +26,9 @@ pub(super) struct Topic {
     /// Whether events come as JSON strings, without the quotes around them.
     is_escaped: bool,
     patches: Patches,
-    /// Subscriptions that must have an event published now before the window moves on.
+    /// Number of subscriptions that must have an event published now before the window moves on.
     readers: u32,
-    /// Whether readers come one by one.
+    /// Whether readers join one by one.
     is_joined: bool,
     /// The outstanding events, by number modulo its length (a power of two).
     ring: Vec<PublishedSlot>,
@@ -36,7 +36,7 @@ pub(super) struct Topic {
     published: u64,
     /// Number of the last event that all readers have.
     complete: u64,
-    /// Readers that had a gap or came late, and up to which number the window takes it that they have everything.
+    /// Readers that had a gap or joined late, and the number up to which the window does not wait for them.
     excused: HashMap<usize, u64>,
     is_known_due: bool,
     /// For Little's law over the span.
@@ -47,7 +47,7 @@ pub(super) struct Topic {
 #[derive(Clone, Copy, Debug, Default)]
 struct Completed {
     events: u64,
-    /// From published to complete, all of them together.
+    /// Sum of the times from published to complete.
     total_us: u64,
 }
 
@@ -62,7 +62,7 @@ enum Content {
 struct PublishedSlot {
     seq: u64,
     due_us: u64,
-    /// Readers that are to have it.
+    /// Number of readers that must receive the event.
     readers: u32,
     have: u32,
     bytes: Vec<u8>,
@@ -80,8 +80,8 @@ pub(super) struct Arrival<'a> {
     pub(super) now_us: u64,
 }
 
-/// Little's law over the span: events outstanding by the deliveries, to the windows. One sum, for a fast topic makes more of the
-/// deliveries than a slow one. Deliveries and completions are counted in different places, so neither vouches for itself.
+/// Returns the ratio of outstanding events, computed from deliveries with Little's law, to the windows. All topics are one sum, because a
+/// fast topic has more deliveries than a slow one. Deliveries and completions are counted in different places, so they check each other.
 pub(super) fn littles_ratio(topics: &[Topic], delivered: f64, span_us: u64) -> Option<f64> {
     let windows: u64 = topics.iter().map(|topic| topic.window).sum();
     let events: u64 = topics.iter().map(|topic| topic.completed.events).sum();
@@ -92,7 +92,7 @@ pub(super) fn littles_ratio(topics: &[Topic], delivered: f64, span_us: u64) -> O
 }
 
 impl Topic {
-    /// `readers` read from the beginning; with `None`, they join.
+    /// Returns a topic with `readers` that read from the beginning; with `None`, readers join later.
     pub(super) fn new(number: u32, readers: Option<u32>, settings: &Settings) -> Topic {
         let Settings { window, event_bytes, .. } = *settings;
         let slots = match settings.payload {
@@ -131,7 +131,7 @@ impl Topic {
         self.published < self.complete + self.window
     }
 
-    /// Whether something is to be published, told once.
+    /// Returns whether events are due, but `true` only once until the next publish.
     #[inline]
     pub(super) fn has_moved(&mut self) -> bool {
         self.is_due() && !std::mem::replace(&mut self.is_known_due, true)
@@ -141,12 +141,12 @@ impl Topic {
         self.published == self.complete
     }
 
-    /// Events that not all readers have.
+    /// Returns the number of events that not all readers have.
     pub(super) fn outstanding(&self) -> u64 {
         self.published - self.complete
     }
 
-    /// When the first of them was due.
+    /// Returns the due time of the first outstanding event.
     pub(super) fn waits_since_us(&self) -> Option<u64> {
         (!self.is_settled()).then(|| self.ring[self.index(self.complete + 1)].due_us)
     }
@@ -155,7 +155,7 @@ impl Topic {
         self.published
     }
 
-    /// Appends everything that is due, one event a line.
+    /// Appends all due events, one per line.
     pub(super) fn publish(&mut self, due_us: u64, lines: &mut Vec<u8>) {
         self.is_known_due = false;
         while self.is_due() {
@@ -163,7 +163,7 @@ impl Topic {
         }
     }
 
-    /// Appends the next event, window or not.
+    /// Appends the next event, regardless of the window.
     pub(super) fn publish_on_schedule(&mut self, due_us: u64, lines: &mut Vec<u8>) {
         if self.outstanding() == self.ring.len() as u64 {
             self.grow();
@@ -185,7 +185,7 @@ impl Topic {
         lines.extend_from_slice(&slot.bytes);
         lines.push(b'\n');
         if self.is_escaped {
-            // Events are compared as they come.
+            // Events are compared in the form in which they arrive.
             let plain = std::mem::take(&mut slot.bytes);
             json_string::escape(&plain, &mut slot.bytes);
         }
@@ -194,20 +194,20 @@ impl Topic {
         }
     }
 
-    /// Makes the next event ahead of its time, if that takes long.
+    /// Creates the next event in advance, if that takes long.
     pub(super) fn prepare(&mut self) {
         if let Content::Documents(documents) = &mut self.content {
             documents.prepare();
         }
     }
 
-    /// A reader has come: what is published from now on is for it, too.
+    /// Adds a reader of everything that is published from now on.
     pub(super) fn join(&mut self, subscription: usize) {
         self.readers += 1;
         self.excused.insert(subscription, self.published);
     }
 
-    /// A reader has gone that was to get this number next: nothing waits for it.
+    /// Removes a reader that would have got this number next: no event waits for it any more.
     pub(super) fn leave(&mut self, subscription: usize, next: Option<u64>, now_us: u64) {
         let excused = self.excused.remove(&subscription).unwrap_or(self.published);
         for seq in next.unwrap_or(1).max(excused + 1)..=self.published {
@@ -216,7 +216,7 @@ impl Topic {
         self.readers -= 1;
     }
 
-    /// Number of the last event that was due before then, and was published after the reader had come; `None` if there is none.
+    /// Returns the number of the last event due before this time and published after the reader joined; `None` if there is none.
     pub(super) fn last_due_to(&self, subscription: usize, time_us: u64) -> Option<u64> {
         let is_due = |seq: &u64| {
             let slot = &self.ring[self.index(*seq)];
@@ -234,7 +234,7 @@ impl Topic {
         }
     }
 
-    /// Compares what arrived with what was published, byte for byte, and enters it in ledger and statistics.
+    /// Compares arrivals with published events, byte for byte, and enters them in ledger and statistics.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -317,14 +317,13 @@ impl Topic {
         }
     }
 
-    /// Whether this is what was published under the number: as far as that is still there, for a checksum can be forged.
+    /// Returns whether the event is the one published under this number, if that is still stored: a checksum can be forged.
     fn is_published(&self, seq: u64, event: &[u8]) -> bool {
         let slot = &self.ring[self.index(seq)];
         slot.seq != seq || slot.bytes == event
     }
 
-    /// The subject announced that a subscription will not get so many events, or does not know how many: the window does not wait
-    /// for them, nor, where it is not known, for anything published so far.
+    /// Handles a gap: the window does not wait for the missed events or, if their number is unknown, for anything published so far.
     #[cold]
     pub(super) fn gap(&mut self, arrival: Arrival<'_>, missed: Option<u64>, ledger: &mut Ledger) {
         let subscription = arrival.subscription;
@@ -344,7 +343,7 @@ impl Topic {
         self.excused.insert(subscription, until.max(excused));
     }
 
-    /// The last number for which the window does not wait; 0 without a gap, and any for a subscription that has not joined.
+    /// Returns the last number for which the window does not wait: 0 without a gap, the maximum for a subscription that has not joined.
     #[inline]
     fn excused_until(&self, subscription: usize) -> u64 {
         let other = if self.is_joined { u64::MAX } else { 0 };
@@ -354,7 +353,7 @@ impl Topic {
         self.excused.get(&subscription).copied().unwrap_or(other)
     }
 
-    /// The same as `count_reader`, if the event is still outstanding.
+    /// Calls `count_reader`, if the event is still outstanding.
     fn count_reader_of(&mut self, seq: u64, now_us: u64) {
         let index = self.index(seq);
         if self.ring[index].seq == seq {
@@ -380,8 +379,7 @@ impl Topic {
 }
 
 impl PublishedSlot {
-    /// If `rest` begins with this event and it is number `seq`: what follows,
-    /// and when it was due.
+    /// Returns what follows, and when the event was due, if this is number `seq` and `rest` begins with it.
     #[inline]
     fn matches<'a>(&self, seq: u64, rest: &'a [u8]) -> Option<(&'a [u8], u64)> {
         if self.seq != seq {

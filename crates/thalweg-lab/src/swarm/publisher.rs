@@ -1,4 +1,4 @@
-//! One long-lived publish connection, in the way in which its subject takes events.
+//! A long-lived publish connection, in the form that its subject accepts.
 
 use super::dialer::Dialer;
 use super::http_response;
@@ -15,10 +15,10 @@ const ANSWER_BYTES_MAX: usize = 4096;
 
 #[derive(Debug)]
 pub(super) enum Publisher {
-    /// An NDJSON request that goes on and on.
+    /// An NDJSON request without an end.
     Ndjson {
         writer: Writer,
-        /// Events of a chunk; 0 puts all that are published together into one.
+        /// Events per chunk; 0 puts all events that are published together into one chunk.
         chunk_events: u32,
     },
     Requests(Box<RequestPublisher>),
@@ -29,7 +29,7 @@ pub(super) enum Publisher {
 pub(super) struct RequestPublisher {
     writer: Writer,
     requests: Requests,
-    /// The beginning of each.
+    /// The beginning of each request.
     head: Vec<u8>,
     /// The beginning of an incomplete answer.
     answers: Vec<u8>,
@@ -54,7 +54,7 @@ impl Publisher {
         Ok(Publisher::Ndjson { writer, chunk_events })
     }
 
-    /// Connects, to make such a request for each event. The poller will report `key`.
+    /// Connects to send one request per event. The poller will report `key`.
     pub(super) fn requests(
         dialer: &Dialer,
         requests: Requests,
@@ -95,7 +95,7 @@ impl Publisher {
         }
     }
 
-    /// Sends what waits for more, because no more comes.
+    /// Sends an incomplete message, because no more events follow.
     pub(super) fn send_rest(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
             Publisher::Nats(nats) => nats.send_rest(poller),
@@ -103,7 +103,7 @@ impl Publisher {
         }
     }
 
-    /// Facts of the connection, once they are agreed on.
+    /// Returns the negotiated values of the connection, once they are known.
     pub(super) fn facts(&self) -> Option<Vec<(String, String)>> {
         match self {
             Publisher::Ndjson { writer, .. } if writer.link.is_agreed() => {
@@ -139,7 +139,7 @@ impl Publisher {
         }
     }
 
-    /// Reads the answer to a request; an error if the subject has not taken an event.
+    /// Reads the answer to a request; fails if the subject has refused an event.
     pub(super) fn answer(&mut self) -> anyhow::Result<Vec<u8>> {
         match self {
             Publisher::Ndjson { writer, .. } => Ok(read(writer)?.0),

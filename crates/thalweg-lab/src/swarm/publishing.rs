@@ -1,25 +1,25 @@
-//! Requests that publish, in each way that there is. Pure.
+//! Requests that publish, in every supported form. Pure.
 
 use memchr::memchr_iter;
 use std::net::SocketAddr;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Publishing {
-    /// A request with a line for each event, which goes on and on, in chunks.
+    /// A chunked request without an end, with one line per event.
     Ndjson {
-        /// Where it is posted to.
+        /// Target of the request.
         target: String,
     },
-    /// A request for each event; none waits for the answer to the one before (RFC 9112 §9.3.2).
+    /// One request per event, pipelined (RFC 9112 §9.3.2).
     Requests(Requests),
-    /// A message for each event to a NATS server, which does not store it.
+    /// One message per event to a NATS server, which does not store it.
     Nats {
         /// The NATS subject.
         subject: String,
     },
 }
 
-/// Requests that are alike but for the event in their body.
+/// Requests that differ only in the event in their body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Requests {
     pub(super) target: String,
@@ -35,7 +35,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// The head of each, without the length of its body.
+    /// Returns the head of each request, without the length of its body.
     pub(super) fn head(&self, host: SocketAddr) -> Vec<u8> {
         let media_type =
             if self.is_form { "application/x-www-form-urlencoded" } else { "application/json" };
@@ -50,7 +50,7 @@ impl Requests {
         head.into_bytes()
     }
 
-    /// Appends the request of an event, which begins with this head.
+    /// Appends the request for an event, beginning with this head.
     pub(super) fn write(&self, head: &[u8], event: &[u8], out: &mut Vec<u8>) {
         let encoded = self.is_form.then(|| percent_encoded(event));
         let event = encoded.as_deref().unwrap_or(event);

@@ -1,4 +1,4 @@
-//! The one buffer all connections are read through.
+//! The buffer through which all connections are read.
 
 use super::link::{Link, RECORD_BYTES_MAX, Received, received};
 use super::socket::read_behind;
@@ -22,8 +22,8 @@ impl ReadBuffer {
         ReadBuffer { bytes, encrypted: Vec::new() }
     }
 
-    /// Reads once, at most `room` bytes, up to [`READ_BYTES`]. `parse` gets the bytes of `carry` and new ones, and returns how
-    /// many are done with; the rest is carried over.
+    /// Reads once, at most `room` bytes, up to [`READ_BYTES`]. `parse` gets the bytes of `carry` and new ones, and returns the number
+    /// consumed; the rest is carried over.
     pub(super) fn read<E: From<io::Error>>(
         &mut self,
         link: &mut Link,
@@ -43,7 +43,7 @@ impl ReadBuffer {
         bytes[..held].copy_from_slice(carry);
         let bytes = &bytes[..held + length];
         let rest = &bytes[parse(bytes)?..];
-        // A connection that waits shall hold no memory for it.
+        // A waiting connection must not hold spare memory.
         *carry = rest.to_vec();
         Ok(received)
     }

@@ -1,4 +1,4 @@
-//! Checks arrivals against what had to come and enters them in the ledger; where nobody knows what had to come, records them.
+//! Checks arrivals against expected events and enters them in the ledger; if the expected events are unknown, only records arrivals.
 
 mod due;
 
@@ -16,13 +16,13 @@ use crate::scenario::{Drive, JsonPath, Settings};
 use crate::subject::topic_name;
 use anyhow::anyhow;
 
-/// How late a subscription's rows may be, next to the others', before they count as missing.
+/// How far a subscription's rows may be behind those of others before they count as missing, µs.
 const ROWS_LATE_US_MAX: u64 = 1_000_000;
 
 #[derive(Debug)]
 pub(super) struct Receiver {
     topic_names: Vec<String>,
-    /// Topics of each connection.
+    /// Number of topics per connection.
     each: usize,
     expected: Expected,
     /// Topics whose window has moved since something was published to them.
@@ -30,14 +30,14 @@ pub(super) struct Receiver {
     pub(super) ledger: Ledger,
     /// Arrivals since the span began.
     pub(super) statistics: SpanStatistics,
-    /// The same of topics whose connections are not lost in a stampede of the others.
+    /// The same for topics whose connections stay up in a stampede of others.
     pub(super) undisturbed: SpanStatistics,
-    /// Topics with a lower number are not among these.
+    /// Topics with a lower number are disturbed.
     disturbed_max: usize,
     pub(super) received_us: u64,
-    /// How many rows a subscription may be behind the furthest at the end: a second's.
+    /// Number of rows that a subscription may be behind the furthest one at the end: those of a second.
     rows_slack: u64,
-    /// Gaps that were announced to those that read at a trickle.
+    /// Gaps that were announced to slow readers.
     pub(super) slow_gaps: u64,
     /// The first connection that opened, and the head of its response.
     pub(super) first_head: Option<(usize, Vec<u8>)>,
@@ -53,13 +53,14 @@ enum Expected {
 }
 
 impl Receiver {
-    /// A subject that generates its load begins at `start_us`; in a dialect that `escapes`, events come as JSON strings.
+    /// Returns a receiver. A subject that generates its load begins at `start_us`; if the dialect `escapes`,
+    /// events arrive as JSON strings.
     pub(super) fn new(settings: &Settings, drive: Drive, start_us: u64, escapes: bool) -> Receiver {
         let is_published =
             drive.is_published_load() || drive.is_connecting() && settings.events_per_s().is_some();
         let (expected, first) = match drive {
             _ if is_published => {
-                // Later connections join when they stand, and begin with any event.
+                // Later connections join once established, and begin with any event.
                 let readers = drive.is_published_load().then(|| settings.readers());
                 let topic = |number| {
                     let readers = readers.map(|reader| settings.subscribers_of(number, reader));
@@ -81,7 +82,7 @@ impl Receiver {
         Receiver::of(expected, first, settings)
     }
 
-    /// For an external endpoint, whose events have a timestamp at this path.
+    /// Returns a receiver for an external endpoint, whose events have a timestamp at this path.
     pub(super) fn recording(timestamp: Option<JsonPath>, settings: &Settings) -> Receiver {
         let recorder = Recorder::new(timestamp, settings.connections);
         Receiver::of(Expected::Anything(Box::new(recorder)), None, settings)
@@ -124,7 +125,7 @@ impl Receiver {
         self.topic_names.len() > self.each
     }
 
-    /// The subscriptions of so many connections. Number n is to topic n modulo the number of topics, also with keys.
+    /// Returns the subscriptions of this many connections. Number n is to topic n modulo the number of topics, even with keys.
     fn subscriptions(&self, connections: usize) -> std::ops::Range<usize> {
         0..connections * self.each
     }
@@ -133,7 +134,7 @@ impl Receiver {
         connection * self.each..(connection + 1) * self.each
     }
 
-    /// The transport of a connection stands, as this head of a response says.
+    /// Records that the transport of a connection is open, with this head of a response.
     pub(super) fn opened(&mut self, connection: usize, head: &[u8], answer: Answer) {
         self.keep_first_head(connection, head);
         if let Some(recorder) = self.recorder() {
@@ -160,14 +161,14 @@ impl Receiver {
         }
     }
 
-    /// A connection has left, and another takes its place.
+    /// Restarts the subscriptions of a connection that another one replaces.
     pub(super) fn restart(&mut self, connection: usize) {
         for subscription in self.subscriptions_of(connection) {
             self.ledger.restart(subscription);
         }
     }
 
-    /// A connection has come to stand: it gets what is published from now on.
+    /// Adds a newly established connection, which gets everything published from now on.
     pub(super) fn join(&mut self, connection: usize) {
         for subscription in self.subscriptions_of(connection) {
             let topics = self.topics();
@@ -188,7 +189,7 @@ impl Receiver {
         }
     }
 
-    /// Whether something has come on every subscription of a connection to whose topic something was published.
+    /// Returns whether every subscription of a connection has received something, except on topics without events.
     pub(super) fn has_all(&self, connection: usize) -> bool {
         let is_empty = |subscription: usize| match &self.expected {
             Expected::Published(topics) => topics[subscription % topics.len()].published() == 0,
@@ -198,12 +199,12 @@ impl Receiver {
             .all(|subscription| self.ledger.next(subscription).is_some() || is_empty(subscription))
     }
 
-    /// When the first event was due that somebody does not have.
+    /// Returns the due time of the first event that a reader lacks.
     pub(super) fn waits_since_us(&mut self) -> Option<u64> {
         self.topics().iter().filter_map(Topic::waits_since_us).min()
     }
 
-    /// Events and ends of an external endpoint, if one is measured.
+    /// Returns the recorder of an external endpoint, if one is measured.
     #[inline]
     pub(super) fn recorder(&mut self) -> Option<&mut Recorder> {
         match &mut self.expected {
@@ -212,7 +213,7 @@ impl Receiver {
         }
     }
 
-    /// The span begins: earlier arrivals do not count, nor do latencies of events due before `due_us`.
+    /// Begins the span: earlier arrivals do not count, nor do latencies of events due before `due_us`.
     pub(super) fn begin_span(&mut self, due_us: u64) {
         self.statistics.begin(due_us);
         self.topics().iter_mut().for_each(Topic::begin_span);
@@ -225,7 +226,7 @@ impl Receiver {
         }
     }
 
-    /// The span of an external endpoint is over. Fails if no message has a time at the configured path.
+    /// Ends the span of an external endpoint. Fails if no message has a time at the configured path.
     pub(super) fn end_recording(&mut self, begun_us: u64, end_us: u64) -> anyhow::Result<Received> {
         let Receiver { expected: Expected::Anything(recorder), statistics, .. } = self else {
             return Ok(Received::default());
@@ -234,7 +235,7 @@ impl Receiver {
         Ok(recorder.end_span(statistics, begun_us, end_us - begun_us))
     }
 
-    /// How late what was published has been since this was last asked: on topics that are not disturbed, if any are.
+    /// Returns how late published events were since the last call; only on undisturbed topics, if a stampede disturbs others.
     pub(super) fn take_delays(&mut self) -> Option<Delays> {
         let statistics = match self.disturbed_max {
             usize::MAX => &mut self.statistics,
@@ -257,7 +258,7 @@ impl Receiver {
         self.topics().get_mut(index).map(|topic| (index, topic))
     }
 
-    /// No more will come: what the first `readers` connections should have and do not, is missing.
+    /// Closes the ledger: events that the first `readers` connections should have and lack are missing.
     pub(super) fn close_ledger(&mut self, readers: usize) -> Counts {
         match &self.expected {
             Expected::Published(topics) => {
@@ -347,7 +348,7 @@ impl Receiver {
         self.receive(connection, topic, is_reader, (b"", event));
     }
 
-    /// The subject announced that a subscription will not get some events.
+    /// Handles the announcement that a subscription will not get some events.
     #[cold]
     pub(super) fn gap(
         &mut self,
@@ -359,7 +360,7 @@ impl Receiver {
         let subscription = connection * self.each + self.place(topic);
         let Receiver { expected, moved, ledger, slow_gaps, received_us, .. } = self;
         match expected {
-            // Slow readers are told so.
+            // Slow readers get gaps.
             _ if !is_reader => {
                 *slow_gaps += 1;
                 ledger.excuse(subscription, missed);

@@ -1,7 +1,7 @@
-//! Counts what an external endpoint sends and does: over all connections, and for each its events and the time of the last.
-//! Nobody knows what should have come, so there is no ledger, and latency only where events have a timestamp.
+//! Counts what an external endpoint sends and does: over all connections, and for each its events and the time of the last. The expected
+//! events are unknown, so there is no ledger, and latency only if events have a timestamp.
 //!
-//! - `json`, `timestamp`: when an event was made
+//! - `json`, `timestamp`: timestamps of events
 
 mod json;
 mod timestamp;
@@ -14,14 +14,14 @@ use crate::scenario::{JsonPath, places};
 use anyhow::anyhow;
 use serde::de::IgnoredAny;
 
-/// An event is parsed so often to see whether it is JSON: to parse all of them would be most of the swarm's work.
+/// Interval at which an event is tested for JSON: parsing all events would be most of the swarm's work.
 const JSON_EVERY_US: u64 = 10_000;
 
 /// Records of connections since the first was dialed, other records since the span began.
 #[derive(Debug)]
 pub(super) struct Recorder {
     timestamp: Option<JsonPath>,
-    /// From dialing a connection to when its transport stood.
+    /// Time from dialing a connection until its transport was open.
     set_up: Latency,
     received: Received,
     connections: Vec<ConnectionRecord>,
@@ -33,9 +33,9 @@ pub(super) struct Recorder {
 
 #[derive(Debug, Default)]
 struct SpanRecord {
-    /// Between the events of a connection, both of them in the span.
+    /// Intervals between events of a connection, both of them in the span.
     intervals: Latency,
-    /// Until an event, from the one before on the same connection, or from the span's beginning: the longest.
+    /// The longest silence before an event: since the previous one of the connection, or since the span began.
     silence_us_max: u64,
     stamps: Timestamps,
     /// The first event without a timestamp.
@@ -54,10 +54,10 @@ struct ConnectionRecord {
     dialed_us: u64,
     /// Events in the span.
     events: u64,
-    /// When the last came; before the first, when the span began.
+    /// Time of the last event; before the first, the beginning of the span.
     last_us: u64,
     is_standing: bool,
-    /// Whether it stood, and does not any more.
+    /// Whether the connection was established and has ended.
     is_over: bool,
 }
 
@@ -66,13 +66,13 @@ struct ConnectionRecord {
 struct ReadRecord {
     /// On the monotonic clock.
     now_us: u64,
-    /// The same since 1970, where there are timestamps.
+    /// The same time since 1970, if events have timestamps.
     real_ns: u64,
     events: u64,
 }
 
 impl Recorder {
-    /// For so many connections, whose events have a timestamp at this path.
+    /// Returns a recorder for this many connections, whose events have a timestamp at this path.
     pub(super) fn new(timestamp: Option<JsonPath>, connections: u32) -> Recorder {
         Recorder {
             timestamp,
@@ -85,7 +85,7 @@ impl Recorder {
         }
     }
 
-    /// A connection is begun, again if it was before; they are numbered from 0, in this order.
+    /// Records that a connection is dialed, possibly again; connections are numbered from 0, in this order.
     pub(super) fn dialed(&mut self, index: usize, now_us: u64) {
         let connection =
             ConnectionRecord { dialed_us: now_us, last_us: now_us, ..ConnectionRecord::default() };
@@ -95,7 +95,7 @@ impl Recorder {
         }
     }
 
-    /// A connection has left, and another takes its place.
+    /// Records that a connection has left, and another takes its place.
     pub(super) fn replaced(&mut self, index: usize) {
         self.received.connections += 1;
         if let Some(connection) = self.connections.get_mut(index) {
@@ -123,7 +123,7 @@ impl Recorder {
         self.set_up.record(now_us - connection.dialed_us, 1);
     }
 
-    /// A connection was refused.
+    /// Records a refused connection.
     pub(super) fn refused(&mut self, reason: &str) {
         self.received.refused.add(reason);
     }
@@ -135,7 +135,7 @@ impl Recorder {
         }
     }
 
-    /// The response of a connection was complete.
+    /// Records that the response of a connection was complete.
     pub(super) fn completed(&mut self, index: usize) {
         self.received.completed += 1;
         if let Some(connection) = self.connections.get_mut(index) {
@@ -146,7 +146,7 @@ impl Recorder {
     pub(super) fn why_nobody(&self) -> String {
         let Received { refused, ended_early, completed, .. } = &self.received;
         match self.received.stood {
-            0 => format!("let no connection stand: {refused}"),
+            0 => format!("established no connection: {refused}"),
             _ if ended_early.count == 0 && *completed > 0 => {
                 format!("completed every response before the span ({completed} connections)")
             }
@@ -164,14 +164,14 @@ impl Recorder {
         }
     }
 
-    /// A read begins. `real_ns` returns the time since 1970, and is called only if needed.
+    /// Begins a read. `real_ns` returns the time since 1970, and is called only if needed.
     #[inline]
     pub(super) fn begin_read(&mut self, now_us: u64, real_ns: impl FnOnce() -> u64) {
         let real_ns = if self.timestamp.is_some() { real_ns() } else { 0 };
         self.read = ReadRecord { now_us, real_ns, events: 0 };
     }
 
-    /// The read is over: updates its connection.
+    /// Ends the read and updates its connection.
     #[inline]
     pub(super) fn end_read(&mut self, index: usize, statistics: &mut SpanStatistics) {
         let (ReadRecord { now_us, events, .. }, Some(connection)) =
@@ -251,7 +251,7 @@ impl Recorder {
         }
     }
 
-    /// Everything that was recorded, by the end of a span that was `span_us` long.
+    /// Returns everything that was recorded by the end of a span of `span_us`.
     pub(super) fn end_span(
         &self,
         statistics: &SpanStatistics,
@@ -298,7 +298,7 @@ impl Recorder {
         }
     }
 
-    /// Refuses a path that no event had a time at; the error says where its values are.
+    /// Refuses a path at which no event had a time; the error lists paths that have one.
     pub(super) fn expect_timestamps(&self) -> anyhow::Result<()> {
         let Timestamps { read, ahead, missing, .. } = self.span.stamps;
         match &self.timestamp {

@@ -1,19 +1,19 @@
-//! Where a subscriber goes on whose answer has an end: a poll's each time, a forever frame's when its document has grown large.
+//! Where a subscriber resumes after an answer ends: each poll's, and a forever frame's when its document has grown large.
 
 use anyhow::bail;
 
 /// Sixteen digits of epoch, a dot, sixteen of offset (docs/reference/topics.md).
 const POSITION_BYTES_MAX: usize = 33;
 
-/// State that a subscriber keeps of its messages.
+/// State that a subscriber keeps in order to resume.
 pub(super) trait ResumeState {
-    /// Everything of this topic up to the position has come.
+    /// Records that everything of this topic up to the position has arrived.
     fn reached(&mut self, topic: usize, position: &[u8]) -> anyhow::Result<()>;
-    /// The document is to be loaded again. Returns whether that can be done.
+    /// Notes that the document must be loaded again. Returns whether that is possible.
     fn reload(&mut self) -> bool;
 }
 
-/// No state is needed where one answer is to last.
+/// No state is needed if a single answer lasts.
 pub(super) struct Nothing;
 
 impl ResumeState for Nothing {
@@ -46,17 +46,17 @@ impl Positions {
         Positions { positions: vec![unknown; topics as usize].into(), must_reload: false }
     }
 
-    /// Whether the positions of all topics are known.
+    /// Returns whether the positions of all topics are known.
     pub(super) fn are_known(&self) -> bool {
         self.positions.iter().all(|position| position.length > 0)
     }
 
-    /// Whether the document is to be loaded again; from now on it is not.
+    /// Returns whether the document must be loaded again, and clears this request.
     pub(super) fn take_reload(&mut self) -> bool {
         std::mem::take(&mut self.must_reload)
     }
 
-    /// Appends them to a target, which may have a query already.
+    /// Appends the positions to a target, which may have a query already.
     pub(super) fn write(&self, out: &mut Vec<u8>, has_query: bool) {
         for (index, Position { length, bytes }) in self.positions.iter().enumerate() {
             out.push(if index == 0 && !has_query { b'?' } else { b'&' });
@@ -69,7 +69,7 @@ impl Positions {
 impl ResumeState for Positions {
     fn reached(&mut self, topic: usize, position: &[u8]) -> anyhow::Result<()> {
         let Some(room) = self.positions.get_mut(topic) else { return Ok(()) };
-        // The next request contains the position as it is.
+        // The next request contains the position unchanged.
         let is_plain = position.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'.');
         if position.is_empty() || position.len() > POSITION_BYTES_MAX || !is_plain {
             bail!("not a position: {}", super::carrier::shown(position));

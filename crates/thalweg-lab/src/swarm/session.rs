@@ -6,7 +6,7 @@ use crate::load_generator::{LoadGenerator, Session};
 use crate::measure::{Counts, WarmUp};
 use std::time::Duration;
 
-/// After a pause, the load flows for so long before a span begins.
+/// After a pause, the load runs for this long before a span begins.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// The lab's own subscribers and publishers, on the calling thread.

@@ -20,12 +20,13 @@ const CONNECTIONS_PER_ADDRESS: usize = 20_000;
 /// Files the lab needs besides its connections.
 const OTHER_FILES: u64 = 64;
 const TIMER: u64 = u64::MAX;
-/// A wait ends so early, as a sleeping thread wakes late: on a virtual machine 0.1 ms at the median, and 0.4 ms at the p99.
+/// Sleep ends this long before the end of a wait, because a sleeping thread wakes late: on a virtual machine 0.1 ms at
+/// the median, 0.4 ms at the p99.
 const AWAKE_BEFORE_US: u64 = 500;
 
 pub(super) use crate::load_generator::monotonic_us as now_us;
 
-/// The machine's time of day, in ns since 1970.
+/// Returns the time of day, in ns since 1970.
 #[inline]
 pub(super) fn now_real_ns() -> u64 {
     let now = clock_gettime(ClockId::Realtime);
@@ -37,12 +38,12 @@ pub(super) fn thread_cpu_ns() -> u64 {
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
-/// The most files that this user may have open; `None` where nothing limits them.
+/// Returns how many files this user may have open; `None` without a limit.
 pub fn open_files_max() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum
 }
 
-/// Makes room for so many connections; the subject inherits it.
+/// Raises the limit of open files for this many connections; the subject inherits the limit.
 pub(super) fn allow_open_files(connections: u32) -> anyhow::Result<()> {
     let needed = u64::from(connections) + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
@@ -73,7 +74,7 @@ pub(super) fn dial(
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     if receive_buffer_bytes > 0 {
-        // Before connecting: the window's scale is agreed on then.
+        // Before connecting, which negotiates the window's scale.
         let bytes = receive_buffer_bytes as usize;
         sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
         // The kernel doubles the requested size, up to twice its own limit.
@@ -106,7 +107,7 @@ pub(super) fn read(socket: &OwnedFd, into: &mut [u8]) -> io::Result<Option<usize
     would_block(rustix::net::recv(socket, into, RecvFlags::empty()).map(|(length, _)| length))
 }
 
-/// Reads behind what `into` holds, into the room it has; `None` if there is nothing yet.
+/// Reads into the spare capacity of `into`, after its content; `None` if there is nothing yet.
 pub(super) fn read_behind(socket: &OwnedFd, into: &mut Vec<u8>) -> io::Result<Option<usize>> {
     let spare = rustix::buffer::spare_capacity(into);
     would_block(rustix::net::recv(socket, spare, RecvFlags::empty()).map(|(_, length)| length))
@@ -134,13 +135,13 @@ pub(super) struct Poller {
     ready: Vec<epoll::Event>,
     /// Whether the thread polls before it sleeps. On a core that other programs use, too, polling would take time from them.
     may_spin: bool,
-    /// CPU time spent on looking for work, which is none of the swarm's load.
+    /// CPU time of polls that found no work, which is not part of the swarm's load.
     spun_ns: u64,
     looked_us: u64,
     away_us_max: u64,
 }
 
-/// Conditions that a socket waits for. Readiness is told once (edge-triggered), which saves the kernel a second look at every
+/// Conditions that a socket waits for. Readiness is reported once (edge-triggered), which saves the kernel a second check of every
 /// socket: read until nothing is left, write until the kernel takes no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interest {
@@ -153,7 +154,7 @@ pub(super) struct Ready {
     pub(super) key: u64,
     pub(super) writable: bool,
     pub(super) readable: bool,
-    /// No more will come after what there is to read.
+    /// No more bytes arrive after those that are left to read.
     pub(super) has_ended: bool,
 }
 
@@ -187,7 +188,7 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
 
-    /// Waits until a socket is ready or the time has passed, and as long as the thread then takes to wake; says how many are.
+    /// Waits until a socket is ready or the time has passed; the thread may wake later. Returns the number of ready sockets.
     pub(super) fn wait(&mut self, timeout_us: u64) -> io::Result<usize> {
         self.ready.clear();
         let looks_us = now_us();
@@ -202,7 +203,7 @@ impl Poller {
         };
         let buffer = rustix::buffer::spare_capacity(&mut self.ready);
         let waited = epoll::wait(&self.epoll, buffer, timeout);
-        // A sleeping thread is not away: it is woken.
+        // A sleeping thread is not away, because a ready socket wakes it.
         self.looked_us = if timeout_us == 0 { looks_us } else { now_us() };
         if self.is_armed
             && let Some(timer) = self.ready.iter().position(|event| event.data.u64() == TIMER)
@@ -216,7 +217,7 @@ impl Poller {
         }
     }
 
-    /// Makes the timer report in `timeout_us` instead.
+    /// Sets the timer to `timeout_us` from now.
     fn arm(&mut self, timeout_us: u64) -> io::Result<()> {
         let it_value = Timespec {
             tv_sec: (timeout_us / 1_000_000) as i64,
@@ -228,7 +229,7 @@ impl Poller {
         Ok(())
     }
 
-    /// The longest time between two looks at the sockets since this was last asked.
+    /// Returns the longest time between two polls of the sockets since the last call.
     pub(super) fn take_away_us_max(&mut self) -> u64 {
         // Time since the last look counts, too.
         let now_us = now_us();
@@ -241,8 +242,8 @@ impl Poller {
         self.may_spin = false;
     }
 
-    /// The same to the µs: awake for `spin_us`, then asleep, then awake until the end. To wake a sleeping thread costs the
-    /// subject time; on a virtual machine an interrupt to an idle core costs as much as a send.
+    /// Like [`Self::wait`], accurate to the µs: polls for `spin_us`, sleeps, and polls again until the end. Waking a sleeping thread
+    /// costs the subject time: on a virtual machine, an interrupt to an idle core costs as much as a send.
     pub(super) fn wait_awake(&mut self, timeout_us: u64, spin_us: u64) -> io::Result<usize> {
         let count = self.wait(0)?;
         if count > 0 || timeout_us == 0 {
@@ -272,7 +273,7 @@ impl Poller {
         Ok(count)
     }
 
-    /// CPU time of this thread so far, without polls that found no work.
+    /// Returns the CPU time of this thread so far, without polls that found no work.
     pub(super) fn busy_ns(&self) -> u64 {
         thread_cpu_ns() - self.spun_ns
     }
@@ -304,7 +305,7 @@ mod tests {
     use super::*;
     use rustix::pipe::pipe;
 
-    /// The best of many waits counts: a machine that stands still is no thread's lateness.
+    /// The best of many waits counts, because a stalled machine delays every thread.
     #[test]
     fn a_wait_ends_on_time_and_not_a_millisecond_later() {
         let mut poller = Poller::new().unwrap();

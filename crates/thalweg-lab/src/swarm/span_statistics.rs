@@ -3,13 +3,13 @@
 use crate::measure::{Latency, Traffic};
 use std::ops::Range;
 
-/// An event this long before its intended time is early; less, and a timer or a clock was read in between.
+/// An event this long before its intended time is early. A smaller difference is due to timers, and to clocks read at different moments.
 pub(super) const EARLY_US: u64 = 50;
 /// Latencies of all events count.
 const ALWAYS: Range<u64> = 0..u64::MAX;
 
-/// Counts of the events that came in one span, and latencies of the events that were due in it: on a schedule some of them come
-/// later, and some that come were due before.
+/// Counts of the events that arrived in one span, and latencies of the events that were due in it. On a schedule, some due events arrive
+/// after the span, and some arrivals were due before it.
 #[derive(Debug)]
 pub(super) struct SpanStatistics {
     pub(super) traffic: Traffic,
@@ -25,14 +25,14 @@ impl Default for SpanStatistics {
 }
 
 impl SpanStatistics {
-    /// `events` that were due then came now.
+    /// Records `events` that were due at `due_us` and arrived now.
     #[inline]
     pub(super) fn record(&mut self, due_us: u64, now_us: u64, events: u64) {
         self.traffic.events += events;
         self.late(due_us, now_us, events);
     }
 
-    /// `events` that were due then are so late by now, whether they have come or not.
+    /// Records how late `events` due at `due_us` are by now, whether they have arrived or not.
     #[inline]
     pub(super) fn late(&mut self, due_us: u64, now_us: u64, events: u64) {
         if self.due_us.contains(&due_us) {
@@ -40,25 +40,25 @@ impl SpanStatistics {
         }
     }
 
-    /// Everything that comes from now on counts.
+    /// Resets the statistics: all arrivals from now on count.
     pub(super) fn reset(&mut self) {
         self.traffic = Traffic::default();
         self.latency.clear();
         self.due_us = ALWAYS;
     }
 
-    /// A new span begins: only latencies of events due from then on count.
+    /// Begins a new span: only latencies of events due from `due_us` on count.
     pub(super) fn begin(&mut self, due_us: u64) {
         self.reset();
         self.due_us.start = due_us;
     }
 
-    /// First due time of events whose latency counts.
+    /// Returns the first due time of events whose latency counts.
     pub(super) fn begun_us(&self) -> u64 {
         self.due_us.start
     }
 
-    /// The span is over: latencies of events due from then on do not count. Returns its traffic.
+    /// Ends the span: latencies of events due from `due_us` on do not count. Returns the span's traffic.
     pub(super) fn end(&mut self, due_us: u64) -> Traffic {
         self.due_us.end = due_us;
         std::mem::take(&mut self.traffic)

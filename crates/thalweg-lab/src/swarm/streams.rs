@@ -1,4 +1,4 @@
-//! The streams of one HTTP/2 connection, each a subscriber. A subscriber whose answers have an end goes on on another stream.
+//! The streams of one HTTP/2 connection, one per subscriber. A subscriber whose answer ends continues on another stream.
 
 use super::carrier::PieceDecoder;
 use super::carrier::http2::{self, CONNECTION_WINDOW_BYTES, Frame, STREAM_WINDOW_BYTES};
@@ -10,7 +10,7 @@ use crate::scenario::{Settings, Transport};
 use anyhow::{anyhow, bail};
 use std::collections::HashMap;
 
-/// A connection has no more streams than this (RFC 9113 §5.1.1).
+/// Highest number of a stream (RFC 9113 §5.1.1).
 const STREAM_MAX: u32 = 0x7FFF_FFFF;
 
 #[derive(Debug)]
@@ -19,9 +19,9 @@ pub(super) struct Streams {
     /// Number of the first stream's subscriber.
     first: usize,
     standing: usize,
-    /// Bytes of the connection's window used and not given back.
+    /// Bytes of the connection's window that were used and not returned.
     used_bytes: u32,
-    /// Where answers have an end.
+    /// Set if answers have an end.
     returns: Option<Box<Returns>>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Streams {
 struct OpenStream {
     stage: Stage,
     decoder: PieceDecoder,
-    /// Bytes of its window used and not given back.
+    /// Bytes of the stream's window that were used and not returned.
     used_bytes: u32,
 }
 
@@ -70,8 +70,8 @@ impl Streams {
         self.streams.len()
     }
 
-    /// Takes the connection's bytes apart; returns how many are done with. `stage` is the connection's: it stands when all
-    /// streams do.
+    /// Parses the connection's bytes; returns the number consumed. `stage` is the connection's, which is
+    /// established once all streams are.
     pub(super) fn parse(
         &mut self,
         parser: &mut Parser<'_>,
@@ -150,7 +150,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Opens windows again when half of one is used.
+    /// Returns window to the subject once half of it is used.
     #[inline]
     fn give_back(&mut self, replies: &mut Vec<u8>, id: u32, index: usize, bytes: u32) {
         self.used_bytes += bytes;
@@ -164,7 +164,7 @@ impl Streams {
         }
     }
 
-    /// An answer has ended: its subscriber goes on on the next stream, if it was to end.
+    /// Handles the end of an answer: its subscriber continues on the next stream, if an end was expected.
     fn end(&mut self, parser: &mut Parser<'_>, id: u32, index: usize) -> anyhow::Result<()> {
         let stream = &mut self.streams[index];
         let is_poll = parser.transport == Transport::LongPolling;
@@ -183,7 +183,7 @@ impl Streams {
         parser.request.again_on(next, &returns.cursors[index], parser.replies)
     }
 
-    /// The subject ended a stream that should have lasted.
+    /// Handles a stream that the subject ended and that should have lasted.
     fn cut(
         &mut self,
         parser: &mut Parser<'_>,
@@ -193,7 +193,7 @@ impl Streams {
     ) -> anyhow::Result<()> {
         let stream = &mut self.streams[index];
         if stream.stage != Stage::Standing {
-            bail!("stream {id} was {how} before its subscription stood");
+            bail!("stream {id} was {how} before its subscription was established");
         }
         stream.stage = Stage::Ended;
         parser.receiver.ledger.cut();
@@ -233,7 +233,7 @@ impl Returns {
     }
 }
 
-/// A client's streams have odd numbers (RFC 9113 §5.1.1).
+/// Returns the number of a stream; a client's are odd (RFC 9113 §5.1.1).
 fn id(index: usize) -> u32 {
     1 + 2 * index as u32
 }

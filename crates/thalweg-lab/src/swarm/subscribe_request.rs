@@ -1,4 +1,4 @@
-//! Requests of subscribers: the first, and later ones at their cursors, where an answer has an end or a connection had one.
+//! Requests of subscribers: the first ones, and later ones from their cursors, after an answer or a connection has ended.
 
 use super::carrier::{CarrierError, http2};
 use super::dialect::{Dialect, Wanted};
@@ -11,14 +11,14 @@ use std::ops::Range;
 
 /// The first poll is answered at once, with the positions of the topics; from there on no event is lost.
 const FIRST_POLL: &str = "wait=0";
-/// The others wait for events.
+/// Later polls wait for events.
 const POLL: &str = "wait=25s";
 const DELTAS: &str = "deltas=patch";
 
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) head: Range<usize>,
-    /// Or why the response cannot be used.
+    /// The opened transport, or why the response cannot be used.
     pub(super) opening: Result<Opening, String>,
     pub(super) answer: Answer,
 }
@@ -38,7 +38,7 @@ pub(super) struct SubscribeRequest {
 }
 
 impl SubscribeRequest {
-    /// For the subscribers to a server at `host`, which is address and port.
+    /// Returns the request of all subscribers to a server at `host` (address and port).
     pub(super) fn new(dialect: &dyn Dialect, settings: &Settings, host: String) -> Self {
         let Settings { transport, tls, keys, .. } = *settings;
         let (first, again) = match transport {
@@ -64,7 +64,7 @@ impl SubscribeRequest {
         }
     }
 
-    /// For one request, with compression only if the dialect asks for it.
+    /// Returns the request of one subscriber, with compression only if the dialect offers it.
     pub(super) fn once(dialect: &dyn Dialect, wanted: &Wanted<'_>, host: String) -> Self {
         SubscribeRequest::of(dialect, wanted, host, false)
     }
@@ -86,7 +86,7 @@ impl SubscribeRequest {
         self.over_http_1(index, target_of_key(&self.first, index), None, out);
     }
 
-    /// The same on a stream of HTTP/2.
+    /// Appends the first request on a stream of HTTP/2.
     pub(super) fn first_on(&self, stream: u32, out: &mut Vec<u8>) -> anyhow::Result<()> {
         self.on_stream(stream, self.first[0].as_bytes(), out)
     }
@@ -96,7 +96,7 @@ impl SubscribeRequest {
         self.over_http_1(index, target_of_key(&self.again, index), Some(cursors), out);
     }
 
-    /// The same on a stream of HTTP/2.
+    /// Appends the request that follows, on a stream of HTTP/2.
     pub(super) fn again_on(
         &self,
         stream: u32,
@@ -109,8 +109,8 @@ impl SubscribeRequest {
         self.on_stream(stream, &target, out)
     }
 
-    /// Judges the response that the bytes of a connection begin with, after interim ones (RFC 9110 §15.2). While its head is
-    /// incomplete, the error is how many bytes are done with.
+    /// Judges the response at the beginning of a connection's bytes, after interim ones (RFC 9110 §15.2). While its head is incomplete,
+    /// the error is the number of bytes consumed.
     pub(super) fn judge(
         &self,
         index: usize,
@@ -131,7 +131,7 @@ impl SubscribeRequest {
         }
     }
 
-    /// A connection is lost, and will ask again.
+    /// Notes that a connection is lost and will send another request.
     pub(super) fn reconnect(&mut self, index: usize) {
         self.handshake.reconnect(index);
     }
@@ -164,7 +164,7 @@ impl SubscribeRequest {
     }
 }
 
-/// That of a connection's key.
+/// Returns the target for a connection's key.
 fn target_of_key(targets: &[String], index: usize) -> &str {
     &targets[index % targets.len()]
 }

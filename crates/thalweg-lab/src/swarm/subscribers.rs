@@ -1,8 +1,8 @@
-//! The swarm's subscribers: opened a few at a time, then read as they get ready. Those of an external endpoint may be refused and
-//! may end: that is recorded. A subject that does so to one of its own cannot be measured.
+//! The swarm's subscribers: opened a few at a time, then read when they are ready. An external endpoint may refuse or end connections,
+//! which is recorded. A subject that does so cannot be measured.
 //!
-//! - `connection`: one of them; `ending`: how they come to stand, and how they end
-//! - `coming`: when each comes, leaves, and comes again; `slow`: those that read at a trickle, or not at all
+//! - `connection`: one subscriber; `ending`: how connections are established and how they end
+//! - `coming`: when connections arrive, leave and return; `slow`: subscribers that read slowly or not at all
 
 mod coming;
 mod connection;
@@ -33,12 +33,12 @@ use std::io;
 
 /// Reads of one connection before the others get their turn.
 const READS_MAX: usize = 4;
-/// Connections that are begun before those that stand are read. This many take some milliseconds; longer work
-/// would make events late.
+/// Limit of the connections that are dialed before established ones are read. This many take a few milliseconds;
+/// longer work would make events late.
 const OPENED_IN_A_TURN_MAX: usize = 32;
-/// Answers to pings that may wait for a socket that takes nothing.
+/// Limit of answers to pings that wait for a full socket.
 const REPLIES_BYTES_MAX: usize = 64 * 1024;
-/// How long a connection to an external endpoint may take to stand.
+/// Time limit for establishing a connection to an external endpoint.
 const OPEN_WITHIN_US: u64 = 10_000_000;
 
 /// All subscribers of a sample. Connections are numbered from 0; the last `stopped` of them are those that will stop reading.
@@ -53,14 +53,14 @@ pub(super) struct Subscribers {
     connections: Vec<Connection>,
     wanted: usize,
     allowed: usize,
-    /// Whether a connection keeps where it is, to go on there on another.
+    /// Whether a connection keeps its positions, to resume on another connection.
     resumes: bool,
     /// Connections to be opened again.
     returning: VecDeque<usize>,
     /// Connections to a subject that were dialed a second time, and how many of them no span has reported yet.
     redialed: BTreeSet<usize>,
     redialed_new: u32,
-    /// Connections that have come to stand since the last question, if anybody asks.
+    /// Connections established since the last `take_stood`, if it is in use.
     stood: Option<Vec<usize>>,
     readers: usize,
     opening: usize,
@@ -70,7 +70,7 @@ pub(super) struct Subscribers {
     oldest: usize,
     standing: usize,
     slow: Slow,
-    /// Connections with more to read, and whether their end has been told.
+    /// Connections with more to read, and whether their end has been reported.
     busy: Vec<(usize, bool)>,
     buffer: ReadBuffer,
     replies: Vec<u8>,
@@ -138,13 +138,13 @@ impl Subscribers {
         !self.busy.is_empty() || self.may_open()
     }
 
-    /// Whether another one may be begun now, and is due.
+    /// Returns whether a connection is due and may be dialed now.
     fn may_open(&self) -> bool {
         let is_due = !self.returning.is_empty() || self.connections.len() < self.allowed;
         is_due && self.opening < self.dialer.opening_max()
     }
 
-    /// Begins as many connections as may be under way, but a few at a time: meanwhile those that stand are read.
+    /// Dials as many connections as may be in progress, but a few at a time: in between, established ones are read.
     pub(super) fn open_more(&mut self, poller: &Poller) -> anyhow::Result<()> {
         while self.opening < self.dialer.opening_max() && self.opened < OPENED_IN_A_TURN_MAX {
             let index = match self.returning.pop_front() {
@@ -157,7 +157,7 @@ impl Subscribers {
             }
             let link = match self.dialer.dial(index) {
                 Ok(link) => link,
-                // A network that is not there is known at once.
+                // An unreachable network fails at once.
                 Err(_) if !self.dialer.is_reached() && self.dialer.turn_to_next() => continue,
                 Err(error) => {
                     return Err(self.unreachable(&error))
@@ -197,7 +197,7 @@ impl Subscribers {
         Ok(())
     }
 
-    /// A connection is ready: asks, or sends what it could not, and reads what there is.
+    /// Handles a ready connection: sends its request or waiting bytes, and reads.
     #[inline]
     pub(super) fn on_ready(&mut self, ready: Ready, poller: &Poller) -> anyhow::Result<()> {
         let index = ready.key as usize;
@@ -225,7 +225,7 @@ impl Subscribers {
         }
     }
 
-    /// Goes on with those that had more to read, and those that are to be begun.
+    /// Continues with connections that had more to read, and dials those that are due.
     pub(super) fn go_on(&mut self, poller: &Poller) -> anyhow::Result<()> {
         self.opened = 0;
         self.open_more(poller)?;
@@ -266,7 +266,7 @@ impl Subscribers {
         Ok(())
     }
 
-    /// Reads a few times. The end is told once, and a read may stop just before it: then it reads until it is there.
+    /// Reads a few times. epoll reports the end once, and a read may stop just before it: with `has_ended`, reads until the end.
     #[inline]
     fn read(&mut self, index: usize, has_ended: bool, poller: &Poller) -> anyhow::Result<()> {
         for _ in 0..READS_MAX {
@@ -287,7 +287,7 @@ impl Subscribers {
         Ok(())
     }
 
-    /// Reads at most so much; says whether there may be more, and whether and how the connection has ended.
+    /// Reads at most `room` bytes; returns whether there may be more, and whether and how the connection has ended.
     #[inline]
     fn read_once(
         &mut self,
@@ -339,7 +339,7 @@ impl Subscribers {
         }
         if !self.replies.is_empty() {
             let connection = &mut self.connections[index];
-            // Pings that came while the socket was full need no answer. Reading finds a socket that cannot be written to.
+            // Pings that arrived while the socket was full need no answer. A later read finds a broken socket.
             let has_room = connection.unsent_bytes() < REPLIES_BYTES_MAX;
             let sent = match has_room {
                 true => connection.send(index, &self.replies, poller),
@@ -353,7 +353,7 @@ impl Subscribers {
         Ok((may_be_more, over))
     }
 
-    /// Sends a message on a WebSocket, compressed if that was agreed on; `false` if the WebSocket does not stand.
+    /// Sends a message on a WebSocket, compressed if that was negotiated; returns `false` if the WebSocket is not established.
     pub(super) fn send(
         &mut self,
         index: usize,
@@ -375,7 +375,7 @@ impl Subscribers {
         }
     }
 
-    /// Agreed values of the first connection that stood.
+    /// Returns the negotiated values of the first established connection.
     pub(super) fn negotiated(&self) -> Negotiated {
         let (index, head) = match &self.receiver.first_head {
             Some((index, head)) => (*index, head.as_slice()),
@@ -388,7 +388,7 @@ impl Subscribers {
         negotiated::of(&first.link, (!is_http2).then_some(head))
     }
 
-    /// Whether all readers have everything up to these, or were told of a gap.
+    /// Returns whether all readers have everything up to these, or were told of a gap.
     pub(super) fn have(&self, last: &[u64]) -> bool {
         self.receiver.have(self.readers, last)
     }
@@ -398,17 +398,17 @@ impl Subscribers {
         &mut self.receiver
     }
 
-    /// Rows up to these that readers do not have are late so far.
+    /// Counts rows up to these that readers lack as late so far.
     pub(super) fn count_late(&mut self, last: &[u64]) {
         self.receiver.count_late(self.readers, last, now_us());
     }
 
-    /// Rows up to these that readers do not have are missing.
+    /// Counts rows up to these that readers lack as missing.
     pub(super) fn count_missing(&mut self, last: &[u64]) {
         self.receiver.count_missing(self.readers, last);
     }
 
-    /// No more will come: what the readers should have and do not, is missing.
+    /// Closes the ledger: events that readers should have and lack are missing.
     pub(super) fn close_ledger(&mut self) -> Counts {
         self.receiver.close_ledger(self.readers)
     }

@@ -1,6 +1,6 @@
-//! A message to send, with places that are filled in.
+//! A message to send, with placeholders.
 
-/// A line, taken apart once.
+/// A line, split at its placeholders once.
 #[derive(Clone, Debug)]
 pub(super) struct Template(Vec<Piece>);
 
@@ -18,12 +18,12 @@ pub(super) struct Filling<'a> {
     pub(super) id: u64,
     /// For `{connection}`.
     pub(super) connection: usize,
-    /// For `{token}`, which else stays as it is.
+    /// For `{token}`; if `None`, the placeholder stays.
     pub(super) token: Option<&'a str>,
 }
 
 impl Template {
-    /// Other words in braces stay as they are.
+    /// Splits a line. Other words in braces stay as they are.
     pub(super) fn new(line: &str) -> Template {
         let places =
             [("{id}", Piece::Id), ("{connection}", Piece::Connection), ("{token}", Piece::Token)];
@@ -43,12 +43,12 @@ impl Template {
         Template(pieces)
     }
 
-    /// Whether it has a place for an id, and so wants an answer.
+    /// Returns whether the message has a placeholder for an id, and so wants an answer.
     pub(super) fn has_id(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Id))
     }
 
-    /// Appends it, filled in.
+    /// Appends the message with its placeholders replaced.
     pub(super) fn write(&self, filling: Filling<'_>, out: &mut Vec<u8>) {
         let mut digits = itoa::Buffer::new();
         for piece in &self.0 {

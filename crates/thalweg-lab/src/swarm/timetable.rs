@@ -1,13 +1,13 @@
 //! Due times of the rows of a subject that generates its load, by the schedule it was given: a batch at start + n × interval.
 //! Pure.
 //!
-//! A row's own stamp has its due time, but a late subject can stamp late. Rows are numbered, so the schedule is known without it:
-//! from the first row on, every batch of numbers is one interval later than the one before.
+//! A row's own stamp has its due time, but a late subject may stamp late. Rows are numbered, so the schedule is known without stamps:
+//! from the first row on, every batch of numbers is one interval later than the previous batch.
 
 use crate::scenario::Settings;
 
-/// A stamp may be this much later than an interval after the schedule: a timer's slip. The first row's place in its batch is not
-/// known to within one interval.
+/// A stamp may be this much later than one interval after the schedule, because timers slip. The interval is needed because the first
+/// row may be anywhere in its batch.
 const SLIP_US: u64 = 1000;
 
 #[derive(Clone, Debug)]
@@ -15,10 +15,10 @@ pub(super) struct Timetable {
     start_us: u64,
     batch: u64,
     interval_us: u64,
-    /// All subscriptions stood before the start: the first row is the first tick's.
+    /// Whether all subscriptions were established before the start, so that the first row is the first tick's.
     is_seen_from_start: bool,
     first: Option<FirstRow>,
-    /// The furthest that a stamp was behind.
+    /// The stamp that was the furthest behind.
     behind: Option<Stamped>,
 }
 
@@ -51,7 +51,7 @@ impl Timetable {
         self.is_seen_from_start = now_us < self.start_us;
     }
 
-    /// Due time of row `seq` with this stamp: by the schedule, or by the stamp if that is earlier.
+    /// Returns the due time of row `seq` with this stamp: by the schedule, or by the stamp if that is earlier.
     pub(super) fn due_us(&mut self, seq: u64, stamp_us: u64) -> u64 {
         let first = self.first_or(seq, stamp_us);
         let scheduled_us = self.scheduled_us(first, seq);
@@ -64,24 +64,24 @@ impl Timetable {
         stamp_us.min(scheduled_us)
     }
 
-    /// Number of the last row that was due before then; `None` before the first.
+    /// Returns the number of the last row that was due before this time; `None` before the first.
     pub(super) fn due_before(&self, time_us: u64) -> Option<u64> {
         let FirstRow { seq, due_us } = self.first?;
         let ticks = time_us.checked_sub(due_us)?.div_ceil(self.interval_us);
         seq.saturating_add(ticks.saturating_mul(self.batch)).checked_sub(1)
     }
 
-    /// Whether rows were due by then, and none has come to anybody.
+    /// Returns whether rows were due by this time, and no connection has received any.
     pub(super) fn is_silent(&self, time_us: u64) -> bool {
         self.first.is_none() && time_us > self.start_us.saturating_add(2 * self.interval_us)
     }
 
-    /// Whether a batch was due for sure between these times.
+    /// Returns whether a batch was certainly due between these times.
     pub(super) fn has_due(&self, from_us: u64, until_us: u64) -> bool {
         until_us.saturating_sub(from_us.max(self.start_us)) > 2 * self.interval_us
     }
 
-    /// The batches in rows `from..=last`: when each was due, and how many rows it is.
+    /// Returns the batches in rows `from..=last`: due time and number of rows of each.
     pub(super) fn batches(&self, from: u64, last: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let first = self.first.into_iter();
         first.flat_map(move |first| {
@@ -91,7 +91,7 @@ impl Timetable {
         })
     }
 
-    /// Why the subject did not keep the schedule, if it did not.
+    /// Returns why the subject did not keep the schedule, if it did not.
     pub(super) fn broken(&self) -> Option<String> {
         let Stamped { late_us, seq } = self.behind?;
         let short = (late_us / self.interval_us).saturating_mul(self.batch);
@@ -112,7 +112,7 @@ impl Timetable {
     fn scheduled_us(&self, first: FirstRow, seq: u64) -> u64 {
         let ticks = (i128::from(seq) - i128::from(first.seq)).div_euclid(i128::from(self.batch));
         let due_us = i128::from(first.due_us) + ticks * i128::from(self.interval_us);
-        // Numbers are the subject's, and may be anything.
+        // The numbers come from the subject and may be anything.
         u64::try_from(due_us.max(0)).unwrap_or(u64::MAX)
     }
 }
@@ -129,7 +129,7 @@ mod tests {
         timetable
     }
 
-    /// The finding about a subject with these stamps, from row 1 on.
+    /// Returns the finding about a subject with these stamps, from row 1 on.
     fn told(timetable: &mut Timetable, stamps_us: impl IntoIterator<Item = u64>) -> Option<String> {
         for (index, stamp_us) in stamps_us.into_iter().enumerate() {
             timetable.due_us(index as u64 + 1, stamp_us);

@@ -2,13 +2,13 @@
 //!
 //! Every span is measured in the same steps ([`span`]); a workload implements each step.
 //!
-//! - `broadcast`: subjects that send to many, and the highest rate that they meet an objective at
-//! - `published_load`: what the lab publishes to subscribers, and when, with the echo `probe` beside it
-//! - `posting`: publishers without subscribers; `stored`: the same to NATS, of which the subject reads a stream
+//! - `broadcast`: subjects that send to many, and the highest rate that meets an objective
+//! - `published_load`: events that the lab publishes to subscribers; `probe`: echo requests beside them
+//! - `posting`: publishers without subscribers; `stored`: the same to NATS, where the subject reads a stream
 //! - `round_trip`: experiment B
 //! - `echo`: experiment C, and its `firehose`
-//! - `listen`: an external endpoint; `send`: one that is sent to
-//! - `connecting`: connections that come to stand: in a `ramp`, in `churn`, in a `stampede`
+//! - `listen`: receives from an external endpoint; `send`: also sends to it
+//! - `connecting`: connections that are established, in a `ramp`, in `churn` or in a `stampede`
 
 mod broadcast;
 mod churn;
@@ -33,13 +33,13 @@ use std::time::Duration;
 
 /// One way to load a subject, on connections of its own.
 ///
-/// `connect` and `warm_up` come first, `collect` last. Between them any number of spans are measured; between two spans the load
-/// pauses. An error ends it, and says in one sentence why no figure counts.
+/// `connect` and `warm_up` come first, `collect` last. Between them any number of spans are measured; between two spans the load pauses.
+/// An error ends the workload, and says in one sentence why no figure counts.
 pub(super) trait Workload {
     /// Opens all connections; returns how long that took, µs.
     fn connect(&mut self) -> anyhow::Result<u64>;
 
-    /// Loads the subject until its figures have stopped drifting. The load goes on.
+    /// Loads the subject until its figures have stopped drifting. The load continues.
     fn warm_up(&mut self) -> anyhow::Result<WarmUp>;
 
     fn resume(&mut self) -> anyhow::Result<()> {
@@ -51,25 +51,25 @@ pub(super) trait Workload {
         Ok(())
     }
 
-    /// A span begins: what came before does not count.
+    /// Begins a span: earlier arrivals do not count.
     fn begin(&mut self, now_us: u64);
 
-    /// Loads the subject for so long, or for as long as the requests take that it makes.
+    /// Loads the subject for this time, or until all requests of the workload are done.
     fn run(&mut self, time: Duration) -> anyhow::Result<()>;
 
-    /// The span is over: its outcome, when what was due in it has come.
+    /// Ends the span; returns its outcome once everything due in the span has arrived.
     fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome>;
 
     fn stopped_ports(&self) -> &[u16] {
         &[]
     }
 
-    /// The same load after the span, for as long as the observer wants it.
+    /// Continues the same load after the span, for as long as the observer wants it.
     fn go_on(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// Loads the subject no more, until `resume`; ends what is under way first.
+    /// Stops the load until `resume`; finishes what is in flight first.
     fn pause(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
@@ -97,7 +97,7 @@ pub(super) fn of<'a>(
 ) -> anyhow::Result<Box<dyn Workload + 'a>> {
     Ok(match load.drive {
         Drive::Stored => Box::new(stored::Stored::new(load, observer)?),
-        // A consumer has no subscribers, and reports itself what it received, and when.
+        // A consumer has no subscribers; it reports what it received, and when.
         Drive::PublishedLoad if load.program.dialect() == Dialect::Consumer => {
             Box::new(stored::Stored::new(load, observer)?)
         }
@@ -116,9 +116,8 @@ pub(super) fn of<'a>(
     })
 }
 
-/// The steps of a span, with the observer's long looks around it. A long look takes tens of milliseconds on
-/// the swarm's thread: one is before the span, and what has become ready meanwhile is read first; one is
-/// after it, when what was due has come.
+/// Runs the steps of a span between two long looks of the observer. A long look takes tens of milliseconds on the swarm's thread, so
+/// sockets that become ready during the first are read before the span begins, and the second follows once everything due has arrived.
 fn span<W: Workload + ?Sized>(workload: &mut W, time: Duration) -> anyhow::Result<Outcome> {
     workload.observer().at(Moment::Warm);
     workload.catch_up()?;

@@ -1,38 +1,38 @@
-//! The logarithm of a ratio, and how sure it is.
+//! The logarithm of a ratio, and its uncertainty.
 
 use crate::measure::statistics::student;
 use crate::measure::{Sample, Verdict, shows_p99};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Fewer undisturbed starts than this are too few to go without the others.
+/// With fewer undisturbed starts, disturbed ones count as well.
 const UNDISTURBED_MIN: usize = 3;
 
-/// Fewer starts of a control than this do not tell its noise.
+/// With fewer starts, the noise of a control is unknown.
 const NOISE_STARTS_MIN: usize = 3;
 
 /// A figure in which subjects are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// The subject's CPU time per event; where none is sent, per time.
+    /// The subject's CPU time per event; per unit of time if no events are sent.
     Cpu,
-    /// The latency that 99 of 100 events kept.
+    /// The latency that 99 of 100 events did not exceed.
     P99,
     /// The mean round trip.
     RoundTrip,
-    /// Events per second of a saturated subject; of the `ceiling` drive the highest rate that met the objective.
+    /// Events per second of a saturated subject; with the `ceiling` drive, the highest rate that met the objective.
     Throughput,
     /// Resident memory of a connection.
     Memory,
     /// Connections that a ramp held within its objective.
     Held,
-    /// The browser's CPU time per event, where one is the load.
+    /// The browser's CPU time per event, if a browser is the load.
     BrowserCpu,
 }
 
 impl Metric {
-    /// All there are.
+    /// All metrics.
     pub const ALL: [Metric; 7] = [
         Metric::Cpu,
         Metric::P99,
@@ -43,12 +43,12 @@ impl Metric {
         Metric::BrowserCpu,
     ];
 
-    /// Whether more of it is to a subject's credit.
+    /// Returns whether a higher value is better.
     pub fn more_is_better(self) -> bool {
         matches!(self, Metric::Throughput | Metric::Held)
     }
 
-    /// The value of a sample with so many connections; `None` where it does not count for that.
+    /// Returns the value of a sample with this many connections; `None` if the sample does not count for this metric.
     fn of(self, sample: &Sample, connections: u32) -> Option<f64> {
         match self {
             Metric::Cpu => {
@@ -66,7 +66,7 @@ impl Metric {
     }
 }
 
-/// Baseline and controls of a cell; subjects are indices of the cell's.
+/// Baseline and controls of a cell. Subjects are indices in the cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CellSubjects {
     /// The subject that the others are compared with.
@@ -80,7 +80,7 @@ pub struct CellSubjects {
 }
 
 impl CellSubjects {
-    /// Whether a subject is the baseline or the same once more.
+    /// Returns whether a subject is the baseline or its control (A/A).
     pub fn is_control(&self, subject: usize) -> bool {
         subject == self.baseline || self.controls.contains(&subject)
     }
@@ -97,13 +97,13 @@ impl CellSubjects {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     mean: f64,
-    /// The standard error of the mean and its degrees of freedom; none of one start.
+    /// The standard error of the mean and its degrees of freedom; `None` for one start.
     error: Option<(f64, f64)>,
     pub(super) starts: usize,
     pub(super) rounds: usize,
 }
 
-/// One round: its start, the logarithm of its ratio, and whether nobody disturbed it.
+/// One round: its start, the logarithm of its ratio, and whether it was undisturbed.
 struct Round {
     start: u32,
     log: f64,
@@ -135,7 +135,7 @@ impl Difference {
         (!means.is_empty()).then(|| Difference::from_starts(&means, rounds.len()))
     }
 
-    /// Takes a subject's own figure in its valid samples as a ratio to 1: the geometric mean over its starts.
+    /// Returns a subject's own figure (the geometric mean over its starts) as a ratio to 1.
     pub(super) fn to_one(
         metric: Metric,
         connections: u32,
@@ -160,9 +160,9 @@ impl Difference {
         Difference { mean, error, starts, rounds }
     }
 
-    /// Stratified, over the cells of a scenario: each has the same weight, and the error comes from within the cells, so that
-    /// cells may differ as they like. Degrees of freedom are those of Welch and Satterthwaite (Biometrics Bulletin 2, 1946).
-    /// Cells of one start know no error and are left out, unless all are.
+    /// Pools the cells of a scenario (stratified): each has the same weight, and the error comes from within the cells, so that
+    /// cells may differ from each other. Degrees of freedom are those of Welch and Satterthwaite (Biometrics Bulletin 2, 1946).
+    /// Cells with one start have no error, and are left out unless all cells have one start.
     pub fn pooled(cells: &[Difference]) -> Option<Difference> {
         let sure: Vec<&Difference> = cells.iter().filter(|cell| cell.error.is_some()).collect();
         let used = if sure.is_empty() { cells.iter().collect() } else { sure };
@@ -183,8 +183,8 @@ impl Difference {
         })
     }
 
-    /// Returns the difference that so many starts would show of a subject that equals the baseline, by the noise between the
-    /// starts of a control. `None` if the control has too few starts to tell its noise.
+    /// Returns the difference that this many starts would show for a subject that equals the baseline, with the noise between the
+    /// starts of a control. `None` if the control has too few starts.
     ///
     /// A control is one baseline to the other, so its variance is that of two starts. A subject is compared with the mean of both
     /// baselines, which has the variance of one and a half.
@@ -200,13 +200,13 @@ impl Difference {
         self.starts
     }
 
-    /// Returns the standard error of the logarithm; 0 of one start.
+    /// Returns the standard error of the logarithm; 0 for one start.
     pub(crate) fn error(&self) -> f64 {
         self.error.map_or(0.0, |(error, _)| error)
     }
 
-    /// Returns the chance that a true difference of this logarithm is called one, by itself. Student's t is moved by the
-    /// difference, which is close to the noncentral t.
+    /// Returns the chance that a true difference of this size (a logarithm) is reported, uncorrected. Student's t is shifted by the
+    /// difference, which approximates the noncentral t.
     pub(super) fn power(&self, log: f64, wrong: f64) -> Option<f64> {
         let (error, degrees) = self.error?;
         let (moved, critical) = (log.abs() / error, student::critical(wrong, degrees));
@@ -225,26 +225,26 @@ impl Difference {
         self.mean.exp()
     }
 
-    /// The ratios that would not be improbable, if no more than `wrong` may be; none of one start.
+    /// Returns the interval that misses the true ratio with a probability of at most `wrong`; `None` for one start.
     pub(super) fn interval(&self, wrong: f64) -> Option<(f64, f64)> {
         let (error, degrees) = self.error?;
         let half = student::critical(wrong, degrees) * error;
         Some(((self.mean - half).exp(), (self.mean + half).exp()))
     }
 
-    /// How probable so large a difference is where there is none; none of one start.
+    /// Returns the probability of so large a difference if there is none; `None` for one start.
     pub(super) fn p(&self) -> Option<f64> {
         self.is_off_by(self.mean.abs())
     }
 
-    /// How probable it is that the logarithm is off by so much; none of one start.
+    /// Returns the probability that the logarithm is off by `distance`; `None` for one start.
     pub(super) fn is_off_by(&self, distance: f64) -> Option<f64> {
         let (error, degrees) = self.error?;
         Some(student::two_sided(distance / error, degrees))
     }
 }
 
-/// The rounds in which both count. A control is compared with the baseline alone, every other subject with the mean of both.
+/// Returns the rounds in which both count. A control is compared with the baseline alone, every other subject with the mean of both.
 fn rounds(
     metric: Metric,
     subjects: &CellSubjects,
@@ -255,7 +255,7 @@ fn rounds(
         true => other == subjects.baseline,
         false => subjects.is_control(other),
     };
-    // All or none: leaving out the samples with a large share of the swarm would leave out the low ones.
+    // All or none: omitting only the samples with a large share of the swarm would omit the low values.
     let is_withheld = |who: usize| {
         let own: Vec<&Sample> =
             samples.iter().copied().filter(|sample| sample.subject == who).collect();
@@ -280,7 +280,7 @@ fn rounds(
     }
     let pair = |(repeat, (start, log, is_undisturbed)): (u32, (u32, f64, bool))| {
         let all = bases.get(&repeat)?;
-        // One of both is better than one that somebody disturbed.
+        // An undisturbed baseline alone is better than the mean with a disturbed one.
         let undisturbed: Vec<f64> =
             all.iter().filter(|(_, is_undisturbed)| *is_undisturbed).map(|(log, _)| *log).collect();
         let is_undisturbed = is_undisturbed && !undisturbed.is_empty();

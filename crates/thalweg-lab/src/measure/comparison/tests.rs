@@ -1,14 +1,14 @@
-//! By simulation on the residuals of the archive's figures at the true ratio, 1 (`residuals.txt`, absolute values; signs are
-//! drawn):
+//! Simulations with residuals of the archive's figures around the true ratio of 1 (`residuals.txt` has absolute values; signs are
+//! drawn at random):
 //!
-//! - `starts`: 160 A/A ratios of `a-a`, both of a pair at the same time in fresh processes. Assumed: the residual at equal times
-//!   is the luck of a start.
-//! - `saturated`, `conversation`, `fixed-rate`: CPU per event of one 0.5 s to the next in one process, from the timelines of
+//! - `starts`: 160 A/A ratios of `a-a`, both of a pair at the same time in fresh processes. Assumption: the residual at equal times
+//!   is the random effect of a start.
+//! - `saturated`, `conversation`, `fixed-rate`: CPU per event in each 0.5 s relative to the next, in one process, from the timelines of
 //!   `a-a`; of `c-gorilla` and `interference`; of the three `latency`. Assumed: alternating spans of two subjects differ as two
 //!   spans of one do. These have heavy tails (of `fixed-rate` the largest is 14 times the median).
-//! - `apart`: A/A ratios of samples that were taken one after the other (`fanout`, `a1`, `tls`, `transports`), as before.
+//! - `apart`: A/A ratios of samples that were taken one after the other (`fanout`, `a1`, `tls`, `transports`), as in older runs.
 //!
-//! A ratio has two such values in it, so each is drawn divided by √2.
+//! A ratio consists of two such values, so each is drawn divided by √2.
 
 use super::difference::Difference;
 use super::*;
@@ -41,7 +41,7 @@ fn residuals(name: &str) -> Vec<f64> {
     line.expect("residuals of this name").map(|word| word.parse().unwrap()).collect()
 }
 
-/// A cell whose subject stands beside two baselines, taken until it is decided or known to be far off, or has so many starts.
+/// Simulates a cell with a subject and two baselines until it is decided, far off, or has the maximum number of starts.
 fn taken(
     dice: &mut Dice,
     rounds: &[f64],
@@ -86,7 +86,7 @@ fn intervals_cover_95_in_100_with_the_stop_rule_in_force() {
     }
 }
 
-/// A subject that takes part in no further start has as few as three: how sure that is.
+/// A subject that is far off may have as few as three starts.
 #[test]
 fn intervals_of_who_is_far_off_cover_as_much() {
     let starts = residuals("starts");
@@ -133,7 +133,7 @@ fn five_percent_is_found() {
     }
 }
 
-/// The chance that any of twenty cells without a difference is called one.
+/// The chance that any of twenty cells without a difference is reported as different.
 #[test]
 fn twenty_cells_are_seldom_wrong_after_correction() {
     let (starts, rounds) = (residuals("starts"), residuals("saturated"));
@@ -150,7 +150,7 @@ fn twenty_cells_are_seldom_wrong_after_correction() {
     assert!(wrong <= 0.07, "{wrong}");
 }
 
-/// Pooled over ten cells that are each as many percent apart as they are.
+/// Pooled over ten cells whose true ratios differ by 2 % steps.
 #[test]
 fn pooled_intervals_cover_the_true_ratio() {
     let (starts, rounds) = (residuals("starts"), residuals("conversation"));
@@ -178,7 +178,7 @@ fn sample(subject: usize, start: u32, round: u32, cpu_us: f64) -> Sample {
     }
 }
 
-/// A baseline of 1 µs, the same once more of 1.02, and a subject of so much, in two rounds of each start.
+/// Returns samples of a baseline with 1 µs, its control with 1.02 µs, and a subject with `cpu_us`, in two rounds of each start.
 fn cell(cpu_us: impl Fn(u32) -> f64, starts: u32) -> Vec<Sample> {
     (0..starts)
         .flat_map(|start| (0..2).map(move |round| (start, round)))
@@ -207,7 +207,7 @@ fn a_subject_stands_beside_both_baselines() {
     let found = difference(&samples, 2).unwrap();
     assert!((found.ratio() - 1.0 / 1.02f64.sqrt()).abs() < 1e-6, "{found:?}");
     assert_eq!((found.starts, found.rounds), (3, 6));
-    // And the control beside the one alone.
+    // The control is compared with the baseline alone.
     assert!((difference(&samples, 1).unwrap().ratio() - 1.02).abs() < 1e-6);
     assert_eq!(difference(&samples, 0), None);
 }
@@ -290,7 +290,7 @@ fn a_cell_ends_when_it_is_known() {
     let wild = |start: u32| if start.is_multiple_of(2) { 1.0 } else { 1.3 };
     assert_eq!(next(&wild, 12), Next::Continue);
     let far = |start: u32| if start.is_multiple_of(2) { 2.0 } else { 2.3 };
-    assert_eq!(next(&far, 6), Next::Decided, "early, for it is clear");
+    assert_eq!(next(&far, 6), Next::Decided, "early, because it is clear");
     // A subject that was left out after three starts is not waited for.
     let mut samples = cell(|_| 4.0, 6);
     samples.retain(|sample| sample.subject != 2 || sample.start() < 3);
@@ -321,7 +321,7 @@ fn words() {
     check(Metric::Cpu, -0.16, Some(0.01), Word::Better);
     check(Metric::Throughput, 0.16, Some(0.01), Word::Better);
     check(Metric::Cpu, 0.01, Some(0.01), Word::Equivalent);
-    // A small difference is still one, if it is sure.
+    // A small difference is still reported if it is certain.
     check(Metric::Cpu, 0.02, Some(0.002), Word::Worse);
     let undecided = check(Metric::Cpu, 0.01, Some(0.05), Word::Undecided);
     assert!(undecided.not_excluded.is_some_and(|share| (0.10..0.20).contains(&share)));

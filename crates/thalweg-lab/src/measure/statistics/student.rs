@@ -1,6 +1,6 @@
 //! Student's t distribution: how far a mean of few values may be trusted.
 
-/// The probability that |t| is at least so large if the true mean is 0. `degrees` need not be whole.
+/// Returns the probability that |t| is at least this large if the true mean is 0. `degrees` need not be an integer.
 pub fn two_sided(t: f64, degrees: f64) -> f64 {
     if t.is_nan() {
         return 1.0;
@@ -9,7 +9,7 @@ pub fn two_sided(t: f64, degrees: f64) -> f64 {
     incomplete_beta(degrees / 2.0, 0.5, share)
 }
 
-/// The |t| that is reached with this probability, the other way round.
+/// Returns the |t| that is reached with this probability, the inverse of [`two_sided`].
 pub fn critical(probability: f64, degrees: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while two_sided(high, degrees) > probability && high < 1e12 {
@@ -26,7 +26,7 @@ pub fn critical(probability: f64, degrees: f64) -> f64 {
     high
 }
 
-/// The regularised incomplete beta function by its continued fraction (Press et al., Numerical Recipes, 6.4).
+/// Returns the regularised incomplete beta function by its continued fraction (Press et al., Numerical Recipes, 6.4).
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
@@ -38,7 +38,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     }
 }
 
-/// Lentz's way to evaluate it; two hundred terms are far more than it takes here.
+/// Evaluates the fraction by Lentz's method. Two hundred terms are far more than it needs here.
 fn fraction(a: f64, b: f64, x: f64) -> f64 {
     let off_zero = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
     let (mut c, mut d) = (1.0, 1.0 / off_zero(1.0 - (a + b) * x / (a + 1.0)));
@@ -59,7 +59,7 @@ fn fraction(a: f64, b: f64, x: f64) -> f64 {
     value
 }
 
-/// Stirling's series, after the argument was made large enough for it.
+/// Returns ln Γ(x) by Stirling's series, after the argument was made large enough for it.
 fn ln_gamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 10.0 {

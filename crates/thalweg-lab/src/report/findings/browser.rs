@@ -30,7 +30,7 @@ fn part_findings(part: &PartSummary) -> Vec<String> {
     told
 }
 
-/// CPU at equal events per second: where all of the schedule came to every subject.
+/// Returns the CPU at equal events per second, for cells in which every subject delivered all of the schedule.
 fn at_equal_rate(part: &PartSummary) -> Vec<String> {
     let of_cell = |cell: &&[Row]| {
         let all_came = cell.iter().all(Row::came_in_full);
@@ -49,13 +49,13 @@ fn at_equal_rate(part: &PartSummary) -> Vec<String> {
         });
         let each: Vec<String> = each.collect();
         Some(format!(
-            "{}: at the same {} events per second, browser and server take of a core: {}.",
+            "{}: at the same {} events per second, browser and server use these shares of a core: {}.",
             cell[0].cell,
             short(per_s),
             each.join("; ")
         ))
     };
-    // The cell with most events says most.
+    // The cell with the most events is the most informative.
     let cells = part.cells();
     let said = cells.iter().filter_map(|cell| Some((rate(cell), of_cell(cell)?)));
     said.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, said)| said).into_iter().collect()
@@ -65,7 +65,7 @@ fn rate(cell: &[Row]) -> f64 {
     cell.first().and_then(|row| row.throughput.events_per_s).map_or(0.0, |cell| cell.median)
 }
 
-/// The most that the browser takes by each subject.
+/// Returns the most events of each subject that the browser processed.
 fn at_most(part: &PartSummary) -> Option<String> {
     let mut names: Vec<&str> = Vec::new();
     for row in part.rows.iter().filter(|row| !row.is_noise) {
@@ -85,7 +85,7 @@ fn at_most(part: &PartSummary) -> Option<String> {
     })
 }
 
-/// The same at several rates: how many times as much as of the baseline.
+/// Returns the same for several rates, as a multiple of the baseline.
 fn ladders(part: &PartSummary) -> Vec<String> {
     let of_ladder = |ladder: &[Most]| {
         let each = ladder.iter().filter_map(|ladder| {
@@ -100,12 +100,12 @@ fn ladders(part: &PartSummary) -> Vec<String> {
             ))
         });
         let each: Vec<String> = each.collect();
-        format!("The most of {} that came: {}.", ladder[0].ladder, each.join("; "))
+        format!("The highest rate of {} that arrived: {}.", ladder[0].ladder, each.join("; "))
     };
     let mut told: Vec<String> =
         part.most.chunk_by(|one, next| one.ladder == next.ladder).map(of_ladder).collect();
     told.push(
-        "Each at the rate at which most came of it, by the mean over all starts; a ratio is of each start \
+        "Each is at the rate at which most of it arrived, by the mean over all starts; a ratio is of each start \
          to the baseline's start of the same number."
             .to_owned(),
     );
@@ -123,12 +123,12 @@ fn observed(part: &PartSummary) -> Option<String> {
         )
     });
     let each: Vec<String> = each.collect();
-    let told = "Of the events that come to a tab that nobody observes, with DevTools attached came";
+    let told = "Events that arrived with DevTools attached, as a share of those without";
     (!each.is_empty()).then(|| format!("{told}: {}.", each.join("; ")))
 }
 
-/// Gain of each encoding, each transport and a worker, where subjects differ in their page's consumer: events for the same CPU of
-/// the browser, where most subjects stand side by side, and of such cells at the largest batches.
+/// Returns the gain of each encoding, each transport and a worker, if subjects differ in their page's consumer: events for the same
+/// CPU of the browser, in the cells with most subjects, and among these at the largest batches.
 fn decoding(part: &PartSummary) -> Vec<String> {
     let cells = part.cells();
     let fullest = cells
@@ -142,14 +142,14 @@ fn decoding(part: &PartSummary) -> Vec<String> {
     }
     let mut told = Vec::new();
     for transport in TRANSPORTS {
-        told.extend(bought(&rows, "What an encoding buys", |row| {
+        told.extend(bought(&rows, "Gain of an encoding", |row| {
             let Settings { consumer, worker, .. } = row.settings;
             (row.settings.transport == transport && !worker)
                 .then(|| (consumer == Consumer::Rows, named(consumer).to_owned()))
         }));
     }
     for consumer in CONSUMERS {
-        told.extend(bought(&rows, "What a transport buys", |row| {
+        told.extend(bought(&rows, "Gain of a transport", |row| {
             let Settings { transport, worker, .. } = row.settings;
             (row.settings.consumer == consumer && !worker)
                 .then(|| (transport == Transport::Websocket, transport.to_string()))
@@ -158,13 +158,13 @@ fn decoding(part: &PartSummary) -> Vec<String> {
     for (transport, consumer) in
         TRANSPORTS.iter().flat_map(|transport| CONSUMERS.map(|to| (*transport, to)))
     {
-        told.extend(bought(&rows, "What a worker buys", |row| {
+        told.extend(bought(&rows, "Gain of a worker", |row| {
             let is_own = (row.settings.transport, row.settings.consumer) == (transport, consumer);
             is_own.then(|| (!row.settings.worker, "in a worker".to_owned()))
         }));
     }
     if !told.is_empty() {
-        let by = "by the events that the same CPU of the browser is enough for:";
+        let by = "in events for the same CPU of the browser:";
         told.insert(0, format!("{}, {by}", first.cell));
     }
     told
@@ -181,7 +181,7 @@ const CONSUMERS: [Consumer; 7] = [
     Consumer::Sdk,
 ];
 
-/// Rows that take part, with their names; `of` returns whether a row is the one that the others stand beside.
+/// Compares rows by their names; `of` returns whether a row is the one that the others are compared with.
 fn bought(
     rows: &[&Row],
     what: &str,

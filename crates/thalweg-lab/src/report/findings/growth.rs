@@ -1,20 +1,20 @@
-//! Growth of tabs' events with the batch, with connections and with tabs: as far as all of the schedule comes it grows as the
-//! schedule does; after that is the knee.
+//! Growth of tabs' events with the batch, with connections and with tabs. Events grow with the schedule as long as all of it
+//! arrives; after that is the knee.
 
 use crate::report::number::short;
 use crate::report::part_summary::PartSummary;
 use crate::report::row::Row;
 use crate::scenario::Settings;
 
-/// At least so many values of an axis show a growth.
+/// Minimum number of values of an axis that shows a growth.
 const VALUES_MIN: usize = 3;
 
 /// A setting that a scenario varies.
 struct GrowthAxis {
     value: fn(&Settings) -> u32,
-    /// Names of one of it, and of several.
+    /// Singular and plural of the axis.
     unit: [&'static str; 2],
-    /// The same settings without it: equal rows differ in it alone.
+    /// Returns the settings without it: rows for which these are equal differ in it alone.
     without: fn(&Settings) -> Settings,
 }
 
@@ -43,7 +43,7 @@ impl GrowthAxis {
         format!("{value} {}", self.unit[usize::from(value != 1)])
     }
 
-    /// Rows of one subject each that differ in this alone, in the order of its values.
+    /// Returns rows of one subject each that differ in this axis alone, in the order of its values.
     fn curves<'a>(&self, part: &'a PartSummary) -> Vec<Vec<&'a Row>> {
         let mut curves: Vec<Vec<&Row>> = Vec::new();
         for row in part.rows.iter().filter(|row| !row.is_noise && row.valid > 0) {
@@ -66,10 +66,10 @@ impl GrowthAxis {
         curves
     }
 
-    /// A sentence about one subject: how far all came, where most came, and how much at the end.
+    /// Returns a sentence about one subject: up to where everything arrived, where most arrived, and how much at the end.
     fn told(&self, curve: &[&Row]) -> Option<String> {
         let per_s = |row: &Row| row.throughput.events_per_s.map_or(0.0, |rate| rate.median);
-        // Where more came in full, less could have.
+        // If everything arrived at a larger value, it could have at a smaller one.
         let is_full = curve.iter().rposition(|row| row.came_in_full()).map_or(0, |found| found + 1);
         let subject = &curve.first()?.subject;
         let last = curve.last()?;
@@ -95,7 +95,7 @@ impl GrowthAxis {
     }
 }
 
-/// For each axis that a part varies: events, as the value grows.
+/// Returns a sentence for each axis that a part varies: events, as the value grows.
 pub(super) fn sentences(part: &PartSummary) -> Vec<String> {
     AXES.iter().flat_map(|axis| axis_findings(axis, part)).collect()
 }
@@ -109,7 +109,7 @@ fn axis_findings(axis: &GrowthAxis, part: &PartSummary) -> Vec<String> {
     let of_same_cells = curves.chunk_by(|one, next| ends(one) == ends(next));
     let told = of_same_cells.map(|same| {
         let each: Vec<String> = same.iter().filter_map(|curve| axis.told(curve)).collect();
-        format!("{}, of what was offered came: {}.", ends(&same[0]), each.join("; "))
+        format!("{}, events that arrived of those offered: {}.", ends(&same[0]), each.join("; "))
     });
     told.collect()
 }

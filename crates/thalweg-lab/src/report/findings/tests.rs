@@ -105,7 +105,7 @@ fn findings_state_their_certainty() {
         [
             "All 45 samples are valid: no event was repeated, out of order, or lost without a gap.",
             "A cell's ratio is of 5 starts of its subjects, and its interval holds the true one in \
-             95 of 100. A cell is called better or worse if it is so beside as many others (Holm).",
+             95 of 100. Better and worse are corrected for the number of comparisons (Holm).",
             "The baseline beside itself (A/A): 3 of 3 intervals contain 1, half their width is \
              0.0\u{a0}% at the median (CPU per event).",
         ]
@@ -144,7 +144,7 @@ fn every_reason_is_told_and_what_was_left_out() {
             sample.verdict = Verdict::Machine;
         }
     }));
-    assert!(found.trust[0].contains("In 3 rows too few were not"), "{}", found.trust[0]);
+    assert!(found.trust[0].contains("In 3 rows too few samples were left"), "{}", found.trust[0]);
 }
 
 #[test]

@@ -15,15 +15,12 @@ pub(super) fn sentences(summary: &Summary, is_compared: bool) -> Vec<String> {
     }
     said.extend(throughput(summary));
     if summary.manifest.was_interrupted {
-        said.push(
-            "The run was interrupted: what is here was measured, the rest of the plan was not."
-                .to_owned(),
-        );
+        said.push("The run was interrupted: only a part of the plan was measured.".to_owned());
     }
     said
 }
 
-/// `19 of 20 intervals contain 1, half their width is 2.1 % at the median`: of the baseline beside itself.
+/// Returns `19 of 20 intervals contain 1, half their width is 2.1 % at the median`, for the baseline beside itself.
 pub(super) fn controls(part: &PartSummary) -> Option<String> {
     let sure = part.controls(part.metric()).filter_map(|control| control.low.zip(control.high));
     let sure: Vec<(f64, f64)> = sure.collect();
@@ -40,7 +37,7 @@ fn rows(summary: &Summary) -> impl Iterator<Item = &Row> {
     summary.parts.iter().flat_map(|part| &part.rows)
 }
 
-/// How many count, and why others do not.
+/// Returns how many samples count, and why others do not.
 fn samples(summary: &Summary) -> String {
     let taken: usize = rows(summary).map(|row| row.samples).sum();
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
@@ -63,13 +60,13 @@ fn samples(summary: &Summary) -> String {
     text
 }
 
-/// Whether the lab knows what had to come.
+/// Returns whether the lab knows which events had to come.
 fn is_in_ledger(summary: &Summary) -> bool {
     let is_idle = summary.parts.iter().any(|part| part.drive == Drive::Idle);
     !is_idle && rows(summary).all(|row| row.received.is_none())
 }
 
-/// Samples that are valid and not as good as others.
+/// Returns a sentence about valid samples that were disturbed.
 fn disturbed(summary: &Summary, taken: usize) -> String {
     let left_out: usize = rows(summary).map(|row| row.left_out).sum();
     let takes_all = rows(summary).filter(|row| row.takes_all).count();
@@ -80,7 +77,7 @@ fn disturbed(summary: &Summary, taken: usize) -> String {
     if takes_all > 0 {
         let rows = if takes_all == 1 { "1 row".to_owned() } else { format!("{takes_all} rows") };
         text += &format!(
-            " In {rows} too few were not: there disturbed ones count as well, and their noise is in \
+            " In {rows} too few samples were left: there disturbed ones count as well, and their noise is in \
              the intervals."
         );
     }
@@ -101,9 +98,7 @@ fn intervals(summary: &Summary) -> Option<String> {
     let family = all().count();
     let corrected = match family {
         1 => String::new(),
-        _ => {
-            " A cell is called better or worse if it is so beside as many others (Holm).".to_owned()
-        }
+        _ => " Better and worse are corrected for the number of comparisons (Holm).".to_owned(),
     };
     Some(format!(
         "A cell's ratio is of {of} starts of its subjects, and its interval holds the true one in 95 \
@@ -116,13 +111,14 @@ fn noise(summary: &Summary) -> String {
         |part: &PartSummary| Some(format!("{} ({})", controls(part)?, part.name_of(part.metric())));
     let said: Vec<String> = summary.parts.iter().filter_map(of).collect();
     match said.as_slice() {
-        [] => "No baseline ran twice (A/A): how often the intervals are right was not looked at."
-            .to_owned(),
+        [] => {
+            "No baseline ran twice (A/A): how often the intervals are right is unknown.".to_owned()
+        }
         said => format!("The baseline beside itself (A/A): {}.", said.join("; ")),
     }
 }
 
-/// Where events per second say what the subject can do.
+/// Returns in how many rows events per second are the subject's maximum.
 fn throughput(summary: &Summary) -> Option<String> {
     let told = rows(summary).filter(|row| row.throughput.events_per_s.is_some()).count();
     let ranked =

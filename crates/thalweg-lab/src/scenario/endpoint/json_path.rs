@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// No real path has more steps.
 const STEPS_MAX: usize = 32;
-/// A sentence names no more places.
+/// Maximum number of places in a sentence.
 const PLACES_MAX: usize = 20;
 
 /// One place in a JSON text.
@@ -37,7 +37,7 @@ impl JsonPath {
     }
 }
 
-/// Paths of the values in an event; in an array, of its first element. Empty if the event is no JSON.
+/// Returns the paths of the values in an event; in an array, of its first element. Empty if the event is not JSON.
 pub fn places(event: &[u8]) -> Vec<String> {
     let mut places = Vec::new();
     if let Ok(event) = serde_json::from_slice(event) {

@@ -37,7 +37,7 @@ pub struct Url {
 }
 
 impl Scheme {
-    /// Whether a WebSocket is meant.
+    /// Returns whether this is a WebSocket.
     pub fn is_websocket(self) -> bool {
         matches!(self, Scheme::Ws | Scheme::Wss)
     }
@@ -60,32 +60,32 @@ impl Url {
         self.scheme
     }
 
-    /// Whether TLS protects it.
+    /// Returns whether TLS protects it.
     pub fn is_tls(&self) -> bool {
         self.scheme.is_tls()
     }
 
-    /// A name or an address, the latter without brackets.
+    /// Returns a name or an address, the latter without brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port, the scheme's own if none was typed.
+    /// Returns the port, the scheme's own if none was typed.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Value of the `Host` header: host and port as they were typed.
+    /// Returns the value of the `Host` header: host and port as they were typed.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// Path and query.
+    /// Returns path and query.
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// The same with `value` in place of every value of the query, and of every piece of it that has no name.
+    /// Returns the URL with `value` in place of every value of the query, and of every piece of it that has no name.
     pub fn with_query_values(&self, value: &str) -> Url {
         let mut url = self.clone();
         if let Some((path, query)) = self.target.split_once('?') {
@@ -119,7 +119,7 @@ impl FromStr for Url {
         let rest = rest.split('#').next().unwrap_or_default();
         let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if authority.contains('@') {
-            return Err(wrong("say user and password with --header \"Authorization: Basic …\""));
+            return Err(wrong("send user and password with --header \"Authorization: Basic …\""));
         }
         let (host, port) = host_and_port(authority).ok_or_else(|| wrong(AS))?;
         let own_port = if scheme.is_tls() { 443 } else { 80 };
@@ -165,7 +165,7 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
     Some((host, port))
 }
 
-/// Without its query, which may hold secrets: displayed URLs are kept and passed on.
+/// Displays the URL without its query, which may hold secrets: displayed URLs are kept and passed on.
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.target.split('?').next().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Compressed bytes. Messages of a WebSocket (permessage-deflate, RFC 7692) come without a context from one to the next, so that
-//! a connection keeps no state, or, where that is offered as browsers do, with one. Sent messages have none, and one compressor
-//! serves all. The body of a response (gzip, RFC 1952) is one stream and has a context of its own.
+//! Compression. Messages of a WebSocket (permessage-deflate, RFC 7692) arrive without context takeover, so that a connection keeps no
+//! state, or with it, if the lab offers compression as browsers do. Sent messages have no context, so one compressor serves all
+//! connections. The body of a response (gzip, RFC 1952) is one stream with its own context.
 
 use super::{CarrierError, MESSAGE_BYTES_MAX, too_long, wrong};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 pub(in crate::swarm) enum Offer {
     /// Each message is compressed by itself, both ways.
     Alone,
-    /// As browsers have it: what the server sends may refer to what it sent before.
+    /// As browsers offer it: a message from the server may refer to earlier ones.
     InContext,
 }
 
@@ -24,7 +24,7 @@ impl Offer {
         }
     }
 
-    /// Form of the messages, by the extension that a server has chosen. The error says what is wrong with it.
+    /// Returns the form of the messages for the extension that a server has chosen. The error says what is wrong with the extension.
     pub(in crate::swarm) fn judge(self, chosen: &str) -> Result<Inflate, String> {
         let mut words = chosen.split(';').map(str::trim);
         if words.next() != Some("permessage-deflate") {
@@ -56,14 +56,14 @@ impl Offer {
 
 #[derive(Debug)]
 pub(in crate::swarm) enum Inflate {
-    /// Each by itself.
+    /// Each message is compressed by itself.
     Alone,
     /// With earlier messages as context.
     InContext(Decompress),
 }
 /// The coding that is offered for a response.
 pub(in crate::swarm) const GZIP: &str = "gzip";
-/// Every message ends with it, and is sent without (RFC 7692 §7.2.1).
+/// The end of every compressed message, which is not sent (RFC 7692 §7.2.1).
 const TAIL: &[u8] = &[0x00, 0x00, 0xFF, 0xFF];
 /// 2^15 bytes, the largest window that there is.
 const WINDOW_BITS: u8 = 15;
@@ -101,7 +101,7 @@ fn inflated(inflate: &mut Decompress, message: &[u8]) -> Result<Vec<u8>, Carrier
             _ => Err(too_long()),
         })?;
         if left.is_some() {
-            // The last block says that it is the last (§7.2.3.4): the next message begins again.
+            // The last block is marked as final (§7.2.3.4), so the next message begins with a new state.
             inflate.reset(false);
             break;
         }
@@ -116,7 +116,7 @@ pub(in crate::swarm) fn deflate(message: &[u8], out: &mut Vec<u8>) {
         loop {
             out.reserve(message.len() / 2 + 64);
             let before = deflate.total_in();
-            // Only a full buffer stops it.
+            // Compression stops only at a full buffer.
             let _ = deflate.compress_vec(rest, out, FlushCompress::Sync);
             rest = &rest[(deflate.total_in() - before) as usize..];
             if rest.is_empty() && out.len() < out.capacity() {
@@ -138,7 +138,7 @@ impl Gunzip {
         Gunzip(Decompress::new_gzip(WINDOW_BITS))
     }
 
-    /// Hands on the inflated bytes, in bounded pieces.
+    /// Passes on the inflated bytes in bounded pieces.
     pub(in crate::swarm) fn inflate<E: From<CarrierError>>(
         &mut self,
         mut bytes: &[u8],
@@ -162,7 +162,8 @@ impl Gunzip {
     }
 }
 
-/// Inflates the input, or up to its end; returns how many bytes are left. `make_room` may empty a full output, which grows else.
+/// Inflates the input up to the end of its stream; returns how many bytes are left. `make_room` may empty a full
+/// output, which otherwise grows.
 fn inflate_into<E: From<CarrierError>>(
     inflate: &mut Decompress,
     mut input: &[u8],
@@ -208,7 +209,7 @@ mod tests {
             deflate(&message, &mut sent);
             prop_assert!(sent.starts_with(b"before") && !sent.ends_with(TAIL));
             for mut inflate in [Inflate::Alone, Inflate::in_context()] {
-                // Messages without a context are the same with one.
+                // An inflater with context also accepts messages without context.
                 for _ in 0..2 {
                     prop_assert_eq!(inflate.message(&sent[6..]).unwrap(), message.clone());
                 }

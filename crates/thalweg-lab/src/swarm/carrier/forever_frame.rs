@@ -1,5 +1,5 @@
-//! A forever frame: a document that never ends, each message a script that hands it to the page as a string. Text between two
-//! scripts is not looked at.
+//! A forever frame: a document that never ends. Each message is a script that passes a string to the page. Text
+//! between two scripts is ignored.
 
 use super::{CarrierError, CarrierStep, Incoming, Kind, wrong};
 use memchr::{memchr, memmem::find};
@@ -7,13 +7,13 @@ use memchr::{memchr, memmem::find};
 const CALL: &[u8] = b">receive('";
 const END: &[u8] = b"')</script>";
 
-/// This framing changes no event that the lab publishes, so a message stands in its string as it is.
+/// No event of the lab needs escapes in this framing, so a string is the message itself.
 const ESCAPED: CarrierError = wrong("a message with an escape, which no event of a scenario has");
 
 pub(super) fn step(bytes: &[u8], searched: usize) -> Result<CarrierStep<'_>, CarrierError> {
     // A marker may have been cut where the last search ended.
     let from = searched.saturating_sub(CALL.len().max(END.len())).min(bytes.len());
-    // The searched bytes held no whole message, but perhaps its call.
+    // The searched bytes had no whole message, but perhaps its call.
     let Some(call) = find(bytes, CALL) else {
         return Ok(CarrierStep::Incomplete { searched: 0 });
     };

@@ -4,13 +4,13 @@
 use super::{CarrierError, wrong};
 
 const FRAME_HEAD_BYTES: usize = 9;
-/// The longest frame that a peer may send which was not told otherwise (SETTINGS_MAX_FRAME_SIZE, §6.5.2).
+/// Default limit of a peer's frames (SETTINGS_MAX_FRAME_SIZE, §6.5.2).
 const FRAME_BYTES_MAX: usize = 16 * 1024;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// First size of every flow-control window (§6.9.2).
+/// Initial size of every flow-control window (§6.9.2).
 const WINDOW_BYTES_AT_FIRST: u32 = 65_535;
-/// Bytes that a subject may have under way on a stream, and on all of a connection. Large windows, as browsers have them: the lab
-/// measures the subject, not its wait for a window.
+/// Flow-control windows of a stream and of a connection. They are as large as a browser's, because the lab measures the
+/// subject, not its wait for a window.
 pub(in crate::swarm) const STREAM_WINDOW_BYTES: u32 = 6 << 20;
 pub(in crate::swarm) const CONNECTION_WINDOW_BYTES: u32 = 15 << 20;
 
@@ -38,13 +38,13 @@ const INITIAL_WINDOW_SIZE: u16 = 0x4;
 pub(in crate::swarm) enum Frame<'a> {
     /// The answer's status.
     Status { stream: u32, status: u16, is_end: bool },
-    /// Part of the answer's body. `window_bytes` is what it takes of the windows.
+    /// Part of the answer's body, which uses `window_bytes` of the windows.
     Data { stream: u32, bytes: &'a [u8], window_bytes: u32, is_end: bool },
     /// The stream is over, with this error (§7).
     Reset { stream: u32, error: u32 },
-    /// Streams that may be open at once, if it says so; to be acked.
+    /// How many streams may be open at once, if stated. Requires an ack.
     Settings { streams_max: Option<u32> },
-    /// To be answered with the same eight bytes.
+    /// Requires an answer with the same eight bytes.
     Ping([u8; 8]),
     /// The connection will end, with this error.
     GoAway { error: u32 },
@@ -52,7 +52,7 @@ pub(in crate::swarm) enum Frame<'a> {
     Nothing,
 }
 
-/// The frame that the bytes begin with, and its length; `None` while it is incomplete.
+/// Returns the frame at the beginning of the bytes, and its length; `None` while it is incomplete.
 #[inline]
 pub(in crate::swarm) fn frame(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, CarrierError> {
     let Some((head, rest)) = bytes.split_first_chunk::<FRAME_HEAD_BYTES>() else {
@@ -91,7 +91,7 @@ pub(in crate::swarm) fn frame(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>
         }
         GOAWAY => Frame::GoAway { error: number(payload.get(4..).unwrap_or_default())? },
         SETTINGS | PING | WINDOW_UPDATE | PRIORITY => Frame::Nothing,
-        // Unknown ones are to be ignored (§5.5); a push was forbidden.
+        // Unknown frames must be ignored (§5.5); the lab has disabled push.
         _ => Frame::Nothing,
     };
     Ok(Some((frame, FRAME_HEAD_BYTES + length)))
@@ -120,7 +120,7 @@ fn streams_max(payload: &[u8]) -> Option<u32> {
     })
 }
 
-/// The status in a header block: the first field (§8.3), of name 8 in the static table (RFC 7541 §6, appendix A), perhaps after
+/// Reads the status in a header block: the first field (§8.3), with name 8 of the static table (RFC 7541 §6, appendix A), perhaps after
 /// an update of the dynamic table's size.
 fn status(mut block: &[u8]) -> Option<u16> {
     const INDEXED: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
@@ -133,7 +133,7 @@ fn status(mut block: &[u8]) -> Option<u16> {
     }
     match block {
         [indexed @ 0x88..=0x8E, ..] => INDEXED.get(usize::from(indexed - 0x88)).copied(),
-        // A literal: incrementally indexed, not indexed, never indexed.
+        // A literal: with, without or never indexed.
         [0x48 | 0x08 | 0x18, 3, digits @ ..] => {
             std::str::from_utf8(digits.get(..3)?).ok()?.parse().ok()
         }
@@ -145,7 +145,7 @@ fn status(mut block: &[u8]) -> Option<u16> {
     }
 }
 
-/// Three digits in the code of RFC 7541, appendix B.
+/// Decodes three digits in the Huffman code of RFC 7541, appendix B.
 fn huffman_digits(bytes: &[u8]) -> Option<u16> {
     let bits: Vec<u16> = bytes
         .iter()
@@ -167,7 +167,7 @@ fn huffman_digits(bytes: &[u8]) -> Option<u16> {
     Some(number)
 }
 
-/// The client's first bytes: large windows, no push, no dynamic table.
+/// Appends the client's first bytes: large windows, no push, no dynamic table.
 pub(in crate::swarm) fn preface(out: &mut Vec<u8>) {
     out.extend_from_slice(PREFACE);
     let settings =
@@ -180,7 +180,7 @@ pub(in crate::swarm) fn preface(out: &mut Vec<u8>) {
     window_update(out, 0, CONNECTION_WINDOW_BYTES - WINDOW_BYTES_AT_FIRST);
 }
 
-/// A GET without a body. Every field is literal and not indexed.
+/// Appends a GET request. Every field is literal and not indexed.
 pub(in crate::swarm) fn request(
     out: &mut Vec<u8>,
     stream: u32,
@@ -195,14 +195,14 @@ pub(in crate::swarm) fn request(
         }
     }
     if block.len() > FRAME_BYTES_MAX {
-        return Err(wrong("a request of over 16 KiB for HTTP/2: take fewer topics"));
+        return Err(wrong("an HTTP/2 request over 16 KiB: use fewer topics"));
     }
     head(out, block.len(), HEADERS, END_HEADERS | END_STREAM, stream);
     out.extend(block);
     Ok(())
 }
 
-/// The length of a text that is not Huffman-coded: a number that begins with seven bits (RFC 7541 §5.1).
+/// Appends the length of a text without Huffman code, as an integer with a prefix of seven bits (RFC 7541 §5.1).
 fn text_length(block: &mut Vec<u8>, length: usize) {
     const PREFIX: usize = 127;
     let Some(mut rest) = length.checked_sub(PREFIX) else {
@@ -225,7 +225,7 @@ pub(in crate::swarm) fn pong(out: &mut Vec<u8>, bytes: [u8; 8]) {
     out.extend(bytes);
 }
 
-/// Gives so many bytes of window back; stream 0 is the connection.
+/// Appends an update that returns this many bytes of window; stream 0 is the connection.
 pub(in crate::swarm) fn window_update(out: &mut Vec<u8>, stream: u32, bytes: u32) {
     head(out, 4, WINDOW_UPDATE, 0, stream);
     out.extend(bytes.to_be_bytes());

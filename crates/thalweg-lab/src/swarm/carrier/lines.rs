@@ -1,10 +1,10 @@
-//! HTTP streaming: a message a line (`application/x-ndjson`), ended by LF or CRLF.
+//! HTTP streaming: one message per line (`application/x-ndjson`), ended by LF or CRLF.
 
 use super::{Incoming, Kind};
 use memchr::memchr_iter;
 
-/// Takes every whole line; the search leaves out the first `searched` bytes. Returns how many bytes are done with, and how many
-/// of the others need not be searched again.
+/// Decodes every whole line; the search skips the first `searched` bytes. Returns the number of bytes consumed, and how many of the
+/// others need not be searched again.
 #[inline]
 pub(super) fn decode<E>(
     bytes: &[u8],
@@ -23,7 +23,7 @@ pub(super) fn decode<E>(
     Ok((used, bytes.len() - used))
 }
 
-/// The last line, if the body has ended without ending it.
+/// Returns the last line, if the body ended without a line end.
 pub(in crate::swarm) fn last(rest: &[u8]) -> Option<Incoming<'_>> {
     let line = without_cr(rest);
     (!line.is_empty()).then_some(Incoming::Message(Kind::Text, line))

@@ -1,4 +1,4 @@
-//! Server-Sent Events (WHATWG HTML §9.2.6), all of it: lines that end in CR, LF or both, a byte order mark, several data lines,
+//! Server-Sent Events (WHATWG HTML §9.2.6) in full: lines that end in CR, LF or both, a byte order mark, several data lines,
 //! comments, fields of any name. The name and id of an event are not used.
 
 use super::{CarrierError, CarrierStep, Incoming, Kind, Partial};
@@ -7,7 +7,7 @@ use memchr::memchr2;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 const DATA: &[u8] = b"data";
 
-/// `partial` is the event that is taken line by line. A stream that `has_begun` is past its byte order mark.
+/// Decodes one step. `partial` is an event that is decoded line by line. A stream that `has_begun` is past its byte order mark.
 #[inline]
 pub(super) fn step<'a>(
     bytes: &'a [u8],
@@ -32,7 +32,7 @@ pub(super) fn step<'a>(
     line(bytes, searched, partial)
 }
 
-/// An event in the common form: one data line, then perhaps lines that are not used, all of them ended by LF; else `None`.
+/// Decodes an event in the common form: one data line, then perhaps unused lines, all ended by LF; else returns `None`.
 #[inline]
 fn whole(bytes: &[u8], searched: usize) -> Option<CarrierStep<'_>> {
     if !bytes.starts_with(b"data:") {
@@ -59,7 +59,7 @@ fn whole(bytes: &[u8], searched: usize) -> Option<CarrierStep<'_>> {
     None
 }
 
-/// One line of any event.
+/// Decodes one line of any event.
 #[cold]
 fn line<'a>(
     bytes: &'a [u8],
@@ -77,7 +77,7 @@ fn line<'a>(
     };
     let (line, end) = bytes.split_at(searched + length);
     let used = line.len() + if end.starts_with(b"\r\n") { 2 } else { 1 };
-    // Without a begun event, an LF of its own is an empty line without effect.
+    // Without a begun event, a separate LF is an empty line without effect.
     let is_behind_cr = end == b"\r";
     if line.is_empty() {
         return Ok(match partial {
@@ -104,7 +104,7 @@ fn line<'a>(
     })
 }
 
-/// The value of a data line.
+/// Returns the value of a data line.
 fn value(line: &[u8]) -> Option<&[u8]> {
     match line.strip_prefix(DATA)? {
         [] => Some(&[]),

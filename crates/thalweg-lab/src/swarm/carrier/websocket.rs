@@ -15,15 +15,15 @@ const FINAL: u8 = 0x80;
 const WHOLE_TEXT: u8 = FINAL | TEXT;
 const WHOLE_BINARY: u8 = FINAL | BINARY;
 const RESERVED: u8 = 0x70;
-/// In the first frame of a message: it is compressed (RFC 7692 §6).
+/// Bit in the first frame of a message that is compressed (RFC 7692 §6).
 const DEFLATED: u8 = 0x40;
 const MASKED: u8 = 0x80;
-/// Control frames are no longer than this (§5.5).
+/// Limit of a control frame's payload (§5.5).
 const CONTROL_BYTES_MAX: usize = 125;
 /// Normal closure (§7.4.1).
 const NORMAL: u16 = 1000;
 
-/// `partial` is the message whose fragments are under way; with `inflate` messages may be compressed.
+/// Decodes one frame. `partial` is a message of which fragments have arrived; with `inflate`, messages may be compressed.
 #[inline]
 pub(super) fn step<'a>(
     bytes: &'a [u8],
@@ -114,14 +114,14 @@ fn check(
     }
 }
 
-/// The reason in a close frame, for people.
+/// Returns the reason in a close frame as readable text.
 pub(in crate::swarm) fn close_reason(payload: &[u8]) -> Result<String, CarrierError> {
     let (code, reason) = match payload {
         [] => return Ok("closed without a code (1005)".to_owned()),
         [_] => return Err(wrong("a close frame of one byte (RFC 6455 §5.5.1)")),
         [a, b, reason @ ..] => (u16::from_be_bytes([*a, *b]), reason),
     };
-    // §7.4: these are never sent, or belong to nobody.
+    // §7.4: these codes must not be sent, or are not assigned.
     if !(1000..5000).contains(&code) || matches!(code, 1004..=1006 | 1015) {
         let what = format!("the close code {code}, which may not be sent (RFC 6455 §7.4)");
         return Err(CarrierError(what.into()));
@@ -163,12 +163,12 @@ pub(in crate::swarm) fn close_back(payload: &[u8], out: &mut Vec<u8>) {
     frame(CLOSE, payload.get(..2).unwrap_or_default(), out);
 }
 
-/// Appends the close frame of one who has had enough.
+/// Appends a close frame for a normal closure.
 pub(in crate::swarm) fn close(out: &mut Vec<u8>) {
     frame(CLOSE, &NORMAL.to_be_bytes(), out);
 }
 
-/// A client's frame, masked with a random key (§5.3).
+/// Appends a client's frame, masked with a random key (§5.3).
 fn frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
     head(FINAL | opcode, MASKED, payload.len(), out);
     let mask = fastrand::u32(..).to_ne_bytes();

@@ -1,4 +1,4 @@
-//! An endpoint that somebody else runs: any message is an event, and nobody knows what should have come.
+//! An endpoint that somebody else runs: any message is an event, and the expected events are unknown.
 
 use super::{Dialect, Field, Message, Wanted, alone};
 use crate::scenario::{Endpoint, TOKEN, Transport};
@@ -25,7 +25,7 @@ impl Dialect for External {
         Some(self.endpoint.url.authority())
     }
 
-    /// Typed fields replace those of the same name.
+    /// Returns default fields and typed ones, which replace defaults of the same name.
     fn fields(&self) -> Vec<Field<'_>> {
         let mut fields = vec![("User-Agent", concat!("thalweg-bench/", env!("CARGO_PKG_VERSION")))];
         match self.endpoint.transport {

@@ -1,4 +1,4 @@
-//! The limit's: Thalweg's envelopes towards subscribers; WebSocket messages come back as they are.
+//! The dialect of `limit`: Thalweg's envelopes for subscribers; the server echoes WebSocket messages.
 
 use super::{Dialect, Message, alone, thalweg};
 use crate::swarm::carrier::Kind;

@@ -1,11 +1,11 @@
-//! Mercure (<https://mercure.rocks/spec>): Server-Sent Events of a hub, updates are forms that are posted to it with a token.
+//! Mercure (<https://mercure.rocks/spec>): Server-Sent Events from a hub. Updates are forms that are posted to the hub with a token.
 
 use super::{Dialect, Wanted};
 use crate::subject::topic_name;
 use crate::swarm::publishing::{Publishing, Requests};
 
 const HUB: &str = "/.well-known/mercure";
-/// Signed (HS256) with the demonstration key in `lab/subjects/mercure`, good for every topic.
+/// Token, signed (HS256) with the demonstration key in `lab/subjects/mercure` and valid for every topic.
 const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJtZXJjdXJlIjp7InB1Ymxpc2giOlsiKiJdfX0.Y4jF_vRHBEgybNkniLAcIpH2ukteEHNjG0YZ3TtTEmk";
 
 #[derive(Debug)]

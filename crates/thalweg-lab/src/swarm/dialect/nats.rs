@@ -1,5 +1,5 @@
-//! The NATS client protocol within WebSocket frames (<https://docs.nats.io/reference/reference-protocols/nats-protocol>): several
-//! commands in a frame, none cut by it. A topic is a NATS subject of the same name.
+//! The NATS client protocol within WebSocket frames (<https://docs.nats.io/reference/reference-protocols/nats-protocol>): several whole
+//! commands per frame. A topic is a NATS subject of the same name.
 
 use super::{Dialect, Message, Wanted, alone, unknown};
 use crate::scenario::Settings;

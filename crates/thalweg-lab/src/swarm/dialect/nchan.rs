@@ -1,4 +1,4 @@
-//! nchan, nginx's module for push (<https://nchan.io>): messages as they are, below `/sub/`; a POST below `/pub/` is one.
+//! nchan, nginx's module for push (<https://nchan.io>): messages without an envelope below `/sub/`; a POST below `/pub/` publishes one.
 
 use super::{Dialect, Wanted};
 use crate::subject::topic_name;

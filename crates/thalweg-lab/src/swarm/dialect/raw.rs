@@ -1,6 +1,6 @@
-//! Messages as they are, without an envelope: an event each, or several with line feeds between them. WebSocket messages come
-//! back as they are. A topic is a path: a WebSocket or Server-Sent Events subscribe to it, a POST publishes. A subscription
-//! stands as soon as the response's head is there.
+//! Messages without an envelope: one event each, or several with line feeds between them. The server echoes WebSocket messages. A
+//! topic is a path: a WebSocket or Server-Sent Events subscribe to it, and a POST publishes. A subscription is established as soon as
+//! the response's head has arrived.
 
 use super::{Dialect, Message, Wanted};
 use crate::subject::topic_name;

@@ -27,7 +27,7 @@ impl SignalR {
 }
 
 impl Dialect for SignalR {
-    /// Without a negotiation, as clients with `skipNegotiation` connect.
+    /// Returns the target of a connection without negotiation, as of clients with `skipNegotiation`.
     fn target(&self, _wanted: &Wanted<'_>) -> String {
         HUB.to_owned()
     }

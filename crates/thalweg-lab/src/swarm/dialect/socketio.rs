@@ -49,7 +49,7 @@ impl Dialect for SocketIo {
             [b'4', b'0', b'{', ..] => Message::Confirmed,
             [b'4', b'1', ..] => Message::Close,
             _ if message.starts_with(ACKNOWLEDGEMENT) && kind == Kind::Text => Message::Answer(
-                arguments(message).ok_or_else(|| unknown("half an answer", message))?,
+                arguments(message).ok_or_else(|| unknown("an incomplete answer", message))?,
             ),
             _ if message.starts_with(DUMMY) && message.ends_with(b"\"]") => {
                 Message::Event(Kind::Text, &message[DUMMY.len()..message.len() - 2])
@@ -120,7 +120,7 @@ fn target(path: &str, wanted: &Wanted<'_>) -> String {
     format!("/{path}/?EIO=4&transport={}&topic={topic}", wanted.transport)
 }
 
-/// A packet of Engine.IO that carries none of Socket.IO.
+/// Parses a packet of Engine.IO that contains no packet of Socket.IO.
 fn transport_packet<'a>(
     kind: Kind,
     message: &'a [u8],
@@ -138,7 +138,7 @@ fn transport_packet<'a>(
     }
 }
 
-/// The content of an acknowledgement, after its number.
+/// Returns the content of an acknowledgement, after its number.
 fn arguments(message: &[u8]) -> Option<&[u8]> {
     let (digits, rest) = message[ACKNOWLEDGEMENT.len()..]
         .split_at_checked(memchr(b'[', message)?.checked_sub(ACKNOWLEDGEMENT.len())?)?;

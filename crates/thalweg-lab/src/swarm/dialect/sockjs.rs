@@ -82,7 +82,7 @@ impl Dialect for SockJs {
     }
 }
 
-/// A message as a client sends it.
+/// Encodes a message as a client sends it.
 fn said(text: &[u8]) -> Vec<u8> {
     let mut frame = b"[\"".to_vec();
     escape(text, &mut frame);

@@ -1,5 +1,5 @@
-//! Time of the swarm to read and to check an event in each dialect: its ceiling without the sockets, which cost all of them the
-//! same. The test measures time, so run it by itself:
+//! Measures the swarm's time to read and check an event in each dialect: its ceiling without sockets, whose cost is the same for all
+//! dialects. The test measures time, so run it by itself:
 //!
 //! ```sh
 //! cargo test --release -p thalweg-lab --lib dialect::speed -- --ignored --nocapture
@@ -14,14 +14,14 @@ use crate::swarm::parser::Stage;
 use crate::swarm::receiver::Receiver;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Events of a round; they are published before it.
+/// Events of a round, published before the round begins.
 const EVENTS: u32 = 4096;
 const ROUNDS: usize = 60;
 /// One read of a socket.
 const READ_BYTES: usize = 64 << 10;
 const EVENT_BYTES: u32 = 128;
 
-/// Writes events, which come after a number of others, as a server of a dialect.
+/// Writes events, with `behind` earlier events before them, as a server of a dialect does.
 type Write = fn(behind: u64, events: &[&[u8]], out: &mut Vec<u8>);
 
 fn frame(first: u8, payload: &[u8], out: &mut Vec<u8>) {
@@ -50,7 +50,7 @@ fn envelope(behind: u64, events: &[&[u8]]) -> Vec<u8> {
     [head.as_bytes(), &events.join(&b',')[..], b"]}"].concat()
 }
 
-/// Name, transport, events of a message, and their writer.
+/// Name, transport, events per message, dialect, and writer of the messages.
 type Spoken = (&'static str, Transport, usize, Box<dyn Dialect>, Write);
 
 fn spoken(settings: &Settings) -> Vec<Spoken> {
@@ -124,8 +124,8 @@ fn cpu_ns() -> u64 {
 }
 
 #[test]
-#[ignore = "it looks at times"]
-#[expect(clippy::print_stdout, reason = "what it finds is for who runs it")]
+#[ignore = "it measures time"]
+#[expect(clippy::print_stdout, reason = "it prints its results for the person who runs it")]
 fn the_cost_of_an_event_to_the_swarm() {
     let settings = Settings {
         connections: 1,

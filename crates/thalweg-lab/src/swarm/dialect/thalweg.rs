@@ -79,12 +79,12 @@ pub(super) fn target(wanted: &Wanted<'_>) -> String {
     if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
 }
 
-/// Target of a post to a topic.
+/// Returns the target of a post to a topic.
 pub(super) fn publish_target(topic: u32) -> String {
     format!("/v1/topics/{}", topic_name(topic))
 }
 
-/// Target of acks of Runners that come on a transport without a way back: the same object is published there.
+/// Returns the target of acks if Runners arrive on a one-way transport: the ack is published to this topic.
 pub(in crate::swarm) fn acks_target() -> String {
     format!("/v1/topics/{}/acks", topic_name(0))
 }

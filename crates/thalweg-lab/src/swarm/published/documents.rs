@@ -1,6 +1,6 @@
-//! Events that are versions of a document, such as a football match. The events have no numbers: the
-//! envelopes' offsets number them, for in a server that has just been started the first event of a topic has
-//! offset 1. An event without an envelope is the expected one, or else the newest that is equal to it.
+//! Events that are versions of a document, such as a football match. These events have no numbers, so the offsets in envelopes
+//! number them: on a new server the first event of a topic has offset 1. An event without an envelope is the expected one, or
+//! else the newest one that is equal.
 //!
 //! A patch is applied once, by the first subscriber that gets it, and its result compared with the published version as JSON
 //! values (RFC 6902: the order of members may differ). Later copies are compared byte for byte.
@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use thalweg_match_feed::{Match, Size};
 
-/// Patches that are remembered: a topic has at most so many under way at a time.
+/// Limit of the patches that are kept: a topic never has more in flight.
 const PATCHES_MAX: usize = 64;
 /// The same matches in every sample.
 const SEED: u64 = 1;
@@ -47,7 +47,7 @@ impl Documents {
         }
     }
 
-    /// Replaces `version` by the next one.
+    /// Replaces `version` with the next one.
     pub(super) fn take(&mut self, version: &mut Vec<u8>) {
         self.prepare();
         std::mem::swap(version, &mut self.next);
@@ -56,7 +56,7 @@ impl Documents {
 }
 
 impl Topic {
-    /// Documents of a log, in envelopes with the number of the first, or one by itself.
+    /// Receives documents of a log: an envelope with the number of its first event, or a single document.
     pub(super) fn receive_documents(
         &mut self,
         arrival: Arrival<'_>,
@@ -82,7 +82,7 @@ impl Topic {
         ledger.early(1);
     }
 
-    /// The number of the version with these bytes.
+    /// Returns the number of the version with these bytes.
     fn number_of(&self, document: &[u8], next: Option<u64>) -> Option<u64> {
         let oldest = self.published.saturating_sub(self.ring.len() as u64) + 1;
         let kept = (oldest..=self.published).rev();
@@ -92,7 +92,7 @@ impl Topic {
         })
     }
 
-    /// A version of a value topic. Versions between it and the one before were replaced, which is no loss: newer data count.
+    /// Receives a version of a value topic. Versions replaced since the previous one are not lost, because only the newest counts.
     pub(in crate::swarm) fn receive_version(
         &mut self,
         arrival: Arrival<'_>,
@@ -109,7 +109,7 @@ impl Topic {
         }
         let Arrival { subscription, is_reader, now_us, .. } = arrival;
         let excused = self.excused_until(subscription);
-        // A subscriber that was sent another version before has missed a message.
+        // A subscriber whose previous version is another one has missed a message.
         if ledger.next(subscription) == Some(previous + 1) && seq > previous {
             for replaced in (previous + 1..seq).filter(|_| is_reader) {
                 let slot = &self.ring[self.index(replaced)];
@@ -125,7 +125,7 @@ impl Topic {
         self.enter(arrival, Stamp { seq, due_us }, ledger, statistics);
     }
 
-    /// Whether it equals the published version, as far as that is still there.
+    /// Returns whether the version equals the published one, if that is still stored.
     fn is_intact(&mut self, version: Version<'_>) -> bool {
         let Version { number: seq, previous, body } = version;
         let (before, after) = (&self.ring[self.index(previous)], &self.ring[self.index(seq)]);
@@ -145,14 +145,14 @@ impl Topic {
 /// Patches of a topic, and their results.
 #[derive(Debug, Default)]
 pub(super) struct Patches {
-    /// Patches that were applied and found to be right: from which version to which.
+    /// Patches that were applied and verified, with the numbers before and after.
     right: VecDeque<([u64; 2], Vec<u8>)>,
-    /// The newest version that one led to, with its number.
+    /// The newest version that a patch produced, with its number.
     newest: Option<(u64, Value)>,
 }
 
 impl Patches {
-    /// Whether a patch makes one version of another, as far as that is still there.
+    /// Returns whether a patch turns one version into the other, if they are still stored.
     fn make(
         &mut self,
         patch: &[u8],
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use crate::scenario::Payload;
 
-    /// A topic of documents with one reader, and so many versions published, at 1 ms each.
+    /// A topic of documents with one reader and versions published 1 ms apart.
     struct Feed {
         topic: Topic,
         versions: Vec<Vec<u8>>,
@@ -242,7 +242,7 @@ mod tests {
             self.topic.receive_version(arrival, version, &mut self.ledger, &mut self.statistics);
         }
 
-        /// The ledger's text, the number of replaced versions, and whether all is settled.
+        /// Returns the ledger's text, the number of replaced versions, and whether all is settled.
         fn end(mut self) -> (String, u64, bool) {
             self.ledger.close(0, self.topic.published());
             let counts = self.ledger.counts();
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(latency.iter().map(|(_, count)| count).sum::<u64>(), 4);
         assert_eq!(feed.statistics.traffic.events, 2);
         assert_eq!(feed.end(), ("whole".to_owned(), 2, true));
-        // The document claims to follow a version that this subscriber was not sent: that version is missing.
+        // The document claims to follow a version that this subscriber did not receive: that version is missing.
         let mut feed = Feed::new(4);
         feed.version(0, 1, VersionBody::Document(&first));
         feed.version(2, 4, VersionBody::Document(&fourth));

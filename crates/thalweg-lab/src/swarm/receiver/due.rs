@@ -1,4 +1,4 @@
-//! Events that have to come, and have not.
+//! Events that are due and have not arrived.
 
 use super::{Expected, Receiver};
 use crate::swarm::published::Topic;
@@ -10,7 +10,8 @@ impl Receiver {
         }
     }
 
-    /// Number of the last due event of each topic: everything published; in a subject's schedule, events due before `time_us`.
+    /// Returns the last due event's number for each topic: of the last published one or, in a subject's schedule, the
+    /// last one due before `time_us`.
     pub(in crate::swarm) fn last_due(&self, time_us: u64) -> Vec<u64> {
         match &self.expected {
             Expected::Published(topics) => topics.iter().map(Topic::published).collect(),
@@ -22,7 +23,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the first `readers` connections have everything up to these, or were told of a gap.
+    /// Returns whether the first `readers` connections have everything up to these, or were told of a gap.
     pub(in crate::swarm) fn have(&self, readers: usize, last_due: &[u64]) -> bool {
         last_due.iter().enumerate().all(|(topic, &last)| {
             let count = self.topic_names.len();
@@ -31,7 +32,7 @@ impl Receiver {
         })
     }
 
-    /// Rows of the span up to these that the first `readers` connections do not have: they are at least as late as now.
+    /// Counts rows of the span up to these that the first `readers` connections lack: they are late at least until now.
     pub(in crate::swarm) fn count_late(&mut self, readers: usize, last: &[u64], now_us: u64) {
         let Receiver { expected: Expected::Rows(rows), ledger, statistics, .. } = self else {
             return;
@@ -47,14 +48,14 @@ impl Receiver {
         }
     }
 
-    /// Rows up to these will not come any more.
+    /// Counts rows up to these that have not arrived as missing.
     pub(in crate::swarm) fn count_missing(&mut self, readers: usize, last: &[u64]) {
         for subscription in 0..readers * last.len() {
             self.ledger.close(subscription, last[subscription % last.len()]);
         }
     }
 
-    /// Whether rows should have come by then, and none has come to anybody.
+    /// Returns whether rows were due by this time, and no connection has received any.
     pub(in crate::swarm) fn is_silent(&self, time_us: u64) -> bool {
         match &self.expected {
             Expected::Rows(rows) => rows.timetable.is_silent(time_us),
@@ -62,13 +63,12 @@ impl Receiver {
         }
     }
 
-    /// A connection that has stood since `stood_us` leaves, or all end: events due to it by `time_us` are missing, if they are
-    /// not there.
+    /// Closes a connection that was established at `stood_us`: events due to it by `time_us` that have not arrived are missing.
     pub(in crate::swarm) fn close(&mut self, connection: usize, stood_us: u64, time_us: u64) {
         for subscription in self.subscriptions_of(connection) {
             let Receiver { expected, ledger, .. } = self;
             let (last, has_due) = match expected {
-                // The first row may just be under way.
+                // The first row may still be in flight.
                 Expected::Rows(rows) => {
                     (rows.timetable.due_before(time_us), rows.timetable.has_due(stood_us, time_us))
                 }
@@ -87,7 +87,7 @@ impl Receiver {
         }
     }
 
-    /// Why a subject's own schedule was not kept, if it was not.
+    /// Returns why a subject did not keep its own schedule, if it did not.
     pub(in crate::swarm) fn broken_schedule(&self) -> Option<String> {
         match &self.expected {
             Expected::Rows(rows) => rows.timetable.broken(),
@@ -106,7 +106,7 @@ mod tests {
         let settings =
             Settings { connections: 2, batch: 2, interval_us: 10_000, ..Settings::default() };
         let mut receiver = Receiver::new(&settings, Drive::GeneratedLoad, 1_000_000, false);
-        // The first is far from what the other connection gets.
+        // The first row's number is far from those of the other connection.
         let far = format!(r#"[{},1000000,"rest"]"#, 1u64 << 60);
         receiver.receive(0, 0, true, (b"", far.as_bytes()));
         receiver.receive(1, 0, true, (b"", br#"[1,1000000,"rest"]"#));

@@ -1,5 +1,5 @@
-//! Finds one value in a JSON text without building the rest. Text after it is not read, and text before it hardly checked: in a
-//! text that is not JSON it may find something or nothing.
+//! Finds one value in a JSON text without building the rest. Text after the value is not read, and text before it is hardly checked, so a
+//! text that is not JSON may have a value or none.
 
 use crate::scenario::Step;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -13,16 +13,16 @@ pub(super) enum Scalar {
     Text(String),
 }
 
-/// The value at the end of the path; `None` also if it is none that could be a time.
+/// Returns the value at the end of the path; `None` also if the value cannot be a time.
 pub(super) fn find(json: &[u8], path: &[Step]) -> Option<Scalar> {
     let mut found = None;
-    // A walk that has found the value reads no further, which is an error to the parser.
+    // A walk that has found the value stops reading, which the parser reports as an error.
     let _ = Walk { path, found: &mut found }
         .deserialize(&mut serde_json::Deserializer::from_slice(json));
     found
 }
 
-/// The way to it from the value that comes next.
+/// The path to the wanted value from the value that comes next.
 struct Walk<'a> {
     path: &'a [Step],
     found: &'a mut Option<Scalar>,
@@ -52,7 +52,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         f.write_str("a value")
     }
 
-    /// The first of several members of one name is taken.
+    /// Takes the first of several members with the same name.
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let Some((Step::Key(key) | Step::Either(key, _), path)) = self.path.split_first() else {
             return Ok(());

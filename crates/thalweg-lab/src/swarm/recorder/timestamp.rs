@@ -11,7 +11,7 @@ const UNITS: [(Unit, u64); 4] = [
     (Unit::Nanoseconds, 1),
 ];
 
-/// A time between the years 2001 and 2286 has so many ns, and its seconds ten digits, so that no number is a time in two units.
+/// Times between the years 2001 and 2286, in ns. In seconds these have ten digits, so no number is a time in two units.
 const NS: std::ops::Range<u64> = 1_000_000_000_000_000_000..10_000_000_000_000_000_000;
 
 /// Nanoseconds since 1970; `None` if the value is no time.
@@ -22,7 +22,7 @@ pub(super) fn read(value: &Scalar) -> Option<(u64, Unit)> {
         Scalar::Text(text) if text.as_bytes().get(4) == Some(&b'-') => {
             rfc3339(text.as_bytes()).map(|ns| (ns, Unit::Rfc3339))
         }
-        // Some write long numbers as strings, for JavaScript's sake.
+        // Some servers write long numbers as strings, because JavaScript loses digits.
         Scalar::Text(text) => match text.parse() {
             Ok(number) => read(&Scalar::Whole(number)),
             Err(_) => float(text.parse().ok()?),
@@ -30,24 +30,24 @@ pub(super) fn read(value: &Scalar) -> Option<(u64, Unit)> {
     }
 }
 
-/// With a fraction, as precise as JavaScript would have it, or an exponent: `1.7e12`.
+/// Reads a number with a fraction, as precise as in JavaScript, or an exponent: `1.7e12`.
 fn float(number: f64) -> Option<(u64, Unit)> {
     in_unit(|ns| Some((number * ns as f64) as u64))
 }
 
-/// The one unit in which it is a time.
+/// Returns the number in ns and the only unit in which it is a time.
 #[inline]
 fn in_unit(to_ns: impl Fn(u64) -> Option<u64>) -> Option<(u64, Unit)> {
     UNITS.iter().find_map(|&(unit, ns)| Some((to_ns(ns).filter(|ns| NS.contains(ns))?, unit)))
 }
 
-/// A decimal fraction's digits, of which nine count.
+/// Returns a decimal fraction's first nine digits.
 fn billionths(fraction: &[u8]) -> u64 {
     let digits = fraction.iter().chain(std::iter::repeat(&b'0')).take(9);
     digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
 }
 
-/// `2026-11-21T12:00:00.123+01:00`; a space for the `T` too, as many write it.
+/// Parses `2026-11-21T12:00:00.123+01:00`, also with a space for the `T`, which is common.
 fn rfc3339(text: &[u8]) -> Option<u64> {
     let (date, rest) = text.split_at_checked(10)?;
     let (time, rest) = rest.split_at_checked(9)?;
@@ -86,8 +86,8 @@ fn two(tens: u8, ones: u8) -> Option<u64> {
     is_number.then(|| u64::from(tens - b'0') * 10 + u64::from(ones - b'0'))
 }
 
-/// Days since 1970 in the Gregorian calendar. A year that begins in March has its
-/// leap day at the end, and months of 153 days in each five.
+/// Returns the days since 1970 in the Gregorian calendar. If a year begins in March, its leap day is at the end, and
+/// every five months have 153 days.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year / 4 - year / 100 + year / 400;
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The time of a JSON text.
+    /// Returns the time of a JSON text.
     fn at(json: &str) -> Option<(u64, Unit)> {
         read(&super::super::json::find(json.as_bytes(), &[])?)
     }

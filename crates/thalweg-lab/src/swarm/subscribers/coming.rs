@@ -1,4 +1,4 @@
-//! When connections come, leave, and come again.
+//! When connections arrive, leave and return.
 
 use super::Subscribers;
 use crate::scenario::Transport;
@@ -8,7 +8,7 @@ use crate::swarm::protocol_session::ProtocolSession;
 use crate::swarm::socket::Poller;
 
 impl Subscribers {
-    /// No connection has come yet, and due ones come at once.
+    /// Opens no connection until it is due, and due ones at once.
     pub(in crate::swarm) fn come_when_due(&mut self) {
         self.allowed = 0;
         self.come_all_at_once();
@@ -18,12 +18,12 @@ impl Subscribers {
         self.dialer.open_all_at_once();
     }
 
-    /// Whether no due connection is under way.
+    /// Returns whether no due connection is in progress.
     pub(in crate::swarm) fn is_settled(&self) -> bool {
         self.opening == 0 && self.returning.is_empty() && self.connections.len() >= self.allowed
     }
 
-    /// This many are due by now.
+    /// Makes this many connections due by now.
     pub(in crate::swarm) fn allow(
         &mut self,
         connections: usize,
@@ -33,7 +33,7 @@ impl Subscribers {
         self.open_more(poller)
     }
 
-    /// Connections that have come to stand since the last call.
+    /// Returns the connections established since the last call.
     pub(in crate::swarm) fn take_stood(&mut self) -> Vec<usize> {
         self.stood.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -44,7 +44,7 @@ impl Subscribers {
             .is_some_and(|connection| connection.session.stage == Stage::Standing)
     }
 
-    /// A connection that stands leaves, and another takes its place.
+    /// Closes an established connection, and dials another in its place.
     pub(in crate::swarm) fn replace(
         &mut self,
         index: usize,
@@ -63,7 +63,7 @@ impl Subscribers {
         self.open_more(poller)
     }
 
-    /// Connections that stand are lost at once, and come again.
+    /// Loses these established connections at once; they reconnect.
     pub(in crate::swarm) fn stampede(
         &mut self,
         standing: &[usize],

@@ -5,10 +5,10 @@ use crate::swarm::protocol_session::ProtocolSession;
 use crate::swarm::socket::{Interest, Poller};
 use anyhow::bail;
 
-/// Limit of bytes for a socket that takes none.
+/// Limit of bytes that wait for a full socket.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 
-/// Small, for there are many.
+/// Small, because there are many.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) link: Link,
@@ -52,7 +52,7 @@ impl Connection {
             self.unsent = Some(Box::new(Unsent(rest.to_vec())));
         }
         if unsent_bytes > UNSENT_BYTES_MAX {
-            bail!("it does not read what it is sent: {unsent_bytes} bytes wait");
+            bail!("the server does not read: {unsent_bytes} bytes wait");
         }
         if must_wait != waits {
             let interest = if must_wait { Interest::ReadAndWrite } else { Interest::Read };

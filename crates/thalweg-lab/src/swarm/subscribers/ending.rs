@@ -1,4 +1,5 @@
-//! Connections come to stand, and end: an external endpoint's ends are recorded, a subject's early ones are errors or cuts.
+//! How connections are established, and how they end: ends by an external endpoint are recorded, early ends
+//! by a subject are errors or cuts.
 
 use super::{Connection, Subscribers};
 use crate::scenario::Transport;
@@ -11,7 +12,7 @@ use anyhow::{anyhow, bail};
 use std::io;
 
 impl Subscribers {
-    /// A connection may stand now, or be over.
+    /// Checks whether a connection is now established or over.
     #[inline]
     pub(super) fn settle(
         &mut self,
@@ -68,7 +69,7 @@ impl Subscribers {
         self.open_more(poller)
     }
 
-    /// A connection cannot be made or written to. If it is the first to an external endpoint, another address may be better.
+    /// Handles a connection that cannot be opened or written to. If it is the first to an external endpoint, another address may work.
     pub(super) fn fail(
         &mut self,
         index: usize,
@@ -97,8 +98,8 @@ impl Subscribers {
         self.record(index, &over, poller)
     }
 
-    /// Dials a connection to a subject a second time, because the first attempt failed before the subject answered. Returns
-    /// `false` if it was the second attempt. The failures of an external endpoint are what is measured.
+    /// Dials a connection to a subject a second time, because the first attempt failed before the subject answered. Returns `false` after
+    /// the second attempt, and for an external endpoint, whose failures are part of the measurement.
     fn redial(&mut self, index: usize, poller: &Poller) -> anyhow::Result<bool> {
         if self.url.is_some() || !self.redialed.insert(index) {
             return Ok(false);
@@ -115,7 +116,7 @@ impl Subscribers {
         Ok(true)
     }
 
-    /// Dials all connections a second time to which the subject has not answered.
+    /// Dials all connections that the subject has not answered a second time.
     pub(in crate::swarm) fn redial_unanswered(&mut self, poller: &Poller) -> anyhow::Result<()> {
         let is_waiting = |index: &usize| {
             self.connections[*index].session.stage.is_unanswered()
@@ -133,7 +134,7 @@ impl Subscribers {
         std::mem::take(&mut self.redialed_new)
     }
 
-    /// A server that cannot be reached, for people.
+    /// Returns the error for a server that cannot be reached.
     pub(super) fn unreachable(&self, error: &io::Error) -> anyhow::Error {
         let name = self.name();
         match error.kind() {
@@ -152,7 +153,7 @@ impl Subscribers {
         self.url.as_deref().unwrap_or("the subject")
     }
 
-    /// An error on a connection, for people.
+    /// Adds the connection to an error, if the server is an external endpoint.
     pub(super) fn told_of(&self, index: usize, error: anyhow::Error) -> anyhow::Error {
         match &self.url {
             Some(url) => error.context(format!("{url}, connection {index}")),
@@ -160,7 +161,7 @@ impl Subscribers {
         }
     }
 
-    /// The subject ended a connection: it is opened again if that was said.
+    /// Handles the end of a connection by the subject, and opens it again if the subject announced that.
     fn end(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let Connection { session, link, carry, .. } = &mut self.connections[index];
         let is_reload = match session.shape.as_deref_mut() {
@@ -178,11 +179,11 @@ impl Subscribers {
         self.open_more(poller)
     }
 
-    /// The subject ended a connection that should have lasted.
+    /// Handles a connection that the subject ended and that should have lasted.
     fn cut(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let Connection { session, link, .. } = &mut self.connections[index];
         if session.stage != Stage::Standing {
-            bail!("connection {index} was ended before its subscription stood");
+            bail!("connection {index} was ended before its subscription was established");
         }
         session.stage = Stage::Ended;
         let subscribers = match session.shape.as_deref() {
@@ -195,14 +196,14 @@ impl Subscribers {
         Ok(poller.remove(link.socket())?)
     }
 
-    /// Why no connection stands; `None` if one does.
+    /// Returns why no connection is established; `None` if one is.
     pub(in crate::swarm) fn why_nobody(&mut self) -> Option<String> {
         let why = (self.standing == 0)
             .then(|| self.receiver.recorder().map(|recorder| recorder.why_nobody()));
         why.flatten().map(|why| format!("{} {why}", self.name()))
     }
 
-    /// Says goodbye to an external endpoint: a WebSocket is closed as it should be.
+    /// Leaves an external endpoint: closes each WebSocket with a close frame.
     pub(in crate::swarm) fn leave(&mut self, poller: &Poller) {
         if self.settings.transport != Transport::Websocket {
             return;

@@ -1,10 +1,10 @@
-//! Subscribers that read at a trickle, or not at all. A subject may tell them of gaps and end them; others must not notice.
+//! Subscribers that read slowly or not at all. A subject may send them gaps and end them, without an effect on others.
 
 use super::{Stage, Subscribers};
 use crate::swarm::read_buffer::READ_BYTES;
 use crate::swarm::socket::Poller;
 
-/// A trickle comes in so many pieces a second.
+/// A slow subscriber reads this many times per second.
 const PIECES_PER_S: u64 = 10;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Slow {
 }
 
 impl Subscribers {
-    /// Makes the last connections stop reading, and those before them read at a trickle; returns the ports of the stopped ones.
+    /// Makes the last connections stop reading, and those before them read slowly; returns the ports of the stopped ones.
     pub(in crate::swarm) fn stop_readers(&mut self, poller: &Poller) -> anyhow::Result<Vec<u16>> {
         let mut ports = Vec::new();
         let first = self.readers / self.settings.streams.max(1) as usize;
@@ -36,12 +36,12 @@ impl Subscribers {
         Ok(ports)
     }
 
-    /// Reads a piece of each trickle, if it is time to.
+    /// Reads a piece on each slow connection, if it is time to.
     pub(in crate::swarm) fn trickle(&mut self, now_us: u64, poller: &Poller) -> anyhow::Result<()> {
         if self.slow.connections.is_empty() || now_us < self.slow.next_us {
             return Ok(());
         }
-        // Missed time is not made up for at once.
+        // Missed reads are not all made up for at once.
         let every_us = 1_000_000 / PIECES_PER_S;
         self.slow.next_us = (self.slow.next_us + every_us).max(now_us.saturating_sub(every_us));
         let piece = u64::from(self.settings.slow_bytes_per_s).div_ceil(PIECES_PER_S).max(1);
@@ -59,7 +59,7 @@ impl Subscribers {
         Ok(())
     }
 
-    /// The fate of subscribers that read at a trickle, if there are any.
+    /// Returns what happened to slow subscribers, if there are any.
     pub(in crate::swarm) fn slow_fact(&mut self) -> Option<(String, String)> {
         let (gaps, cut) = (self.receiver.slow_gaps, self.slow.cut);
         let fact = format!("{gaps} gaps announced, {cut} of {} cut off", self.settings.slow);

@@ -1,5 +1,5 @@
-//! Connections come and go: as many as stand stay, but one after the other leaves, on a schedule set in advance, and another
-//! takes its place at once. The one that leaves is drawn.
+//! Connections come and go at a constant number: on a schedule set in advance, a connection drawn at random leaves, and
+//! another takes its place at once.
 
 use super::Workload;
 use super::connecting::{Connecting, as_connecting};
@@ -15,8 +15,8 @@ impl<'a> Churn<'a> {
         Ok(Churn(Connecting::new(load, observer)?))
     }
 
-    /// Lets connections come and go until then. A due departure waits for a connection that stands, and no other waits for it;
-    /// due ones that never began are late so far.
+    /// Lets connections come and go until this time. A departure takes the next connection that is established. Departures that were due
+    /// and never began count as late so far.
     fn go_on_until(&mut self, until_us: u64) -> anyhow::Result<()> {
         let connections = self.0.load.settings.connections as usize;
         let stay_us = u128::from(self.0.load.settings.stay_ms) * 1000;
@@ -24,7 +24,7 @@ impl<'a> Churn<'a> {
         let mut turns: Vec<usize> = (0..connections).collect();
         fastrand::shuffle(&mut turns);
         let mut turns = turns.into_iter().cycle();
-        // Each leaves once in the time that one stays.
+        // Each connection leaves once during the time that one stays.
         let mut due = (0u128..)
             .map(|number| begun_us + (number * stay_us / connections as u128) as u64)
             .take_while(|due_us| *due_us < until_us)

@@ -1,5 +1,5 @@
-//! Connections that come to stand, in `ramp`, `churn` and `stampede`. Each is due at a time set in advance, and late from then on
-//! until its subscriptions stand. Meanwhile the subject sends what it makes or what the lab publishes, and the ledger checks it.
+//! Connections that are established in `ramp`, `churn` and `stampede`. Each is due at a time set in advance, and late until its
+//! subscriptions are established. Meanwhile the subject sends its own events or those of the lab, and the ledger checks them.
 
 use super::published_load::{Posting, PublishedLoad};
 use crate::measure::{Beside, Counts, Delays, Negotiated, Reported};
@@ -11,9 +11,9 @@ use crate::swarm::subscribers::Subscribers;
 use crate::swarm::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SPIN_US};
 use anyhow::bail;
 
-/// How long the last connection may take to stand.
+/// Time limit for establishing the last connection.
 const STAND_WITHIN_US: u64 = 10_000_000;
-/// How long they may take to catch up then.
+/// Time limit for catching up afterwards.
 const CATCH_UP_WITHIN_US: u64 = 3_000_000;
 /// How late a row may be to a connection that leaves, before it counts as missing.
 const ROWS_LATE_US_MAX: u64 = 1_000_000;
@@ -24,15 +24,15 @@ pub(super) struct Connecting<'a> {
     pub(super) poller: Poller,
     pub(super) subscribers: Subscribers,
     pub(super) published: PublishedLoad,
-    /// Those that are to have what is published.
+    /// Whether each connection must get published events.
     has_joined: Vec<bool>,
-    /// Those whose subscriptions stand, and to which no version has come yet.
+    /// Connections whose subscriptions are established, and which have no version yet.
     without_version: Vec<usize>,
     before: Option<Delays>,
-    /// When each was due that does not stand yet.
+    /// Due time of each connection that is not established yet.
     due_us: Vec<Option<u64>>,
     stood_us: Vec<u64>,
-    /// Those that have come to stand in the span, and how late.
+    /// Connections that were established in the span, and how late.
     stood: SpanStatistics,
     /// When the span began; 0 before.
     pub(super) begun_us: u64,
@@ -72,7 +72,7 @@ impl<'a> Connecting<'a> {
         Ok(now_us() - begun_us)
     }
 
-    /// The lab begins to publish, if there is a rate.
+    /// Begins to publish, if there is a rate.
     pub(super) fn start_publishing(&mut self) -> anyhow::Result<()> {
         if let Some(rate) = self.load.settings.events_per_s() {
             self.published.open(&self.load, &self.poller)?;
@@ -81,13 +81,13 @@ impl<'a> Connecting<'a> {
         Ok(())
     }
 
-    /// Waits until every connection stands that is due, or is known not to.
+    /// Waits until every due connection is established or has failed.
     pub(super) fn stand(&mut self, since_us: u64) -> anyhow::Result<()> {
         while !self.subscribers.is_settled() || !self.without_version.is_empty() {
             self.turn(PROGRESS_EVERY_US)?;
             if now_us() - since_us > STAND_WITHIN_US + 1000 * self.due_us.len() as u64 {
                 let standing = self.subscribers.standing();
-                bail!("only {standing} of {} connections stood in time", self.due_us.len());
+                bail!("only {standing} of {} connections opened in time", self.due_us.len());
             }
         }
         if let Some(why) = self.subscribers.why_nobody() {
@@ -96,7 +96,7 @@ impl<'a> Connecting<'a> {
         Ok(())
     }
 
-    /// Waits until everybody has what was due by now; late events are missing. The error is that no events have come to anybody.
+    /// Waits until all connections have everything due by now; late events are missing. Fails if no connection has received an event.
     pub(super) fn catch_up(&mut self) -> anyhow::Result<()> {
         let begun_us = now_us();
         loop {
@@ -105,7 +105,7 @@ impl<'a> Connecting<'a> {
             let last = receiver.last_due(begun_us);
             let is_over = now_us() - begun_us > CATCH_UP_WITHIN_US;
             if is_silent && is_over {
-                bail!("the subject has been silent: nothing of what it was to send has come");
+                bail!("the subject was silent: none of its events arrived");
             }
             if is_over || !is_silent && self.subscribers.have(&last) {
                 break;
@@ -120,7 +120,7 @@ impl<'a> Connecting<'a> {
         Ok(())
     }
 
-    /// A connection that stands leaves; the one that takes its place was due then.
+    /// Replaces an established connection; the new one was due at `due_us`.
     pub(super) fn replace(&mut self, index: usize, due_us: u64) -> anyhow::Result<()> {
         let by_us = now_us().saturating_sub(ROWS_LATE_US_MAX);
         self.subscribers.receiver().close(index, self.stood_us[index], by_us);
@@ -139,12 +139,12 @@ impl<'a> Connecting<'a> {
         self.subscribers.stands(index) && !self.without_version.contains(&index)
     }
 
-    /// One that was due then was not even begun: it is late so far.
+    /// Counts a connection that was due and not even dialed as late so far.
     pub(super) fn not_begun(&mut self, due_us: u64) {
         self.stood.late(due_us, now_us(), 1);
     }
 
-    /// End of the warm-up, which begins when the subject has begun to send.
+    /// Returns the end of the warm-up, which begins when the subject begins to send.
     pub(super) fn warm_at_us(&mut self) -> u64 {
         let is_sending = self.subscribers.receiver().recorder().is_none();
         let begins_us = if is_sending { self.load.start_us } else { 0 };
@@ -163,9 +163,9 @@ impl<'a> Connecting<'a> {
         self.subscribers.receiver().begin_recording(now_us);
     }
 
-    /// The span is over: each connection that has come to stand in it counts as an event.
+    /// Ends the span: each connection that was established in it counts as an event.
     pub(super) fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
-        // Refused connections, and those that do not stand yet, are late so far.
+        // Refused connections, and those not established yet, are late so far.
         for due_us in self.due_us.iter_mut().filter_map(Option::take) {
             self.stood.late(due_us, end_us, 1);
         }
@@ -228,7 +228,7 @@ impl<'a> Connecting<'a> {
         self.subscribers.give_up_late(&self.poller)?;
         let stood = self.subscribers.take_stood();
         if !stood.is_empty() && self.negotiated.facts.is_empty() {
-            // Before the kernel makes the buffers larger.
+            // Before the kernel enlarges the buffers.
             self.negotiated = self.subscribers.negotiated();
         }
         let now_us = now_us();
@@ -247,7 +247,7 @@ impl<'a> Connecting<'a> {
         })
     }
 
-    /// Connections that waited for subscriptions only, or for a first version that came, are served.
+    /// Marks connections as served that waited only for subscriptions, or for a first version that has arrived.
     fn settle(&mut self, now_us: u64) {
         let waits = self.load.settings.kind == TopicKind::Value;
         let Connecting { without_version, subscribers, due_us, stood, .. } = self;
@@ -256,7 +256,7 @@ impl<'a> Connecting<'a> {
             if stands && waits && !subscribers.receiver().has_all(index) {
                 return true;
             }
-            // One that is lost again is as late as the span is long.
+            // A connection that is lost again is late until the span ends.
             if let Some(due_us) = due_us[index].take_if(|_| stands) {
                 stood.record(due_us, now_us, 1);
             }

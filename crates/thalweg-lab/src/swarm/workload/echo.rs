@@ -1,7 +1,7 @@
-//! Experiment C: requests on a schedule set in advance, each to come back beside a firehose, on the same WebSocket or on one of
-//! their own. `firehose` checks what is pushed, and compares it with its schedule.
+//! Experiment C: requests on a schedule set in advance, which the subject echoes beside a firehose, on the same WebSocket or on a
+//! separate one. `firehose` checks the pushes.
 //!
-//! The firehose is read continuously; between any two reads due requests are sent.
+//! The firehose is read continuously; due requests are sent between reads.
 
 use super::Workload;
 use super::firehose::Firehose;
@@ -24,8 +24,7 @@ use std::time::Duration;
 pub(super) struct Echo<'a> {
     load: Load<'a>,
     poller: Poller,
-    /// The first carries the firehose, the last the requests; the poller knows them
-    /// by their index.
+    /// The first carries the firehose, the last the requests; their index is their key for the poller.
     lines: Vec<EchoConnection>,
     dialect: Box<dyn Dialect>,
     attention: Attention<'a>,
@@ -45,20 +44,20 @@ struct EchoConnection {
 
 #[derive(Debug)]
 struct EchoProgress {
-    /// Subscriptions that stand.
+    /// Subscriptions that are confirmed.
     confirmed: usize,
     acks: bool,
     /// Position of the last message that was processed, and is not acked.
     position: Vec<u8>,
     firehose: Firehose,
-    /// Requests that will be made; they are numbered from 1.
+    /// Number of requests to make; they are numbered from 1.
     wanted: u64,
     asked: u64,
     asked_before: u64,
     outstanding: VecDeque<EchoRequest>,
-    /// Requests that will be made, and were already answered.
+    /// Future requests that were answered already.
     early: HashSet<u64>,
-    /// From sent to come back.
+    /// Times from request to answer.
     round_trips_us: Vec<u64>,
     ledger: Counts,
     statistics: SpanStatistics,
@@ -84,7 +83,7 @@ impl Workload for Echo<'_> {
             self.open_line(1, "")?;
         }
         self.run_until(Echo::is_confirmed, u64::MAX)?;
-        // Before the kernel makes the buffers larger.
+        // Before the kernel enlarges the buffers.
         self.negotiated =
             self.lines.first().map(|found| found.conversation.negotiated()).unwrap_or_default();
         Ok(now_us() - begun_us)
@@ -114,7 +113,7 @@ impl Workload for Echo<'_> {
         self.begun_us = now_us;
     }
 
-    /// Asks on schedule until everything is answered; without requests, listens for this time.
+    /// Sends requests on schedule until all are answered; without requests, listens for this time.
     fn run(&mut self, time: Duration) -> anyhow::Result<()> {
         let wanted = self.received.wanted - self.received.asked;
         if wanted == 0 || self.begun_us == 0 {
@@ -201,7 +200,7 @@ impl Echo<'_> {
         }
     }
 
-    /// Reads and asks until `is_done` or the time has come.
+    /// Sends requests and reads until `is_done`, or until this time.
     fn run_until(&mut self, is_done: impl Fn(&Self) -> bool, until_us: u64) -> anyhow::Result<()> {
         loop {
             let now_us = now_us();
@@ -319,7 +318,7 @@ impl EchoProgress {
         received_us: u64,
     ) -> anyhow::Result<()> {
         match message {
-            // Without envelopes an answer is told from a push by its content.
+            // Without envelopes, the content tells an answer from a push.
             Message::Answer(message) | Message::Event(Kind::Text, message)
                 if self.is_answered(message, received_us) => {}
             Message::Answer(message) | Message::Event(Kind::Text, message)
@@ -345,7 +344,9 @@ impl EchoProgress {
             }
             Message::Heartbeat => self.statistics.traffic.heartbeats += 1,
             Message::Opening => {}
-            Message::Version { .. } => bail!("a value topic where a firehose was to be"),
+            Message::Version { .. } => {
+                bail!("the subject sent a value topic instead of a firehose")
+            }
             Message::Close | Message::Reload => bail!("the subject closed the connection"),
         }
         Ok(())

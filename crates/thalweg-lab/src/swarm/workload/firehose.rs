@@ -1,9 +1,8 @@
-//! Checks the pushes of experiment C's firehose: each has the requested size, equals the first, and comes in its turn if it is
-//! numbered. Pure.
+//! Checks the pushes of experiment C's firehose: each has the requested size, equals the first, and comes in
+//! order if it is numbered. Pure.
 //!
-//! Thalweg's are `{"seq":1,"due":98273,"pad":"…"}`, the limit's `{"pad":"…"}`, and a peer's any text that is always the same.
-//! Only the ends of a push are compared: to compare a megabyte every 500 µs would be a fifth of the swarm's core, which is to
-//! look out for answers.
+//! Thalweg's are `{"seq":1,"due":98273,"pad":"…"}`, the limit's `{"pad":"…"}`, and a peer's any text that is always the same. Only both
+//! ends of a push are compared: comparing a megabyte every 500 µs would take a fifth of the swarm's core, which must be free for answers.
 
 use crate::measure::{Counts, Ledger};
 use crate::swarm::event;
@@ -14,20 +13,20 @@ const END: &[u8] = b"\"}";
 
 #[derive(Debug)]
 pub(super) struct Firehose {
-    /// Size of a push; 0 if there is to be none.
+    /// Size of a push; 0 if no pushes are expected.
     push_bytes: usize,
     first: Option<FirstPush>,
     ledger: Ledger,
-    /// Intact pushes without a number, which the ledger has no line for.
+    /// Intact pushes without a number, which the ledger cannot count.
     unnumbered: u64,
 }
 
-/// The first push: the others are like it.
+/// The first push, with which all others are compared.
 #[derive(Debug)]
 struct FirstPush {
     is_numbered: bool,
     has_end: bool,
-    /// All of it but its number and time, and its end.
+    /// The push without its number, time and end.
     padding: Vec<u8>,
 }
 
@@ -37,7 +36,7 @@ impl Firehose {
         Firehose { push_bytes, first: None, ledger, unnumbered: 0 }
     }
 
-    /// Pushes of an envelope, separated by commas. Returns how many are intact and new.
+    /// Checks the pushes of an envelope, separated by commas. Returns how many are intact and new.
     pub(super) fn pushes(&mut self, events: &[u8]) -> u64 {
         let (mut count, mut rest) = (0, Some(events));
         while let Some(events) = rest {
@@ -55,7 +54,7 @@ impl Firehose {
         count
     }
 
-    /// One push. Returns how many are intact and new: this one or none.
+    /// Checks one push. Returns how many are intact and new: this one or none.
     pub(super) fn push(&mut self, push: &[u8]) -> u64 {
         let (seq, rest) = event::number_of(push);
         let has_end = rest.ends_with(END);
@@ -82,7 +81,7 @@ impl Firehose {
         }
     }
 
-    /// This many were announced as dropped.
+    /// Records that this many pushes were announced as dropped.
     pub(super) fn gap(&mut self, missed: Option<u64>) {
         self.ledger.gap(0, missed);
     }
@@ -97,7 +96,7 @@ impl Firehose {
     }
 }
 
-/// As far as both go: the longer a number, the shorter what fills the rest.
+/// Returns whether two pushes agree at both ends, over the shorter one's length: a longer number means less padding.
 fn begin_and_end_alike(one: &[u8], other: &[u8]) -> bool {
     let length = one.len().min(other.len());
     let compared = length.min(COMPARED_BYTES);

@@ -1,5 +1,5 @@
-//! An external endpoint: connections that are opened and listened to. The endpoint may refuse some and end
-//! others: that is recorded, and measuring goes on as long as one stands.
+//! An external endpoint: connections that are opened and read. The endpoint may refuse some and end others, which is recorded; measuring
+//! continues as long as one is established.
 
 use super::Workload;
 use crate::measure::{Counts, Negotiated, WarmUp};
@@ -20,12 +20,12 @@ pub(super) struct Listen<'a> {
     /// When the span began; 0 before.
     begun_us: u64,
     progress: Progress,
-    /// Agreed values of the first connection, before the kernel makes its buffers larger.
+    /// Negotiated values of the first connection, before the kernel enlarges its buffers.
     negotiated: Negotiated,
 }
 
 impl Workload for Listen<'_> {
-    /// Until every connection stands or is known not to.
+    /// Opens connections until each is established or has failed.
     fn connect(&mut self) -> anyhow::Result<u64> {
         let begun_us = now_us();
         self.subscribers.open_more(&self.poller)?;
@@ -54,7 +54,7 @@ impl Workload for Listen<'_> {
         self.subscribers.receiver().begin_recording(now_us);
     }
 
-    /// Listens for so long, or until no connection stands any more.
+    /// Listens for this time, or until no connection is left.
     fn run(&mut self, time: Duration) -> anyhow::Result<()> {
         let until_us = now_us() + time.as_micros() as u64;
         loop {
@@ -108,7 +108,7 @@ impl<'a> Listen<'a> {
         })
     }
 
-    /// From now on messages are expected to come back.
+    /// Expects answers to messages from now on.
     pub(super) fn expect_answers(&mut self, exchange: Exchange) {
         if let Some(recorder) = self.subscribers.receiver().recorder() {
             recorder.exchange = Some(Box::new(exchange));
@@ -119,7 +119,7 @@ impl<'a> Listen<'a> {
         self.subscribers.receiver().recorder()?.exchange.as_deref_mut()
     }
 
-    /// Sends a message on a connection; `false` if it does not stand.
+    /// Sends a message on a connection; returns `false` if the connection is not established.
     pub(super) fn send(
         &mut self,
         connection: usize,

@@ -30,7 +30,7 @@ pub(super) struct Publishing<'a> {
     observer: &'a mut dyn Observer,
     poller: Poller,
     progress: Progress,
-    /// Agreed values of the first connection that was answered.
+    /// Negotiated values of the first connection that was answered.
     negotiated: Negotiated,
     taken: Taken,
     /// Before the span.
@@ -38,7 +38,7 @@ pub(super) struct Publishing<'a> {
 }
 
 impl Workload for Publishing<'_> {
-    /// Every span has connections of its own.
+    /// Does nothing: every span opens its own connections.
     fn connect(&mut self) -> anyhow::Result<u64> {
         Ok(0)
     }
@@ -92,12 +92,12 @@ struct Taken {
     events: u64,
     /// Events that were sent and not acknowledged.
     missing: u64,
-    /// In all requests.
+    /// Bytes of all requests.
     sent_bytes: u64,
 }
 
 impl Taken {
-    /// Enters the answer to a request of so many events; an error if it acknowledges none, or events that were never sent.
+    /// Enters the answer to a request of this many events; fails if it acknowledges none, or more than were sent.
     fn enter(&mut self, answer: &HttpResponse, sent: u64) -> anyhow::Result<()> {
         let events = acknowledged(answer)?;
         let Some(missing) = sent.checked_sub(events) else {
@@ -124,7 +124,7 @@ struct PostedStream {
     publisher: Publisher,
     sent: u64,
     answer: Vec<u8>,
-    /// Facts of the connection before much was sent.
+    /// Negotiated values of the connection, before much was sent.
     facts: Option<Vec<(String, String)>>,
     negotiated: Option<Negotiated>,
 }
@@ -150,7 +150,7 @@ impl<'a> Publishing<'a> {
         }
     }
 
-    /// Long NDJSON requests: written as fast as the kernel takes them, counted by the answer at their end.
+    /// Sends long NDJSON requests as fast as the kernel takes them; the answer at their end has the count.
     fn stream(&mut self, until_us: u64) -> anyhow::Result<Taken> {
         let settings = self.load.settings;
         let target = self.publish_target()?;
@@ -209,7 +209,7 @@ impl<'a> Publishing<'a> {
         Ok(taken)
     }
 
-    /// One event per request; each connection sends the next when it has the answer.
+    /// Sends one event per request; each connection sends the next after the answer.
     fn single(&mut self, until_us: u64) -> anyhow::Result<Taken> {
         let settings = self.load.settings;
         let event_bytes = settings.event_bytes as usize;
@@ -254,7 +254,7 @@ impl<'a> Publishing<'a> {
         Ok(Taken { sent_bytes, ..taken })
     }
 
-    /// Publishers are spread over the subject and the other nodes.
+    /// Returns the node of a publisher: publishers are spread over the subject and the other nodes.
     fn node_of(&self, publisher: u32) -> SocketAddr {
         let nodes = &self.load.cluster.nodes;
         let turn = publisher as usize % (1 + nodes.len());
@@ -287,7 +287,7 @@ impl<'a> Publishing<'a> {
 }
 
 impl PostedStream {
-    /// Reads of the answer what there is; it may come only once the request `has_ended`.
+    /// Reads available bytes of the answer, which may be complete only once the request `has_ended`.
     fn hear(&mut self, has_ended: bool, taken: &mut Taken) -> anyhow::Result<()> {
         self.answer.extend(self.publisher.answer()?);
         let Some(answer) = http_response::take(&self.answer)? else { return Ok(()) };
@@ -305,7 +305,7 @@ impl PostedStream {
     }
 }
 
-/// Appends a chunk's worth of events, one a line; returns how many.
+/// Appends a chunk's worth of events, one per line; returns their number.
 fn fill(lines: &mut Vec<u8>, seq: &mut u64, event_bytes: usize) -> u64 {
     let (due_us, before) = (now_us(), *seq);
     while lines.len() < CHUNK_BYTES {

@@ -1,5 +1,5 @@
-//! An echo probe: a small request on a connection of its own, on a schedule set in advance, beside the load. The time from its
-//! due time to the answer is the delay of the subject's event loop; the swarm's own reading is in it.
+//! An echo probe: small requests on a separate connection, on a schedule set in advance, beside the load. The time from a request's due
+//! time to its answer is the delay of the subject's event loop, plus the swarm's own reading.
 
 use crate::measure::RoundTrips;
 use crate::subject::tls;
@@ -8,21 +8,21 @@ use crate::swarm::dialer::Dialer;
 use crate::swarm::http_client::HttpClient;
 use crate::swarm::socket::{Poller, Ready, now_us};
 
-/// Interval of requests. An answer costs a subject some 50 µs: at most 0.1 % of its core, where a keyed load takes a few percent.
+/// Interval of requests. An answer costs a subject about 50 µs: at most 0.1 % of its core, of which a keyed load takes a few percent.
 const EVERY_US: u64 = 100_000;
-/// Every subject answers it without work.
+/// Every subject answers this path without work.
 const TARGET: &str = "/healthz";
 
 #[derive(Debug)]
 pub(super) struct Probe {
     dialer: Dialer,
-    /// `None` once the subject has ended it, as it may while the load pauses.
+    /// `None` once the subject has ended the connection, as it may while the load pauses.
     client: Option<HttpClient>,
     request: Vec<u8>,
     key: u64,
     /// Due time of the request that is answered next.
     due_us: u64,
-    /// From due to answered, since the span began.
+    /// Times from due to answered, since the span began.
     each_us: Vec<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Probe {
         Ok(timeout_us)
     }
 
-    /// Takes what is ready, if it is the probe's.
+    /// Handles a ready socket, if it is the probe's; returns whether it is.
     pub(super) fn take_ready(&mut self, ready: Ready, poller: &Poller) -> anyhow::Result<bool> {
         if ready.key != self.key {
             return Ok(false);
@@ -77,7 +77,7 @@ impl Probe {
                 self.due_us += EVERY_US;
             }
             Ok(None) => {}
-            // The probe is sent again on another connection; its time includes this one.
+            // The request is sent again on another connection; its time includes this attempt.
             Err(_) => self.client = None,
         }
         Ok(true)
@@ -85,7 +85,7 @@ impl Probe {
 
     pub(super) fn begin(&mut self, now_us: u64) {
         self.each_us.clear();
-        // Delay by the observer's look is not the subject's.
+        // Delay caused by the observer's look is not the subject's.
         self.due_us = self.due_us.max(now_us);
     }
 

@@ -16,7 +16,7 @@ use crate::swarm::socket::{self, Poller, Ready, now_us};
 use crate::swarm::{Load, tls_free};
 use anyhow::{Context, anyhow};
 
-/// Limit of outstanding bytes over all topics: beyond it the subject is not slow, it does not keep up.
+/// Limit of outstanding bytes over all topics; beyond it, the subject does not keep up.
 const OUTSTANDING_BYTES_MAX: u64 = 64 << 20;
 const OUTSTANDING_EVENTS_MAX: u64 = 1_000_000;
 /// First key of publishers for the poller; connections' keys are their numbers.
@@ -57,17 +57,17 @@ pub(super) struct PublishedLoad {
     dialer: Dialer,
     dialect: Box<dyn Dialect>,
     publishers: Vec<Publisher>,
-    /// Beside a keyed load.
+    /// Set beside a keyed load.
     probe: Option<Probe>,
     pub(super) posting: Posting,
-    /// In an open loop.
+    /// Schedule of an open loop.
     pub(super) schedule: Schedule,
     /// Why the schedule was given up.
     pub(super) behind: Option<Behind>,
     is_finishing: bool,
     /// Scratch for the events that are due.
     lines: Vec<u8>,
-    /// When publishers last showed in a pause that more will come.
+    /// Time of the last keep-alive in a pause.
     kept_us: u64,
 }
 
@@ -99,7 +99,7 @@ impl PublishedLoad {
         for topic in 0..self.settings.topics_in_all() {
             let key = PUBLISHER_KEYS + u64::from(topic);
             let publishing = match self.settings.publish_to {
-                // Acknowledged as where nobody subscribes, so that NATS has the same to do for a consumer.
+                // Acknowledged as without subscribers, so that NATS has the same work for a consumer.
                 PublishTo::Nats => None,
                 PublishTo::Subject => Some(self.dialect.publishing(topic)),
             };
@@ -131,12 +131,12 @@ impl PublishedLoad {
         Dialer::to_subject(nats, &tls_free(&self.settings), "")
     }
 
-    /// In a pause: sends what waits for more.
+    /// Sends incomplete messages, in a pause.
     pub(super) fn send_rest(&mut self, poller: &Poller) -> anyhow::Result<()> {
         self.publishers.iter_mut().try_for_each(|publisher| publisher.send_rest(poller))
     }
 
-    /// In a pause: shows that more will come.
+    /// Keeps publish connections alive, in a pause.
     pub(super) fn keep_alive(&mut self, now_us: u64, poller: &Poller) -> anyhow::Result<()> {
         if now_us.saturating_sub(self.kept_us) < KEEP_ALIVE_US {
             return Ok(());
@@ -168,14 +168,14 @@ impl PublishedLoad {
         Ok(())
     }
 
-    /// From now on events of each topic are due `rate` times a second.
+    /// Makes events of each topic due `rate` times a second from now on.
     pub(super) fn offer(&mut self, rate: f64) {
         self.posting = Posting::Schedule;
         self.behind = None;
         self.schedule = Schedule::new(rate, self.publishers.len(), now_us());
     }
 
-    /// Publishes what is due; says how long to wait then, at most `timeout_us`.
+    /// Publishes due events; returns how long to wait then, at most `timeout_us`.
     pub(super) fn post_on_schedule(
         &mut self,
         receiver: &mut Receiver,
@@ -225,14 +225,14 @@ impl PublishedLoad {
             }
         }
         match self.behind {
-            // The load goes on from there as soon as the ready sockets have been read.
+            // The load continues from there as soon as the ready sockets have been read.
             Some(_) => self.schedule.stop(),
             None => self.schedule.look_ahead(),
         }
         Ok(())
     }
 
-    /// Takes what is ready, if it is a publisher's.
+    /// Handles a ready socket, if it is a publisher's; returns whether it is.
     pub(super) fn take_ready(&mut self, ready: Ready, poller: &Poller) -> anyhow::Result<bool> {
         let Some(index) = ready.key.checked_sub(PUBLISHER_KEYS) else { return Ok(false) };
         if let Some(probe) = &mut self.probe
@@ -257,7 +257,7 @@ impl PublishedLoad {
         self.probe.iter_mut().for_each(|probe| probe.begin(now_us));
     }
 
-    /// Result of the echo probe since, if there is one.
+    /// Returns the result of the echo probe in the span, if there is a probe.
     pub(super) fn probed(&mut self, span_us: u64) -> Option<RoundTrips> {
         self.probe.as_mut()?.end(span_us)
     }

@@ -1,8 +1,8 @@
-//! Connections arrive at a stated rate, in stages, independent of those before. The span is the whole ramp: from the first that
-//! is due to the last that stands.
+//! Connections arrive at a set rate, in stages, independent of earlier ones. The span is the whole ramp: from the due time of the first
+//! connection until the last is established.
 //!
-//! With an objective for events published beside them, the ramp ends a few seconds after an event was later than that: the result
-//! is how many connections were held, and the events are those published.
+//! With an objective for the events published beside them, the ramp ends a few seconds after an event misses it. The result is the number
+//! of connections held, and the counted events are the published ones.
 
 use super::Workload;
 use super::connecting::Connecting;
@@ -11,7 +11,7 @@ use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::{Load, Observer, Outcome};
 use std::time::Duration;
 
-/// Connections still arrive this long after the objective was missed, to see how it fails.
+/// Connections still arrive this long after the objective was missed, to show how the subject fails.
 const BEYOND_US: u64 = 5_000_000;
 const STEP_US: u64 = 1_000_000;
 /// Interval of the looks at published events.
@@ -22,7 +22,7 @@ pub(super) struct Ramp<'a> {
     objective: Option<Objective>,
 }
 
-/// That every event is in time, and how that went.
+/// The objective that every event is in time, and the results so far.
 #[derive(Debug)]
 struct Objective {
     late_us_max: u64,
@@ -59,7 +59,7 @@ impl<'a> Ramp<'a> {
         objective.missed.as_ref().is_some_and(|missed| now_us() - missed.at_us > BEYOND_US)
     }
 
-    /// Runs until then, or until the ramp is over; returns whether it is.
+    /// Runs until this time, or until the ramp is over; returns whether the ramp is over.
     fn run_until(&mut self, until_us: u64) -> anyhow::Result<bool> {
         loop {
             let now_us = now_us();
@@ -92,7 +92,7 @@ impl Objective {
         *self = Objective { step_us: now_us, busy_ns, ..Objective::new(late_us_max) };
     }
 
-    /// Looks whether published events have come in time.
+    /// Checks whether published events have arrived in time.
     fn look(&mut self, connecting: &mut Connecting<'_>) {
         let now_us = now_us();
         let since_us = connecting.subscribers.receiver().waits_since_us();
@@ -142,7 +142,7 @@ impl Objective {
         (self.step_us, self.busy_ns, self.events) = (now_us, busy_ns, events);
     }
 
-    /// Outcome of the span. Losses beyond the objective are told, and are no fault of the figures.
+    /// Returns the outcome of the span. Losses beyond the objective are reported, and do not invalidate the figures.
     fn end(&mut self, connecting: &mut Connecting<'_>, outcome: Outcome, events: u64) -> Outcome {
         let now = connecting.subscribers.receiver().ledger.counts().clone();
         let connections = connecting.subscribers.standing() as u32;
@@ -185,7 +185,7 @@ impl Objective {
 }
 
 impl Workload for Ramp<'_> {
-    /// No connection is there before the ramp.
+    /// Does nothing: there is no connection before the ramp.
     fn connect(&mut self) -> anyhow::Result<u64> {
         Ok(0)
     }
@@ -221,7 +221,7 @@ impl Workload for Ramp<'_> {
                 self.run_until(begun_us + end_us)?;
                 self.connecting.stand(now_us())
             }
-            // The last that came are to be held for as long as the others.
+            // The last connections must be held for as long as the others.
             Some(objective) => {
                 let late_us_max = objective.late_us_max;
                 self.run_until(begun_us + end_us + 2 * late_us_max).map(drop)

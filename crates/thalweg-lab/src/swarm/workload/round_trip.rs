@@ -1,5 +1,5 @@
-//! Experiment B: the subject sends a Runner, the client acks it, and only then comes the next: sequential round trips, from ack
-//! to Runner.
+//! Experiment B: sequential round trips, from ack to Runner. The subject sends a Runner, the client acks it, and only
+//! then the subject sends the next.
 //!
 //! A WebSocket carries both directions. On the other transports the ack is a request on a second connection that is kept open;
 //! with long polling the next poll follows the ack.
@@ -33,7 +33,7 @@ pub(super) struct RoundTrip<'a> {
     dialect: Box<dyn Dialect>,
     attention: Attention<'a>,
     listener: RunnerListener,
-    /// Where acks go, unless they go the way the Runners come.
+    /// Connection for acks, unless they use the one on which Runners arrive.
     acks: Option<HttpClient>,
     state: TripState,
     negotiated: Negotiated,
@@ -45,13 +45,13 @@ pub(super) struct RoundTrip<'a> {
     begun_us: u64,
 }
 
-/// How Runners come.
+/// The connection on which Runners arrive.
 enum RunnerListener {
     Conversation(Box<Conversation>),
     Polls(HttpClient),
 }
 
-/// How far it is.
+/// State of the round trips.
 struct TripState {
     is_confirmed: bool,
     position: Vec<u8>,
@@ -67,7 +67,7 @@ struct TripState {
 impl Workload for RoundTrip<'_> {
     fn connect(&mut self) -> anyhow::Result<u64> {
         let begun_us = now_us();
-        // A client that begins at the beginning loses nothing.
+        // A client that starts at the earliest event loses nothing.
         self.poll(&format!("{}&wait=0", self.dialect.earliest_query()))?;
         self.run_until(|trips| trips.state.is_confirmed)?;
         self.negotiated = match &self.listener {
@@ -88,7 +88,7 @@ impl Workload for RoundTrip<'_> {
         Ok(())
     }
 
-    /// No request is under way: the time of a look is part of no trip.
+    /// Begins a span while no request is in flight, so that no trip includes the time of a look.
     fn begin(&mut self, now_us: u64) {
         self.state.each_us.clear();
         self.received_before = self.received();
@@ -108,7 +108,7 @@ impl Workload for RoundTrip<'_> {
         let mut latency = Latency::default();
         each_us.iter().for_each(|&us| latency.record(us, 1));
         let count = each_us.len() as u64;
-        // One is under way; on a connection of their own, the wait for the answer to the ack before is not part of a trip.
+        // One trip is in flight. With a separate connection for acks, the wait for the answer to the previous ack is not part of a trip.
         let littles_ratio = latency
             .mean_us()
             .filter(|_| self.load.settings.transport == Transport::Websocket)
@@ -196,7 +196,7 @@ impl<'a> RoundTrip<'a> {
         self.reported.new_in(counts)
     }
 
-    /// Goes on until `is_done`, asked before the next ack goes out: a span begins with an ack and ends with a Runner.
+    /// Continues until `is_done`, which is checked before the next ack: a span begins with an ack and ends with a Runner.
     fn run_until(&mut self, is_done: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
         let mut may_be_more = false;
         loop {
@@ -231,7 +231,7 @@ impl<'a> RoundTrip<'a> {
         }
     }
 
-    /// Acks the Runner that has come. On a connection of their own, acks wait for the answer before, as a browser's do.
+    /// Acks the last Runner. On a separate connection, acks wait for the previous answer, as a browser's do.
     fn answer_runner(&mut self) -> anyhow::Result<()> {
         let state = &mut self.state;
         if self.acks.as_ref().is_some_and(HttpClient::is_waiting) {
@@ -281,7 +281,7 @@ impl<'a> RoundTrip<'a> {
                         attention.received_us = received_us;
                         state.on_message(&**dialect, message, received_us)
                     })?;
-                // Without a confirmation, the handshake confirms it.
+                // If the dialect does not confirm, the handshake confirms the subscription.
                 if !dialect.confirms() && conversation.is_open() {
                     state.confirm();
                 }
@@ -312,7 +312,7 @@ impl<'a> RoundTrip<'a> {
                     }
                 })?;
                 if state.runner.is_none() {
-                    // The wait found nothing: again from the same place.
+                    // The poll found nothing: poll again from the same position.
                     let position = state.position.clone();
                     self.poll_from(&position)?;
                 }
@@ -321,7 +321,7 @@ impl<'a> RoundTrip<'a> {
         }
     }
 
-    /// Leaves a document that has grown large for a new one, at its cursor.
+    /// Replaces a document that has grown large with a new one, from its cursor.
     fn reload(&mut self) -> anyhow::Result<()> {
         let RoundTrip { load, dialer, dialect, poller, listener, state, .. } = self;
         let RunnerListener::Conversation(conversation) = listener else { return Ok(()) };
@@ -373,12 +373,12 @@ impl TripState {
                 self.position = position.to_vec();
                 self.runner(dialect, events, received_us);
             }
-            // The message came back: the next Runner.
+            // The message was echoed: the next Runner.
             Message::Answer(runner) | Message::Event(_, runner) if !dialect.makes_runners() => {
                 self.runner(dialect, runner, received_us);
             }
             Message::Answer(message) | Message::Event(_, message) => return Err(unknown(message)),
-            Message::Version { .. } => bail!("a value topic where Runners were to be"),
+            Message::Version { .. } => bail!("the subject sent a value topic instead of Runners"),
             Message::Gap { .. } => bail!("a gap where one Runner follows the other"),
             Message::Confirmed => self.confirm(),
             Message::Opening | Message::Heartbeat => {}
@@ -388,14 +388,14 @@ impl TripState {
         Ok(())
     }
 
-    /// The subscription stands: the first Runner comes with the ack of what confirms it.
+    /// Notes that the subscription is established: acking the confirmation requests the first Runner.
     fn confirm(&mut self) {
         if !std::mem::replace(&mut self.is_confirmed, true) {
             self.runner = Some((self.position.clone(), dialect::runner(0)));
         }
     }
 
-    /// A Runner: its number must be one more than the last's.
+    /// Checks a Runner: its number must be one more than the last.
     fn runner(&mut self, dialect: &dyn Dialect, event: &[u8], received_us: u64) {
         let plain = dialect.escapes().then(|| json_string::unescaped(event));
         let event = plain.as_deref().unwrap_or(event);

@@ -1,5 +1,5 @@
-//! An external endpoint that is sent to: messages on each of its WebSockets, on a schedule set in advance, independent of those
-//! before. All else is as with `listen`.
+//! Sends to an external endpoint: messages on each of its WebSockets, on a schedule set in advance, independent of earlier messages.
+//! Everything else is as in `listen`.
 
 use super::Workload;
 use super::listen::Listen;
@@ -53,7 +53,7 @@ impl Workload for Send<'_> {
         self.listen.begin(now_us);
     }
 
-    /// Sends and listens for so long, or until no connection stands any more.
+    /// Sends and listens for this time, or until no connection is left.
     fn run(&mut self, time: Duration) -> anyhow::Result<()> {
         let until_us = now_us() + time.as_micros() as u64;
         loop {
@@ -106,7 +106,7 @@ impl Workload for Send<'_> {
 impl<'a> Send<'a> {
     pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
         let Program::Url(endpoint) = load.program else {
-            bail!("only an external endpoint is sent to");
+            bail!("the drive `send` needs an external endpoint");
         };
         let mut listen = Listen::new(load, observer)?;
         listen.expect_answers(Exchange::new());
@@ -125,7 +125,7 @@ impl<'a> Send<'a> {
         })
     }
 
-    /// Connections take turns. The turn of one that does not stand is skipped.
+    /// Sends due messages; connections take turns, and those not established are skipped.
     fn send_what_is_due(&mut self, now_us: u64) -> anyhow::Result<()> {
         let connections = u64::from(self.load.settings.connections);
         let kind = if self.endpoint.binary { Kind::Binary } else { Kind::Text };

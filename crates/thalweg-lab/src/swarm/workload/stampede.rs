@@ -1,5 +1,5 @@
-//! All connections are lost at once, or those of some keys, reconnect and resume where they were: the effect of a restart, a
-//! proxy or a network. The span goes on until all stand again and have what was due; nothing may be missing.
+//! All connections, or those of some keys, are lost at once, reconnect and resume, as after a restart or a failure of a proxy or network.
+//! The span lasts until all are established again and have everything due; nothing may be missing.
 
 use super::Workload;
 use super::connecting::{Connecting, as_connecting};

@@ -173,7 +173,7 @@ impl<'a> Stored<'a> {
         Ok(self.schedule.wait_us(socket::now_us(), PROGRESS_EVERY_US))
     }
 
-    /// All events of a message are due when it is.
+    /// Publishes a message. All its events are due when the message is.
     fn publish_message(&mut self, due_us: u64) -> anyhow::Result<()> {
         self.lines.clear();
         for _ in 0..self.load.settings.message_events {
@@ -282,7 +282,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// `due came`, both in µs of the monotonic clock.
+/// Parses `due came`, both in µs of the monotonic clock.
 fn times(line: &str) -> anyhow::Result<(u64, u64)> {
     let both =
         line.split_once(' ').and_then(|(due, came)| Some((due.parse().ok()?, came.parse().ok()?)));

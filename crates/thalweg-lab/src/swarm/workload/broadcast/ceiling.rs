@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// Where the search begins, if the settings do not say.
 const RATE_FIRST: f64 = 100.0;
-/// A rate has so long to get going, at most, before it is measured.
+/// Maximum time that a rate gets to settle before it is measured.
 const SETTLE: Duration = Duration::from_millis(200);
-/// A confirmation lasts so many spans.
+/// Length of a confirmation in spans.
 const CONFIRMATION_SPANS: u32 = 3;
 /// Share of the schedule that must be delivered in the span…
 const DELIVERED: f64 = 0.99;
@@ -21,15 +21,15 @@ const DELIVERED: f64 = 0.99;
 const EDGE_EVENTS: f64 = 1.0;
 /// From this share on the swarm's core counts as saturated.
 const SATURATED: f64 = 0.95;
-/// A swarm that did not look at its sockets for this share of the time has made the p99 itself.
+/// A swarm that did not poll its sockets for this share of the time has caused the p99 itself.
 const AWAY: f64 = 0.01;
 
 struct Offered {
-    /// Outcome of the span; almost empty, if it did not come to its end.
+    /// Outcome of the span; almost empty if the span was aborted.
     outcome: Outcome,
-    /// Why it did not end, or not everything came.
+    /// Why the span was aborted, or what did not arrive.
     failure: Option<String>,
-    /// Time of the offer, with the time before the span.
+    /// Duration of the offer, with the time before the span.
     took_us: u64,
     /// Share of its core that the swarm used.
     swarm_busy: f64,
@@ -70,16 +70,16 @@ impl Workload for Ceiling<'_> {
         self.swarm.run(time)
     }
 
-    /// Events that were due and come later are read when the rate is no longer offered.
+    /// Ends the span; late events are read when the rate is no longer offered.
     fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         self.swarm.came_by(end_us)
     }
 
-    /// Searches, and measures what is found for longer: `time` is that of one rate.
+    /// Searches for the rate, and measures it for longer: `time` is the span of a single rate.
     fn span(&mut self, time: Duration) -> anyhow::Result<Outcome> {
         self.swarm.observer.at(Moment::Warm);
         let first = self.first();
-        // From the last confirmation: only it finds a rate.
+        // From the last confirmation, because only a confirmation finds a rate.
         let mut outcome = Outcome::default();
         let failure = loop {
             let (rate, is_confirmation) = match next(first, &self.tried) {
@@ -87,7 +87,7 @@ impl Workload for Ceiling<'_> {
                 Next::Confirm(rate) => (rate, true),
                 Next::Found(_) => break None,
                 Next::NothingMet => break Some("no rate met the objective"),
-                // Results at the lowest rate count: without them the low ones were left out.
+                // Results at the lowest rate count; otherwise low results would be left out.
                 Next::NothingConfirmed => break None,
             };
             let (end, step);
@@ -95,7 +95,7 @@ impl Workload for Ceiling<'_> {
             self.steps.push(step);
             self.tried.push(Tried { rate, is_confirmation, end });
             if !self.swarm.subscribers.receiver().ledger.counts().is_honest() {
-                // The ledger says it all, and cannot become whole.
+                // The ledger has the reason, and cannot become whole again.
                 break None;
             }
         };
@@ -103,7 +103,7 @@ impl Workload for Ceiling<'_> {
         let why = self.steps.iter().rev().find_map(|step| step.missed.clone());
         let gaps = outcome.ledger.gaps;
         Ok(Outcome {
-            // A subject that is asked too much may say so, on the way.
+            // An overloaded subject may announce gaps during the search.
             ledger: Counts { gaps, ..self.swarm.new_counts() },
             failure: failure.map(|failure| format!("{failure}: {}", why.unwrap_or_default())),
             swarm_fell_short: is_swarms(&self.tried),
@@ -159,7 +159,7 @@ impl<'a> Ceiling<'a> {
         Ok((offered.outcome, end, step))
     }
 
-    /// Offers a rate while `load` lasts, and lets what is left of it come.
+    /// Offers a rate while `load` runs, and awaits the rest of its events.
     fn offered(
         &mut self,
         rate: f64,
@@ -180,7 +180,7 @@ impl<'a> Ceiling<'a> {
                 let outcome = Outcome { pacing, swarm_away_us, ..Outcome::default() };
                 (outcome, Some(error.to_string()))
             }
-            // The observer ends it, the connection that publishes is no longer one, or the subject is gone.
+            // The observer ended the sample, the publish connection failed, or the subject is gone.
             Err(error) => return Err(error),
         };
         let late = self.let_come()?;
@@ -190,8 +190,7 @@ impl<'a> Ceiling<'a> {
         Ok(Offered { outcome, failure: behind.or(late), took_us, swarm_busy })
     }
 
-    /// Awaits what is left, so that it does not disturb the next rate; returns what was wrong. The error is that it takes too
-    /// long.
+    /// Awaits the rest, so that it does not disturb the next rate; returns what was wrong. Fails if this takes too long.
     fn let_come(&mut self) -> anyhow::Result<Option<String>> {
         let (is_all, behind) = match self.swarm.drain() {
             Err(error) if error.is::<Behind>() => (self.swarm.drain()?, Some(error.to_string())),
@@ -200,7 +199,7 @@ impl<'a> Ceiling<'a> {
         Ok(behind.or_else(|| (!is_all).then(|| "not everything came".to_owned())))
     }
 
-    /// Judges whether subject or swarm `missed` the objective, if it was.
+    /// Judges whether the subject or the swarm missed the objective, if `missed` has a reason.
     fn judge(
         &self,
         offered: &Offered,
@@ -209,7 +208,7 @@ impl<'a> Ceiling<'a> {
         missed: Option<String>,
     ) -> (End, Step) {
         let Offered { outcome, swarm_busy, .. } = offered;
-        // A rate that was met is met, also by a busy swarm: one that reads little at a time is busy at every rate.
+        // A rate that was met counts even with a busy swarm: a swarm that reads little at a time is busy at every rate.
         let end = match missed {
             None => End::Met,
             Some(_) if *swarm_busy >= SATURATED => End::SwarmBound,
@@ -232,14 +231,14 @@ impl<'a> Ceiling<'a> {
         (end, step)
     }
 
-    /// Whether the swarm itself was so late, or away for so long, that no subject could meet the objective.
+    /// Returns whether the swarm itself was so late, or away for so long, that no subject could meet the objective.
     fn is_swarms_own(&self, offered: &Offered) -> bool {
         let p99_us_max = self.swarm.load.settings.p99_us_max;
         let Offered { outcome, took_us, .. } = offered;
         let is_away = outcome.swarm_away_us > p99_us_max
             && outcome.swarm_away_us as f64 > AWAY * *took_us as f64;
         let is_late = outcome.pacing.is_some_and(|pacing| {
-            // The end of an aborted span was not to be published.
+            // An aborted span need not publish its last events.
             pacing.late_p99_us > p99_us_max || outcome.span_us > 0 && pacing.is_short()
         });
         is_away || is_late
@@ -248,7 +247,7 @@ impl<'a> Ceiling<'a> {
     fn missed(&self, outcome: &Outcome, rate: f64) -> Option<String> {
         let settings = self.swarm.load.settings;
         if let Some(pacing) = outcome.pacing.filter(Pacing::is_short) {
-            // Not saturated: kept from its core for a moment.
+            // The swarm was not saturated, but kept from its core for a moment.
             return pacing.remark(0);
         }
         let p99_us = outcome.latency.quantile_us(0.99).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Events that came in a span, and events that were due in it and come later.
+//! Events that arrived in a span, and events that were due in it and arrive later.
 
 use super::super::published_load::Posting;
 use super::Broadcast;
@@ -13,19 +13,19 @@ const CATCH_UP_US_MAX: u64 = 500_000;
 const ROWS_WITHIN_US: u64 = 3_000_000;
 
 impl Broadcast<'_> {
-    /// After a long look: reads until everything that was due by now has come.
+    /// Reads after a long look, until everything due by now has arrived.
     pub(super) fn read_what_is_due(&mut self) -> anyhow::Result<()> {
         if self.published.posting == Posting::Schedule {
             self.post_on_schedule(0)?;
         }
         let last = self.subscribers.receiver().last_due(now_us());
         self.turn(0)?;
-        // A subject that is far behind will be no nearer.
+        // The result does not matter: a subject that is far behind would not catch up.
         self.wait_for(&last, CATCH_UP_US_MAX)?;
         Ok(())
     }
 
-    /// Outcome of the span that ends now. The latencies are known when everything due in the span has come.
+    /// Returns the outcome of the span that ends now. Its latencies are known once everything due in the span has arrived.
     pub(super) fn came_by(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         let littles_ratio = self.littles_ratio(end_us - self.begun_us);
         let pacing = self.published.schedule.pacing(end_us);
@@ -39,8 +39,8 @@ impl Broadcast<'_> {
         Ok(Outcome { traffic, pacing, littles_ratio, ..Outcome::default() })
     }
 
-    /// Latencies of the span that has ended at `end_us`, when everything that was due in it has come. Rows that a subject is too
-    /// far behind with are as late as they are by then; those of one that has stopped are missing.
+    /// Returns the latencies of the span that ended at `end_us`, once everything due in it has arrived. If a subject is too far behind,
+    /// its rows count as late as they are by then; if a subject has stopped, its rows are missing.
     pub(super) fn latency_of_span(&mut self, end_us: u64) -> anyhow::Result<Latency> {
         match self.published.posting {
             Posting::Window => {}

@@ -1,4 +1,4 @@
-//! Publishing to subscribers that stand, and waiting for what was published.
+//! Publishes to established subscribers, and waits for the published events.
 
 use super::super::published_load::{Behind, Posting};
 use super::Broadcast;
@@ -8,17 +8,17 @@ use crate::swarm::socket::now_us;
 use crate::swarm::{Load, PROGRESS_EVERY_US, SILENCE_US_MAX};
 use anyhow::bail;
 
-/// Limit of the time of a closed loop's last events.
+/// Time limit for the last events of a closed loop, µs.
 const SETTLE_US_MAX: u64 = 1_000_000;
-/// Limit of the time of an open loop's outstanding events.
+/// Time limit for the outstanding events of an open loop, µs.
 const DRAIN_US_MAX: u64 = 10_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Come,
-    /// No events came for long: the rest is lost.
+    /// No events arrived for too long: the rest is lost.
     Silent,
-    /// Events still come, and the rest takes too long.
+    /// Events still arrive, but the rest takes too long.
     StillComing,
 }
 
@@ -32,7 +32,7 @@ impl Broadcast<'_> {
         self.post_at(rate)
     }
 
-    /// From now on at this rate, or as the window moves.
+    /// Publishes at this rate from now on, or as the window moves.
     pub(super) fn post_at(&mut self, rate: Option<f64>) -> anyhow::Result<()> {
         match rate {
             Some(rate) => self.published.offer(rate),
@@ -46,7 +46,7 @@ impl Broadcast<'_> {
         self.published.post_on_schedule(self.subscribers.receiver(), timeout_us, &self.poller)
     }
 
-    /// Whether something should have come by now, when for so long nothing has.
+    /// Returns whether something should have arrived by now, but nothing has for too long.
     pub(super) fn is_silent(&mut self, now_us: u64) -> bool {
         match self.published.posting {
             Posting::Nothing => self.must_hear_rows(now_us),
@@ -59,7 +59,7 @@ impl Broadcast<'_> {
         }
     }
 
-    /// Whether a subject's own schedule leaves no such silence.
+    /// Returns whether such a silence contradicts the subject's own schedule.
     fn must_hear_rows(&self, now_us: u64) -> bool {
         let Load { drive, start_us, settings, .. } = self.load;
         drive == Drive::GeneratedLoad
@@ -67,7 +67,7 @@ impl Broadcast<'_> {
             && now_us > start_us + SILENCE_US_MAX
     }
 
-    /// Publishes no more and waits until everything has come; `false` if no events came for long, and the rest is lost.
+    /// Stops publishing and waits until everything has arrived; returns `false` after a long silence: the rest is lost.
     pub(super) fn drain(&mut self) -> anyhow::Result<bool> {
         self.published.schedule.stop();
         self.published.behind = None;
@@ -104,7 +104,7 @@ impl Broadcast<'_> {
         Ok(Wait::Come)
     }
 
-    /// Publishes no more, and waits for the last events.
+    /// Stops publishing, and waits for the last events.
     pub(super) fn stop_posting(&mut self) -> anyhow::Result<()> {
         if self.published.posting == Posting::Schedule {
             self.drain()?;

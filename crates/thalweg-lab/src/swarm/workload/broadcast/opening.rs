@@ -1,19 +1,19 @@
-//! Opens connections until all stand.
+//! Opens connections until all are established.
 
 use super::Broadcast;
 use crate::swarm::PROGRESS_EVERY_US;
 use crate::swarm::socket::now_us;
 use anyhow::bail;
 
-/// Limit of the time until all connections stand: this, and a millisecond each, or several with TLS.
+/// Time limit for establishing all connections: this, plus one millisecond per connection, or five with TLS.
 const OPEN_WITHIN_US: u64 = 10_000_000;
 const OPEN_EACH_US: u64 = 1000;
 const OPEN_TLS_EACH_US: u64 = 5000;
-/// If no connection has come to stand for this long, those that wait for an answer are dialed a second time.
+/// If no connection is established for this long, those that wait for an answer are dialed a second time.
 const REDIAL_AFTER_US: u64 = 2_000_000;
 
 impl Broadcast<'_> {
-    /// Opens all connections; returns how long it took, µs.
+    /// Opens all connections; returns how long this took, µs.
     pub(super) fn open(&mut self) -> anyhow::Result<u64> {
         let start_us = now_us();
         let wanted = self.subscribers.wanted();
@@ -29,7 +29,10 @@ impl Broadcast<'_> {
                 self.subscribers.redial_unanswered(&self.poller)?;
             }
             if now_us - start_us > OPEN_WITHIN_US + each_us * wanted as u64 {
-                bail!("only {} of {wanted} connections stood in time", self.subscribers.standing());
+                bail!(
+                    "only {} of {wanted} connections opened in time",
+                    self.subscribers.standing()
+                );
             }
         }
         Ok(now_us() - start_us)

@@ -3,15 +3,15 @@
 
 /// A met and a missed rate this near to each other end the search.
 const NEAR: f64 = 1.05;
-/// A rate that is not confirmed is lowered by so much…
+/// A rate that is not confirmed is lowered to this share…
 const LOWERED: f64 = 0.95;
-/// …and so often at most.
+/// …and at most this many times.
 const LOWERED_TIMES_MAX: usize = 10;
-/// A rate whose step was disturbed is tried again so often.
+/// A rate whose step was disturbed is tried again at most this many times.
 const AGAIN_TIMES_MAX: usize = 2;
-/// No slower, events per second and topic.
+/// Lowest rate, events per second and topic.
 const RATE_MIN: f64 = 1.0;
-/// No faster.
+/// Highest rate.
 const RATE_MAX: f64 = 10_000_000.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,23 +27,23 @@ pub(super) enum End {
     Missed,
     /// Missed, and the swarm was saturated: the cause is not known.
     SwarmBound,
-    /// The swarm was kept from its core: the result is not known. At the last try of a rate, the swarm cannot offer it.
+    /// The swarm was kept from its core: the result is not known. After the last try, the swarm counts as unable to offer this rate.
     Disturbed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Next {
     Try(f64),
-    /// For longer.
+    /// Try this rate for longer.
     Confirm(f64),
     Found(f64),
     /// Not even the slowest rate met the objective.
     NothingMet,
-    /// None of the rates met before met it for longer.
+    /// No rate that met the objective also met it for longer.
     NothingConfirmed,
 }
 
-/// The step after `tried`, in a search from `first`.
+/// Returns the step after `tried`, in a search from `first`.
 pub(super) fn next(first: f64, tried: &[Tried]) -> Next {
     let Some(last) = tried.last() else {
         return Next::Try(first.clamp(RATE_MIN, RATE_MAX));
@@ -80,13 +80,13 @@ pub(super) fn next(first: f64, tried: &[Tried]) -> Next {
     }
 }
 
-/// Whether it is the swarm that could not do more, and not the subject.
+/// Returns whether the swarm was the limit, and not the subject.
 pub(super) fn is_swarms(tried: &[Tried]) -> bool {
     let not_met = settled(tried).filter(|tried| tried.end != End::Met).last();
     not_met.is_some_and(|tried| tried.end != End::Missed)
 }
 
-/// Whether the last was disturbed, and not too often.
+/// Returns whether the last step was disturbed, and not too often.
 fn is_to_be_repeated(tried: &[Tried], last: &Tried) -> bool {
     let times = tried.iter().rev().take_while(|tried| *tried == last).count();
     last.end == End::Disturbed && times <= AGAIN_TIMES_MAX
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Down or up to the allowed ends, five halvings between two rates that are a factor of two apart, the confirmations.
+    /// Steps down or up to the limits, five bisections between two rates that are a factor of two apart, and the confirmations.
     const STEPS_MAX: usize = (24 + 1 + 5 + 1 + LOWERED_TIMES_MAX) * (1 + AGAIN_TIMES_MAX);
 
     fn search(first: f64, mut end: impl FnMut(f64, bool) -> End) -> (Next, Vec<Tried>) {
@@ -128,7 +128,7 @@ mod tests {
         fn a_known_ceiling_is_found_within_five_percent(
             first in 1.0f64..1e6, ceiling in 1.0f64..9e6, sags in prop::bool::ANY,
         ) {
-            // A system may give way a little when it has to last.
+            // A system may slow down a little over a longer time.
             let longer = if sags { 0.97 } else { 1.0 };
             let (found, _) = search(first, |rate, is_confirmation| {
                 let ceiling = if is_confirmation { ceiling * longer } else { ceiling };
@@ -179,12 +179,12 @@ mod tests {
             70.0, 66.0, 63.0, 60.0,
         ];
         check(100.0, briefly, Next::NothingConfirmed, &tried);
-        // Above 300 the swarm is the bound: as near to that as to a subject's.
+        // Above 300 the swarm is the limit, which the search finds as exactly as a subject's.
         let swarm = |rate: f64, _: bool| if rate > 300.0 { End::SwarmBound } else { End::Met };
         let nearer = [283.0, 336.0, 308.0, 295.0, 295.0];
         let nearer = |begun: &[f64]| [begun, &nearer].concat();
         check(100.0, swarm, Next::Found(295.0), &nearer(&[100.0, 200.0, 400.0]));
-        // Begun above, it goes down.
+        // A search that begins above the limit goes down.
         check(400.0, swarm, Next::Found(295.0), &nearer(&[400.0, 200.0]));
         let no_swarm = |_: f64, _: bool| End::SwarmBound;
         check(4.0, no_swarm, Next::NothingMet, &[4.0, 2.0, 1.0]);
@@ -213,7 +213,7 @@ mod tests {
         let (found, tried) = search(100.0, always);
         assert!(matches!(found, Next::Found(rate) if rate > 142.0), "{found:?}");
         assert!(is_swarms(&tried));
-        // A confirmation, too; the next one has a lower rate.
+        // Confirmations are retried, too; the next one has a lower rate.
         let longer = |rate: f64, is_confirmation: bool| match is_confirmation && rate > 97.0 {
             true => End::Disturbed,
             false if rate > 101.0 => End::Missed,
@@ -228,7 +228,7 @@ mod tests {
     fn the_limiting_side_is_named() {
         let whose = |ends: fn(f64, bool) -> End| is_swarms(&search(400.0, ends).1);
         assert!(whose(|rate, _| if rate > 300.0 { End::SwarmBound } else { End::Met }));
-        // A rate that it could not offer did not end the search.
+        // A rate that the swarm could not offer did not end the search.
         assert!(!whose(|rate, _| match rate {
             300.0.. => End::SwarmBound,
             150.0.. => End::Missed,

@@ -1,4 +1,5 @@
-//! Around the span: before it, until figures have stopped drifting; after it, Little's law, and the same load for further counts.
+//! Before the span, loads the subject until figures have stopped drifting. After it, checks Little's law, and
+//! keeps the load for further counts.
 
 use super::super::published_load::Posting;
 use super::Broadcast;
@@ -50,7 +51,7 @@ impl Broadcast<'_> {
         published::littles_ratio(receiver.topics(), delivered, span_us)
     }
 
-    /// The same load after the span, for as long as the observer wants it.
+    /// Continues the same load after the span, for as long as the observer wants it.
     pub(super) fn go_on_while_wanted(&mut self) -> anyhow::Result<()> {
         self.subscribers.receiver().statistics.reset();
         if let Some(rate) = self.load.settings.events_per_s()
@@ -65,12 +66,12 @@ impl Broadcast<'_> {
         Ok(())
     }
 
-    /// Whether publishing waits for arrivals.
+    /// Returns whether publishing waits for arrivals.
     fn is_closed_loop(&self) -> bool {
         self.load.drive == Drive::PublishedLoad && self.load.settings.events_per_s().is_none()
     }
 
-    /// Time between two events of the schedule, none in a closed loop; `None` if no events come at all.
+    /// Returns the time between two events of the schedule, zero in a closed loop; `None` if there are no events at all.
     fn tick(&self) -> Option<Duration> {
         let settings = self.load.settings;
         match self.load.drive {
