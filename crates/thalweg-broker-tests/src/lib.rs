@@ -7,7 +7,7 @@
 //! ```
 //!
 //! ```text
-//! suite    the tests: appends, reads, following, outages
+//! suite    the tests: appends, reads, following, keys, outages
 //! node     a server that uses a broker
 //! memory   a broker in memory, and below it the same with faults and bugs
 //! ```
@@ -26,6 +26,7 @@ macro_rules! conformance {
         $crate::conformance! { $rig;
             order concurrent_appends batches duplicates keys_across_servers compare_and_set ranges losses newest ends pauses
             topics times readiness slow_readers restarts second_restarts gaps renewal faults tickets
+            keyed_records keyed_trims keyed_repetitions
         }
     };
     ($rig:expr; $($case:ident)*) => {

@@ -12,6 +12,7 @@ use thalweg_broker::{
     ReadPage, ReadRange, RecordLog, Stored, Stream, TicketDigest, TicketError, Tickets, TopicIndex,
     TopicRange, Unreadable,
 };
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::{Epoch, Offset, Pattern, Topic};
 use tokio::sync::watch;
 
@@ -23,8 +24,8 @@ const TICKET_LIFE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 struct Log {
-    /// The pattern of each stream, and whether it has value topics.
-    patterns: Vec<(Pattern, bool)>,
+    /// The pattern of each stream, and the kind of its topics.
+    patterns: Vec<(Pattern, FeedKind)>,
     records: RecordLog,
     /// Servers that start now follow from this offset on.
     from: Offset,
@@ -33,8 +34,10 @@ struct Log {
 }
 
 impl Log {
-    fn new(patterns: Vec<(Pattern, bool)>, spacing: u64, epoch: Epoch) -> Self {
+    fn new(patterns: Vec<(Pattern, FeedKind)>, spacing: u64, epoch: Epoch) -> Self {
         let records = RecordLog::new(epoch).with_spacing(spacing).with_page_records(PAGE_RECORDS);
+        let keyed = patterns.iter().enumerate().filter(|(_, (_, kind))| kind.has_keys());
+        let records = records.with_keyed(keyed.map(|(stream, _)| stream));
         Self { patterns, records, from: OFFSET_FIRST, tickets: HashMap::new() }
     }
 
@@ -74,9 +77,9 @@ impl MemoryBroker {
 
 impl Broker for MemoryBroker {
     fn streams(&self) -> Vec<Stream> {
-        let stream = |(pattern, has_values): &(Pattern, bool)| Stream {
+        let stream = |(pattern, kind): &(Pattern, FeedKind)| Stream {
             in_flight_max: 16,
-            ..Stream::new(pattern.clone(), *has_values, self.epoch, self.from)
+            ..Stream::new(pattern.clone(), *kind, self.epoch, self.from)
         };
         self.log.borrow().patterns.iter().map(stream).collect()
     }

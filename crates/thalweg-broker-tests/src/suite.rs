@@ -2,6 +2,7 @@
 
 mod appends;
 mod following;
+mod keyed;
 mod outages;
 mod reads;
 
@@ -14,13 +15,14 @@ pub use appends::{
     batches, compare_and_set, concurrent_appends, duplicates, keys_across_servers, tickets,
 };
 pub use following::{order, readiness, slow_readers, times};
+pub use keyed::{keyed_records, keyed_repetitions, keyed_trims};
 pub use outages::{faults, gaps, renewal, restarts, second_restarts};
 pub use reads::{ends, losses, newest, pauses, ranges, topics};
 
 use crate::Node;
 
 /// A broker under test, and its faults. The first stream of the broker has the topics `log/**`, the second one the
-/// value topics `values/**`.
+/// value topics `values/**`. If the broker keeps keys, the third one has the keyed topics `keys/**`.
 pub trait Rig {
     /// The broker.
     type Broker: Broker;
@@ -32,7 +34,7 @@ pub trait Rig {
     /// leaves what a crash would leave, such as half a record.
     fn restart(&mut self);
 
-    /// Removes all records that were appended so far, as retention does.
+    /// Removes all records that were appended so far, as retention does, but those that the broker must keep in keyed topics.
     fn trim(&mut self);
 
     /// Loses the records that begin in a range of offsets, as a damaged disk does, and starts the broker again if it finds that

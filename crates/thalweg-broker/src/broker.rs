@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::{Epoch, Offset, Pattern};
 
 use crate::{
@@ -18,8 +19,9 @@ pub const OFFSET_FIRST: Offset = 256;
 pub struct Stream {
     /// The pattern of its topics. If patterns of several streams match a topic, the first stream has it.
     pub pattern: Pattern,
-    /// Whether its topics are value topics. The broker keeps the newest record of a value topic until it ends.
-    pub has_values: bool,
+    /// The kind of its topics. The broker keeps the newest record of a value topic until it ends, and the newest event of each key of a
+    /// keyed topic.
+    pub kind: FeedKind,
     /// The incarnation of the stream. The same offset in another epoch is another event. A stream that lost records
     /// that a server may have read gets a new epoch.
     pub epoch: Epoch,
@@ -36,13 +38,20 @@ pub struct Stream {
 
 impl Stream {
     /// Returns a stream with bounds that suit any broker: 256 events, 1 MiB, and one append in flight.
-    pub fn new(pattern: Pattern, has_values: bool, epoch: Epoch, from: Offset) -> Self {
+    pub fn new(pattern: Pattern, kind: FeedKind, epoch: Epoch, from: Offset) -> Self {
         let (events_max, bytes_max, in_flight_max) = (256, 1 << 20, 1);
-        Self { pattern, has_values, epoch, from, events_max, bytes_max, in_flight_max }
+        Self { pattern, kind, epoch, from, events_max, bytes_max, in_flight_max }
     }
 }
 
 /// A system that orders and stores topics.
+///
+/// **Keyed topics** are an optional capability: a broker that has it has streams of the kind [`FeedKind::Keyed`], and one server. Each
+/// event in them has a key, and perhaps a time at which its key expires. The broker delivers and reads events with both, and never
+/// removes the newest event of a key, unless that is a removal (`null`), before the topic ends. Other events may be missing from a
+/// page. A removal may be missing after ten minutes; of those that are older, the newest of a topic stays as long as the topic has keys
+/// ([`ReadPage::compacted`]). A record whose outcome is unknown is never delivered to the server that has the answer. The server knows
+/// the newest event of each key, and checks the conditions of publishers itself.
 ///
 /// A server opens a broker in a runtime of its own, calls [`Self::follow`] once, and all other methods at any time and
 /// concurrently. A "crash" may be that of this server, of the broker, or of the connection between them. A future may

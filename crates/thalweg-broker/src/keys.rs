@@ -55,15 +55,20 @@ impl IdempotencyKeys {
         }
         let key = (append.topic.clone(), key);
         self.oldest.push_back(key.clone());
-        let (event, time_ms) = (event(append).to_vec(), self.newest_ms);
+        let (event, time_ms) = (event(append), self.newest_ms);
         self.by_key.insert(key, Remembered { first, event, time_ms });
     }
 }
 
-fn event(append: &Append) -> &[u8] {
+/// Returns the bytes that a repetition has, too.
+fn event(append: &Append) -> Vec<u8> {
     match &append.content {
-        Content::Events(payloads) => payloads.joined(),
-        Content::Paused(_) | Content::End(_) => &[],
+        // The key of the event, which has no line feed, tells keyed topics apart.
+        Content::Events(payloads) if payloads.has_keys() => {
+            [payloads.joined_keys(), b"\n", payloads.joined()].concat()
+        }
+        Content::Events(payloads) => payloads.joined().to_vec(),
+        Content::Paused(_) | Content::End(_) => Vec::new(),
     }
 }
 

@@ -1,6 +1,9 @@
 //! The records of a broker that holds them in memory.
 
-use std::{collections::HashMap, ops::Range};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+};
 
 use thalweg_wire::{Epoch, Offset, Topic};
 
@@ -25,6 +28,8 @@ pub struct RecordLog {
     keys: IdempotencyKeys,
     spacing: u64,
     page_records: Option<usize>,
+    /// The streams of keyed topics.
+    keyed: Vec<usize>,
 }
 
 /// The next call to a [`Follower`](crate::Follower).
@@ -97,7 +102,17 @@ impl RecordLog {
     pub fn new(epoch: Epoch) -> Self {
         let (records, holes, keys) = (Vec::new(), Vec::new(), IdempotencyKeys::default());
         let [head, stored_from] = [OFFSET_FIRST; 2];
-        Self { epoch, records, holes, head, stored_from, keys, spacing: 1, page_records: None }
+        Self {
+            epoch,
+            records,
+            holes,
+            head,
+            stored_from,
+            keys,
+            spacing: 1,
+            page_records: None,
+            keyed: Vec::new(),
+        }
     }
 
     /// Lets each record begin at a multiple of `spacing`, which is at least 1.
@@ -110,6 +125,12 @@ impl RecordLog {
     #[must_use]
     pub fn with_page_records(self, records_max: usize) -> Self {
         Self { page_records: Some(records_max), ..self }
+    }
+
+    /// Sets which streams have keyed topics. The newest event of each of their keys is never trimmed.
+    #[must_use]
+    pub fn with_keyed(self, streams: impl IntoIterator<Item = usize>) -> Self {
+        Self { keyed: streams.into_iter().collect(), ..self }
     }
 
     /// Returns the incarnation of the log.
@@ -159,8 +180,29 @@ impl RecordLog {
     /// Removes the records before an offset.
     pub fn trim(&mut self, before: Offset) {
         let count = self.records.partition_point(|record| record.first < before);
-        let last = self.records.drain(..count).next_back();
-        self.stored_from = last.map_or(self.stored_from, |record| record.end());
+        let last = self.records[..count].last();
+        self.stored_from = last.map_or(self.stored_from, Delivery::end);
+        let newest = self.newest_events();
+        let is_newest =
+            |record: &Delivery| (record.first..record.end()).any(|offset| newest.contains(&offset));
+        self.records.retain(|record| record.first >= before || is_newest(record));
+    }
+
+    /// Returns the offsets of the newest events of keys.
+    fn newest_events(&self) -> HashSet<Offset> {
+        let mut newest: HashMap<(&Topic, Vec<u8>), Offset> = HashMap::new();
+        for record in self.records.iter().filter(|record| self.keyed.contains(&record.stream)) {
+            match &record.content {
+                Content::Events(payloads) => {
+                    let keys = payloads.keyed_events().map(|(key, _)| key.to_vec());
+                    let keys = keys.map(|key| (&record.topic, key));
+                    newest.extend(keys.zip(record.first..));
+                }
+                Content::End(_) => newest.retain(|(topic, _), _| **topic != record.topic),
+                Content::Paused(_) => {}
+            }
+        }
+        newest.into_values().collect()
     }
 
     /// Loses the records that begin in a range, as damage does.
@@ -179,7 +221,8 @@ impl RecordLog {
     /// Removes all records and keys, and begins another epoch.
     pub fn renew(&mut self, epoch: Epoch) {
         let &mut Self { spacing, page_records, .. } = self;
-        *self = Self { spacing, page_records, ..Self::new(epoch) };
+        let keyed = std::mem::take(&mut self.keyed);
+        *self = Self { spacing, page_records, keyed, ..Self::new(epoch) };
     }
 
     /// Returns the first topics of a range, as [`TopicIndex::topics`](crate::TopicIndex::topics) does.
@@ -226,7 +269,8 @@ impl RecordLog {
             page.push(record.first, record.content.clone());
         }
         holes.for_each(|hole| page.lose(hole.clone()));
-        Ok(page.finish(self.stored_from))
+        let is_keyed = self.keyed.contains(&range.stream);
+        Ok(page.finish(if is_keyed { OFFSET_FIRST } else { self.stored_from }))
     }
 
     /// Returns the next call to the follower of a server that has all records of `epoch` before `next`.

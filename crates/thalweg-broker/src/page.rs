@@ -43,6 +43,9 @@ pub struct ReadPage {
     pub newest: Offset,
     /// Offsets from this one on were not assigned yet when the page was read.
     pub head: Offset,
+    /// Removals of keys before this offset may be missing from a keyed topic. An earlier page may have the events that they removed: a
+    /// reader begins again if this number has risen beyond the place where its page begins.
+    pub compacted: Offset,
 }
 
 /// The range cannot be read now.
@@ -108,6 +111,7 @@ impl PageBuilder {
             stored_from: 0,
             newest: 0,
             head,
+            compacted: 0,
         };
         let &ReadRange { from, until, .. } = range;
         let (records_max, room) = (PAGE_RECORDS, PAGE_BYTES);

@@ -47,12 +47,23 @@ impl Content {
     }
 
     /// Returns the content as one line of text without a line feed, for a broker that stores bytes: `events`, the time of storing
-    /// in ms since 1970, and each event; `paused` and the ms; or `ended` and the code. Tabs separate them.
+    /// in ms since 1970, and each event; `keyed`, the time, the keys and when they expire, and each event; `paused` and the ms; or `ended` and
+    /// the code. Tabs separate them.
     pub fn to_line(&self) -> Vec<u8> {
         match self {
             Self::Events(payloads) => {
                 let time = payloads.published_ms().map(|ms| ms.to_string()).unwrap_or_default();
-                let mut line = format!("events\t{time}").into_bytes();
+                let mut line = match payloads.has_keys() {
+                    false => format!("events\t{time}").into_bytes(),
+                    true => {
+                        let expiries: Vec<_> =
+                            payloads.expiries().iter().map(i64::to_string).collect();
+                        let mut line = format!("keyed\t{time}\t").into_bytes();
+                        line.extend_from_slice(payloads.joined_keys());
+                        line.extend_from_slice(format!("\t{}", expiries.join(",")).as_bytes());
+                        line
+                    }
+                };
                 for event in payloads.iter() {
                     line.push(b'\t');
                     line.extend_from_slice(event);
@@ -69,10 +80,23 @@ impl Content {
         let mut parts = line.splitn(3, |byte| *byte == b'\t');
         let (kind, value) = (parts.next()?, std::str::from_utf8(parts.next()?).ok()?);
         match (kind, parts.next()) {
-            (b"events", Some(events)) => {
+            (b"events" | b"keyed", Some(mut events)) => {
+                let mut keys = None;
+                if kind == b"keyed" {
+                    let mut parts = events.splitn(3, |byte| *byte == b'\t');
+                    keys = Some((parts.next()?, std::str::from_utf8(parts.next()?).ok()?));
+                    events = parts.next()?;
+                }
                 // Events are JSON without whitespace between tokens, and have no tab.
                 let tab_to_line = |byte: &u8| if *byte == b'\t' { b'\n' } else { *byte };
-                let payloads = Payloads::from_lines(events.iter().map(tab_to_line).collect())?;
+                let mut payloads = Payloads::from_lines(events.iter().map(tab_to_line).collect())?;
+                if let Some((keys, expiries)) = keys {
+                    payloads = payloads.with_joined_keys(keys)?;
+                    let expiries = expiries.split(',').filter(|expiry| !expiry.is_empty());
+                    for (at, expiry) in (0..payloads.count()).zip(expiries) {
+                        payloads.set_expiry(at, expiry.parse().ok()?);
+                    }
+                }
                 let time = (!value.is_empty()).then(|| value.parse().ok());
                 Some(Self::Events(match time {
                     Some(ms) => payloads.published_at(ms?),
@@ -186,7 +210,18 @@ mod tests {
     #[test]
     fn a_line_is_read_as_it_was_written() {
         let payloads = Payloads::from_lines(b"{\"a\":\"b c\"}\n[1,2]\n3".to_vec()).expect("events");
+        let mut keyed = payloads.clone().with_joined_keys(b"\"a\",\"b,\\\"\",\"c\"").expect("keys");
+        let plain = keyed.clone();
+        keyed.set_expiry(1, 7);
         let lines = [
+            (
+                Content::Events(plain),
+                "keyed\t\t\"a\",\"b,\\\"\",\"c\"\t\t{\"a\":\"b c\"}\t[1,2]\t3",
+            ),
+            (
+                Content::Events(keyed.published_at(5)),
+                "keyed\t5\t\"a\",\"b,\\\"\",\"c\"\t0,7,0\t{\"a\":\"b c\"}\t[1,2]\t3",
+            ),
             (Content::Events(payloads.clone()), "events\t\t{\"a\":\"b c\"}\t[1,2]\t3"),
             (Content::Events(payloads.published_at(-5)), "events\t-5\t{\"a\":\"b c\"}\t[1,2]\t3"),
             (Content::Paused(300), "paused\t300"),

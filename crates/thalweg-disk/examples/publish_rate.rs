@@ -6,7 +6,7 @@ use std::{
 };
 
 use thalweg_broker::{Append, Broker as _, Content, FamilyValue};
-use thalweg_core::stream::Payloads;
+use thalweg_core::stream::{FeedKind, Payloads};
 use thalweg_disk::{Settings, StoreSettings, SyncMode, open};
 
 /// Bytes of an event.
@@ -24,7 +24,7 @@ fn main() -> Result<(), String> {
     runtime.block_on(async {
         let store = StoreSettings {
             pattern: "**".parse().map_err(|_| "no pattern")?,
-            has_values: false,
+            kind: FeedKind::Log,
             age: None,
             bytes: Some(1 << 30),
             sync: SyncMode::Always,

@@ -7,9 +7,9 @@ use thalweg_wire::{Epoch, Offset, Topic};
 use tokio::sync::oneshot;
 
 use crate::{
-    known_keys::{event_digest, repetition},
+    known_keys::repetition,
     log::Shared,
-    record::{RECORD_HEAD, RecordKind, payload_of},
+    record::{RECORD_HEAD, RecordKind, digest_of, extension_of, payload_of},
 };
 
 /// The store of tickets, which the settings do not have.
@@ -62,6 +62,7 @@ pub(crate) struct Staged {
     pub(crate) first: Offset,
     pub(crate) offsets: u32,
     pub(crate) key: Option<Vec<u8>>,
+    pub(crate) extension: Vec<u8>,
     pub(crate) payload: Vec<u8>,
     /// The digest of its event, if it has a key to remember.
     pub(crate) digest: Option<u64>,
@@ -87,7 +88,14 @@ pub(crate) fn bytes_of(job: &Job) -> usize {
     match job {
         Job::Append(append, _) => {
             let key = append.key.as_ref().map_or(0, Vec::len);
-            RECORD_HEAD + append.topic.as_str().len() + key + append.content.bytes().max(64)
+            let extension = match &append.content {
+                Content::Events(payloads) if payloads.has_keys() => {
+                    payloads.joined_keys().len() + 8 * payloads.count() + 10
+                }
+                Content::Events(_) | Content::Paused(_) | Content::End(_) => 0,
+            };
+            let topic = append.topic.as_str().len();
+            RECORD_HEAD + topic + key + extension + append.content.bytes().max(64)
         }
         Job::Keep(ticket, holder, _) => RECORD_HEAD + 64 + ticket.len() + holder.len(),
         Job::Redeem(ticket) => RECORD_HEAD + 64 + ticket.len(),
@@ -154,6 +162,7 @@ impl Batch {
             first: 0,
             offsets: 1,
             key: Some(ticket.into_bytes()),
+            extension: Vec::new(),
             payload,
             digest: None,
         });
@@ -165,7 +174,7 @@ impl Batch {
             return Outcome::Append(Err(AppendError::Unavailable));
         };
         let epoch = store.epoch;
-        let digest = append.key.as_ref().map(|_| digest_of(&append.content));
+        let digest = append.key.as_ref().map(|_| content_digest(&append.content));
         if let (Some(key), Some(digest)) = (&append.key, digest) {
             let known = shared.keys.find(&append.topic, key, digest, epoch);
             let known = known.or_else(|| self.repeated(&append.topic, key, digest, epoch));
@@ -180,7 +189,7 @@ impl Batch {
                 return Outcome::Stale;
             }
             let newest = here.unwrap_or(condition.in_runs);
-            let is_deleted = !store.has_values && newest < store.start;
+            let is_deleted = !store.kind.is_state() && newest < store.start;
             let newest = if is_deleted { 0 } else { newest };
             if newest != condition.newest {
                 return Outcome::Append(Err(AppendError::Outdated(Some(newest))));
@@ -193,9 +202,19 @@ impl Batch {
         if let Some(key) = &key {
             self.keys.insert((topic.clone(), key.clone()), self.records.len());
         }
-        let payload = payload_of(content);
-        let first =
-            self.push(Staged { topic, store: id, kind, first: 0, offsets, key, payload, digest });
+        let (extension, payload) = (extension_of(&content), payload_of(content));
+        let store = id;
+        let first = self.push(Staged {
+            topic,
+            store,
+            kind,
+            first: 0,
+            offsets,
+            key,
+            extension,
+            payload,
+            digest,
+        });
         Outcome::Append(Ok(Stored { epoch, first, is_repetition: false }))
     }
 
@@ -239,9 +258,9 @@ pub(crate) fn apply_ticket(
 }
 
 /// Returns the digest of a content with a key, which has one event.
-fn digest_of(content: &Content) -> u64 {
+fn content_digest(content: &Content) -> u64 {
     match content {
-        Content::Events(events) => event_digest(events.joined()),
+        Content::Events(events) => digest_of(events.joined_keys(), events.joined()),
         Content::Paused(_) | Content::End(_) => 0,
     }
 }

@@ -67,7 +67,7 @@ impl<D: Disk> Handle<D> {
                     events_max: EVENTS_MAX,
                     bytes_max: BYTES_MAX.max(*event_bytes).min(bounds.wal_bytes / 4),
                     in_flight_max: IN_FLIGHT_MAX,
-                    ..Stream::new(given.pattern.clone(), given.has_values, store.epoch, shared.head)
+                    ..Stream::new(given.pattern.clone(), given.kind, store.epoch, shared.head)
                 })
             };
             stores.iter().enumerate().filter_map(stream).collect()
@@ -249,7 +249,7 @@ impl<D: Disk + std::fmt::Debug> BrokerCounts for LogMetrics<D> {
             let runs = stores.iter().flat_map(|store| &store.runs);
             let oldest_ms = runs.map(|run| run.newest_ms).min().unwrap_or(shared.time_ms);
             let bytes: u64 = stores.iter().map(|store| store.run_bytes()).sum();
-            let logs = stores.iter().filter(|store| !store.has_values);
+            let logs = stores.iter().filter(|store| !store.kind.is_state());
             let logs: u64 = logs.map(|store| store.run_bytes()).sum();
             let all_bytes = shared.fixed_bytes(&self.0.bounds) + logs;
             let age_s = shared.time_ms.saturating_sub(oldest_ms) as f64 / 1e3;

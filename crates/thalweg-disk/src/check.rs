@@ -7,10 +7,13 @@ use std::{
     path::Path,
 };
 
+use thalweg_broker::Content;
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::{Offset, Pattern};
 
 use crate::{
     disk::{Directory, Disk, is_damage},
+    known_keys::event_digest,
     record::{Record, RecordKind, topic_hash},
     recovery::{Found, NoLog, find},
     run::each_record,
@@ -35,13 +38,13 @@ pub struct CheckReport {
 pub struct StoreReport {
     /// Its topics.
     pub pattern: Pattern,
-    /// Whether they are value topics.
-    pub has_values: bool,
+    /// Their kind.
+    pub kind: FeedKind,
     /// Whether the settings of the last server had it.
     pub is_configured: bool,
     /// Topics with events.
     pub topics: u64,
-    /// Events that are readable.
+    /// Events that are readable; of keyed topics the newest of each key, removals included.
     pub events: u64,
     /// Bytes of its runs, and of its records in the write-ahead log.
     pub bytes: u64,
@@ -134,6 +137,16 @@ struct Readable {
     times_ms: Option<(u64, u64)>,
     /// The newest records of each value topic, by its hash.
     values: HashMap<u64, NewestRecords>,
+    /// The last end of each keyed topic, and the newest event of each key, by hashes.
+    keyed: HashMap<u64, (Offset, HashMap<u64, NewestOfKey>)>,
+}
+
+/// The newest event of a key, which may be its removal.
+#[derive(Clone, Copy)]
+struct NewestOfKey {
+    offset: Offset,
+    time_ms: u64,
+    is_removal: bool,
 }
 
 /// The newest records of a value topic.
@@ -160,7 +173,7 @@ impl<'a, D: Disk> Checking<'a, D> {
 
     fn store(&mut self, store: &StoreState) -> io::Result<()> {
         let mut readable = Readable::default();
-        let ends = match store.has_values {
+        let ends = match store.kind.is_state() {
             true => Ends::default(),
             false => Ends::read(self.disk, self.found, store)?,
         };
@@ -267,7 +280,10 @@ impl<'a, D: Disk> Checking<'a, D> {
 impl Readable {
     fn push(&mut self, store: &StoreState, ends: &Ends, record: &Record<'_>) {
         let hash = topic_hash(record.topic);
-        if store.has_values {
+        if store.kind.has_keys() {
+            return self.push_keyed(hash, record);
+        }
+        if store.kind.is_state() {
             let newest = self.values.entry(hash).or_default();
             match record.kind {
                 RecordKind::Events if record.first > newest.event => {
@@ -287,6 +303,23 @@ impl Readable {
         }
     }
 
+    fn push_keyed(&mut self, hash: u64, record: &Record<'_>) {
+        let (end, keys) = self.keyed.entry(hash).or_default();
+        if record.kind == RecordKind::End {
+            *end = record.first.max(*end);
+            keys.retain(|_, newest| newest.offset > *end);
+        }
+        let Some(Content::Events(payloads)) = record.content() else { return };
+        for (offset, (key, event)) in (record.first..).zip(payloads.keyed_events()) {
+            let newest =
+                NewestOfKey { offset, time_ms: record.time_ms, is_removal: event == b"null" };
+            let known = keys.entry(event_digest(key)).or_insert(newest);
+            if offset >= known.offset {
+                *known = newest;
+            }
+        }
+    }
+
     fn add_time(&mut self, time_ms: u64) {
         let (oldest, newest) = self.times_ms.unwrap_or((time_ms, time_ms));
         self.times_ms = Some((oldest.min(time_ms), newest.max(time_ms)));
@@ -300,9 +333,16 @@ impl Readable {
                 self.add_time(newest.time_ms);
             }
         }
+        for (end, keys) in std::mem::take(&mut self.keyed).into_values() {
+            let kept = keys.into_values().filter(|newest| newest.offset > end);
+            let kept: Vec<NewestOfKey> = kept.collect();
+            topics += u64::from(kept.iter().any(|newest| !newest.is_removal));
+            self.events += kept.len() as u64;
+            kept.into_iter().for_each(|newest| self.add_time(newest.time_ms));
+        }
         StoreReport {
             pattern: store.pattern.clone(),
-            has_values: store.has_values,
+            kind: store.kind,
             is_configured: store.place.is_some(),
             topics,
             events: self.events,

@@ -136,6 +136,7 @@ impl<D: Disk> Committer<D> {
                 kind: staged.kind,
                 topic: staged.topic.as_str(),
                 key: staged.key.as_deref(),
+                extension: &staged.extension,
                 payload: &staged.payload,
             };
             record.write(&mut bytes);

@@ -7,6 +7,7 @@ use thalweg_wire::Pattern;
 use crate::{
     check::{Progress, in_directory, total_bytes, unreadable},
     disk::{Directory, Disk},
+    keyed_state::KeyedState,
     portable::{Line, VERSION, hole_line, store_line, write_record},
     record::{Record, topic_hash},
     recovery::{Found, find},
@@ -113,7 +114,7 @@ impl<'a, D: Disk> Exporting<'a, D> {
         for store in stores.into_iter().filter(|store| store.pattern.overlaps(self.pattern)) {
             self.line(&store_line(store))?;
             store.holes.iter().try_for_each(|hole| self.line(&hole_line(hole)))?;
-            match store.has_values {
+            match store.kind.is_state() {
                 true => self.values(store)?,
                 false => self.log(store)?,
             }
@@ -138,7 +139,7 @@ impl<'a, D: Disk> Exporting<'a, D> {
     }
 
     fn record(&mut self, store: &StoreState, record: &Record<'_>) -> Result<(), ExportFailure> {
-        let start = if store.has_values { 0 } else { store.start };
+        let start = if store.kind.is_state() { 0 } else { store.start };
         let is_wanted = record.topic().is_some_and(|topic| self.pattern.matches(&topic));
         if is_wanted && record.end() > start {
             let written = write_record(record, store.epoch, start, self.out);
@@ -194,7 +195,7 @@ impl<'a, D: Disk> Exporting<'a, D> {
         Ok(())
     }
 
-    /// Writes the newest records of value topics, in the order of their hashes.
+    /// Writes the newest records of value topics, or the newest events of keys, in the order of their hashes.
     fn values(&mut self, store: &StoreState) -> Result<(), ExportFailure> {
         let mut runs = Vec::new();
         for run in &store.runs {
@@ -260,6 +261,17 @@ impl<'a, D: Disk> Exporting<'a, D> {
                 topics.entry(record.topic).or_default().push(record);
                 Ok::<_, io::Error>(())
             })?;
+        }
+        if store.kind.has_keys() {
+            let mut kept = Vec::new();
+            for records in topics.values() {
+                let state = KeyedState::new(records)?;
+                state.write(&state.all(), &mut kept);
+            }
+            kept.sort_unstable_by_key(|(first, _)| *first);
+            return kept.iter().try_for_each(|(_, bytes)| {
+                each_record(bytes, |record, _| self.record(store, &record))
+            });
         }
         let newest = topics.values().flat_map(|records| kept_values(records, |record| record.kind));
         let mut newest: Vec<_> = newest.collect();

@@ -9,10 +9,12 @@ use std::{
     path::Path,
 };
 
-use thalweg_broker::{Append, AppendError};
+use thalweg_broker::{Append, AppendError, Content};
+use thalweg_core::stream::{FeedKind, Payloads};
 use thalweg_wire::{
     EndCode, Epoch, Offset, Pattern, Position, Topic,
     event::{EventError, push_json},
+    key::check_key,
     limits::OFFSET_MAX,
 };
 use tokio::sync::oneshot;
@@ -24,8 +26,8 @@ use crate::{
     disk::{Directory, Disk},
     log::Bounds,
     new_log::{NewLog, NewLogError},
-    portable::{Line, VERSION, parse_hole, parse_kind},
-    record::{Record, RecordKind},
+    portable::{Line, VERSION, parse_hole},
+    record::{Record, RecordKind, extension_of},
     recovery::{Found, NoLog, find},
     settings::Settings,
     state::StoreState,
@@ -90,7 +92,7 @@ enum Target<'a, D: Disk> {
 /// A log with topics.
 struct OldLog<D: Disk> {
     handle: Handle<D>,
-    patterns: Vec<(Pattern, bool)>,
+    patterns: Vec<(Pattern, FeedKind)>,
     answers: VecDeque<oneshot::Receiver<Outcome>>,
 }
 
@@ -103,7 +105,7 @@ struct Reading<'a, D: Disk> {
     head: Offset,
     number: u64,
     /// The pattern, the kind and the epoch of the store whose lines are read.
-    store: Option<(Pattern, bool, Epoch)>,
+    store: Option<(Pattern, FeedKind, Epoch)>,
     /// A record whose next events may follow.
     record: Option<OpenRecord>,
     events: u64,
@@ -128,6 +130,22 @@ struct OpenRecord {
     /// The number of events that may follow.
     left: u32,
     payload: Vec<u8>,
+    /// The keys of the events, if they have any, and when they expire.
+    keys: Vec<(String, i64)>,
+}
+
+impl OpenRecord {
+    fn extension(&self) -> Vec<u8> {
+        if self.keys.is_empty() {
+            return Vec::new();
+        }
+        let mut payloads = Payloads::from_lines(self.payload.clone()).unwrap_or_default();
+        self.keys.iter().for_each(|(key, _)| payloads.push_key(key));
+        for (at, (_, expires)) in self.keys.iter().enumerate().filter(|(_, (_, at))| *at > 0) {
+            payloads.set_expiry(at, *expires);
+        }
+        extension_of(&Content::Events(payloads))
+    }
 }
 
 pub(crate) fn import_new<D: Disk>(
@@ -148,7 +166,7 @@ pub(crate) fn import_behind<D: Disk>(
     input: &mut dyn BufRead,
 ) -> Result<Imported, ImportFailure> {
     let stores = found.state.configured();
-    let patterns = stores.iter().map(|store| (store.pattern.clone(), store.has_values)).collect();
+    let patterns = stores.iter().map(|store| (store.pattern.clone(), store.kind)).collect();
     let settings = Settings {
         directory: Default::default(),
         stores,
@@ -286,20 +304,21 @@ impl<'a, D: Disk> Reading<'a, D> {
     fn begin_store(&mut self, line: &Line<'_>) -> Result<(), ImportFailure> {
         let parsed = || {
             let pattern: Pattern = line.store.as_ref()?.parse().ok()?;
-            let has_values = parse_kind(line.kind.as_ref()?)?;
-            Some((pattern, has_values, line.epoch.as_ref()?.parse::<Epoch>().ok()?))
+            let kind = FeedKind::parse(line.kind.as_ref()?)?;
+            Some((pattern, kind, line.epoch.as_ref()?.parse::<Epoch>().ok()?))
         };
-        let Some((pattern, has_values, epoch)) = parsed() else {
+        let Some((pattern, kind, epoch)) = parsed() else {
             return Err(self.wrong("has a wrong store, kind or epoch: keep the lines as they are"));
         };
-        self.store = Some((pattern.clone(), has_values, epoch));
+        self.store = Some((pattern.clone(), kind, epoch));
         let Some(Target::New(log)) = &mut self.target else { return Ok(()) };
         let renewed = Epoch::new(fastrand::u64(1..)).expect("not 0");
         let added = log.add_store(StoreState {
             id: 0,
             epoch: if self.renews_epochs { renewed } else { epoch },
             pattern,
-            has_values,
+            kind,
+            compacted: 0,
             place: (line.unused != Some(true)).then(|| log.stores()),
             start: line.start.unwrap_or(0),
             age_ms: line.age_ms,
@@ -337,12 +356,19 @@ impl<'a, D: Disk> Reading<'a, D> {
             offsets: 1,
             left: line.batch.unwrap_or(1).saturating_sub(1),
             payload,
+            keys: Vec::new(),
         };
         if let Some(event) = line.event {
             let mut json = Vec::new();
             let pushed = push_json(event.get().as_bytes(), RECORD_BYTES_MAX, &mut json);
             pushed
                 .map_err(|error: EventError| self.wrong(format!("has a wrong event: {error}")))?;
+            let key = line.key.as_ref().map(|key| (key.to_string(), line.expires.unwrap_or(0)));
+            let is_keyed = self.store.as_ref().is_some_and(|(_, kind, _)| kind.has_keys());
+            let is_right = key.as_ref().is_none_or(|(key, _)| check_key(key).is_ok());
+            if is_keyed != key.is_some() || !is_right {
+                return Err(self.wrong("has a wrong key, or none: keep the lines as they are"));
+            }
             self.events += 1;
             if let Some(record) = &mut self.record
                 && record.left > 0
@@ -352,10 +378,12 @@ impl<'a, D: Disk> Reading<'a, D> {
             {
                 record.payload.push(b'\n');
                 record.payload.extend_from_slice(&json);
+                record.keys.extend(key);
                 (record.offsets, record.left) = (record.offsets + 1, record.left - 1);
                 return Ok(());
             }
-            let record = new(RecordKind::Events, json);
+            let keys = key.into_iter().collect();
+            let record = OpenRecord { keys, ..new(RecordKind::Events, json) };
             self.end_record()?;
             self.record = Some(record);
             return Ok(());
@@ -375,6 +403,7 @@ impl<'a, D: Disk> Reading<'a, D> {
     /// Adds the record whose lines were read.
     fn end_record(&mut self) -> Result<(), ImportFailure> {
         let Some(open) = self.record.take() else { return Ok(()) };
+        let extension = open.extension();
         let record = Record {
             first: open.first,
             time_ms: open.time_ms,
@@ -383,6 +412,7 @@ impl<'a, D: Disk> Reading<'a, D> {
             kind: open.kind,
             topic: open.topic.as_str(),
             key: None,
+            extension: &extension,
             payload: &open.payload,
         };
         match &mut self.target {
@@ -390,8 +420,8 @@ impl<'a, D: Disk> Reading<'a, D> {
                 log.add_record(&record).map_err(|error| failed(open.number, error))
             }
             Some(Target::Old(log)) => {
-                let has_values = self.store.as_ref().is_some_and(|(_, has_values, _)| *has_values);
-                log.add_record(&record, &open.topic, has_values, open.number)
+                let kind = self.store.as_ref().map_or(FeedKind::Log, |(_, kind, _)| *kind);
+                log.add_record(&record, &open.topic, kind, open.number)
             }
             None => Ok(()),
         }
@@ -403,7 +433,7 @@ impl<D: Disk> OldLog<D> {
         &mut self,
         record: &Record<'_>,
         topic: &Topic,
-        has_values: bool,
+        kind: FeedKind,
         number: u64,
     ) -> Result<(), ImportFailure> {
         // An end would delete the topic's events that were there before.
@@ -411,9 +441,9 @@ impl<D: Disk> OldLog<D> {
             return Ok(());
         }
         let stream = self.patterns.iter().position(|(pattern, _)| pattern.matches(topic));
-        let stream = stream.filter(|stream| self.patterns[*stream].1 == has_values);
+        let stream = stream.filter(|stream| self.patterns[*stream].1 == kind);
         let (Some(stream), Some(content)) = (stream, record.content()) else {
-            let kind = if has_values { "value" } else { "log" };
+            let kind = kind.name();
             let reason = format!(
                 "has the topic {topic}, for which the directory has no store of kind={kind}: \
                  start a server with such a store once, or import into a new directory"

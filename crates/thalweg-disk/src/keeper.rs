@@ -184,7 +184,8 @@ impl<D: Disk> Keeper<D> {
     /// Deletes the runs before the starts of stores, and files of keys.
     fn delete(&mut self, starts: &[(u16, Offset)], keys: &[Keys]) -> io::Result<bool> {
         let log = Arc::clone(&self.log);
-        let is_gone = |store: &StoreState, run: &Run| !store.has_values && run.end <= store.start;
+        let is_gone =
+            |store: &StoreState, run: &Run| !store.kind.is_state() && run.end <= store.start;
         let gone: Vec<u64> = log.with(|shared| {
             let stores = shared.state.stores.iter();
             let runs = stores.flat_map(|store| store.runs.iter().map(move |run| (store, run)));
@@ -198,7 +199,7 @@ impl<D: Disk> Keeper<D> {
             state.keys.retain(|kept| !keys.contains(kept));
             for store in &mut state.stores {
                 store.runs.retain(|run| !gone.contains(&run.serial));
-                if !store.has_values {
+                if !store.kind.is_state() {
                     let start = store.start;
                     store.holes.retain(|hole| hole.until > start);
                 }
@@ -225,7 +226,7 @@ impl<D: Disk> Keeper<D> {
             for run in runs {
                 let is_small = run.bytes() <= bytes.saturating_mul(2);
                 let sum = bytes + run.bytes();
-                if !is_small || !(store.has_values || sum <= log.bounds.merge_bytes) {
+                if !is_small || !(store.kind.is_state() || sum <= log.bounds.merge_bytes) {
                     break;
                 }
                 (bytes, count) = (sum, count + 1);
@@ -239,9 +240,12 @@ impl<D: Disk> Keeper<D> {
         self.serial += 1;
         let ended_ms = now_ms.saturating_sub(log.bounds.ended_ms);
         // The end of a topic is forgotten with the last of its older records.
-        let ended_ms = (store.has_values && from == 0).then_some(ended_ms);
+        let is_whole = store.kind.is_state() && from == 0;
+        let ended_ms = is_whole.then_some(ended_ms);
+        let removed_ms = now_ms.saturating_sub(log.bounds.removed_ms);
+        let removed_ms = (is_whole && store.kind.has_keys()).then_some(removed_ms);
         let inputs = &store.runs[from..];
-        let merge = Merge::begin(&log, &store, inputs, self.serial, ended_ms);
+        let merge = Merge::begin(&log, &store, inputs, self.serial, (ended_ms, removed_ms));
         self.merge = self.merged_or_marked(inputs, self.serial, merge)?;
         Ok(true)
     }
@@ -289,6 +293,7 @@ impl<D: Disk> Keeper<D> {
                 let at = at.unwrap_or(changed.runs.len());
                 changed.runs.splice(at..at, merged.run);
                 changed.start = changed.start.max(merged.start);
+                changed.compacted = changed.compacted.max(merged.compacted);
             }
         })?;
         self.remove_runs(&gone)?;
@@ -343,7 +348,7 @@ impl<D: Disk> Keeper<D> {
     pub(crate) fn trim(&mut self) {
         let starts = self.log.with(|shared| {
             let head = shared.head;
-            let stores = shared.state.stores.iter_mut().filter(|store| !store.has_values);
+            let stores = shared.state.stores.iter_mut().filter(|store| !store.kind.is_state());
             stores.map(|store| (store.start = head, (store.id, head)).1).collect::<Vec<_>>()
         });
         self.delete(&starts, &[]).expect("deleted");

@@ -22,6 +22,7 @@
 //! seal       turns a file of the write-ahead log into runs
 //! merge      merges runs, in slices
 //! retention  the oldest records that stores keep                      (pure)
+//! keyed_state  the newest event of each key of a topic                (pure)
 //! run        files of records that are sorted by topic
 //! read       pages of a topic's records
 //! follow     delivers records to the server
@@ -51,6 +52,7 @@ mod follow;
 mod group;
 mod import;
 mod keeper;
+mod keyed_state;
 mod known_keys;
 mod log;
 mod merge;

@@ -54,6 +54,8 @@ pub(crate) struct Bounds {
     pub(crate) total_bytes: Option<u64>,
     /// The age in ms at which a store forgets that a value topic has ended.
     pub(crate) ended_ms: u64,
+    /// The age in ms at which a store forgets removals of keys, as servers do.
+    pub(crate) removed_ms: u64,
     /// Files with records from this offset on are kept for followers that will come.
     #[cfg(test)]
     pub(crate) kept_from: Option<Offset>,
@@ -69,6 +71,7 @@ impl Default for Bounds {
             slice_bytes: 4 << 20,
             total_bytes: None,
             ended_ms: 7 * 24 * 3_600_000,
+            removed_ms: 600_000,
             #[cfg(test)]
             kept_from: None,
         }
@@ -303,7 +306,7 @@ impl Shared {
     /// Returns the bytes that the directory has at rest, without the runs of log stores that retention may delete. More files of the
     /// write-ahead log, and values that a merge is about to remove, pass: events that were deleted for them would be gone for ever.
     pub(crate) fn fixed_bytes(&self, bounds: &Bounds) -> u64 {
-        let values = self.state.stores.iter().filter(|store| store.has_values);
+        let values = self.state.stores.iter().filter(|store| store.kind.is_state());
         let merged = |store: &StoreState| store.runs.iter().map(Run::bytes).max().unwrap_or(0);
         let values: u64 = values.map(merged).sum();
         let keys: u64 = self.state.keys.iter().map(|keys| keys.bytes).sum();

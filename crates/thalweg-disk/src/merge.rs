@@ -2,10 +2,12 @@
 
 use std::{collections::HashMap, io, vec::IntoIter};
 
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::Offset;
 
 use crate::{
     disk::Disk,
+    keyed_state::KeyedState,
     log::Log,
     record::{Record, RecordKind},
     run::{Entry, Fences, RunReader, RunWriter, each_record},
@@ -21,14 +23,18 @@ pub(crate) struct Merge {
     pub(crate) inputs: Vec<Run>,
     /// The number of the new run.
     pub(crate) serial: u64,
-    has_values: bool,
+    kind: FeedKind,
     /// Records of log topics before this offset are deleted.
     deleted: Offset,
     ended_ms: Option<u64>,
+    /// Removals of keys that are older are left out.
+    removed_ms: Option<u64>,
     entries: Vec<Entries>,
     writer: RunWriter,
     /// The offset after the last end that is forgotten.
     start: Offset,
+    /// The offset after the last removal of a key that is left out.
+    compacted: Offset,
 }
 
 /// The result of a merge.
@@ -37,6 +43,8 @@ pub(crate) struct Merged {
     pub(crate) run: Option<Run>,
     /// The store forgets ends of topics before this offset.
     pub(crate) start: Offset,
+    /// Removals of keys before this offset are left out.
+    pub(crate) compacted: Offset,
 }
 
 /// The entries of a run, one block at a time.
@@ -67,8 +75,9 @@ impl Entries {
 }
 
 impl Merge {
-    /// Begins to write the records of consecutive runs into a new run. Value topics keep their newest records only. With
-    /// `ended_ms` it leaves out ends of topics that are older and have no newer records.
+    /// Begins to write the records of consecutive runs into a new run. Value topics keep their newest records only, and keyed topics the
+    /// newest event of each key. With `ended_ms` it leaves out ends of topics that are older and have no newer records, and with
+    /// `removed_ms` removals of keys that are older, but for the newest of each topic.
     ///
     /// # Errors
     /// Also if an input is damaged: then the inputs stay as they are.
@@ -77,7 +86,7 @@ impl Merge {
         store: &StoreState,
         inputs: &[Run],
         serial: u64,
-        ended_ms: Option<u64>,
+        (ended_ms, removed_ms): (Option<u64>, Option<u64>),
     ) -> io::Result<Self> {
         let mut entries = Vec::new();
         for run in inputs {
@@ -93,12 +102,14 @@ impl Merge {
             store: store.id,
             inputs: inputs.to_vec(),
             serial,
-            has_values: store.has_values,
+            kind: store.kind,
             deleted: store.start,
             ended_ms,
+            removed_ms,
             entries,
             writer: RunWriter::create(&log.disk, serial, first, end)?,
             start: 0,
+            compacted: 0,
         })
     }
 
@@ -118,7 +129,7 @@ impl Merge {
                     let Some(entry) = input.advance(disk)? else { break };
                     let chunk = input.reader(disk).chunk(&entry)?;
                     read += chunk.len();
-                    if self.has_values {
+                    if self.kind.is_state() {
                         values.push(chunk);
                         continue;
                     }
@@ -128,7 +139,10 @@ impl Merge {
                     })?;
                 }
             }
-            self.push_values(disk, &values)?;
+            match self.kind {
+                FeedKind::Keyed => self.push_keyed(disk, &values)?,
+                FeedKind::Log | FeedKind::Value => self.push_values(disk, &values)?,
+            }
         }
     }
 
@@ -136,7 +150,7 @@ impl Merge {
     pub(crate) fn finish(self, disk: &impl Disk) -> io::Result<Merged> {
         let run = self.writer.finish(disk)?;
         disk.sync_directory()?;
-        Ok(Merged { run, start: self.start })
+        Ok(Merged { run, start: self.start, compacted: self.compacted })
     }
 
     /// Appends the newest records of value topics with the same hash.
@@ -163,5 +177,28 @@ impl Merge {
         }
         kept.sort_unstable_by_key(|(record, _)| record.first);
         kept.iter().try_for_each(|(record, bytes)| self.writer.push(disk, record, bytes))
+    }
+
+    /// Appends the newest event of each key of keyed topics with the same hash.
+    fn push_keyed(&mut self, disk: &impl Disk, chunks: &[Vec<u8>]) -> io::Result<()> {
+        let mut topics: HashMap<&str, Vec<Record<'_>>> = HashMap::new();
+        for chunk in chunks {
+            each_record(chunk, |record, _| {
+                topics.entry(record.topic).or_default().push(record);
+                Ok::<_, io::Error>(())
+            })?;
+        }
+        let mut kept: Vec<(Offset, Vec<u8>)> = Vec::new();
+        for records in topics.values() {
+            let state = KeyedState::new(records)?;
+            let (is_kept, compacted) = state.compact(self.removed_ms, self.ended_ms);
+            self.compacted = self.compacted.max(compacted);
+            state.write(&is_kept, &mut kept);
+        }
+        kept.sort_unstable_by_key(|(first, _)| *first);
+        for (_, bytes) in &kept {
+            each_record(bytes, |record, bytes| self.writer.push(disk, &record, bytes))?;
+        }
+        Ok(())
     }
 }

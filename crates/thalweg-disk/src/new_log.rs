@@ -77,14 +77,14 @@ impl<'a, D: Disk> NewLog<'a, D> {
         Ok(())
     }
 
-    /// Adds a record of the last store: for logs in the order of offsets, for values in the order of hashes.
+    /// Adds a record of the last store: for logs in the order of offsets, for values and keys in the order of hashes.
     pub(crate) fn add_record(&mut self, record: &Record<'_>) -> Result<(), NewLogError> {
         let store = self.state.stores.last().ok_or(NewLogError::NoStore)?;
         let (hash, mut bytes) = (topic_hash(record.topic), Vec::new());
         let record = Record { store: store.id, ..*record };
         record.write(&mut bytes);
         self.head = self.head.max(record.end());
-        if !store.has_values {
+        if !store.kind.is_state() {
             if record.first < self.end {
                 return Err(NewLogError::Order);
             }
@@ -142,7 +142,7 @@ impl<'a, D: Disk> NewLog<'a, D> {
         let Self { mut state, head, .. } = self;
         for store in &mut state.stores {
             // All its records are in one run, and the next one begins there.
-            if let (true, [Run { end, .. }]) = (store.has_values, store.runs.as_mut_slice()) {
+            if let (true, [Run { end, .. }]) = (store.kind.is_state(), store.runs.as_mut_slice()) {
                 *end = head;
             }
         }

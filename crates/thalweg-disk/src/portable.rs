@@ -4,17 +4,19 @@
 //! {"thalweg_data":1,"head":1043}
 //! {"store":"orders/**","kind":"log","epoch":"9f3c21","start":256}
 //! {"topic":"orders/7","position":"9f3c21.1042","time":1764437455123,"event":{"id":7}}
+//! {"topic":"cars","position":"9f3c21.1043","time":1764437455124,"key":"a","expires":1764437485124,"event":{"id":"a"}}
 //! {"end_of_data":true}
 //! ```
 //!
 //! An event has the bytes that are stored, which are JSON without insignificant whitespace. Records of log topics come in
-//! the order of their offsets, those of value topics in the order of their topics' hashes.
+//! the order of their offsets, those of value topics and keyed topics in the order of their topics' hashes.
 
 use std::{borrow::Cow, io, io::Write};
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
-use thalweg_wire::{Epoch, Position};
+use thalweg_broker::Content;
+use thalweg_wire::{Epoch, Position, key::key_text};
 
 use crate::{
     record::{Record, RecordKind, u64_at},
@@ -23,9 +25,6 @@ use crate::{
 
 /// The version of the lines.
 pub(crate) const VERSION: u32 = 1;
-
-/// The names of the kinds of topics, as settings have them.
-const KINDS: [&str; 2] = ["log", "value"];
 
 /// A line. Members that it does not have are `None`.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -72,6 +71,12 @@ pub(crate) struct Line<'a> {
     /// The number of events that were published together, in the line of the first one, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) batch: Option<u32>,
+    /// The key of the event, in a keyed topic.
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<Cow<'a, str>>,
+    /// When the key expires, in ms since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expires: Option<i64>,
     #[serde(borrow, deserialize_with = "any_json", skip_serializing_if = "Option::is_none")]
     pub(crate) event: Option<&'a RawValue>,
     /// The topic had no events for this many ms.
@@ -98,7 +103,7 @@ impl Line<'_> {
 pub(crate) fn store_line(store: &StoreState) -> Line<'_> {
     Line {
         store: Some(store.pattern.as_str().into()),
-        kind: Some(KINDS[usize::from(store.has_values)].into()),
+        kind: Some(store.kind.name().into()),
         epoch: Some(store.epoch.to_string().into()),
         start: Some(store.start),
         age_ms: store.age_ms,
@@ -106,11 +111,6 @@ pub(crate) fn store_line(store: &StoreState) -> Line<'_> {
         unused: store.place.is_none().then_some(true),
         ..Line::default()
     }
-}
-
-/// Parses the name of a kind: whether its topics have values.
-pub(crate) fn parse_kind(name: &str) -> Option<bool> {
-    KINDS.iter().position(|kind| *kind == name).map(|kind| kind == 1)
 }
 
 /// Returns the line of a hole.
@@ -148,10 +148,23 @@ pub(crate) fn write_record(
             let events = events.filter(|(_, offset)| *offset >= start);
             let mut count = 0;
             let mut batch = (record.end() - record.first.max(start)) as u32;
+            let content = if record.has_keys() { record.content() } else { None };
+            let keyed = match &content {
+                Some(Content::Events(payloads)) => Some(payloads),
+                _ => None,
+            };
+            let keys: Vec<Cow<'_, str>> = keyed
+                .map(|keyed| keyed.keyed_events().map(|(key, _)| key_text(key)).collect())
+                .unwrap_or_default();
+            let expiries = keyed.map_or(&[][..], |keyed| keyed.expiries());
             for (event, offset) in events {
                 let event = serde_json::from_slice::<&RawValue>(event)?;
                 let several = (batch > 1).then_some(batch);
-                Line { batch: several, event: Some(event), ..line(offset) }.write(out)?;
+                let at = (offset - record.first) as usize;
+                let key = keys.get(at).cloned();
+                let expires = expiries.get(at).copied().filter(|expires| *expires > 0);
+                let line = Line { batch: several, event: Some(event), ..line(offset) };
+                Line { key, expires, ..line }.write(out)?;
                 (batch, count) = (0, count + 1);
             }
             Ok(count)
@@ -185,6 +198,7 @@ mod tests {
             kind: RecordKind::Events,
             topic: "a",
             key: None,
+            extension: b"",
             payload,
         };
         let mut out = Vec::new();

@@ -6,6 +6,7 @@
 use std::{io, ops::ControlFlow};
 
 use thalweg_broker::{PageBuilder, ReadPage, ReadRange, Unreadable};
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::Offset;
 
 use crate::{
@@ -29,8 +30,9 @@ const PLACES_MAX: usize = 1024;
 pub(crate) struct Plan {
     hash: u64,
     store: u16,
-    has_values: bool,
+    kind: FeedKind,
     start: Offset,
+    compacted: Offset,
     head: Offset,
     /// Records before this one are in runs.
     pub(crate) sealed: Offset,
@@ -117,8 +119,9 @@ impl Plan {
         Some(Self {
             hash,
             store: store.id,
-            has_values: store.has_values,
+            kind: store.kind,
             start: store.start,
+            compacted: store.compacted,
             head: shared.head,
             sealed: shared.state.sealed,
             runs: store.runs.clone(),
@@ -233,7 +236,7 @@ impl<D: Disk> Log<D> {
             }
             begin = hole.until.max(begin + 1);
         }
-        Ok(page.finish(stored_from))
+        Ok(ReadPage { compacted: plan.compacted, ..page.finish(stored_from) })
     }
 
     /// Adds the records from `begin` on, up to the first hole, which it returns.
@@ -464,7 +467,7 @@ impl<D: Disk> Log<D> {
                     return Ok(lost(entry.first, reader.end_of(&entry)));
                 }
                 let is_deleted =
-                    |record: &Record<'_>| !plan.has_values && record.first < plan.start;
+                    |record: &Record<'_>| !plan.kind.is_state() && record.first < plan.start;
                 for record in records.iter().rev().filter(|record| !is_deleted(record)) {
                     if each(record).is_break() {
                         return Ok(None);

@@ -7,6 +7,7 @@ use std::{
 };
 
 use thalweg_broker::OFFSET_FIRST;
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::{Epoch, Offset};
 
 use crate::{
@@ -140,7 +141,7 @@ pub(crate) fn open<D: Disk>(
             Some(file) => {
                 let (file, holes) = index(file, &mut shared.keys, &mut shared.tickets);
                 shared.wal.push_back(file);
-                for store in shared.state.stores.iter_mut().filter(|store| !store.has_values) {
+                for store in shared.state.stores.iter_mut().filter(|store| !store.kind.is_state()) {
                     holes.iter().for_each(|hole| store.add_hole(*hole));
                 }
                 unknown += holes.len() as u64;
@@ -240,7 +241,7 @@ pub(crate) fn find(disk: &impl Disk) -> Result<Found, NoLog> {
         found.push(file);
         unknown.extend(holes);
     }
-    for store in state.stores.iter_mut().filter(|store| !store.has_values) {
+    for store in state.stores.iter_mut().filter(|store| !store.kind.is_state()) {
         unknown.iter().for_each(|hole| store.add_hole(*hole));
     }
     let holes = recovered.holes.into_iter().chain(unknown).collect();
@@ -354,28 +355,28 @@ fn keep_last_groups(disk: &impl Disk, files: &[RecoveredFile]) -> io::Result<()>
 /// Applies the settings and what was lost to the stores.
 fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) {
     let epoch = || Epoch::new(fastrand::u64(1..)).expect("not 0");
-    let before: Vec<(usize, String, bool)> = state
+    let before: Vec<(usize, String, FeedKind)> = state
         .stores
         .iter()
-        .filter_map(|store| Some((store.place?, store.pattern.to_string(), store.has_values)))
+        .filter_map(|store| Some((store.place?, store.pattern.to_string(), store.kind)))
         .collect();
     // A hole is found at each start until its file is in runs.
     let holes: Vec<_> = recovered.holes.iter().map(|hole| (hole.from, hole.until)).collect();
     let has_new_hole = holes.iter().any(|hole| !state.settled.contains(hole));
     state.settled = holes;
-    let mut now: Vec<(usize, String, bool)> = Vec::new();
+    let mut now: Vec<(usize, String, FeedKind)> = Vec::new();
     for (place, store) in settings.iter().enumerate() {
-        now.push((place, store.pattern.to_string(), store.has_values));
+        now.push((place, store.pattern.to_string(), store.kind));
     }
     for store in &mut state.stores {
         let was_weak = store.is_weak
             && ((!state.is_clean && store.place.is_some()) || recovered.has_lost_weak);
-        let has_hole = store.has_values && has_new_hole;
+        let has_hole = store.kind.is_state() && has_new_hole;
         // Positions of these stores may have been given to records that are lost.
         if was_weak || has_hole || recovered.is_lost {
             store.epoch = epoch();
         }
-        if !store.has_values {
+        if !store.kind.is_state() {
             recovered.holes.iter().for_each(|hole| store.add_hole(*hole));
         }
         store.place = None;
@@ -383,7 +384,7 @@ fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) 
     for (place, given) in settings.iter().enumerate() {
         let pattern = given.pattern.to_string();
         let is_same = |store: &&mut StoreState| {
-            store.pattern.to_string() == pattern && store.has_values == given.has_values
+            store.pattern.to_string() == pattern && store.kind == given.kind
         };
         let id = state.stores.iter().map(|store| store.id + 1).max().unwrap_or(0);
         let known = state.stores.iter_mut().find(is_same);
@@ -392,7 +393,8 @@ fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) 
             id,
             epoch: epoch(),
             pattern: given.pattern.clone(),
-            has_values: given.has_values,
+            kind: given.kind,
+            compacted: 0,
             place: None,
             start: recovered.head,
             age_ms: None,
@@ -409,14 +411,14 @@ fn settle(state: &mut State, recovered: &Recovered, settings: &[StoreSettings]) 
             }
         };
         // Its topics may have been in other stores meanwhile.
-        let overlapping = |stores: &[(usize, String, bool)]| {
+        let overlapping = |stores: &[(usize, String, FeedKind)]| {
             let mut stores = stores.to_vec();
             stores.sort_unstable();
-            let overlaps = |(_, other, _): &(usize, String, bool)| {
+            let overlaps = |(_, other, _): &(usize, String, FeedKind)| {
                 other.parse().is_ok_and(|other| given.pattern.overlaps(&other))
             };
             let stores = stores.into_iter().filter(overlaps);
-            stores.map(|(_, pattern, has_values)| (pattern, has_values)).collect::<Vec<_>>()
+            stores.map(|(_, pattern, kind)| (pattern, kind)).collect::<Vec<_>>()
         };
         if is_known && overlapping(&before) != overlapping(&now) {
             store.epoch = epoch();

@@ -15,7 +15,7 @@ pub(crate) fn starts(
     let mut starts: Vec<Offset> =
         stores.iter().map(|store| start_of(store, groups, now_ms)).collect();
     let mut runs = Vec::new();
-    for (nth, store) in stores.iter().enumerate().filter(|(_, store)| !store.has_values) {
+    for (nth, store) in stores.iter().enumerate().filter(|(_, store)| !store.kind.is_state()) {
         let kept = store.runs.iter().filter(|run| run.end > starts[nth]);
         runs.extend(kept.map(|run| (run.end, run.bytes(), nth)));
     }
@@ -35,7 +35,7 @@ pub(crate) fn starts(
 
 /// Returns where a store begins after retention at `now_ms`. `groups` are the ends and times of groups that are not in runs.
 fn start_of(store: &StoreState, groups: &[(Offset, u64)], now_ms: u64) -> Offset {
-    if store.has_values {
+    if store.kind.is_state() {
         return store.start;
     }
     let oldest_ms = store.age_ms.map(|age_ms| now_ms.saturating_sub(age_ms));

@@ -120,7 +120,7 @@ impl Sealing {
             match record.digest() {
                 Some(digest) => {
                     let (kind, payload) = (RecordKind::Key, &digest.to_le_bytes());
-                    Record { kind, payload, ..record }.write(&mut bytes);
+                    Record { kind, payload, extension: &[], ..record }.write(&mut bytes);
                 }
                 None => bytes.extend_from_slice(&read),
             }
@@ -143,7 +143,7 @@ fn kept_records(
     records: &[RecordPlace],
 ) -> Vec<(u64, RecordPlace)> {
     let hash = topic_hash(topic.as_str());
-    let kept = match store.has_values {
+    let kept = match store.kind.has_versions() {
         true => kept_values(records, |place| place.kind),
         false => records.iter().filter(|place| place.first >= store.start).copied().collect(),
     };

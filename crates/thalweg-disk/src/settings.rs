@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use thalweg_broker::KEY_LIFE;
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::Pattern;
 
 /// The directory and the stores.
@@ -13,7 +14,7 @@ pub struct Settings {
     /// The stores. A topic belongs to the first one whose pattern matches.
     pub stores: Vec<StoreSettings>,
     /// The oldest events of all stores are deleted above this number of bytes in the directory, but those of value
-    /// topics.
+    /// topics and of keys.
     pub bytes: Option<u64>,
     /// Maximum bytes of an event.
     pub event_bytes: usize,
@@ -26,11 +27,11 @@ pub struct Settings {
 pub struct StoreSettings {
     /// Its topics.
     pub pattern: Pattern,
-    /// Whether they are value topics, whose newest event is kept until the topic ends.
-    pub has_values: bool,
-    /// Events are deleted from this age on, but those of value topics.
+    /// The kind of its topics. The newest event of a value topic, and that of each key of a keyed topic, is kept until the topic ends.
+    pub kind: FeedKind,
+    /// Events are deleted from this age on, but those of value topics and of keys.
     pub age: Option<Duration>,
-    /// The oldest events are deleted above this number of bytes, but those of value topics.
+    /// The oldest events are deleted above this number of bytes, but those of value topics and of keys.
     pub bytes: Option<u64>,
     /// When events are durable.
     pub sync: SyncMode,
@@ -55,10 +56,10 @@ impl Settings {
     /// One sentence with the remedy.
     pub fn check(&self) -> Result<(), String> {
         for store in &self.stores {
-            let StoreSettings { pattern, has_values, age, .. } = store;
-            if *has_values && age.is_some() {
+            let StoreSettings { pattern, kind, age, .. } = store;
+            if kind.is_state() && age.is_some() {
                 return Err(format!(
-                    "store {pattern}: the newest event of a value topic has no age: remove age"
+                    "store {pattern}: the newest event of a value topic or of a key has no age: remove age"
                 ));
             }
             if age.is_some_and(|age| age < KEY_LIFE) {

@@ -4,6 +4,7 @@
 
 use std::{fmt::Write as _, str::FromStr, time::Duration};
 
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::{Epoch, Offset, Pattern};
 
 use crate::settings::{StoreSettings, SyncMode};
@@ -45,11 +46,13 @@ pub(crate) struct StoreState {
     pub(crate) id: u16,
     pub(crate) epoch: Epoch,
     pub(crate) pattern: Pattern,
-    pub(crate) has_values: bool,
+    pub(crate) kind: FeedKind,
     /// Its place among the stores of the settings; `None` if they do not have it.
     pub(crate) place: Option<usize>,
     /// Records before this offset are deleted.
     pub(crate) start: Offset,
+    /// Merges have left out removals of keys before this offset.
+    pub(crate) compacted: Offset,
     /// Age in ms and bytes from which on records are deleted.
     pub(crate) age_ms: Option<u64>,
     pub(crate) bytes: Option<u64>,
@@ -97,7 +100,7 @@ const HOLES_MAX: usize = 1000;
 impl StoreState {
     /// Remembers a hole. If there are too many, the oldest two become one that covers both.
     pub(crate) fn add_hole(&mut self, hole: Hole) {
-        let is_deleted = !self.has_values && hole.until <= self.start;
+        let is_deleted = !self.kind.is_state() && hole.until <= self.start;
         if self.holes.contains(&hole) || is_deleted {
             return;
         }
@@ -159,7 +162,7 @@ impl State {
         stores.sort_unstable_by_key(|(place, _)| *place);
         let settings = |(_, store): (usize, &StoreState)| StoreSettings {
             pattern: store.pattern.clone(),
-            has_values: store.has_values,
+            kind: store.kind,
             age: store.age_ms.map(Duration::from_millis),
             bytes: store.bytes,
             sync: if store.is_weak { SyncMode::Never } else { SyncMode::Always },
@@ -178,14 +181,19 @@ impl State {
             "log {generation} {sealed_generation} {serial} {sealed} {durable} {head} {is_clean}"
         );
         for store in &self.stores {
-            let StoreState { id, start, has_values, is_weak, pattern, .. } = store;
+            let StoreState { id, start, kind, compacted, is_weak, pattern, .. } = store;
             let (epoch, place) = (store.epoch.get(), option(store.place));
-            let [has_values, is_weak] = [*has_values, *is_weak].map(u8::from);
+            let is_weak = u8::from(*is_weak);
             let [age, bytes] = [store.age_ms, store.bytes].map(option);
-            let _ = writeln!(
-                text,
-                "store {id} {epoch} {place} {start} {has_values} {is_weak} {age} {bytes} {pattern}"
-            );
+            // Versions before keyed stores do not know the line, and do not open the directory: they would merge keys away.
+            let line = match kind {
+                FeedKind::Keyed => format!("keyed {id} {epoch} {place} {start} {compacted}"),
+                kind => {
+                    let has_values = u8::from(kind.has_versions());
+                    format!("store {id} {epoch} {place} {start} {has_values}")
+                }
+            };
+            let _ = writeln!(text, "{line} {is_weak} {age} {bytes} {pattern}");
             for run in &store.runs {
                 let Run { serial, first, end, newest_ms, data, entries, has_ends } = run;
                 let has_ends = u8::from(*has_ends);
@@ -244,12 +252,17 @@ impl State {
                         ..Self::default()
                     };
                 }
-                "store" => state.stores.push(StoreState {
+                "store" | "keyed" => state.stores.push(StoreState {
                     id: words.next()?,
                     epoch: Epoch::new(words.next()?)?,
                     place: words.option()?,
                     start: words.next()?,
-                    has_values: words.flag()?,
+                    kind: match name {
+                        "keyed" => FeedKind::Keyed,
+                        _ if words.flag()? => FeedKind::Value,
+                        _ => FeedKind::Log,
+                    },
+                    compacted: if name == "keyed" { words.next()? } else { 0 },
                     is_weak: words.flag()?,
                     age_ms: words.option()?,
                     bytes: words.option()?,
@@ -323,7 +336,8 @@ mod tests {
             id: 3,
             epoch: Epoch::new(u64::MAX).expect("not 0"),
             pattern: "a/*/b/**".parse().expect("a pattern"),
-            has_values: true,
+            kind: FeedKind::Value,
+            compacted: 0,
             place: None,
             start: 256,
             age_ms: Some(5),
@@ -334,6 +348,7 @@ mod tests {
         };
         let other =
             StoreState { id: 4, place: Some(0), runs: vec![], holes: vec![], ..store.clone() };
+        let keyed = StoreState { id: 5, kind: FeedKind::Keyed, compacted: 290, ..other.clone() };
         let state = State {
             generation: 7,
             sealed_generation: 6,
@@ -342,7 +357,7 @@ mod tests {
             durable: 310,
             head: 320,
             is_clean: true,
-            stores: vec![store, other],
+            stores: vec![store, other, keyed],
             keys: vec![Keys { serial: 5, bytes: 90, newest_ms: 9 }],
             settled: vec![(270, 280)],
         };
@@ -364,7 +379,8 @@ mod tests {
             id: 0,
             epoch: Epoch::new(1).expect("not 0"),
             pattern: Pattern::all(),
-            has_values: false,
+            kind: FeedKind::Log,
+            compacted: 0,
             place: None,
             start: 0,
             age_ms: None,

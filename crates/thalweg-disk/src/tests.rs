@@ -2,6 +2,7 @@
 
 mod backups;
 mod conformance;
+mod keyed;
 mod long_merges;
 mod moving;
 mod rules;

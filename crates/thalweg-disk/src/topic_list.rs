@@ -242,7 +242,7 @@ fn planned(shared: &Shared, range: &TopicRange) -> (Vec<ListedStore>, Unsealed) 
             place,
             id: store.id,
             pattern: store.pattern.clone(),
-            start: if store.has_values { 0 } else { store.start },
+            start: if store.kind.is_state() { 0 } else { store.start },
             runs: store.runs.clone(),
             holes: holes.copied().collect(),
         });

@@ -10,6 +10,7 @@ use thalweg_broker::{
     Append, AppendError, BoxFuture, Broker, BrokerCounts, CompareAndSet, Follower, ReadPage,
     ReadRange, Stored, Stream, Tickets, TopicIndex, TopicRange, Unreadable,
 };
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::{Offset, Pattern, Topic};
 use tokio::{
     sync::Semaphore,
@@ -170,7 +171,7 @@ impl Broker for Nats {
     fn streams(&self) -> Vec<Stream> {
         let stream = |opened: &Opened| Stream {
             pattern: opened.pattern.clone(),
-            has_values: opened.state.has_values,
+            kind: if opened.state.has_values { FeedKind::Value } else { FeedKind::Log },
             epoch: opened.state.epoch(),
             from: offset_of(opened.from_sequence),
             events_max: EVENTS_MAX,

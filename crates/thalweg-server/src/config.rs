@@ -427,7 +427,7 @@ impl Config {
     /// Returns whether the events of a topic may be rows of columns.
     pub(crate) fn has_rows(&self, shared: &SharedTopics, topic: &Topic) -> bool {
         let kind = self.topic(topic).kind;
-        let shared = shared.kind(topic).filter(|_| !kind.has_keys());
+        let shared = shared.kind(topic, kind.has_keys());
         shared.unwrap_or(kind).has_rows()
     }
 

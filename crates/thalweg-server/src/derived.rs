@@ -140,7 +140,7 @@ pub(crate) fn check_source(
 
 /// Returns whether several nodes share a topic, because it is in a stream.
 pub(crate) fn is_in_stream(config: &Config, shared: &SharedTopics, topic: &Topic) -> bool {
-    !config.is_derived(topic) && shared.kind(topic).is_some()
+    !config.is_derived(topic) && shared.kind(topic, config.keys(topic).is_some()).is_some()
 }
 
 /// Returns the error for a shared topic without declared columns: nodes could infer different ones.

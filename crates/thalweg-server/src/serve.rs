@@ -44,7 +44,6 @@ use crate::{
     source::{Inputs, Scheduled},
     transport::Certificate,
 };
-use thalweg_core::stream::FeedKind;
 use thalweg_wire::Topic;
 
 pub use error::ServeError;
@@ -92,9 +91,8 @@ pub(crate) fn serve_with(
     mounts: Vec<Mount>,
 ) -> Result<Server, ServeError> {
     let streams = brokers.iter().flat_map(|broker| &broker.streams);
-    let shared_topics = SharedTopics::new(
-        streams.map(|stream| (stream.pattern.clone(), FeedKind::from_stream(stream.has_values))),
-    );
+    let shared_topics =
+        SharedTopics::new(streams.map(|stream| (stream.pattern.clone(), stream.kind)));
     let prepared = prepare(config, &shared_topics)?;
     let (mut sources, mut queries) = (prepared.sources, prepared.queries);
     let limits = listener::within_descriptors(prepared.config.limits);

@@ -285,7 +285,7 @@ fn row(store: &StoreReport) -> [String; 7] {
     let unused = if store.is_configured { "" } else { " (unused)" };
     [
         format!("{}{unused}", store.pattern),
-        if store.has_values { "value" } else { "log" }.to_owned(),
+        store.kind.name().to_owned(),
         grouped(store.topics),
         grouped(store.events),
         size(store.bytes),
@@ -321,13 +321,15 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use thalweg_core::stream::FeedKind;
+
     use super::*;
 
     #[test]
     fn a_report_is_a_table_and_a_line_for_each_damage() {
         let store = |pattern: &str, events| StoreReport {
             pattern: pattern.parse().expect("a pattern"),
-            has_values: events == 0,
+            kind: if events == 0 { FeedKind::Value } else { FeedKind::Log },
             is_configured: events > 0,
             topics: 3,
             events,

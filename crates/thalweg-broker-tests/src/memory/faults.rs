@@ -10,6 +10,7 @@ use thalweg_broker::{
     FamilyValue, Follower, ReadPage, ReadRange, Stored, Stream, TicketDigest, TicketError, Tickets,
     TopicIndex, TopicRange, Unreadable,
 };
+use thalweg_core::stream::FeedKind;
 use thalweg_core::stream::Payloads;
 use thalweg_wire::{Epoch, Offset, Topic};
 use tokio::sync::watch;
@@ -45,8 +46,12 @@ impl Streams {
 
     fn spaced(patterns: &[&str], spacing: u64, bug: Option<Bug>) -> Self {
         let pattern = |text: &&str| {
-            let plain = text.strip_prefix('=');
-            (plain.unwrap_or(text).parse().expect("a pattern"), plain.is_some())
+            let (text, kind) = match text.split_at(1) {
+                ("=", plain) => (plain, FeedKind::Value),
+                ("#", plain) => (plain, FeedKind::Keyed),
+                _ => (*text, FeedKind::Log),
+            };
+            (text.parse().expect("a pattern"), kind)
         };
         let epoch = Epoch::new(0x9f).expect("not 0");
         let log = Log::new(patterns.iter().map(pattern).collect(), spacing, epoch);
@@ -261,6 +266,14 @@ impl FaultyBroker {
             Some(Bug::EarlyPauses) if !page.is_whole => {
                 page.pauses = remembered.filter_map(pause).collect();
             }
+            Some(Bug::ForgetEventKeys) => {
+                let records = page.records.into_iter();
+                let plain = records.map(|(first, events)| (first, without_keys(events)));
+                page.records = plain.collect();
+            }
+            Some(Bug::TrimKeys) if page.records.iter().any(|(_, events)| events.has_keys()) => {
+                page.records.remove(0);
+            }
             Some(Bug::KeepEnded) if page.records.is_empty() => {
                 page.records = remembered.filter_map(events).collect();
             }
@@ -291,6 +304,10 @@ fn events(record: &Delivery) -> Option<(Offset, Payloads)> {
         Content::Events(payloads) => Some((record.first, payloads.clone())),
         Content::Paused(_) | Content::End(_) => None,
     }
+}
+
+fn without_keys(payloads: Payloads) -> Payloads {
+    Payloads::from_lines(payloads.into_lines()).expect("events")
 }
 
 fn pause(record: &Delivery) -> Option<(Offset, u64)> {

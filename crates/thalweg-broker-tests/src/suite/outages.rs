@@ -59,7 +59,7 @@ pub fn second_restarts<R: Rig>(rig: &mut R) {
         for (index, topic) in topics.into_iter().enumerate() {
             let (newest, event) = &stored[nth - 1][index];
             let all: Vec<_> = stored.iter().map(|both| both[index].clone()).collect();
-            match after.streams[index].has_values {
+            match after.streams[index].kind.has_versions() {
                 false => assert_eq!(after.read_all(topic, 0, newest + 1), all, "restart {nth}"),
                 true => {
                     let page = after.newest(topic);

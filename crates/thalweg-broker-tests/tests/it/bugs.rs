@@ -63,6 +63,14 @@ fn a_condition_that_is_not_checked_is_caught() {
 }
 
 #[test]
+fn keys_that_are_lost_are_caught() {
+    is_caught(Bug::ForgetEventKeys, suite::keyed_records);
+    is_caught(Bug::TrimKeys, suite::keyed_records);
+    is_caught(Bug::TrimKeys, suite::keyed_trims);
+    is_caught(Bug::ForgetKeys, suite::keyed_repetitions);
+}
+
+#[test]
 fn a_ticket_that_is_valid_twice_is_caught() {
     is_caught(Bug::KeepTickets, suite::tickets);
 }

@@ -12,7 +12,7 @@ use thalweg_broker_tests::{
 };
 use thalweg_wire::Offset;
 
-const PATTERNS: [&str; 2] = ["log/**", "=values/**"];
+const PATTERNS: [&str; 3] = ["log/**", "=values/**", "#keys/**"];
 
 struct Memory(Streams);
 

@@ -142,6 +142,14 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     /// Takes a part of the state of another shard's feed.
     fn take_state(&mut self, _part: StatePart, _now_us: u64) {}
 
+    /// Forgets the state of keys, and waits for the pages of it that a broker stores ([`Backfill::backfill`]).
+    fn load(&mut self) {}
+
+    /// Returns whether pages of the state are to come. Readers and other shards wait for them.
+    fn is_loading(&self) -> bool {
+        false
+    }
+
     /// Returns the newest event of a key, given as a JSON string, if there is one. It may be a removal.
     fn keyed_event(&self, _key: &[u8]) -> Option<&KeyedEvent> {
         None

@@ -4,6 +4,8 @@
 //! table       the newest event of each key
 //! pages       finished frames of several keys, which readers share
 //! joined      events of several keys, as an envelope holds them
+//! load_progress  how far that is read
+//! loading     the state that a broker stores, page by page
 //! frames      how subscribers of an encoding read it
 //! feed        a keyed topic as a feed
 //! state_part  a part of the table for another shard
@@ -17,6 +19,8 @@
 mod feed;
 mod frames;
 mod joined;
+mod load_progress;
+mod loading;
 mod pages;
 mod state_part;
 mod table;
@@ -24,11 +28,12 @@ mod table;
 use thalweg_wire::{Epoch, Format, Offset, Topic};
 
 use super::{
-    Backfill, ColumnMemory, ColumnRows, Cursor, Encoding, Feed, HistoryBounds, Log, Memory,
-    Offsets, Pinning, log::PART_DIVISOR, tail::TAIL_BYTES,
+    ColumnMemory, ColumnRows, Cursor, Encoding, Feed, HistoryBounds, Log, Memory, Offsets, Pinning,
+    log::PART_DIVISOR, tail::TAIL_BYTES,
 };
 pub use frames::KeyedFrames;
 pub use joined::JoinedKeys;
+use load_progress::Loading;
 use pages::{KeyedPage, Pages};
 pub use state_part::StatePart;
 use table::Table;
@@ -61,6 +66,10 @@ pub struct KeyedFeed {
     state_head: Offset,
     /// Removals that were forgotten because there were too many.
     forgotten_early: u64,
+    /// Whether a broker stores the state, and this shard reads it from there.
+    is_stored: bool,
+    /// Set while the state is being read.
+    loading: Option<Box<Loading>>,
 }
 
 impl KeyedFeed {
@@ -84,6 +93,8 @@ impl KeyedFeed {
             page_bytes: TAIL_BYTES / PART_DIVISOR,
             state_head: 0,
             forgotten_early: 0,
+            is_stored: false,
+            loading: None,
         }
     }
 
@@ -114,10 +125,10 @@ impl KeyedFeed {
         self.table.complete_from()
     }
 
-    /// Returns whether parts of the state are still to come from the owner shard. Readers wait for these parts, because the `until` of
-    /// a page must say which removals the reader does not need.
+    /// Returns whether parts of the state are still to come from the owner shard or a broker. Readers wait for these parts, because the
+    /// `until` of a page must say which removals the reader does not need.
     pub fn is_partial(&self) -> bool {
-        self.head() < self.state_head
+        self.head() < self.state_head || self.loading.is_some()
     }
 
     /// Returns whether a reader learns of all changes after `cursor`.
@@ -169,6 +180,9 @@ impl Memory for KeyedFeed {
 
     fn sweep(&mut self, now_us: u64) {
         self.log.sweep(now_us);
+        if self.loading.is_some() {
+            return;
+        }
         let RemovalBounds { age_us_max, count_max } = self.removals;
         let early = self.table.forget_removals(now_us.saturating_sub(age_us_max), count_max);
         self.forgotten_early += early as u64;
@@ -215,7 +229,5 @@ impl Pinning for KeyedFeed {
         }
     }
 }
-
-impl Backfill for KeyedFeed {}
 
 impl ColumnRows for KeyedFeed {}

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// The kind of a topic's feed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum FeedKind {
     /// Every event counts: a [`Log`].
     #[default]
@@ -44,9 +44,13 @@ impl FeedKind {
         }
     }
 
-    /// Returns the kind of topics in a stream that keeps either the newest version of each topic or all events.
-    pub fn from_stream(has_values: bool) -> Self {
-        if has_values { Self::Value } else { Self::Log }
+    /// Returns the name of the kind in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Value => "value",
+            Self::Keyed => "keyed",
+        }
     }
 
     /// Returns whether the newest event is the topic's state ([`Feed::is_state`]).
@@ -155,6 +159,7 @@ impl Feed for AnyFeed {
         fn confirmed_after(&self, cursor: &Cursor) -> Before;
         fn unknown_reason(&self) -> GapReason;
         fn conflates(&self) -> bool;
+        fn is_loading(&self) -> bool;
         fn confirmed_keys(&self, cursor: &Cursor) -> Option<Keys<'static>>;
         fn keyed_event(&self, key: &[u8]) -> Option<&KeyedEvent>;
         fn state_part(&self, cursor: &Cursor, count_max: usize) -> Option<(StatePart, Cursor)>;
@@ -165,6 +170,7 @@ impl Feed for AnyFeed {
         fn skip_to(&mut self, head: Offset);
         fn take_state(&mut self, part: StatePart, now_us: u64);
         fn forget_removals(&mut self);
+        fn load(&mut self);
         fn make_frames(
             &mut self,
             cursor: &Cursor,

@@ -289,7 +289,7 @@ impl Backfill for Log {
     // If no event lies between the page and the next batch, that batch starts at the page's end. Without a next
     // batch, the head goes back to that end.
     fn backfill(&mut self, page: Page, now_us: u64) {
-        let Page { from, messages, holes, is_last_before, stored_from } = page;
+        let Page { from, messages, holes, is_last_before, stored_from, .. } = page;
         let mut holes = holes.into_iter().peekable();
         self.stored_from = self.stored_from.map(|before| before.max(stored_from));
         let mut end = from;

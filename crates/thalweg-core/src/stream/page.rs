@@ -18,4 +18,8 @@ pub struct Page {
     pub is_last_before: Option<Offset>,
     /// The oldest offset that can be read.
     pub stored_from: Offset,
+    /// Removals of keys before this offset may be missing from a keyed topic, and an earlier page may have the events that they removed.
+    pub compacted: Offset,
+    /// When the page was read, in ms since 1970.
+    pub unix_ms: i64,
 }

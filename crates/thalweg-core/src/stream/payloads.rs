@@ -57,6 +57,23 @@ impl Payloads {
         self.keys.is_some()
     }
 
+    /// Sets the keys of all events, as [`Self::joined_keys`] returns them. Returns `None` unless there is one for each event.
+    #[must_use]
+    pub fn with_joined_keys(self, joined: &[u8]) -> Option<Self> {
+        let keys = Keys::from_joined(joined, self.count())?;
+        Some(Self { keys: Some(Box::new(keys)), ..self })
+    }
+
+    /// Sets when the key of an event expires, in ms since 1970, by the clock of the server that publishes it.
+    pub fn set_expiry(&mut self, index: usize, unix_ms: i64) {
+        self.keys.iter_mut().for_each(|keys| keys.set_expiry(index, unix_ms));
+    }
+
+    /// Returns when the keys of events expire, in ms since 1970, or 0 for keys that do not. Empty if no key expires.
+    pub fn expiries(&self) -> &[i64] {
+        self.keys.as_ref().map_or(&[], |keys| keys.expiries())
+    }
+
     /// Returns the event that was appended last, or no bytes if there is none.
     pub fn last_event(&self) -> &[u8] {
         let last = self.ends.len().saturating_sub(1);

@@ -270,7 +270,15 @@ fn backfilled_rows_have_the_schema_of_their_frame() {
     feed.make_frames(&Cursor::before(512), Format::ARROW.into(), 1);
     let messages = vec![(256, payloads([r#"{"id":1}"#.to_owned()]))];
     feed.backfill(
-        Page { from: 1, messages, holes: Vec::new(), is_last_before: None, stored_from: 1 },
+        Page {
+            from: 1,
+            messages,
+            holes: Vec::new(),
+            is_last_before: None,
+            stored_from: 1,
+            compacted: 0,
+            unix_ms: 0,
+        },
         1,
     );
     // Another reader comes, whose stream has the columns that the server gave it.

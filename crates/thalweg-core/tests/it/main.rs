@@ -6,6 +6,7 @@ mod columns_reading;
 mod history;
 mod hostile_documents;
 mod keyed;
+mod keyed_loading;
 mod log;
 mod rare_cases;
 mod sequencer;

@@ -4,6 +4,7 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+use thalweg_core::stream::FeedKind;
 
 use thalweg_broker::{Append, Content, ReadRange};
 use thalweg_core::stream::Payloads;
@@ -44,9 +45,9 @@ impl Drop for TemporaryPath {
 }
 
 fn open(directory: &Path) -> Handle<Directory> {
-    let store = |pattern: &str, has_values| StoreSettings {
+    let store = |pattern: &str, kind: FeedKind| StoreSettings {
         pattern: pattern.parse().expect("a pattern"),
-        has_values,
+        kind,
         age: None,
         bytes: None,
         // Answered events are in the file, which is all that a backup needs.
@@ -54,7 +55,7 @@ fn open(directory: &Path) -> Handle<Directory> {
     };
     let settings = Settings {
         directory: directory.to_owned(),
-        stores: vec![store("log/**", false), store("values/**", true)],
+        stores: vec![store("log/**", FeedKind::Log), store("values/**", FeedKind::Value)],
         bytes: None,
         event_bytes: 1 << 20,
         ticket_life: None,

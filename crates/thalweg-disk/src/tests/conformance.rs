@@ -16,6 +16,7 @@ use thalweg_broker::{
     Unreadable,
 };
 use thalweg_broker_tests::{Rig, conformance};
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::{Offset, Topic};
 use tokio::sync::watch;
 
@@ -49,16 +50,20 @@ struct Server {
 }
 
 fn settings(directory: &std::path::Path) -> Settings {
-    let store = |pattern: &str, has_values| StoreSettings {
+    let store = |pattern: &str, kind: FeedKind| StoreSettings {
         pattern: pattern.parse().expect("a pattern"),
-        has_values,
+        kind,
         age: None,
         bytes: None,
         sync: SyncMode::Always,
     };
     Settings {
         directory: directory.to_owned(),
-        stores: vec![store("log/**", false), store("values/**", true)],
+        stores: vec![
+            store("log/**", FeedKind::Log),
+            store("values/**", FeedKind::Value),
+            store("keys/**", FeedKind::Keyed),
+        ],
         bytes: None,
         event_bytes: 1 << 20,
         ticket_life: Some(Duration::from_secs(30)),
@@ -129,7 +134,7 @@ impl Rig for DiskRig {
             let handle = current.borrow().handle.clone().ok_or("it is closed")?;
             let (head, starts) = handle.log().with(|shared| {
                 let start = |place| shared.store_at(place).map_or(0, |store| store.start);
-                (shared.head, [start(0), start(1)])
+                (shared.head, [start(0), start(1), start(2)])
             });
             let streams = handle.streams.iter().zip(starts);
             let streams =

@@ -40,14 +40,14 @@ fn report(disk: &SimulatedDisk) -> CheckReport {
     check_log(disk, &mut |_, _| ()).expect("readable")
 }
 
-fn export(disk: &SimulatedDisk, pattern: &str) -> (Exported, String) {
+pub(super) fn export(disk: &SimulatedDisk, pattern: &str) -> (Exported, String) {
     let pattern: Pattern = pattern.parse().expect("a pattern");
     let mut out = Vec::new();
     let exported = export_log(disk, &pattern, &mut out, &mut |_, _| ()).expect("exported");
     (exported, String::from_utf8(out).expect("text"))
 }
 
-fn import(text: &str) -> Result<(SimulatedDisk, Imported), ImportFailure> {
+pub(super) fn import(text: &str) -> Result<(SimulatedDisk, Imported), ImportFailure> {
     let disk = SimulatedDisk::new(8, usize::MAX);
     let imported = import_new(&disk, &mut text.as_bytes(), false)?;
     Ok((disk, imported))

@@ -13,6 +13,7 @@ use std::{
 use thalweg_broker::{
     Append, AppendError, Content, Delivery, Follower, KEY_LIFE, ReadPage, ReadRange, Stored,
 };
+use thalweg_core::stream::FeedKind;
 use thalweg_core::stream::Payloads;
 use thalweg_wire::{EndCode, Epoch, Offset};
 use tokio::sync::oneshot;
@@ -53,9 +54,14 @@ pub(super) struct Bench {
     pub(super) now_ms: u64,
 }
 
-pub(super) fn store(pattern: &str, has_values: bool, sync: SyncMode) -> StoreSettings {
+pub(super) fn store(pattern: &str, kind: FeedKind, sync: SyncMode) -> StoreSettings {
     let pattern = pattern.parse().expect("a pattern");
-    StoreSettings { pattern, has_values, age: None, bytes: None, sync }
+    StoreSettings { pattern, kind, age: None, bytes: None, sync }
+}
+
+/// Returns the kind of the topics of a pattern.
+pub(super) fn kind(pattern: &str) -> FeedKind {
+    if pattern == "values/**" { FeedKind::Value } else { FeedKind::Log }
 }
 
 pub(super) fn bounds() -> Bounds {
@@ -67,6 +73,7 @@ pub(super) fn bounds() -> Bounds {
         slice_bytes: 1 << 10,
         total_bytes: None,
         ended_ms: 1000,
+        removed_ms: 1000,
         kept_from: None,
     }
 }
@@ -77,7 +84,8 @@ pub(super) fn event(text: &str) -> Content {
 
 impl Bench {
     pub(super) fn new(sync: SyncMode, bounds: Bounds) -> Self {
-        let stores = vec![store("log/**", false, sync), store("values/**", true, sync)];
+        let stores =
+            vec![store("log/**", FeedKind::Log, sync), store("values/**", FeedKind::Value, sync)];
         Self::with_stores(stores, bounds)
     }
 
@@ -470,7 +478,7 @@ fn a_thread_that_panics_ends_the_log() {
     let disk = SimulatedDisk::new(7, usize::MAX);
     let settings = Settings {
         directory: "unused".into(),
-        stores: vec![store("log/**", false, SyncMode::Always)],
+        stores: vec![store("log/**", FeedKind::Log, SyncMode::Always)],
         bytes: None,
         event_bytes: 1000,
         ticket_life: None,
@@ -514,7 +522,7 @@ fn a_store_whose_topics_were_elsewhere_has_a_new_epoch() {
     let mut bench = Bench::new(SyncMode::Always, bounds());
     let [log, values] = [LOG, VALUES].map(|place| bench.epoch(place));
     let first = bench.put("log/b/c", "1");
-    bench.stores.insert(0, store("log/b/**", false, SyncMode::Always));
+    bench.stores.insert(0, store("log/b/**", FeedKind::Log, SyncMode::Always));
     bench.reopen(false);
     assert!(bench.epoch(1) != log && bench.epoch(2) == values);
     bench.put("log/b/c", "2");
@@ -539,7 +547,7 @@ fn a_damaged_or_missing_state_is_reported() {
 #[test]
 fn a_failed_sync_of_answered_records_ends_the_log_and_its_threads() {
     let disk = SimulatedDisk::new(7, usize::MAX);
-    let stores = [store("log/**", false, SyncMode::Never)];
+    let stores = [store("log/**", FeedKind::Log, SyncMode::Never)];
     let opened = recovery::open(disk.clone(), bounds(), &stores).expect("a log");
     let threads = Threads::start(opened, Some(Duration::from_millis(100))).expect("threads");
     let log = Arc::clone(threads.log());

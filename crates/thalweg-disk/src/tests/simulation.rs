@@ -15,6 +15,7 @@ use std::{
 
 use fastrand::Rng;
 use thalweg_broker::{Append, AppendError, Content, Delivery, Follower, KEY_LIFE, ReadRange};
+use thalweg_core::stream::FeedKind;
 use thalweg_core::stream::Payloads;
 use thalweg_wire::{EndCode, Epoch, Offset, Topic};
 use tokio::sync::oneshot;
@@ -102,17 +103,19 @@ impl Follower for Recorder {
 }
 
 fn stores(trouble: Trouble) -> Vec<StoreSettings> {
-    let store = |pattern: &str, has_values, sync| StoreSettings {
+    let store = |pattern: &str, kind: FeedKind, sync| StoreSettings {
         pattern: pattern.parse().expect("a pattern"),
-        has_values,
-        age: trouble.age_ms.filter(|_| !has_values).map(Duration::from_millis),
-        bytes: trouble.bytes.filter(|_| !has_values),
+        kind,
+        age: trouble.age_ms.filter(|_| !kind.is_state()).map(Duration::from_millis),
+        bytes: trouble.bytes.filter(|_| !kind.is_state()),
         sync,
     };
-    let mut stores =
-        vec![store("log/**", false, SyncMode::Always), store("values/**", true, SyncMode::Always)];
+    let mut stores = vec![
+        store("log/**", FeedKind::Log, SyncMode::Always),
+        store("values/**", FeedKind::Value, SyncMode::Always),
+    ];
     if trouble.has_weak {
-        stores.push(store("weak/**", false, SyncMode::Never));
+        stores.push(store("weak/**", FeedKind::Log, SyncMode::Never));
     }
     stores
 }
@@ -138,6 +141,7 @@ impl World {
             slice_bytes: rng.usize(1..5000),
             total_bytes: (rng.u8(0..6) == 0).then(|| rng.u64(60_000..100_000)),
             ended_ms: rng.u64(1_000..1_000_000),
+            removed_ms: 600_000,
             kept_from: None,
         };
         let capacity = if trouble.is_small { rng.usize(70..160) << 10 } else { usize::MAX };

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use thalweg_broker::{Content, TopicRange};
 use thalweg_wire::EndCode;
 
-use super::rules::{Bench, bounds, store};
+use super::rules::{Bench, bounds, kind, store};
 use crate::{log::Bounds, settings::SyncMode};
 
 fn bench(bounds: Bounds) -> Bench {
     let stores = ["log/own/**", "log/**", "values/**"];
-    let stores = stores.map(|pattern| store(pattern, pattern == "values/**", SyncMode::Always));
+    let stores = stores.map(|pattern| store(pattern, kind(pattern), SyncMode::Always));
     Bench::with_stores(stores.to_vec(), bounds)
 }
 
@@ -111,7 +111,8 @@ fn a_damaged_index_is_counted_and_hides_its_topics_alone() {
     bench.put("values/a", "1");
     bench.seal();
     let run = bench.log.with(|shared| {
-        let values = shared.state.stores.iter().find(|store| store.has_values).expect("a store");
+        let values =
+            shared.state.stores.iter().find(|store| store.kind.is_state()).expect("a store");
         values.runs[0]
     });
     bench.disk.damage(&crate::state::Run::name(run.serial), run.data as usize, &[0; 8]);

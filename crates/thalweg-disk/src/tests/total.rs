@@ -1,14 +1,14 @@
 //! A limit for the bytes of all stores.
 
 use super::{
-    rules::{Bench, bounds, store},
+    rules::{Bench, bounds, kind, store},
     simulated::SimulatedDisk,
 };
 use crate::{log::Bounds, settings::SyncMode};
 
 fn bench(total_bytes: Option<u64>) -> Bench {
     let stores = ["log/a/**", "log/**", "values/**"];
-    let stores = stores.map(|pattern| store(pattern, pattern == "values/**", SyncMode::Always));
+    let stores = stores.map(|pattern| store(pattern, kind(pattern), SyncMode::Always));
     Bench::with_stores(stores.to_vec(), Bounds { total_bytes, ..bounds() })
 }
 

@@ -1,7 +1,8 @@
 use thalweg_core::stream::FeedKind;
 use thalweg_wire::{Pattern, Topic};
 
-/// The topics in the streams of brokers, which several servers share. The first matching pattern applies.
+/// The topics in the streams of brokers, which several servers share. The first matching pattern applies; for keyed topics that of
+/// streams that keep keys, and for others that of other streams.
 #[derive(Clone, Debug, Default)]
 pub struct SharedTopics(Vec<(Pattern, FeedKind)>);
 
@@ -11,9 +12,10 @@ impl SharedTopics {
         Self(streams.into_iter().collect())
     }
 
-    /// Returns the kind of a topic; `None` if it is not shared.
-    pub(crate) fn kind(&self, topic: &Topic) -> Option<FeedKind> {
-        self.0.iter().find(|(pattern, _)| pattern.matches(topic)).map(|(_, kind)| *kind)
+    /// Returns the kind of a topic, whose settings say whether it is keyed; `None` if it is not shared.
+    pub(crate) fn kind(&self, topic: &Topic, is_keyed: bool) -> Option<FeedKind> {
+        let of_class = self.0.iter().filter(|(_, kind)| kind.has_keys() == is_keyed);
+        of_class.into_iter().find(|(pattern, _)| pattern.matches(topic)).map(|(_, kind)| *kind)
     }
 
     pub(super) fn patterns(&self) -> impl Iterator<Item = &Pattern> {

@@ -2,8 +2,10 @@
 
 mod backfills;
 mod history_backfill;
+mod keyed_order;
 mod order;
 mod pauses;
+mod store_answer;
 mod stores;
 
 use thalweg_core::fanout::FeedKey;
@@ -11,8 +13,10 @@ use thalweg_wire::Topic;
 
 pub(super) use backfills::{BackfillMemory, Backfills, page_of};
 pub(crate) use history_backfill::HistoryBackfill;
-pub(super) use order::{BrokerOrder, BrokerStreams, SingleMessage, StoreAnswer};
+pub(super) use keyed_order::{KeyedOrder, WaitingPublish};
+pub(super) use order::{BrokerOrder, BrokerStreams, SingleMessage};
 pub(super) use pauses::{Paused, Pauses};
+pub(super) use store_answer::StoreAnswer;
 pub(super) use stores::Stores;
 
 pub(super) trait BrokerTopics {

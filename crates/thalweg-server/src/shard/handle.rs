@@ -149,7 +149,11 @@ impl Handle {
         let (answer, answered) = oneshot::channel();
         let lookup = lookup(answer);
         if shard == self.id {
-            self.shard.borrow().topics.answer(lookup);
+            match lookup {
+                // The state may have to be read.
+                Lookup::Keys { .. } => self.with_shard(|shard| shard.topics.answer(lookup)),
+                lookup => self.shard.borrow_mut().topics.answer(lookup),
+            }
         } else {
             let publishes = &self.common.peers[shard].publishes;
             publishes.send(ShardMessage::Lookup(lookup)).await.map_err(|_| Refusal::draining())?;

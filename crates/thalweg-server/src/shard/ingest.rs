@@ -193,7 +193,7 @@ impl Ingest {
         }
         let (answer, result) = oneshot::channel();
         if owner == self.shard {
-            topics.store(topic, payloads, terms.retry_key, StoreAnswer::Published(answer));
+            topics.store(topic, payloads, terms, StoreAnswer::Published(answer));
             return PendingPublish::Posted { result, is_stored: true };
         }
         let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
@@ -222,7 +222,7 @@ impl Ingest {
         answer: oneshot::Sender<Result<PublishResult, Refusal>>,
     ) {
         if is_broker_topic {
-            return topics.store(topic, payloads, terms.retry_key, StoreAnswer::Published(answer));
+            return topics.store(topic, payloads, terms, StoreAnswer::Published(answer));
         }
         // The publisher may be gone.
         let _ = answer.send(self.append(topics, topic, payloads, &terms));

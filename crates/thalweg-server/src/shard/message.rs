@@ -200,6 +200,8 @@ pub(crate) enum Lookup {
         limit: usize,
         answer: oneshot::Sender<Option<HistorySource>>,
     },
+    /// Answers when the state of a keyed topic that a broker stores is in the shard's memory.
+    Keys { topic: Topic, answer: oneshot::Sender<Result<(), Refusal>> },
     /// The start of a subscription that wants the events of a topic since a time, or its newest events.
     Start { topic: Topic, start: StartAt, answer: oneshot::Sender<KnownStart> },
     /// The columns over which a query of a topic is planned.

@@ -17,6 +17,7 @@ mod memory;
 mod origin;
 mod presence;
 mod replication;
+mod stored_keys;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -81,6 +82,8 @@ pub(super) struct Topics {
     state_bytes: usize,
     /// The state of keys of topics that this shard owns, with the events that were appended since the last sweep.
     keyed_bytes: usize,
+    /// Topics whose stored state has no room. The next sweep closes their readers.
+    overfull: Vec<FeedKey>,
     /// When `keyed_bytes` was last counted exactly, in µs.
     recounted_us: u64,
     pub(super) news: News,
@@ -142,6 +145,7 @@ impl Topics {
             history_bytes: 0,
             state_bytes: 0,
             keyed_bytes: 0,
+            overfull: Vec::new(),
             recounted_us: 0,
             common,
             news: News::default(),
@@ -180,7 +184,8 @@ impl Topics {
 
     /// Requests a backfill for a reader. The reader is a connection or a query.
     pub(super) fn want_backfill(&mut self, key: FeedKey, from: Offset, connection: Option<u32>) {
-        if let Some(stream) = self.feeds.get(key).and_then(|local| local.origin.stream()) {
+        let local = self.feeds.get(key).filter(|local| !local.refuses_keys());
+        if let Some(stream) = local.and_then(|local| local.origin.stream()) {
             let broker = self.feeds.streams.get(stream).broker;
             self.backfills[broker].want(key, from, connection);
         }

@@ -31,7 +31,12 @@ impl Brokers {
 
     /// Adapts the server's configuration to them.
     pub(super) fn settle(&self, config: &mut Config) -> Result<(), String> {
-        self.0.iter().try_for_each(|broker| broker.settle(config))
+        let mut earlier = Vec::new();
+        for broker in &self.0 {
+            broker.settle(config, &earlier)?;
+            earlier.extend(broker.topics());
+        }
+        Ok(())
     }
 
     /// Checks their settings, and files that these name, without opening them.

@@ -81,8 +81,8 @@ impl ConfiguredBroker for Cluster {
 
     /// Runs the sources on the server that `source-node` names only, for each server would generate its own events. Closes
     /// windows on the server that `time-node` names.
-    fn settle(&self, config: &mut Config) -> Result<(), String> {
-        self.check_kinds(config)?;
+    fn settle(&self, config: &mut Config, earlier: &[(Pattern, FeedKind)]) -> Result<(), String> {
+        self.check_kinds(config, earlier)?;
         config.tells_time = self.time_node.is_some() && self.time_node == self.node;
         match &self.source_node {
             None if config.sources.is_empty() => Ok(()),
@@ -131,8 +131,8 @@ impl ConfiguredBroker for Cluster {
 }
 
 impl Cluster {
-    /// Refuses value topics in a stream of events, which keeps all of them, and keyed topics.
-    fn check_kinds(&self, config: &Config) -> Result<(), String> {
+    /// Refuses value topics in a stream of events, which keeps all of them, and keyed topics that no earlier broker has.
+    fn check_kinds(&self, config: &Config, earlier: &[(Pattern, FeedKind)]) -> Result<(), String> {
         let all = (Pattern::all(), config.topic_defaults.clone());
         let topics = config.topics.iter().chain([&all]);
         for (pattern, _) in topics.filter(|(_, settings)| settings.kind.has_versions()) {
@@ -148,11 +148,16 @@ impl Cluster {
             }
         }
         for pattern in config.keyed_patterns() {
+            let is_its = |other: &Pattern| other.to_string() == pattern.to_string();
+            if earlier.iter().any(|(other, kind)| kind.has_keys() && is_its(other)) {
+                continue;
+            }
             let mut streams = self.streams.iter();
             if let Some(stream) = streams.find(|stream| stream.pattern.overlaps(&pattern)) {
                 return Err(format!(
                     "topic: {pattern} has kind=keyed, but stream {:?} shares some of these topics between servers, \
-                     and streams do not store keys yet: choose other patterns",
+                     and streams do not store keys: choose other patterns, or keep these topics in a data directory of one server \
+                     with --data and --store '{pattern},kind=keyed'",
                     stream.name
                 ));
             }

@@ -15,11 +15,9 @@ pub(super) trait ConfiguredBroker: Debug {
     where
         Self: Sized;
 
-    /// Adapts the server's configuration. Fails if topics have a kind that the broker cannot store, or if settings of both
-    /// contradict each other.
-    fn settle(&self, _config: &mut Config) -> Result<(), String> {
-        Ok(())
-    }
+    /// Adapts the server's configuration. `earlier` has the topics of earlier brokers. Fails if topics have a kind that the broker
+    /// cannot store, or if settings of both contradict each other.
+    fn settle(&self, config: &mut Config, earlier: &[(Pattern, FeedKind)]) -> Result<(), String>;
 
     /// Checks the settings without opening the broker. May read files that the settings name.
     fn check(&self, config: &Config) -> Result<(), String>;

@@ -21,6 +21,21 @@ pub(super) struct Data {
     stores: Vec<StoreConfig>,
 }
 
+/// Gives keyed topics that a store of another kind would have a store of their own before it.
+fn keep_keys(stores: &mut Vec<StoreConfig>, kinds: &[(Pattern, FeedKind)]) {
+    for (pattern, _) in kinds.iter().filter(|(_, kind)| kind.has_keys()) {
+        let Some(at) = stores.iter().position(|store| store.pattern.overlaps(pattern)) else {
+            continue;
+        };
+        if stores.iter().any(|store| store.pattern.to_string() == pattern.to_string()) {
+            continue;
+        }
+        let sync = stores[at].sync;
+        let keyed = StoreConfig { sync, ..StoreConfig::new(pattern.clone(), FeedKind::Keyed) };
+        stores.insert(at, keyed);
+    }
+}
+
 impl ConfiguredBroker for Data {
     fn new(settings: &Settings) -> Result<Option<Self>, String> {
         let Settings { data, data_bytes, store, topic, nats, .. } = settings;
@@ -44,18 +59,16 @@ impl ConfiguredBroker for Data {
                     .into(),
             );
         }
-        let kinds = topic.iter().map(|table| table.kind());
-        // Keyed topics are kept in memory only.
-        let kinds: Vec<_> = kinds.filter(|(_, kind)| !kind.has_keys()).collect();
+        let kinds: Vec<_> = topic.iter().map(|table| table.kind()).collect();
         if stores.is_empty() {
-            let has_values = kinds.iter().any(|(_, kind)| kind.has_versions());
-            let kinds = kinds.iter().filter(|(pattern, _)| has_values && !pattern.is_all());
-            stores.extend(kinds.map(|(pattern, kind)| StoreConfig::new(pattern.clone(), *kind)));
-            let all = topic.iter().map(|table| table.kind()).find(|(pattern, _)| pattern.is_all());
-            let kind = all.map(|(_, kind)| kind).filter(|kind| !kind.has_keys());
-            let kind = kind.unwrap_or_default();
+            let has_states = kinds.iter().any(|(_, kind)| kind.is_state());
+            let named = kinds.iter().filter(|(pattern, _)| has_states && !pattern.is_all());
+            stores.extend(named.map(|(pattern, kind)| StoreConfig::new(pattern.clone(), *kind)));
+            let all = kinds.iter().find(|(pattern, _)| pattern.is_all());
+            let kind = all.map(|(_, kind)| *kind).unwrap_or_default();
             stores.push(StoreConfig::new(Pattern::all(), kind));
         }
+        keep_keys(&mut stores, &kinds);
         for (pattern, _) in kinds.iter().filter(|(_, kind)| kind.has_versions()) {
             let before = stores.iter().take_while(|store| {
                 !store.kind.has_versions() || store.pattern.to_string() != pattern.to_string()
@@ -74,7 +87,7 @@ impl ConfiguredBroker for Data {
     }
 
     /// Lets this server close windows of queries, because it is the only one that has the topics.
-    fn settle(&self, config: &mut Config) -> Result<(), String> {
+    fn settle(&self, config: &mut Config, _: &[(Pattern, FeedKind)]) -> Result<(), String> {
         config.tells_time = true;
         Ok(())
     }
@@ -101,7 +114,7 @@ impl Data {
     fn settings(&self, config: &Config) -> thalweg_disk::Settings {
         let store = |store: &StoreConfig| StoreSettings {
             pattern: store.pattern.clone(),
-            has_values: store.kind.has_versions(),
+            kind: store.kind,
             age: store.age,
             bytes: store.bytes,
             sync: store.sync.mode(),

@@ -17,9 +17,9 @@ pub(super) struct StoreConfig {
     pub(super) pattern: Pattern,
     /// The kind of its topics.
     pub(super) kind: FeedKind,
-    /// The age at which events are deleted, but for value topics.
+    /// The age at which events are deleted, but for value topics and keyed topics.
     pub(super) age: Option<Duration>,
-    /// Bytes above which the oldest events are deleted, but for value topics.
+    /// Bytes above which the oldest events are deleted, but for value topics and keyed topics.
     pub(super) bytes: Option<u64>,
     /// When events are on disk.
     pub(super) sync: StoreSync,
@@ -54,7 +54,7 @@ impl StoreSync {
 impl StoreConfig {
     /// A store of all events up to a size, each on disk before it is answered.
     pub(super) fn new(pattern: Pattern, kind: FeedKind) -> Self {
-        let bytes = (!kind.has_versions()).then_some(BYTES);
+        let bytes = (!kind.is_state()).then_some(BYTES);
         Self { pattern, kind, age: None, bytes, sync: StoreSync::default() }
     }
 }

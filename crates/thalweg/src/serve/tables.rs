@@ -407,8 +407,9 @@ impl StreamTable {
         set(&mut stream.kind, self.kind);
         if stream.kind.has_keys() {
             return Err(format!(
-                "{}: streams do not store keys yet: set kind to log or value",
-                self.name
+                "{}: streams do not store keys: set kind to log or value, or keep keyed topics in a data directory \
+                 with --data and --store '{},kind=keyed'",
+                self.name, stream.pattern
             ));
         }
         set(&mut stream.replicas, self.replicas);
@@ -434,15 +435,12 @@ impl StoreTable {
     pub(super) fn store(&self) -> Result<StoreConfig, String> {
         let mut store = StoreConfig::new(self.topics.0.clone(), FeedKind::default());
         set(&mut store.kind, self.kind);
-        if store.kind.has_keys() {
-            return Err("stores do not keep keys yet: set kind to log or value".to_owned());
-        }
-        if store.kind.has_versions() {
+        if store.kind.is_state() {
             if self.age.is_some() || self.bytes.is_some() {
-                return Err(
-                    "age, bytes: with kind=value a version stays until the next one: remove them"
-                        .to_owned(),
-                );
+                return Err(format!(
+                    "age, bytes: with kind={} an event stays until the next one: remove them",
+                    store.kind.name()
+                ));
             }
             store.bytes = None;
         }

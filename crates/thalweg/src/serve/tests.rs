@@ -275,7 +275,7 @@ fn mistakes_in_a_short_form_are_answered_with_the_nearest_name() {
         "--store a//b",
         "--store a,age=1s",
         "--store a,kind=value,age=1h",
-        "--store a,kind=keyed",
+        "--store a,kind=keyed,bytes=1GiB",
         "--store a,sync=sometimes",
         "--stream live",
         "--stream live=a//b",
@@ -372,9 +372,13 @@ fn stores_follow_from_the_kinds_of_topics_or_are_checked_against_them() {
     let values = "--data d --topic a/**,flush=1ms --topic b/**,kind=value";
     assert_eq!(topics(values), ["a/** Log", "b/** Value", "** Log"]);
     assert_eq!(topics("--data d --topic **,kind=value"), ["** Value"]);
-    // Keyed topics are in memory only.
-    assert_eq!(topics("--data d --topic a/**,kind=keyed"), ["** Log"]);
-    assert_eq!(topics("--data d --topic **,kind=keyed"), ["** Log"]);
+    assert_eq!(topics("--data d --topic a/**,kind=keyed"), ["a/** Keyed", "** Log"]);
+    assert_eq!(topics("--data d --topic **,kind=keyed"), ["** Keyed"]);
+    // Keyed topics that a store of another kind would have are stored, too.
+    let keyed = "--topic a/*,kind=keyed --topic x,kind=keyed";
+    assert_eq!(topics(&format!("--data d --store a/** {keyed}")), ["a/* Keyed", "a/** Log"]);
+    let given = format!("--data d --store a/** --store a/*,kind=keyed {keyed}");
+    assert_eq!(topics(&given), ["a/** Log", "a/* Keyed"]);
     assert_eq!(topics("--data d --store c"), ["c Log"]);
     assert!(data("").unwrap().is_none());
     let refusals = [

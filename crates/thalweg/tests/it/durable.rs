@@ -22,10 +22,10 @@ const JSON: &str = "application/json";
 const KILLS: u64 = 5;
 
 /// A directory that is removed after the test.
-struct Directory(PathBuf);
+pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("thalweg-data-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         Self(std::env::temp_dir().join(name))
@@ -35,7 +35,7 @@ impl Directory {
         self.0.to_str().expect("a path is text")
     }
 
-    fn start(&self, more: &[&str]) -> Server {
+    pub(crate) fn start(&self, more: &[&str]) -> Server {
         Server::start(&[&["--data", self.path()], more].concat())
     }
 }

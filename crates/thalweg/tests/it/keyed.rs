@@ -5,12 +5,14 @@
 //! - `how_to`: the page docs/how-to/keyed.md
 //! - `limits`: the most keys, and their memory
 //! - `random`: publishers and clients that are cut off
+//! - `stored`: keys in a data directory
 
 mod how_to;
 mod limits;
 mod mirror;
 mod publishing;
 mod random;
+mod stored;
 
 use serde_json::{Value, json};
 

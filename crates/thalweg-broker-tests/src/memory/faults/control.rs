@@ -22,6 +22,10 @@ pub enum Bug {
     Reorder,
     /// A key is not remembered.
     ForgetKeys,
+    /// Events in keyed topics are read without their keys.
+    ForgetEventKeys,
+    /// The newest event of a key is trimmed.
+    TrimKeys,
     /// A gap or another epoch is not announced.
     SilentGap,
     /// Records are delivered twice.

@@ -39,6 +39,9 @@ impl Feed for KeyedFeed {
 
     // A subscription continues from the state that its client has, or begins without any.
     fn start(&self, at: StartAt) -> Start {
+        if self.is_loading() {
+            return Start::Backfill(1);
+        }
         let all = Cursor::before(1);
         let (position, chain) = match at {
             StartAt::After(position) => (position, None),
@@ -93,7 +96,18 @@ impl Feed for KeyedFeed {
             self.table.restart(head);
             self.pages.sweep(u64::MAX, head);
             self.log.skip_to(head);
+            if self.is_stored {
+                self.load_again();
+            }
         }
+    }
+
+    fn load(&mut self) {
+        self.load_again();
+    }
+
+    fn is_loading(&self) -> bool {
+        self.loading.is_some()
     }
 
     fn state_part(&self, cursor: &Cursor, count_max: usize) -> Option<(StatePart, Cursor)> {
@@ -127,6 +141,9 @@ impl Feed for KeyedFeed {
     }
 
     fn forget_removals(&mut self) {
+        if self.is_loading() {
+            return;
+        }
         self.forgotten_early += self.table.forget_removals(0, 0) as u64;
         self.pages.sweep(u64::MAX, self.complete_from());
     }

@@ -52,6 +52,7 @@ impl<'a> Frames<'a> for KeyedFrames<'a, '_> {
             Some(([], _)) => Next::Nothing,
             Some((bytes, after)) => Next::Hot(bytes, after),
             None if cursor.in_frame() => self.log.next(cursor, one_frame, scratch),
+            None if self.feed.is_loading() => Next::Backfill(1),
             None if self.feed.is_partial() => Next::Nothing,
             None if cursor.next >= self.feed.head() && !cursor.is_owed_page() => Next::Nothing,
             None if !self.feed.is_complete_after(cursor) => Next::Unknown(Cursor::before(1)),
@@ -68,6 +69,9 @@ impl<'a> Frames<'a> for KeyedFrames<'a, '_> {
         }
         if cursor.in_frame() {
             return self.log.kept(cursor, one_frame);
+        }
+        if self.feed.is_loading() {
+            return None;
         }
         if cursor.next == self.feed.head() && !cursor.is_owed_page() {
             return Some((&[], *cursor));

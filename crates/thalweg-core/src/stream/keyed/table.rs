@@ -20,6 +20,8 @@ pub(super) struct Table {
     by_key: BTreeSet<ByKey>,
     /// The offsets of removals, and when they came. A key may have come back since.
     removals: VecDeque<(Offset, u64)>,
+    /// Those that a broker's pages have brought so far, which are older.
+    loaded_removals: VecDeque<(Offset, u64)>,
     complete_from: Offset,
     live: usize,
     bytes: usize,
@@ -63,12 +65,55 @@ impl Table {
         } else {
             self.live += 1;
         }
+        self.put(event);
+    }
+
+    fn put(&mut self, event: Arc<KeyedEvent>) {
         self.bytes += memory_bytes(&event);
         self.by_offset.insert(event.offset(), Arc::clone(&event));
         if let Some(ByKey(before)) = self.by_key.replace(ByKey(event)) {
             self.by_offset.remove(&before.offset());
             self.subtract(&before);
         }
+    }
+
+    /// Takes an event of a broker's page, which is newer than those of the pages before, and older than those that were pushed.
+    pub(super) fn load(&mut self, event: Arc<KeyedEvent>, came_us: u64) {
+        if self.get(event.key()).is_some_and(|known| known.offset() >= event.offset()) {
+            return;
+        }
+        if event.is_removal() {
+            self.loaded_removals.push_back((event.offset(), came_us));
+        } else {
+            self.live += 1;
+        }
+        self.put(event);
+    }
+
+    /// Forgets a key, if its event is older than `offset`.
+    pub(super) fn remove_before(&mut self, key: &[u8], offset: Offset) {
+        if self.get(key).is_some_and(|known| known.offset() < offset)
+            && let Some(ByKey(known)) = self.by_key.take(key)
+        {
+            self.by_offset.remove(&known.offset());
+            self.subtract(&known);
+        }
+    }
+
+    /// Forgets the events before `offset`. Others may have come since.
+    pub(super) fn forget_before(&mut self, offset: Offset) {
+        let newer = self.by_offset.split_off(&offset);
+        for event in std::mem::replace(&mut self.by_offset, newer).into_values() {
+            self.by_key.remove(event.key());
+            self.subtract(&event);
+        }
+    }
+
+    /// Notes that all pages have come.
+    pub(super) fn end_load(&mut self) {
+        let newer = std::mem::take(&mut self.removals);
+        self.removals = std::mem::take(&mut self.loaded_removals);
+        self.removals.extend(newer);
     }
 
     fn note_removal(&mut self, offset: Offset, now_us: u64) {

@@ -56,7 +56,15 @@ fn a_reader_of_a_backfill_has_no_context() {
 
     let messages = vec![(1, payloads(4))];
     feed.backfill(
-        Page { from: 1, messages, holes: Vec::new(), is_last_before: Some(5), stored_from: 1 },
+        Page {
+            from: 1,
+            messages,
+            holes: Vec::new(),
+            is_last_before: Some(5),
+            stored_from: 1,
+            compacted: 0,
+            unix_ms: 0,
+        },
         2,
     );
     let (_, after) = next(&feed, &Cursor::before(1));
@@ -138,7 +146,15 @@ fn readers_that_keep_up_read_hot_across_skipped_offsets() {
     assert_eq!(next(&feed), Ok(1281), "a backfill can read it");
     let (messages, is_last_before) = (Vec::new(), Some(2000));
     feed.backfill(
-        Page { from: 1536, messages, holes: Vec::new(), is_last_before, stored_from: 1536 },
+        Page {
+            from: 1536,
+            messages,
+            holes: Vec::new(),
+            is_last_before,
+            stored_from: 1536,
+            compacted: 0,
+            unix_ms: 0,
+        },
         2,
     );
     assert_eq!(next(&feed), Err(None), "it is not stored any more");
@@ -169,7 +185,7 @@ fn a_reader_gets_one_gap_for_holes_that_follow_each_other() {
         let (from, stored_from, is_last_before) = (256, 256, Some(2000));
         let messages = vec![(600, payloads(2))];
         let holes = vec![256..300, 400..500, 700..800, 800..2000];
-        Page { from, messages, holes, is_last_before, stored_from }
+        Page { from, messages, holes, is_last_before, stored_from, compacted: 0, unix_ms: 0 }
     };
     assert_eq!(feed.start(StartAt::Earliest), Start::Backfill(0));
     for now_us in [1, 20_000_000] {

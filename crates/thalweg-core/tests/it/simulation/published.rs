@@ -265,7 +265,15 @@ impl Published {
         let messages = newest.into_iter().collect();
         let stored_from = self.stored_from;
         let (holes, is_last_before) = (Vec::new(), Some(until));
-        Page { from: stored_from, messages, holes, is_last_before, stored_from }
+        Page {
+            from: stored_from,
+            messages,
+            holes,
+            is_last_before,
+            stored_from,
+            compacted: 0,
+            unix_ms: 0,
+        }
     }
 
     /// The broker's answer to a reader of the events from `from` on, before the history that begins at `until`.
@@ -297,6 +305,8 @@ impl Published {
             holes,
             is_last_before: is_whole.then_some(until),
             stored_from: self.stored_from,
+            compacted: 0,
+            unix_ms: 0,
         }
     }
 

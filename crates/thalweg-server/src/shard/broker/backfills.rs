@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::{
     broker::{BackfillId, BrokerReply, BrokerStream, FromBroker, Read, ReadCaller},
+    clock::unix_ms,
     config::{BACKFILL_BYTES_MAX, BACKFILL_FEED_BYTES, BACKFILL_OFFSETS_MAX, READS_PER_SHARD},
 };
 
@@ -83,7 +84,7 @@ impl Backfills {
             let is_ahead = from > feed.backfill_until(from);
             let begin = if is_ahead { from } else { from.max(feed.stored_from()) };
             let until = feed.page_until(begin);
-            let (broker, is_value) = (stream.broker, stream.stream.has_values);
+            let (broker, is_value) = (stream.broker, stream.stream.kind.has_versions());
             let stream = stream.index;
             let id = BackfillId { broker, key, topic: topic.clone(), epoch, from, until };
             let from = if is_ahead { from } else { begin.min(until) };
@@ -191,13 +192,15 @@ impl BackfillMemory {
 
 /// Converts a broker's page for the feed that requested it.
 pub(in crate::shard) fn page_of(page: ReadPage, from: Offset, until: Offset) -> Page {
-    let ReadPage { records, holes, stored_from, .. } = page;
+    let ReadPage { records, holes, stored_from, compacted, .. } = page;
     Page {
         from: from.max(stored_from),
         messages: records,
         holes,
         is_last_before: page.is_whole.then_some(until),
         stored_from,
+        compacted,
+        unix_ms: unix_ms(),
     }
 }
 

@@ -187,6 +187,7 @@ mod tests {
             stored_from: 1,
             newest: 0,
             head: 50,
+            compacted: 0,
         };
         let cases: [(&[Offset], _, _, _); 4] = [
             (&[5, 25, 45], None, 1, false),

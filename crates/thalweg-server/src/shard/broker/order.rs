@@ -2,28 +2,16 @@
 
 use thalweg_core::stream::{Batch, Mark, MessageBounds, Outbox};
 use thalweg_wire::{Epoch, Offset, Topic};
-use tokio::sync::oneshot;
 
-use crate::{
-    broker::{BrokerStream, RetryKey},
-    refusal::Refusal,
-    shard::publish_result::PublishResult,
-};
-
-/// The receiver of the result of a store.
-#[derive(Debug)]
-pub(in crate::shard) enum StoreAnswer {
-    Nowhere,
-    /// A fetched document. A failure is logged.
-    Fetched(Topic),
-    Published(oneshot::Sender<Result<PublishResult, Refusal>>),
-    Deleted(oneshot::Sender<Result<(), Refusal>>),
-}
+use super::{KeyedOrder, StoreAnswer};
+use crate::broker::{BrokerStream, RetryKey};
 
 /// A mark of a message that is stored on its own.
 #[derive(Debug)]
 pub(in crate::shard) enum SingleMessage {
     Retry(RetryKey),
+    /// An event that is not stored. The broker says whether it knows its idempotency key.
+    Repeated(RetryKey),
     /// A fetched document. The broker stores it if the topic's newest record has this offset (0: there is none).
     Fetched(Offset),
     /// The end of a topic whose document is gone, under the same condition.
@@ -39,7 +27,7 @@ pub(in crate::shard) enum SingleMessage {
 impl Mark for SingleMessage {
     /// A publisher with an idempotency key waits for the answer before it publishes a later event.
     fn may_overlap(&self) -> bool {
-        matches!(self, Self::Retry(_))
+        matches!(self, Self::Retry(_) | Self::Repeated(_))
     }
 }
 
@@ -73,6 +61,8 @@ pub(in crate::shard) struct BrokerOrder {
     pub(in crate::shard) newest: Offset,
     /// Whether the topic is queued to send a message.
     pub(in crate::shard) is_unstored: bool,
+    /// Set if the topic is keyed.
+    pub(in crate::shard) keyed: Option<Box<KeyedOrder>>,
 }
 
 impl StreamState {
@@ -87,9 +77,13 @@ impl BrokerStreams {
         Self { streams: streams.iter().cloned().map(StreamState::new).collect() }
     }
 
-    /// Returns the first stream whose pattern a topic matches.
-    pub(in crate::shard) fn matching(&self, topic: &Topic) -> Option<usize> {
-        self.streams.iter().position(|state| state.stream.stream.pattern.matches(topic))
+    /// Returns the first stream whose pattern a topic matches, of those that keep keys if it is keyed, or else of the others.
+    pub(in crate::shard) fn matching(&self, topic: &Topic, is_keyed: bool) -> Option<usize> {
+        self.streams.iter().position(
+            |StreamState { stream: BrokerStream { stream, .. }, .. }| {
+                stream.kind.has_keys() == is_keyed && stream.pattern.matches(topic)
+            },
+        )
     }
 
     pub(in crate::shard) fn get(&self, index: usize) -> &BrokerStream {
@@ -129,6 +123,7 @@ impl BrokerStreams {
             head,
             newest: 0,
             is_unstored: false,
+            keyed: stream.kind.has_keys().then(Box::default),
         };
         (order, head)
     }
@@ -152,22 +147,6 @@ impl BrokerStreams {
     }
 }
 
-impl StoreAnswer {
-    /// Sends the result. The receiver may be gone.
-    pub(in crate::shard) fn send(self, result: Result<PublishResult, Refusal>) {
-        match self {
-            Self::Nowhere => {}
-            Self::Fetched(topic) => {
-                if let Err(refused) = result {
-                    tracing::warn!(%topic, why = refused.message, "cannot store a fetched document");
-                }
-            }
-            Self::Published(answer) => drop(answer.send(result)),
-            Self::Deleted(answer) => drop(answer.send(result.map(drop))),
-        }
-    }
-}
-
 impl BrokerOrder {
     /// Notes the offset of a record that has come, was stored or was read.
     pub(in crate::shard) fn has_record(&mut self, first: Offset) {
@@ -181,6 +160,7 @@ impl BrokerOrder {
 
     /// Returns whether there are events that the feed does not have.
     pub(in crate::shard) fn holds_events(&self) -> bool {
-        !self.outbox.is_empty() || !self.arrived.is_empty()
+        let is_awaited = self.keyed.as_ref().is_some_and(|keyed| keyed.is_awaited());
+        !self.outbox.is_empty() || !self.arrived.is_empty() || is_awaited
     }
 }

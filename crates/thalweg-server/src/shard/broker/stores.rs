@@ -7,12 +7,13 @@ use thalweg_core::{
     fanout::FeedKey,
     stream::{Answered, AnyFeed, Appended, Feed as _, Message, Outbox, Outcome, Payloads},
 };
-use thalweg_wire::{EndCode, ErrorCode, Topic};
+use thalweg_wire::{EndCode, ErrorCode, Offset, Topic};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{
     BrokerTopics,
-    order::{BrokerOrder, SingleMessage, StoreAnswer},
+    order::{BrokerOrder, SingleMessage},
+    store_answer::StoreAnswer,
 };
 use crate::{
     broker::{BrokerLink, BrokerReply, FromBroker, Store, StoreCaller},
@@ -29,6 +30,8 @@ pub(in crate::shard) struct Stores {
     answers: mpsc::UnboundedSender<FromBroker>,
     /// Bytes of events that are not stored yet.
     bytes: usize,
+    /// Bytes of publishes that wait in front of the outboxes of keyed topics.
+    waiting_bytes: usize,
     /// The number of messages sent to brokers, and of those without an answer.
     posted: u64,
     in_flight: usize,
@@ -51,7 +54,7 @@ impl Stores {
         let queue =
             |link: &BrokerLink| Queue { sender: link.stores.clone(), unposted: VecDeque::new() };
         let (queues, counts) = (brokers.iter().map(queue).collect(), Arc::clone(counts));
-        Self { queues, answers, bytes: 0, posted: 0, in_flight: 0, counts }
+        Self { queues, answers, bytes: 0, waiting_bytes: 0, posted: 0, in_flight: 0, counts }
     }
 
     /// Adds a publish to a topic's outbox. Returns `false` if too many bytes wait.
@@ -86,16 +89,32 @@ impl Stores {
             return true;
         }
         let held = order.outbox.bytes();
-        if self.bytes + payloads.joined().len() > UNSTORED_BYTES_MAX {
+        if self.bytes + self.waiting_bytes + payloads.joined().len() > UNSTORED_BYTES_MAX {
             payloads.clear();
             let message = "too many events wait to be stored: try again";
             answer.send(Err(Refusal::busy(message)));
             return false;
         }
+        if let Some(keyed) = &mut order.keyed {
+            keyed.push(payloads);
+            keyed.ends += usize::from(matches!(mark, Some(SingleMessage::Deleted)));
+        }
         order.outbox.push(payloads, mark, answer, now_us());
         self.bytes += order.outbox.bytes() - held;
         self.mark(key, order);
         true
+    }
+
+    /// Counts a publish that waits in front of an outbox. Returns `false` if there is no room.
+    pub(in crate::shard) fn wait(&mut self, bytes: usize) -> bool {
+        let has_room = self.bytes + self.waiting_bytes + bytes <= UNSTORED_BYTES_MAX;
+        self.waiting_bytes += if has_room { bytes } else { 0 };
+        has_room
+    }
+
+    /// Notes that a publish no longer waits.
+    pub(in crate::shard) fn end_wait(&mut self, bytes: usize) {
+        self.waiting_bytes -= bytes;
     }
 
     /// Queues a topic if a message of it is due.
@@ -127,6 +146,9 @@ impl Stores {
                 if let Some(message) = order.outbox.take(*posted + 1) {
                     *posted += 1;
                     *in_flight += 1;
+                    if let Some(keyed) = &mut order.keyed {
+                        keyed.sent(*posted, &message.payloads);
+                    }
                     let (topic, shard) = (topic.clone(), answers.clone());
                     let caller = StoreCaller { topic: topic.clone(), number: *posted, shard };
                     let reply = BrokerReply::new(caller);
@@ -143,7 +165,7 @@ impl Stores {
     }
 
     pub(in crate::shard) fn are_done(&self) -> bool {
-        self.in_flight == 0 && self.bytes == 0
+        self.in_flight == 0 && self.bytes == 0 && self.waiting_bytes == 0
     }
 
     pub(in crate::shard) fn has_answer(&mut self) {
@@ -175,6 +197,11 @@ impl Stores {
             }
             Err(_) => Outcome::NotStored,
         };
+        if let Some(keyed) = &mut order.keyed {
+            let stored = result.as_ref().ok().filter(|stored| !stored.is_repetition);
+            let stored = stored.filter(|stored| stored.epoch == feed.epoch());
+            keyed.settle(number, stored.map(|stored| stored.first), order.head);
+        }
         let held = order.outbox.bytes();
         // The topic may have ended, and another topic may have its name.
         let answered: Vec<Answered<StoreAnswer>> = order.outbox.settle(number, outcome)?.collect();
@@ -182,6 +209,9 @@ impl Stores {
         let is_end =
             |answered: &Answered<StoreAnswer>| matches!(answered.answer, StoreAnswer::Deleted(_));
         let is_deleted = answered.iter().any(is_end);
+        if let Some(keyed) = order.keyed.as_mut().filter(|_| is_deleted && result.is_err()) {
+            keyed.ends = keyed.ends.saturating_sub(1);
+        }
         for Answered { answer, count, outcome } in answered {
             let stored = match (outcome, result) {
                 (Outcome::Stored(appended), Ok(stored)) => {
@@ -196,8 +226,10 @@ impl Stores {
                     counter.add(if replayed { 1 } else { count });
                     Ok(PublishResult { epoch, appended, count, replayed })
                 }
-                // No publisher waits for a message that may be outdated.
-                (_, Err(AppendError::Outdated(_))) => continue,
+                (_, Err(AppendError::Outdated(_))) => {
+                    answer.outdated();
+                    continue;
+                }
                 (Outcome::NotStored, Err(failure)) => Err(refusal(failure)),
                 _ => Err(refusal(&AppendError::Unknown)),
             };
@@ -236,6 +268,9 @@ fn store(
     let (content, key, after) = match mark {
         None => (Content::Events(payloads), None, None),
         Some(SingleMessage::Retry(key)) => (Content::Events(payloads), Some(key.to_bytes()), None),
+        Some(SingleMessage::Repeated(key)) => {
+            (Content::Events(payloads), Some(key.to_bytes()), Some(Offset::MAX))
+        }
         Some(SingleMessage::Fetched(after)) => (Content::Events(payloads), None, Some(after)),
         Some(SingleMessage::Gone(after)) => (Content::End(EndCode::Gone), None, Some(after)),
         Some(SingleMessage::Deleted) => (Content::End(EndCode::Deleted), None, None),

@@ -102,7 +102,16 @@ mod tests {
                 let (stored_from, newest) = (0, 0);
                 search.take(
                     from,
-                    &ReadPage { records: page, holes, pauses, is_whole, stored_from, newest, head },
+                    &ReadPage {
+                        records: page,
+                        holes,
+                        pauses,
+                        is_whole,
+                        stored_from,
+                        newest,
+                        head,
+                        compacted: 0,
+                    },
                 );
                 steps += 1;
             }

@@ -135,6 +135,14 @@ impl Handle {
             true => Box::pin(self.start_of(topic, start, deadline)).await?,
             false => start,
         };
+        let is_stored_keyed = self.shard.borrow().topics.is_stored_keyed(topic);
+        if is_stored_keyed {
+            let owner = owner_shard(topic, self.common.peers.len());
+            let wanted = topic.clone();
+            let keys = self.look_up(owner, |answer| Lookup::Keys { topic: wanted, answer });
+            let keys = timeout_at(deadline, keys).await;
+            keys.map_err(|_| Refusal::busy("the keys of the topic are being read: try again"))???;
+        }
         let (mut start, mut is_beyond) = (start, false);
         loop {
             let turn = self.read_queue.turns.turn().await;

@@ -102,6 +102,7 @@ mod tests {
             stored_from: 0,
             newest: 0,
             head: until,
+            compacted: 0,
         }
     }
 

@@ -1,5 +1,7 @@
 //! Broker topics: their publishes go to the broker, and records of the broker come back in the order of the stream.
 
+use std::sync::Arc;
+
 use thalweg_broker::{AppendError, Content, Delivery, ReadPage, Stored, Unreadable};
 use thalweg_core::{
     fanout::FeedKey,
@@ -8,9 +10,9 @@ use thalweg_core::{
 use thalweg_wire::{Epoch, Offset, Topic, limits::OFFSET_MAX};
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::{Topics, limits::Creator, local_topic::LocalTopic};
+use super::{Topics, limits::Creator, local_topic::LocalTopic, stored_keys::expiries_of};
 use crate::{
-    broker::{BackfillId, FromBroker, RetryKey},
+    broker::{BackfillId, FromBroker, PublishTerms},
     clock::now_us,
     config::PAUSE_MS_MIN,
     owner_shard::owner_shard,
@@ -27,10 +29,12 @@ impl Topics {
         &mut self,
         topic: &Topic,
         payloads: &mut Payloads,
-        retry_key: Option<RetryKey>,
+        terms: PublishTerms,
         answer: StoreAnswer,
     ) {
+        let retry_key = terms.retry_key.clone();
         match self.open_broker_topic(topic) {
+            Ok(key) if payloads.has_keys() => self.store_keys(key, payloads, terms, answer),
             Ok(key) => self.store_in(key, payloads, retry_key.map(SingleMessage::Retry), answer),
             Err(refusal) => {
                 payloads.clear();
@@ -79,7 +83,9 @@ impl Topics {
     pub(super) fn abandon_stores(&mut self, key: FeedKey) {
         if let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::broker_order) {
             let outbox = order.take_unstored();
+            let keyed = order.keyed.as_mut().map(std::mem::take);
             self.stores.abandon(outbox);
+            self.abandon_waiting(keyed);
         }
     }
 
@@ -177,12 +183,38 @@ impl Topics {
         if first < order.head || end > OFFSET_MAX || payloads.is_empty() {
             return;
         }
+        let is_keyed = order.keyed.is_some();
+        if is_keyed != payloads.has_keys() {
+            return;
+        }
+        let expiries = payloads.expiries();
+        // Most topics have no keys that expire.
+        let may_expire = is_keyed && !(expiries.is_empty() && self.expiries.is_empty());
+        let expiring: Vec<(Arc<[u8]>, Option<i64>)> = match may_expire {
+            true => payloads
+                .keyed_events()
+                .enumerate()
+                .map(|(at, (name, _))| {
+                    (name.into(), expiries.get(at).copied().filter(|ms| *ms > 0))
+                })
+                .collect(),
+            false => Vec::new(),
+        };
         let batch = Batch::seal(order.head, first, payloads, now_us());
         order.head = batch.end();
         order.has_record(first);
+        if let Some(keyed) = &mut order.keyed {
+            keyed.has_come(order.head);
+        }
         if is_kept {
             order.arrived.push(batch);
-            return self.mark_due(key);
+            self.mark_due(key);
+            if is_keyed {
+                self.set_stored_expiries(key, expiring, now_us());
+                self.store_waiting(key);
+                self.answer_reads(key);
+            }
+            return;
         }
         // The topic's readers need a backfill.
         let head = batch.end();
@@ -191,6 +223,7 @@ impl Topics {
             self.news.batches.push(key);
         }
         self.mark_unposted(key);
+        self.want_state(key);
     }
 
     /// Opens a broker topic, and evicts another one if there is no room. Fails if there is no room and no topic can be evicted.
@@ -204,12 +237,17 @@ impl Topics {
 
     /// Removes a broker topic without readers. Returns `false` if a short search finds none.
     fn evict_unread(&mut self) -> bool {
-        let Some(key) = self.feeds.unread_broker_topic() else { return false };
+        let Some(key) = self.feeds.unread_broker_topic(false) else { return false };
+        self.evict(key);
+        true
+    }
+
+    pub(super) fn evict(&mut self, key: FeedKey) {
         self.stop_fetching(key);
         self.history_bytes -= self.feeds.history_bytes(key);
         self.feeds.remove(key);
+        self.expiries.topic_ended();
         self.counts.topics_evicted.add(1);
-        true
     }
 
     /// Ends the topics of a stream that has restarted. Subscribers reconnect with their old positions and get a gap.
@@ -230,21 +268,25 @@ impl Topics {
         let topic = local.topic.clone();
         let Some((_, order)) = local.broker_order() else { return };
         let mut outbox = order.take_unstored();
+        let keyed = order.keyed.take();
         self.stop_fetching(key);
         self.end(key, ending, now_us());
-        if outbox.is_empty() {
+        if outbox.is_empty() && keyed.as_ref().is_none_or(|keyed| !keyed.is_awaited()) {
             return;
         }
         let opened = self.open_broker_topic(&topic).ok();
         let order = opened.and_then(|key| Some((key, self.feeds.get_mut(key)?.broker_order()?.1)));
         let Some((key, order)) = order else {
-            return self.stores.abandon(outbox);
+            self.stores.abandon(outbox);
+            return self.abandon_waiting(keyed);
         };
         if ending == Ending::Restarted {
             outbox.restart();
         }
         order.outbox = outbox;
+        order.keyed = keyed.map(|keyed| Box::new(keyed.into_next(order.head)));
         self.stores.mark(key, order);
+        self.want_state(key);
     }
 
     fn answer_stored(&mut self, topic: &Topic, number: u64, result: &Result<Stored, AppendError>) {
@@ -254,6 +296,7 @@ impl Topics {
         };
         let Some(is_end) = self.stores.settle(key, topic_order, number, result) else { return };
         // The end may have come before this answer, and waiting publishes may have created the topic again.
+        self.store_waiting(key);
         if is_end && self.feeds.get(key).is_some_and(LocalTopic::is_idle) {
             return self.forget(key, now_us());
         }
@@ -277,6 +320,14 @@ impl Topics {
             return;
         };
         let Some(feed) = &mut local.feed else { return };
+        if feed.is_loading() && feed.page_until(1) != until {
+            // The state was forgotten meanwhile, or the topic has ended.
+            self.backfills[broker].take_served(key, |_| true);
+            return;
+        }
+        let is_state = feed.is_loading();
+        let (expiries, state_before) =
+            (if is_state { expiries_of(&page) } else { Vec::new() }, feed.state_bytes());
         self.counts.cold_reads.add(1);
         let (before, history_before) = (feed.backfilled_bytes(), feed.history_bytes());
         let pauses: Pauses = page.pauses.iter().copied().collect();
@@ -305,6 +356,11 @@ impl Topics {
         self.take_pauses(key, pauses);
         if is_input {
             self.news.inputs.push(key);
+        }
+        if is_state {
+            // Other shards wait for the state, also for an empty one.
+            self.mark_unposted(key);
+            self.has_keys_of_page(key, expiries, state_before);
         }
         if is_version {
             // The version may be newer than the newest record from the stream.

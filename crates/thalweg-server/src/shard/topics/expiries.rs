@@ -5,8 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use thalweg_core::{fanout::FeedKey, stream::Feed as _};
-use thalweg_wire::Epoch;
+use thalweg_core::fanout::FeedKey;
 
 use super::feeds::FeedTable;
 
@@ -29,8 +28,8 @@ const ENTRY_BYTES: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Expiry {
     pub(super) feed: FeedKey,
-    /// Tells topics apart: the feed's key may belong to another one when the time comes.
-    pub(super) epoch: Epoch,
+    /// [`OwnerState::serial`](super::local_topic::OwnerState), because the feed's key may belong to another topic when the time comes.
+    pub(super) serial: u64,
     /// As a JSON string.
     pub(super) key: Arc<[u8]>,
 }
@@ -84,8 +83,8 @@ impl Expiries {
         }
         let is_there = |expiry: &Expiry| {
             let local = feeds.get(expiry.feed).filter(|local| local.end.is_none());
-            let feed = local.and_then(|local| local.feed.as_ref());
-            feed.is_some_and(|feed| feed.epoch() == expiry.epoch)
+            let owner = local.and_then(|local| local.owner.as_ref());
+            owner.is_some_and(|owner| owner.serial == expiry.serial)
         };
         self.by_key.retain(|expiry, _| is_there(expiry));
         self.due.retain(|_, expiry| is_there(expiry));

@@ -1,5 +1,7 @@
 //! Keys that expire: the owner shard of a keyed topic publishes the removals, so that all readers see them in the same order.
 
+use std::sync::Arc;
+
 use thalweg_core::{
     fanout::FeedKey,
     stream::{Feed as _, Payloads},
@@ -7,7 +9,10 @@ use thalweg_core::{
 use thalweg_wire::key::key_text;
 
 use super::{Topics, expiries::Expiry};
-use crate::config::EXPIRIES_PER_TURN;
+use crate::{clock::unix_ms, config::EXPIRIES_PER_TURN};
+
+/// After this time a removal that has not come is published again, in µs: it was not stored.
+const EXPIRY_RETRY_US: u64 = 2_000_000;
 
 impl Topics {
     /// Notes when the keys of these events, which are about to be appended, expire. An event without `ttl_us` cancels an earlier expiry.
@@ -18,10 +23,8 @@ impl Topics {
         ttl_us: Option<u64>,
         now_us: u64,
     ) {
-        let Some(epoch) = self.feeds.get(feed).and_then(|local| Some(local.feed.as_ref()?.epoch()))
-        else {
-            return;
-        };
+        let owner = self.feeds.get(feed).and_then(|local| local.owner.as_ref());
+        let Some(serial) = owner.map(|owner| owner.serial) else { return };
         let expiries = &mut self.expiries;
         if ttl_us.is_none() && expiries.is_empty() {
             return;
@@ -29,21 +32,52 @@ impl Topics {
         let due_us = ttl_us.map(|ttl_us| now_us.saturating_add(ttl_us));
         for (key, event) in payloads.keyed_events() {
             let due_us = due_us.filter(|_| event != b"null");
-            expiries.set(Expiry { feed, epoch, key: key.into() }, due_us);
+            expiries.set(Expiry { feed, serial, key: key.into() }, due_us);
         }
     }
 
     /// Publishes the removals of keys that have expired, a limited number in each turn.
     pub(super) fn expire_keys(&mut self, now_us: u64) {
         for _ in 0..EXPIRIES_PER_TURN {
-            let Some(Expiry { feed, epoch, key }) = self.expiries.take_due(now_us) else { return };
-            let local = self.feeds.get(feed).filter(|local| local.end.is_none());
-            let is_its = local
-                .is_some_and(|local| local.feed.as_ref().is_some_and(|feed| feed.epoch() == epoch));
-            if is_its {
+            let Some(expiry) = self.expiries.take_due(now_us) else { return };
+            let local = self.feeds.get(expiry.feed).filter(|local| local.end.is_none());
+            let owner = local.and_then(|local| local.owner.as_ref());
+            let Some(owner) = owner.filter(|owner| owner.serial == expiry.serial) else { continue };
+            if let Some(order) = owner.keyed_order() {
+                let feed = local.and_then(|local| local.feed.as_ref());
+                let newest = feed.and_then(|feed| feed.keyed_event(&expiry.key));
+                let is_live = newest.is_some_and(|newest| !newest.is_removal());
+                // A newer event may be on its way. It has a time of its own when it comes; this one counts if it is not stored.
+                let waits = order.pending(&expiry.key).is_some() || order.ends > 0;
+                let (feed, key) = (expiry.feed, Arc::clone(&expiry.key));
+                self.expiries.set(expiry, is_live.then_some(now_us + EXPIRY_RETRY_US));
+                if waits || !is_live {
+                    continue;
+                }
                 self.append_key(feed, &key_text(&key), b"null", now_us);
-                self.counts.keys_expired.add(1);
+            } else {
+                let Expiry { feed, key, .. } = expiry;
+                self.append_key(feed, &key_text(&key), b"null", now_us);
             }
+            self.counts.keys_expired.add(1);
+        }
+    }
+
+    /// Sets when the keys of stored events expire, as their records say. `None`: never. The owner shard alone calls it.
+    pub(super) fn set_stored_expiries(
+        &mut self,
+        feed: FeedKey,
+        keys: impl IntoIterator<Item = (Arc<[u8]>, Option<i64>)>,
+        now_us: u64,
+    ) {
+        let owner = self.feeds.get(feed).and_then(|local| local.owner.as_ref());
+        let Some(serial) = owner.map(|owner| owner.serial) else { return };
+        let now_ms = unix_ms();
+        for (key, expires_ms) in keys {
+            let left_ms = |expires_ms: i64| expires_ms.saturating_sub(now_ms).max(0) as u64;
+            let due_us = expires_ms
+                .map(|expires_ms| now_us.saturating_add(left_ms(expires_ms).saturating_mul(1000)));
+            self.expiries.set(Expiry { feed, serial, key }, due_us);
         }
     }
 }

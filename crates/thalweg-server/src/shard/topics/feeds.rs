@@ -61,6 +61,8 @@ pub(super) struct FeedTable {
     shed_next: usize,
     /// The next topic to evict if it has no readers.
     evict_next: usize,
+    /// How many topics were opened.
+    opened: u64,
 }
 
 impl FeedTable {
@@ -85,6 +87,7 @@ impl FeedTable {
             config,
             shed_next: 0,
             evict_next: 0,
+            opened: 0,
         }
     }
 
@@ -102,6 +105,7 @@ impl FeedTable {
             }
             return Ok(key);
         }
+        self.opened += 1;
         let origin = self.origin(topic);
         let kind = self.topic_limits.admit(topic, is_owner, creator, origin)?;
         let settings = self.config.topic(topic);
@@ -124,7 +128,10 @@ impl FeedTable {
         let (owner, feed) = match is_owner.then(begin) {
             None => (None, None),
             Some((order, start)) => {
-                let feed = start.map(|start| self.new_feed(topic, start, origin, settings));
+                let mut feed = start.map(|start| self.new_feed(topic, start, origin, settings));
+                if let Some(feed) = feed.as_mut().filter(|_| origin.is_broker_topic()) {
+                    feed.load();
+                }
                 (Some(self.owner_state(origin, order)), feed)
             }
         };
@@ -192,6 +199,7 @@ impl FeedTable {
             is_timed: false,
             is_unposted: false,
             is_permanent: false,
+            serial: self.opened,
         }
     }
 
@@ -334,13 +342,16 @@ impl FeedTable {
         freed
     }
 
-    /// Returns a broker topic without readers and without unstored publishes, if a short search finds one.
-    pub(super) fn unread_broker_topic(&mut self) -> Option<FeedKey> {
+    /// Returns a broker topic without readers and without unstored publishes, if a short search finds one. `wants_keys`: one with keys.
+    pub(super) fn unread_broker_topic(&mut self, wants_keys: bool) -> Option<FeedKey> {
         for _ in 0..EVICTION_LOOKS.min(self.feeds.capacity()) {
             self.evict_next = (self.evict_next + 1) % self.feeds.capacity();
             let Some(local) = self.feeds.get_mut(self.evict_next) else { continue };
             let is_permanent = local.owner.as_ref().is_some_and(|owner| owner.is_permanent);
             let is_read = local.has_readers() || local.end.is_some() || is_permanent;
+            if wants_keys && local.feed.as_ref().is_none_or(|feed| feed.state_bytes() == 0) {
+                continue;
+            }
             if local.broker_order().is_some_and(|(_, order)| !is_read && !order.holds_events()) {
                 return Some(self.evict_next as FeedKey);
             }

@@ -75,14 +75,23 @@ impl Topics {
         now_us: u64,
     ) -> Result<(), Refusal> {
         self.check_room(key, payloads, terms.condition, now_us)?;
-        let local = self.feeds.get(key);
-        let keys = local.and_then(|local| self.common.config.keys(&local.topic));
-        let ttl_us = terms.ttl_us.or(keys.and_then(|keys| keys.ttl_us));
-        self.set_expiries(key, payloads, ttl_us, now_us);
+        self.set_expiries(key, payloads, self.ttl_us(key, terms), now_us);
         Ok(())
     }
 
-    fn check_room(
+    /// Returns how long the keys of a publish stay, in µs.
+    pub(super) fn ttl_us(&self, key: FeedKey, terms: &PublishTerms) -> Option<u64> {
+        let local = self.feeds.get(key);
+        let keys = local.and_then(|local| self.common.config.keys(&local.topic));
+        terms.ttl_us.or(keys.and_then(|keys| keys.ttl_us))
+    }
+
+    /// Returns the most bytes that the keys of this shard may have.
+    pub(super) fn keyed_bytes_max(&self) -> usize {
+        self.common.config.limits.history_bytes / self.common.peers.len() / 2
+    }
+
+    pub(super) fn check_room(
         &mut self,
         key: FeedKey,
         payloads: &Payloads,
@@ -93,7 +102,7 @@ impl Topics {
         let topic = local.topic.clone();
         let count_max = self.common.config.keys(&topic).map_or(0, |keys| keys.count_max);
         let bytes = payloads.joined_bytes() + payloads.count() * KEY_BYTES;
-        let bytes_max = self.common.config.limits.history_bytes / self.common.peers.len() / 2;
+        let bytes_max = self.keyed_bytes_max();
         let has_room = self.keyed_bytes + bytes <= bytes_max
             && local.keys_at_most() + payloads.count() <= count_max;
         if has_room && condition.is_none() {
@@ -102,10 +111,14 @@ impl Topics {
         }
         // The feed must have all earlier events.
         self.settle(key, now_us);
-        let Some(feed) = self.feeds.get(key).and_then(|local| local.feed.as_ref()) else {
+        let local = self.feeds.get(key);
+        let Some((local, feed)) = local.and_then(|local| Some((local, local.feed.as_ref()?)))
+        else {
             return Err(Refusal::draining());
         };
-        let mut live = feed.retained_events();
+        let pending = local.owner.as_ref().and_then(|owner| owner.keyed_order());
+        let live_before = local.live_keys(count_max.saturating_sub(payloads.count()));
+        let mut live = live_before;
         let (mut grown, mut is_slight) = (0, true);
         // The size of each key after the preceding events, and whether it exists.
         let mut after: HashMap<&[u8], (usize, bool)> = HashMap::new();
@@ -126,7 +139,13 @@ impl Topics {
             }
             let known = || {
                 let bytes = |before: &KeyedEvent| before.event().len() + KEY_BYTES;
-                before.map_or((0, false), |before| (bytes(before), !before.is_removal()))
+                let on_its_way = pending.and_then(|order| order.pending(name));
+                match on_its_way {
+                    Some(pending) => (pending.bytes + KEY_BYTES, !pending.is_removal),
+                    None => {
+                        before.map_or((0, false), |before| (bytes(before), !before.is_removal()))
+                    }
+                }
             };
             let (had_bytes, was_live) = *after.entry(name).or_insert_with(known);
             let is_removal = event == b"null";
@@ -137,7 +156,7 @@ impl Topics {
             live = live + usize::from(!is_removal) - usize::from(was_live);
             after.insert(name, (bytes, !is_removal));
         }
-        if live > count_max && live > feed.retained_events() {
+        if live > count_max && live > live_before {
             return Err(Refusal::new(
                 ErrorCode::TooManyKeys,
                 format!(
@@ -202,7 +221,7 @@ impl Topics {
     }
 
     /// Seals the events of a topic that are not in its feed yet.
-    fn settle(&mut self, key: FeedKey, now_us: u64) {
+    pub(super) fn settle(&mut self, key: FeedKey, now_us: u64) {
         if let Some(owner) = self.feeds.get_mut(key).and_then(|local| local.owner.as_mut()) {
             owner.order.make_due();
         }
@@ -218,8 +237,24 @@ impl LocalTopic {
 
     /// Returns the maximum number of keys that the topic can have, with the events that are not in its feed yet.
     fn keys_at_most(&self) -> usize {
-        let open = self.owner.as_ref().map_or(0, |owner| owner.open_keys as usize);
+        let open = self.owner.as_ref().map_or(0, |owner| match owner.keyed_order() {
+            Some(order) => order.pending_count() + owner.order.arrived_events(),
+            None => owner.open_keys as usize,
+        });
         open + self.feed.as_ref().map_or(0, |feed| feed.retained_events())
+    }
+
+    /// Returns how many keys the topic has with the events that are on their way to a broker. If there are at most `enough` in any case,
+    /// those do not count.
+    fn live_keys(&self, enough: usize) -> usize {
+        let Some(feed) = &self.feed else { return 0 };
+        let live = feed.retained_events();
+        let order = self.owner.as_ref().and_then(|owner| owner.keyed_order());
+        let Some(order) = order.filter(|_| self.keys_at_most() > enough) else { return live };
+        let is_live = |key: &[u8]| feed.keyed_event(key).is_some_and(|newest| !newest.is_removal());
+        order.all_pending().fold(live, |live, (key, pending)| {
+            live + usize::from(!pending.is_removal) - usize::from(is_live(key))
+        })
     }
 }
 

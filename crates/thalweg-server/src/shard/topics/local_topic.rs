@@ -15,7 +15,7 @@ use super::{
 use crate::{
     fetch::Readers,
     shard::{
-        broker::{BrokerOrder, Pauses},
+        broker::{BrokerOrder, KeyedOrder, Pauses},
         message::{Ending, Posted},
     },
 };
@@ -90,6 +90,8 @@ pub(super) struct OwnerState {
     pub(super) is_unposted: bool,
     /// Whether a source feeds or reads the topic.
     pub(super) is_permanent: bool,
+    /// A number that no other topic of this shard has.
+    pub(super) serial: u64,
 }
 
 /// A shard that follows a topic. It is a cursor: batches that it does not have yet stay in the history.
@@ -146,12 +148,30 @@ impl Order {
         }
     }
 
+    /// Returns the number of events of a broker that the feed does not have yet.
+    pub(super) fn arrived_events(&self) -> usize {
+        match self {
+            Self::Broker(order) => order.arrived.iter().map(Batch::count).sum(),
+            Self::Own(_) | Self::Derived(_) => 0,
+        }
+    }
+
     /// Returns whether there are events that the feed does not have.
     fn holds_events(&self) -> bool {
         match self {
             Self::Own(sequencer) => sequencer.due_us().is_some(),
             Self::Broker(order) => order.holds_events(),
             Self::Derived(batches) => !batches.is_empty(),
+        }
+    }
+}
+
+impl OwnerState {
+    /// Returns the publishes to a keyed broker topic that wait.
+    pub(super) fn keyed_order(&self) -> Option<&KeyedOrder> {
+        match &self.order {
+            Order::Broker(order) => order.keyed.as_deref(),
+            Order::Own(_) | Order::Derived(_) => None,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 
 impl Topics {
     /// Answers a lookup. The receiver may be gone.
-    pub(in crate::shard) fn answer(&self, lookup: Lookup) {
+    pub(in crate::shard) fn answer(&mut self, lookup: Lookup) {
         match lookup {
             Lookup::Topics { listing, answer } => drop(answer.send(self.list(&listing))),
             Lookup::Missing { topics, answer } => {
@@ -29,6 +29,7 @@ impl Topics {
             Lookup::History { topic, start, limit, answer } => {
                 drop(answer.send(self.history(&topic, start, limit)));
             }
+            Lookup::Keys { topic, answer } => self.read_keys(&topic, answer),
             Lookup::Start { topic, start, answer } => {
                 let _ = answer.send(self.known_start(&topic, start));
             }
@@ -60,6 +61,11 @@ impl Topics {
         let local = self.feeds.find(topic).and_then(|key| self.feeds.get(key));
         let feed = local.and_then(|local| local.feed.as_ref());
         let origin = local.map_or_else(|| self.feeds.origin(topic), |local| local.origin);
+        if self.is_stored_keyed(topic) {
+            // The state was read before ([`Lookup::Keys`]). A topic without any event does not exist.
+            let feed = feed.filter(|feed| feed.events_from(0) > 0)?;
+            return Some(HistorySource::Retained(page(feed, start, limit)));
+        }
         if let Some(stream) = origin.stream()
             && let Some(backfill) = HistoryBackfill::new(
                 &self.feeds.streams,
@@ -89,8 +95,8 @@ impl Topics {
         let feed = local.and_then(|local| local.feed.as_ref());
         let origin = local.map_or_else(|| self.feeds.origin(topic), |local| local.origin);
         let stream = origin.stream().map(|index| self.feeds.streams.get(index));
-        // A subscription to a value gets the newest version from any start.
-        if stream.is_some_and(|stream| stream.stream.has_values)
+        // A subscription to a value or a keyed topic gets the state from any start.
+        if stream.is_some_and(|stream| stream.stream.kind.is_state())
             || feed.is_some_and(|feed| feed.is_state())
         {
             return KnownStart::Known(StartAt::Latest);

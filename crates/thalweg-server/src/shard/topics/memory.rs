@@ -97,7 +97,9 @@ impl Topics {
             }
         }
         self.counts.subscribed_topics.set(self.feeds.topic_limits.subscriber_only as u64);
-        self.feeds.emptied_over_limit()
+        let mut over = self.take_overfull();
+        over.extend(self.feeds.emptied_over_limit());
+        over
     }
 
     /// Returns the memory that partly sent frames of these feeds hold, in bytes.

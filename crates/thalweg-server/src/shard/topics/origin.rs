@@ -21,17 +21,17 @@ impl Origin {
     pub(super) fn new(config: &Config, streams: &BrokerStreams, topic: &Topic) -> Self {
         let is_derived = config.is_derived(topic);
         let upstream = config.upstream(topic);
-        let stream = streams.matching(topic).filter(|stream| {
+        // Members are those of this life of the server.
+        let is_presence = config.is_presence(topic);
+        let is_keyed = config.keys(topic).is_some() && !is_presence;
+        let stream = streams.matching(topic, is_keyed).filter(|stream| {
             // Each server makes the rows of queries itself. A stream of versions stores fetched documents if its
             // broker can compare and set. Otherwise each server fetches for itself.
             let stream = streams.get(*stream);
-            let has_versions = stream.stream.has_values && stream.can_compare;
-            // Brokers do not store keys yet.
-            let is_keyed = config.keys(topic).is_some();
-            !is_derived && !is_keyed && (upstream.is_none() || has_versions)
+            let has_versions = stream.stream.kind.has_versions() && stream.can_compare;
+            !is_derived && !is_presence && (upstream.is_none() || has_versions)
         });
         let index = |index: usize| index as u32;
-        let is_presence = config.is_presence(topic);
         Self { stream: stream.map(index), upstream: upstream.map(index), is_derived, is_presence }
     }
 
@@ -65,8 +65,7 @@ impl Origin {
     }
 
     pub(super) fn kind(self, settings: &TopicSettings, streams: &BrokerStreams) -> FeedKind {
-        let has_values = |stream| streams.get(stream).stream.has_values;
-        self.stream().map_or(settings.kind, |stream| FeedKind::from_stream(has_values(stream)))
+        self.stream().map_or(settings.kind, |stream| streams.get(stream).stream.kind)
     }
 
     pub(super) fn offsets(self) -> Offsets {

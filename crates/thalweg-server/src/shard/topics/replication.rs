@@ -37,7 +37,7 @@ impl Topics {
     fn post_feed(&mut self, key: FeedKey) -> bool {
         let Some(local) = self.feeds.get_mut(key) else { return true };
         let Some(owner) = &mut local.owner else { return true };
-        let Some(feed) = &local.feed else {
+        let Some(feed) = local.feed.as_ref().filter(|feed| !feed.is_loading()) else {
             // Followers get the feed when it begins.
             owner.is_unposted = false;
             return true;

@@ -1,0 +1,22 @@
+use thalweg_wire::Offset;
+
+/// The progress of reading a state.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loading {
+    /// The next page begins here.
+    pub(super) next: Offset,
+    /// Records from here on are delivered.
+    pub(super) until: Offset,
+    /// [`Page::compacted`](super::super::Page::compacted) of the first page.
+    pub(super) compacted: Option<Offset>,
+    /// Removals before this offset are missing.
+    pub(super) complete_from: Offset,
+    /// Whether there was any record.
+    pub(super) has_any: bool,
+}
+
+impl Loading {
+    pub(super) fn new(until: Offset) -> Self {
+        Self { next: 1, until, compacted: None, complete_from: 0, has_any: false }
+    }
+}

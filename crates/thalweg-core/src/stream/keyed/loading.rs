@@ -1,0 +1,110 @@
+//! The state of a keyed topic that a broker stores, read page by page when the topic is first used.
+//!
+//! Events that come meanwhile go into the table at once; older events of their keys are then left out.
+
+use std::sync::Arc;
+
+use thalweg_wire::Offset;
+
+use super::{
+    super::{Backfill, Feed, KeyedEvent, Page, Payloads},
+    KeyedFeed, Loading,
+};
+
+impl KeyedFeed {
+    /// Forgets the state, and waits for the pages of a broker.
+    pub(super) fn load_again(&mut self) {
+        self.table = Default::default();
+        self.pages.sweep(u64::MAX, 0);
+        self.is_stored = true;
+        self.loading = Some(Box::new(Loading::new(self.head())));
+    }
+
+    /// Takes the events of a message that were not delivered.
+    fn load_message(
+        &mut self,
+        loading: &mut Loading,
+        (first, payloads): (Offset, &Payloads),
+        age_us: u64,
+        now_us: u64,
+    ) {
+        let came_us = now_us.saturating_sub(age_us);
+        for (offset, (key, event)) in (first..).zip(payloads.keyed_events()) {
+            if !(loading.next..loading.until).contains(&offset) {
+                continue;
+            }
+            let event = KeyedEvent::new(offset, key, event);
+            if event.is_removal() && age_us >= self.removals.age_us_max {
+                self.table.remove_before(key, offset);
+                loading.complete_from = offset + 1;
+            } else {
+                self.table.load(Arc::new(event), came_us);
+            }
+        }
+    }
+
+    /// Notes that events before `end` are lost. A newer one of any key may be among them, so older ones count as lost, too.
+    fn lose_before(&mut self, loading: &mut Loading, end: Offset) {
+        let end = end.min(loading.until);
+        self.table.forget_before(end);
+        loading.complete_from = loading.complete_from.max(end);
+    }
+}
+
+impl Backfill for KeyedFeed {
+    fn needs_backfill(&self, _from: Offset) -> bool {
+        self.loading.is_some()
+    }
+
+    fn holds_from(&self, _from: Offset) -> bool {
+        self.loading.is_none()
+    }
+
+    fn backfill_until(&self, from: Offset) -> Offset {
+        self.loading.as_ref().map_or(from, |loading| loading.until.max(1))
+    }
+
+    // The page of each reader continues the one before.
+    fn stored_from(&self) -> Offset {
+        self.loading.as_ref().map_or(0, |loading| loading.next)
+    }
+
+    fn backfill(&mut self, page: Page, now_us: u64) {
+        let Some(mut loading) = self.loading.take() else { return };
+        let Page { messages, holes, is_last_before, stored_from, compacted, unix_ms, .. } = page;
+        let first = *loading.compacted.get_or_insert(compacted);
+        if compacted > first && compacted > loading.next {
+            // An event that was loaded may have been removed.
+            self.table.forget_before(loading.until);
+            self.loading = Some(Box::new(Loading::new(loading.until)));
+            return;
+        }
+        let mut holes = holes.into_iter().peekable();
+        let mut end = loading.next;
+        for (first, payloads) in &messages {
+            while let Some(hole) = holes.next_if(|hole| hole.start < *first) {
+                self.lose_before(&mut loading, hole.end.min(*first));
+                end = end.max(hole.end);
+            }
+            let age_ms = unix_ms.saturating_sub(payloads.published_ms().unwrap_or(unix_ms)).max(0);
+            self.load_message(&mut loading, (*first, payloads), age_ms as u64 * 1000, now_us);
+            loading.has_any = true;
+            end = first + payloads.count() as Offset;
+        }
+        for hole in holes {
+            self.lose_before(&mut loading, hole.end);
+            end = end.max(hole.end);
+        }
+        loading.next = end;
+        if is_last_before != Some(loading.until) {
+            self.loading = Some(loading);
+            return;
+        }
+        // A topic without records may have lost all of them.
+        let known_from = if loading.has_any { 0 } else { compacted };
+        let complete_from = loading.complete_from.max(known_from).max(stored_from);
+        self.table.lacks_removals_before(complete_from.min(self.head()));
+        self.table.end_load();
+        self.pages.sweep(u64::MAX, self.complete_from());
+    }
+}

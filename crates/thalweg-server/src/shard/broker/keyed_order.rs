@@ -1,0 +1,218 @@
+//! The publishes to a keyed broker topic that wait, and the keys that have events on their way to the broker and back.
+//!
+//! The owner shard checks conditions and limits before it sends an event to the broker. It knows the newest event of a key from its
+//! feed, if none is on its way: a topic has one owner shard, and a broker that keeps keys has one server.
+
+use std::collections::{HashMap, VecDeque};
+
+use thalweg_core::stream::Payloads;
+use thalweg_wire::Offset;
+use tokio::sync::oneshot;
+
+use super::StoreAnswer;
+use crate::{broker::PublishTerms, refusal::Refusal};
+
+/// A publish that waits for the state of its topic, or for an event of its key that is on its way.
+#[derive(Debug)]
+pub(in crate::shard) struct WaitingPublish {
+    pub(in crate::shard) payloads: Payloads,
+    pub(in crate::shard) terms: PublishTerms,
+    pub(in crate::shard) answer: StoreAnswer,
+}
+
+/// A key with events on their way.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::shard) struct PendingKey {
+    count: u32,
+    /// Whether the newest of them removes the key.
+    pub(in crate::shard) is_removal: bool,
+    /// The bytes of the newest of them.
+    pub(in crate::shard) bytes: usize,
+}
+
+type KeyNames = Vec<Box<[u8]>>;
+
+#[derive(Debug, Default)]
+pub(in crate::shard) struct KeyedOrder {
+    /// In the order in which they came. Those behind the first one wait for it.
+    pub(in crate::shard) waiting: VecDeque<WaitingPublish>,
+    /// Reads that wait for the state, or for events that are stored and were not delivered.
+    pub(in crate::shard) reads: Vec<oneshot::Sender<Result<(), Refusal>>>,
+    /// Ends of the topic that are on their way. Later events belong to the next topic.
+    pub(in crate::shard) ends: usize,
+    /// Whether the state does not fit into the memory. Its readers are being closed.
+    pub(in crate::shard) is_refused: bool,
+    pending: HashMap<Box<[u8]>, PendingKey>,
+    /// Messages without an answer, by number.
+    sent: Vec<(u64, KeyNames)>,
+    /// Stored messages that were not delivered, with the offsets after their last events.
+    stored: Vec<(Offset, KeyNames)>,
+}
+
+impl WaitingPublish {
+    /// Returns its memory, in bytes.
+    pub(in crate::shard) fn bytes(&self) -> usize {
+        self.payloads.joined_bytes() + size_of::<Self>()
+    }
+}
+
+impl KeyedOrder {
+    /// Notes that events go to the broker.
+    pub(super) fn push(&mut self, payloads: &Payloads) {
+        for (key, event) in payloads.keyed_events() {
+            let (is_removal, bytes) = (event == b"null", event.len());
+            match self.pending.get_mut(key) {
+                Some(known) => *known = PendingKey { count: known.count + 1, is_removal, bytes },
+                None => {
+                    _ = self.pending.insert(key.into(), PendingKey { count: 1, is_removal, bytes });
+                }
+            }
+        }
+    }
+
+    /// Notes that a message was sent.
+    pub(super) fn sent(&mut self, number: u64, payloads: &Payloads) {
+        let keys: KeyNames = payloads.keyed_events().map(|(key, _)| key.into()).collect();
+        if !keys.is_empty() {
+            self.sent.push((number, keys));
+        }
+    }
+
+    /// Notes the answer to a message: the offset of its first event if it will be delivered. Records before `head` were delivered.
+    pub(super) fn settle(&mut self, number: u64, first: Option<Offset>, head: Offset) {
+        let Some(at) = self.sent.iter().position(|(sent, _)| *sent == number) else { return };
+        let (_, keys) = self.sent.swap_remove(at);
+        match first.map(|first| first + keys.len() as Offset).filter(|end| *end > head) {
+            Some(end) => self.stored.push((end, keys)),
+            None => self.release(keys),
+        }
+    }
+
+    /// Notes that records before `head` were delivered.
+    pub(in crate::shard) fn has_come(&mut self, head: Offset) {
+        let (come, stored) =
+            std::mem::take(&mut self.stored).into_iter().partition(|(end, _)| *end <= head);
+        self.stored = stored;
+        let come: Vec<(Offset, KeyNames)> = come;
+        come.into_iter().for_each(|(_, keys)| self.release(keys));
+    }
+
+    fn release(&mut self, keys: KeyNames) {
+        for key in keys {
+            if let Some(pending) = self.pending.get_mut(&key) {
+                pending.count -= 1;
+                if pending.count == 0 {
+                    self.pending.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Returns the order of the next topic with this name, which begins at `head`.
+    pub(in crate::shard) fn into_next(mut self, head: Offset) -> Self {
+        (self.ends, self.is_refused) = (0, false);
+        self.has_come(head);
+        self
+    }
+
+    /// Returns a key with events on their way.
+    pub(in crate::shard) fn pending(&self, key: &[u8]) -> Option<&PendingKey> {
+        self.pending.get(key)
+    }
+
+    /// Returns the keys with events on their way.
+    pub(in crate::shard) fn all_pending(&self) -> impl Iterator<Item = (&[u8], &PendingKey)> {
+        self.pending.iter().map(|(key, pending)| (&**key, pending))
+    }
+
+    /// Returns the number of keys with events on their way.
+    pub(in crate::shard) fn pending_count(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Takes the next publish, if it need not wait.
+    pub(in crate::shard) fn take_next(&mut self) -> Option<WaitingPublish> {
+        let next = self.waiting.front()?;
+        if self.must_wait(&next.payloads, &next.terms) { None } else { self.waiting.pop_front() }
+    }
+
+    /// Returns whether a publish waits for events that are on their way.
+    pub(in crate::shard) fn must_wait(&self, payloads: &Payloads, terms: &PublishTerms) -> bool {
+        let is_pending = |(key, _): (&[u8], &[u8])| self.pending(key).is_some();
+        self.ends > 0 || (terms.condition.is_some() && payloads.keyed_events().any(is_pending))
+    }
+
+    /// Returns whether publishers have answers to events that were not delivered. A read waits for those.
+    pub(in crate::shard) fn has_undelivered(&self) -> bool {
+        !self.stored.is_empty()
+    }
+
+    /// Returns whether somebody waits for the topic.
+    pub(in crate::shard) fn is_awaited(&self) -> bool {
+        !(self.waiting.is_empty() && self.reads.is_empty() && self.stored.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_wire::Condition;
+
+    use super::*;
+
+    fn payloads(events: &[(&str, &str)]) -> Payloads {
+        let lines = events.iter().map(|(_, event)| *event).collect::<Vec<_>>().join("\n");
+        let mut payloads = Payloads::from_lines(lines.into()).expect("events");
+        events.iter().for_each(|(key, _)| payloads.push_key(key));
+        payloads
+    }
+
+    fn wait(order: &mut KeyedOrder, key: &str, condition: Option<Condition>) {
+        order.waiting.push_back(WaitingPublish {
+            payloads: payloads(&[(key, "1")]),
+            terms: PublishTerms { condition, ..PublishTerms::default() },
+            answer: StoreAnswer::Nowhere,
+        });
+    }
+
+    #[test]
+    fn a_condition_waits_until_the_events_of_its_key_have_come() {
+        let mut order = KeyedOrder::default();
+        let message = payloads(&[("a", "1"), ("b", "2"), ("a", "null")]);
+        order.push(&message);
+        order.sent(7, &message);
+        assert!(order.pending(b"\"a\"").is_some_and(|pending| pending.is_removal));
+        wait(&mut order, "a", Some(Condition::New));
+        wait(&mut order, "c", None);
+        assert!(order.take_next().is_none());
+        order.settle(7, Some(300), 300);
+        assert!(order.take_next().is_none(), "it is stored, and has not come");
+        order.has_come(302);
+        assert!(order.take_next().is_none());
+        order.has_come(303);
+        assert!(order.take_next().is_some() && order.take_next().is_some());
+        assert_eq!((order.pending_count(), order.is_awaited()), (0, false));
+    }
+
+    #[test]
+    fn events_that_are_not_stored_are_not_awaited() {
+        let mut order = KeyedOrder::default();
+        for (number, first) in [(1, None), (2, Some(290))] {
+            let message = payloads(&[("a", "1")]);
+            order.push(&message);
+            order.sent(number, &message);
+            wait(&mut order, "a", Some(Condition::Exists));
+            assert!(order.take_next().is_none());
+            order.settle(number, first, 300);
+            assert!(order.take_next().is_some(), "message {number}");
+        }
+    }
+
+    #[test]
+    fn all_publishes_wait_for_an_end() {
+        let mut order = KeyedOrder { ends: 1, ..KeyedOrder::default() };
+        wait(&mut order, "a", None);
+        assert!(order.take_next().is_none());
+        order.ends = 0;
+        assert!(order.take_next().is_some());
+    }
+}

@@ -1,0 +1,46 @@
+//! The receivers of the results of stores.
+
+use thalweg_wire::Topic;
+use tokio::sync::oneshot;
+
+use crate::{refusal::Refusal, shard::publish_result::PublishResult};
+
+/// The receiver of the result of a store.
+#[derive(Debug)]
+pub(in crate::shard) enum StoreAnswer {
+    Nowhere,
+    /// A fetched document. A failure is logged.
+    Fetched(Topic),
+    Published(oneshot::Sender<Result<PublishResult, Refusal>>),
+    /// A publish that was refused, unless it repeats one that the broker knows.
+    Repeated(Box<(StoreAnswer, Refusal)>),
+    Deleted(oneshot::Sender<Result<(), Refusal>>),
+}
+
+impl StoreAnswer {
+    /// Sends the result. The receiver may be gone.
+    pub(in crate::shard) fn send(self, result: Result<PublishResult, Refusal>) {
+        match self {
+            Self::Nowhere => {}
+            Self::Fetched(topic) => {
+                if let Err(refused) = result {
+                    tracing::warn!(%topic, why = refused.message, "cannot store a fetched document");
+                }
+            }
+            Self::Published(answer) => drop(answer.send(result)),
+            Self::Repeated(refused) => match (*refused, result) {
+                ((answer, _), Ok(result)) => answer.send(Ok(result)),
+                ((answer, _), Err(other)) => answer.send(Err(other)),
+            },
+            Self::Deleted(answer) => drop(answer.send(result.map(drop))),
+        }
+    }
+
+    /// Sends the result of an append whose condition is not met.
+    pub(super) fn outdated(self) {
+        if let Self::Repeated(refused) = self {
+            let (answer, refusal) = *refused;
+            answer.send(Err(refusal));
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Keyed topics that a broker stores: their publishes wait for the state, which is read when the topic is first used.
+
+use std::sync::Arc;
+
+use thalweg_broker::ReadPage;
+use thalweg_core::{
+    fanout::FeedKey,
+    stream::{AnyFeed, Feed as _, Memory as _, Payloads},
+};
+use thalweg_wire::{ErrorCode, Topic};
+use tokio::sync::oneshot;
+
+use super::{Topics, local_topic::LocalTopic};
+use crate::{
+    broker::PublishTerms,
+    clock::{now_us, unix_ms},
+    refusal::Refusal,
+    shard::broker::{KeyedOrder, SingleMessage, StoreAnswer, WaitingPublish},
+};
+
+/// When the keys of a page expire, with the offsets of their events.
+pub(super) type PageExpiries = Vec<(u64, Arc<[u8]>, i64)>;
+
+impl Topics {
+    /// Returns whether a broker stores the state of a topic's keys.
+    pub(in crate::shard) fn is_stored_keyed(&self, topic: &Topic) -> bool {
+        let stream = self.origin(topic).stream();
+        stream.is_some_and(|stream| self.feeds.streams.get(stream).stream.kind.has_keys())
+    }
+
+    /// Stores events in a keyed topic that this shard owns, when its state is here and earlier events of keys with a condition have come.
+    pub(super) fn store_keys(
+        &mut self,
+        key: FeedKey,
+        payloads: &mut Payloads,
+        terms: PublishTerms,
+        answer: StoreAnswer,
+    ) {
+        let Some((feed, order)) = self.keyed_order(key) else {
+            payloads.clear();
+            return answer.send(Err(Refusal::draining()));
+        };
+        let payloads = std::mem::take(payloads);
+        if order.is_refused {
+            return answer.send(Err(no_room()));
+        }
+        let is_loading = feed.is_loading();
+        if is_loading || !order.waiting.is_empty() || order.must_wait(&payloads, &terms) {
+            let waiting = WaitingPublish { payloads, terms, answer };
+            return self.wait_for_keys(key, waiting, is_loading);
+        }
+        self.admit(key, WaitingPublish { payloads, terms, answer });
+    }
+
+    fn wait_for_keys(&mut self, key: FeedKey, waiting: WaitingPublish, is_loading: bool) {
+        if !self.stores.wait(waiting.bytes()) {
+            let message = "too many events wait to be stored: try again";
+            return waiting.answer.send(Err(Refusal::busy(message)));
+        }
+        if let Some((_, order)) = self.keyed_order(key) {
+            order.waiting.push_back(waiting);
+        }
+        match is_loading {
+            true => self.want_backfill(key, 1, None),
+            // The broker's records of the topic come without a delay for some time.
+            false => self.mark_read(key),
+        }
+    }
+
+    /// Checks a publish and sends it to the broker.
+    fn admit(&mut self, key: FeedKey, publish: WaitingPublish) {
+        let WaitingPublish { mut payloads, terms, answer } = publish;
+        let checked = self.check_room(key, &payloads, terms.condition, now_us());
+        if let Err(refusal) = checked {
+            // A publish that is repeated has the answer that it had before.
+            let Some(retry_key) = terms.retry_key else { return answer.send(Err(refusal)) };
+            let (mark, answer) = (SingleMessage::Repeated(retry_key), (answer, refusal));
+            let answer = StoreAnswer::Repeated(Box::new(answer));
+            return self.store_in(key, &mut payloads, Some(mark), answer);
+        }
+        if let Some(ttl_us) = self.ttl_us(key, &terms) {
+            let expires_ms = unix_ms().saturating_add(ttl_us.div_ceil(1000) as i64);
+            let live = payloads.keyed_events().map(|(_, event)| event != b"null");
+            let live: Vec<bool> = live.collect();
+            for (at, _) in live.iter().enumerate().filter(|(_, is_live)| **is_live) {
+                payloads.set_expiry(at, expires_ms);
+            }
+        }
+        self.store_in(key, &mut payloads, terms.retry_key.map(SingleMessage::Retry), answer);
+    }
+
+    /// Sends the publishes that need not wait any more to the broker.
+    pub(super) fn store_waiting(&mut self, key: FeedKey) {
+        loop {
+            let Some((feed, order)) = self.keyed_order(key) else { return };
+            let is_loading = feed.is_loading();
+            let Some(next) =
+                Some(order).filter(|_| !is_loading).and_then(|order| order.take_next())
+            else {
+                return;
+            };
+            self.stores.end_wait(next.bytes());
+            self.admit(key, next);
+        }
+    }
+
+    fn keyed_order(&mut self, key: FeedKey) -> Option<(&AnyFeed, &mut KeyedOrder)> {
+        let (feed, order) = self.feeds.get_mut(key)?.broker_order()?;
+        Some((feed, order.keyed.as_deref_mut()?))
+    }
+
+    /// Answers when the state of a keyed topic that this shard owns is here. Fails if there is no room for it.
+    pub(in crate::shard) fn read_keys(
+        &mut self,
+        topic: &Topic,
+        answer: oneshot::Sender<Result<(), Refusal>>,
+    ) {
+        let key = match self.open_broker_topic(topic) {
+            Ok(key) => key,
+            Err(refusal) => return drop(answer.send(Err(refusal))),
+        };
+        match self.keyed_order(key) {
+            Some((_, order)) if order.is_refused => drop(answer.send(Err(no_room()))),
+            Some((feed, order)) if feed.is_loading() => {
+                order.reads.push(answer);
+                self.want_backfill(key, 1, None);
+            }
+            Some((_, order)) if order.has_undelivered() => {
+                order.reads.push(answer);
+                self.mark_read(key);
+            }
+            // The reader may be gone.
+            Some(_) | None => drop(answer.send(Ok(()))),
+        }
+    }
+
+    /// Takes what follows from a page of a keyed topic's state, which is in its feed. `before`: the state's bytes before.
+    pub(super) fn has_keys_of_page(&mut self, key: FeedKey, expiries: PageExpiries, before: usize) {
+        let Some((feed, _)) = self.keyed_order(key) else { return };
+        let expiring = expiries.into_iter().filter(|(offset, name, _)| {
+            feed.keyed_event(name).is_some_and(|newest| newest.offset() == *offset)
+        });
+        let expiring: Vec<_> = expiring.map(|(_, name, at)| (name, Some(at))).collect();
+        let bytes = feed.state_bytes();
+        self.keyed_bytes = (self.keyed_bytes + bytes).saturating_sub(before);
+        self.set_stored_expiries(key, expiring, now_us());
+        while self.keyed_bytes > self.keyed_bytes_max() && self.evict_keys(key) {}
+        if self.keyed_bytes > self.keyed_bytes_max() {
+            return self.refuse_keys(key);
+        }
+        self.store_waiting(key);
+        self.answer_reads(key);
+    }
+
+    /// Answers the reads of a topic whose feed has all that publishers know of.
+    pub(super) fn answer_reads(&mut self, key: FeedKey) {
+        let Some((feed, order)) = self.keyed_order(key) else { return };
+        if feed.is_loading() || order.has_undelivered() || order.reads.is_empty() {
+            return;
+        }
+        let reads = std::mem::take(&mut order.reads);
+        self.settle(key, now_us());
+        // The readers may be gone.
+        reads.into_iter().for_each(|read| drop(read.send(Ok(()))));
+    }
+
+    /// Removes a topic with keys that nobody reads from the memory. Returns `false` if a short search finds none.
+    fn evict_keys(&mut self, loading: FeedKey) -> bool {
+        let Some(key) = self.feeds.unread_broker_topic(true).filter(|key| *key != loading) else {
+            return false;
+        };
+        let feed = self.feeds.get(key).and_then(|local| local.feed.as_ref());
+        let bytes = feed.map_or(0, |feed| feed.state_bytes());
+        self.keyed_bytes = self.keyed_bytes.saturating_sub(bytes);
+        self.evict(key);
+        true
+    }
+
+    /// Gives up reading a state for which there is no room. The next sweep closes its readers.
+    fn refuse_keys(&mut self, key: FeedKey) {
+        let Some(local) = self.feeds.get_mut(key) else { return };
+        let topic = local.topic.clone();
+        let Some((feed, owner)) = local.feed.as_mut().zip(local.owner.as_mut()) else { return };
+        let (bytes, history) = (feed.state_bytes(), feed.history_bytes());
+        feed.load();
+        self.history_bytes = (self.history_bytes + feed.history_bytes()).saturating_sub(history);
+        self.keyed_bytes = self.keyed_bytes.saturating_sub(bytes);
+        if let Some(order) = owner.order.broker().and_then(|order| order.keyed.as_mut()) {
+            order.is_refused = true;
+            let reads = std::mem::take(&mut order.reads);
+            reads.into_iter().for_each(|read| drop(read.send(Err(no_room()))));
+            let waiting = std::mem::take(&mut order.waiting);
+            self.refuse_waiting(waiting, no_room);
+        }
+        self.overfull.push(key);
+        tracing::warn!(%topic, "the stored keys of a topic do not fit into the memory: remove keys or topics, or set limits.history-bytes to a larger size");
+    }
+
+    pub(super) fn refuse_waiting(
+        &mut self,
+        waiting: impl IntoIterator<Item = WaitingPublish>,
+        refusal: fn() -> Refusal,
+    ) {
+        for publish in waiting {
+            self.stores.end_wait(publish.bytes());
+            publish.answer.send(Err(refusal()));
+        }
+    }
+
+    /// Lets the readers of states that had no room try again.
+    pub(super) fn take_overfull(&mut self) -> Vec<FeedKey> {
+        let overfull = std::mem::take(&mut self.overfull);
+        for key in &overfull {
+            if let Some((_, order)) = self.keyed_order(*key) {
+                order.is_refused = false;
+            }
+        }
+        overfull
+    }
+
+    /// Answers those that wait for a topic that has gone.
+    pub(super) fn abandon_waiting(&mut self, keyed: Option<Box<KeyedOrder>>) {
+        let Some(keyed) = keyed else { return };
+        let KeyedOrder { reads, waiting, .. } = *keyed;
+        reads.into_iter().for_each(|read| drop(read.send(Err(Refusal::draining()))));
+        self.refuse_waiting(waiting, Refusal::draining);
+    }
+
+    /// Requests the state of a topic if publishes or reads wait for it.
+    pub(super) fn want_state(&mut self, key: FeedKey) {
+        if self
+            .keyed_order(key)
+            .is_some_and(|(feed, order)| feed.is_loading() && order.is_awaited())
+        {
+            self.want_backfill(key, 1, None);
+        }
+    }
+}
+
+impl LocalTopic {
+    /// Returns whether reading its state has no use, because it does not fit into the memory.
+    pub(super) fn refuses_keys(&self) -> bool {
+        let order = self.owner.as_ref().and_then(|owner| owner.keyed_order());
+        order.is_some_and(|order| order.is_refused)
+    }
+}
+
+/// Returns when the keys of a page expire.
+pub(super) fn expiries_of(page: &ReadPage) -> PageExpiries {
+    let mut expiring = Vec::new();
+    for (first, payloads) in &page.records {
+        let keys = (*first..).zip(payloads.keyed_events()).zip(payloads.expiries());
+        let expire = keys.filter(|(_, expires_ms)| **expires_ms > 0);
+        expiring.extend(expire.map(|((offset, (key, _)), at)| (offset, key.into(), *at)));
+    }
+    expiring
+}
+
+fn no_room() -> Refusal {
+    Refusal::new(
+        ErrorCode::TooManyKeys,
+        "the memory for keys is full: remove keys or topics, or set limits.history-bytes to a larger size",
+    )
+}

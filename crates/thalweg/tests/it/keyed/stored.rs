@@ -1,0 +1,190 @@
+//! Keyed topics in a data directory: the state, the conditions and the expiries survive the death of the server.
+
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::{
+    KEYED,
+    mirror::{Map, Mirror},
+    publish, remove,
+};
+use crate::{
+    durable::Directory,
+    harness::{Response, Server, Transport, offset},
+};
+
+const JSON: &str = "application/json";
+
+fn post(server: &Server, target: &str, event: &str) -> Response {
+    server.post(target, JSON, event.to_owned())
+}
+
+fn post_once(server: &Server, target: &str, key: &str, event: &str) -> Response {
+    let headers = [("Idempotency-Key", key), ("Content-Type", JSON)];
+    server.ask("POST", &format!("/v1/topics/{target}"), &headers, event)
+}
+
+fn epoch(position: &str) -> &str {
+    position.split_once('.').expect("a position").0
+}
+
+/// Publishes concurrently on the same condition. Returns the position of the one that was stored.
+fn race(server: &Server, target: &str) -> String {
+    let replies = thread::scope(|scope| {
+        let publishers: Vec<_> = (0..16)
+            .map(|number| scope.spawn(move || post(server, target, &number.to_string())))
+            .collect();
+        let replies =
+            publishers.into_iter().map(|publisher| publisher.join().expect("a publisher"));
+        replies.collect::<Vec<_>>()
+    });
+    let (won, lost): (Vec<_>, Vec<_>) = replies.into_iter().partition(|reply| reply.status == 200);
+    assert_eq!(won.len(), 1, "of {target}");
+    lost.iter().for_each(|reply| _ = reply.refused(412, "condition_failed"));
+    won[0].published().position
+}
+
+fn check_state(server: &Server, topic: &str, state: &Map) -> String {
+    let page = Mirror::read(server, topic, 7);
+    assert_eq!(page.map, *state);
+    for transport in Transport::ALL {
+        let mut subscriber = server.subscribe(transport, &format!("/{topic}"));
+        let mut mirror = Mirror::confirmed(&mut subscriber);
+        mirror.follow(&mut subscriber, &page.position);
+        assert_eq!((&mirror.map, mirror.gaps.len()), (state, 0), "{transport:?}");
+    }
+    page.position
+}
+
+#[test]
+fn a_killed_server_has_its_keys_conditions_and_expiries_again() {
+    for shards in ["1", "2"] {
+        let directory = Directory::new();
+        let settings = [&KEYED[..], &["--shards", shards]].concat();
+        let mut server = directory.start(&settings);
+        let mut state = Map::new();
+        let users: Vec<(u64, u64)> = (0..200).map(|nth| (nth % 40, nth)).collect();
+        publish(&server, "users/a", &users, &mut state);
+        remove(&server, "users/a", &[3, 4], &mut state);
+        publish(&server, "users/a", &[(4, 1000), (41, 1)], &mut state);
+        let last = remove(&server, "users/a", &[41], &mut state);
+        let mut clients: Vec<Mirror> = Transport::ALL
+            .map(|transport| {
+                let mut subscriber = server.subscribe(transport, "/users/a");
+                let mut mirror = Mirror::confirmed(&mut subscriber);
+                mirror.follow(&mut subscriber, &last);
+                mirror
+            })
+            .into();
+        let locked = race(&server, "rooms/a?key=lock&if=new");
+        post(&server, "rooms/a?key=brief&ttl=3s", "1").published();
+        post(&server, "rooms/a?key=long&ttl=1h", "1").published();
+        let once = post_once(&server, "rooms/a?key=once&if=new", "k", "1").published().position;
+
+        for life in 0..3 {
+            server.kill();
+            server = directory.start(&settings);
+            // A condition comes before anything has read the topic.
+            post(&server, "rooms/a?key=lock&if=new", "9").refused(412, "condition_failed");
+            let refused = post(&server, "users/a?key=u3&if=exists", "null");
+            refused.refused(412, "condition_failed");
+            let again = post_once(&server, "rooms/a?key=once&if=new", "k", "1");
+            assert_eq!(again.published().position, once, "life {life}");
+            post_once(&server, "rooms/a?key=other&if=new", "k", "1").refused(422, "key_reused");
+            check_state(&server, "users/a", &state);
+            let more = [(life, 2000 + life), (50 + life, 1)];
+            let head = publish(&server, "users/a", &more, &mut state);
+            assert_eq!(epoch(&head), epoch(&last));
+            for (transport, mirror) in Transport::ALL.into_iter().zip(&mut clients) {
+                let path = format!("/users/a?cursor={}", mirror.position);
+                let mut subscriber = server.subscribe(transport, &path);
+                let before = mirror.events;
+                mirror.follow(&mut subscriber, &head);
+                assert_eq!((&mirror.map, mirror.gaps.len()), (&state, 0), "{transport:?}");
+                assert_eq!(mirror.events - before, more.len(), "{transport:?}");
+            }
+            race(&server, &format!("rooms/a?key=lock{life}&if=new"));
+        }
+        let mut locked = locked;
+        for _ in 0..3 {
+            let next = race(&server, &format!("rooms/a?key=lock&if={locked}"));
+            assert!(offset(&next) > offset(&locked));
+            locked = next;
+        }
+        // The key that expires goes, and the other one stays.
+        let mut subscriber = server.subscribe(Transport::Sse, "/rooms/a");
+        let mut rooms = Mirror::confirmed(&mut subscriber);
+        while !rooms.is_complete() || rooms.map.contains_key("brief") {
+            rooms.next(&mut subscriber);
+        }
+        let names: Vec<&str> = rooms.map.keys().map(String::as_str).collect();
+        assert_eq!(names, ["lock", "lock0", "lock1", "lock2", "long", "once"]);
+        server.kill();
+        let server = directory.start(&settings);
+        assert_eq!(Mirror::read(&server, "rooms/a", 100).map, rooms.map);
+    }
+}
+
+#[test]
+fn a_deleted_topic_does_not_come_back() {
+    let directory = Directory::new();
+    let server = directory.start(&KEYED);
+    let mut state = Map::new();
+    publish(&server, "users/a", &[(1, 1), (2, 2)], &mut state);
+    let old = Mirror::read(&server, "users/a", 9).position;
+    assert_eq!(server.ask("DELETE", "/v1/topics/users/a", &[], "").status, 204);
+    let mut state = Map::new();
+    publish(&server, "users/a", &[(3, 3)], &mut state);
+    check_state(&server, "users/a", &state);
+    server.kill();
+    let server = directory.start(&KEYED);
+    check_state(&server, "users/a", &state);
+    // A reader of the old topic begins again.
+    let mut subscriber = server.subscribe(Transport::Sse, &format!("/users/a?cursor={old}"));
+    let mut mirror = Mirror::default();
+    let head = Mirror::read(&server, "users/a", 9).position;
+    mirror.follow(&mut subscriber, &head);
+    assert_eq!((mirror.map, mirror.gaps.len()), (state, 1));
+    let gone = server.get("/v1/topics/users/none?limit=10");
+    assert_eq!(gone.status, 404, "{}", gone.text());
+}
+
+#[test]
+fn a_new_server_reads_the_state_while_others_publish() {
+    let directory = Directory::new();
+    let server = directory.start(&KEYED);
+    let mut state = Map::new();
+    for round in 0..20 {
+        let users: Vec<(u64, u64)> = (0..500).map(|id| (id, round)).collect();
+        publish(&server, "users/a", &users, &mut state);
+    }
+    server.kill();
+    let server = directory.start(&KEYED);
+    thread::scope(|scope| {
+        let readers: Vec<_> = Transport::ALL
+            .into_iter()
+            .map(|transport| {
+                let mut subscriber = server.subscribe(transport, "/users/a");
+                scope.spawn(move || {
+                    let mut mirror = Mirror::default();
+                    while mirror.map.get("last") != Some(&json!({"id": "last"})) {
+                        mirror.next(&mut subscriber);
+                    }
+                    mirror.map
+                })
+            })
+            .collect();
+        for round in 0..50 {
+            publish(&server, "users/a", &[(round, 100), (600 + round, 1)], &mut state);
+        }
+        let last: Value = json!({"id": "last"});
+        post(&server, "users/a", &last.to_string()).published();
+        state.insert("last".to_owned(), last);
+        for reader in readers {
+            let map = reader.join().expect("a reader");
+            assert_eq!(map.get("u7"), state.get("u7"));
+        }
+    });
+    check_state(&server, "users/a", &state);
+}
