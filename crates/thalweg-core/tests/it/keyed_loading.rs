@@ -216,7 +216,7 @@ fn keys_before_lost_events_are_lost_too() {
         Page {
             from: 1,
             messages: messages.iter().map(|stored| (stored.offset, payloads(stored))).collect(),
-            holes: vec![300..310],
+            holes: std::iter::once(300..310).collect(),
             is_last_before: Some(400),
             stored_from: 256,
             compacted: 0,

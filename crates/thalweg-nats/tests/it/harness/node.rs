@@ -104,7 +104,7 @@ impl Node {
         let (from, until) = (offset_of(from), offset_of(until));
         let topic = topic.parse().expect("a topic");
         let range = ReadRange { stream: 0, topic, epoch: self.stream.epoch, from, until };
-        let is_newest = self.stream.has_values && from <= until;
+        let is_newest = self.stream.kind.is_state() && from <= until;
         let page = wait_for("a page", || self.tickets.0.read(range.clone(), is_newest).ok());
         let numbered = |(first, payloads): (u64, Payloads)| (sequence_of(first), payloads);
         let pauses = page.pauses.iter().map(|(at, ms)| (sequence_of(*at), *ms)).collect();

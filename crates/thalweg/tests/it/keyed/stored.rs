@@ -17,7 +17,7 @@ use crate::{
 const JSON: &str = "application/json";
 
 fn post(server: &Server, target: &str, event: &str) -> Response {
-    server.post(target, JSON, event.to_owned())
+    server.post(target, JSON, event)
 }
 
 fn post_once(server: &Server, target: &str, key: &str, event: &str) -> Response {

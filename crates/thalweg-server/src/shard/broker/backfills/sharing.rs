@@ -102,6 +102,8 @@ impl Scene {
             holes: Vec::new(),
             is_last_before: (end == until).then_some(until),
             stored_from: 1,
+            compacted: 0,
+            unix_ms: 0,
         };
         let before = self.feed.backfilled_bytes();
         self.feed.backfill(page, 0);
