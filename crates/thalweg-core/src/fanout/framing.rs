@@ -2,7 +2,7 @@
 //! the trailer of each frame, and the end of the stream.
 //!
 //! ```text
-//! own_frames  the trait, and the connections that add none
+//! own_frames  the trait, and connections that add no bytes
 //! cursors     Server-Sent Events of several topics
 //! document    a forever frame
 //! columns     a stream of columns

@@ -39,7 +39,7 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     /// Moves the head forward to `head`. Readers lose the events in between.
     fn skip_to(&mut self, head: Offset);
 
-    /// Returns whether the newest event is the topic's state: a reader without it would have nothing until the next event. The
+    /// Returns whether the newest event (of each key) is the state: without it, a reader has nothing until the next event. The
     /// state is therefore trimmed last, and readers are told if it is unknown. Older events never count as missing.
     fn is_state(&self) -> bool {
         false

@@ -1,4 +1,4 @@
-//! The registered kinds of feed. Settings name them, and no other file depends on a certain kind. To add a kind, add
+//! The registered kinds of feed. Settings name them. No other file here depends on one kind. To add a kind, add
 //! a variant to each of the enums, and a line wherever the compiler then needs one.
 
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl FeedKind {
         }
     }
 
-    /// Returns whether the newest event is the topic's state ([`Feed::is_state`]).
+    /// Returns whether the newest events are its state ([`Feed::is_state`]).
     pub fn is_state(self) -> bool {
         matches!(self, Self::Value | Self::Keyed)
     }

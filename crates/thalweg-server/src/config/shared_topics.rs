@@ -1,8 +1,8 @@
 use thalweg_core::stream::FeedKind;
 use thalweg_wire::{Pattern, Topic};
 
-/// The topics in the streams of brokers, which several servers share. The first matching pattern applies; for keyed topics that of
-/// streams that keep keys, and for others that of other streams.
+/// The topics in the streams of brokers. The first matching pattern applies: for keyed topics, of the streams that keep
+/// keys; for other topics, of the other streams.
 #[derive(Clone, Debug, Default)]
 pub struct SharedTopics(Vec<(Pattern, FeedKind)>);
 

@@ -32,7 +32,7 @@ pub(super) struct FetchLimits {
 /// Backoff after errors in µs: the first, and the largest.
 const BACKOFF_US: (u64, u64) = (500_000, 60_000_000);
 
-/// Fetches of known documents from a host in a row while unproven topics wait: more would starve new topics.
+/// Fetches of known documents in a row, per host, while unproven topics wait: more would starve new topics.
 const DOCUMENTS_IN_ROW: u32 = 4;
 
 /// A host's index in the limits.
@@ -137,7 +137,7 @@ impl Schedule {
         let Some(topic) = self.topics.get_mut(&key) else { return };
         topic.group = Group::Shared(key);
         if topic.is_waiting {
-            // The topic leaves its place behind the other topics of its first reader.
+            // The topic no longer waits behind the other topics of its first reader.
             self.turns += 1;
             topic.turn = self.turns;
             self.wait_for_room(key);

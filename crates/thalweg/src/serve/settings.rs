@@ -113,7 +113,7 @@ pub(super) struct Settings {
     ///
     /// The newest value of a topic is never deleted. The size includes the write-ahead log, which takes 128
     /// MiB.
-    #[arg(long, value_name = "SIZE", help_heading = DATA)]
+    #[arg(skip)]
     pub(super) data_bytes: Option<Size<DATA_BYTES_MIN>>,
     /// Set how --data keeps topics: PATTERN,kind=log,age=7d,bytes=10GiB,sync=always
     ///

@@ -383,7 +383,7 @@ fn stores_follow_from_the_kinds_of_topics_or_are_checked_against_them() {
     assert!(data("").unwrap().is_none());
     let refusals = [
         "--store a",
-        "--data-bytes 1GiB",
+        "--set data-bytes=1GiB",
         "--data d --nats nats://a --stream live=b",
         "--data d --store ** --topic a,kind=value",
         "--data d --store ** --store a,kind=value --topic a,kind=value",
@@ -499,6 +499,7 @@ fn every_setting_reaches_the_configuration() {
     let only_in_file = only_in_file.map(|key| {
         let value = match &*key {
             "existing-topics-only" => "true",
+            "data-bytes" => "1GiB --data d",
             "nats-credentials" | "nats-ca" => "x --nats nats://a --stream s=t",
             "websocket-protocols" => "[\"x\"]",
             "signalr.paths" => "[\"/hub\"]",
@@ -532,7 +533,6 @@ fn every_setting_reaches_the_configuration() {
                 assert!(clash(&format!("--{name} x")).contains(name));
                 return None;
             }
-            "data-bytes" => "1GiB --data d",
             "store" => "t --data d",
             "nats" => "nats://b --nats nats://a --stream s=t",
             "stream" => "u=v --nats nats://a --stream s=t",

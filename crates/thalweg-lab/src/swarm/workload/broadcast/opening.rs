@@ -13,7 +13,7 @@ const OPEN_TLS_EACH_US: u64 = 5000;
 const REDIAL_AFTER_US: u64 = 2_000_000;
 
 impl Broadcast<'_> {
-    /// Opens all connections; returns how long this took, µs.
+    /// Opens all connections; returns the time taken, in µs.
     pub(super) fn open(&mut self) -> anyhow::Result<u64> {
         let start_us = now_us();
         let wanted = self.subscribers.wanted();
