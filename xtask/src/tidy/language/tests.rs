@@ -27,12 +27,6 @@ fn each_rule_finds_its_case() {
 }
 
 #[test]
-fn the_lab_is_not_checked() {
-    check(&[("lab/a.md", "So it"), ("crates/thalweg-lab/src/a.rs", "fn of() {}")], &[]);
-    check(&[("crates/thalweg-limit/src/a.rs", "fn of() {}")], &["crates/thalweg-limit/src/a.rs:1"]);
-}
-
-#[test]
 fn an_exception_allows_its_sentence_and_must_still_match() {
     let except = |exception| [BAD, (EXCEPTIONS, exception)];
     check(&except("docs/a.md: Of it"), &[]);
