@@ -19,7 +19,7 @@ SECTIONS = {
     10: "automatic fragmentation",
 }
 VERDICTS = ["OK", "NON-STRICT", "INFORMATIONAL", "FAILED", "other"]
-# Of a case's behaviour, and of how it closed.
+# Verdicts on a case's behaviour, and on its close.
 ASPECTS = ["behavior", "behaviorClose"]
 
 

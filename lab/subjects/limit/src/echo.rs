@@ -17,7 +17,7 @@ use crate::http::{self, Refusal, Request};
 use crate::options::{DummyPlan, LimitError, Options, SourcePlan};
 use crate::server::{Hangup, accept, listen, system, take_head, watch};
 use crate::source::ticker;
-use crate::talk::say_back;
+use crate::talk::echo_messages;
 
 /// Sockets handled in one turn.
 const READY_MAX: usize = 256;
@@ -78,7 +78,7 @@ struct Firehose {
 struct Peer {
     socket: OwnedFd,
     /// The request's head, and later the part of a message that has arrived.
-    heard: Vec<u8>,
+    received: Vec<u8>,
     is_open: bool,
     wants_firehose: bool,
     /// Whole frames that wait for the next boundary.
@@ -155,7 +155,7 @@ impl Echo {
     fn read(&mut self, key: usize) -> Result<(), ()> {
         let peer = &mut self.peers[key];
         match receive_plain(&peer.socket, &mut self.input) {
-            Received::Bytes { length, .. } => peer.hear(&self.input[..length], &self.firehose),
+            Received::Bytes { length, .. } => peer.receive(&self.input[..length], &self.firehose),
             Received::Nothing => Ok(()),
             Received::End => Err(()),
         }
@@ -185,7 +185,7 @@ impl Peer {
     fn new(socket: OwnedFd) -> Self {
         Self {
             socket,
-            heard: Vec::new(),
+            received: Vec::new(),
             is_open: false,
             wants_firehose: false,
             answers: Vec::new(),
@@ -196,12 +196,12 @@ impl Peer {
         }
     }
 
-    fn hear(&mut self, mut input: &[u8], firehose: &Option<Firehose>) -> Result<(), ()> {
+    fn receive(&mut self, mut input: &[u8], firehose: &Option<Firehose>) -> Result<(), ()> {
         while !self.is_open && !input.is_empty() {
-            match take_head(&mut self.heard, &mut input) {
+            match take_head(&mut self.received, &mut input) {
                 Ok(None) => return Ok(()),
                 Ok(Some(Request::Subscribe { topics, framing: Framing::WebSocket, response })) => {
-                    self.heard.clear();
+                    self.received.clear();
                     self.is_open = true;
                     self.answers.extend_from_slice(response.as_bytes());
                     let topic = topics[0].as_str();
@@ -212,19 +212,19 @@ impl Peer {
                     confirmation.push_tail(Framing::WebSocket, &mut self.answers);
                 }
                 Ok(Some(Request::Health)) => {
-                    self.heard.clear();
+                    self.received.clear();
                     self.answers.extend(http::response("200 OK", b"ok\n"));
                 }
                 Ok(Some(_)) | Err(Hangup(None)) => return Err(()),
                 Err(Hangup(Some(Refusal(status, sentence)))) => {
-                    self.heard.clear();
+                    self.received.clear();
                     self.answers.extend(http::response(status, sentence.as_bytes()));
                 }
             }
         }
-        self.heard.extend_from_slice(input);
+        self.received.extend_from_slice(input);
         if self.is_open {
-            say_back(&mut self.heard, &mut self.answers).map_err(drop)
+            echo_messages(&mut self.received, &mut self.answers).map_err(drop)
         } else {
             Ok(())
         }

@@ -16,11 +16,11 @@ const PONG: u8 = 0xA;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Over;
 
-/// Echoes every whole message in `heard` into `answers`; the rest of `heard` is part of a message.
-pub(crate) fn say_back(heard: &mut Vec<u8>, answers: &mut Vec<u8>) -> Result<(), Over> {
+/// Echoes every whole message in `received` into `answers`; the rest of `received` is part of a message.
+pub(crate) fn echo_messages(received: &mut Vec<u8>, answers: &mut Vec<u8>) -> Result<(), Over> {
     let mut used = 0;
-    while let Some((opcode, payload, mask, length)) = message(&heard[used..])? {
-        let payload = &heard[used..][payload..length];
+    while let Some((opcode, payload, mask, length)) = message(&received[used..])? {
+        let payload = &received[used..][payload..length];
         match opcode {
             TEXT => push_websocket_header(answers, payload.len()),
             PING => answers.extend([FINAL | PONG, payload.len() as u8]),
@@ -33,7 +33,7 @@ pub(crate) fn say_back(heard: &mut Vec<u8>, answers: &mut Vec<u8>) -> Result<(),
         answers.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
         used += length;
     }
-    heard.drain(..used);
+    received.drain(..used);
     Ok(())
 }
 
@@ -87,11 +87,11 @@ mod tests {
         let long = "x".repeat(300);
         let said = [frame(TEXT, b"hi"), frame(PONG, b"p"), frame(TEXT, long.as_bytes())].concat();
         for cut in 0..said.len() {
-            let (mut heard, mut answers) = (said[..cut].to_vec(), Vec::new());
-            say_back(&mut heard, &mut answers).unwrap();
-            heard.extend(&said[cut..]);
-            say_back(&mut heard, &mut answers).unwrap();
-            assert!(heard.is_empty());
+            let (mut received, mut answers) = (said[..cut].to_vec(), Vec::new());
+            echo_messages(&mut received, &mut answers).unwrap();
+            received.extend(&said[cut..]);
+            echo_messages(&mut received, &mut answers).unwrap();
+            assert!(received.is_empty());
             let expected = [b"\x81\x02hi\x81\x7e\x01\x2c", long.as_bytes()].concat();
             assert_eq!(answers, expected, "cut at {cut}");
         }
@@ -100,10 +100,10 @@ mod tests {
     #[test]
     fn a_ping_is_answered_and_what_is_no_client_ends() {
         let mut answers = Vec::new();
-        say_back(&mut frame(PING, b"hi"), &mut answers).unwrap();
+        echo_messages(&mut frame(PING, b"hi"), &mut answers).unwrap();
         assert_eq!(answers, b"\x8a\x02hi");
         for over in [frame(CLOSE, b""), frame(0x2, b""), vec![0x81, 0x02], vec![0x01, 0x80]] {
-            assert_eq!(say_back(&mut over.clone(), &mut answers), Err(Over), "{over:?}");
+            assert_eq!(echo_messages(&mut over.clone(), &mut answers), Err(Over), "{over:?}");
         }
     }
 }
