@@ -32,9 +32,9 @@ pub use program::{PROGRAM, find};
 use crate::load_generator::{Load, LoadGenerator, Observer, Session};
 use crate::scenario::{Drive, Settings};
 use crate::subject::Cores;
-use broadcast::Broadcast;
-use process::Process;
-use round_trips::Conversation;
+use broadcast::BrowserBroadcast;
+use process::RunningBrowser;
+use round_trips::BrowserConversation;
 use std::fs::File;
 use std::path::PathBuf;
 use tabs::Tabs;
@@ -56,7 +56,7 @@ impl Chromium {
     /// Starts Chromium and returns its version.
     pub fn version(&self) -> anyhow::Result<String> {
         let mut process =
-            Process::start(&self.program, &self.cores, &Settings::default(), &self.log)?;
+            RunningBrowser::start(&self.program, &self.cores, &Settings::default(), &self.log)?;
         let version = process.version();
         process.stop();
         version
@@ -70,11 +70,11 @@ impl LoadGenerator for Chromium {
         observer: &'a mut dyn Observer,
     ) -> anyhow::Result<Box<dyn Session + 'a>> {
         let settings = load.settings;
-        let process = Process::start(&self.program, &self.cores, settings, &self.log)?;
+        let process = RunningBrowser::start(&self.program, &self.cores, settings, &self.log)?;
         let tabs = Tabs::open(process, load, self.cores.browser_cores(settings).to_vec())?;
         match load.drive {
-            Drive::RoundTrip => Ok(Box::new(Conversation::open(load, observer, tabs)?)),
-            Drive::GeneratedLoad => Ok(Box::new(Broadcast::open(load, observer, tabs)?)),
+            Drive::RoundTrip => Ok(Box::new(BrowserConversation::open(load, observer, tabs)?)),
+            Drive::GeneratedLoad => Ok(Box::new(BrowserBroadcast::open(load, observer, tabs)?)),
             drive => anyhow::bail!("the drive {drive:?} cannot run in a browser"),
         }
     }

@@ -53,13 +53,13 @@ mod workload;
 
 pub use as_published::as_published;
 pub use browser::BrowserFigures;
-pub use comparisons::{far_off, next, so_far};
+pub use comparisons::{current_comparisons, far_off, next};
 
 pub use cost::{CostModel, models};
 pub use csv::csv;
 pub use curves::{Curves, Spreads};
 pub use entry::{Entry, State};
-pub use equality::{Difference, Equality};
+pub use equality::{DifferentSetting, Equality};
 pub use fault_hits::faults;
 pub use faults::{Allowed, Faults};
 pub use junit::junit;
@@ -67,7 +67,7 @@ pub use most::Most;
 pub use number::short;
 pub use page::{Document, html};
 pub use part_summary::{BlankCell, PartSummary};
-pub use row::{Cpu, Delayed, Held, Lateness, Load, Row, Throughput, Trips, Wire};
+pub use row::{Cpu, Delayed, Lateness, LoadFigures, MemoryFigures, Row, Throughput, Trips, Wire};
 pub use standings::Standing;
 pub use summary::{Addition, Manifest, Summary};
 pub use table::table;

@@ -42,11 +42,11 @@ mod uses;
 pub use arrivals::Arrivals;
 pub use drive::{Drive, Source};
 pub(crate) use endpoint::TOKEN;
-pub use endpoint::{Endpoint, JsonPath, Scheme, Step, Typed, Url, places};
+pub use endpoint::{Endpoint, JsonPath, PathStep, Scheme, Typed, Url, places};
 pub use error::{ScenarioError, unknown};
 pub use library::{LIBRARY, find, titles};
 pub use listen::listen;
-pub use peer::{Dialect, Peer};
+pub use peer::{Peer, PeerDialect};
 pub use plan::{Blank, Cell, LoadIn, Part, Plan, Slot, Subject};
 pub use process::{Process, Role};
 pub use read::{Changes, read};
@@ -121,12 +121,12 @@ impl Program {
     }
 
     /// Returns the dialect on top of a transport.
-    pub fn dialect(&self) -> Dialect {
+    pub fn dialect(&self) -> PeerDialect {
         match self {
-            Program::Thalweg | Program::Build(_) => Dialect::Thalweg,
-            Program::Limit => Dialect::Limit,
+            Program::Thalweg | Program::Build(_) => PeerDialect::Thalweg,
+            Program::Limit => PeerDialect::Limit,
             Program::Peer(peer) => peer.dialect,
-            Program::Url(_) => Dialect::Raw,
+            Program::Url(_) => PeerDialect::Raw,
         }
     }
 }

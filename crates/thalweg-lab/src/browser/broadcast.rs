@@ -12,7 +12,7 @@ const CALM_US: u64 = 20_000;
 /// Interval at which the observer is asked whether the span may begin, µs.
 const MOMENT_US: u64 = 5000;
 
-pub(super) struct Broadcast<'a> {
+pub(super) struct BrowserBroadcast<'a> {
     load: Load<'a>,
     observer: &'a mut dyn Observer,
     tabs: Tabs,
@@ -21,18 +21,18 @@ pub(super) struct Broadcast<'a> {
     reported: Reported,
 }
 
-impl<'a> Broadcast<'a> {
+impl<'a> BrowserBroadcast<'a> {
     /// Opens all connections and warms up subject and tabs.
     pub(super) fn open(
         load: &Load<'a>,
         observer: &'a mut dyn Observer,
         tabs: Tabs,
-    ) -> anyhow::Result<Broadcast<'a>> {
+    ) -> anyhow::Result<BrowserBroadcast<'a>> {
         let load = load.clone();
         let mut broadcast =
-            Broadcast { load, observer, tabs, open_us: 0, reported: Reported::default() };
+            BrowserBroadcast { load, observer, tabs, open_us: 0, reported: Reported::default() };
         broadcast.connect()?;
-        let Broadcast { load, observer, .. } = &mut broadcast;
+        let BrowserBroadcast { load, observer, .. } = &mut broadcast;
         observer.at(Moment::Open);
         let loaded_us = monotonic_us().max(load.start_us);
         let warm_us = loaded_us + load.warm_up.as_micros() as u64;
@@ -69,9 +69,9 @@ impl<'a> Broadcast<'a> {
     }
 }
 
-impl Session for Broadcast<'_> {
+impl Session for BrowserBroadcast<'_> {
     fn span(&mut self, time: Duration) -> anyhow::Result<Outcome> {
-        let Broadcast { load, observer, tabs, reported, .. } = self;
+        let BrowserBroadcast { load, observer, tabs, reported, .. } = self;
         let connections = load.settings.connections;
         observer.at(Moment::Warm);
         wait_until(monotonic_us() + CALM_US, *observer, connections)?;

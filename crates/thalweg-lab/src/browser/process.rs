@@ -42,21 +42,21 @@ pub fn flags() -> Vec<&'static str> {
 
 /// A running browser, which is killed when dropped.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct RunningBrowser {
     pub(super) cdp: Cdp,
     child: OwnedChild,
     // Dropped last, when no process writes to the folder any more.
     profile: TemporaryFolder,
 }
 
-impl Process {
+impl RunningBrowser {
     /// Starts Chromium on the cores that these settings give a browser; its output goes to `log`.
     pub(super) fn start(
         program: &Path,
         cores: &Cores,
         settings: &Settings,
         log: &File,
-    ) -> anyhow::Result<Process> {
+    ) -> anyhow::Result<RunningBrowser> {
         let profile = TemporaryFolder::new("chromium")
             .context("the folder for Chromium's profile cannot be created")?;
         let mut command = Command::new("sh");
@@ -68,7 +68,7 @@ impl Process {
         let spawned = cores.spawn_on(cores.browser_cores(settings), settings.shards, spawn)?;
         let (child, input, output) =
             spawned.with_context(|| format!("{} cannot be started", program.display()))?;
-        let mut process = Process { cdp: Cdp::new(input, output), child, profile };
+        let mut process = RunningBrowser { cdp: Cdp::new(input, output), child, profile };
         process.version()?;
         Ok(process)
     }
@@ -89,7 +89,7 @@ impl Process {
     }
 
     pub(super) fn stop(self) {
-        let Process { mut cdp, mut child, profile } = self;
+        let RunningBrowser { mut cdp, mut child, profile } = self;
         // The browser may have ended already.
         let _ = cdp.call(None, "Browser.close", &json!({}));
         child.wait();

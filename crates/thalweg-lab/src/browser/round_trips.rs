@@ -14,7 +14,7 @@ const WARMING: u32 = 100;
 const CALM_US: u64 = 20_000;
 
 /// One page, and the subject that waits for its acks.
-pub(super) struct Conversation<'a> {
+pub(super) struct BrowserConversation<'a> {
     load: Load<'a>,
     observer: &'a mut dyn Observer,
     tabs: Tabs,
@@ -30,13 +30,13 @@ struct PageTrips {
     why: String,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> BrowserConversation<'a> {
     /// Opens the page and warms up page and subject.
     pub(super) fn open(
         load: &Load<'a>,
         observer: &'a mut dyn Observer,
         mut tabs: Tabs,
-    ) -> anyhow::Result<Conversation<'a>> {
+    ) -> anyhow::Result<BrowserConversation<'a>> {
         let begun_us = monotonic_us();
         let wanted = json!({
             "transport": load.settings.transport,
@@ -47,7 +47,7 @@ impl<'a> Conversation<'a> {
         let open_us = monotonic_us() - begun_us;
         observer.at(Moment::Open);
         let (load, reported) = (load.clone(), Reported::default());
-        let mut conversation = Conversation { load, observer, tabs, open_us, reported };
+        let mut conversation = BrowserConversation { load, observer, tabs, open_us, reported };
         let until_us = monotonic_us() + conversation.load.warm_up.as_micros() as u64;
         conversation.trips(WARMING)?;
         wait_until(until_us, conversation.observer, 1)?;
@@ -63,16 +63,16 @@ impl<'a> Conversation<'a> {
     }
 }
 
-impl Session for Conversation<'_> {
+impl Session for BrowserConversation<'_> {
     fn span(&mut self, _: Duration) -> anyhow::Result<Outcome> {
         self.observer.at(Moment::Warm);
         wait_until(monotonic_us() + CALM_US, self.observer, 1)?;
         let begin = {
-            let Conversation { load, observer, tabs, .. } = self;
+            let BrowserConversation { load, observer, tabs, .. } = self;
             tabs.edge(load, true, || observer.at(Moment::Begin))
         };
         let trips = self.trips(self.load.settings.requests)?;
-        let Conversation { load, observer, tabs, reported, .. } = self;
+        let BrowserConversation { load, observer, tabs, reported, .. } = self;
         let end = tabs.edge(load, false, || observer.at(Moment::End));
         let said = tabs.said(begin.at_us, end.at_us)?;
         observer.at(Moment::Over { stopped_ports: &[] });

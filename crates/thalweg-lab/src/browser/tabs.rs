@@ -1,9 +1,9 @@
 //! The tabs of a sample, and the sum of their reports.
 
-use super::process::Process;
+use super::process::RunningBrowser;
 use super::processes::Snapshot;
 use super::tab::Tab;
-use super::timeline::{Arrivals, Point, arrivals, latency};
+use super::timeline::{PageArrivals, PagePoint, arrivals, latency};
 use crate::load_generator::{Figures, Interrupted, Load, Observer, monotonic_us, process_cpu_ns};
 use crate::measure::{BrowserUse, CoreTimes, Counts, Delays, Latency, Painted, core_times};
 use crate::scenario::{Consumer, Program};
@@ -21,7 +21,7 @@ const INPUT_EVERY_US: u64 = 50_000;
 const BEFORE_MS: f64 = 100.0;
 
 pub(super) struct Tabs {
-    process: Process,
+    process: RunningBrowser,
     pub(super) all: Vec<Tab>,
     cores: Vec<usize>,
     version: String,
@@ -47,7 +47,7 @@ struct Own {
 /// Report of the page or worker that has the connections.
 #[derive(Debug, Deserialize)]
 struct Report {
-    points: Vec<Point>,
+    points: Vec<PagePoint>,
     counts: PageCounts,
     why: String,
     #[serde(default)]
@@ -82,7 +82,7 @@ struct Page {
 
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    pub(super) came: Arrivals,
+    pub(super) came: PageArrivals,
     pub(super) latency: Latency,
     /// Since the connections were opened.
     pub(super) counts: Counts,
@@ -102,7 +102,7 @@ pub(super) struct Said {
 
 impl Tabs {
     pub(super) fn open(
-        mut process: Process,
+        mut process: RunningBrowser,
         load: &Load<'_>,
         cores: Vec<usize>,
     ) -> anyhow::Result<Tabs> {

@@ -1,6 +1,6 @@
 //! Chromium itself, where there is one: without it, the tests of its load say so.
 
-use super::process::Process;
+use super::process::RunningBrowser;
 use super::processes::Snapshot;
 use super::tab::Tab;
 use super::{Chromium, find};
@@ -61,9 +61,9 @@ fn serve() -> String {
     origin
 }
 
-fn start() -> Option<Process> {
+fn start() -> Option<RunningBrowser> {
     let (cores, log) = (Cores::allowed().unwrap(), File::create("/dev/null").unwrap());
-    Some(Process::start(&find().ok()?, &cores, &Settings::default(), &log).unwrap())
+    Some(RunningBrowser::start(&find().ok()?, &cores, &Settings::default(), &log).unwrap())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// State of a page at a moment: ms of its clock; events, bytes and messages since it began; and the due time of the message's
 /// first event, µs of the machine's monotonic clock, or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-pub(super) struct Point(
+pub(super) struct PagePoint(
     pub(super) f64,
     pub(super) f64,
     pub(super) f64,
@@ -15,16 +15,16 @@ pub(super) struct Point(
 );
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Arrivals {
+pub(super) struct PageArrivals {
     pub(super) events: f64,
     pub(super) bytes: f64,
     pub(super) messages: f64,
 }
 
 /// Returns the arrivals between two times of the page's clock, ms; interpolates between points.
-pub(super) fn arrivals(points: &[Point], from_ms: f64, to_ms: f64) -> Arrivals {
+pub(super) fn arrivals(points: &[PagePoint], from_ms: f64, to_ms: f64) -> PageArrivals {
     let (from, to) = (at(points, from_ms), at(points, to_ms));
-    Arrivals {
+    PageArrivals {
         events: to.events - from.events,
         bytes: to.bytes - from.bytes,
         messages: to.messages - from.messages,
@@ -34,7 +34,7 @@ pub(super) fn arrivals(points: &[Point], from_ms: f64, to_ms: f64) -> Arrivals {
 /// Returns the latency of messages that arrived in this time; `ahead_us` is the lead of the machine's clock. Between
 /// two points, the later one counts.
 pub(super) fn latency(
-    points: &[Point],
+    points: &[PagePoint],
     from_ms: f64,
     to_ms: f64,
     ahead_us: f64,
@@ -50,21 +50,22 @@ pub(super) fn latency(
     }
 }
 
-fn at(points: &[Point], ms: f64) -> Arrivals {
-    let of = |point: &Point| Arrivals { events: point.1, bytes: point.2, messages: point.3 };
+fn at(points: &[PagePoint], ms: f64) -> PageArrivals {
+    let of =
+        |point: &PagePoint| PageArrivals { events: point.1, bytes: point.2, messages: point.3 };
     let next = points.partition_point(|point| point.0 <= ms);
     match (next.checked_sub(1).map(|last| &points[last]), points.get(next)) {
         (Some(before), Some(after)) => {
             let share = (ms - before.0) / (after.0 - before.0);
-            let between = |of: fn(&Point) -> f64| of(before) + share * (of(after) - of(before));
-            Arrivals {
+            let between = |of: fn(&PagePoint) -> f64| of(before) + share * (of(after) - of(before));
+            PageArrivals {
                 events: between(|found| found.1),
                 bytes: between(|found| found.2),
                 messages: between(|found| found.3),
             }
         }
         (Some(one), None) | (None, Some(one)) => of(one),
-        (None, None) => Arrivals::default(),
+        (None, None) => PageArrivals::default(),
     }
 }
 
@@ -72,24 +73,24 @@ fn at(points: &[Point], ms: f64) -> Arrivals {
 mod tests {
     use super::*;
 
-    const POINTS: [Point; 3] = [
-        Point(1000.0, 100.0, 1000.0, 10.0, 995_000.0),
-        Point(1100.0, 200.0, 2000.0, 20.0, 1_098_000.0),
-        Point(1300.0, 300.0, 3000.0, 30.0, 1_299_000.0),
+    const POINTS: [PagePoint; 3] = [
+        PagePoint(1000.0, 100.0, 1000.0, 10.0, 995_000.0),
+        PagePoint(1100.0, 200.0, 2000.0, 20.0, 1_098_000.0),
+        PagePoint(1300.0, 300.0, 3000.0, 30.0, 1_299_000.0),
     ];
 
     #[test]
     fn arrivals_at_an_edge_count_in_proportion() {
         let check = |from, to, events| {
             let found = arrivals(&POINTS, from, to);
-            let expected = Arrivals { events, bytes: 10.0 * events, messages: events / 10.0 };
+            let expected = PageArrivals { events, bytes: 10.0 * events, messages: events / 10.0 };
             assert_eq!(found, expected, "{from} to {to}");
         };
         check(1000.0, 1100.0, 100.0);
         check(1050.0, 1200.0, 100.0);
         // Before the first point and after the last the counts are constant.
         check(0.0, 2000.0, 200.0);
-        assert_eq!(arrivals(&[], 0.0, 1.0), Arrivals::default());
+        assert_eq!(arrivals(&[], 0.0, 1.0), PageArrivals::default());
     }
 
     #[test]

@@ -208,7 +208,8 @@ const FAR_STARTS_MIN: usize = 3;
 /// Returns the subjects of a cell that need no further start, because they are certainly more than 1.5 times off. Takes the same
 /// arguments as [`next`]. These subjects stay in the cell.
 pub fn far_off(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Vec<usize> {
-    let difference = |subject: &usize| Difference::of(metric, subjects, *subject, samples);
+    let difference =
+        |subject: &usize| Difference::from_samples(metric, subjects, *subject, samples);
     (0..subjects.connections.len())
         .filter(|subject| !subjects.is_control(*subject))
         .filter(|subject| difference(subject).is_some_and(|difference| is_far(&difference)))
@@ -237,7 +238,7 @@ pub fn next(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Nex
     }
     let mut differences = (0..subjects.connections.len())
         .filter(|subject| !subjects.is_control(*subject))
-        .filter_map(|subject| Difference::of(metric, subjects, subject, samples));
+        .filter_map(|subject| Difference::from_samples(metric, subjects, subject, samples));
     match differences.all(|difference| is_far(&difference) || is_decided(&difference)) {
         true => Next::Decided,
         false => Next::Continue,

@@ -97,7 +97,7 @@ pub struct Timestamps {
     /// Events without a timestamp at the place that was named.
     pub missing: u64,
     /// The format of the first timestamp, which limits the precision of latencies.
-    pub unit: Option<Unit>,
+    pub unit: Option<TimestampUnit>,
 }
 
 /// Messages that an endpoint was sent in the span, and their answers.
@@ -116,7 +116,7 @@ pub struct Exchanged {
 /// How a timestamp is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Unit {
+pub enum TimestampUnit {
     /// Since 1970.
     Seconds,
     /// Since 1970.

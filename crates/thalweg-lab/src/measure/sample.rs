@@ -20,7 +20,7 @@ pub struct Sample {
     /// Which start of the cell's processes the round belongs to, from 0; in older archives each round has a start of its own.
     #[serde(default)]
     pub start: Option<u32>,
-    /// What limited the sample.
+    /// The limit of the sample.
     pub verdict: Verdict,
     /// The reason for the verdict, with figures.
     #[serde(default)]
@@ -62,7 +62,7 @@ pub struct Sample {
     pub processes: Vec<ProcessUse>,
     /// The subject's resources at the end, among them its context switches.
     pub resources: Resources,
-    /// What the kernel holds for subscribers that stopped reading, if any did.
+    /// Memory that the kernel holds for subscribers that stopped reading, if any did.
     pub kernel: Option<KernelMemory>,
     /// Resources of the browser, if it was the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -191,7 +191,7 @@ pub struct Held {
     /// The kernel's memory for TCP then, relative to the limit at which memory pressure begins.
     #[serde(default)]
     pub kernel_share: f64,
-    /// What followed, with connections still arriving.
+    /// The rest of the time, with connections still arriving.
     pub beyond: Beyond,
 }
 

@@ -36,10 +36,10 @@ pub enum Verdict {
     Drops,
     /// Other programs used a share of the cores, or the kernel dropped packets.
     Machine,
-    /// Nothing was saturated: the schedule or the window left time. CPU per event counts, throughput does not.
+    /// Neither was saturated: the schedule or the window left time. CPU per event counts, throughput does not.
     #[default]
     Schedule,
-    /// Nothing in the sample counts, for this reason.
+    /// The sample does not count, for this reason.
     Invalid(String),
 }
 

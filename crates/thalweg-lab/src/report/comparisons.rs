@@ -37,12 +37,12 @@ pub fn far_off(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<usize> {
 fn known(part: &Part, subjects: &CellSubjects, samples: &[&Sample]) -> Metric {
     let own = Metric::from(part.figure());
     let is_known = (0..subjects.connections.len())
-        .any(|subject| Difference::of(own, subjects, subject, samples).is_some());
+        .any(|subject| Difference::from_samples(own, subjects, subject, samples).is_some());
     if is_known { own } else { Metric::Cpu }
 }
 
 /// Returns the comparison of each subject of a cell in the part's figure, from all of its samples so far; not corrected.
-pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> {
+pub fn current_comparisons(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> {
     let Some(cell) = part.cells.get(cell) else { return Vec::new() };
     let subjects = subjects(part, cell);
     let metric = known(part, &subjects, samples);
@@ -51,7 +51,7 @@ pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> 
     (0..cell.subjects.len())
         .filter(|subject| !subjects.is_control(*subject))
         .filter_map(|subject| {
-            let difference = Difference::of(metric, &subjects, subject, samples)?;
+            let difference = Difference::from_samples(metric, &subjects, subject, samples)?;
             Some(Comparison::new(metric, names(subject), false, &difference))
         })
         .collect()
@@ -116,7 +116,7 @@ fn comparisons_of_metric(
         let names = [one.name(), one.baseline()];
         Comparison::new(metric, names, one.is_control, &one.difference)
             .in_cell(one.number, one.subject, &one.cell.label)
-            .with_noise(noises.of(one).as_ref(), &one.difference)
+            .with_noise(noises.for_subject(one).as_ref(), &one.difference)
     });
     let mut cells: Vec<Comparison> = cells.collect();
     comparison::correct(&mut cells);
@@ -138,7 +138,7 @@ fn differences<'a>(
         let subjects = subjects(part, cell);
         for subject in 0..cell.subjects.len() {
             let is_control = subjects.is_control(subject);
-            let difference = Difference::of(metric, &subjects, subject, &own);
+            let difference = Difference::from_samples(metric, &subjects, subject, &own);
             let one = |difference| SubjectDifference {
                 number: index,
                 cell,
@@ -168,7 +168,8 @@ fn pooled(found: &[SubjectDifference<'_>], metric: Metric, noises: &Noises<'_>) 
         let baseline = if is_one { first.baseline() } else { "its baseline" };
         let difference = Difference::pooled(&differences)?;
         let names = [first.name(), baseline];
-        let noises: Option<Vec<Difference>> = like.iter().map(|one| noises.of(one)).collect();
+        let noises: Option<Vec<Difference>> =
+            like.iter().map(|one| noises.for_subject(one)).collect();
         let noise = noises.and_then(|noises| Difference::pooled(&noises));
         let comparison = Comparison::new(metric, names, first.is_control, &difference);
         Some(comparison.with_noise(noise.as_ref(), &difference))
@@ -185,7 +186,7 @@ impl<'a> Noises<'a> {
     }
 
     /// Returns the difference that the noise of the cell's control would make; without one, that of the noisiest control.
-    fn of(&self, one: &SubjectDifference<'_>) -> Option<Difference> {
+    fn for_subject(&self, one: &SubjectDifference<'_>) -> Option<Difference> {
         if one.is_control {
             return None;
         }

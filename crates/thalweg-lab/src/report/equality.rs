@@ -16,12 +16,12 @@ pub struct Equality {
     /// Name and value of equal settings.
     pub same: Vec<(String, String)>,
     /// Other settings.
-    pub different: Vec<Difference>,
+    pub different: Vec<DifferentSetting>,
 }
 
 /// A setting that differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct DifferentSetting {
     /// The name of the setting.
     pub name: String,
     /// Subject and value of each; several values if they changed from sample to sample.
@@ -54,7 +54,7 @@ impl Equality {
                 Some((_, first)) if values.iter().all(|(_, value)| value == first) => {
                     equality.same.push((name, first.clone()));
                 }
-                _ => equality.different.push(Difference { name, values }),
+                _ => equality.different.push(DifferentSetting { name, values }),
             }
         }
         equality

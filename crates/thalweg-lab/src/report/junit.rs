@@ -1,7 +1,7 @@
 //! The summary as JUnit XML, for viewers of tests: a suite for each scenario, a case for each subject in each cell.
 
 use super::part_summary::PartSummary;
-use super::row::{Place, Row};
+use super::row::{Row, RowPlace};
 use super::summary::Summary;
 use super::threshold::{FAIL_IF, Hit};
 use crate::scenario::{Part, Plan};
@@ -55,7 +55,7 @@ fn cases(part: &Part, found: &PartSummary, hits: &[Hit]) -> Vec<Case> {
     for (number, cell) in part.cells.iter().enumerate() {
         for (index, subject) in cell.subjects.iter().enumerate() {
             // Rows are in the plan's order, without those that were not measured.
-            let here = Place { cell: number, subject: index };
+            let here = RowPlace { cell: number, subject: index };
             let row = rows.next_if(|row| row.place == here);
             let place = [&part.name, &cell.label, &subject.name];
             cases.push(Case {

@@ -76,7 +76,7 @@ impl Document<'_> {
 }
 
 fn shown_part(part: &PartSummary) -> ShownPart<'_> {
-    let (columns, workload) = (columns(part), workload::of(part));
+    let (columns, workload) = (columns(part), workload::shown(part));
     let in_short = |all: &[Comparison]| all.iter().map(Comparison::in_short).collect();
     let received = part.rows.iter().filter_map(|row| {
         let name = format!("{}, {}", row.subject, row.cell);

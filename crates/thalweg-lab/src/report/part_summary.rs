@@ -6,7 +6,7 @@ use super::curves::Curves;
 use super::equality::Equality;
 use super::faults::Faults;
 use super::most::{self, Most};
-use super::row::{Place, Row, Valid};
+use super::row::{Row, RowPlace, Valid};
 use crate::measure::comparison::Comparison;
 use crate::measure::{Sample, Verdict};
 use crate::scenario::{Blank, Cell, Drive, Figure, LoadIn, Part};
@@ -154,7 +154,7 @@ fn summarise_cell(part: &Part, number: usize, samples: &[&Sample]) -> Vec<Row> {
         let most = choice.most();
         let ranked = valid.0.iter().filter(|sample| sample.is_ranked()).count();
         let mut row = Row {
-            place: Place { cell: number, subject: index },
+            place: RowPlace { cell: number, subject: index },
             cell: cell.label.clone(),
             subject: subject.name.clone(),
             settings: subject.settings.clone(),

@@ -10,12 +10,12 @@ pub(super) struct Published {
     pub(super) scenario: String,
     pub(super) source: String,
     pub(super) machine: String,
-    pub(super) figures: Vec<Figure>,
+    pub(super) figures: Vec<PublishedFigure>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Figure {
+pub(super) struct PublishedFigure {
     pub(super) what: String,
     pub(super) figure: String,
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct Row {
     /// Indices of the cell in the scenario, and of the subject in the cell.
     #[serde(skip)]
-    pub place: Place,
+    pub place: RowPlace,
     /// The cell.
     pub cell: String,
     /// The subject.
@@ -72,9 +72,9 @@ pub struct Row {
     /// Bytes and batches on the wire.
     pub wire: Wire,
     /// Memory.
-    pub memory: Held,
+    pub memory: MemoryFigures,
     /// How busy subject and swarm were.
-    pub load: Load,
+    pub load: LoadFigures,
     /// Round trips, if the client answers.
     pub round_trip: Trips,
     /// How far a ramp came within its objective.
@@ -96,7 +96,7 @@ pub struct Row {
 
 /// The place of a subject in a scenario. Labels are for readers: two cells may have the same label in old runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct RowPlace {
     /// The index of the cell in the scenario.
     pub cell: usize,
     /// The index of the subject in the cell.
@@ -184,7 +184,7 @@ pub struct Wire {
 
 /// Memory of a subject.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Held {
+pub struct MemoryFigures {
     /// Resident at the end of the span.
     pub rss_bytes: Option<f64>,
     /// Proportional at the end of the span.
@@ -204,7 +204,7 @@ pub struct Held {
 
 /// How busy subject and swarm were.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Load {
+pub struct LoadFigures {
     /// Mean share of the subject's cores.
     pub subject_busy: Option<f64>,
     /// Share of its core that the swarm used, without polls that found no work.
@@ -341,8 +341,8 @@ impl Valid<'_> {
         }
     }
 
-    fn memory(&self, settings: &Settings) -> Held {
-        Held {
+    fn memory(&self, settings: &Settings) -> MemoryFigures {
+        MemoryFigures {
             rss_bytes: self.middle(|found| Some(found.memory.rss_end_bytes as f64)),
             pss_bytes: self.middle(|found| found.memory.pss_end_bytes.map(|bytes| bytes as f64)),
             rss_bytes_per_connection: self
@@ -358,8 +358,8 @@ impl Valid<'_> {
         }
     }
 
-    fn load(&self) -> Load {
-        Load {
+    fn load(&self) -> LoadFigures {
+        LoadFigures {
             subject_busy: self.middle(|sample| Some(sample.subject_busy)),
             swarm_busy: self.middle(|found| Some(found.swarm_busy)),
             swarm_cpu: self.middle(|found| found.swarm_cpu),

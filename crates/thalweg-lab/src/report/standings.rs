@@ -329,7 +329,7 @@ mod tests {
     use crate::scenario::{Changes, read};
 
     /// Five subjects beside the limit, which is twice as cheap; `change` changes the samples of the subject with this number.
-    fn of(subject: usize, change: impl Fn(&mut Sample)) -> Summary {
+    fn summary_with(subject: usize, change: impl Fn(&mut Sample)) -> Summary {
         let one = |number: u32| {
             format!(
                 "[[subjects]]\nname = \"s{number}\"\nprogram = \"limit\"\nwith = {{ round = {number} }}\n"
@@ -359,11 +359,12 @@ mod tests {
 
     #[test]
     fn the_subject_that_delivers_most_stands_first() {
-        let all = said(&of(3, |sample| sample.subject_cpu_ns = sample.subject_cpu_ns * 3 / 4));
+        let all =
+            said(&summary_with(3, |sample| sample.subject_cpu_ns = sample.subject_cpu_ns * 3 / 4));
         assert_eq!(all[0], "s0 100 %");
         assert!(all[1].starts_with("s3 6") && all[1].ends_with(')'), "{all:?}");
         assert!(all[2].starts_with("s1 50 % ("), "{all:?}");
-        let told = headline(&of(9, |_| {}).standings).unwrap();
+        let told = headline(&summary_with(9, |_| {}).standings).unwrap();
         assert!(
             told.starts_with("Delivered over websocket for the same CPU, s0 being 100\u{a0}%: s"),
             "{told}"
@@ -374,27 +375,27 @@ mod tests {
     fn subjects_with_losses_stand_last() {
         let last = |summary: Summary| said(&summary).pop().unwrap_or_default();
         // By its design.
-        let drops = of(1, |sample| {
+        let drops = summary_with(1, |sample| {
             (sample.verdict, sample.ledger.missing) = (Verdict::Drops, 1);
         });
         assert_eq!(last(drops), "s1 unranked: 99.9 % delivered");
-        let drops_once = of(1, |sample| {
+        let drops_once = summary_with(1, |sample| {
             if sample.repeat == 0 {
                 (sample.verdict, sample.ledger.missing) = (Verdict::Drops, 1);
             }
         });
         assert_eq!(last(drops_once), "s1 unranked: not everything came in 2 of 8 samples");
         // Announced, as Thalweg does.
-        let gaps = of(2, |sample| sample.ledger.gaps = u64::from(sample.repeat == 3));
+        let gaps = summary_with(2, |sample| sample.ledger.gaps = u64::from(sample.repeat == 3));
         assert_eq!(last(gaps), "s2 unranked: not everything came in 2 of 8 samples");
         // Neither: the sample does not count.
-        let broken = of(2, |sample| {
+        let broken = summary_with(2, |sample| {
             if sample.repeat == 1 {
                 sample.verdict = Verdict::Invalid("1 missing".to_owned());
             }
         });
         assert_eq!(last(broken), "s2 unranked: not everything came in 2 of 8 samples");
-        let partly = of(4, |sample| {
+        let partly = summary_with(4, |sample| {
             if sample.cell == 1 {
                 sample.verdict = Verdict::Invalid("it was not there".to_owned());
             }
@@ -405,7 +406,7 @@ mod tests {
     #[test]
     fn nobody_is_named_if_nobody_is_ranked() {
         assert_eq!(headline(&[]), None);
-        let all = of(9, |_| {}).standings;
+        let all = summary_with(9, |_| {}).standings;
         let unranked = |standing: &Standing| Standing {
             together: Share { is_ranked: standing.is_baseline, ..standing.together.clone() },
             ..standing.clone()
@@ -421,7 +422,7 @@ mod tests {
             share: Some(share),
             ..Share::default()
         };
-        let mut all = of(9, |_| {}).standings;
+        let mut all = summary_with(9, |_| {}).standings;
         for (standing, alone) in all.iter_mut().zip([1.0, 0.8, 0.9, 0.7, 0.6, 0.5]) {
             standing.alone = Some(share(alone));
         }
@@ -434,7 +435,7 @@ mod tests {
 
     #[test]
     fn only_who_is_loaded_as_fast_as_it_can_has_a_standing() {
-        let taken = of(9, |_| {});
+        let taken = summary_with(9, |_| {});
         assert_eq!(taken.standings.len(), 6);
         let is_closed = |change: fn(&mut Settings)| {
             let mut part = taken.parts[0].clone();

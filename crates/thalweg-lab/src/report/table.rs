@@ -99,7 +99,7 @@ fn grid(part: &PartSummary) -> Vec<Vec<String>> {
 pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     let has_topics = part.rows.iter().any(|row| row.cell.contains("topics"));
     let has_stopped = part.rows.iter().any(|row| row.memory.stopped_bytes_max.is_some());
-    let mut groups = workload::of(part).columns;
+    let mut groups = workload::shown(part).columns;
     if has_topics {
         groups.push(TOPICS);
     }
@@ -156,7 +156,7 @@ pub(super) fn draw(lines: &[Vec<String>]) -> String {
 
 /// Returns the notes on this part's table; those about all cells first.
 pub(super) fn notes(part: &PartSummary) -> String {
-    let told = workload::of(part).compared;
+    let told = workload::shown(part).compared;
     let mut text = String::new();
     for pooled in
         part.pooled.iter().filter(|pooled| !pooled.is_control && told.contains(&pooled.metric))
@@ -176,7 +176,7 @@ pub(super) fn notes(part: &PartSummary) -> String {
     if asked().any(Comparison::is_corrected_away) {
         text += "“*”: its own interval excludes 1, but with so many cells and subjects this can be chance (Holm).\n";
     }
-    if workload::of(part).has_throughput
+    if workload::shown(part).has_throughput
         && part.rows.iter().any(|row| row.throughput.events_per_s.is_some() && !row.is_ranked)
     {
         text += match part.in_browser {

@@ -13,16 +13,16 @@ pub(super) const FAIL_IF: &str = "fail-if";
 
 /// The unit of a metric, with the factors of the units that a threshold may have.
 #[derive(Debug)]
-struct Unit(&'static [(&'static str, f64)]);
+struct MetricUnit(&'static [(&'static str, f64)]);
 
-const TIME: Unit = Unit(&[("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)]);
-const BYTES: Unit =
-    Unit(&[("B", 1.0), ("KB", 1e3), ("MB", 1e6), ("KiB", 1024.0), ("MiB", 1_048_576.0)]);
-const SHARE: Unit = Unit(&[("%", 0.01), ("", 1.0)]);
-const NUMBER: Unit = Unit(&[("", 1.0), ("k", 1e3), ("M", 1e6)]);
+const TIME: MetricUnit = MetricUnit(&[("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)]);
+const BYTES: MetricUnit =
+    MetricUnit(&[("B", 1.0), ("KB", 1e3), ("MB", 1e6), ("KiB", 1024.0), ("MiB", 1_048_576.0)]);
+const SHARE: MetricUnit = MetricUnit(&[("%", 0.01), ("", 1.0)]);
+const NUMBER: MetricUnit = MetricUnit(&[("", 1.0), ("k", 1e3), ("M", 1e6)]);
 
 /// A metric of a row. `true` stands for metrics of which less is better: a threshold cannot fail a run for a small value.
-type RowMetric = (&'static str, &'static Unit, bool, fn(&Row) -> Option<f64>);
+type RowMetric = (&'static str, &'static MetricUnit, bool, fn(&Row) -> Option<f64>);
 
 static METRICS: &[RowMetric] = &[
     ("p50", &TIME, true, |row| row.latency.p50_us),
@@ -185,7 +185,7 @@ impl FromStr for Threshold {
     }
 }
 
-impl Unit {
+impl MetricUnit {
     fn parse(&self, text: &str) -> Option<f64> {
         let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(at);

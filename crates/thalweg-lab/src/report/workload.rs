@@ -22,7 +22,7 @@ pub(super) struct Shown {
 
 const CPU_AND_P99: &[Metric] = &[Metric::Cpu, Metric::P99];
 
-pub(super) fn of(part: &PartSummary) -> Shown {
+pub(super) fn shown(part: &PartSummary) -> Shown {
     match part.drive {
         Drive::PublishedLoad if part.is_closed_loop() => Shown {
             sentence: "The lab publishes the next event as soon as every subscriber has what the \

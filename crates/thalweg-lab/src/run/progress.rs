@@ -4,7 +4,7 @@ use super::{eta::Eta, say};
 use crate::load_generator::Figures;
 use crate::measure::Sample;
 use crate::measure::comparison::Comparison;
-use crate::report::{short, so_far};
+use crate::report::{current_comparisons, short};
 use crate::scenario::{Plan, Slot};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -68,7 +68,7 @@ impl Progress {
     pub(super) fn end_start(&mut self, plan: &Plan, slot: Slot, samples: &[Sample]) {
         let (part, cell) = (plan.part(slot), plan.cell(slot));
         let all: Vec<&Sample> = samples.iter().collect();
-        self.found = so_far(part, slot.cell, &all).iter().map(said_of).collect();
+        self.found = current_comparisons(part, slot.cell, &all).iter().map(said_of).collect();
         let own = samples.iter().filter(|sample| sample.start() == slot.repeat);
         for sample in own.filter(|sample| !sample.verdict.is_valid()) {
             let (subject, verdict) = (&cell.subjects[sample.subject].name, &sample.verdict);

@@ -146,7 +146,7 @@ mod tests {
         ["/latency/p99_us", "/cpu/us_per_event/median", "/memory/rss_bytes", "/round_trip/mean_us"];
 
     #[test]
-    fn archived_runs_are_read_back() {
+    fn reading_archived_runs_restores_their_figures() {
         let days = fs::read_dir(Path::new(ARCHIVE).join("..")).unwrap();
         let folders = days.flat_map(|day| {
             let store = Store::new(day.unwrap().path());

@@ -1,4 +1,4 @@
-//! Arrival rate of connections: in stages, each so many a second for so long.
+//! Arrival rate of connections: in stages, each with a number per second and a duration.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

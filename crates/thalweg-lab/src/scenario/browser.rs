@@ -1,6 +1,6 @@
 //! Settings for which a browser cannot be the load, and remedies.
 
-use super::{Consumer, Dialect, Drive, Program, Settings, Transport};
+use super::{Consumer, Drive, PeerDialect, Program, Settings, Transport};
 
 /// Connections of HTTP/1.1 that a browser opens to an origin, over all of its tabs. WebSockets do not count.
 const HTTP_1_CONNECTIONS_MAX: u32 = 6;
@@ -53,9 +53,9 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
         return Err(format!("Arrow comes over http-streaming, not {transport}"));
     }
     let can_consume = match (program.dialect(), consumer) {
-        (Dialect::Thalweg, _) | (_, Consumer::Rows | Consumer::RowsEveryValue) => true,
+        (PeerDialect::Thalweg, _) | (_, Consumer::Rows | Consumer::RowsEveryValue) => true,
         // Rows without an envelope must all be parsed before it is known which rows they are.
-        (dialect, Consumer::Raw) => dialect == Dialect::Limit,
+        (dialect, Consumer::Raw) => dialect == PeerDialect::Limit,
         _ => false,
     };
     if !can_consume {
@@ -80,7 +80,7 @@ pub(super) fn blank(settings: &Settings, program: &Program) -> Option<String> {
     let Settings { transport, connections, tls, .. } = *settings;
     let is_spoken = matches!(
         program.dialect(),
-        Dialect::Thalweg | Dialect::Limit | Dialect::Raw | Dialect::Socketio
+        PeerDialect::Thalweg | PeerDialect::Limit | PeerDialect::Raw | PeerDialect::Socketio
     );
     if !is_spoken {
         return Some("the lab's page does not speak its protocol".to_owned());

@@ -1,7 +1,8 @@
 //! Settings that cannot be measured, and remedies.
 
 use super::{
-    Answers, Dialect, Drive, Payload, Program, PublishTo, Request, Settings, TopicKind, Transport,
+    Answers, Drive, Payload, PeerDialect, Program, PublishTo, Request, Settings, TopicKind,
+    Transport,
 };
 use thalweg_match_feed::Size;
 
@@ -54,7 +55,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
         return Err("`limit` compresses nothing: leave it out, or compress".to_owned());
     }
     if settings.answers == Answers::Beside
-        && !matches!(program.dialect(), Dialect::Thalweg | Dialect::Limit)
+        && !matches!(program.dialect(), PeerDialect::Thalweg | PeerDialect::Limit)
     {
         return Err("this subject's firehose is on every connection: no answers beside it".into());
     }
@@ -85,7 +86,7 @@ fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
         return Ok(());
     }
     let is_value = settings.kind == TopicKind::Value;
-    if (is_value || settings.deltas) && program.dialect() != Dialect::Thalweg {
+    if (is_value || settings.deltas) && program.dialect() != PeerDialect::Thalweg {
         return Err("this subject has no value topics: set kind and deltas of another".to_owned());
     }
     if settings.deltas && !is_value {
@@ -102,7 +103,7 @@ fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
 /// Checks whether these events can be published to NATS.
 fn stored(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { publish_to, message_events, event_bytes, window, .. } = *settings;
-    let is_consumer = program.dialect() == Dialect::Consumer;
+    let is_consumer = program.dialect() == PeerDialect::Consumer;
     let is_by_nats = publish_to == PublishTo::Nats || settings.request == Request::Single;
     if settings.chunk_events > 0 && is_by_nats {
         return Err(
@@ -120,7 +121,7 @@ fn stored(settings: &Settings, drive: Drive, program: &Program) -> Result<(), St
         }
         return Ok(());
     }
-    if !matches!(program.dialect(), Dialect::Thalweg | Dialect::Consumer) {
+    if !matches!(program.dialect(), PeerDialect::Thalweg | PeerDialect::Consumer) {
         return Err("this subject reads from no stream of NATS".to_owned());
     }
     if settings.kind == TopicKind::Value {

@@ -5,7 +5,7 @@
 mod json_path;
 mod url;
 
-pub use json_path::{JsonPath, Step, places};
+pub use json_path::{JsonPath, PathStep, places};
 pub use url::{Scheme, Url};
 
 use super::error::unknown;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The protocol of a subject on top of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Dialect {
+pub enum PeerDialect {
     /// Thalweg's wire (`docs/reference/messages.md`).
     Thalweg,
     /// The same for subscribers; messages that a WebSocket sends are echoed.
@@ -54,7 +54,7 @@ pub struct Peer {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub licence: String,
     /// The peer's protocol.
-    pub dialect: Dialect,
+    pub dialect: PeerDialect,
     /// The path of its WebSocket, in old archived plans only.
     #[serde(default, rename = "path", skip_serializing)]
     _path: Option<String>,
@@ -133,8 +133,8 @@ impl Peer {
         if tls || streams > 0 {
             return Some("peers are measured without TLS and HTTP/2".to_owned());
         }
-        let has_several = self.dialect == Dialect::Nats;
-        let is_ours = matches!(self.dialect, Dialect::Thalweg | Dialect::Limit);
+        let has_several = self.dialect == PeerDialect::Nats;
+        let is_ours = matches!(self.dialect, PeerDialect::Thalweg | PeerDialect::Limit);
         if topics > 1 && !has_several && !is_ours {
             return Some("a connection has one topic".to_owned());
         }
@@ -167,7 +167,7 @@ command = ["{folder}/echoes", "{listen}"]
     #[test]
     fn a_subject_describes_itself() {
         let peer = Peer::read(TEXT, "lab/subjects/echoes").unwrap();
-        assert_eq!((peer.dialect, &*peer.folder), (Dialect::Raw, "lab/subjects/echoes"));
+        assert_eq!((peer.dialect, &*peer.folder), (PeerDialect::Raw, "lab/subjects/echoes"));
         assert_eq!(peer.drives, [Drive::Echo]);
     }
 

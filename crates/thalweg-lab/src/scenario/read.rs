@@ -211,7 +211,7 @@ fn read_part(
     let effort = Effort { repeats: changes.repeats, budget_s: changes.budget_s }
         .or(quick.map(|quick| Effort { repeats: quick.repeats, budget_s: quick.budget_s }))
         .or(Some(Effort { repeats: file.repeats, budget_s: file.budget_s }));
-    let (repeats, budget_s) = effort.of(&distinct);
+    let (repeats, budget_s) = effort.for_cells(&distinct);
     let measured_ms = quick.and_then(|quick| quick.measured_ms);
     let warm_up_ms = quick.and_then(|quick| quick.warm_up_ms);
     let mut part = Part {
@@ -298,7 +298,7 @@ impl Effort {
     }
 
     /// Returns repeats and budget of these cells. A cell of many subjects has more time.
-    fn of(self, cells: &[Cell]) -> (u32, Option<u64>) {
+    fn for_cells(self, cells: &[Cell]) -> (u32, Option<u64>) {
         let usual = || {
             let shares =
                 cells.iter().map(|cell| cell.subjects.len().div_ceil(SUBJECTS_USUAL) as u64);

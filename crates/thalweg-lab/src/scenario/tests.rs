@@ -282,7 +282,7 @@ fn a_suite_may_compare_other_subjects_in_all_its_scenarios() {
 }
 
 #[test]
-fn a_run_is_compared_with_whom_one_likes() {
+fn any_subject_can_be_the_baseline_of_a_run() {
     let mut plan = read(find("peers-all").unwrap(), &changes(true), &peers()).unwrap();
     let said = plan.compare_with("bunn").unwrap_err().to_string();
     assert_eq!(said, "there is no subject `bunn`; did you mean `bun`?");
@@ -299,7 +299,7 @@ fn a_run_is_compared_with_whom_one_likes() {
 fn the_library_reads_in_full_and_quick() {
     for (name, text) in LIBRARY {
         for quick in [false, true] {
-            let plan = read(text, &of(text, changes(quick)), &peers())
+            let plan = read(text, &with_load(text, changes(quick)), &peers())
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(plan.name, *name);
         }
@@ -307,7 +307,7 @@ fn the_library_reads_in_full_and_quick() {
 }
 
 /// Scenarios that are measured in a browser alone are read as for one.
-fn of(text: &str, changes: Changes) -> Changes {
+fn with_load(text: &str, changes: Changes) -> Changes {
     let load = if text.contains("\nonly = true") { LoadIn::Chromium } else { LoadIn::Swarm };
     Changes { load, ..changes }
 }
@@ -392,7 +392,7 @@ fn settings_that_need_a_browser_or_exclude_one_are_refused() {
 #[test]
 fn titles_of_the_library_are_those_of_its_files() {
     for ((name, text), (listed, title)) in LIBRARY.iter().zip(titles()) {
-        let plan = read(text, &of(text, changes(false)), &peers()).unwrap();
+        let plan = read(text, &with_load(text, changes(false)), &peers()).unwrap();
         assert_eq!((*name, &*plan.title), (listed, title));
     }
 }

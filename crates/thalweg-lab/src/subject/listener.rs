@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_belong_to_whoever_started_them() {
+    fn workers_belong_to_the_process_that_started_them() {
         let parents = HashMap::from([(1, 0), (10, 1), (11, 10), (12, 10), (13, 12), (20, 1)]);
         let check = |holders: &[u32], expected: &[u32]| {
             assert_eq!(roots(holders, &parents), expected, "{holders:?}");

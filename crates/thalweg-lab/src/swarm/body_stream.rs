@@ -3,7 +3,7 @@
 
 use super::carrier::deflate::Gunzip;
 use super::carrier::{PieceDecoder, lines};
-use super::http_response::{Body, Part};
+use super::http_response::{Body, ResponsePart};
 use super::parser::{Over, Parser, Stage};
 use super::resume_state::ResumeState;
 use crate::scenario::Transport;
@@ -52,18 +52,18 @@ impl BodyStream {
             let (part, length) = body.step(&bytes[used..])?;
             used += length;
             match part {
-                Part::Body(piece) => match gunzip {
+                ResponsePart::Body(piece) => match gunzip {
                     None => parser.piece(piece, stage, decoder, resume_state)?,
                     Some(gunzip) => gunzip.inflate(piece, |piece| {
                         parser.piece(piece, stage, decoder, resume_state)
                     })?,
                 },
-                Part::End => {
+                ResponsePart::End => {
                     end_line(parser, decoder.rest(), stage, resume_state)?;
                     parser.over = Some(Over::Ended(IS_OVER.to_owned()));
                     return Ok(bytes.len());
                 }
-                Part::Head(_) | Part::Incomplete => return Ok(used),
+                ResponsePart::Head(_) | ResponsePart::Incomplete => return Ok(used),
             }
         }
     }

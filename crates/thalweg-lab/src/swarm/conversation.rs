@@ -4,10 +4,10 @@ use super::carrier::{Decoder, Incoming, PieceDecoder, shown, websocket};
 use super::dialect::{Dialect, Message, Wanted};
 use super::dialer::Dialer;
 use super::handshake::Opening;
-use super::http_response::{Body, Part};
-use super::link::Received;
+use super::http_response::{Body, ResponsePart};
+use super::link::LinkRead;
 use super::negotiated;
-use super::progress::Progress;
+use super::progress::ProgressReporter;
 use super::read_buffer::{READ_BYTES, ReadBuffer};
 use super::socket::{Poller, Ready, now_us};
 use super::subscribe_request::SubscribeRequest;
@@ -63,7 +63,7 @@ impl Conversation {
     }
 
     pub(super) fn negotiated(&self) -> Negotiated {
-        negotiated::of(&self.writer.link, Some(&self.head))
+        negotiated::from_link(&self.writer.link, Some(&self.head))
     }
 
     pub(super) fn send(&mut self, message: &[u8], poller: &Poller) -> anyhow::Result<()> {
@@ -143,7 +143,7 @@ impl Conversation {
                 loop {
                     let (part, length) = body.step(&bytes[used..])?;
                     used += length;
-                    let Part::Body(piece) = part else { return Ok(used) };
+                    let ResponsePart::Body(piece) = part else { return Ok(used) };
                     pieces.decode(*transport, piece, &mut on_message)?;
                 }
             })?;
@@ -151,9 +151,9 @@ impl Conversation {
             self.writer.send(poller, |out| out.extend_from_slice(&replies))?;
         }
         match received {
-            Received::Nothing => Ok(false),
-            Received::End => bail!("the subject ended the connection"),
-            Received::Bytes { wire_bytes, is_all, .. } => {
+            LinkRead::Nothing => Ok(false),
+            LinkRead::End => bail!("the subject ended the connection"),
+            LinkRead::Bytes { wire_bytes, is_all, .. } => {
                 self.wire_bytes += wire_bytes as u64;
                 self.reads += 1;
                 Ok(!is_all)
@@ -166,12 +166,12 @@ impl Conversation {
 pub(super) struct Attention<'a> {
     pub(super) observer: &'a mut dyn Observer,
     pub(super) received_us: u64,
-    progress: Progress,
+    progress: ProgressReporter,
 }
 
 impl<'a> Attention<'a> {
     pub(super) fn new(observer: &'a mut dyn Observer) -> Attention<'a> {
-        Attention { observer, received_us: now_us(), progress: Progress::default() }
+        Attention { observer, received_us: now_us(), progress: ProgressReporter::default() }
     }
 
     /// Reports progress from time to time; fails if the observer ends the sample, or if no bytes arrive for too long.

@@ -198,24 +198,24 @@ pub(super) enum VersionBody<'a> {
     Patch(&'a [u8]),
 }
 
-pub(super) fn of(program: &Program, settings: &Settings) -> Box<dyn Dialect> {
+pub(super) fn new(program: &Program, settings: &Settings) -> Box<dyn Dialect> {
     if let Program::Url(endpoint) = program {
         return Box::new(external::External::new(endpoint));
     }
     match program.dialect() {
-        scenario::Dialect::Thalweg => Box::new(thalweg::Thalweg),
-        scenario::Dialect::Limit => Box::new(limit::Limit),
+        scenario::PeerDialect::Thalweg => Box::new(thalweg::Thalweg),
+        scenario::PeerDialect::Limit => Box::new(limit::Limit),
         // A consumer is never connected to.
-        scenario::Dialect::Raw | scenario::Dialect::Consumer => Box::new(raw::Raw),
-        scenario::Dialect::Socketio => Box::new(socketio::SocketIo),
-        scenario::Dialect::Engineio => Box::new(socketio::EngineIo),
-        scenario::Dialect::Sockjs => Box::new(sockjs::SockJs::new(settings)),
-        scenario::Dialect::Primus => Box::new(primus::Primus),
-        scenario::Dialect::Nats => Box::new(nats::Nats::new(settings)),
-        scenario::Dialect::Nchan => Box::new(nchan::Nchan),
-        scenario::Dialect::Centrifugo => Box::new(centrifugo::Centrifugo::new(settings)),
-        scenario::Dialect::Mercure => Box::new(mercure::Mercure),
-        scenario::Dialect::Signalr => Box::new(signalr::SignalR::new(settings)),
+        scenario::PeerDialect::Raw | scenario::PeerDialect::Consumer => Box::new(raw::Raw),
+        scenario::PeerDialect::Socketio => Box::new(socketio::SocketIo),
+        scenario::PeerDialect::Engineio => Box::new(socketio::EngineIo),
+        scenario::PeerDialect::Sockjs => Box::new(sockjs::SockJs::new(settings)),
+        scenario::PeerDialect::Primus => Box::new(primus::Primus),
+        scenario::PeerDialect::Nats => Box::new(nats::Nats::new(settings)),
+        scenario::PeerDialect::Nchan => Box::new(nchan::Nchan),
+        scenario::PeerDialect::Centrifugo => Box::new(centrifugo::Centrifugo::new(settings)),
+        scenario::PeerDialect::Mercure => Box::new(mercure::Mercure),
+        scenario::PeerDialect::Signalr => Box::new(signalr::SignalR::new(settings)),
     }
 }
 

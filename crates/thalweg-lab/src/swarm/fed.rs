@@ -22,7 +22,7 @@ pub(super) struct Fed {
 impl Fed {
     /// Returns a connection that has sent its request to a subject.
     pub(super) fn new(program: &Program, settings: &Settings) -> Fed {
-        Fed::speaking(dialect::of(program, settings), settings)
+        Fed::speaking(dialect::new(program, settings), settings)
     }
 
     /// Like [`Fed::new`], in this dialect.

@@ -134,7 +134,7 @@ impl Handshake {
                                         WebSocket is there; measure it with http:// or https://"
                 .to_owned()),
             200 => self.stream(head),
-            _ => Ok(Opening::Refused(Body::of(head).unwrap_or(Body::UntilEnd))),
+            _ => Ok(Opening::Refused(Body::from_head(head).unwrap_or(Body::UntilEnd))),
         }
     }
 
@@ -181,7 +181,7 @@ impl Handshake {
         if let Some(coding) = codings.next().filter(|_| !is_gzip) {
             return Err(format!("its answer is compressed ({coding}), which was not asked for"));
         }
-        let body = Body::of(head).map_err(|error| format!("its answer has {error}"))?;
+        let body = Body::from_head(head).map_err(|error| format!("its answer has {error}"))?;
         let opening = if is_gzip { Opening::GzipStream(body) } else { Opening::Stream(body) };
         if self.transport != Transport::Sse {
             return Ok(opening);

@@ -3,7 +3,7 @@
 use super::carrier::MESSAGE_BYTES_MAX;
 use super::dialer::Dialer;
 use super::http_response::{self, HttpResponse};
-use super::link::{RECORD_BYTES_MAX, Received};
+use super::link::{LinkRead, RECORD_BYTES_MAX};
 use super::negotiated;
 use super::socket::Poller;
 use super::writer::Writer;
@@ -59,7 +59,7 @@ impl HttpClient {
 
     /// Returns the negotiated values, from the first answer.
     pub(super) fn negotiated(&self) -> Negotiated {
-        negotiated::of(&self.writer.link, Some(&self.head))
+        negotiated::from_link(&self.writer.link, Some(&self.head))
     }
 
     pub(super) fn send(&mut self, request: &[u8], poller: &Poller) -> anyhow::Result<()> {
@@ -77,9 +77,9 @@ impl HttpClient {
             let received =
                 self.writer.link.receive(&mut self.room, READ_BYTES, &mut self.encrypted)?;
             match received {
-                Received::Nothing => break,
-                Received::End => bail!("the subject ended a connection that was to be kept open"),
-                Received::Bytes { length, wire_bytes, is_all } => {
+                LinkRead::Nothing => break,
+                LinkRead::End => bail!("the subject ended a connection that was to be kept open"),
+                LinkRead::Bytes { length, wire_bytes, is_all } => {
                     self.answer.extend_from_slice(&self.room[..length]);
                     self.wire_bytes += wire_bytes as u64;
                     self.reads += 1;

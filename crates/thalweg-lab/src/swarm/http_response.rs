@@ -105,7 +105,7 @@ pub(super) enum Chunk {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part<'a> {
+pub(super) enum ResponsePart<'a> {
     /// A response begins, with this status.
     Head(u16),
     Body(&'a [u8]),
@@ -115,7 +115,7 @@ pub(super) enum Part<'a> {
 }
 
 impl Body {
-    pub(super) fn of(head: &Head<'_>) -> Result<Body, CarrierError> {
+    pub(super) fn from_head(head: &Head<'_>) -> Result<Body, CarrierError> {
         if head.status < 200 || matches!(head.status, 204 | 304) {
             return Ok(Body::Length(0));
         }
@@ -146,23 +146,26 @@ impl Body {
 
     /// Returns the next part, and its length.
     #[inline]
-    pub(super) fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<(Part<'a>, usize), CarrierError> {
+    pub(super) fn step<'a>(
+        &mut self,
+        bytes: &'a [u8],
+    ) -> Result<(ResponsePart<'a>, usize), CarrierError> {
         let mut used = 0;
         loop {
             let rest = &bytes[used..];
             match self {
-                Body::Length(0) => return Ok((Part::End, used)),
+                Body::Length(0) => return Ok((ResponsePart::End, used)),
                 Body::Chunked(Chunk::Data(0)) => *self = Body::Chunked(Chunk::End),
-                _ if rest.is_empty() => return Ok((Part::Incomplete, used)),
-                Body::UntilEnd => return Ok((Part::Body(rest), bytes.len())),
+                _ if rest.is_empty() => return Ok((ResponsePart::Incomplete, used)),
+                Body::UntilEnd => return Ok((ResponsePart::Body(rest), bytes.len())),
                 Body::Length(left) | Body::Chunked(Chunk::Data(left)) => {
                     let length = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
                     *left -= length as u64;
-                    return Ok((Part::Body(&rest[..length]), used + length));
+                    return Ok((ResponsePart::Body(&rest[..length]), used + length));
                 }
                 Body::Chunked(place) => {
                     let Some((length, next)) = place.pass(rest)? else {
-                        return Ok((Part::Incomplete, used));
+                        return Ok((ResponsePart::Incomplete, used));
                     };
                     used += length;
                     *self = next;
@@ -225,20 +228,23 @@ pub(super) struct Reader(Option<Body>);
 
 impl Reader {
     #[inline]
-    pub(super) fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<(Part<'a>, usize), CarrierError> {
+    pub(super) fn step<'a>(
+        &mut self,
+        bytes: &'a [u8],
+    ) -> Result<(ResponsePart<'a>, usize), CarrierError> {
         let Some(body) = &mut self.0 else {
-            let Some(opening) = Opening::read(bytes)? else {
-                return Ok((Part::Incomplete, 0));
+            let Some(opening) = FinalHead::read(bytes)? else {
+                return Ok((ResponsePart::Incomplete, 0));
             };
             if opening.body == Body::UntilEnd {
                 let head = beginning(bytes);
                 return Err(wrong(format!("a response of unknown length: \"{head}\"")));
             }
             self.0 = Some(opening.body);
-            return Ok((Part::Head(opening.status), opening.head.end));
+            return Ok((ResponsePart::Head(opening.status), opening.head.end));
         };
         let (part, used) = body.step(bytes)?;
-        if part == Part::End {
+        if part == ResponsePart::End {
             self.0 = None;
         }
         Ok((part, used))
@@ -247,25 +253,25 @@ impl Reader {
 
 /// The head of the final response, after any interim ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Opening {
+pub(super) struct FinalHead {
     pub(super) status: u16,
     pub(super) head: Range<usize>,
     pub(super) body: Body,
 }
 
-impl Opening {
+impl FinalHead {
     /// Reads the opening at the beginning of the bytes; `None` while it is incomplete.
-    pub(super) fn read(bytes: &[u8]) -> Result<Option<Opening>, CarrierError> {
+    pub(super) fn read(bytes: &[u8]) -> Result<Option<FinalHead>, CarrierError> {
         let mut start = 0;
         loop {
-            let read = |head: &Head<'_>| (head.status, head.is_interim(), Body::of(head));
+            let read = |head: &Head<'_>| (head.status, head.is_interim(), Body::from_head(head));
             let Some(((status, is_interim, body), length)) = Head::read(&bytes[start..], read)?
             else {
                 return Ok(None);
             };
             let head = start..start + length;
             if !is_interim {
-                return Ok(Some(Opening { status, head, body: body? }));
+                return Ok(Some(FinalHead { status, head, body: body? }));
             }
             start = head.end;
         }
@@ -289,12 +295,12 @@ pub(super) fn take(bytes: &[u8]) -> anyhow::Result<Option<HttpResponse>> {
         let (part, length) = reader.step(&bytes[response.length..])?;
         response.length += length;
         match part {
-            Part::Head(status) => {
+            ResponsePart::Head(status) => {
                 (response.status, response.head_length) = (status, response.length);
             }
-            Part::Body(piece) => response.body.extend_from_slice(piece),
-            Part::End => return Ok(Some(response)),
-            Part::Incomplete => break,
+            ResponsePart::Body(piece) => response.body.extend_from_slice(piece),
+            ResponsePart::End => return Ok(Some(response)),
+            ResponsePart::Incomplete => break,
         }
     }
     let announced_bytes = reader.0.map_or(0, |body| body.announced_bytes());

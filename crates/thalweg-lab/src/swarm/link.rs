@@ -22,7 +22,7 @@ pub(super) struct Tls {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Received {
+pub(super) enum LinkRead {
     Bytes {
         /// 0 during a TLS handshake.
         length: usize,
@@ -114,17 +114,17 @@ impl Link {
         into: &mut [u8],
         room: usize,
         encrypted: &mut Vec<u8>,
-    ) -> io::Result<Received> {
+    ) -> io::Result<LinkRead> {
         match self {
             Link::Plain(socket) => Ok(received(read(socket, &mut into[..room])?, room)),
             Link::Tls(tls) => {
                 encrypted.resize(room, 0);
                 let received = received(read(&tls.socket, encrypted)?, room);
-                let Received::Bytes { wire_bytes, is_all, .. } = received else {
+                let LinkRead::Bytes { wire_bytes, is_all, .. } = received else {
                     return Ok(received);
                 };
                 let length = tls.decrypt(&encrypted[..wire_bytes], into)?;
-                Ok(Received::Bytes { length, wire_bytes, is_all })
+                Ok(LinkRead::Bytes { length, wire_bytes, is_all })
             }
         }
     }
@@ -164,11 +164,11 @@ impl Tls {
 }
 
 /// Converts the result of a read: `None` means nothing yet, and no bytes mean the end.
-pub(super) fn received(length: Option<usize>, room: usize) -> Received {
+pub(super) fn received(length: Option<usize>, room: usize) -> LinkRead {
     match length {
-        None => Received::Nothing,
-        Some(0) => Received::End,
-        Some(length) => Received::Bytes { length, wire_bytes: length, is_all: length < room },
+        None => LinkRead::Nothing,
+        Some(0) => LinkRead::End,
+        Some(length) => LinkRead::Bytes { length, wire_bytes: length, is_all: length < room },
     }
 }
 

@@ -2,7 +2,7 @@
 //! (docs/how-to/cluster.md), and JetStream's acknowledgements.
 
 use super::dialer::Dialer;
-use super::link::Received;
+use super::link::LinkRead;
 use super::socket::Poller;
 use super::writer::Writer;
 use anyhow::{Context, bail};
@@ -135,9 +135,9 @@ impl NatsPublisher {
     pub(super) fn go_on(&mut self, poller: &Poller) -> anyhow::Result<()> {
         loop {
             match self.writer.link.receive(&mut self.room, READ_BYTES, &mut Vec::new())? {
-                Received::End => bail!("the NATS server ended the connection"),
-                Received::Nothing => break,
-                Received::Bytes { length, is_all, .. } => {
+                LinkRead::End => bail!("the NATS server ended the connection"),
+                LinkRead::Nothing => break,
+                LinkRead::Bytes { length, is_all, .. } => {
                     self.incoming.take(&self.room[..length])?;
                     if is_all {
                         break;

@@ -12,11 +12,11 @@ const NONE: &str = "none";
 
 /// Returns the values of a connection whose answer has this head. Over HTTP/2 the head is `None`: its fields
 /// are compressed and not decoded.
-pub(super) fn of(link: &Link, head: Option<&[u8]>) -> Negotiated {
+pub(super) fn from_link(link: &Link, head: Option<&[u8]>) -> Negotiated {
     joined(head, link_facts(link))
 }
 
-/// Like [`of`], with values that were read from the connection earlier, because the kernel enlarges buffers as they are used.
+/// Like [`from_link`], with values that were read from the connection earlier, because the kernel enlarges buffers as they are used.
 pub(super) fn joined(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Negotiated {
     let mut facts = match head {
         Some(head) => in_head(head),

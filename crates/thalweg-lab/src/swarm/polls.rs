@@ -1,7 +1,7 @@
 //! Long polling over HTTP/1.1: consecutive answers on a connection that is kept open, each followed at once by the next poll.
 
 use super::carrier::PieceDecoder;
-use super::http_response::{Part, Reader};
+use super::http_response::{Reader, ResponsePart};
 use super::parser::{Parser, Stage};
 use super::resume_state::Positions;
 use anyhow::bail;
@@ -32,17 +32,17 @@ impl Polls {
             let (part, length) = reader.step(&bytes[used..])?;
             used += length;
             match part {
-                Part::Head(200) => {
+                ResponsePart::Head(200) => {
                     *stage = parser.opened(*stage);
                     parser.receiver.keep_first_head(parser.index, &bytes[used - length..used]);
                 }
-                Part::Head(status) => bail!("the subject answered {status} to a poll"),
-                Part::Body(piece) => parser.piece(piece, stage, decoder, cursors)?,
-                Part::End => {
+                ResponsePart::Head(status) => bail!("the subject answered {status} to a poll"),
+                ResponsePart::Body(piece) => parser.piece(piece, stage, decoder, cursors)?,
+                ResponsePart::End => {
                     check_end(decoder.rest(), *stage)?;
                     parser.request.again(parser.index, cursors, parser.replies);
                 }
-                Part::Incomplete => return Ok(used),
+                ResponsePart::Incomplete => return Ok(used),
             }
         }
     }

@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 
 /// Time of the last report.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct ProgressReporter {
     told_us: u64,
 }
 
-impl Progress {
+impl ProgressReporter {
     /// Returns whether the report can wait a little longer.
     pub(super) fn can_wait(&self, now_us: u64) -> bool {
         now_us - self.told_us < 2 * PROGRESS_EVERY_US

@@ -2,7 +2,7 @@
 
 use super::body_stream::{self, BodyStream, ENDED_WITH_CONNECTION};
 use super::carrier::{CarrierError, Decoder};
-use super::http_response::{Body, Part, shown};
+use super::http_response::{Body, ResponsePart, shown};
 use super::parser::{Over, Parser, Stage};
 use super::polls::Polls;
 use super::resume_state::{Nothing, Positions};
@@ -200,10 +200,10 @@ impl Refusal {
         let mut used = 0;
         loop {
             // The rest of a malformed body is ignored.
-            let (part, length) = self.body.step(&bytes[used..]).unwrap_or((Part::End, 0));
+            let (part, length) = self.body.step(&bytes[used..]).unwrap_or((ResponsePart::End, 0));
             used += length;
             match part {
-                Part::Body(piece) => {
+                ResponsePart::Body(piece) => {
                     let room = REASON_BYTES_MAX - self.text.len();
                     self.text.extend_from_slice(&piece[..piece.len().min(room)]);
                     let has_line = self.text.trim_ascii_start().contains(&b'\n');
@@ -211,8 +211,8 @@ impl Refusal {
                         continue;
                     }
                 }
-                Part::End => {}
-                Part::Head(_) | Part::Incomplete => return used,
+                ResponsePart::End => {}
+                ResponsePart::Head(_) | ResponsePart::Incomplete => return used,
             }
             parser.over = Some(Over::Refused(self.reason()));
             return bytes.len();

@@ -2,7 +2,7 @@
 
 use super::dialer::Dialer;
 use super::http_response;
-use super::link::{RECORD_BYTES_MAX, Received};
+use super::link::{LinkRead, RECORD_BYTES_MAX};
 use super::nats::NatsPublisher;
 use super::negotiated;
 use super::publishing::{Requests, write_chunks};
@@ -175,9 +175,9 @@ impl RequestPublisher {
 fn read(writer: &mut Writer) -> anyhow::Result<(Vec<u8>, bool)> {
     let mut bytes = vec![0; ANSWER_BYTES_MAX + RECORD_BYTES_MAX];
     match writer.link.receive(&mut bytes, ANSWER_BYTES_MAX, &mut Vec::new())? {
-        Received::End => bail!("the subject ended the publish connection"),
-        Received::Nothing => Ok((Vec::new(), true)),
-        Received::Bytes { length, is_all, .. } => {
+        LinkRead::End => bail!("the subject ended the publish connection"),
+        LinkRead::Nothing => Ok((Vec::new(), true)),
+        LinkRead::Bytes { length, is_all, .. } => {
             bytes.truncate(length);
             Ok((bytes, is_all))
         }

@@ -1,6 +1,6 @@
 //! The buffer through which all connections are read.
 
-use super::link::{Link, RECORD_BYTES_MAX, Received, received};
+use super::link::{Link, LinkRead, RECORD_BYTES_MAX, received};
 use super::socket::read_behind;
 use std::io;
 
@@ -30,14 +30,14 @@ impl ReadBuffer {
         carry: &mut Vec<u8>,
         room: usize,
         parse: impl FnOnce(&[u8]) -> Result<usize, E>,
-    ) -> Result<Received, E> {
+    ) -> Result<LinkRead, E> {
         let held = carry.len();
         if held > CARRY_BYTES_MAX {
             return self.read_long(link, carry, room, parse);
         }
         let ReadBuffer { bytes, encrypted } = self;
         let received = link.receive(&mut bytes[held..], room, encrypted)?;
-        let Received::Bytes { length: length @ 1.., .. } = received else {
+        let LinkRead::Bytes { length: length @ 1.., .. } = received else {
             return Ok(received);
         };
         bytes[..held].copy_from_slice(carry);
@@ -55,7 +55,7 @@ impl ReadBuffer {
         carry: &mut Vec<u8>,
         room: usize,
         parse: impl FnOnce(&[u8]) -> Result<usize, E>,
-    ) -> Result<Received, E> {
+    ) -> Result<LinkRead, E> {
         carry.reserve(room + RECORD_BYTES_MAX);
         let held = carry.len();
         let received = match link {
@@ -67,14 +67,14 @@ impl ReadBuffer {
                 carry.resize(held + room + RECORD_BYTES_MAX, 0);
                 let received = link.receive(&mut carry[held..], room, &mut self.encrypted);
                 let length = match received {
-                    Ok(Received::Bytes { length, .. }) => length,
+                    Ok(LinkRead::Bytes { length, .. }) => length,
                     _ => 0,
                 };
                 carry.truncate(held + length);
                 received?
             }
         };
-        let Received::Bytes { length: 1.., .. } = received else {
+        let LinkRead::Bytes { length: 1.., .. } = received else {
             return Ok(received);
         };
         let used = parse(carry)?;

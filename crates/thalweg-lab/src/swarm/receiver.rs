@@ -79,16 +79,16 @@ impl Receiver {
             }
             _ => (Expected::Nothing, None),
         };
-        Receiver::of(expected, first, settings)
+        Receiver::with_expected(expected, first, settings)
     }
 
     /// Returns a receiver for an external endpoint, whose events have a timestamp at this path.
     pub(super) fn recording(timestamp: Option<JsonPath>, settings: &Settings) -> Receiver {
         let recorder = Recorder::new(timestamp, settings.connections);
-        Receiver::of(Expected::Anything(Box::new(recorder)), None, settings)
+        Receiver::with_expected(Expected::Anything(Box::new(recorder)), None, settings)
     }
 
-    fn of(expected: Expected, first: Option<u64>, settings: &Settings) -> Receiver {
+    fn with_expected(expected: Expected, first: Option<u64>, settings: &Settings) -> Receiver {
         let Settings { connections, topics, .. } = *settings;
         let topics_in_all = settings.topics_in_all();
         Receiver {

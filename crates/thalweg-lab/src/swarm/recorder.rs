@@ -318,7 +318,7 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Unit;
+    use crate::measure::TimestampUnit;
 
     /// Reads at these times (µs), with their events; the span began at 0.9 s.
     fn received(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> Received {
@@ -405,7 +405,7 @@ mod tests {
         let stamps = received.timestamps.unwrap();
         assert_eq!((stamps.read, stamps.ahead, stamps.missing), (2, 1, 3));
         assert!((7500..=7501).contains(&stamps.ahead_us_max), "{}", stamps.ahead_us_max);
-        assert_eq!(stamps.unit, Some(Unit::Seconds));
+        assert_eq!(stamps.unit, Some(TimestampUnit::Seconds));
         assert_eq!(stamps.latency.map(|latency| (latency.p50_us, latency.max_us)), Some((0, 2000)));
     }
 

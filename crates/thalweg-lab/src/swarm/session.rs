@@ -21,7 +21,7 @@ impl LoadGenerator for Swarm {
     ) -> anyhow::Result<Box<dyn Session + 'a>> {
         socket::allow_open_files(load.settings.connections)?;
         let shares_core = observer.shares_core();
-        let mut workload = workload::of(load, observer)?;
+        let mut workload = workload::new(load, observer)?;
         if shares_core {
             workload.poller().share_core();
         }

@@ -60,16 +60,21 @@ impl SubscribeRequest {
             first: targets(first),
             again: targets(again),
             scheme: if tls { "https" } else { "http" },
-            ..SubscribeRequest::of(dialect, &wanted, host, settings.compress)
+            ..SubscribeRequest::with_compression(dialect, &wanted, host, settings.compress)
         }
     }
 
     /// Returns the request of one subscriber, with compression only if the dialect offers it.
     pub(super) fn once(dialect: &dyn Dialect, wanted: &Wanted<'_>, host: String) -> Self {
-        SubscribeRequest::of(dialect, wanted, host, false)
+        SubscribeRequest::with_compression(dialect, wanted, host, false)
     }
 
-    fn of(dialect: &dyn Dialect, wanted: &Wanted<'_>, host: String, compresses: bool) -> Self {
+    fn with_compression(
+        dialect: &dyn Dialect,
+        wanted: &Wanted<'_>,
+        host: String,
+        compresses: bool,
+    ) -> Self {
         let handshake = Handshake::new(wanted.transport, dialect, compresses);
         let host = dialect.authority().map_or(host, str::to_owned);
         let mut behind_target = " HTTP/1.1\r\n".to_owned();
@@ -199,7 +204,7 @@ mod tests {
             })
             .unwrap();
             let settings = Settings { transport: endpoint.transport, ..Settings::default() };
-            let dialect = dialect::of(&Program::Url(Box::new(endpoint)), &settings);
+            let dialect = dialect::new(&Program::Url(Box::new(endpoint)), &settings);
             let mut request = Vec::new();
             SubscribeRequest::new(&*dialect, &settings, String::new()).first(0, &mut request);
             String::from_utf8(request).unwrap()

@@ -13,7 +13,7 @@ use super::Load;
 use super::carrier::{Kind, websocket};
 use super::dialect::{self, Dialect};
 use super::dialer::{Dialer, tls_error};
-use super::link::Received;
+use super::link::LinkRead;
 use super::negotiated;
 use super::parser::{Over, Parser, Stage};
 use super::protocol_session::{End, ProtocolSession, Shape};
@@ -80,7 +80,7 @@ pub(super) struct Subscribers {
 impl Subscribers {
     pub(super) fn new(load: &Load<'_>) -> anyhow::Result<Subscribers> {
         let settings = load.settings;
-        let dialect = dialect::of(load.program, settings);
+        let dialect = dialect::new(load.program, settings);
         let (dialer, receiver, url) = match load.program {
             Program::Url(endpoint) => {
                 let receiver = Receiver::recording(endpoint.timestamp.clone(), settings);
@@ -316,13 +316,13 @@ impl Subscribers {
         });
         let mut may_be_more = false;
         match received {
-            Ok(Received::Nothing) => {}
-            Ok(Received::Bytes { wire_bytes, is_all, .. }) => {
+            Ok(LinkRead::Nothing) => {}
+            Ok(LinkRead::Bytes { wire_bytes, is_all, .. }) => {
                 parser.receiver.statistics.traffic.reads += 1;
                 parser.receiver.statistics.traffic.wire_bytes += wire_bytes as u64;
                 may_be_more = !is_all;
             }
-            Ok(Received::End) => {
+            Ok(LinkRead::End) => {
                 parser.receiver.begin_read(now_us());
                 over = Some(session.end(End::Orderly, carry, &mut parser)?);
                 parser.receiver.end_read(index);
@@ -385,7 +385,7 @@ impl Subscribers {
             return Negotiated::default();
         };
         let is_http2 = matches!(first.session.shape.as_deref(), Some(Shape::Streams(_)));
-        negotiated::of(&first.link, (!is_http2).then_some(head))
+        negotiated::from_link(&first.link, (!is_http2).then_some(head))
     }
 
     /// Returns whether all readers have everything up to these, or were told of a gap.

@@ -28,7 +28,7 @@ mod stored;
 use super::socket::{self, Poller, now_us};
 use super::{Load, Moment, Observer, Outcome};
 use crate::measure::{Counts, WarmUp};
-use crate::scenario::{Dialect, Drive};
+use crate::scenario::{Drive, PeerDialect};
 use std::time::Duration;
 
 /// One way to load a subject, on connections of its own.
@@ -91,17 +91,17 @@ pub(super) trait Workload {
     fn observer(&mut self) -> &mut dyn Observer;
 }
 
-pub(super) fn of<'a>(
+pub(super) fn new<'a>(
     load: &Load<'a>,
     observer: &'a mut dyn Observer,
 ) -> anyhow::Result<Box<dyn Workload + 'a>> {
     Ok(match load.drive {
         Drive::Stored => Box::new(stored::Stored::new(load, observer)?),
         // A consumer has no subscribers; it reports what it received, and when.
-        Drive::PublishedLoad if load.program.dialect() == Dialect::Consumer => {
+        Drive::PublishedLoad if load.program.dialect() == PeerDialect::Consumer => {
             Box::new(stored::Stored::new(load, observer)?)
         }
-        Drive::Publish => Box::new(posting::Publishing::new(load, observer)?),
+        Drive::Publish => Box::new(posting::PublishWorkload::new(load, observer)?),
         Drive::Echo => Box::new(echo::Echo::new(load, observer)?),
         Drive::RoundTrip => Box::new(round_trip::RoundTrip::new(load, observer)?),
         Drive::Ceiling => Box::new(broadcast::ceiling::Ceiling::new(load, observer)?),

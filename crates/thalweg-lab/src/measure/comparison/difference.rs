@@ -49,7 +49,7 @@ impl Metric {
     }
 
     /// Returns the value of a sample with this many connections; `None` if the sample does not count for this metric.
-    fn of(self, sample: &Sample, connections: u32) -> Option<f64> {
+    fn value_in(self, sample: &Sample, connections: u32) -> Option<f64> {
         match self {
             Metric::Cpu => {
                 let per_s = sample.subject_cpu_ns as f64 / sample.span_us.max(1) as f64;
@@ -113,7 +113,7 @@ struct Round {
 impl Difference {
     /// Compares a subject in the samples of a cell; `None` if it has none with a partner, or is the baseline. Disturbed rounds
     /// are left out, unless fewer than three starts would be left: then all valid ones count, and the interval has their noise.
-    pub fn of(
+    pub fn from_samples(
         metric: Metric,
         subjects: &CellSubjects,
         subject: usize,
@@ -143,7 +143,7 @@ impl Difference {
     ) -> Option<Difference> {
         let mut by_start: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for sample in samples.iter().filter(|sample| sample.verdict.is_valid()) {
-            if let Some(value) = metric.of(sample, connections) {
+            if let Some(value) = metric.value_in(sample, connections) {
                 by_start.entry(sample.start()).or_default().push(value.ln());
             }
         }
@@ -270,7 +270,7 @@ fn rounds(
         |sample: &&&Sample| sample.verdict.is_valid() && sample.verdict != Verdict::Drops;
     for sample in samples.iter().filter(is_compared) {
         let connections = subjects.connections.get(sample.subject).copied().unwrap_or(1);
-        let Some(value) = metric.of(sample, connections) else { continue };
+        let Some(value) = metric.value_in(sample, connections) else { continue };
         let (log, is_undisturbed) = (value.ln(), subjects.is_undisturbed(sample));
         if sample.subject == subject {
             own.insert(sample.repeat, (sample.start(), log, is_undisturbed));

@@ -29,7 +29,7 @@ impl Dice {
         (self.0 >> 33) as usize
     }
 
-    fn of(&mut self, values: &[f64]) -> f64 {
+    fn pick(&mut self, values: &[f64]) -> f64 {
         let sign = if self.next().is_multiple_of(2) { 1.0 } else { -1.0 };
         sign * values[self.next() % values.len()] / std::f64::consts::SQRT_2
     }
@@ -52,8 +52,8 @@ fn taken(
     let mut means = Vec::new();
     loop {
         let mut of_one = || {
-            let noise: f64 = (0..ROUNDS).map(|_| dice.of(rounds)).sum();
-            dice.of(starts) + noise / ROUNDS as f64
+            let noise: f64 = (0..ROUNDS).map(|_| dice.pick(rounds)).sum();
+            dice.pick(starts) + noise / ROUNDS as f64
         };
         means.push(log + of_one() - f64::midpoint(of_one(), of_one()));
         let found = Difference::from_starts(&means, means.len() * ROUNDS);
@@ -107,7 +107,7 @@ fn intervals_of_old_archives_cover_as_much_or_more() {
     let apart = residuals("apart");
     for samples in [3, 5, 8, 20] {
         let mut dice = Dice(samples as u64);
-        let mut one = || dice.of(&apart) * std::f64::consts::SQRT_2;
+        let mut one = || dice.pick(&apart) * std::f64::consts::SQRT_2;
         let cover = share(CELLS, |_| {
             let means: Vec<f64> = (0..samples).map(|_| one()).collect();
             holds(&Difference::from_starts(&means, samples), 1.0)
@@ -135,7 +135,7 @@ fn five_percent_is_found() {
 
 /// The chance that any of twenty cells without a difference is reported as different.
 #[test]
-fn twenty_cells_are_seldom_wrong_after_correction() {
+fn twenty_cells_are_rarely_wrong_after_correction() {
     let (starts, rounds) = (residuals("starts"), residuals("saturated"));
     let mut dice = Dice(3);
     let wrong = share(200, |_| {
@@ -198,7 +198,7 @@ fn subjects() -> CellSubjects {
 }
 
 fn difference(samples: &[Sample], subject: usize) -> Option<Difference> {
-    Difference::of(Metric::Cpu, &subjects(), subject, &samples.iter().collect::<Vec<_>>())
+    Difference::from_samples(Metric::Cpu, &subjects(), subject, &samples.iter().collect::<Vec<_>>())
 }
 
 #[test]

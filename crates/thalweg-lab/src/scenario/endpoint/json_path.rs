@@ -16,12 +16,12 @@ const PLACES_MAX: usize = 20;
 #[serde(try_from = "String", into = "String")]
 pub struct JsonPath {
     text: String,
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
 }
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PathStep {
     /// A member of an object.
     Key(String),
     /// An element of an array, from 0.
@@ -32,7 +32,7 @@ pub enum Step {
 
 impl JsonPath {
     /// Steps of the path; none for the whole text.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[PathStep] {
         &self.steps
     }
 }
@@ -51,8 +51,8 @@ fn collect(value: &Value, place: String, places: &mut Vec<String>) {
         Value::Object(members) => {
             for (key, value) in members {
                 let place = match (dotted(key).as_deref(), place.is_empty()) {
-                    (Some([Step::Key(_)]), true) if !key.starts_with('[') => key.clone(),
-                    (Some([Step::Key(_)]), false) => format!("{place}.{key}"),
+                    (Some([PathStep::Key(_)]), true) if !key.starts_with('[') => key.clone(),
+                    (Some([PathStep::Key(_)]), false) => format!("{place}.{key}"),
                     _ => format!("{place}[{key:?}]"),
                 };
                 collect(value, place, places);
@@ -84,23 +84,23 @@ impl FromStr for JsonPath {
     }
 }
 
-fn pointer(text: &str) -> Option<Vec<Step>> {
+fn pointer(text: &str) -> Option<Vec<PathStep>> {
     text.split('/').skip(1).map(pointer_step).collect()
 }
 
-fn pointer_step(token: &str) -> Option<Step> {
+fn pointer_step(token: &str) -> Option<PathStep> {
     let mut escapes = token.split('~').skip(1);
     if escapes.any(|rest| !rest.starts_with(['0', '1'])) {
         return None;
     }
     let key = token.replace("~1", "/").replace("~0", "~");
     Some(match index(token) {
-        Some(index) => Step::Either(key, index),
-        None => Step::Key(key),
+        Some(index) => PathStep::Either(key, index),
+        None => PathStep::Key(key),
     })
 }
 
-fn dotted(text: &str) -> Option<Vec<Step>> {
+fn dotted(text: &str) -> Option<Vec<PathStep>> {
     let mut steps = Vec::new();
     let mut rest = match text.strip_prefix('$') {
         // A key may begin with a dollar sign.
@@ -124,22 +124,22 @@ fn dotted(text: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-fn key(text: &str) -> Option<(Step, &str)> {
+fn key(text: &str) -> Option<(PathStep, &str)> {
     let (key, rest) = text.split_at(text.find(['.', '[']).unwrap_or(text.len()));
     let is_wild = key.is_empty() || key == "*" || key.contains(']');
-    (!is_wild).then(|| (Step::Key(key.to_owned()), rest))
+    (!is_wild).then(|| (PathStep::Key(key.to_owned()), rest))
 }
 
 /// `0]`, `"a key"]` or `'a key']`.
-fn bracketed(text: &str) -> Option<(Step, &str)> {
+fn bracketed(text: &str) -> Option<(PathStep, &str)> {
     for quote in ['"', '\''] {
         if let Some(quoted) = text.strip_prefix(quote) {
             let (key, rest) = quoted.split_once(quote)?;
-            return Some((Step::Key(key.to_owned()), rest.strip_prefix(']')?));
+            return Some((PathStep::Key(key.to_owned()), rest.strip_prefix(']')?));
         }
     }
     let (digits, rest) = text.split_once(']')?;
-    Some((Step::Index(index(digits)?), rest))
+    Some((PathStep::Index(index(digits)?), rest))
 }
 
 /// Digits without a leading zero (RFC 6901 §4).
@@ -172,12 +172,12 @@ impl From<JsonPath> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Step::{Either, Index, Key};
+    use PathStep::{Either, Index, Key};
     use proptest::prelude::*;
 
     #[test]
     fn three_ways_to_write_one_place() {
-        let check = |text: &str, expected: &[Step]| {
+        let check = |text: &str, expected: &[PathStep]| {
             assert_eq!(text.parse::<JsonPath>().unwrap().steps(), expected, "{text}");
         };
         let k = |key: &str| Key(key.to_owned());

@@ -110,11 +110,11 @@ fn malformed_packets_of_socket_io_are_refused() {
 }
 
 /// All contents of a message, and the replies to it.
-fn heard(dialect: &dyn Dialect, message: &str) -> (Vec<String>, Vec<String>) {
+fn parsed(dialect: &dyn Dialect, message: &str) -> (Vec<String>, Vec<String>) {
     let (mut rest, mut said, mut replies) = (message.as_bytes(), Vec::new(), Vec::new());
     loop {
         let (message, behind) = match dialect.on_message(Kind::Text, rest, &mut replies) {
-            Ok(heard) => heard,
+            Ok(parts) => parts,
             Err(error) => return (vec![format!("{error}")], Vec::new()),
         };
         said.push(match message {
@@ -143,7 +143,7 @@ fn unmasked_any(frames: &[u8]) -> Vec<String> {
 #[test]
 fn a_message_says_several_things() {
     let check = |dialect: &dyn Dialect, message: &str, said: &[&str], replies: &[&str]| {
-        let (found, answered) = heard(dialect, message);
+        let (found, answered) = parsed(dialect, message);
         assert_eq!((found, answered), (owned(said), owned(replies)), "{dialect:?} {message}");
     };
     let settings = Settings::default();
@@ -156,7 +156,7 @@ fn a_message_says_several_things() {
     );
     check(&nats, "INFO {}\r\nPONG\r\n", &["Opening", "Confirmed"], &[]);
     for cut in ["MSG bench/0 1 7\r\n{\"a\"", "MSG a", "PING", "MSG a b 1\r\n12\r\n"] {
-        let (found, _) = heard(&nats, cut);
+        let (found, _) = parsed(&nats, cut);
         assert!(found[0].contains("cut by the end of its frame"), "{found:?}");
     }
     check(&nats, "-ERR 'Slow Consumer Detected'\r\n", &["Close"], &[]);
@@ -176,7 +176,7 @@ fn a_message_says_several_things() {
         &["{\"type\":6}\u{1e}"],
     );
     let (found, _) =
-        heard(&hub, "{\"type\":3,\"invocationId\":\"1\",\"error\":\"forbidden\"}\u{1e}");
+        parsed(&hub, "{\"type\":3,\"invocationId\":\"1\",\"error\":\"forbidden\"}\u{1e}");
     assert!(found[0].contains("not a message of a hub"), "{found:?}");
     let sockjs = sockjs::SockJs::new(&settings);
     check(
@@ -206,7 +206,7 @@ fn every_name_in_a_subject_toml_has_its_dialect() {
     for name in names.split(' ') {
         let text = format!("name='x'\ntitle='x'\ndialect='{name}'\ndrives=[]\ncommand=['x']\n");
         let program = Program::Peer(Box::new(Peer::read(&text, "").expect(name)));
-        let dialect = of(&program, &Settings::default());
+        let dialect = new(&program, &Settings::default());
         assert_eq!(format!("{dialect:?}").to_lowercase().split(' ').next(), Some(name));
     }
 }

@@ -19,14 +19,14 @@ fn received(pieces: &[&[u8]]) -> Vec<String> {
             };
             used += length;
             match part {
-                Part::Head(found) => status = found,
-                Part::Body(piece) => body.extend_from_slice(piece),
-                Part::End => {
+                ResponsePart::Head(found) => status = found,
+                ResponsePart::Body(piece) => body.extend_from_slice(piece),
+                ResponsePart::End => {
                     let body = std::mem::take(&mut body);
                     let response = format!("{status} {}", String::from_utf8_lossy(&body));
                     responses.push(response.trim_end().to_owned());
                 }
-                Part::Incomplete => break,
+                ResponsePart::Incomplete => break,
             }
         }
         carried.drain(..used);
@@ -72,11 +72,12 @@ fn malformed_heads_are_named() {
 
 #[test]
 fn a_body_may_end_with_the_connection() {
-    let (opening, length) = Head::read(b"HTTP/1.1 200 OK\r\n\r\n", Body::of).unwrap().unwrap();
+    let (opening, length) =
+        Head::read(b"HTTP/1.1 200 OK\r\n\r\n", Body::from_head).unwrap().unwrap();
     let mut body = opening.unwrap();
     assert_eq!((body, length), (Body::UntilEnd, 19));
-    assert_eq!(body.step(b"abc"), Ok((Part::Body(b"abc"), 3)));
-    assert_eq!(body.step(b""), Ok((Part::Incomplete, 0)));
+    assert_eq!(body.step(b"abc"), Ok((ResponsePart::Body(b"abc"), 3)));
+    assert_eq!(body.step(b""), Ok((ResponsePart::Incomplete, 0)));
     assert_eq!(body, Body::UntilEnd);
     assert!(take(b"HTTP/1.1 200 OK\r\n\r\n").is_err(), "of unknown length");
 }

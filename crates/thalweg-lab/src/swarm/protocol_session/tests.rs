@@ -52,7 +52,7 @@ fn received(transport: Transport, bytes: &[u8], cuts: &[usize], end: Option<End>
     let program = Program::Url(Box::new(Endpoint::read(&typed).unwrap()));
     let settings = Settings { transport, ..Settings::default() };
     let found = Rc::new(RefCell::new(Vec::new()));
-    let told = Told(dialect::of(&program, &settings), Rc::clone(&found));
+    let told = Told(dialect::new(&program, &settings), Rc::clone(&found));
     let mut fed = Fed::speaking(Box::new(told), &settings);
     for piece in golden::cut(&with_key(bytes, &fed), cuts) {
         if let Err(error) = fed.feed(piece) {

@@ -1,7 +1,7 @@
 //! Finds one value in a JSON text without building the rest. Text after the value is not read, and text before it is hardly checked, so a
 //! text that is not JSON may have a value or none.
 
-use crate::scenario::Step;
+use crate::scenario::PathStep;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(super) enum Scalar {
 }
 
 /// Returns the value at the end of the path; `None` also if the value cannot be a time.
-pub(super) fn find(json: &[u8], path: &[Step]) -> Option<Scalar> {
+pub(super) fn find(json: &[u8], path: &[PathStep]) -> Option<Scalar> {
     let mut found = None;
     // A walk that has found the value stops reading, which the parser reports as an error.
     let _ = Walk { path, found: &mut found }
@@ -24,7 +24,7 @@ pub(super) fn find(json: &[u8], path: &[Step]) -> Option<Scalar> {
 
 /// The path to the wanted value from the value that comes next.
 struct Walk<'a> {
-    path: &'a [Step],
+    path: &'a [PathStep],
     found: &'a mut Option<Scalar>,
 }
 
@@ -54,7 +54,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     /// Takes the first of several members with the same name.
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        let Some((Step::Key(key) | Step::Either(key, _), path)) = self.path.split_first() else {
+        let Some((PathStep::Key(key) | PathStep::Either(key, _), path)) = self.path.split_first()
+        else {
             return Ok(());
         };
         while let Some(is_it) = members.next_key_seed(Is(key))? {
@@ -67,7 +68,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        let Some((Step::Index(index) | Step::Either(_, index), path)) = self.path.split_first()
+        let Some((PathStep::Index(index) | PathStep::Either(_, index), path)) =
+            self.path.split_first()
         else {
             return Ok(());
         };

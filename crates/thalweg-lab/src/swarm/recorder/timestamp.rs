@@ -1,26 +1,26 @@
 //! Time of an event, by its text: seconds, ms, µs or ns since 1970, told apart by their magnitude, or RFC 3339.
 
 use super::json::Scalar;
-use crate::measure::Unit;
+use crate::measure::TimestampUnit;
 use crate::swarm::event::number;
 
-const UNITS: [(Unit, u64); 4] = [
-    (Unit::Seconds, 1_000_000_000),
-    (Unit::Milliseconds, 1_000_000),
-    (Unit::Microseconds, 1000),
-    (Unit::Nanoseconds, 1),
+const UNITS: [(TimestampUnit, u64); 4] = [
+    (TimestampUnit::Seconds, 1_000_000_000),
+    (TimestampUnit::Milliseconds, 1_000_000),
+    (TimestampUnit::Microseconds, 1000),
+    (TimestampUnit::Nanoseconds, 1),
 ];
 
 /// Times between the years 2001 and 2286, in ns. In seconds these have ten digits, so no number is a time in two units.
 const NS: std::ops::Range<u64> = 1_000_000_000_000_000_000..10_000_000_000_000_000_000;
 
 /// Nanoseconds since 1970; `None` if the value is no time.
-pub(super) fn read(value: &Scalar) -> Option<(u64, Unit)> {
+pub(super) fn read(value: &Scalar) -> Option<(u64, TimestampUnit)> {
     match value {
         Scalar::Whole(number) => in_unit(|ns| number.checked_mul(ns)),
         Scalar::Float(number) => float(*number),
         Scalar::Text(text) if text.as_bytes().get(4) == Some(&b'-') => {
-            rfc3339(text.as_bytes()).map(|ns| (ns, Unit::Rfc3339))
+            rfc3339(text.as_bytes()).map(|ns| (ns, TimestampUnit::Rfc3339))
         }
         // Some servers write long numbers as strings, because JavaScript loses digits.
         Scalar::Text(text) => match text.parse() {
@@ -31,13 +31,13 @@ pub(super) fn read(value: &Scalar) -> Option<(u64, Unit)> {
 }
 
 /// Reads a number with a fraction, as precise as in JavaScript, or an exponent: `1.7e12`.
-fn float(number: f64) -> Option<(u64, Unit)> {
+fn float(number: f64) -> Option<(u64, TimestampUnit)> {
     in_unit(|ns| Some((number * ns as f64) as u64))
 }
 
 /// Returns the number in ns and the only unit in which it is a time.
 #[inline]
-fn in_unit(to_ns: impl Fn(u64) -> Option<u64>) -> Option<(u64, Unit)> {
+fn in_unit(to_ns: impl Fn(u64) -> Option<u64>) -> Option<(u64, TimestampUnit)> {
     UNITS.iter().find_map(|&(unit, ns)| Some((to_ns(ns).filter(|ns| NS.contains(ns))?, unit)))
 }
 
@@ -100,7 +100,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Returns the time of a JSON text.
-    fn at(json: &str) -> Option<(u64, Unit)> {
+    fn at(json: &str) -> Option<(u64, TimestampUnit)> {
         read(&super::super::json::find(json.as_bytes(), &[])?)
     }
 
@@ -113,21 +113,21 @@ mod tests {
             assert_eq!(found_unit, unit, "{text}");
         };
         const NS: u64 = 1_795_262_400_123_456_789;
-        check("1795262400123456789", NS, Unit::Nanoseconds);
-        check("\"1795262400123456789\"", NS, Unit::Nanoseconds);
-        check("1795262400123456", NS - 789, Unit::Microseconds);
-        check("1795262400123456.789", NS, Unit::Microseconds);
-        check("1795262400123", NS - 456_789, Unit::Milliseconds);
-        check("1795262400123.5", NS + 43_211, Unit::Milliseconds);
-        check("1795262400", NS - 123_456_789, Unit::Seconds);
-        check("1795262400.123456789123", NS, Unit::Seconds);
-        check("1.7952624e9", NS - 123_456_789, Unit::Seconds);
-        check("1.7952624E12", NS - 123_456_789, Unit::Milliseconds);
-        check("\"2026-11-21T12:00:00.123456789Z\"", NS, Unit::Rfc3339);
-        check("\"2026-11-21 13:30:00.123+01:30\"", NS - 456_789, Unit::Rfc3339);
-        check("\"2026-11-21t11:59:60-00:00\"", NS - 123_456_789, Unit::Rfc3339);
-        check("\"2004-02-29T00:00:00Z\"", 1_078_012_800_000_000_000, Unit::Rfc3339);
-        check("\"2100-03-01T00:00:00Z\"", 4_107_542_400_000_000_000, Unit::Rfc3339);
+        check("1795262400123456789", NS, TimestampUnit::Nanoseconds);
+        check("\"1795262400123456789\"", NS, TimestampUnit::Nanoseconds);
+        check("1795262400123456", NS - 789, TimestampUnit::Microseconds);
+        check("1795262400123456.789", NS, TimestampUnit::Microseconds);
+        check("1795262400123", NS - 456_789, TimestampUnit::Milliseconds);
+        check("1795262400123.5", NS + 43_211, TimestampUnit::Milliseconds);
+        check("1795262400", NS - 123_456_789, TimestampUnit::Seconds);
+        check("1795262400.123456789123", NS, TimestampUnit::Seconds);
+        check("1.7952624e9", NS - 123_456_789, TimestampUnit::Seconds);
+        check("1.7952624E12", NS - 123_456_789, TimestampUnit::Milliseconds);
+        check("\"2026-11-21T12:00:00.123456789Z\"", NS, TimestampUnit::Rfc3339);
+        check("\"2026-11-21 13:30:00.123+01:30\"", NS - 456_789, TimestampUnit::Rfc3339);
+        check("\"2026-11-21t11:59:60-00:00\"", NS - 123_456_789, TimestampUnit::Rfc3339);
+        check("\"2004-02-29T00:00:00Z\"", 1_078_012_800_000_000_000, TimestampUnit::Rfc3339);
+        check("\"2100-03-01T00:00:00Z\"", 4_107_542_400_000_000_000, TimestampUnit::Rfc3339);
     }
 
     #[test]

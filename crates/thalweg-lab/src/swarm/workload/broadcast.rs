@@ -15,7 +15,7 @@ use super::Workload;
 use super::published_load::{Posting, PublishedLoad};
 use crate::measure::{Counts, Negotiated, Pacing, Reported, WarmUp};
 use crate::scenario::Drive;
-use crate::swarm::progress::Progress;
+use crate::swarm::progress::ProgressReporter;
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::subscribers::Subscribers;
 use crate::swarm::{
@@ -35,7 +35,7 @@ pub(super) struct Broadcast<'a> {
     published: PublishedLoad,
     /// When the span began; 0 before.
     begun_us: u64,
-    progress: Progress,
+    progress: ProgressReporter,
     /// Negotiated values of the first connection, before the kernel enlarges its buffers.
     negotiated: Negotiated,
     stopped_ports: Vec<u16>,
@@ -167,7 +167,7 @@ impl<'a> Broadcast<'a> {
             subscribers: Subscribers::new(load)?,
             published: PublishedLoad::new(load)?,
             begun_us: 0,
-            progress: Progress::default(),
+            progress: ProgressReporter::default(),
             negotiated: Negotiated::default(),
             stopped_ports: Vec::new(),
             reported: Reported::default(),

@@ -4,7 +4,7 @@
 use super::published_load::{Posting, PublishedLoad};
 use crate::measure::{Beside, Counts, Delays, Negotiated, Reported};
 use crate::scenario::TopicKind;
-use crate::swarm::progress::Progress;
+use crate::swarm::progress::ProgressReporter;
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::span_statistics::SpanStatistics;
 use crate::swarm::subscribers::Subscribers;
@@ -36,7 +36,7 @@ pub(super) struct Connecting<'a> {
     stood: SpanStatistics,
     /// When the span began; 0 before.
     pub(super) begun_us: u64,
-    progress: Progress,
+    progress: ProgressReporter,
     negotiated: Negotiated,
     reported: Reported,
 }
@@ -59,7 +59,7 @@ impl<'a> Connecting<'a> {
             stood_us: vec![0; load.settings.connections as usize],
             stood: SpanStatistics::default(),
             begun_us: 0,
-            progress: Progress::default(),
+            progress: ProgressReporter::default(),
             negotiated: Negotiated::default(),
             reported: Reported::default(),
         })

@@ -171,7 +171,7 @@ impl<'a> Echo<'a> {
             poller: Poller::new()?,
             lines: Vec::new(),
             attention: Attention::new(observer),
-            dialect: dialect::of(load.program, load.settings),
+            dialect: dialect::new(load.program, load.settings),
             received: EchoProgress::new(load.settings),
             negotiated: Negotiated::default(),
             reported: Reported::default(),
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn answers_to_what_will_never_be_asked_are_counted_and_not_kept() {
         let settings = Settings { requests: 20, ..Settings::default() };
-        let dialect = dialect::of(&Program::Limit, &settings);
+        let dialect = dialect::new(&Program::Limit, &settings);
         let mut received = EchoProgress::new(&settings);
         let answered = |received: &mut EchoProgress, number| {
             let (_, answer) = dialect.echo(number);

@@ -5,7 +5,7 @@ use super::Workload;
 use crate::measure::{Counts, Negotiated, WarmUp};
 use crate::swarm::carrier::Kind;
 use crate::swarm::exchange::Exchange;
-use crate::swarm::progress::Progress;
+use crate::swarm::progress::ProgressReporter;
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::subscribers::Subscribers;
 use crate::swarm::{CALM, Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SPIN_US};
@@ -19,7 +19,7 @@ pub(super) struct Listen<'a> {
     subscribers: Subscribers,
     /// When the span began; 0 before.
     begun_us: u64,
-    progress: Progress,
+    progress: ProgressReporter,
     /// Negotiated values of the first connection, before the kernel enlarges its buffers.
     negotiated: Negotiated,
 }
@@ -103,7 +103,7 @@ impl<'a> Listen<'a> {
             poller: Poller::new()?,
             subscribers: Subscribers::new(load)?,
             begun_us: 0,
-            progress: Progress::default(),
+            progress: ProgressReporter::default(),
             negotiated: Negotiated::default(),
         })
     }

@@ -11,7 +11,7 @@ use crate::swarm::event::{self, Stamp};
 use crate::swarm::http_client::{self, HttpClient};
 use crate::swarm::http_response::{self, HttpResponse};
 use crate::swarm::negotiated;
-use crate::swarm::progress::Progress;
+use crate::swarm::progress::ProgressReporter;
 use crate::swarm::publisher::Publisher;
 use crate::swarm::publishing;
 use crate::swarm::socket::{Poller, now_us};
@@ -25,11 +25,11 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// How long the subject may take to answer once a request has ended.
 const ANSWER_WITHIN_US: u64 = 10_000_000;
 
-pub(super) struct Publishing<'a> {
+pub(super) struct PublishWorkload<'a> {
     load: Load<'a>,
     observer: &'a mut dyn Observer,
     poller: Poller,
-    progress: Progress,
+    progress: ProgressReporter,
     /// Negotiated values of the first connection that was answered.
     negotiated: Negotiated,
     taken: Taken,
@@ -37,7 +37,7 @@ pub(super) struct Publishing<'a> {
     before: Taken,
 }
 
-impl Workload for Publishing<'_> {
+impl Workload for PublishWorkload<'_> {
     /// Does nothing: every span opens its own connections.
     fn connect(&mut self) -> anyhow::Result<u64> {
         Ok(0)
@@ -129,13 +129,13 @@ struct PostedStream {
     negotiated: Option<Negotiated>,
 }
 
-impl<'a> Publishing<'a> {
+impl<'a> PublishWorkload<'a> {
     pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
-        Ok(Publishing {
+        Ok(PublishWorkload {
             load: load.clone(),
             observer,
             poller: Poller::new()?,
-            progress: Progress::default(),
+            progress: ProgressReporter::default(),
             negotiated: Negotiated::default(),
             taken: Taken::default(),
             before: Taken::default(),
@@ -262,7 +262,7 @@ impl<'a> Publishing<'a> {
     }
 
     fn publish_target(&self) -> anyhow::Result<String> {
-        match dialect::of(self.load.program, self.load.settings).publishing(0) {
+        match dialect::new(self.load.program, self.load.settings).publishing(0) {
             publishing::Publishing::Ndjson { target } => Ok(target),
             _ => bail!("this subject takes no NDJSON: leave it out of the `publish` drive"),
         }

@@ -76,7 +76,7 @@ impl PublishedLoad {
         Ok(PublishedLoad {
             settings: load.settings.clone(),
             dialer: Dialer::to_subject(load.address, load.settings, tls::HTTP_1)?,
-            dialect: dialect::of(load.program, load.settings),
+            dialect: dialect::new(load.program, load.settings),
             publishers: Vec::new(),
             probe: None,
             posting: Posting::Nothing,

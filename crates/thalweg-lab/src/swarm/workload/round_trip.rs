@@ -150,7 +150,7 @@ impl<'a> RoundTrip<'a> {
         let poller = Poller::new()?;
         let dialer = Dialer::to_subject(address, settings, tls::HTTP_1)?;
         let transport = settings.transport;
-        let dialect = dialect::of(program, settings);
+        let dialect = dialect::new(program, settings);
         let query = dialect.earliest_query();
         let wanted = Wanted { transport, topics: 0..1, query };
         let listener = match transport {

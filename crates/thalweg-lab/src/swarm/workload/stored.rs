@@ -3,13 +3,13 @@
 
 use super::Workload;
 use crate::measure::{Counts, Latency, Pacing, Reported, Traffic, WarmUp};
-use crate::scenario::Dialect;
+use crate::scenario::PeerDialect;
 use crate::subject::topic_name;
 use crate::swarm::dialer::Dialer;
 use crate::swarm::event::{self, Stamp};
 use crate::swarm::nats::NatsPublisher;
 use crate::swarm::pace::Schedule;
-use crate::swarm::progress::Progress;
+use crate::swarm::progress::ProgressReporter;
 use crate::swarm::socket::{self, Poller, now_us};
 use crate::swarm::{
     Figures, Load, MOMENT, Observer, Outcome, PROGRESS_EVERY_US, SPIN_US, tls_free,
@@ -33,7 +33,7 @@ pub(super) struct Stored<'a> {
     load: Load<'a>,
     observer: &'a mut dyn Observer,
     poller: Poller,
-    progress: Progress,
+    progress: ProgressReporter,
     publisher: NatsPublisher,
     /// Due times of messages; without a rate there are none.
     schedule: Schedule,
@@ -137,7 +137,7 @@ impl<'a> Stored<'a> {
             load: load.clone(),
             observer,
             poller,
-            progress: Progress::default(),
+            progress: ProgressReporter::default(),
             publisher,
             schedule: Schedule::default(),
             is_publishing: false,
@@ -245,7 +245,7 @@ impl<'a> Stored<'a> {
     /// Returns the time from due to arrival. A consumer reports these times, a node does not.
     fn latency(&self, begun_us: u64, end_us: u64) -> anyhow::Result<Latency> {
         let mut latency = Latency::default();
-        if self.load.program.dialect() != Dialect::Consumer {
+        if self.load.program.dialect() != PeerDialect::Consumer {
             return Ok(latency);
         }
         for line in self.get("/times")?.lines() {

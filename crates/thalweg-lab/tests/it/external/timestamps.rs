@@ -3,7 +3,7 @@
 use super::server::{Peer, Script, script, serve};
 use super::{forever, received, typed, visit};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use thalweg_lab::measure::{Timestamps, Unit};
+use thalweg_lab::measure::{TimestampUnit, Timestamps};
 use thalweg_lab::scenario::Typed;
 use thalweg_testing::undisturbed;
 
@@ -66,29 +66,37 @@ fn a_known_age_is_measured_in_every_unit() {
             let latency = stamps.latency.unwrap();
             assert!(AGE_US <= latency.p50_us && latency.max_us < LATE_US, "{unit:?}: {latency:?}");
         };
-        check(stamped(|now| format!(r#"{{"t":{}}}"#, (now - AGE).as_secs())), "t", Unit::Seconds);
+        check(
+            stamped(|now| format!(r#"{{"t":{}}}"#, (now - AGE).as_secs())),
+            "t",
+            TimestampUnit::Seconds,
+        );
         check(
             stamped(|now| format!(r#"{{"t":{:.6}}}"#, (now - AGE).as_secs_f64())),
             "$.t",
-            Unit::Seconds,
+            TimestampUnit::Seconds,
         );
         check(
             stamped(|now| format!(r#"{{"a":[0,{{"t":{}}}]}}"#, (now - AGE).as_millis())),
             "a[1].t",
-            Unit::Milliseconds,
+            TimestampUnit::Milliseconds,
         );
         check(
             stamped(|now| format!(r#"[{{"x":"}}","t" : {} }}]"#, (now - AGE).as_micros())),
             "/0/t",
-            Unit::Microseconds,
+            TimestampUnit::Microseconds,
         );
         check(
             stamped(|now| format!(r#"{{"t":"{}"}}"#, (now - AGE).as_nanos())),
             "t",
-            Unit::Nanoseconds,
+            TimestampUnit::Nanoseconds,
         );
-        check(stamped(|now| format!(r#"{{"t":"{}"}}"#, rfc3339(now - AGE))), "t", Unit::Rfc3339);
-        check(stamped(|now| (now - AGE).as_millis().to_string()), "$", Unit::Milliseconds);
+        check(
+            stamped(|now| format!(r#"{{"t":"{}"}}"#, rfc3339(now - AGE))),
+            "t",
+            TimestampUnit::Rfc3339,
+        );
+        check(stamped(|now| (now - AGE).as_millis().to_string()), "$", TimestampUnit::Milliseconds);
     });
 }
 

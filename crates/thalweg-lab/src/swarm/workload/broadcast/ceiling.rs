@@ -2,7 +2,7 @@
 
 use super::super::published_load::Behind;
 use super::Broadcast;
-use super::search::{End, Next, Tried, is_swarms, next};
+use super::search::{NextRate, RateOutcome, Tried, is_swarms, next};
 use crate::measure::{Counts, Pacing, Step, WarmUp};
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::workload::{Workload, measure};
@@ -83,12 +83,12 @@ impl Workload for Ceiling<'_> {
         let mut outcome = Outcome::default();
         let failure = loop {
             let (rate, is_confirmation) = match next(first, &self.tried) {
-                Next::Try(rate) => (rate, false),
-                Next::Confirm(rate) => (rate, true),
-                Next::Found(_) => break None,
-                Next::NothingMet => break Some("no rate met the objective"),
+                NextRate::Try(rate) => (rate, false),
+                NextRate::Confirm(rate) => (rate, true),
+                NextRate::Found(_) => break None,
+                NextRate::NothingMet => break Some("no rate met the objective"),
                 // Results at the lowest rate count; otherwise low results would be left out.
-                Next::NothingConfirmed => break None,
+                NextRate::NothingConfirmed => break None,
             };
             let (end, step);
             (outcome, end, step) = self.step(rate, is_confirmation, time)?;
@@ -147,7 +147,7 @@ impl<'a> Ceiling<'a> {
         rate: f64,
         is_confirmation: bool,
         time: Duration,
-    ) -> anyhow::Result<(Outcome, End, Step)> {
+    ) -> anyhow::Result<(Outcome, RateOutcome, Step)> {
         let spans = if is_confirmation { CONFIRMATION_SPANS } else { 1 };
         let mut offered = self.offered(rate, |found| {
             found.run(SETTLE.min(time))?;
@@ -206,17 +206,17 @@ impl<'a> Ceiling<'a> {
         rate: f64,
         is_confirmation: bool,
         missed: Option<String>,
-    ) -> (End, Step) {
+    ) -> (RateOutcome, Step) {
         let Offered { outcome, swarm_busy, .. } = offered;
         // A rate that was met counts even with a busy swarm: a swarm that reads little at a time is busy at every rate.
         let end = match missed {
-            None => End::Met,
-            Some(_) if *swarm_busy >= SATURATED => End::SwarmBound,
-            Some(_) if self.is_swarms_own(offered) => End::Disturbed,
-            Some(_) => End::Missed,
+            None => RateOutcome::Met,
+            Some(_) if *swarm_busy >= SATURATED => RateOutcome::SwarmBound,
+            Some(_) if self.is_swarms_own(offered) => RateOutcome::Disturbed,
+            Some(_) => RateOutcome::Missed,
         };
         let missed = missed.map(|reason| match end {
-            End::SwarmBound => format!("{reason}; the swarm is saturated"),
+            RateOutcome::SwarmBound => format!("{reason}; the swarm is saturated"),
             _ => reason,
         });
         let step = Step {
@@ -231,7 +231,7 @@ impl<'a> Ceiling<'a> {
         (end, step)
     }
 
-    /// Returns whether the swarm itself was so late, or away for so long, that no subject could meet the objective.
+    /// Returns whether the swarm itself was so late, or so long away from its core, that no subject could meet the objective.
     fn is_swarms_own(&self, offered: &Offered) -> bool {
         let p99_us_max = self.swarm.load.settings.p99_us_max;
         let Offered { outcome, took_us, .. } = offered;

@@ -18,11 +18,11 @@ const RATE_MAX: f64 = 10_000_000.0;
 pub(super) struct Tried {
     pub(super) rate: f64,
     pub(super) is_confirmation: bool,
-    pub(super) end: End,
+    pub(super) end: RateOutcome,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum RateOutcome {
     Met,
     Missed,
     /// Missed, and the swarm was saturated: the cause is not known.
@@ -32,7 +32,7 @@ pub(super) enum End {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Next {
+pub(super) enum NextRate {
     Try(f64),
     /// Try this rate for longer.
     Confirm(f64),
@@ -44,52 +44,58 @@ pub(super) enum Next {
 }
 
 /// Returns the step after `tried`, in a search from `first`.
-pub(super) fn next(first: f64, tried: &[Tried]) -> Next {
+pub(super) fn next(first: f64, tried: &[Tried]) -> NextRate {
     let Some(last) = tried.last() else {
-        return Next::Try(first.clamp(RATE_MIN, RATE_MAX));
+        return NextRate::Try(first.clamp(RATE_MIN, RATE_MAX));
     };
     if is_to_be_repeated(tried, last) {
-        return if last.is_confirmation { Next::Confirm(last.rate) } else { Next::Try(last.rate) };
+        return if last.is_confirmation {
+            NextRate::Confirm(last.rate)
+        } else {
+            NextRate::Try(last.rate)
+        };
     }
     if last.is_confirmation {
         let confirmations = settled(tried).filter(|tried| tried.is_confirmation).count();
         return match last.end {
-            End::Met => Next::Found(last.rate),
-            _ if confirmations > LOWERED_TIMES_MAX => Next::NothingConfirmed,
-            _ => Next::Confirm(last.rate * LOWERED),
+            RateOutcome::Met => NextRate::Found(last.rate),
+            _ if confirmations > LOWERED_TIMES_MAX => NextRate::NothingConfirmed,
+            _ => NextRate::Confirm(last.rate * LOWERED),
         };
     }
     let (mut met, mut not_met) = (None, None);
     for tried in settled(tried) {
         match tried.end {
-            End::Met => met = Some(tried.rate),
-            End::Missed | End::SwarmBound | End::Disturbed => not_met = Some(tried.rate),
+            RateOutcome::Met => met = Some(tried.rate),
+            RateOutcome::Missed | RateOutcome::SwarmBound | RateOutcome::Disturbed => {
+                not_met = Some(tried.rate);
+            }
         }
     }
     let Some(met) = met else {
         return match last.rate <= RATE_MIN {
-            true => Next::NothingMet,
-            false => Next::Try((last.rate / 2.0).max(RATE_MIN)),
+            true => NextRate::NothingMet,
+            false => NextRate::Try((last.rate / 2.0).max(RATE_MIN)),
         };
     };
     match not_met {
-        None if met >= RATE_MAX => Next::Confirm(met),
-        None => Next::Try((met * 2.0).min(RATE_MAX)),
-        Some(not_met) if not_met <= met * NEAR => Next::Confirm(met),
-        Some(not_met) => Next::Try((met * not_met).sqrt()),
+        None if met >= RATE_MAX => NextRate::Confirm(met),
+        None => NextRate::Try((met * 2.0).min(RATE_MAX)),
+        Some(not_met) if not_met <= met * NEAR => NextRate::Confirm(met),
+        Some(not_met) => NextRate::Try((met * not_met).sqrt()),
     }
 }
 
 /// Returns whether the swarm was the limit, and not the subject.
 pub(super) fn is_swarms(tried: &[Tried]) -> bool {
-    let not_met = settled(tried).filter(|tried| tried.end != End::Met).last();
-    not_met.is_some_and(|tried| tried.end != End::Missed)
+    let not_met = settled(tried).filter(|tried| tried.end != RateOutcome::Met).last();
+    not_met.is_some_and(|tried| tried.end != RateOutcome::Missed)
 }
 
 /// Returns whether the last step was disturbed, and not too often.
 fn is_to_be_repeated(tried: &[Tried], last: &Tried) -> bool {
     let times = tried.iter().rev().take_while(|tried| *tried == last).count();
-    last.end == End::Disturbed && times <= AGAIN_TIMES_MAX
+    last.end == RateOutcome::Disturbed && times <= AGAIN_TIMES_MAX
 }
 
 fn settled(tried: &[Tried]) -> impl Iterator<Item = &Tried> {
@@ -110,12 +116,12 @@ mod tests {
     /// Steps down or up to the limits, five bisections between two rates that are a factor of two apart, and the confirmations.
     const STEPS_MAX: usize = (24 + 1 + 5 + 1 + LOWERED_TIMES_MAX) * (1 + AGAIN_TIMES_MAX);
 
-    fn search(first: f64, mut end: impl FnMut(f64, bool) -> End) -> (Next, Vec<Tried>) {
+    fn search(first: f64, mut end: impl FnMut(f64, bool) -> RateOutcome) -> (NextRate, Vec<Tried>) {
         let mut tried = Vec::new();
         loop {
             let (rate, is_confirmation) = match next(first, &tried) {
-                Next::Try(rate) => (rate, false),
-                Next::Confirm(rate) => (rate, true),
+                NextRate::Try(rate) => (rate, false),
+                NextRate::Confirm(rate) => (rate, true),
                 end => return (end, tried),
             };
             tried.push(Tried { rate, is_confirmation, end: end(rate, is_confirmation) });
@@ -132,10 +138,10 @@ mod tests {
             let longer = if sags { 0.97 } else { 1.0 };
             let (found, _) = search(first, |rate, is_confirmation| {
                 let ceiling = if is_confirmation { ceiling * longer } else { ceiling };
-                if rate <= ceiling { End::Met } else { End::Missed }
+                if rate <= ceiling { RateOutcome::Met } else { RateOutcome::Missed }
             });
             match found {
-                Next::Found(rate) => {
+                NextRate::Found(rate) => {
                     prop_assert!(rate <= ceiling * longer && rate >= ceiling * longer * 0.9499);
                 }
                 other => prop_assert!(ceiling * longer < RATE_MIN * 1.05, "{other:?}"),
@@ -147,19 +153,24 @@ mod tests {
             first in 1.0f64..1e7, ends in prop::collection::vec(0u8..4, 120),
         ) {
             let mut ends = ends.into_iter().map(|end| match end {
-                0 => End::Met,
-                1 => End::Missed,
-                2 => End::SwarmBound,
-                _ => End::Disturbed,
+                0 => RateOutcome::Met,
+                1 => RateOutcome::Missed,
+                2 => RateOutcome::SwarmBound,
+                _ => RateOutcome::Disturbed,
             });
-            search(first, |_, _| ends.next().unwrap_or(End::Missed));
+            search(first, |_, _| ends.next().unwrap_or(RateOutcome::Missed));
         }
     }
 
-    fn check(first: f64, end: impl FnMut(f64, bool) -> End, expected: Next, rates: &[f64]) {
+    fn check(
+        first: f64,
+        end: impl FnMut(f64, bool) -> RateOutcome,
+        expected: NextRate,
+        rates: &[f64],
+    ) {
         let (found, tried) = search(first, end);
         let found = match found {
-            Next::Found(rate) => Next::Found(rate.round()),
+            NextRate::Found(rate) => NextRate::Found(rate.round()),
             other => other,
         };
         assert_eq!(found, expected);
@@ -169,25 +180,27 @@ mod tests {
 
     #[test]
     fn ends_of_a_search() {
-        let never = |_: f64, _: bool| End::Missed;
-        check(4.0, never, Next::NothingMet, &[4.0, 2.0, 1.0]);
+        let never = |_: f64, _: bool| RateOutcome::Missed;
+        check(4.0, never, NextRate::NothingMet, &[4.0, 2.0, 1.0]);
         let briefly = |rate: f64, is_confirmation: bool| {
-            if rate <= 100.0 && !is_confirmation { End::Met } else { End::Missed }
+            if rate <= 100.0 && !is_confirmation { RateOutcome::Met } else { RateOutcome::Missed }
         };
         let tried = [
             100.0, 200.0, 141.0, 119.0, 109.0, 104.0, 100.0, 95.0, 90.0, 86.0, 81.0, 77.0, 74.0,
             70.0, 66.0, 63.0, 60.0,
         ];
-        check(100.0, briefly, Next::NothingConfirmed, &tried);
+        check(100.0, briefly, NextRate::NothingConfirmed, &tried);
         // Above 300 the swarm is the limit, which the search finds as exactly as a subject's.
-        let swarm = |rate: f64, _: bool| if rate > 300.0 { End::SwarmBound } else { End::Met };
+        let swarm = |rate: f64, _: bool| {
+            if rate > 300.0 { RateOutcome::SwarmBound } else { RateOutcome::Met }
+        };
         let nearer = [283.0, 336.0, 308.0, 295.0, 295.0];
         let nearer = |begun: &[f64]| [begun, &nearer].concat();
-        check(100.0, swarm, Next::Found(295.0), &nearer(&[100.0, 200.0, 400.0]));
+        check(100.0, swarm, NextRate::Found(295.0), &nearer(&[100.0, 200.0, 400.0]));
         // A search that begins above the limit goes down.
-        check(400.0, swarm, Next::Found(295.0), &nearer(&[400.0, 200.0]));
-        let no_swarm = |_: f64, _: bool| End::SwarmBound;
-        check(4.0, no_swarm, Next::NothingMet, &[4.0, 2.0, 1.0]);
+        check(400.0, swarm, NextRate::Found(295.0), &nearer(&[400.0, 200.0]));
+        let no_swarm = |_: f64, _: bool| RateOutcome::SwarmBound;
+        check(4.0, no_swarm, NextRate::NothingMet, &[4.0, 2.0, 1.0]);
     }
 
     #[test]
@@ -197,42 +210,48 @@ mod tests {
             let is_disturbed = rate == 200.0 && left > 0;
             left -= i32::from(is_disturbed);
             match is_disturbed {
-                true => End::Disturbed,
-                false if rate > 205.0 => End::Missed,
-                false => End::Met,
+                true => RateOutcome::Disturbed,
+                false if rate > 205.0 => RateOutcome::Missed,
+                false => RateOutcome::Met,
             }
         };
         let (found, tried) = search(100.0, &mut twice);
-        assert!(matches!(found, Next::Found(rate) if rate >= 200.0), "{found:?}");
+        assert!(matches!(found, NextRate::Found(rate) if rate >= 200.0), "{found:?}");
         assert!(!is_swarms(&tried));
         let at_200: Vec<_> =
             tried.iter().filter(|tried| tried.rate == 200.0).map(|tried| tried.end).collect();
-        assert_eq!(at_200[..3], [End::Disturbed, End::Disturbed, End::Met]);
+        assert_eq!(at_200[..3], [RateOutcome::Disturbed, RateOutcome::Disturbed, RateOutcome::Met]);
 
-        let always = |rate: f64, _: bool| if rate > 150.0 { End::Disturbed } else { End::Met };
+        let always = |rate: f64, _: bool| {
+            if rate > 150.0 { RateOutcome::Disturbed } else { RateOutcome::Met }
+        };
         let (found, tried) = search(100.0, always);
-        assert!(matches!(found, Next::Found(rate) if rate > 142.0), "{found:?}");
+        assert!(matches!(found, NextRate::Found(rate) if rate > 142.0), "{found:?}");
         assert!(is_swarms(&tried));
         // Confirmations are retried, too; the next one has a lower rate.
         let longer = |rate: f64, is_confirmation: bool| match is_confirmation && rate > 97.0 {
-            true => End::Disturbed,
-            false if rate > 101.0 => End::Missed,
-            false => End::Met,
+            true => RateOutcome::Disturbed,
+            false if rate > 101.0 => RateOutcome::Missed,
+            false => RateOutcome::Met,
         };
         let (found, tried) = search(100.0, longer);
-        assert_eq!(found, Next::Found(95.0));
-        assert_eq!(tried.iter().filter(|tried| tried.end == End::Disturbed).count(), 3);
+        assert_eq!(found, NextRate::Found(95.0));
+        assert_eq!(tried.iter().filter(|tried| tried.end == RateOutcome::Disturbed).count(), 3);
     }
 
     #[test]
     fn the_limiting_side_is_named() {
-        let whose = |ends: fn(f64, bool) -> End| is_swarms(&search(400.0, ends).1);
-        assert!(whose(|rate, _| if rate > 300.0 { End::SwarmBound } else { End::Met }));
+        let whose = |ends: fn(f64, bool) -> RateOutcome| is_swarms(&search(400.0, ends).1);
+        assert!(whose(|rate, _| if rate > 300.0 {
+            RateOutcome::SwarmBound
+        } else {
+            RateOutcome::Met
+        }));
         // A rate that the swarm could not offer did not end the search.
         assert!(!whose(|rate, _| match rate {
-            300.0.. => End::SwarmBound,
-            150.0.. => End::Missed,
-            _ => End::Met,
+            300.0.. => RateOutcome::SwarmBound,
+            150.0.. => RateOutcome::Missed,
+            _ => RateOutcome::Met,
         }));
     }
 }
