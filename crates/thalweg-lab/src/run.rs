@@ -9,7 +9,7 @@
 //! - `sampling`: the starts of a plan's cells; `start`: the subjects of one, in turns; `sample`: what one span shows
 //! - `span_points`: what a subject uses over a span of any length
 //! - `start_barrier`: samples that are taken at the same time begin together
-//! - `ending`: what is saved, printed and judged at the end; `go_on`: continues an interrupted run
+//! - `ending`: what is saved, printed and judged at the end; `continue_run`: continues an interrupted run
 //! - `machine`, `endpoints`: facts about them before the run; `peers`: installs and finds peers
 //! - `bundle`: the folder that a run leaves; `files`: its files; `lines`: files with a JSON value on each line
 //! - `stored_run`: a bundle that is loaded; `archive`: a compressed copy of it; `store`: a folder of runs; `query`: reads runs
@@ -19,11 +19,11 @@
 mod archive;
 mod arguments;
 mod bundle;
+mod continue_run;
 mod ending;
 mod endpoints;
 mod eta;
 mod files;
-mod go_on;
 mod interrupt;
 mod lines;
 mod machine;
@@ -44,7 +44,7 @@ mod tests;
 mod watch;
 
 pub use archive::archive;
-pub use go_on::go_on;
+pub use continue_run::continue_run;
 pub use interrupt::INTERRUPTED;
 pub use peers::install;
 pub use print::{print, printable, say};

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_are_told() {
+    fn plans_are_described() {
         insta::assert_snapshot!(told(&DEMAND, &NODE));
         let patches = Demand { delta: 0.1, ..DEMAND };
         insta::assert_snapshot!("patches", told(&patches, &NODE));

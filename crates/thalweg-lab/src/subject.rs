@@ -21,7 +21,7 @@ mod temporary_folder;
 pub mod tls;
 
 pub use child::OwnedChild;
-use command::in_old_words;
+use command::to_old_flags;
 pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
 pub use install::{install, install_peers, peers};
@@ -84,7 +84,7 @@ impl Running {
         if let Program::Build(binary) = launch.program
             && !has_set(binary)?
         {
-            words = in_old_words(words);
+            words = to_old_flags(words);
         }
         let words = words.into_iter().map(|word| beside.fill(&word, program));
         let mut words = words.collect::<anyhow::Result<Vec<String>>>()?;

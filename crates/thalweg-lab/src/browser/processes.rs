@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_known_by_command_lines() {
+    fn command_lines_identify_the_kind_of_a_process() {
         check(&["/usr/lib/chromium/chromium", "--headless=new"], ProcessKind::Browser);
         check(&["/chromium", "--type=gpu-process", "--no-sandbox"], ProcessKind::Gpu);
         check(&["/chromium --type=renderer --lang=en --renderer-client-id=5"], ProcessKind::Tab);

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_one_is_a_sentence_with_the_remedy() {
+    fn the_error_for_a_missing_browser_names_the_remedy() {
         let none = find_in(None, &[PathBuf::from("/nowhere")]).unwrap_err().to_string();
         assert!(none.contains("apt-get install chromium") && none.contains(PROGRAM), "{none}");
         let named = find_in(Some("/no/chromium".into()), &[]).unwrap_err().to_string();

@@ -76,9 +76,9 @@ impl Tab {
         cdp.call(session.as_deref(), "Page.addScriptToEvaluateOnNewDocument", &wanted)?;
         let url = format!("{origin}/?topic={topic}&view={view}");
         cdp.call(session.as_deref(), "Page.navigate", &json!({ "url": url }))?;
-        let stands =
+        let is_live =
             format!("globalThis.lab?.standing() > 0 && document.querySelector('{shown}') != null");
-        tab.wait_until(cdp, &stands, &url)
+        tab.wait_until(cdp, &is_live, &url)
             .context("no live page: build the subject with its pages (make pages)")?;
         tab.compare_clocks(cdp)?;
         Ok(tab)
@@ -137,10 +137,10 @@ impl Tab {
         Tab::answer(cdp, &asked)
     }
 
-    fn wait_until(&self, cdp: &mut Cdp, is_so: &str, url: &str) -> anyhow::Result<()> {
+    fn wait_until(&self, cdp: &mut Cdp, condition: &str, url: &str) -> anyhow::Result<()> {
         let deadline = Instant::now() + LOADED_WITHIN;
         while Instant::now() < deadline {
-            if self.evaluate(cdp, is_so)? {
+            if self.evaluate(cdp, condition)? {
                 return Ok(());
             }
             std::thread::sleep(LOOK_EVERY);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_as_late_as_they_came_behind_their_time() {
+    fn latency_is_the_arrival_time_minus_the_due_time() {
         let mut found = Latency::default();
         latency(&POINTS, 1050.0, 1400.0, -1500.0, &mut found);
         assert_eq!(found.buckets().collect::<Vec<_>>(), [(0, 100), (500, 100)]);

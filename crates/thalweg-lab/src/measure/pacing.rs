@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_swarm_is_told() {
+    fn a_late_swarm_is_reported() {
         check(1000, 200, None);
         let sentence = "the swarm itself published late: p99 201 µs, max 7000 µs";
         check(1000, 201, Some(sentence));

@@ -13,7 +13,8 @@ pub struct Received {
     /// Connections that were planned.
     pub connections: u32,
     /// Connections that were established.
-    pub stood: u32,
+    #[serde(rename = "stood")]
+    pub established: u32,
     /// Connections that the endpoint refused: its limit, if it accepted others.
     pub refused: Reasons,
     /// Connections that were established, and ended before the end of the span.

@@ -254,7 +254,7 @@ pub struct Point {
     pub cpu_ns: u64,
     /// The resident memory of the subject.
     pub rss_bytes: u64,
-    /// Connections that stand.
+    /// Established connections.
     #[serde(default)]
     pub connections: u32,
     /// The kernel's memory for TCP, of the whole machine; 0 except with a keyed load.
@@ -340,7 +340,7 @@ pub fn shows_p99(samples: &[&Sample]) -> bool {
 pub struct Memory {
     /// Resident when ready, without a connection.
     pub rss_ready_bytes: u64,
-    /// Resident when all connections stood.
+    /// Resident when all connections were established.
     pub rss_open_bytes: u64,
     /// Resident at the end of the span.
     pub rss_end_bytes: u64,
@@ -349,7 +349,7 @@ pub struct Memory {
     /// Resident memory of the swarm's own process before it opened a connection; older runs do not have it.
     #[serde(default)]
     pub swarm_rss_before_bytes: Option<u64>,
-    /// The same when all connections stood.
+    /// The same when all connections were established.
     #[serde(default)]
     pub swarm_rss_open_bytes: Option<u64>,
 }

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_told_in_words() {
+    fn a_cost_model_is_described_in_words() {
         insta::assert_snapshot!(
             model([(1e-7, 2e-7), (3e-6, 4e-6), (1e-10, 2e-10)]).sentences().join("\n")
         );

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_and_what_is_no_character_are_escaped() {
+    fn markup_and_control_characters_are_escaped() {
         assert_eq!(
             escaped("a<b> & \"c\" 'd'\u{1}\n"),
             "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;\u{fffd}\n"

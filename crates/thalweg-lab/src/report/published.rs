@@ -37,7 +37,7 @@ mod tests {
     use crate::scenario::find;
 
     #[test]
-    fn every_set_is_of_a_scenario_there_is() {
+    fn every_published_set_names_an_existing_scenario() {
         let file: PublishedFile = toml::from_str(TEXT).unwrap();
         for set in &file.sets {
             find(&set.scenario).unwrap();

@@ -47,7 +47,7 @@ fn answer(received: &Received) -> String {
 }
 
 fn connections(received: &Received) -> String {
-    let mut text = format!("{} of {} established", received.stood, received.connections);
+    let mut text = format!("{} of {} established", received.established, received.connections);
     text += &reasons("refused", &received.refused);
     text += &reasons("ended early", &received.ended_early);
     if received.completed > 0 {
@@ -141,7 +141,7 @@ mod tests {
         refused.add("503 Service Unavailable: too many connections");
         let received = Received {
             connections: 10,
-            stood: 8,
+            established: 8,
             refused,
             set_up: Some(Spread { p50_us: 310, p99_us: 4200, max_us: 1_200_000 }),
             answer: Answer {

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_loaded_as_fast_as_it_can_has_a_standing() {
+    fn only_saturated_closed_loops_have_standings() {
         let taken = summary_with(9, |_| {});
         assert_eq!(taken.standings.len(), 6);
         let is_closed = |change: fn(&mut Settings)| {

@@ -43,7 +43,7 @@ static METRICS: &[RowMetric] = &[
         (row.received.is_none() && row.valid > 0).then(|| row.delivered_share.unwrap_or(1.0))
     }),
     ("valid", &NUMBER, false, |row| Some(row.valid as f64)),
-    ("connected", &NUMBER, false, |row| received(row, |found| f64::from(found.stood))),
+    ("connected", &NUMBER, false, |row| received(row, |found| f64::from(found.established))),
     ("refused", &NUMBER, true, |row| Some(row.faults.as_ref()?.refused as f64)),
     ("ended-early", &NUMBER, true, |row| Some(row.faults.as_ref()?.ended_early as f64)),
     ("unanswered", &NUMBER, true, |row| Some(row.faults.as_ref()?.unanswered as f64)),

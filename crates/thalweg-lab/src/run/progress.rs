@@ -146,11 +146,11 @@ mod tests {
 
     #[test]
     fn the_figure_as_it_forms() {
-        let standing = Figures { connections: 812, ..Figures::default() };
-        assert_eq!(said(standing), "812 connections");
-        let flowing = Figures { events_per_s: 1_234_567.0, p99_us: Some(340), ..standing };
+        let connected = Figures { connections: 812, ..Figures::default() };
+        assert_eq!(said(connected), "812 connections");
+        let flowing = Figures { events_per_s: 1_234_567.0, p99_us: Some(340), ..connected };
         assert_eq!(said(flowing), "1.23 M events/s, p99 340 µs");
-        let talking = Figures { events_per_s: 900.0, round_trip_us: Some(61.23), ..standing };
+        let talking = Figures { events_per_s: 900.0, round_trip_us: Some(61.23), ..connected };
         assert_eq!(said(talking), "900 events/s, round trip 61.2 µs");
         assert_eq!(clock(Duration::from_secs(125)), "2:05");
     }

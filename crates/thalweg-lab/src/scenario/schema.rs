@@ -111,7 +111,7 @@ fn every_scenario_of_the_library_has_the_shape() {
 }
 
 #[test]
-fn a_wrong_key_or_value_has_not_the_shape() {
+fn the_schema_rejects_wrong_keys_and_values() {
     let schema = schema();
     let check = |text: &str, expected: &str| {
         let file: Value = toml::from_str(text).unwrap();

@@ -211,8 +211,8 @@ fn above(value: u32, than: u32, text: &str) -> String {
     when(value > than, &text.replacen("{}", &value.to_string(), 1))
 }
 
-fn when(is_so: bool, text: &str) -> String {
-    if is_so { text.to_owned() } else { String::new() }
+fn when(condition: bool, text: &str) -> String {
+    if condition { text.to_owned() } else { String::new() }
 }
 
 impl Settings {

@@ -25,7 +25,7 @@ pub struct Launch<'a> {
 const OPEN: &str = "everybody,subscribe=**,publish=**";
 
 /// Converts the flags of [`arguments`] for builds without `--set`.
-pub(super) fn in_old_words(arguments: Vec<String>) -> Vec<String> {
+pub(super) fn to_old_flags(arguments: Vec<String>) -> Vec<String> {
     let mut old = Vec::new();
     let mut words = arguments.into_iter();
     while let Some(word) = words.next() {
@@ -238,7 +238,7 @@ mod tests {
     fn an_older_build_is_started_with_the_flags_that_it_knows() {
         let check = |new: &str, old: &str| {
             let words = new.split(' ').map(str::to_owned).collect();
-            assert_eq!(in_old_words(words).join(" "), old);
+            assert_eq!(to_old_flags(words).join(" "), old);
         };
         check("serve --shards 1 --source a=cars", "serve --shards 1 --source a=cars");
         check(

@@ -169,7 +169,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_source_that_is_newer_is_found_wherever_it_lies() {
+    fn newer_sources_are_found_in_any_folder() {
         let folder = TemporaryFolder::new("install").unwrap();
         let path = |name: &str| folder.path().join(name);
         let write = |name: &str, age_s: u64| {

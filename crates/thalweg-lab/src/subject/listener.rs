@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_is_not_looked_at() {
+    fn listeners_on_another_machine_are_not_inspected() {
         // Reserved for documentation (RFC 5737).
         let address: SocketAddr = ([192, 0, 2, 1], 80).into();
         assert_eq!(Listener::find(&[address]), Err(NotSeen::Elsewhere(address.ip())));

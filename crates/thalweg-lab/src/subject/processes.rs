@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_log_is_said() {
+    fn the_tail_of_a_log_is_quoted() {
         assert_eq!(tail_of(""), "");
         assert_eq!(tail_of("one\n"), ": one");
         assert_eq!(tail_of("1\n2\n3\n4\n5\n6\n"), ": 2\n3\n4\n5\n6");

@@ -113,7 +113,7 @@ mod tests {
             let settings = Settings { transport: Transport::HttpStreaming, ..Settings::default() };
             let mut fed = Fed::new(&Program::Thalweg, &settings);
             fed.feed_cut(&bytes, &cuts).unwrap();
-            prop_assert_eq!((fed.carried_bytes(), fed.session.stage), (0, Stage::Standing));
+            prop_assert_eq!((fed.carried_bytes(), fed.session.stage), (0, Stage::Established));
             prop_assert_eq!(fed.receiver.statistics.traffic.envelopes, events);
             fed.feed(b"0\r\n\r\n").unwrap();
             prop_assert_eq!(fed.over, Some(Over::Ended(IS_OVER.to_owned())));

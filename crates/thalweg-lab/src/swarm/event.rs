@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_have_their_size_and_say_what_they_were_told(
+        fn events_have_the_wanted_size_and_carry_their_stamp(
             seq in 1u64..1 << 53, due_us in 0u64..1 << 53, bytes in 96usize..20_000,
         ) {
             let mut out = b"before".to_vec();

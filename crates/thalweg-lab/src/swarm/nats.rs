@@ -132,7 +132,7 @@ impl NatsPublisher {
     }
 
     /// Reads available bytes, and writes as many as the kernel takes. Fails if NATS refuses something.
-    pub(super) fn go_on(&mut self, poller: &Poller) -> anyhow::Result<()> {
+    pub(super) fn continue_transfer(&mut self, poller: &Poller) -> anyhow::Result<()> {
         loop {
             match self.writer.link.receive(&mut self.room, READ_BYTES, &mut Vec::new())? {
                 LinkRead::End => bail!("the NATS server ended the connection"),

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swarm_that_was_late_says_so() {
+    fn events_that_the_swarm_publishes_late_are_counted() {
         let mut schedule = Schedule::new(1000.0, 1, 0);
         // Events due before the span do not count.
         schedule.begin_span(10_000);

@@ -20,7 +20,7 @@ pub(super) enum Stage {
     Asked,
     /// The transport is open; this many topics are yet to be confirmed.
     Subscribing(u32),
-    Standing,
+    Established,
     /// The connection was established, its response has ended, and it has sent another request with its cursors.
     Returning,
     Stopped,
@@ -123,7 +123,7 @@ impl Parser<'_> {
             Stage::Asked if self.dialect.confirms() => {
                 Stage::Subscribing(self.receiver.topic_count())
             }
-            Stage::Asked | Stage::Returning => Stage::Standing,
+            Stage::Asked | Stage::Returning => Stage::Established,
             open => open,
         }
     }
@@ -256,7 +256,7 @@ fn confirm(stage: &mut Stage, topics: u32) -> bool {
     };
     *left = left.saturating_sub(topics);
     if *left == 0 {
-        *stage = Stage::Standing;
+        *stage = Stage::Established;
     }
     true
 }

@@ -53,7 +53,7 @@ pub(super) fn check_end(rest: &[u8], stage: Stage) -> anyhow::Result<()> {
     if !rest.is_empty() {
         bail!("the answer to a poll ended in the middle of a line");
     }
-    if stage != Stage::Standing {
+    if stage != Stage::Established {
         bail!("the answer to a poll lacks the position of a topic");
     }
     Ok(())
@@ -126,7 +126,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_an_answer_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let head = b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n";
             let _ = polled(&[head, &bytes[..]].concat(), &[3, 50]);
         }

@@ -135,7 +135,7 @@ impl Publisher {
         match self {
             Publisher::Ndjson { writer, .. } => writer.flush(poller),
             Publisher::Requests(publisher) => publisher.writer.flush(poller),
-            Publisher::Nats(nats) => nats.go_on(poller),
+            Publisher::Nats(nats) => nats.continue_transfer(poller),
         }
     }
 

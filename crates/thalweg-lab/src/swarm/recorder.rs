@@ -108,10 +108,10 @@ impl Recorder {
     }
 
     pub(super) fn opened(&mut self, answer: Answer) {
-        if self.received.stood == 0 {
+        if self.received.established == 0 {
             self.received.answer = answer;
         }
-        self.received.stood += 1;
+        self.received.established += 1;
     }
 
     pub(super) fn reached(&mut self, index: usize, address: String, now_us: u64) {
@@ -145,7 +145,7 @@ impl Recorder {
 
     pub(super) fn why_nobody(&self) -> String {
         let Received { refused, ended_early, completed, .. } = &self.received;
-        match self.received.stood {
+        match self.received.established {
             0 => format!("established no connection: {refused}"),
             _ if ended_early.count == 0 && *completed > 0 => {
                 format!("completed every response before the span ({completed} connections)")
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_matches_nothing_is_refused_with_those_that_there_are() {
+    fn the_error_for_an_unmatched_path_lists_the_paths_of_the_event() {
         let check = |events: &[&str], expected: &str| {
             let (recorder, _) = listen(Some("t"), &[(1_000_000, events)]);
             let said = recorder.expect_timestamps().map_err(|error| error.to_string());

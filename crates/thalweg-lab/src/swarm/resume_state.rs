@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_topic_goes_on_where_it_was() {
+    fn every_topic_resumes_at_its_own_cursor() {
         let mut cursors = Positions::new(2);
         cursors.reached(1, b"ffffffffffffffff.9007199254740991").unwrap();
         assert!(!cursors.are_known());

@@ -18,7 +18,7 @@ pub(super) struct Streams {
     streams: Vec<OpenStream>,
     /// Number of the first stream's subscriber.
     first: usize,
-    standing: usize,
+    established: usize,
     /// Bytes of the connection's window that were used and not returned.
     used_bytes: u32,
     /// Set if answers have an end.
@@ -53,7 +53,7 @@ impl Streams {
             _ => None,
         };
         let streams = (0..count).map(|_| OpenStream::new(Stage::Asked)).collect();
-        Streams { streams, first, standing: 0, used_bytes: 0, returns }
+        Streams { streams, first, established: 0, used_bytes: 0, returns }
     }
 
     /// Appends the opening bytes of a connection of `count` subscribers.
@@ -118,8 +118,8 @@ impl Streams {
                 Frame::Nothing => {}
             }
         }
-        if self.standing == self.streams.len() && *stage == Stage::Asked {
-            *stage = Stage::Standing;
+        if self.established == self.streams.len() && *stage == Stage::Asked {
+            *stage = Stage::Established;
         }
         Ok(used)
     }
@@ -137,15 +137,15 @@ impl Streams {
         if matches!(stage, Stage::Ended | Stage::Asked | Stage::Returning) {
             bail!("the subject sent data on stream {id}, which is not open");
         }
-        let was_standing = *stage == Stage::Standing;
+        let was_established = *stage == Stage::Established;
         match &mut self.returns {
             None => parser.piece(bytes, stage, decoder, &mut Nothing)?,
             Some(returns) => {
                 parser.piece(bytes, stage, decoder, &mut returns.cursors[index])?;
             }
         }
-        if !was_standing && *stage == Stage::Standing {
-            self.standing += 1;
+        if !was_established && *stage == Stage::Established {
+            self.established += 1;
         }
         Ok(())
     }
@@ -175,11 +175,11 @@ impl Streams {
             return self.cut(parser, id, index, "ended");
         };
         let cursors = &mut returns.cursors[index];
-        if stream.stage != Stage::Standing || !(is_poll || cursors.take_reload()) {
+        if stream.stage != Stage::Established || !(is_poll || cursors.take_reload()) {
             return self.cut(parser, id, index, "ended");
         }
         *stream = OpenStream::new(Stage::Returning);
-        let next = returns.go_on(id, index)?;
+        let next = returns.continue_on_next_stream(id, index)?;
         parser.request.again_on(next, &returns.cursors[index], parser.replies)
     }
 
@@ -192,7 +192,7 @@ impl Streams {
         how: &str,
     ) -> anyhow::Result<()> {
         let stream = &mut self.streams[index];
-        if stream.stage != Stage::Standing {
+        if stream.stage != Stage::Established {
             bail!("stream {id} was {how} before its subscription was established");
         }
         stream.stage = Stage::Ended;
@@ -221,7 +221,7 @@ impl OpenStream {
 
 impl Returns {
     /// Moves the subscriber from a stream to the next one.
-    fn go_on(&mut self, from: u32, index: usize) -> anyhow::Result<u32> {
+    fn continue_on_next_stream(&mut self, from: u32, index: usize) -> anyhow::Result<u32> {
         let next = self.next;
         if next > STREAM_MAX {
             bail!("an HTTP/2 connection has no more streams: measure for a shorter time");

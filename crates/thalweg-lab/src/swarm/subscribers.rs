@@ -60,15 +60,15 @@ pub(super) struct Subscribers {
     /// Connections to a subject that were dialed a second time, and how many of them no span has reported yet.
     redialed: BTreeSet<usize>,
     redialed_new: u32,
-    /// Connections established since the last `take_stood`, if it is in use.
-    stood: Option<Vec<usize>>,
+    /// Connections established since the last `take_newly_established`, if it is in use.
+    newly_established: Option<Vec<usize>>,
     readers: usize,
     opening: usize,
     /// Connections begun in this turn.
     opened: usize,
     /// No connection before this one is opening.
     oldest: usize,
-    standing: usize,
+    established: usize,
     slow: Slow,
     /// Connections with more to read, and whether their end has been reported.
     busy: Vec<(usize, bool)>,
@@ -107,12 +107,12 @@ impl Subscribers {
             returning: VecDeque::new(),
             redialed: BTreeSet::new(),
             redialed_new: 0,
-            stood: load.drive.is_connecting().then(Vec::new),
+            newly_established: load.drive.is_connecting().then(Vec::new),
             readers: settings.readers() as usize,
             opening: 0,
             opened: 0,
             oldest: 0,
-            standing: 0,
+            established: 0,
             slow: Slow::default(),
             busy: Vec::new(),
             buffer: ReadBuffer::new(),
@@ -122,12 +122,12 @@ impl Subscribers {
         })
     }
 
-    pub(super) fn all_stand(&self) -> bool {
-        self.standing == self.wanted
+    pub(super) fn are_all_established(&self) -> bool {
+        self.established == self.wanted
     }
 
-    pub(super) fn standing(&self) -> usize {
-        self.standing
+    pub(super) fn established(&self) -> usize {
+        self.established
     }
 
     pub(super) fn wanted(&self) -> usize {
@@ -226,7 +226,7 @@ impl Subscribers {
     }
 
     /// Continues with connections that had more to read, and dials those that are due.
-    pub(super) fn go_on(&mut self, poller: &Poller) -> anyhow::Result<()> {
+    pub(super) fn continue_connections(&mut self, poller: &Poller) -> anyhow::Result<()> {
         self.opened = 0;
         self.open_more(poller)?;
         for (index, has_ended) in std::mem::take(&mut self.busy) {
@@ -362,7 +362,7 @@ impl Subscribers {
         poller: &Poller,
     ) -> anyhow::Result<bool> {
         let Some(connection) = self.connections.get_mut(index) else { return Ok(false) };
-        if connection.session.stage != Stage::Standing {
+        if connection.session.stage != Stage::Established {
             return Ok(false);
         }
         let frame = &mut self.replies;

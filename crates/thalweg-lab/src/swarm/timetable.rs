@@ -47,7 +47,7 @@ impl Timetable {
         }
     }
 
-    pub(super) fn stand(&mut self, now_us: u64) {
+    pub(super) fn on_all_established(&mut self, now_us: u64) {
         self.is_seen_from_start = now_us < self.start_us;
     }
 
@@ -125,7 +125,7 @@ mod tests {
     fn timetable() -> Timetable {
         let settings = Settings { batch: 2, interval_us: 10_000, ..Settings::default() };
         let mut timetable = Timetable::new(&settings, 1_000_000);
-        timetable.stand(999_999);
+        timetable.on_all_established(999_999);
         timetable
     }
 
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(told(&mut timetable(), on_schedule().map(|us| us + 11_000)), None);
         // Subscribed in the middle, and in the middle of a batch.
         let mut late = timetable();
-        late.stand(1_000_000);
+        late.on_all_established(1_000_000);
         assert_eq!(told(&mut late, on_schedule().skip(51)), None);
         assert_eq!(late.due_before(1_255_000), Some(2));
     }

@@ -65,7 +65,7 @@ pub(super) trait Workload {
     }
 
     /// Continues the same load after the span, for as long as the observer wants it.
-    fn go_on(&mut self) -> anyhow::Result<()> {
+    fn continue_load(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
 
@@ -124,7 +124,7 @@ fn span<W: Workload + ?Sized>(workload: &mut W, time: Duration) -> anyhow::Resul
     let outcome = measure(workload, time)?;
     let stopped_ports = workload.stopped_ports().to_vec();
     workload.observer().at(Moment::Over { stopped_ports: &stopped_ports });
-    workload.go_on()?;
+    workload.continue_load()?;
     Ok(outcome)
 }
 

@@ -174,7 +174,7 @@ impl Documents {
 }
 
 #[test]
-fn round_trips_go_on_in_the_next_document() {
+fn round_trips_continue_in_the_next_document() {
     undisturbed(|| {
         let documents = Arc::new(Mutex::new(Documents::default()));
         let address = listen(move |connection| Documents::attend(&documents, connection)).unwrap();

@@ -157,7 +157,7 @@ fn every_transport_is_received() {
             };
             let Outcome { received, traffic, latency, span_us, .. } = visit(&typed, 3).unwrap();
             let received = received.unwrap();
-            assert_eq!((received.connections, received.stood), (3, 3), "{index}");
+            assert_eq!((received.connections, received.established), (3, 3), "{index}");
             assert_eq!((received.refused.count, received.ended_early.count), (0, 0), "{index}");
             assert!(received.events > 10, "{index}: {received:?}");
             let bytes = if index == 2 || index == 3 { 12 } else { 11 };
@@ -358,9 +358,9 @@ fn names_and_both_families_of_addresses_are_reached() {
         let (_, _, script) = every_transport().swap_remove(0);
         let address = serve(Arc::clone(&script));
         let found = received(&typed(format!("ws://localhost:{}/", address.port())), 3);
-        assert_eq!((found.stood, found.answer.address), (3, address.to_string()));
+        assert_eq!((found.established, found.answer.address), (3, address.to_string()));
         // Not every machine has IPv6.
         let Ok(address) = server::serve_at("[::1]:0", None, script) else { return };
-        assert_eq!(received(&typed(format!("ws://{address}/")), 3).stood, 3);
+        assert_eq!(received(&typed(format!("ws://{address}/")), 3).established, 3);
     });
 }

@@ -282,7 +282,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Opening bytes, before the subscription stands.
+/// Opening bytes, before the subscription is established.
 fn open(
     framing: Framing,
     reader: &mut impl BufRead,

@@ -369,7 +369,7 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
 
 pub(super) fn continue_run(args: ContinueArgs) -> anyhow::Result<Ended> {
     let ContinueArgs { run, context } = args;
-    run::go_on(&run, &context.context()?)
+    run::continue_run(&run, &context.context()?)
 }
 
 pub(super) fn rerun(args: RerunArgs) -> anyhow::Result<Ended> {

@@ -64,7 +64,7 @@ fn taken(
 }
 
 fn share(count: usize, of: impl FnMut(usize) -> bool) -> f64 {
-    (0..count).map(of).filter(|is_so| *is_so).count() as f64 / count as f64
+    (0..count).map(of).filter(|condition| *condition).count() as f64 / count as f64
 }
 
 fn holds(found: &Difference, ratio: f64) -> bool {
@@ -88,7 +88,7 @@ fn intervals_cover_95_in_100_with_the_stop_rule_in_force() {
 
 /// A subject that is far off may have as few as three starts.
 #[test]
-fn intervals_of_who_is_far_off_cover_as_much() {
+fn intervals_of_distant_ratios_have_the_same_coverage() {
     let starts = residuals("starts");
     for name in ["saturated", "conversation", "fixed-rate"] {
         let rounds = residuals(name);

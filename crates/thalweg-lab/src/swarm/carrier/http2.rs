@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_every_length_have_one() {
+    fn text_lengths_are_encoded_with_continuation_bytes() {
         let check = |length, expected: &[u8]| {
             let mut block = Vec::new();
             text_length(&mut block, length);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_an_answer_not_a_panic() {
+    fn arbitrary_bytes_never_panic() {
         let mut random = 1u64;
         for length in 0..2000usize {
             let bytes: Vec<u8> = (0..length % 40)

@@ -139,7 +139,7 @@ fn the_cost_of_an_event_to_the_swarm() {
             let settings = Settings { transport, ..settings.clone() };
             let receiver = Receiver::new(&settings, Drive::PublishedLoad, 0, dialect.escapes());
             let mut fed = Fed::speaking(dialect, &settings);
-            (fed.receiver, fed.session.stage) = (receiver, Stage::Standing);
+            (fed.receiver, fed.session.stage) = (receiver, Stage::Established);
             fed.receiver.begin_read(2);
             ((name, transport), each, write, fed, Vec::new())
         })

@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_an_answer_not_a_panic(
+    fn arbitrary_bytes_never_panic(
         head in prop::sample::select(vec![
             "", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",

@@ -66,7 +66,7 @@ fn received(transport: Transport, bytes: &[u8], cuts: &[usize], end: Option<End>
     let how = match (&fed.over, fed.session.stage) {
         (Some(Over::Refused(reason)), _) => format!("-{reason}"),
         (Some(Over::Closed(how) | Over::Ended(how)), _) => format!(".{how}"),
-        (None, Stage::Standing) => "+".to_owned(),
+        (None, Stage::Established) => "+".to_owned(),
         (None, _) => "?".to_owned(),
     };
     found.borrow_mut().push(how);

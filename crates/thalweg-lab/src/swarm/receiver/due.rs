@@ -4,9 +4,9 @@ use super::{Expected, Receiver};
 use crate::swarm::published::Topic;
 
 impl Receiver {
-    pub(in crate::swarm) fn stand(&mut self, now_us: u64) {
+    pub(in crate::swarm) fn on_all_established(&mut self, now_us: u64) {
         if let Expected::Rows(rows) = &mut self.expected {
-            rows.timetable.stand(now_us);
+            rows.timetable.on_all_established(now_us);
         }
     }
 

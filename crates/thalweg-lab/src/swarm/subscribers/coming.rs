@@ -34,14 +34,14 @@ impl Subscribers {
     }
 
     /// Returns the connections established since the last call.
-    pub(in crate::swarm) fn take_stood(&mut self) -> Vec<usize> {
-        self.stood.as_mut().map(std::mem::take).unwrap_or_default()
+    pub(in crate::swarm) fn take_newly_established(&mut self) -> Vec<usize> {
+        self.newly_established.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    pub(in crate::swarm) fn stands(&self, index: usize) -> bool {
+    pub(in crate::swarm) fn is_established(&self, index: usize) -> bool {
         self.connections
             .get(index)
-            .is_some_and(|connection| connection.session.stage == Stage::Standing)
+            .is_some_and(|connection| connection.session.stage == Stage::Established)
     }
 
     /// Closes an established connection, and dials another in its place.
@@ -66,10 +66,10 @@ impl Subscribers {
     /// Loses these established connections at once; they reconnect.
     pub(in crate::swarm) fn stampede(
         &mut self,
-        standing: &[usize],
+        established: &[usize],
         poller: &Poller,
     ) -> anyhow::Result<()> {
-        for &index in standing {
+        for &index in established {
             self.connections[index].session.reconnect();
             self.lose(index, poller)?;
         }
@@ -81,7 +81,7 @@ impl Subscribers {
         if let Some(recorder) = self.receiver.recorder() {
             recorder.replaced(index);
         }
-        self.standing -= 1;
+        self.established -= 1;
         Ok(())
     }
 

@@ -21,14 +21,14 @@ impl Subscribers {
         over: Option<Over>,
         poller: &Poller,
     ) -> anyhow::Result<()> {
-        if before == Stage::Standing && over.is_none() {
+        if before == Stage::Established && over.is_none() {
             return Ok(());
         }
-        if before.is_opening() && self.connections[index].session.stage == Stage::Standing {
+        if before.is_opening() && self.connections[index].session.stage == Stage::Established {
             self.opening -= 1;
-            self.standing += 1;
-            if let Some(stood) = &mut self.stood {
-                stood.push(index);
+            self.established += 1;
+            if let Some(newly_established) = &mut self.newly_established {
+                newly_established.push(index);
             }
             if let Some(recorder) = self.receiver.recorder() {
                 recorder.reached(index, self.dialer.address().to_string(), now_us());
@@ -63,8 +63,8 @@ impl Subscribers {
         }
         if stage.is_opening() {
             self.opening -= 1;
-        } else if stage == Stage::Standing {
-            self.standing -= 1;
+        } else if stage == Stage::Established {
+            self.established -= 1;
         }
         self.open_more(poller)
     }
@@ -168,13 +168,13 @@ impl Subscribers {
             Some(Shape::Resumable(cursors, _)) => cursors.take_reload(),
             _ => false,
         };
-        if !is_reload || session.stage != Stage::Standing {
+        if !is_reload || session.stage != Stage::Established {
             return self.cut(index, poller);
         }
         poller.remove(link.socket())?;
         session.reconnect();
         *carry = Vec::new();
-        self.standing -= 1;
+        self.established -= 1;
         self.returning.push_back(index);
         self.open_more(poller)
     }
@@ -182,7 +182,7 @@ impl Subscribers {
     /// Handles a connection that the subject ended and that should have lasted.
     fn cut(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let Connection { session, link, .. } = &mut self.connections[index];
-        if session.stage != Stage::Standing {
+        if session.stage != Stage::Established {
             bail!("connection {index} was ended before its subscription was established");
         }
         session.stage = Stage::Ended;
@@ -198,7 +198,7 @@ impl Subscribers {
 
     /// Returns why no connection is established; `None` if one is.
     pub(in crate::swarm) fn why_nobody(&mut self) -> Option<String> {
-        let why = (self.standing == 0)
+        let why = (self.established == 0)
             .then(|| self.receiver.recorder().map(|recorder| recorder.why_nobody()));
         why.flatten().map(|why| format!("{} {why}", self.name()))
     }
@@ -211,7 +211,7 @@ impl Subscribers {
         let mut close = Vec::new();
         websocket::close(&mut close);
         for (index, connection) in self.connections.iter_mut().enumerate() {
-            if connection.session.stage == Stage::Standing {
+            if connection.session.stage == Stage::Established {
                 // The rest may be lost.
                 let _ = connection.send(index, &close, poller);
             }
@@ -271,7 +271,7 @@ mod tests {
             }
         });
         let received = open(vec![nobody, nobody, address, nobody]).unwrap();
-        assert_eq!((received.stood, received.refused.count), (3, 0));
+        assert_eq!((received.established, received.refused.count), (3, 0));
         assert_eq!(received.answer.address, address.to_string());
         let error = open(vec![nobody, nobody]).unwrap_err().to_string();
         assert!(error.contains("nothing listens at http://localhost:1/"), "{error}");

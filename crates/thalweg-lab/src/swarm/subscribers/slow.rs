@@ -22,7 +22,7 @@ impl Subscribers {
         let first = self.readers / self.settings.streams.max(1) as usize;
         let stopped = first + self.settings.slow as usize;
         for (index, connection) in self.connections.iter_mut().enumerate().skip(first) {
-            if connection.session.stage != Stage::Standing {
+            if connection.session.stage != Stage::Established {
                 continue;
             }
             poller.remove(connection.link.socket())?;

@@ -46,7 +46,7 @@ pub(super) struct Broadcast<'a> {
 impl Workload for Broadcast<'_> {
     fn connect(&mut self) -> anyhow::Result<u64> {
         let open_us = self.open()?;
-        self.subscribers.receiver().stand(now_us());
+        self.subscribers.receiver().on_all_established(now_us());
         self.negotiated = self.subscribers.negotiated();
         Ok(open_us)
     }
@@ -105,7 +105,7 @@ impl Workload for Broadcast<'_> {
     }
 
     fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
-        let outcome = self.came_by(end_us)?;
+        let outcome = self.outcome(end_us)?;
         let latency = self.latency_of_span(end_us)?;
         let swarm_fell_short = outcome.pacing.as_ref().is_some_and(Pacing::is_short);
         let failure = self.subscribers.receiver().broken_schedule();
@@ -129,8 +129,8 @@ impl Workload for Broadcast<'_> {
         &self.stopped_ports
     }
 
-    fn go_on(&mut self) -> anyhow::Result<()> {
-        self.go_on_while_wanted()
+    fn continue_load(&mut self) -> anyhow::Result<()> {
+        self.continue_while_wanted()
     }
 
     fn pause(&mut self) -> anyhow::Result<()> {
@@ -186,7 +186,7 @@ impl<'a> Broadcast<'a> {
             true => self.poller.wait(0)?,
             false => self.poller.wait_awake(timeout_us, SPIN_US)?,
         };
-        self.subscribers.go_on(&self.poller)?;
+        self.subscribers.continue_connections(&self.poller)?;
         for index in 0..count {
             let ready = self.poller.ready(index);
             if self.published.take_ready(ready, &self.poller)? {
@@ -213,7 +213,7 @@ impl<'a> Broadcast<'a> {
             }
         }
         progress.tell(*observer, |now_us| {
-            let connections = subscribers.standing();
+            let connections = subscribers.established();
             Figures::from_span(connections, &subscribers.receiver().statistics, *begun_us, now_us)
         })
     }

@@ -17,7 +17,7 @@ impl<'a> Churn<'a> {
 
     /// Lets connections come and go until this time. A departure takes the next connection that is established. Departures that were due
     /// and never began count as late so far.
-    fn go_on_until(&mut self, until_us: u64) -> anyhow::Result<()> {
+    fn continue_until(&mut self, until_us: u64) -> anyhow::Result<()> {
         let connections = self.0.load.settings.connections as usize;
         let stay_us = u128::from(self.0.load.settings.stay_ms) * 1000;
         let begun_us = now_us();
@@ -34,7 +34,7 @@ impl<'a> Churn<'a> {
             if now_us >= until_us {
                 break;
             }
-            let waits_us = if self.0.subscribers.standing() > 0 { 0 } else { PROGRESS_EVERY_US };
+            let waits_us = if self.0.subscribers.established() > 0 { 0 } else { PROGRESS_EVERY_US };
             let until_due_us = due_us.saturating_sub(now_us);
             self.0.turn(until_due_us.max(waits_us).min(PROGRESS_EVERY_US))?;
             if until_due_us > 0 {
@@ -60,14 +60,14 @@ impl Workload for Churn<'_> {
     fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
         self.0.start_publishing()?;
         let until_us = self.0.warm_at_us();
-        self.go_on_until(until_us)?;
+        self.continue_until(until_us)?;
         Ok(WarmUp::default())
     }
 
     fn run(&mut self, time: Duration) -> anyhow::Result<()> {
         let until_us = now_us() + time.as_micros() as u64;
-        self.go_on_until(until_us)?;
-        self.0.stand(now_us())
+        self.continue_until(until_us)?;
+        self.0.await_established(now_us())
     }
 
     as_connecting!();

@@ -12,7 +12,7 @@ use crate::swarm::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SPIN_US}
 use anyhow::bail;
 
 /// Time limit for establishing the last connection.
-const STAND_WITHIN_US: u64 = 10_000_000;
+const ESTABLISHED_WITHIN_US: u64 = 10_000_000;
 /// Time limit for catching up afterwards.
 const CATCH_UP_WITHIN_US: u64 = 3_000_000;
 /// How late a row may be to a connection that leaves, before it counts as missing.
@@ -31,9 +31,9 @@ pub(super) struct Connecting<'a> {
     before: Option<Delays>,
     /// Due time of each connection that is not established yet.
     due_us: Vec<Option<u64>>,
-    stood_us: Vec<u64>,
+    established_us: Vec<u64>,
     /// Connections that were established in the span, and how late.
-    stood: SpanStatistics,
+    established: SpanStatistics,
     /// When the span began; 0 before.
     pub(super) begun_us: u64,
     progress: ProgressReporter,
@@ -56,8 +56,8 @@ impl<'a> Connecting<'a> {
             without_version: Vec::new(),
             before: None,
             due_us: vec![None; load.settings.connections as usize],
-            stood_us: vec![0; load.settings.connections as usize],
-            stood: SpanStatistics::default(),
+            established_us: vec![0; load.settings.connections as usize],
+            established: SpanStatistics::default(),
             begun_us: 0,
             progress: ProgressReporter::default(),
             negotiated: Negotiated::default(),
@@ -68,7 +68,7 @@ impl<'a> Connecting<'a> {
     pub(super) fn open_all(&mut self) -> anyhow::Result<u64> {
         let begun_us = now_us();
         self.subscribers.open_more(&self.poller)?;
-        self.stand(begun_us)?;
+        self.await_established(begun_us)?;
         Ok(now_us() - begun_us)
     }
 
@@ -82,12 +82,12 @@ impl<'a> Connecting<'a> {
     }
 
     /// Waits until every due connection is established or has failed.
-    pub(super) fn stand(&mut self, since_us: u64) -> anyhow::Result<()> {
+    pub(super) fn await_established(&mut self, since_us: u64) -> anyhow::Result<()> {
         while !self.subscribers.is_settled() || !self.without_version.is_empty() {
             self.turn(PROGRESS_EVERY_US)?;
-            if now_us() - since_us > STAND_WITHIN_US + 1000 * self.due_us.len() as u64 {
-                let standing = self.subscribers.standing();
-                bail!("only {standing} of {} connections opened in time", self.due_us.len());
+            if now_us() - since_us > ESTABLISHED_WITHIN_US + 1000 * self.due_us.len() as u64 {
+                let established = self.subscribers.established();
+                bail!("only {established} of {} connections opened in time", self.due_us.len());
             }
         }
         if let Some(why) = self.subscribers.why_nobody() {
@@ -112,9 +112,9 @@ impl<'a> Connecting<'a> {
             }
             self.turn(PROGRESS_EVERY_US)?;
         }
-        for index in 0..self.stood_us.len() {
-            if self.subscribers.stands(index) {
-                self.subscribers.receiver().close(index, self.stood_us[index], begun_us);
+        for index in 0..self.established_us.len() {
+            if self.subscribers.is_established(index) {
+                self.subscribers.receiver().close(index, self.established_us[index], begun_us);
             }
         }
         Ok(())
@@ -123,7 +123,7 @@ impl<'a> Connecting<'a> {
     /// Replaces an established connection; the new one was due at `due_us`.
     pub(super) fn replace(&mut self, index: usize, due_us: u64) -> anyhow::Result<()> {
         let by_us = now_us().saturating_sub(ROWS_LATE_US_MAX);
-        self.subscribers.receiver().close(index, self.stood_us[index], by_us);
+        self.subscribers.receiver().close(index, self.established_us[index], by_us);
         if std::mem::take(&mut self.has_joined[index]) {
             self.subscribers.receiver().leave(index, now_us());
         }
@@ -132,16 +132,16 @@ impl<'a> Connecting<'a> {
     }
 
     pub(super) fn stood_by(&self, time_us: u64) -> u32 {
-        self.stood_us.iter().filter(|us| (1..=time_us).contains(*us)).count() as u32
+        self.established_us.iter().filter(|us| (1..=time_us).contains(*us)).count() as u32
     }
 
     pub(super) fn is_served(&self, index: usize) -> bool {
-        self.subscribers.stands(index) && !self.without_version.contains(&index)
+        self.subscribers.is_established(index) && !self.without_version.contains(&index)
     }
 
     /// Counts a connection that was due and not even dialed as late so far.
     pub(super) fn not_begun(&mut self, due_us: u64) {
-        self.stood.late(due_us, now_us(), 1);
+        self.established.late(due_us, now_us(), 1);
     }
 
     /// Returns the end of the warm-up, which begins when the subject begins to send.
@@ -159,7 +159,7 @@ impl<'a> Connecting<'a> {
         self.begun_us = now_us;
         self.published.begin_span(now_us);
         self.before = self.subscribers.receiver().take_delays();
-        self.stood.reset();
+        self.established.reset();
         self.subscribers.receiver().begin_recording(now_us);
     }
 
@@ -167,14 +167,14 @@ impl<'a> Connecting<'a> {
     pub(super) fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         // Refused connections, and those not established yet, are late so far.
         for due_us in self.due_us.iter_mut().filter_map(Option::take) {
-            self.stood.late(due_us, end_us, 1);
+            self.established.late(due_us, end_us, 1);
         }
         let receiver = self.subscribers.receiver();
         let received = receiver.recorder().is_some();
         let received =
             received.then(|| receiver.end_recording(self.begun_us, end_us)).transpose()?;
         let mut traffic = receiver.statistics.end(end_us);
-        traffic.events = self.stood.traffic.events;
+        traffic.events = self.established.traffic.events;
         let failure = receiver.broken_schedule();
         let is_published = self.published.posting == Posting::Schedule;
         let beside =
@@ -183,7 +183,7 @@ impl<'a> Connecting<'a> {
             received,
             beside,
             traffic,
-            latency: std::mem::take(&mut self.stood.latency),
+            latency: std::mem::take(&mut self.established.latency),
             failure,
             redialed: self.subscribers.take_redialed(),
             pacing: self.published.schedule.pacing(end_us),
@@ -218,7 +218,7 @@ impl<'a> Connecting<'a> {
             true => self.poller.wait(0)?,
             false => self.poller.wait_awake(timeout_us, SPIN_US)?,
         };
-        self.subscribers.go_on(&self.poller)?;
+        self.subscribers.continue_connections(&self.poller)?;
         for index in 0..count {
             let ready = self.poller.ready(index);
             if !self.published.take_ready(ready, &self.poller)? {
@@ -226,14 +226,14 @@ impl<'a> Connecting<'a> {
             }
         }
         self.subscribers.give_up_late(&self.poller)?;
-        let stood = self.subscribers.take_stood();
-        if !stood.is_empty() && self.negotiated.facts.is_empty() {
+        let newly_established = self.subscribers.take_newly_established();
+        if !newly_established.is_empty() && self.negotiated.facts.is_empty() {
             // Before the kernel enlarges the buffers.
             self.negotiated = self.subscribers.negotiated();
         }
         let now_us = now_us();
-        for index in stood {
-            self.stood_us[index] = now_us;
+        for index in newly_established {
+            self.established_us[index] = now_us;
             let receiver = self.subscribers.receiver();
             if !std::mem::replace(&mut self.has_joined[index], true) {
                 receiver.join(index);
@@ -241,24 +241,24 @@ impl<'a> Connecting<'a> {
             self.without_version.push(index);
         }
         self.settle(now_us);
-        let Connecting { progress, observer, subscribers, begun_us, stood, .. } = self;
+        let Connecting { progress, observer, subscribers, begun_us, established, .. } = self;
         progress.tell(*observer, |now_us| {
-            Figures::from_span(subscribers.standing(), stood, *begun_us, now_us)
+            Figures::from_span(subscribers.established(), established, *begun_us, now_us)
         })
     }
 
     /// Marks connections as served that waited only for subscriptions, or for a first version that has arrived.
     fn settle(&mut self, now_us: u64) {
         let waits = self.load.settings.kind == TopicKind::Value;
-        let Connecting { without_version, subscribers, due_us, stood, .. } = self;
+        let Connecting { without_version, subscribers, due_us, established, .. } = self;
         without_version.retain(|&index| {
-            let stands = subscribers.stands(index);
-            if stands && waits && !subscribers.receiver().has_all(index) {
+            let is_established = subscribers.is_established(index);
+            if is_established && waits && !subscribers.receiver().has_all(index) {
                 return true;
             }
             // A connection that is lost again is late until the span ends.
-            if let Some(due_us) = due_us[index].take_if(|_| stands) {
-                stood.record(due_us, now_us, 1);
+            if let Some(due_us) = due_us[index].take_if(|_| is_established) {
+                established.record(due_us, now_us, 1);
             }
             false
         });

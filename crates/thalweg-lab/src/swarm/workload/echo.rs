@@ -383,7 +383,7 @@ mod tests {
     use crate::scenario::Program;
 
     #[test]
-    fn answers_to_what_will_never_be_asked_are_counted_and_not_kept() {
+    fn answers_without_a_request_are_counted_and_not_kept() {
         let settings = Settings { requests: 20, ..Settings::default() };
         let dialect = dialect::new(&Program::Limit, &settings);
         let mut received = EchoProgress::new(&settings);

@@ -130,7 +130,7 @@ impl<'a> Listen<'a> {
     }
 
     pub(super) fn has_somebody(&self) -> bool {
-        self.subscribers.standing() > 0
+        self.subscribers.established() > 0
     }
 
     pub(super) fn expect_somebody(&mut self) -> anyhow::Result<()> {
@@ -146,13 +146,13 @@ impl<'a> Listen<'a> {
             true => self.poller.wait(0)?,
             false => self.poller.wait_awake(timeout_us, SPIN_US)?,
         };
-        self.subscribers.go_on(&self.poller)?;
+        self.subscribers.continue_connections(&self.poller)?;
         for index in 0..count {
             self.subscribers.on_ready(self.poller.ready(index), &self.poller)?;
         }
         let Listen { progress, observer, subscribers, begun_us, .. } = self;
         progress.tell(*observer, |now_us| {
-            let connections = subscribers.standing();
+            let connections = subscribers.established();
             let receiver = subscribers.receiver();
             let exchange = receiver.recorder().and_then(|recorder| recorder.exchange.as_deref());
             let round_trip_us = exchange.and_then(Exchange::mean_us);

@@ -130,7 +130,7 @@ impl Objective {
         let events = statistics.traffic.events;
         let rate = connecting.load.settings.events_per_s().unwrap_or(0.0);
         self.steps.push(Step {
-            connections: connecting.subscribers.standing() as u32,
+            connections: connecting.subscribers.established() as u32,
             rate,
             span_us,
             events_per_s: (events - self.events) as f64 * 1e6 / span_us as f64,
@@ -145,7 +145,7 @@ impl Objective {
     /// Returns the outcome of the span. Losses beyond the objective are reported, and do not invalidate the figures.
     fn end(&mut self, connecting: &mut Connecting<'_>, outcome: Outcome, events: u64) -> Outcome {
         let now = connecting.subscribers.receiver().ledger.counts().clone();
-        let connections = connecting.subscribers.standing() as u32;
+        let connections = connecting.subscribers.established() as u32;
         let (held, ledger) = match self.missed.take() {
             None => {
                 let held = Held {
@@ -219,7 +219,7 @@ impl Workload for Ramp<'_> {
         match &self.objective {
             None => {
                 self.run_until(begun_us + end_us)?;
-                self.connecting.stand(now_us())
+                self.connecting.await_established(now_us())
             }
             // The last connections must be held for as long as the others.
             Some(objective) => {

@@ -35,11 +35,11 @@ impl Workload for Stampede<'_> {
         let settings = self.0.load.settings;
         let is_lost = |index: usize| settings.is_lost(settings.topics_of(index).start);
         let lost: Vec<usize> = (0..settings.connections as usize)
-            .filter(|&index| is_lost(index) && self.0.subscribers.stands(index))
+            .filter(|&index| is_lost(index) && self.0.subscribers.is_established(index))
             .collect();
         lost.iter().for_each(|&index| self.0.is_due(index, begun_us));
         self.0.subscribers.stampede(&lost, &self.0.poller)?;
-        self.0.stand(begun_us)?;
+        self.0.await_established(begun_us)?;
         self.0.catch_up()
     }
 

@@ -188,7 +188,7 @@ impl<'a> Stored<'a> {
 
     fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
         if self.poller.wait_awake(timeout_us, SPIN_US)? > 0 {
-            self.publisher.go_on(&self.poller)?;
+            self.publisher.continue_transfer(&self.poller)?;
         }
         let Stored { published, begun, .. } = *self;
         self.progress.tell(self.observer, |now_us| {

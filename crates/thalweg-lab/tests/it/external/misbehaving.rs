@@ -29,7 +29,10 @@ fn a_limit_of_connections_is_found() {
     }
         }));
         let received = received(&typed(format!("ws://{address}/")), 8);
-        assert_eq!((received.connections, received.stood, received.ended_early.count), (8, 3, 0));
+        assert_eq!(
+            (received.connections, received.established, received.ended_early.count),
+            (8, 3, 0)
+        );
         assert_eq!(received.refused.count, 5);
         let mut reasons = received.refused.first;
         reasons.sort();
@@ -63,7 +66,7 @@ fn connections_that_end_early_say_how() {
             Ok(())
         }));
         let received = received_in(visit_for(&typed(format!("ws://{address}/")), 4, 0, 600));
-        assert_eq!((received.stood, received.ended_early.count), (4, 2));
+        assert_eq!((received.established, received.ended_early.count), (4, 2));
         let mut reasons = received.ended_early.first;
         reasons.sort();
         let cut = "the connection was ended without a close frame (1006)";

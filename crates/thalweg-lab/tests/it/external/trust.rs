@@ -22,11 +22,11 @@ fn an_unknown_certificate_is_refused_unless_it_is_named_or_all_are_taken() {
         for scheme in ["wss", "https"] {
             let url = format!("{scheme}://localhost:{}/", address.port());
             let insecure = received(&Typed { insecure: true, ..typed(url.clone()) }, 5);
-            assert_eq!(insecure.stood, 5, "{insecure:?}");
+            assert_eq!(insecure.established, 5, "{insecure:?}");
             assert!(insecure.events > 10 && insecure.wire_bytes > 6 * insecure.payload_bytes / 5);
             assert!(insecure.set_up.is_some());
             let named = received(&Typed { cacert: Some(file.clone()), ..typed(url.clone()) }, 2);
-            assert!(named.stood == 2 && named.events > 0, "{named:?}");
+            assert!(named.established == 2 && named.events > 0, "{named:?}");
 
             let error = visit(&typed(url), 2).unwrap_err().to_string();
             // A machine without authorities says so before it connects.

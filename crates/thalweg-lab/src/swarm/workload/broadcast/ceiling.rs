@@ -72,7 +72,7 @@ impl Workload for Ceiling<'_> {
 
     /// Ends the span; late events are read when the rate is no longer offered.
     fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
-        self.swarm.came_by(end_us)
+        self.swarm.outcome(end_us)
     }
 
     /// Searches for the rate, and measures it for longer: `time` is the span of a single rate.
@@ -183,7 +183,7 @@ impl<'a> Ceiling<'a> {
             // The observer ended the sample, the publish connection failed, or the subject is gone.
             Err(error) => return Err(error),
         };
-        let late = self.let_come()?;
+        let late = self.await_rest()?;
         let receiver = self.swarm.subscribers.receiver();
         outcome.latency = std::mem::take(&mut receiver.statistics.latency);
         outcome.ledger = receiver.ledger.counts().since(&before);
@@ -191,7 +191,7 @@ impl<'a> Ceiling<'a> {
     }
 
     /// Awaits the rest, so that it does not disturb the next rate; returns what was wrong. Fails if this takes too long.
-    fn let_come(&mut self) -> anyhow::Result<Option<String>> {
+    fn await_rest(&mut self) -> anyhow::Result<Option<String>> {
         let (is_all, behind) = match self.swarm.drain() {
             Err(error) if error.is::<Behind>() => (self.swarm.drain()?, Some(error.to_string())),
             drained => (drained?, None),

@@ -26,7 +26,7 @@ impl Broadcast<'_> {
     }
 
     /// Returns the outcome of the span that ends now. Its latencies are known once everything due in the span has arrived.
-    pub(super) fn came_by(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
+    pub(super) fn outcome(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         let littles_ratio = self.littles_ratio(end_us - self.begun_us);
         let pacing = self.published.schedule.pacing(end_us);
         if self.published.posting == Posting::Schedule {

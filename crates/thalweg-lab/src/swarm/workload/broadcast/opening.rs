@@ -20,18 +20,18 @@ impl Broadcast<'_> {
         let each_us = if self.published.is_tls() { OPEN_TLS_EACH_US } else { OPEN_EACH_US };
         self.subscribers.open_more(&self.poller)?;
         let mut last = (0, start_us);
-        while !self.subscribers.all_stand() {
+        while !self.subscribers.are_all_established() {
             self.turn(PROGRESS_EVERY_US)?;
-            let (standing, now_us) = (self.subscribers.standing(), now_us());
-            if standing > last.0 {
-                last = (standing, now_us);
+            let (established, now_us) = (self.subscribers.established(), now_us());
+            if established > last.0 {
+                last = (established, now_us);
             } else if now_us - last.1 > REDIAL_AFTER_US {
                 self.subscribers.redial_unanswered(&self.poller)?;
             }
             if now_us - start_us > OPEN_WITHIN_US + each_us * wanted as u64 {
                 bail!(
                     "only {} of {wanted} connections opened in time",
-                    self.subscribers.standing()
+                    self.subscribers.established()
                 );
             }
         }

@@ -52,7 +52,7 @@ impl Broadcast<'_> {
     }
 
     /// Continues the same load after the span, for as long as the observer wants it.
-    pub(super) fn go_on_while_wanted(&mut self) -> anyhow::Result<()> {
+    pub(super) fn continue_while_wanted(&mut self) -> anyhow::Result<()> {
         self.subscribers.receiver().statistics.reset();
         if let Some(rate) = self.load.settings.events_per_s()
             && self.published.posting == Posting::Schedule

@@ -10,7 +10,7 @@ use crate::report::Addition;
 use crate::subject::{self, Cores};
 
 /// Continues an interrupted run in its folder, with the same binary on the same machine.
-pub fn go_on(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
+pub fn continue_run(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
     let run = StoredRun::read(&context.store.find(run)?)?;
     secrets::expect_all_kept(&run.plan)?;
     let StoredRun { name, folder, mut plan, mut manifest, samples, .. } = run;
