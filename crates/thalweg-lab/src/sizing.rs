@@ -170,22 +170,22 @@ fn beyond(model: &CostModel, per_core: [f64; TERMS], demand: &Demand, node: &Nod
             short(high)
         ))
     });
-    let mut told: Vec<String> = outside.collect();
+    let mut described: Vec<String> = outside.collect();
     if node.cores > 1.0 {
-        told.push(
+        described.push(
             "the run was measured on one core: that cores add up (one shard each) is assumed"
                 .to_owned(),
         );
     }
     if demand.delta < 1.0 {
-        told.push(
+        described.push(
             "a patch counts as a message of its size: what it takes to make it, once for each \
              version, is not in it"
                 .to_owned(),
         );
     }
-    told.push("measured over loopback: a network card's interrupts are not in it".to_owned());
-    told
+    described.push("measured over loopback: a network card's interrupts are not in it".to_owned());
+    described
 }
 
 impl Sizing {
@@ -295,15 +295,15 @@ mod tests {
     };
     const NODE: Node = Node { cores: 8.0, memory_bytes: 16e9, network_bits_per_s: 10e9 };
 
-    fn told(demand: &Demand, node: &Node) -> String {
+    fn described(demand: &Demand, node: &Node) -> String {
         size(&basis(), demand, node).map(|size| size.text(&basis(), demand, node)).unwrap()
     }
 
     #[test]
     fn plans_are_described() {
-        insta::assert_snapshot!(told(&DEMAND, &NODE));
+        insta::assert_snapshot!(described(&DEMAND, &NODE));
         let patches = Demand { delta: 0.1, ..DEMAND };
-        insta::assert_snapshot!("patches", told(&patches, &NODE));
+        insta::assert_snapshot!("patches", described(&patches, &NODE));
     }
 
     #[test]

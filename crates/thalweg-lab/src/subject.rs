@@ -175,6 +175,6 @@ fn name_of(program: &Path) -> String {
 pub fn version_of(program: &Path) -> anyhow::Result<String> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("{} cannot be started", program.display()))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    Ok(said.trim().trim_start_matches("thalweg ").to_owned())
+    let printed = String::from_utf8_lossy(&output.stdout);
+    Ok(printed.trim().trim_start_matches("thalweg ").to_owned())
 }

@@ -78,21 +78,21 @@ impl Session for BrowserBroadcast<'_> {
         let begin = tabs.edge(load, true, || observer.at(Moment::Begin));
         tabs.wait_until(begin.at_us + time.as_micros() as u64, load, *observer)?;
         let end = tabs.edge(load, false, || observer.at(Moment::End));
-        let said = tabs.said(begin.at_us, end.at_us)?;
+        let reports = tabs.reports(begin.at_us, end.at_us)?;
         observer.at(Moment::Over { stopped_ports: &[] });
         let traffic = Traffic {
-            events: said.came.events.round() as u64,
-            envelopes: said.came.messages.round() as u64,
-            wire_bytes: said.came.bytes.round() as u64,
+            events: reports.came.events.round() as u64,
+            envelopes: reports.came.messages.round() as u64,
+            wire_bytes: reports.came.bytes.round() as u64,
             ..Traffic::default()
         };
         Ok(Outcome {
             traffic,
-            browser: Some(tabs.used(&begin, &end, &said)),
-            negotiated: Negotiated { facts: tabs.facts(&said) },
-            failure: said.why.map(|why| format!("the tab says: {why}")),
-            ledger: reported.new_in(said.counts),
-            latency: said.latency,
+            browser: Some(tabs.used(&begin, &end, &reports)),
+            negotiated: Negotiated { facts: tabs.facts(&reports) },
+            failure: reports.why.map(|why| format!("the tab says: {why}")),
+            ledger: reported.new_in(reports.counts),
+            latency: reports.latency,
             span_us: end.at_us - begin.at_us,
             open_us: self.open_us,
             warm_up: WarmUp::default(),
@@ -106,8 +106,8 @@ impl Session for BrowserBroadcast<'_> {
 
     fn close(mut self: Box<Self>) -> anyhow::Result<Counts> {
         let now_us = monotonic_us();
-        let said = self.tabs.said(now_us, now_us)?;
-        let counts = self.reported.new_in(said.counts);
+        let reports = self.tabs.reports(now_us, now_us)?;
+        let counts = self.reported.new_in(reports.counts);
         self.tabs.stop();
         Ok(counts)
     }

@@ -74,8 +74,8 @@ impl RunningBrowser {
     }
 
     pub(super) fn version(&mut self) -> anyhow::Result<String> {
-        let said = self.cdp.call(None, "Browser.getVersion", &json!({}))?;
-        Ok(program::version_of(said["product"].as_str().unwrap_or_default()))
+        let reported = self.cdp.call(None, "Browser.getVersion", &json!({}))?;
+        Ok(program::version_of(reported["product"].as_str().unwrap_or_default()))
     }
 
     /// Returns the id of the root process.

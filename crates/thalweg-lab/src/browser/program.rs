@@ -39,8 +39,8 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-pub(super) fn version_of(said: &str) -> String {
-    said.replacen("Chrome/", "Chromium ", 1)
+pub(super) fn version_of(product: &str) -> String {
+    product.replacen("Chrome/", "Chromium ", 1)
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl Session for BrowserConversation<'_> {
         let trips = self.trips(self.load.settings.requests)?;
         let BrowserConversation { load, observer, tabs, reported, .. } = self;
         let end = tabs.edge(load, false, || observer.at(Moment::End));
-        let said = tabs.said(begin.at_us, end.at_us)?;
+        let reports = tabs.reports(begin.at_us, end.at_us)?;
         observer.at(Moment::Over { stopped_ports: &[] });
         let each_us: Vec<u64> = trips.each.iter().map(|ms| (ms * 1000.0) as u64).collect();
         let mut latency = Latency::default();
@@ -84,8 +84,8 @@ impl Session for BrowserConversation<'_> {
             traffic: Traffic { events, envelopes: events, ..Traffic::default() },
             latency,
             round_trips: RoundTrips::new(each_us, end.at_us - begin.at_us),
-            browser: Some(tabs.used(&begin, &end, &said)),
-            negotiated: Negotiated { facts: tabs.facts(&said) },
+            browser: Some(tabs.used(&begin, &end, &reports)),
+            negotiated: Negotiated { facts: tabs.facts(&reports) },
             ledger: reported.new_in(trips.counts.into()),
             span_us: end.at_us - begin.at_us,
             open_us: self.open_us,

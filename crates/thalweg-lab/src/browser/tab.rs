@@ -121,8 +121,9 @@ impl Tab {
         let mut answer = cdp.answer(asked)?;
         let details = &answer["exceptionDetails"];
         if !details.is_null() {
-            let said = details["exception"]["description"].as_str().or(details["text"].as_str());
-            let first = said.unwrap_or_default().lines().next().unwrap_or_default();
+            let description =
+                details["exception"]["description"].as_str().or(details["text"].as_str());
+            let first = description.unwrap_or_default().lines().next().unwrap_or_default();
             return Err(anyhow!("the page says: {}", first.trim_start_matches("Error: ")));
         }
         Ok(serde_json::from_value(answer["result"]["value"].take())?)

@@ -81,7 +81,7 @@ struct Page {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct TabReports {
     pub(super) came: PageArrivals,
     pub(super) latency: Latency,
     /// Since the connections were opened.
@@ -168,8 +168,8 @@ impl Tabs {
     }
 
     /// Returns the sum of all tabs' reports for this time.
-    pub(super) fn said(&mut self, from_us: u64, to_us: u64) -> anyhow::Result<Said> {
-        let mut said = Said::default();
+    pub(super) fn reports(&mut self, from_us: u64, to_us: u64) -> anyhow::Result<TabReports> {
+        let mut reports = TabReports::default();
         let cdp = &mut self.process.cdp;
         let mut asked = Vec::new();
         for tab in &self.all {
@@ -182,14 +182,14 @@ impl Tabs {
             let report: Option<Report> = Tab::answer(cdp, report)?;
             let page: Page = Tab::answer(cdp, page)?;
             if let Some(report) = report {
-                said.report(report, from_ms, to_ms, tab.ahead_us);
+                reports.report(report, from_ms, to_ms, tab.ahead_us);
             }
-            said.page(page, from_ms, to_ms);
+            reports.page(page, from_ms, to_ms);
         }
-        Ok(said)
+        Ok(reports)
     }
 
-    pub(super) fn used(&self, begin: &Edge, end: &Edge, said: &Said) -> BrowserUse {
+    pub(super) fn used(&self, begin: &Edge, end: &Edge, reports: &TabReports) -> BrowserUse {
         let span_us = end.at_us - begin.at_us;
         let processes = end.snapshot.since(&begin.snapshot);
         let own_us = end.own.at_us.saturating_sub(begin.own.at_us).max(1);
@@ -202,12 +202,12 @@ impl Tabs {
             processes,
             others_share: 0.0,
             lab_cpu_ns: end.lab_cpu_ns - begin.lab_cpu_ns,
-            long_tasks: said.long_tasks,
-            long_task_us: said.long_task_us,
-            heap_bytes: said.heap_bytes,
-            message_bytes: said.came.bytes as u64,
-            painted: said.painted(),
-            input: Delays::new(&said.input),
+            long_tasks: reports.long_tasks,
+            long_task_us: reports.long_task_us,
+            heap_bytes: reports.heap_bytes,
+            message_bytes: reports.came.bytes as u64,
+            painted: reports.painted(),
+            input: Delays::new(&reports.input),
             sent_bytes_per_s: per_s(|own| own.sent_bytes),
             published_per_s: per_s(|own| own.published),
         };
@@ -244,11 +244,11 @@ impl Tabs {
     }
 
     /// Returns negotiated values and the browser's version.
-    pub(super) fn facts(&self, said: &Said) -> Vec<(String, String)> {
+    pub(super) fn facts(&self, reports: &TabReports) -> Vec<(String, String)> {
         let facts = [
             ("browser", &self.version),
-            ("HTTP of the page", &said.protocol),
-            ("the live page receives", &said.way),
+            ("HTTP of the page", &reports.protocol),
+            ("the live page receives", &reports.way),
         ];
         let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
         known.map(|(name, value)| (name.to_owned(), value.clone())).collect()
@@ -259,7 +259,7 @@ impl Tabs {
     }
 }
 
-impl Said {
+impl TabReports {
     fn painted(&self) -> Option<Painted> {
         let [received, handled, painted, in_all] = &self.painted;
         Some(Painted {
@@ -376,10 +376,10 @@ mod tests {
 
     #[test]
     fn long_tasks_count_as_far_as_they_lie_in_the_span() {
-        let mut said = Said::default();
+        let mut reports = TabReports::default();
         let tasks = vec![(900.0, 60.0), (980.0, 60.0), (1200.0, 100.0), (1950.0, 80.0)];
         let page = Page { heap: 5.0, tasks, protocol: "h2".to_owned() };
-        said.page(page, 1000.0, 2000.0);
-        assert_eq!((said.long_tasks, said.long_task_us, said.heap_bytes), (3, 190_000, 5));
+        reports.page(page, 1000.0, 2000.0);
+        assert_eq!((reports.long_tasks, reports.long_task_us, reports.heap_bytes), (3, 190_000, 5));
     }
 }

@@ -72,14 +72,17 @@ fn cpu_by_process_kind_agrees_with_what_chromium_says() {
     let tab = Tab::open(&mut process.cdp, &serve(), false).unwrap();
     tab.evaluate::<Value>(&mut process.cdp, BUSY).unwrap();
     let seen = Snapshot::new(process.pid());
-    let said = process.cdp.call(None, "SystemInfo.getProcessInfo", &json!({})).unwrap();
+    let response = process.cdp.call(None, "SystemInfo.getProcessInfo", &json!({})).unwrap();
     let mut compared = Vec::new();
-    for info in said["processInfo"].as_array().unwrap() {
+    for info in response["processInfo"].as_array().unwrap() {
         let pid = info["id"].as_u64().unwrap() as u32;
-        let said_s = info["cpuTime"].as_f64().unwrap();
+        let reported_s = info["cpuTime"].as_f64().unwrap();
         let (kind, cpu_ns) = seen.process(pid).unwrap();
         let seen_s = cpu_ns as f64 / 1e9;
-        assert!((seen_s - said_s).abs() <= said_s * APART_MAX + TICKS_S, "{info}: {seen_s} s");
+        assert!(
+            (seen_s - reported_s).abs() <= reported_s * APART_MAX + TICKS_S,
+            "{info}: {seen_s} s"
+        );
         let expected = match info["type"].as_str().unwrap() {
             "browser" => ProcessKind::Browser,
             "renderer" => ProcessKind::Tab,
@@ -88,7 +91,7 @@ fn cpu_by_process_kind_agrees_with_what_chromium_says() {
             _ => ProcessKind::Other,
         };
         assert_eq!(kind, expected, "{info}");
-        compared.push((kind, said_s));
+        compared.push((kind, reported_s));
     }
     let busy = |kind| compared.iter().any(|(known, s)| *known == kind && *s > 0.1);
     assert!(busy(ProcessKind::Tab) && busy(ProcessKind::Network), "{compared:?}");

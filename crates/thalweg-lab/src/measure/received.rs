@@ -173,13 +173,13 @@ impl Reasons {
 /// `7× 503 Service Unavailable: full; 1× the connection was reset`.
 impl fmt::Display for Reasons {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told = 0;
+        let mut reported = 0;
         for (index, (reason, count)) in self.first.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
             write!(f, "{separator}{count}× {reason}")?;
-            told += count;
+            reported += count;
         }
-        match self.count - told.min(self.count) {
+        match self.count - reported.min(self.count) {
             0 => Ok(()),
             others => write!(f, "; {others}× for other reasons"),
         }

@@ -4,13 +4,13 @@ use super::part_summary::BlankCell;
 
 /// Returns the subjects that could not take part, and their cells: a line for each reason.
 pub(super) fn blanks(blanks: &[BlankCell]) -> String {
-    let mut told: Vec<(&str, Vec<&str>, Vec<&str>)> = Vec::new();
+    let mut reasons: Vec<(&str, Vec<&str>, Vec<&str>)> = Vec::new();
     for BlankCell { cell, subject, why } in blanks {
-        let at = told.iter().position(|(known, ..)| known == why).unwrap_or_else(|| {
-            told.push((why, Vec::new(), Vec::new()));
-            told.len() - 1
+        let at = reasons.iter().position(|(known, ..)| known == why).unwrap_or_else(|| {
+            reasons.push((why, Vec::new(), Vec::new()));
+            reasons.len() - 1
         });
-        let (_, subjects, cells) = &mut told[at];
+        let (_, subjects, cells) = &mut reasons[at];
         for (list, name) in [(subjects, subject), (cells, cell)] {
             if !list.contains(&name.as_str()) {
                 list.push(name);
@@ -25,5 +25,5 @@ pub(super) fn blanks(blanks: &[BlankCell]) -> String {
         };
         format!("{cells}{}: blank, because {why}.\n", subjects.join(", "))
     };
-    told.iter().map(line).collect()
+    reasons.iter().map(line).collect()
 }

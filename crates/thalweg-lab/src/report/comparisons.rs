@@ -252,7 +252,7 @@ mod tests {
         let all = cells.iter().chain(&pooled);
         let cpu: Vec<&Comparison> =
             all.filter(|comparison| comparison.metric == Metric::Cpu).collect();
-        let said: Vec<String> = cpu
+        let lines: Vec<String> = cpu
             .iter()
             .map(|cpu| {
                 let place = cpu.cell.as_deref().unwrap_or("all cells");
@@ -264,7 +264,7 @@ mod tests {
                 )
             })
             .collect();
-        insta::assert_snapshot!(said.join("\n"));
+        insta::assert_snapshot!(lines.join("\n"));
         assert!(cpu.iter().all(|cpu| cpu.is_control == (cpu.subject == "limit again")));
     }
 }

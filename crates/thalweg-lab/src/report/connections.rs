@@ -50,7 +50,7 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
 }
 
 fn peers(plan: &Plan) -> Vec<String> {
-    let mut told: Vec<String> = Vec::new();
+    let mut reported: Vec<String> = Vec::new();
     for subject in plan.subjects() {
         let Program::Peer(peer) = &subject.program else { continue };
         let drops = peer.drops.iter().map(|how| ("drops", how));
@@ -58,9 +58,9 @@ fn peers(plan: &Plan) -> Vec<String> {
         let settings: Vec<String> =
             settings.chain(drops).map(|(name, value)| format!("{name}: {value}")).collect();
         let note = format!("{}: {}", peer.name, settings.join("; "));
-        if !settings.is_empty() && !told.contains(&note) {
-            told.push(note);
+        if !settings.is_empty() && !reported.contains(&note) {
+            reported.push(note);
         }
     }
-    told
+    reported
 }

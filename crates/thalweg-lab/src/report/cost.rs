@@ -224,20 +224,20 @@ fn orders(models: &[CostModel]) -> String {
 /// Returns sentences about the models; none without a keyed load.
 pub(super) fn sentences(summary: &Summary, models: &[CostModel]) -> Vec<String> {
     let groups = groups(summary);
-    let mut told: Vec<String> = match models {
+    let mut reported: Vec<String> = match models {
         few if few.len() <= TOLD_MAX => few.iter().flat_map(CostModel::sentences).collect(),
         many => vec![orders(many)],
     };
     let without = groups.len() - models.len();
     if without > 0 {
-        told.push(format!(
+        reported.push(format!(
             "For {without} of {} pairs of subject and transport the cells do not separate the costs of \
              connections, messages and bytes: this needs five cells that vary all three, as \
              `thalweg bench d-cost` has.",
             groups.len()
         ));
     }
-    told
+    reported
 }
 
 /// Returns the rows that can be points of a model, by subject and transport.
@@ -314,10 +314,10 @@ mod tests {
             ["0.150 (0.100–0.200)", "3.50 (3.00–4.00)", "0.150 (0.100–0.200)", "3.00 %"]
         );
         assert_eq!(grid[1][5..], ["3.40 %", "79.2 %", "17.4 %", "–", "–"]);
-        let said = orders(&both);
+        let sentence = orders(&both);
         assert!(
-            said.contains("it does not for thalweg over websocket, ws over websocket;"),
-            "{said}"
+            sentence.contains("it does not for thalweg over websocket, ws over websocket;"),
+            "{sentence}"
         );
     }
 

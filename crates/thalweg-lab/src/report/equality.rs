@@ -62,18 +62,18 @@ impl Equality {
 
     /// Returns `Server: none (limit), thalweg (thalweg)`; subjects of the same value together. Empty without differences.
     pub fn differences(&self) -> String {
-        let told = self.different.iter().map(|difference| {
-            let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
+        let groups = self.different.iter().map(|difference| {
+            let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
             for (subject, value) in &difference.values {
-                match told.iter_mut().find(|(known, _)| known == value) {
+                match groups.iter_mut().find(|(known, _)| known == value) {
                     Some((_, subjects)) => subjects.push(subject),
-                    None => told.push((value, vec![subject])),
+                    None => groups.push((value, vec![subject])),
                 }
             }
-            let told = told.iter().map(|(value, of)| format!("{value} ({})", of.join(", ")));
-            format!("{}: {}", difference.name, told.collect::<Vec<_>>().join(", "))
+            let groups = groups.iter().map(|(value, of)| format!("{value} ({})", of.join(", ")));
+            format!("{}: {}", difference.name, groups.collect::<Vec<_>>().join(", "))
         });
-        told.collect::<Vec<_>>().join("; ")
+        groups.collect::<Vec<_>>().join("; ")
     }
 }
 

@@ -46,13 +46,13 @@ mod tests {
         let sample = Sample { received: Some(received), ..Sample::default() };
         assert_eq!(Faults::new(&[&Sample::default()]), None);
         summary.parts[0].rows[1].faults = Faults::new(&[&sample, &Sample::default(), &sample]);
-        let said = |allowed| -> Vec<String> {
+        let reported = |allowed| -> Vec<String> {
             faults(&summary, allowed).iter().map(|hit| format!("{}: {hit}", hit.kind)).collect()
         };
         let row = "example · websocket 100 × 128 B W4 · limit again";
         let silent = Allowed { silent: true, ..Allowed::default() };
         assert_eq!(
-            said(silent),
+            reported(silent),
             [
                 format!(
                     "refused: {row}: 2 of 20 connections were refused (503 Service Unavailable): \
@@ -64,8 +64,8 @@ mod tests {
                 ),
             ]
         );
-        assert!(said(Allowed::default())[2].starts_with("silent: "));
+        assert!(reported(Allowed::default())[2].starts_with("silent: "));
         let all = Allowed { refused: true, ended_early: true, unanswered: true, silent: true };
-        assert_eq!(said(all), Vec::<String>::new());
+        assert_eq!(reported(all), Vec::<String>::new());
     }
 }

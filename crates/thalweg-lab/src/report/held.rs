@@ -21,7 +21,8 @@ pub struct HeldFigures {
     /// The limit of the middle sample.
     pub bound_by: &'static str,
     /// The state of the middle sample when that event came too late, and afterwards, in words.
-    pub told: String,
+    #[serde(rename = "told")]
+    pub sentence: String,
 }
 
 impl HeldFigures {
@@ -38,7 +39,7 @@ impl HeldFigures {
             connections: estimate(&connections)?,
             is_all: all.iter().filter(|(_, held)| held.is_all).count() * 2 > all.len(),
             bound_by: bound_by(&held, subject_busy),
-            told: told(sample, &held, subject_busy),
+            sentence: sentence(sample, &held, subject_busy),
         })
     }
 }
@@ -63,7 +64,7 @@ fn bound_by(held: &Held, subject_busy: f64) -> &'static str {
     }
 }
 
-fn told(sample: &Sample, held: &Held, subject_busy: f64) -> String {
+fn sentence(sample: &Sample, held: &Held, subject_busy: f64) -> String {
     let percent = |share: f64| format!("{} %", digits(100.0 * share));
     let begun = format!(
         "{} clients held; the subject's core was busy for {} then, the swarm's for {}, and the kernel's \
@@ -118,7 +119,7 @@ mod tests {
             let (one, other) = (sample(400, cpu_share, swarm_busy), sample(410, 0.2, 0.2));
             let figures = HeldFigures::new(&[&other, &one, &one], &Settings::default()).unwrap();
             assert_eq!((figures.connections.median, figures.bound_by), (400.0, expected));
-            assert!(figures.told.contains("up to 800 clients"), "{}", figures.told);
+            assert!(figures.sentence.contains("up to 800 clients"), "{}", figures.sentence);
         };
         check(0.99, 0.5, "subject");
         check(0.6, 0.97, "swarm");

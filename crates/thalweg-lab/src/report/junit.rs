@@ -14,7 +14,7 @@ struct Case {
     time_s: f64,
     /// Kind and reason of each failure.
     failures: Vec<(&'static str, String)>,
-    said: Vec<String>,
+    output: Vec<String>,
     is_skipped: bool,
 }
 
@@ -33,7 +33,7 @@ pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
             name: hit.reason.clone(),
             time_s: 0.0,
             failures: vec![(FAIL_IF, hit.reason.clone())],
-            said: Vec::new(),
+            output: Vec::new(),
             is_skipped: false,
         })
         .collect();
@@ -62,7 +62,7 @@ fn cases(part: &Part, found: &PartSummary, hits: &[Hit]) -> Vec<Case> {
                 name: format!("{} · {}", cell.label, subject.name),
                 time_s: row.map_or(0.0, |row| row.span_s),
                 failures: row.map_or_else(Vec::new, |row| failures(row, place, hits)),
-                said: row.map_or_else(Vec::new, |row| said(found, row)),
+                output: row.map_or_else(Vec::new, |row| output(found, row)),
                 is_skipped: row.is_none(),
             });
         }
@@ -70,7 +70,7 @@ fn cases(part: &Part, found: &PartSummary, hits: &[Hit]) -> Vec<Case> {
     cases
 }
 
-fn said(part: &PartSummary, row: &Row) -> Vec<String> {
+fn output(part: &PartSummary, row: &Row) -> Vec<String> {
     let own = part
         .comparisons
         .iter()
@@ -111,7 +111,7 @@ fn suite(name: &str, begun: &str, cases: &[Case]) -> String {
         };
         let body = match case.is_skipped {
             true => "<skipped message=\"not measured\"/>".to_owned(),
-            false => case.failures.iter().map(failure).collect::<String>() + &out(&case.said),
+            false => case.failures.iter().map(failure).collect::<String>() + &out(&case.output),
         };
         text += &match body.is_empty() {
             true => format!("{head}/>\n"),
@@ -121,10 +121,10 @@ fn suite(name: &str, begun: &str, cases: &[Case]) -> String {
     text + "  </testsuite>\n"
 }
 
-fn out(said: &[String]) -> String {
-    match said {
+fn out(output: &[String]) -> String {
+    match output {
         [] => String::new(),
-        said => format!("<system-out>{}</system-out>", escaped(&said.join("\n"))),
+        output => format!("<system-out>{}</system-out>", escaped(&output.join("\n"))),
     }
 }
 

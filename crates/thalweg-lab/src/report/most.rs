@@ -198,8 +198,8 @@ mod tests {
         assert!((beside.ratio - 8.0).abs() < 1e-9 && beside.starts == 4, "{beside:?}");
         assert!(beside.high.unwrap() - beside.low.unwrap() < 1e-6, "{beside:?}");
         let with = observed(&plan.parts[0], &all);
-        let said: Vec<(&str, f64)> =
+        let shares: Vec<(&str, f64)> =
             with.iter().map(|found| (&*found.subject, (found.ratio * 100.0).round())).collect();
-        assert_eq!(said, [("rows with DevTools", 31.0), ("arrow with DevTools", 100.0)]);
+        assert_eq!(shares, [("rows with DevTools", 31.0), ("arrow with DevTools", 100.0)]);
     }
 }

@@ -55,7 +55,7 @@ impl PartSummary {
     /// Returns whether a span lasts as long as planned, and not as long as its requests or connections take.
     pub(super) fn is_timed(&self) -> bool {
         self.drive != Drive::Ceiling
-            && self.rows.iter().all(|row| self.drive.lasts_as_told(&row.settings))
+            && self.rows.iter().all(|row| self.drive.lasts_for_measured_time(&row.settings))
     }
 
     pub(super) fn has_objective(&self) -> bool {

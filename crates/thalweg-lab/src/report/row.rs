@@ -275,14 +275,14 @@ impl Valid<'_> {
     }
 
     fn throughput(&self, drive: Drive, settings: &Settings) -> Throughput {
-        let is_told = !matches!(drive, Drive::Idle | Drive::RoundTrip);
+        let has_rate = !matches!(drive, Drive::Idle | Drive::RoundTrip);
         Throughput {
-            events_per_s: self.spread(|sample| is_told.then(|| sample.events_per_s())),
+            events_per_s: self.spread(|sample| has_rate.then(|| sample.events_per_s())),
             share_of_schedule: settings
                 .scheduled_events_per_s(drive)
                 .and_then(|offered| self.middle(|sample| Some(sample.events_per_s() / offered))),
             mb_per_s: self.middle(|sample| {
-                is_told.then(|| sample.traffic.wire_bytes as f64 / sample.span_us.max(1) as f64)
+                has_rate.then(|| sample.traffic.wire_bytes as f64 / sample.span_us.max(1) as f64)
             }),
         }
     }

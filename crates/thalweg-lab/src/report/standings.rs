@@ -51,7 +51,8 @@ pub struct Standing {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Share {
     /// The text of the report.
-    pub said: String,
+    #[serde(rename = "said")]
+    pub text: String,
     /// Whether everything arrived in every cell of the baseline. If not, the subject is not ranked: a mean over easier cells is another
     /// figure.
     pub is_ranked: bool,
@@ -83,11 +84,11 @@ impl Standing {
             let of_value = |value: f64| digits(value / unit) + &interval;
             value.map_or_else(|| "–".to_owned(), of_value)
         };
-        let alone = self.alone.as_ref().map_or("–", |found| &found.said);
+        let alone = self.alone.as_ref().map_or("–", |found| &found.text);
         let events = self.events_per_cpu_s.map_or_else(|| "–".to_owned(), short);
         let p99 = figure(self.p99, self.p99_low, self.p99_high, 1.0);
         let idle = figure(self.idle_bytes, self.idle_bytes_low, self.idle_bytes_high, 1024.0);
-        [self.together.said.clone(), alone.to_owned(), events, p99, idle]
+        [self.together.text.clone(), alone.to_owned(), events, p99, idle]
     }
 }
 
@@ -95,8 +96,8 @@ impl Share {
     /// `rows` are the subject's own; `pooled` compares its CPU with the baseline's.
     fn new(rows: &[&Row], pooled: Option<&OverTransport>, cells_of_baseline: usize) -> Share {
         if rows.iter().any(|row| row.is_baseline) {
-            let said = "100 %".to_owned();
-            return Share { said, is_ranked: true, share: Some(1.0), low: None, high: None };
+            let text = "100 %".to_owned();
+            return Share { text, is_ranked: true, share: Some(1.0), low: None, high: None };
         }
         let delivered = rows.iter().filter_map(|row| row.delivered_share).reduce(f64::min);
         let cells = pooled.map_or(0, |pooled| pooled.cells);
@@ -118,7 +119,7 @@ impl Share {
             None => None,
         };
         let percent = |share: f64| format!("{:.0}", share * 100.0);
-        let said = match (&unranked, share, low.zip(high)) {
+        let text = match (&unranked, share, low.zip(high)) {
             (Some(why), ..) => format!("unranked: {why}"),
             (None, Some(share), Some((low, high))) => {
                 format!("{} % ({}–{})", percent(share), percent(low), percent(high))
@@ -126,7 +127,7 @@ impl Share {
             (None, Some(share), None) => format!("{} %", percent(share)),
             (None, None, _) => "–".to_owned(),
         };
-        Share { said, is_ranked: unranked.is_none(), share, low, high }
+        Share { text, is_ranked: unranked.is_none(), share, low, high }
     }
 }
 
@@ -141,12 +142,12 @@ pub(super) fn grid(all: &[Standing]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(all.iter().map(line)).collect()
 }
 
-struct Told<'a> {
+struct ReportedPart<'a> {
     part: &'a PartSummary,
     over_transports: Vec<OverTransport>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> ReportedPart<'a> {
     /// Returns the first part of this kind; `metric` is its figure.
     fn find(
         plan: &Plan,
@@ -154,11 +155,11 @@ impl<'a> Told<'a> {
         samples: &[Sample],
         metric: Metric,
         is_kind: impl Fn(&PartSummary) -> bool,
-    ) -> Option<Told<'a>> {
+    ) -> Option<ReportedPart<'a>> {
         let index = parts.iter().position(is_kind)?;
         let own: Vec<&Sample> = samples.iter().filter(|sample| sample.part == index).collect();
         let over_transports = by_transport(&plan.parts[index], &own, metric);
-        Some(Told { part: &parts[index], over_transports })
+        Some(ReportedPart { part: &parts[index], over_transports })
     }
 
     fn rows(&self, transport: Transport, subject: &str) -> Vec<&'a Row> {
@@ -201,7 +202,7 @@ fn is_closed_loop(part: &PartSummary, is_window: fn(u32) -> bool) -> bool {
 /// Returns the standings of a run that compares several subjects in fan-out: by transport, most deliveries first, unranked subjects last.
 pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) -> Vec<Standing> {
     let find = |metric, is_kind: &dyn Fn(&PartSummary) -> bool| {
-        Told::find(plan, parts, samples, metric, is_kind)
+        ReportedPart::find(plan, parts, samples, metric, is_kind)
     };
     let several = |part: &PartSummary| is_closed_loop(part, |window| window > 1);
     let Some(together) = find(Metric::Cpu, &several) else { return Vec::new() };
@@ -224,9 +225,9 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
             own.iter().filter_map(|row| Some(row.cpu.us_per_event?.median)).collect();
         let is_everywhere = cpu.len() == together.cells_of_baseline(transport, |_| true);
         let is_baseline = own.iter().any(|row| row.is_baseline);
-        let p99 = at_a_rate.as_ref().and_then(|told| {
-            let cells = told.cells_of_baseline(transport, |row| row.latency.p99_us.is_some());
-            told.over(transport, subject).filter(|found| found.cells == cells)
+        let p99 = at_a_rate.as_ref().and_then(|reported| {
+            let cells = reported.cells_of_baseline(transport, |row| row.latency.p99_us.is_some());
+            reported.over(transport, subject).filter(|found| found.cells == cells)
         });
         let p99 = p99.map(|found| &found.comparison);
         let has_p99 = is_baseline && at_a_rate.is_some();
@@ -237,7 +238,7 @@ pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) 
             subject: subject.to_owned(),
             is_baseline,
             together: share,
-            alone: alone.as_ref().map(|told| told.share(transport, subject)),
+            alone: alone.as_ref().map(|reported| reported.share(transport, subject)),
             events_per_cpu_s: mean(&cpu).filter(|_| is_everywhere).map(|us| 1e6 / us),
             p99: if has_p99 { Some(1.0) } else { p99.map(|found| found.ratio) },
             p99_low: p99.and_then(|found| found.low),
@@ -297,14 +298,14 @@ pub(super) fn headline(all: &[Standing]) -> Option<String> {
     let own =
         || all.iter().filter(|found| found.transport == first.transport && !found.is_baseline);
     let together = named(own().map(|sample| (&*sample.subject, &sample.together)))?;
-    let said = format!(
+    let text = format!(
         "Delivered over {} for the same CPU, {baseline} being 100\u{a0}%: {together}.",
         first.transport
     );
     let alone = named(own().filter_map(|sample| Some((&*sample.subject, sample.alone.as_ref()?))));
     Some(match alone {
-        Some(alone) => format!("{said} Where nothing can be sent together: {alone}."),
-        None => said,
+        Some(alone) => format!("{text} Where nothing can be sent together: {alone}."),
+        None => text,
     })
 }
 
@@ -315,7 +316,7 @@ fn named<'a>(all: impl Iterator<Item = (&'a str, &'a Share)>) -> Option<String> 
         ranked.filter(|(_, share)| share.share.is_some()).collect();
     ranked.sort_by(|(_, one), (_, other)| other.share.partial_cmp(&one.share).unwrap_or(Equal));
     // With their intervals: a headline must not rank subjects that are not told apart.
-    let shown = |(who, it): &(&str, &Share)| format!("{who} {}", it.said.replace(' ', "\u{a0}"));
+    let shown = |(who, it): &(&str, &Share)| format!("{who} {}", it.text.replace(' ', "\u{a0}"));
     let first: Vec<String> = ranked.iter().take(NAMED_MAX).map(shown).collect();
     (!first.is_empty()).then(|| first.join(", "))
 }
@@ -352,28 +353,31 @@ mod tests {
         Summary::new(&plan, &taken, Manifest::default())
     }
 
-    fn said(summary: &Summary) -> Vec<String> {
-        let told = |standing: &Standing| format!("{} {}", standing.subject, standing.together.said);
-        summary.standings.iter().map(told).collect()
+    fn shares_in_words(summary: &Summary) -> Vec<String> {
+        let reported =
+            |standing: &Standing| format!("{} {}", standing.subject, standing.together.text);
+        summary.standings.iter().map(reported).collect()
     }
 
     #[test]
     fn the_subject_that_delivers_most_stands_first() {
-        let all =
-            said(&summary_with(3, |sample| sample.subject_cpu_ns = sample.subject_cpu_ns * 3 / 4));
+        let all = shares_in_words(&summary_with(3, |sample| {
+            sample.subject_cpu_ns = sample.subject_cpu_ns * 3 / 4;
+        }));
         assert_eq!(all[0], "s0 100 %");
         assert!(all[1].starts_with("s3 6") && all[1].ends_with(')'), "{all:?}");
         assert!(all[2].starts_with("s1 50 % ("), "{all:?}");
-        let told = headline(&summary_with(9, |_| {}).standings).unwrap();
+        let reported = headline(&summary_with(9, |_| {}).standings).unwrap();
         assert!(
-            told.starts_with("Delivered over websocket for the same CPU, s0 being 100\u{a0}%: s"),
-            "{told}"
+            reported
+                .starts_with("Delivered over websocket for the same CPU, s0 being 100\u{a0}%: s"),
+            "{reported}"
         );
     }
 
     #[test]
     fn subjects_with_losses_stand_last() {
-        let last = |summary: Summary| said(&summary).pop().unwrap_or_default();
+        let last = |summary: Summary| shares_in_words(&summary).pop().unwrap_or_default();
         // By its design.
         let drops = summary_with(1, |sample| {
             (sample.verdict, sample.ledger.missing) = (Verdict::Drops, 1);
@@ -417,7 +421,7 @@ mod tests {
     #[test]
     fn a_headline_says_who_leads_where_nothing_can_be_sent_together() {
         let share = |share| Share {
-            said: format!("{:.0} % (1–2)", share * 100.0),
+            text: format!("{:.0} % (1–2)", share * 100.0),
             is_ranked: true,
             share: Some(share),
             ..Share::default()
@@ -427,10 +431,11 @@ mod tests {
             standing.alone = Some(share(alone));
         }
         let (second, third) = (all[1].subject.clone(), all[2].subject.clone());
-        let said = headline(&all).unwrap();
-        let told = |share| format!("{share}\u{a0}%\u{a0}(1–2)");
-        let lead = format!("sent together: {third} {}, {second} {}, ", told(90), told(80));
-        assert!(said.contains(&lead), "{said}");
+        let text = headline(&all).unwrap();
+        let share_text = |share| format!("{share}\u{a0}%\u{a0}(1–2)");
+        let lead =
+            format!("sent together: {third} {}, {second} {}, ", share_text(90), share_text(80));
+        assert!(text.contains(&lead), "{text}");
     }
 
     #[test]

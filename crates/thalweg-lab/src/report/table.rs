@@ -45,9 +45,9 @@ pub fn table(summary: &Summary) -> String {
     if !standings.is_empty() {
         text += &format!("\n{}", draw(&standings));
     }
-    let told = browser::sentences(summary);
-    if !told.is_empty() {
-        text += &format!("\n{}\n", told.join("\n"));
+    let reported = browser::sentences(summary);
+    if !reported.is_empty() {
+        text += &format!("\n{}\n", reported.join("\n"));
     }
     let models = cost::models(summary);
     let cost = cost::sentences(summary, &models);
@@ -156,17 +156,17 @@ pub(super) fn draw(lines: &[Vec<String>]) -> String {
 
 /// Returns the notes on this part's table; those about all cells first.
 pub(super) fn notes(part: &PartSummary) -> String {
-    let told = workload::shown(part).compared;
+    let reported = workload::shown(part).compared;
     let mut text = String::new();
     for pooled in
-        part.pooled.iter().filter(|pooled| !pooled.is_control && told.contains(&pooled.metric))
+        part.pooled.iter().filter(|pooled| !pooled.is_control && reported.contains(&pooled.metric))
     {
         text += &format!("All cells: {}\n", part.sentence(pooled));
     }
     if part.rows.iter().any(|row| row.is_noise) {
         text += "“Again” is the baseline, measured a second time (A/A): the difference is noise. Other rows are compared with the mean of both.\n";
     }
-    let asked = || told.iter().flat_map(|metric| part.asked(*metric));
+    let asked = || reported.iter().flat_map(|metric| part.asked(*metric));
     if asked().any(|found| found.word == Word::Undecided && found.not_excluded.is_some()) {
         text += "“% not excluded”: undecided, because the interval contains 1; a difference of this size is possible.\n";
     }
@@ -219,7 +219,7 @@ pub(super) fn notes(part: &PartSummary) -> String {
             );
         }
         if let Some(held) = &row.held {
-            text += &format!("{} · {}: {}\n", row.cell, row.subject, held.told);
+            text += &format!("{} · {}: {}\n", row.cell, row.subject, held.sentence);
         }
     }
     text += &blanks(&part.blanks);
@@ -243,15 +243,16 @@ fn reasons(part: &PartSummary) -> String {
 
 /// Returns the differences of subjects: once if they are the same in every cell, else by cell.
 fn differences(part: &PartSummary) -> String {
-    let told: Vec<String> = part.equality.iter().map(|cell| cell.differences()).collect();
-    match told.first() {
-        Some(first) if told.iter().all(|other| other == first) => match first.as_str() {
+    let reported: Vec<String> = part.equality.iter().map(|cell| cell.differences()).collect();
+    match reported.first() {
+        Some(first) if reported.iter().all(|other| other == first) => match first.as_str() {
             "" => String::new(),
             _ => format!("differs: {first}.\n"),
         },
         _ => {
-            let cells = part.equality.iter().zip(&told).filter(|(_, told)| !told.is_empty());
-            cells.map(|(of, told)| format!("{} differs: {told}.\n", of.cell)).collect()
+            let cells =
+                part.equality.iter().zip(&reported).filter(|(_, reported)| !reported.is_empty());
+            cells.map(|(of, reported)| format!("{} differs: {reported}.\n", of.cell)).collect()
         }
     }
 }

@@ -121,7 +121,7 @@ fn posted() {
 }
 
 #[test]
-fn samples_that_do_not_count_are_left_out_and_said() {
+fn samples_that_do_not_count_are_left_out_and_listed() {
     let summary = summary(SCENARIO, |sample| {
         if sample.subject == 2 && (sample.cell == 1 || sample.repeat == 3) {
             sample.verdict = Verdict::Invalid("3 missing".to_owned());
@@ -271,8 +271,8 @@ fn the_highest_rate_of_a_ladder_is_reported() {
         with = { consumer = \"rows-every-value\" }\n";
     let cells = "[[browser.cells]]\nconnections = 6\nbatch = 1000\ninterval_us = [2000, 1000]\n\
         [[browser.cells]]\nconnections = 6\nbatch = 1000\ndevtools = true\n";
-    let told = findings::browser::sentences(&in_tabs(cells, subjects, &[3, 2]));
-    insta::assert_snapshot!(told.join("\n"));
+    let sentences = findings::browser::sentences(&in_tabs(cells, subjects, &[3, 2]));
+    insta::assert_snapshot!(sentences.join("\n"));
 }
 
 /// At 400 events in half a second tabs take no more: the offer grows, and arrivals do not.
@@ -283,8 +283,8 @@ fn the_growth_of_received_data_is_reported() {
         [[browser.cells]]\nconnections = 10\ntabs = 1\nbatch = 50\n\
         [[browser.cells]]\nconnections = 20\ntabs = 2\nbatch = 50\n\
         [[browser.cells]]\nconnections = 30\ntabs = 3\nbatch = 50\n";
-    let told = findings::browser::sentences(&in_tabs(cells, subject, &[3]));
-    insta::assert_snapshot!(told.join("\n"));
+    let sentences = findings::browser::sentences(&in_tabs(cells, subject, &[3]));
+    insta::assert_snapshot!(sentences.join("\n"));
 }
 
 #[test]
@@ -305,8 +305,8 @@ fn gains_of_encoding_transport_and_worker_are_reported() {
     ];
     let cells = "[[browser.cells]]\nconnections = 1\nbatch = [10, 1000]\n";
     let summary = in_tabs(cells, &subjects.concat(), &[8, 6, 4, 1, 2]);
-    let told = findings::browser::sentences(&summary);
-    insta::assert_snapshot!(told.join("\n"));
+    let sentences = findings::browser::sentences(&summary);
+    insta::assert_snapshot!(sentences.join("\n"));
 }
 
 /// Runs of earlier versions have cells with equal labels. Each row has the comparison of its own cell.

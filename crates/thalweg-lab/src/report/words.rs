@@ -116,9 +116,9 @@ fn same(part: &PartSummary) -> Option<String> {
             None => all.push((name, vec![value])),
         }
     }
-    let told = all.iter().map(|(name, values)| format!("{name}: {}", values.join(" or ")));
-    let told = told.collect::<Vec<_>>().join("; ");
-    (!told.is_empty()).then(|| format!("{}: {told}", part.name))
+    let reported = all.iter().map(|(name, values)| format!("{name}: {}", values.join(" or ")));
+    let reported = reported.collect::<Vec<_>>().join("; ");
+    (!reported.is_empty()).then(|| format!("{}: {reported}", part.name))
 }
 
 /// Returns a run's circumstances, for a terminal.

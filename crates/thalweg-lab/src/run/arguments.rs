@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_of_this_machine_are_not_told() {
+    fn folders_of_this_machine_are_not_archived() {
         let check = |word: &str, expected: &str| {
             assert_eq!(without_folders(&[word.to_owned()]), [expected], "{word}");
         };
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_told() {
+    fn secrets_are_not_archived() {
         let check = |words: &[&str], expected: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             assert_eq!(without_folders(&words), expected);

@@ -83,11 +83,11 @@ pub(super) fn refuse(hits: &[Hit]) -> anyhow::Result<()> {
     }
     let (met, faults): (Vec<&Hit>, Vec<&Hit>) = hits.iter().partition(|hit| hit.is_threshold());
     let lines = |hits: &[&Hit]| -> Vec<String> { hits.iter().map(ToString::to_string).collect() };
-    let mut said = lines(&faults);
+    let mut reported = lines(&faults);
     if !met.is_empty() {
-        said.push(format!("--fail-if: {}", lines(&met).join("\n  ")));
+        reported.push(format!("--fail-if: {}", lines(&met).join("\n  ")));
     }
-    bail!("{}", said.join("\n"))
+    bail!("{}", reported.join("\n"))
 }
 
 pub(super) fn leave_junit(

@@ -61,14 +61,15 @@ impl Progress {
     }
 
     pub(super) fn figures(&mut self, figures: Figures) {
-        self.show(&said(figures));
+        self.show(&described(figures));
     }
 
     /// Records the end of a start. `samples` are all samples of its cell so far.
     pub(super) fn end_start(&mut self, plan: &Plan, slot: Slot, samples: &[Sample]) {
         let (part, cell) = (plan.part(slot), plan.cell(slot));
         let all: Vec<&Sample> = samples.iter().collect();
-        self.found = current_comparisons(part, slot.cell, &all).iter().map(said_of).collect();
+        self.found =
+            current_comparisons(part, slot.cell, &all).iter().map(comparison_in_words).collect();
         let own = samples.iter().filter(|sample| sample.start() == slot.repeat);
         for sample in own.filter(|sample| !sample.verdict.is_valid()) {
             let (subject, verdict) = (&cell.subjects[sample.subject].name, &sample.verdict);
@@ -112,22 +113,22 @@ impl Progress {
 }
 
 /// Returns a subject's comparison so far in words.
-fn said_of(found: &Comparison) -> String {
+fn comparison_in_words(found: &Comparison) -> String {
     let Comparison { subject, baseline, ratio, starts, .. } = found;
     let starts = if *starts == 1 { "1 start".to_owned() } else { format!("{starts} starts") };
     let (interval, words) = (found.interval(), found.in_words());
     format!("{subject}: {ratio:.2} × {baseline}{interval} after {starts}, {words}")
 }
 
-fn said(figures: Figures) -> String {
+fn described(figures: Figures) -> String {
     let flow =
         (figures.events_per_s > 0.0).then(|| format!("{} events/s", short(figures.events_per_s)));
     let p99 = figures.p99_us.map(|us| format!("p99 {} µs", short(us as f64)));
     let trip = figures.round_trip_us.map(|us| format!("round trip {} µs", short(us)));
-    let said: Vec<String> = [flow, p99, trip].into_iter().flatten().collect();
-    match said.is_empty() {
+    let described: Vec<String> = [flow, p99, trip].into_iter().flatten().collect();
+    match described.is_empty() {
         true => format!("{} connections", figures.connections),
-        false => said.join(", "),
+        false => described.join(", "),
     }
 }
 
@@ -147,11 +148,11 @@ mod tests {
     #[test]
     fn the_figure_as_it_forms() {
         let connected = Figures { connections: 812, ..Figures::default() };
-        assert_eq!(said(connected), "812 connections");
+        assert_eq!(described(connected), "812 connections");
         let flowing = Figures { events_per_s: 1_234_567.0, p99_us: Some(340), ..connected };
-        assert_eq!(said(flowing), "1.23 M events/s, p99 340 µs");
+        assert_eq!(described(flowing), "1.23 M events/s, p99 340 µs");
         let talking = Figures { events_per_s: 900.0, round_trip_us: Some(61.23), ..connected };
-        assert_eq!(said(talking), "900 events/s, round trip 61.2 µs");
+        assert_eq!(described(talking), "900 events/s, round trip 61.2 µs");
         assert_eq!(clock(Duration::from_secs(125)), "2:05");
     }
 }

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_written_line_is_left_out_and_said() {
+    fn a_half_written_line_is_left_out_and_reported() {
         let whole = StoredRun::read(&unpacked_copy("whole", 0, "")).unwrap();
         let cut = StoredRun::read(&unpacked_copy("cut", 20, "")).unwrap();
         assert_eq!(cut.samples.len() + 1, whole.samples.len());
@@ -257,7 +257,7 @@ mod tests {
         let mut manifest: Value = read_json(&folder, MANIFEST).unwrap();
         manifest["continued"] = json!([{"begun": "later", "version": "1", "measured": "2"}]);
         fs::write(folder.join(MANIFEST), manifest.to_string()).unwrap();
-        let told = report::manifest(&StoredRun::read(&folder).unwrap().summary());
-        assert!(told.contains("\nSamples added: at later with 1, measured 2\n"), "{told}");
+        let reported = report::manifest(&StoredRun::read(&folder).unwrap().summary());
+        assert!(reported.contains("\nSamples added: at later with 1, measured 2\n"), "{reported}");
     }
 }

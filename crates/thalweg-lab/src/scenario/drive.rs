@@ -113,7 +113,7 @@ impl Drive {
     }
 
     /// Returns whether a sample lasts for `measured_ms`, and not for as long as its requests take.
-    pub(crate) fn lasts_as_told(self, settings: &Settings) -> bool {
+    pub(crate) fn lasts_for_measured_time(self, settings: &Settings) -> bool {
         self.kind(settings).span_us.is_none()
     }
 

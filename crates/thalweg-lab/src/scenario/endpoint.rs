@@ -203,8 +203,8 @@ fn lines(option: &str, what: &str, typed: Option<&[String]>) -> Result<Vec<Strin
     }
 }
 
-fn transport(url: &Url, told: Option<&str>) -> Result<Transport, ScenarioError> {
-    let told = match told {
+fn transport(url: &Url, named: Option<&str>) -> Result<Transport, ScenarioError> {
+    let named = match named {
         None => None,
         Some(name) => {
             let found = TRANSPORTS.iter().find(|(right, _)| *right == name);
@@ -215,7 +215,7 @@ fn transport(url: &Url, told: Option<&str>) -> Result<Transport, ScenarioError> 
             Some(*transport)
         }
     };
-    match (url.scheme().is_websocket(), told) {
+    match (url.scheme().is_websocket(), named) {
         (true, None | Some(Transport::Websocket)) => Ok(Transport::Websocket),
         (true, Some(other)) => Err(ScenarioError::new(format!(
             "{}:// is a WebSocket and not {other}: write the URL with http:// or https://",
@@ -224,7 +224,7 @@ fn transport(url: &Url, told: Option<&str>) -> Result<Transport, ScenarioError> 
         (false, Some(Transport::Websocket)) => Err(ScenarioError::new(
             "a WebSocket has another scheme: write the URL with ws:// or wss://",
         )),
-        (false, told) => Ok(told.unwrap_or(Transport::Sse)),
+        (false, named) => Ok(named.unwrap_or(Transport::Sse)),
     }
 }
 
@@ -264,8 +264,8 @@ mod tests {
 
     #[test]
     fn the_scheme_says_the_transport() {
-        let check = |url, told: Option<&str>, expected| {
-            let typed = Typed { transport: told.map(str::to_owned), ..typed(url) };
+        let check = |url, named: Option<&str>, expected| {
+            let typed = Typed { transport: named.map(str::to_owned), ..typed(url) };
             assert_eq!(Endpoint::read(&typed).unwrap().transport, expected, "{url}");
         };
         check("ws://h/", None, Transport::Websocket);
@@ -297,15 +297,15 @@ mod tests {
     #[test]
     fn impossible_requests_are_refused_with_the_remedy() {
         let check = |typed: Typed, expected: &str| {
-            let said = Endpoint::read(&typed).expect_err(expected).to_string();
-            assert!(said.contains(expected), "{said:?} should say {expected:?}");
+            let refusal = Endpoint::read(&typed).expect_err(expected).to_string();
+            assert!(refusal.contains(expected), "{refusal:?} should say {expected:?}");
         };
-        let told =
+        let named =
             |url, transport: &str| Typed { transport: Some(transport.to_owned()), ..typed(url) };
-        check(told("ws://h/", "sse"), "http://");
-        check(told("http://h/", "websocket"), "ws://");
-        check(told("http://h/", "ssse"), "did you mean `sse`");
-        check(told("http://h/", "long-polling"), "there are websocket, sse, http-streaming");
+        check(named("ws://h/", "sse"), "http://");
+        check(named("http://h/", "websocket"), "ws://");
+        check(named("http://h/", "ssse"), "did you mean `sse`");
+        check(named("http://h/", "long-polling"), "there are websocket, sse, http-streaming");
         check(Typed { subprotocol: Some("a".into()), ..typed("http://h/") }, "ws://");
         check(Typed { subprotocol: Some("a b".into()), ..typed("ws://h/") }, "one name");
         check(Typed { send_on_open: vec!["a".into()], ..typed("http://h/") }, "needs a WebSocket");

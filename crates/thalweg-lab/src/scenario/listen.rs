@@ -106,7 +106,7 @@ fn sendable(forced: &Block, drive: Drive, endpoint: &Endpoint) -> Result<(), Str
             ("--data", !endpoint.data.is_empty()),
             ("--binary", endpoint.binary),
         ];
-        return match of_messages.iter().find(|(_, is_said)| *is_said) {
+        return match of_messages.iter().find(|(_, is_set)| *is_set) {
             None => Ok(()),
             Some((option, _)) => Err(format!(
                 "{option} is for messages that are sent: set --rate, or \

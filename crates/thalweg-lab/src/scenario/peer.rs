@@ -121,14 +121,14 @@ impl Peer {
     /// Returns why it cannot be measured with these settings, if it cannot.
     pub fn blank(&self, settings: &Settings, drive: Drive) -> Option<String> {
         let Settings { transport, topics, tls, streams, .. } = *settings;
-        let said = |name: String| self.cannot.get(&name).cloned();
+        let reason = |name: String| self.cannot.get(&name).cloned();
         if !self.drives.contains(&drive) {
             let drive = drive.to_string();
-            return said(drive.clone()).or(Some(format!("it takes no part in `{drive}`")));
+            return reason(drive.clone()).or(Some(format!("it takes no part in `{drive}`")));
         }
         if !self.transports.is_empty() && !self.transports.contains(&transport) {
             let transport = transport.to_string();
-            return said(transport.clone()).or(Some(format!("not over {transport}")));
+            return reason(transport.clone()).or(Some(format!("not over {transport}")));
         }
         if tls || streams > 0 {
             return Some("peers are measured without TLS and HTTP/2".to_owned());

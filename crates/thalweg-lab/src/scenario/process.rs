@@ -90,8 +90,8 @@ mod tests {
             role: Role::Node,
             command: vec!["{port.a}".to_owned()],
         };
-        let said = check(&[twice.clone(), twice], &[]).unwrap_err();
-        assert_eq!(said, "two processes are called `a`");
+        let refusal = check(&[twice.clone(), twice], &[]).unwrap_err();
+        assert_eq!(refusal, "two processes are called `a`");
         assert!(check(&[], &["{port.nats}".to_owned()]).is_err());
     }
 }

@@ -259,7 +259,8 @@ fn subjects_of(
 fn expect_effect(part: &Part, changes: &Changes, forced: &Block) -> Result<(), ScenarioError> {
     let settings = || part.cells.iter().map(|cell| &cell.settings);
     let name = &part.name;
-    if changes.measured_ms.is_some() && !settings().any(|setting| part.drive.lasts_as_told(setting))
+    if changes.measured_ms.is_some()
+        && !settings().any(|setting| part.drive.lasts_for_measured_time(setting))
     {
         return Err(ScenarioError::new(format!(
             "--duration has no effect on `{name}`, which counts requests: set their number with --set \

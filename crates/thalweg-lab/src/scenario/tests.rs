@@ -232,8 +232,8 @@ fn unknown_subjects_are_refused_with_the_known_ones_and_a_suite_names_the_scenar
     assert_eq!(refused(find("a1").unwrap(), "zzz"), all);
     let suite = "name = 's'\ntitle = 's'\nscenarios = ['a1', 'fanout']";
     let no_window = Changes { set: vec!["window=0".to_owned()], ..changes(true) };
-    let said = read(suite, &no_window, &peers()).unwrap_err().to_string();
-    assert!(said.starts_with("line 3: `fanout`: "), "{said}");
+    let reported = read(suite, &no_window, &peers()).unwrap_err().to_string();
+    assert!(reported.starts_with("line 3: `fanout`: "), "{reported}");
 }
 
 #[test]
@@ -284,8 +284,8 @@ fn a_suite_may_compare_other_subjects_in_all_its_scenarios() {
 #[test]
 fn any_subject_can_be_the_baseline_of_a_run() {
     let mut plan = read(find("peers-all").unwrap(), &changes(true), &peers()).unwrap();
-    let said = plan.compare_with("bunn").unwrap_err().to_string();
-    assert_eq!(said, "there is no subject `bunn`; did you mean `bun`?");
+    let reported = plan.compare_with("bunn").unwrap_err().to_string();
+    assert_eq!(reported, "there is no subject `bunn`; did you mean `bun`?");
     plan.compare_with("bun").unwrap();
     let cells = || plan.parts.iter().flat_map(|part| &part.cells);
     let baseline = |cell: &Cell| cell.subjects[cell.baseline].name.clone();
@@ -352,7 +352,7 @@ fn beyond_what_a_browser_opens_over_http_1_a_cell_is_blank() {
 }
 
 #[test]
-fn shared_cores_are_told_in_a_cells_name() {
+fn the_name_of_a_cell_shows_shared_cores() {
     let text = "name = \"x\"\ndrive = \"generated-load\"\n[browser.defaults]\nconnections = 6\n\
                 cores = [\"apart\", \"shared\"]\n";
     let labels: Vec<String> =
@@ -367,7 +367,7 @@ fn settings_that_need_a_browser_or_exclude_one_are_refused() {
         |drive: &str, cell: &str| format!("name = \"x\"\ndrive = \"{drive}\"\n[[cells]]\n{cell}\n");
     let native = |cell| read(&text("generated-load", cell), &changes(false), &[]).unwrap_err();
     let tab = |drive, cell| in_browser(&text(drive, cell)).unwrap_err();
-    let said = [
+    let reported = [
         native("tabs = 2"),
         read(find("a4").unwrap(), &changes(false), &[]).unwrap_err(),
         tab("published-load", ""),
@@ -385,8 +385,8 @@ fn settings_that_need_a_browser_or_exclude_one_are_refused() {
         tab("generated-load", "consumer = \"arrow-every-value\""),
         tab("round-trip", "connections = 1\nworker = true"),
     ];
-    let said: Vec<String> = said.iter().map(ToString::to_string).collect();
-    insta::assert_snapshot!(said.join("\n"));
+    let reported: Vec<String> = reported.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(reported.join("\n"));
 }
 
 #[test]
@@ -457,7 +457,7 @@ fn another_build_stands_beside_every_thalweg() {
 
 #[test]
 fn settings_without_effect_are_refused_with_those_that_have_one() {
-    let told = |name: &str, set: &[&str], measured_ms: Option<u64>| {
+    let answer = |name: &str, set: &[&str], measured_ms: Option<u64>| {
         let set = set.iter().map(|pair| (*pair).to_owned()).collect();
         let changes = Changes { set, measured_ms, ..Changes::default() };
         read(find(name).unwrap(), &changes, &[]).map_or_else(
@@ -469,14 +469,14 @@ fn settings_without_effect_are_refused_with_those_that_have_one() {
         )
     };
     let answers = [
-        told("idle", &["rate=10"], None),
-        told("publish", &["transport=sse"], None),
-        told("latency", &["window=2"], None),
-        told("b", &[], Some(1000)),
+        answer("idle", &["rate=10"], None),
+        answer("publish", &["transport=sse"], None),
+        answer("latency", &["window=2"], None),
+        answer("b", &[], Some(1000)),
         // A suite changes those of its scenarios that a setting is one of.
-        told("quick", &["event_bytes=500"], Some(100)),
-        told("quick", &["request=single"], None),
-        told("quick", &["request=single", "chunk_events=0"], None),
+        answer("quick", &["event_bytes=500"], Some(100)),
+        answer("quick", &["request=single"], None),
+        answer("quick", &["request=single", "chunk_events=0"], None),
     ];
     insta::assert_snapshot!(answers.join("\n"));
     let url = Typed { url: "ws://localhost/".to_owned(), ..Typed::default() };

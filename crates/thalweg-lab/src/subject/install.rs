@@ -110,8 +110,8 @@ fn run_install(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
         .output()
         .with_context(|| format!("`{tool}` is needed to install `{}`", peer.name))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let failed = format!("`{}` failed\n{said}", peer.install.join(" "));
+        let printed = String::from_utf8_lossy(&output.stderr);
+        let failed = format!("`{}` failed\n{printed}", peer.install.join(" "));
         bail!("`{}` cannot be installed: {}", peer.name, failed.trim_end());
     }
     say(&format!("installed {} in {} s", peer.name, begun.elapsed().as_secs()));
@@ -152,8 +152,8 @@ fn version(peer: &Peer) -> String {
     let Ok(output) = Command::new(tool).args(words).stdin(Stdio::null()).output() else {
         return "not told".to_owned();
     };
-    let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
-    let text = String::from_utf8_lossy(&said);
+    let printed = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    let text = String::from_utf8_lossy(&printed);
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("build\t"));
     lines
         .collect::<Vec<_>>()

@@ -143,8 +143,8 @@ impl RunningProcess {
         let name = self.name.clone();
         while Instant::now() < deadline {
             if let Some(status) = self.child.ended()? {
-                let said = self.tail();
-                bail!("the process `{name}` ended before it was ready ({status}){said}");
+                let reported = self.tail();
+                bail!("the process `{name}` ended before it was ready ({status}){reported}");
             }
             let is_ready = match self.role {
                 Role::Nats => probe::greets_as_nats(self.address),
@@ -155,8 +155,8 @@ impl RunningProcess {
             }
             std::thread::sleep(PROBE_EVERY);
         }
-        let (wanted, said) = (self.wanted(), self.tail());
-        bail!("the process `{name}` did not {wanted} within {} s{said}", within.as_secs())
+        let (wanted, reported) = (self.wanted(), self.tail());
+        bail!("the process `{name}` did not {wanted} within {} s{reported}", within.as_secs())
     }
 
     fn wanted(&self) -> &'static str {
@@ -306,8 +306,8 @@ mod tests {
         let dies =
             process("dies", Role::Nats, &["sh", "-c", "echo no disk >&2; exit 3 # {port.dies}"]);
         let error = format!("{:#}", start(&[greeter("a"), dies]).unwrap_err());
-        let said = "the process `dies` ended before it was ready (exit status: 3): no disk";
-        assert_eq!(error, said);
+        let reported = "the process `dies` ended before it was ready (exit status: 3): no disk";
+        assert_eq!(error, reported);
         assert!(folders().is_empty());
 
         // The same for a process that never becomes ready.
@@ -317,10 +317,11 @@ mod tests {
         let both = [greeter("a"), mute];
         let error = thalweg_testing::wait_for("the first one to be ready", || {
             let error = start_within(&both, Duration::from_secs(1)).unwrap_err();
-            Some(format!("{error:#}")).filter(|said| !said.contains("`a`"))
+            Some(format!("{error:#}")).filter(|reported| !reported.contains("`a`"))
         });
-        let said = "the process `mute` did not answer GET /readyz with 200 within 1 s: thinking";
-        assert_eq!(error, said);
+        let reported =
+            "the process `mute` did not answer GET /readyz with 200 within 1 s: thinking";
+        assert_eq!(error, reported);
         assert!(folders().is_empty());
 
         // Children of a command end, too.

@@ -60,21 +60,22 @@ impl SystemCallCount {
     /// Ends the count.
     pub fn finish(mut self) -> anyhow::Result<u64> {
         drop(self.input.take());
-        let mut said = String::new();
+        let mut printed = String::new();
         if let Some(mut output) = self.perf.stderr.take() {
-            output.read_to_string(&mut said)?;
+            output.read_to_string(&mut printed)?;
         }
         self.perf.wait()?;
-        count(&said).ok_or_else(|| anyhow!("perf counted no system calls: {}", said.trim()))
+        count(&printed).ok_or_else(|| anyhow!("perf counted no system calls: {}", printed.trim()))
     }
 
     fn complaint(&mut self) -> anyhow::Error {
-        let mut said = String::new();
+        let mut printed = String::new();
         if let Some(mut output) = self.perf.stderr.take() {
             // An unreadable rest is left out of the error.
-            let _ = output.read_to_string(&mut said);
+            let _ = output.read_to_string(&mut printed);
         }
-        let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
+        let first =
+            printed.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
         anyhow!("perf cannot count system calls here: {}", first.trim())
     }
 }
@@ -89,8 +90,9 @@ impl Drop for SystemCallCount {
 }
 
 /// Parses the count from `57824,,raw_syscalls:sys_enter,300512944,100.00,,`.
-fn count(said: &str) -> Option<u64> {
-    said.lines()
+fn count(printed: &str) -> Option<u64> {
+    printed
+        .lines()
         .find(|line| line.contains("raw_syscalls:sys_enter"))
         .and_then(|line| line.split(',').next()?.parse().ok())
 }

@@ -121,9 +121,9 @@ impl Conversation {
                         Incoming::Message(kind, message) => {
                             let mut rest = message;
                             loop {
-                                let (said, behind) =
+                                let (content, behind) =
                                     dialect.on_message(kind, rest, &mut replies)?;
-                                take(said, received_us)?;
+                                take(content, received_us)?;
                                 if behind.is_empty() {
                                     break;
                                 }
@@ -175,11 +175,11 @@ impl<'a> Attention<'a> {
     }
 
     /// Reports progress from time to time; fails if the observer ends the sample, or if no bytes arrive for too long.
-    pub(super) fn tell(&mut self, figures: impl FnOnce() -> Figures) -> anyhow::Result<()> {
+    pub(super) fn report(&mut self, figures: impl FnOnce() -> Figures) -> anyhow::Result<()> {
         if now_us().saturating_sub(self.received_us) > SILENCE_US_MAX {
             bail!("the subject was silent for 2 s when it should have answered");
         }
-        self.progress.tell(self.observer, |_| figures())
+        self.progress.report(self.observer, |_| figures())
     }
 }
 

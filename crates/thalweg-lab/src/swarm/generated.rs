@@ -207,8 +207,8 @@ mod tests {
         let (mut rows, mut statistics) = (rows(), SpanStatistics::default());
         let mut ledger = Ledger::new(2, None);
         let mut receive = |subscription, seqs: &[u64], ledger: &mut Ledger| {
-            let said: Vec<String> = seqs.iter().map(|&seq| row(seq, 1000)).collect();
-            rows.receive(subscription, said.join(",").as_bytes(), 2000, ledger, &mut statistics);
+            let sent: Vec<String> = seqs.iter().map(|&seq| row(seq, 1000)).collect();
+            rows.receive(subscription, sent.join(",").as_bytes(), 2000, ledger, &mut statistics);
         };
         receive(0, &[7, 8], &mut ledger);
         // The row that the other subscription expects next.

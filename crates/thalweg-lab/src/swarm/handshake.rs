@@ -235,8 +235,9 @@ mod tests {
     fn a_websocket_must_be_what_was_asked_for() {
         let check = |head: &str, expected: &str| {
             let found = judge(Transport::Websocket, head);
-            let said = found.map(|opening| format!("{opening:?}")).unwrap_or_else(|said| said);
-            assert!(said.contains(expected), "{head}: {said:?} should say {expected:?}");
+            let judgement =
+                found.map(|opening| format!("{opening:?}")).unwrap_or_else(|refusal| refusal);
+            assert!(judgement.contains(expected), "{head}: {judgement:?} should say {expected:?}");
         };
         const UP: &str = "101 X\r\nUpgrade: WebSocket\r\nConnection: keep-alive, upgrade\r\nSec-WebSocket-Accept: ";
         check(&format!("{UP}A"), "Websocket");
@@ -260,10 +261,10 @@ mod tests {
     #[test]
     fn a_stream_must_be_one() {
         let check = |transport, head: &str, expected: &str| {
-            let said = judge(transport, head)
+            let judgement = judge(transport, head)
                 .map(|judge| format!("{judge:?}"))
                 .unwrap_or_else(|judge| judge);
-            assert!(said.contains(expected), "{head}: {said:?} should say {expected:?}");
+            assert!(judgement.contains(expected), "{head}: {judgement:?} should say {expected:?}");
         };
         const SSE: &str = "200 OK\r\nContent-Type: text/Event-Stream; charset=utf-8";
         check(Transport::Sse, SSE, "Stream(UntilEnd)");

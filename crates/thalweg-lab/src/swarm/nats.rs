@@ -36,7 +36,7 @@ pub(super) struct NatsPublisher {
     lines: Vec<u8>,
     count: u32,
     sent: u64,
-    incoming: ServerSays,
+    incoming: ServerCommands,
     room: Vec<u8>,
 }
 
@@ -79,7 +79,7 @@ impl NatsPublisher {
             lines: Vec::new(),
             count: 0,
             sent: 0,
-            incoming: ServerSays::default(),
+            incoming: ServerCommands::default(),
             room: vec![0; READ_BYTES],
         })
     }
@@ -154,14 +154,14 @@ impl NatsPublisher {
 
 /// Parses the server's bytes. Pure.
 #[derive(Debug, Default)]
-struct ServerSays {
+struct ServerCommands {
     /// The beginning of an incomplete command.
     bytes: Vec<u8>,
     acked: u64,
     pings: u32,
 }
 
-impl ServerSays {
+impl ServerCommands {
     fn take(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.bytes.extend_from_slice(bytes);
         let mut used = 0;
@@ -213,20 +213,21 @@ mod tests {
 
     #[test]
     fn messages_of_a_server_are_read_wherever_they_are_cut() {
-        let said =
+        let sent_bytes =
             b"INFO {\"a\":1}\r\nPING\r\nMSG i 1 31\r\n{\"stream\":\"thalweg-x\", \"seq\":1}\r\n\
                      PONG\r\nMSG i 1 3\r\n{}\n\r\nPING\r\n";
-        for cut in 0..said.len() {
-            let mut incoming = ServerSays::default();
-            incoming.take(&said[..cut]).unwrap();
-            incoming.take(&said[cut..]).unwrap();
+        for cut in 0..sent_bytes.len() {
+            let mut incoming = ServerCommands::default();
+            incoming.take(&sent_bytes[..cut]).unwrap();
+            incoming.take(&sent_bytes[cut..]).unwrap();
             assert_eq!((incoming.acked, incoming.pings, incoming.bytes.len()), (2, 2, 0), "{cut}");
         }
     }
 
     #[test]
     fn events_that_are_not_stored_are_reported() {
-        let refused = |said: &[u8]| ServerSays::default().take(said).unwrap_err().to_string();
+        let refused =
+            |sent_bytes: &[u8]| ServerCommands::default().take(sent_bytes).unwrap_err().to_string();
         let full = b"MSG i 1 30\r\n{\"error\":{\"description\":\"x\"}} \r\n";
         assert!(refused(full).contains("has not stored a message: {\"error\""));
         let nobody = b"HMSG i 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n";

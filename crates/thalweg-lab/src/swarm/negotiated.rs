@@ -60,11 +60,11 @@ mod tests {
     use super::*;
 
     fn check(head: &str, expected: &str) {
-        let said: Vec<String> = in_head(head.as_bytes())
+        let shown: Vec<String> = in_head(head.as_bytes())
             .iter()
             .map(|(name, value)| format!("{name}: {value}"))
             .collect();
-        assert_eq!(said.join(", "), expected);
+        assert_eq!(shown.join(", "), expected);
     }
 
     #[test]

@@ -165,8 +165,8 @@ impl Parser<'_> {
             Incoming::Message(kind, message) => {
                 let mut rest = message;
                 loop {
-                    let (said, behind) = self.dialect.on_message(kind, rest, self.replies)?;
-                    self.on_message(said, stage, resume_state)?;
+                    let (content, behind) = self.dialect.on_message(kind, rest, self.replies)?;
+                    self.on_message(content, stage, resume_state)?;
                     if behind.is_empty() {
                         break;
                     }

@@ -8,27 +8,27 @@ use std::ops::ControlFlow;
 /// Time of the last report.
 #[derive(Debug, Default)]
 pub(super) struct ProgressReporter {
-    told_us: u64,
+    reported_us: u64,
 }
 
 impl ProgressReporter {
     /// Returns whether the report can wait a little longer.
     pub(super) fn can_wait(&self, now_us: u64) -> bool {
-        now_us - self.told_us < 2 * PROGRESS_EVERY_US
+        now_us - self.reported_us < 2 * PROGRESS_EVERY_US
     }
 
     /// Reports, if it is time to; fails if the observer ends the sample. `figures` gets the time.
     #[inline]
-    pub(super) fn tell(
+    pub(super) fn report(
         &mut self,
         observer: &mut dyn Observer,
         figures: impl FnOnce(u64) -> Figures,
     ) -> anyhow::Result<()> {
         let now_us = now_us();
-        if now_us - self.told_us < PROGRESS_EVERY_US {
+        if now_us - self.reported_us < PROGRESS_EVERY_US {
             return Ok(());
         }
-        self.told_us = now_us;
+        self.reported_us = now_us;
         match observer.progress(figures(now_us)) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Interrupted.into()),

@@ -131,8 +131,10 @@ mod tests {
             is_form: true,
             ..Requests::default()
         };
-        let said = written(&form, r#"{"a":"45+2 é"}"#);
-        assert!(said.ends_with("\r\n\r\ntopic=a%2F0&data=%7B%22a%22%3A%2245%2B2%20%C3%A9%22%7D"));
-        assert!(said.contains("x-www-form-urlencoded\r\nContent-Length: 54\r\n"), "{said}");
+        let request = written(&form, r#"{"a":"45+2 é"}"#);
+        assert!(
+            request.ends_with("\r\n\r\ntopic=a%2F0&data=%7B%22a%22%3A%2245%2B2%20%C3%A9%22%7D")
+        );
+        assert!(request.contains("x-www-form-urlencoded\r\nContent-Length: 54\r\n"), "{request}");
     }
 }

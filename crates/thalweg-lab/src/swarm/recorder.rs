@@ -413,8 +413,8 @@ mod tests {
     fn the_error_for_an_unmatched_path_lists_the_paths_of_the_event() {
         let check = |events: &[&str], expected: &str| {
             let (recorder, _) = listen(Some("t"), &[(1_000_000, events)]);
-            let said = recorder.expect_timestamps().map_err(|error| error.to_string());
-            assert_eq!(said.err().unwrap_or_default(), expected);
+            let refusal = recorder.expect_timestamps().map_err(|error| error.to_string());
+            assert_eq!(refusal.err().unwrap_or_default(), expected);
         };
         check(&[], "");
         check(&["{}", r#"{"t":1795262399}"#], "");

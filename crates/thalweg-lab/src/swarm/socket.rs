@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_is_not_waited_for_is_not_told() {
+    fn a_timer_without_a_waiter_is_not_reported() {
         let mut poller = Poller::new().unwrap();
         let (reader, writer) = pipe().unwrap();
         poller.add(&reader, 7, Interest::Read).unwrap();

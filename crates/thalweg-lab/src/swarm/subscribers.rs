@@ -334,7 +334,7 @@ impl Subscribers {
                         None => session.end(End::Reset, carry, &mut parser)?,
                     });
                 }
-                None => return Err(self.told_of(index, error)),
+                None => return Err(self.with_connection(index, error)),
             },
         }
         if !self.replies.is_empty() {

@@ -130,7 +130,10 @@ mod tests {
     }
 
     /// Returns the finding about a subject with these stamps, from row 1 on.
-    fn told(timetable: &mut Timetable, stamps_us: impl IntoIterator<Item = u64>) -> Option<String> {
+    fn reported(
+        timetable: &mut Timetable,
+        stamps_us: impl IntoIterator<Item = u64>,
+    ) -> Option<String> {
         for (index, stamp_us) in stamps_us.into_iter().enumerate() {
             timetable.due_us(index as u64 + 1, stamp_us);
         }
@@ -143,24 +146,24 @@ mod tests {
 
     #[test]
     fn a_subject_on_schedule_gets_no_warning() {
-        assert_eq!(told(&mut timetable(), on_schedule()), None);
+        assert_eq!(reported(&mut timetable(), on_schedule()), None);
         // A timer's slip, and one whole interval.
-        assert_eq!(told(&mut timetable(), on_schedule().map(|us| us + 11_000)), None);
+        assert_eq!(reported(&mut timetable(), on_schedule().map(|us| us + 11_000)), None);
         // Subscribed in the middle, and in the middle of a batch.
         let mut late = timetable();
         late.on_all_established(1_000_000);
-        assert_eq!(told(&mut late, on_schedule().skip(51)), None);
+        assert_eq!(reported(&mut late, on_schedule().skip(51)), None);
         assert_eq!(late.due_before(1_255_000), Some(2));
     }
 
     #[test]
     fn late_stamps_are_reported() {
-        let why = told(&mut timetable(), on_schedule().map(|us| us + 31_000)).unwrap();
+        let why = reported(&mut timetable(), on_schedule().map(|us| us + 31_000)).unwrap();
         assert!(why.contains("the stamp of row 1 is 31000 µs late"), "{why}");
         assert!(why.contains("6 rows more were due"), "{why}");
         // A stall of 300 ms, after which everything is due "now".
         let stalled = on_schedule().map(|us| if us < 1_300_000 { us } else { us.max(1_600_000) });
-        let why = told(&mut timetable(), stalled).unwrap();
+        let why = reported(&mut timetable(), stalled).unwrap();
         assert!(why.contains("row 61 is 300000 µs late"), "{why}");
         // Latency counts from the schedule all the same.
         let mut timetable = timetable();
@@ -172,7 +175,7 @@ mod tests {
     fn skipped_ticks_are_reported() {
         // Every second tick, each with its right time.
         let skipped = (0..100).map(|row| 1_000_000 + row / 2 * 20_000);
-        let why = told(&mut timetable(), skipped).unwrap();
+        let why = reported(&mut timetable(), skipped).unwrap();
         assert!(why.contains("row 99 is 490000 µs late") && why.contains("98 rows more"), "{why}");
     }
 

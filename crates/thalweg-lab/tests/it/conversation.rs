@@ -33,8 +33,8 @@ fn attend(mut connection: TcpStream, answer: Answer) -> std::io::Result<()> {
     for number in 1.. {
         let message = read_message(&mut reader)?;
         thalweg_testing::let_pass(DELAY);
-        for said in answer(number, &message) {
-            connection.write_all(&text_frame(&said))?;
+        for sent in answer(number, &message) {
+            connection.write_all(&text_frame(&sent))?;
         }
     }
     Ok(())
@@ -242,21 +242,21 @@ fn pushes_that_are_damaged_are_in_the_ledger() {
         };
         check(
             |number, message| {
-                let mut said = pushing(number, message);
+                let mut sent = pushing(number, message);
                 if number == 7 {
-                    said[0] = said[0].replacen("xx", "x", 1);
+                    sent[0] = sent[0].replacen("xx", "x", 1);
                 }
-                said
+                sent
             },
             ("1 corrupt", 19),
         );
         check(
             |number, message| {
-                let mut said = pushing(number, message);
+                let mut sent = pushing(number, message);
                 if number == 7 {
-                    said[0] = said[0].replacen("bench/0", "bench/9", 1);
+                    sent[0] = sent[0].replacen("bench/0", "bench/9", 1);
                 }
-                said
+                sent
             },
             ("1 corrupt", 19),
         );

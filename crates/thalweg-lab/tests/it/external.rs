@@ -255,11 +255,11 @@ fn silence_before_the_span_does_not_count() {
 #[test]
 fn the_typed_url_is_reported() {
     undisturbed(|| {
-        let (told, tell) = channel();
-        let told = Mutex::new(told);
+        let (sender, receiver) = channel();
+        let sender = Mutex::new(sender);
         let address = serve(script(move |mut peer| {
             peer.upgrade("Sec-WebSocket-Protocol: graphql-transport-ws\r\n")?;
-            let mut said = vec![
+            let mut sent = vec![
                 peer.head.lines().next().unwrap_or_default().to_owned(),
                 peer.header("Authorization").to_owned(),
                 peer.header("Sec-WebSocket-Protocol").to_owned(),
@@ -268,24 +268,24 @@ fn the_typed_url_is_reported() {
             let mut masks = Vec::new();
             for _ in 0..2 {
                 let (first, mask, text) = peer.read_frame()?;
-                said.push(format!("{first:x} {}", text.escape_ascii()));
+                sent.push(format!("{first:x} {}", text.escape_ascii()));
                 masks.push(mask);
             }
             // Events only for those who answer pings.
             peer.frame(0x89, b"are you there?")?;
             let (first, mask, text) = peer.read_frame()?;
-            said.push(format!("{first:x} {}", text.escape_ascii()));
+            sent.push(format!("{first:x} {}", text.escape_ascii()));
             masks.push(mask);
             masks.dedup();
-            said.push(format!("{} masks", masks.len()));
-            let _ = told.lock().map(|told| told.send(said));
+            sent.push(format!("{} masks", masks.len()));
+            let _ = sender.lock().map(|sender| sender.send(sent));
             for _ in 0..50 {
                 peer.frame(0x81, b"event")?;
                 thalweg_testing::let_pass(PACE);
             }
             // At the end the client says goodbye.
             let (first, _, code) = peer.read_frame()?;
-            let _ = told.lock().map(|told| told.send(vec![format!("{first:x} {code:?}")]));
+            let _ = sender.lock().map(|sender| sender.send(vec![format!("{first:x} {code:?}")]));
             Ok(())
         }));
         let typed = Typed {
@@ -300,14 +300,14 @@ fn the_typed_url_is_reported() {
             "{received:?}"
         );
         assert_eq!(received.answer.subprotocol.as_deref(), Some("graphql-transport-ws"));
-        let said = thalweg_testing::receive(&tell, "an answer").unwrap();
+        let sent = thalweg_testing::receive(&receiver, "an answer").unwrap();
         assert_eq!(
-            said[..3],
+            sent[..3],
             ["GET /graphql?x=1 HTTP/1.1", "Bearer secret", "graphql-transport-ws"]
         );
-        assert_eq!(said[3].len(), 24);
+        assert_eq!(sent[3].len(), 24);
         assert_eq!(
-            said[4..],
+            sent[4..],
             [
                 "81 {\\\"type\\\":\\\"connection_init\\\"}",
                 "81 second",
@@ -315,7 +315,7 @@ fn the_typed_url_is_reported() {
                 "3 masks"
             ]
         );
-        assert_eq!(thalweg_testing::receive(&tell, "an answer").unwrap(), ["88 [3, 232]"]);
+        assert_eq!(thalweg_testing::receive(&receiver, "an answer").unwrap(), ["88 [3, 232]"]);
     });
 }
 

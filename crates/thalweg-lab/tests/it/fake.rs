@@ -198,8 +198,9 @@ impl Topic {
             let (from, events) = self.wait(&head);
             let mut lines = format!("{}\n", envelope(from as u64, ""));
             for (number, event) in (from as u64 + 1..).zip(events) {
-                let said = if is_first { locked(&self.fault)(number, &event) } else { vec![event] };
-                for event in said {
+                let outgoing =
+                    if is_first { locked(&self.fault)(number, &event) } else { vec![event] };
+                for event in outgoing {
                     if event == "END" {
                         return socket.shutdown(std::net::Shutdown::Both);
                     }
@@ -307,7 +308,7 @@ fn open(
 
 /// Confirmation of a subscription, where there is one.
 fn confirmation(framing: Framing, number: u64) -> Option<String> {
-    let said = match framing {
+    let outgoing = match framing {
         Framing::SocketIo => r#"40{"sid":"s"}"#,
         Framing::EngineIo => ENGINE_IO_OPEN,
         Framing::SockJs => r#"a["subscribed"]"#,
@@ -316,7 +317,7 @@ fn confirmation(framing: Framing, number: u64) -> Option<String> {
         Framing::Raw | Framing::RawSse => return None,
         _ => return Some(envelope(number, "")),
     };
-    Some(said.to_owned())
+    Some(outgoing.to_owned())
 }
 
 fn message(framing: Framing, number: u64, event: &str) -> String {

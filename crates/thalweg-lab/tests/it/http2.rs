@@ -171,8 +171,8 @@ impl Topic {
                 let _ = subscriber.stream.send_data(Bytes::new(), true);
                 return false;
             }
-            let said: Vec<String> = events.iter().map(|event| envelope(number, event)).collect();
-            self.send(subscriber, &said)
+            let sent: Vec<String> = events.iter().map(|event| envelope(number, event)).collect();
+            self.send(subscriber, &sent)
         });
     }
 }

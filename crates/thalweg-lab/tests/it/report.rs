@@ -90,8 +90,8 @@ fn open(folder: &Path, page: &str) -> anyhow::Result<(String, String)> {
         .arg(format!("file://{}", file.display()))
         .output()
         .context("install chromium: apt-get install chromium")?;
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok((said(&output.stdout), said(&output.stderr)))
+    let reported = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok((reported(&output.stdout), reported(&output.stderr)))
 }
 
 /// The page that `npm run build` makes in `web`; `None` if it is not built.

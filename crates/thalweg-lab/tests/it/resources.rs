@@ -49,15 +49,19 @@ fn cpu_and_memory_agree_with_time_and_proc() {
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"end").unwrap();
     drop(input);
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut printed = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
     child.wait().unwrap();
 
     let cpu_s = all.cpu_ns as f64 / 1e9;
-    let timed_s = number(&said, "User time") + number(&said, "System time");
+    let timed_s = number(&printed, "User time") + number(&printed, "System time");
     assert_close(cpu_s, timed_s, "CPU and time's");
     assert_close(cpu_s, in_proc, "CPU and /proc's");
-    assert_close(largest as f64, number(&said, "Maximum resident") * 1024.0, "memory and time's");
+    assert_close(
+        largest as f64,
+        number(&printed, "Maximum resident") * 1024.0,
+        "memory and time's",
+    );
     // Shared memory is in each one's resident memory, and once in this.
     assert!(pss_bytes > 80_000_000 && pss_bytes < all.rss_bytes, "{pss_bytes} {all:?}");
 }
@@ -114,8 +118,8 @@ fn stat_cpu_s(pid: u32) -> f64 {
 }
 
 /// The value of `what` by `time -v`, e.g. `User time (seconds): 1.48`.
-fn number(said: &str, what: &str) -> f64 {
-    let line = said.lines().find(|line| line.trim().starts_with(what)).expect(said);
+fn number(printed: &str, what: &str) -> f64 {
+    let line = printed.lines().find(|line| line.trim().starts_with(what)).expect(printed);
     line.rsplit(' ').next().and_then(|number| number.parse().ok()).expect(line)
 }
 

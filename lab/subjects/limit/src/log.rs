@@ -145,14 +145,14 @@ mod tests {
             &[(&cars, 9, "1"), (&cars, 10, "22"), (&planes, 1, "3"), (&cars, 11, "4")],
         );
         let text = String::from_utf8(log.between(0, log.end()).to_vec()).unwrap();
-        let said: Vec<(&str, &str)> =
+        let parts: Vec<(&str, &str)> =
             text.lines().map(|line| line.split_once("\"first\"").unwrap()).collect();
-        let behind: Vec<&str> = said.iter().map(|(_, behind)| *behind).collect();
+        let behind: Vec<&str> = parts.iter().map(|(_, behind)| *behind).collect();
         assert_eq!(
             behind,
             [r#":9,"events":[1,22]}"#, r#":1,"events":[3]}"#, r#":11,"events":[4]}"#]
         );
-        assert!(said[0].0.ends_with(r#".10","#), "{text}");
+        assert!(parts[0].0.ends_with(r#".10","#), "{text}");
     }
 
     #[test]

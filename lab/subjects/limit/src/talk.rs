@@ -85,11 +85,11 @@ mod tests {
     #[test]
     fn messages_cut_anywhere_come_back() {
         let long = "x".repeat(300);
-        let said = [frame(TEXT, b"hi"), frame(PONG, b"p"), frame(TEXT, long.as_bytes())].concat();
-        for cut in 0..said.len() {
-            let (mut received, mut answers) = (said[..cut].to_vec(), Vec::new());
+        let sent = [frame(TEXT, b"hi"), frame(PONG, b"p"), frame(TEXT, long.as_bytes())].concat();
+        for cut in 0..sent.len() {
+            let (mut received, mut answers) = (sent[..cut].to_vec(), Vec::new());
             echo_messages(&mut received, &mut answers).unwrap();
-            received.extend(&said[cut..]);
+            received.extend(&sent[cut..]);
             echo_messages(&mut received, &mut answers).unwrap();
             assert!(received.is_empty());
             let expected = [b"\x81\x02hi\x81\x7e\x01\x2c", long.as_bytes()].concat();

@@ -15,19 +15,19 @@ pub(in crate::report) fn sentences(summary: &Summary) -> Vec<String> {
 }
 
 fn part_findings(part: &PartSummary) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     if part.drive == Drive::GeneratedLoad {
-        told.extend(growth::sentences(part));
-        told.extend(at_equal_rate(part));
-        told.extend(if part.most.is_empty() {
+        reported.extend(growth::sentences(part));
+        reported.extend(at_equal_rate(part));
+        reported.extend(if part.most.is_empty() {
             at_most(part).into_iter().collect()
         } else {
             ladders(part)
         });
-        told.extend(observed(part));
-        told.extend(decoding(part));
+        reported.extend(observed(part));
+        reported.extend(decoding(part));
     }
-    told
+    reported
 }
 
 /// Returns the CPU at equal events per second, for cells in which every subject delivered all of the schedule.
@@ -57,8 +57,12 @@ fn at_equal_rate(part: &PartSummary) -> Vec<String> {
     };
     // The cell with the most events is the most informative.
     let cells = part.cells();
-    let said = cells.iter().filter_map(|cell| Some((rate(cell), of_cell(cell)?)));
-    said.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, said)| said).into_iter().collect()
+    let described = cells.iter().filter_map(|cell| Some((rate(cell), of_cell(cell)?)));
+    described
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, described)| described)
+        .into_iter()
+        .collect()
 }
 
 fn rate(cell: &[Row]) -> f64 {
@@ -79,9 +83,9 @@ fn at_most(part: &PartSummary) -> Option<String> {
         let most = rows.max_by(|one, other| events(one).total_cmp(&events(other)))?;
         Some(format!("{name} {}/s ({})", short(events(most)), most.cell))
     };
-    let said: Vec<String> = names.iter().filter_map(most).collect();
-    (!said.is_empty()).then(|| {
-        format!("The most events that the browser took, in any cell: {}.", said.join("; "))
+    let described: Vec<String> = names.iter().filter_map(most).collect();
+    (!described.is_empty()).then(|| {
+        format!("The most events that the browser took, in any cell: {}.", described.join("; "))
     })
 }
 
@@ -102,14 +106,14 @@ fn ladders(part: &PartSummary) -> Vec<String> {
         let each: Vec<String> = each.collect();
         format!("The highest rate of {} that arrived: {}.", ladder[0].ladder, each.join("; "))
     };
-    let mut told: Vec<String> =
+    let mut reported: Vec<String> =
         part.most.chunk_by(|one, next| one.ladder == next.ladder).map(of_ladder).collect();
-    told.push(
+    reported.push(
         "Each is at the rate at which most of it arrived, by the mean over all starts; a ratio is of each start \
          to the baseline's start of the same number."
             .to_owned(),
     );
-    told
+    reported
 }
 
 fn observed(part: &PartSummary) -> Option<String> {
@@ -123,8 +127,8 @@ fn observed(part: &PartSummary) -> Option<String> {
         )
     });
     let each: Vec<String> = each.collect();
-    let told = "Events that arrived with DevTools attached, as a share of those without";
-    (!each.is_empty()).then(|| format!("{told}: {}.", each.join("; ")))
+    let reported = "Events that arrived with DevTools attached, as a share of those without";
+    (!each.is_empty()).then(|| format!("{reported}: {}.", each.join("; ")))
 }
 
 /// Returns the gain of each encoding, each transport and a worker, if subjects differ in their page's consumer: events for the same
@@ -140,16 +144,16 @@ fn decoding(part: &PartSummary) -> Vec<String> {
     if rows.iter().all(|row| row.settings.consumer == first.settings.consumer) {
         return Vec::new();
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for transport in TRANSPORTS {
-        told.extend(bought(&rows, "Gain of an encoding", |row| {
+        reported.extend(bought(&rows, "Gain of an encoding", |row| {
             let Settings { consumer, worker, .. } = row.settings;
             (row.settings.transport == transport && !worker)
                 .then(|| (consumer == Consumer::Rows, named(consumer).to_owned()))
         }));
     }
     for consumer in CONSUMERS {
-        told.extend(bought(&rows, "Gain of a transport", |row| {
+        reported.extend(bought(&rows, "Gain of a transport", |row| {
             let Settings { transport, worker, .. } = row.settings;
             (row.settings.consumer == consumer && !worker)
                 .then(|| (transport == Transport::Websocket, transport.to_string()))
@@ -158,16 +162,16 @@ fn decoding(part: &PartSummary) -> Vec<String> {
     for (transport, consumer) in
         TRANSPORTS.iter().flat_map(|transport| CONSUMERS.map(|to| (*transport, to)))
     {
-        told.extend(bought(&rows, "Gain of a worker", |row| {
+        reported.extend(bought(&rows, "Gain of a worker", |row| {
             let is_own = (row.settings.transport, row.settings.consumer) == (transport, consumer);
             is_own.then(|| (!row.settings.worker, "in a worker".to_owned()))
         }));
     }
-    if !told.is_empty() {
+    if !reported.is_empty() {
         let by = "in events for the same CPU of the browser:";
-        told.insert(0, format!("{}, {by}", first.cell));
+        reported.insert(0, format!("{}, {by}", first.cell));
     }
-    told
+    reported
 }
 
 const TRANSPORTS: [Transport; 3] = [Transport::Websocket, Transport::Sse, Transport::HttpStreaming];

@@ -67,7 +67,7 @@ impl GrowthAxis {
     }
 
     /// Returns a sentence about one subject: up to where everything arrived, where most arrived, and how much at the end.
-    fn told(&self, curve: &[&Row]) -> Option<String> {
+    fn sentence(&self, curve: &[&Row]) -> Option<String> {
         let per_s = |row: &Row| row.throughput.events_per_s.map_or(0.0, |rate| rate.median);
         // If everything arrived at a larger value, it could have at a smaller one.
         let is_full = curve.iter().rposition(|row| row.came_in_full()).map_or(0, |found| found + 1);
@@ -107,9 +107,9 @@ fn axis_findings(axis: &GrowthAxis, part: &PartSummary) -> Vec<String> {
         format!("From {} to {}", first.cell, last.cell)
     };
     let of_same_cells = curves.chunk_by(|one, next| ends(one) == ends(next));
-    let told = of_same_cells.map(|same| {
-        let each: Vec<String> = same.iter().filter_map(|curve| axis.told(curve)).collect();
+    let sentence = of_same_cells.map(|same| {
+        let each: Vec<String> = same.iter().filter_map(|curve| axis.sentence(curve)).collect();
         format!("{}, events that arrived of those offered: {}.", ends(&same[0]), each.join("; "))
     });
-    told.collect()
+    sentence.collect()
 }

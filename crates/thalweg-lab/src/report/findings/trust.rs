@@ -8,16 +8,16 @@ use crate::scenario::Drive;
 use std::collections::BTreeMap;
 
 pub(super) fn sentences(summary: &Summary, is_compared: bool) -> Vec<String> {
-    let mut said = vec![samples(summary)];
+    let mut reported = vec![samples(summary)];
     if is_compared {
-        said.extend(intervals(summary));
-        said.push(noise(summary));
+        reported.extend(intervals(summary));
+        reported.push(noise(summary));
     }
-    said.extend(throughput(summary));
+    reported.extend(throughput(summary));
     if summary.manifest.was_interrupted {
-        said.push("The run was interrupted: only a part of the plan was measured.".to_owned());
+        reported.push("The run was interrupted: only a part of the plan was measured.".to_owned());
     }
-    said
+    reported
 }
 
 /// Returns `19 of 20 intervals contain 1, half their width is 2.1 % at the median`, for the baseline beside itself.
@@ -109,33 +109,33 @@ fn intervals(summary: &Summary) -> Option<String> {
 fn noise(summary: &Summary) -> String {
     let of =
         |part: &PartSummary| Some(format!("{} ({})", controls(part)?, part.name_of(part.metric())));
-    let said: Vec<String> = summary.parts.iter().filter_map(of).collect();
-    match said.as_slice() {
+    let reported: Vec<String> = summary.parts.iter().filter_map(of).collect();
+    match reported.as_slice() {
         [] => {
             "No baseline ran twice (A/A): how often the intervals are right is unknown.".to_owned()
         }
-        said => format!("The baseline beside itself (A/A): {}.", said.join("; ")),
+        reported => format!("The baseline beside itself (A/A): {}.", reported.join("; ")),
     }
 }
 
 /// Returns in how many rows events per second are the subject's maximum.
 fn throughput(summary: &Summary) -> Option<String> {
-    let told = rows(summary).filter(|row| row.throughput.events_per_s.is_some()).count();
+    let rows_with_rate = rows(summary).filter(|row| row.throughput.events_per_s.is_some()).count();
     let ranked =
         rows(summary).filter(|row| row.throughput.events_per_s.is_some() && row.is_ranked).count();
-    if told == 0 || ranked == told {
+    if rows_with_rate == 0 || ranked == rows_with_rate {
         return None;
     }
     if summary.parts.iter().any(|part| part.in_browser) {
         return Some(format!(
-            "In {ranked} of {told} rows the browser was the bottleneck: there events per second are what it can take. In the others they are the offered rate."
+            "In {ranked} of {rows_with_rate} rows the browser was the bottleneck: there events per second are what it can take. In the others they are the offered rate."
         ));
     }
     Some(match ranked {
         0 => "No subject was saturated: events per second are the offered rate, not a maximum."
             .to_owned(),
         _ => format!(
-            "In {ranked} of {told} rows the subject alone was saturated; in the others events per \
+            "In {ranked} of {rows_with_rate} rows the subject alone was saturated; in the others events per \
              second are not a maximum."
         ),
     })

@@ -195,8 +195,8 @@ mod tests {
     #[test]
     fn paths_without_a_place_are_refused() {
         for text in ["", ".", "a.", "a..b", ".a", "a[", "a[]", "a[x]", "a[*]", "$.*", "a]", "/~2"] {
-            let said = text.parse::<JsonPath>().expect_err(text).to_string();
-            assert!(said.contains("write it as data.items[0].time"), "{said}");
+            let refusal = text.parse::<JsonPath>().expect_err(text).to_string();
+            assert!(refusal.contains("write it as data.items[0].time"), "{refusal}");
         }
         assert!("a[0]b".parse::<JsonPath>().is_err());
         assert!("/a".repeat(STEPS_MAX + 1).parse::<JsonPath>().is_err());

@@ -223,8 +223,8 @@ mod tests {
     #[test]
     fn malformed_urls_are_refused_with_the_remedy() {
         let check = |text: &str, expected: &str| {
-            let said = text.parse::<Url>().expect_err(text).to_string();
-            assert!(said.contains(expected), "{text}: {said}");
+            let refusal = text.parse::<Url>().expect_err(text).to_string();
+            assert!(refusal.contains(expected), "{text}: {refusal}");
         };
         check("127.0.0.1:8080/live", "no scheme; write it as");
         check("htp://h/", "did you mean `http`?");

@@ -219,15 +219,15 @@ mod tests {
             gzip.write_all(&message).unwrap();
             // A second member.
             let bytes = gzip.finish().unwrap().repeat(2);
-            let (mut gunzip, mut said) = (Gunzip::new(), Vec::new());
+            let (mut gunzip, mut received) = (Gunzip::new(), Vec::new());
             for piece in crate::swarm::golden::cut(&bytes, &cuts) {
                 let taken = gunzip.inflate(piece, |piece| {
-                    said.extend_from_slice(piece);
+                    received.extend_from_slice(piece);
                     Ok::<(), CarrierError>(())
                 });
                 prop_assert_eq!(taken, Ok(()));
             }
-            prop_assert_eq!(said, message.repeat(2));
+            prop_assert_eq!(received, message.repeat(2));
         }
 
         #[test]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 const ALL: [Transport; 4] =
     [Transport::Websocket, Transport::Sse, Transport::HttpStreaming, Transport::ForeverFrame];
 
-fn said(incoming: Incoming<'_>) -> Result<String, CarrierError> {
+fn described(incoming: Incoming<'_>) -> Result<String, CarrierError> {
     let text = match incoming {
         Incoming::Message(Kind::Text, payload) => {
             let text = String::from_utf8_lossy(payload).replace('\r', "\\r");
@@ -39,11 +39,11 @@ fn received_by(inflates: bool, transport: Transport, pieces: &[&[u8]]) -> Vec<St
         carried.extend_from_slice(piece);
         let used = decoder.decode(transport, &carried, |incoming| {
             is_closed = matches!(incoming, Incoming::Close(_));
-            found.push(said(incoming)?);
+            found.push(described(incoming)?);
             Ok::<_, CarrierError>(())
         });
         let taken = piece_decoder.decode(transport, piece, |incoming| {
-            again.push(said(incoming)?);
+            again.push(described(incoming)?);
             Ok::<_, CarrierError>(())
         });
         assert_eq!(taken.as_ref().err(), used.as_ref().err());
@@ -58,7 +58,7 @@ fn received_by(inflates: bool, transport: Transport, pieces: &[&[u8]]) -> Vec<St
     }
     assert_eq!(found, again);
     if transport == Transport::HttpStreaming {
-        found.extend(lines::last(&carried).map(|last| said(last).unwrap()));
+        found.extend(lines::last(&carried).map(|last| described(last).unwrap()));
     }
     found
 }
@@ -142,7 +142,7 @@ fn naive(bytes: &[u8]) -> Vec<String> {
             if !data.is_empty() {
                 data.pop();
                 let text = Incoming::Message(Kind::Text, data.as_bytes());
-                events.push(said(text).unwrap());
+                events.push(described(text).unwrap());
                 data.clear();
             }
         } else if field.is_empty() {

@@ -40,11 +40,11 @@ impl Dialect for Centrifugo {
     fn greet(&self, connection: usize, out: &mut Vec<u8>) {
         if self.settings.transport == Transport::Websocket {
             let topic = topic_name(self.settings.topics_of(connection).start);
-            let said = format!(
+            let sent = format!(
                 "{{\"id\":1,\"connect\":{{}}}}\n\
                  {{\"id\":2,\"subscribe\":{{\"channel\":\"{topic}\"}}}}"
             );
-            websocket::text(said.as_bytes(), out);
+            websocket::text(sent.as_bytes(), out);
         }
     }
 
@@ -69,7 +69,7 @@ impl Dialect for Centrifugo {
             let topic = &push[..topic_end];
             return Ok((Message::Events { topic, position: b"", first: b"", events }, behind));
         }
-        let said = match line {
+        let sent = match line {
             b"{}" => {
                 if self.settings.transport == Transport::Websocket {
                     websocket::text(b"{}", replies);
@@ -83,7 +83,7 @@ impl Dialect for Centrifugo {
             _ if line.starts_with(b"{\"disconnect\":") => Message::Close,
             _ => return Err(unknown("not a reply or push of Centrifugo", line)),
         };
-        Ok((said, behind))
+        Ok((sent, behind))
     }
 
     fn publishing(&self, topic: u32) -> Publishing {

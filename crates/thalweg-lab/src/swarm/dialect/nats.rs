@@ -29,12 +29,12 @@ impl Dialect for Nats {
     }
 
     fn greet(&self, connection: usize, out: &mut Vec<u8>) {
-        let mut said = CONNECT.to_owned();
+        let mut sent = CONNECT.to_owned();
         for (id, topic) in self.settings.topics_of(connection).enumerate() {
-            said += &format!("SUB {} {}\r\n", topic_name(topic), id + 1);
+            sent += &format!("SUB {} {}\r\n", topic_name(topic), id + 1);
         }
-        said += "PING\r\n";
-        websocket::message(Kind::Binary, false, said.as_bytes(), out);
+        sent += "PING\r\n";
+        websocket::message(Kind::Binary, false, sent.as_bytes(), out);
     }
 
     #[inline]
@@ -56,7 +56,7 @@ impl Dialect for Nats {
             let behind = behind.strip_prefix(b"\r\n").ok_or_else(cut)?;
             return Ok((Message::Events { topic, position: b"", first: b"", events }, behind));
         }
-        let said = match line {
+        let sent = match line {
             b"PONG" => Message::Confirmed,
             b"PING" => {
                 websocket::message(Kind::Binary, false, b"PONG\r\n", replies);
@@ -66,7 +66,7 @@ impl Dialect for Nats {
             _ if line.starts_with(b"INFO ") => Message::Opening,
             _ => return alone_error(line),
         };
-        Ok((said, behind))
+        Ok((sent, behind))
     }
 
     fn publishing(&self, topic: u32) -> Publishing {

@@ -57,7 +57,7 @@ impl Dialect for SignalR {
         {
             return Ok((message, behind));
         }
-        let said = match record {
+        let content = match record {
             b"{}" => Message::Opening,
             b"{\"type\":6}" => {
                 websocket::text(b"{\"type\":6}\x1e", replies);
@@ -72,6 +72,6 @@ impl Dialect for SignalR {
             _ if record.starts_with(b"{\"type\":7") => Message::Close,
             _ => return Err(unknown("not a message of a hub", record)),
         };
-        Ok((said, behind))
+        Ok((content, behind))
     }
 }

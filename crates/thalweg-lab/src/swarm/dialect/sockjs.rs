@@ -30,7 +30,7 @@ impl Dialect for SockJs {
 
     fn greet(&self, connection: usize, out: &mut Vec<u8>) {
         let topic = topic_name(self.settings.topics_of(connection).start);
-        websocket::text(&said(topic.as_bytes()), out);
+        websocket::text(&encode_message(topic.as_bytes()), out);
     }
 
     #[inline]
@@ -52,9 +52,9 @@ impl Dialect for SockJs {
                 false => &message[message.len() - 2 - (texts.len() - end - 1)..],
             };
             let text = &texts[..end];
-            let said =
+            let content =
                 if text == SUBSCRIBED { Message::Confirmed } else { Message::Event(kind, text) };
-            return Ok((said, behind));
+            return Ok((content, behind));
         }
         Ok(alone(match message {
             b"o" => Message::Opening,
@@ -74,16 +74,16 @@ impl Dialect for SockJs {
 
     fn echo(&self, number: u64) -> (Vec<u8>, Vec<u8>) {
         let data = echo::uuid(number).into_bytes();
-        (said(&data), data)
+        (encode_message(&data), data)
     }
 
     fn ack(&self, _position: &[u8], event: &[u8]) -> Vec<u8> {
-        said(event)
+        encode_message(event)
     }
 }
 
 /// Encodes a message as a client sends it.
-fn said(text: &[u8]) -> Vec<u8> {
+fn encode_message(text: &[u8]) -> Vec<u8> {
     let mut frame = b"[\"".to_vec();
     escape(text, &mut frame);
     frame.extend_from_slice(b"\"]");

@@ -36,13 +36,13 @@ fn answers_are_matched_by_their_number() {
 /// The client's messages, and its results, on a recorded connection whose bytes come in these pieces.
 fn conversation(pieces: &[&[u8]]) -> (Vec<u8>, Vec<String>) {
     let dialect = socketio::SocketIo;
-    let (mut said, mut found, mut carried) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut sent, mut found, mut carried) = (Vec::new(), Vec::new(), Vec::new());
     let mut decoder = Decoder::default();
     for piece in pieces {
         carried.extend_from_slice(piece);
         let used = decoder.decode(Transport::Websocket, &carried, |incoming| {
             if let Incoming::Message(kind, message) = incoming {
-                let message = dialect.on_message(kind, message, &mut said);
+                let message = dialect.on_message(kind, message, &mut sent);
                 found.push(match message.expect("a packet of Socket.IO").0 {
                     // The recorded client subscribed by a packet of its own.
                     Message::Answer(b"") => "answer".to_owned(),
@@ -59,7 +59,7 @@ fn conversation(pieces: &[&[u8]]) -> (Vec<u8>, Vec<String>) {
         });
         carried.drain(..used.expect("frames"));
     }
-    (said, found)
+    (sent, found)
 }
 
 #[test]
@@ -70,14 +70,14 @@ fn socket_io_as_it_was_recorded() {
          bench/0 {\\\"seq\\\":1,\\\"due\\\":1000,\\\"crc\\\":\\\"cf001a20\\\",\\\"pad\\\":\\\"\\\"}, \
          bench/0 2, bench/0 3, answer 1, Heartbeat";
     golden::cut_everywhere(&stream[head..], |pieces| {
-        let (said, found) = conversation(pieces);
+        let (sent, found) = conversation(pieces);
         let short = |text: &String| match text.split_once("\\\"seq\\\":") {
             Some((_, rest)) if rest.starts_with(['2', '3']) => format!("bench/0 {}", &rest[..1]),
             _ => text.clone(),
         };
         assert_eq!(found.iter().map(short).collect::<Vec<_>>().join(", "), expected);
         // The masks are random: without them, the frames are the recorded client's.
-        assert_eq!(unmasked(&said), ["40", "3"]);
+        assert_eq!(unmasked(&sent), ["40", "3"]);
     });
 }
 
@@ -111,13 +111,13 @@ fn malformed_packets_of_socket_io_are_refused() {
 
 /// All contents of a message, and the replies to it.
 fn parsed(dialect: &dyn Dialect, message: &str) -> (Vec<String>, Vec<String>) {
-    let (mut rest, mut said, mut replies) = (message.as_bytes(), Vec::new(), Vec::new());
+    let (mut rest, mut sent, mut replies) = (message.as_bytes(), Vec::new(), Vec::new());
     loop {
         let (message, behind) = match dialect.on_message(Kind::Text, rest, &mut replies) {
             Ok(parts) => parts,
             Err(error) => return (vec![format!("{error}")], Vec::new()),
         };
-        said.push(match message {
+        sent.push(match message {
             Message::Events { topic, events, .. } => {
                 format!("{} {}", topic.escape_ascii(), String::from_utf8_lossy(events))
             }
@@ -125,7 +125,7 @@ fn parsed(dialect: &dyn Dialect, message: &str) -> (Vec<String>, Vec<String>) {
             other => format!("{other:?}"),
         });
         if behind.is_empty() {
-            return (said, unmasked_any(&replies));
+            return (sent, unmasked_any(&replies));
         }
         rest = behind;
     }
@@ -142,9 +142,9 @@ fn unmasked_any(frames: &[u8]) -> Vec<String> {
 
 #[test]
 fn a_message_says_several_things() {
-    let check = |dialect: &dyn Dialect, message: &str, said: &[&str], replies: &[&str]| {
+    let check = |dialect: &dyn Dialect, message: &str, sent: &[&str], replies: &[&str]| {
         let (found, answered) = parsed(dialect, message);
-        assert_eq!((found, answered), (owned(said), owned(replies)), "{dialect:?} {message}");
+        assert_eq!((found, answered), (owned(sent), owned(replies)), "{dialect:?} {message}");
     };
     let settings = Settings::default();
     let nats = nats::Nats::new(&settings);

@@ -157,25 +157,27 @@ mod tests {
 
     #[test]
     fn messages_of_the_wire() {
-        let said = |message: &'static str| unwrap(Kind::Text, message.as_bytes());
+        let parsed = |message: &'static str| unwrap(Kind::Text, message.as_bytes());
         assert_eq!(
-            said(
+            parsed(
                 r#"{"topic":"cars","position":"9f3c21.1042","first":1041,"events":[{"id":7},{"id":8}]}"#
             ),
             events("cars", ["9f3c21.1042", "1041"], r#"{"id":7},{"id":8}"#)
         );
         assert_eq!(
-            said(
+            parsed(
                 r#"{"topic":"cars","position":"9f3c21.1050","first":1041,"offsets":[1041,1050],"events":[1,[2]]}"#
             ),
             events("cars", ["9f3c21.1050", "1041"], "1,[2]")
         );
         assert_eq!(
-            said(r#"{"topic":"cars","position":"9f.769","first":768,"after":257,"events":[1,2]}"#),
+            parsed(
+                r#"{"topic":"cars","position":"9f.769","first":768,"after":257,"events":[1,2]}"#
+            ),
             events("cars", ["9f.769", "768"], "1,2")
         );
         assert_eq!(
-            said(r#"{"topic":"a","position":"1.0","first":1,"events":[]}"#),
+            parsed(r#"{"topic":"a","position":"1.0","first":1,"events":[]}"#),
             events("a", ["1.0", "1"], "")
         );
         let version = |number, body| {
@@ -187,41 +189,41 @@ mod tests {
             })
         };
         assert_eq!(
-            said(r#"{"topic":"a","position":"1.7","first":7,"previous":5,"events":[{"b":[]}]}"#),
+            parsed(r#"{"topic":"a","position":"1.7","first":7,"previous":5,"events":[{"b":[]}]}"#),
             version(7, VersionBody::Document(br#"{"b":[]}"#))
         );
         assert_eq!(
-            said(r#"{"topic":"a","position":"1.7","first":7,"previous":5,"patch":[{"op":1}]}"#),
+            parsed(r#"{"topic":"a","position":"1.7","first":7,"previous":5,"patch":[{"op":1}]}"#),
             version(7, VersionBody::Patch(br#"[{"op":1}]"#))
         );
         assert_eq!(
-            said(r#"{"topic":"a","position":"1.0","first":0,"previous":0,"events":[]}"#),
+            parsed(r#"{"topic":"a","position":"1.0","first":0,"previous":0,"events":[]}"#),
             events("a", ["1.0", "0"], "")
         );
         let gap = |missed| Some(Message::Gap { topic: b"cars", position: b"9f3c21.900", missed });
         assert_eq!(
-            said(
+            parsed(
                 r#"{"topic":"cars","position":"9f3c21.900","gap":{"missed":400,"reason":"slow"}}"#
             ),
             gap(Some(400))
         );
         assert_eq!(
-            said(
+            parsed(
                 r#"{"topic":"cars","position":"9f3c21.900","gap":{"missed":null,"reason":"epoch"}}"#
             ),
             gap(None)
         );
-        assert_eq!(said(r#"{"heartbeat":{}}"#), Some(Message::Heartbeat));
+        assert_eq!(parsed(r#"{"heartbeat":{}}"#), Some(Message::Heartbeat));
         assert_eq!(
-            said(r#"{"close":{"code":1001,"reason":"draining","reconnect":true}}"#),
+            parsed(r#"{"close":{"code":1001,"reason":"draining","reconnect":true}}"#),
             Some(Message::Close)
         );
         assert_eq!(
-            said(r#"{"close":{"code":4003,"reason":"reload","reconnect":true}}"#),
+            parsed(r#"{"close":{"code":4003,"reason":"reload","reconnect":true}}"#),
             Some(Message::Reload)
         );
-        assert_eq!(said("[1]"), None);
-        assert_eq!(said(r#"{"topic":"cars","position":"1.1","first":1,"events":[1}"#), None);
+        assert_eq!(parsed("[1]"), None);
+        assert_eq!(parsed(r#"{"topic":"cars","position":"1.1","first":1,"events":[1}"#), None);
         assert_eq!(unwrap(Kind::Binary, b"{\"heartbeat\":{}}"), None);
     }
 

@@ -58,8 +58,8 @@ fn a_head_is_a_status_and_fields() {
 #[test]
 fn malformed_heads_are_named() {
     let check = |bytes: &[u8], expected: &str| {
-        let said = Head::read(bytes, |_| ()).unwrap_err().to_string();
-        assert!(said.contains(expected), "{said:?} should say {expected:?}");
+        let reported = Head::read(bytes, |_| ()).unwrap_err().to_string();
+        assert!(reported.contains(expected), "{reported:?} should say {expected:?}");
     };
     check(b"SSH-2.0-OpenSSH\r\n", "that is not HTTP/1.1: \"SSH-2.0");
     check(b"HTTP/2 200\r\n\r\n", "not HTTP/1.1");

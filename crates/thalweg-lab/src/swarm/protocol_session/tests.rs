@@ -14,9 +14,9 @@ use std::rc::Rc;
 
 /// An endpoint's dialect that keeps its messages.
 #[derive(Debug)]
-struct Told(Box<dyn Dialect>, Rc<RefCell<Vec<String>>>);
+struct RecordingDialect(Box<dyn Dialect>, Rc<RefCell<Vec<String>>>);
 
-impl Dialect for Told {
+impl Dialect for RecordingDialect {
     fn compresses(&self) -> bool {
         self.0.compresses()
     }
@@ -31,11 +31,11 @@ impl Dialect for Told {
         message: &'a [u8],
         replies: &mut Vec<u8>,
     ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
-        let said = self.0.on_message(kind, message, replies)?;
-        if let (Message::Event(_, event), _) = said {
+        let sent = self.0.on_message(kind, message, replies)?;
+        if let (Message::Event(_, event), _) = sent {
             self.1.borrow_mut().push(String::from_utf8_lossy(event).into_owned());
         }
-        Ok(said)
+        Ok(sent)
     }
 }
 
@@ -52,8 +52,8 @@ fn received(transport: Transport, bytes: &[u8], cuts: &[usize], end: Option<End>
     let program = Program::Url(Box::new(Endpoint::read(&typed).unwrap()));
     let settings = Settings { transport, ..Settings::default() };
     let found = Rc::new(RefCell::new(Vec::new()));
-    let told = Told(dialect::new(&program, &settings), Rc::clone(&found));
-    let mut fed = Fed::speaking(Box::new(told), &settings);
+    let recording = RecordingDialect(dialect::new(&program, &settings), Rc::clone(&found));
+    let mut fed = Fed::speaking(Box::new(recording), &settings);
     for piece in golden::cut(&with_key(bytes, &fed), cuts) {
         if let Err(error) = fed.feed(piece) {
             found.borrow_mut().push(format!("!{error}"));
@@ -93,10 +93,10 @@ fn unquoted(found: Vec<String>) -> Vec<String> {
     found.into_iter().map(|text| if is_quote(&text) { cut(text) } else { text }).collect()
 }
 
-fn check(transport: Transport, said: &str, end: Option<End>, expected: &[&str]) {
-    let bytes = said.as_bytes();
-    assert_eq!(received(transport, bytes, &[], end), expected, "{said:?}");
-    assert_eq!(received(transport, bytes, &[1; 6000], end), expected, "{said:?}, byte by byte");
+fn check(transport: Transport, sent: &str, end: Option<End>, expected: &[&str]) {
+    let bytes = sent.as_bytes();
+    assert_eq!(received(transport, bytes, &[], end), expected, "{sent:?}");
+    assert_eq!(received(transport, bytes, &[1; 6000], end), expected, "{sent:?}, byte by byte");
 }
 
 const SSE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";

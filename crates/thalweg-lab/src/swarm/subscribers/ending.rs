@@ -154,7 +154,7 @@ impl Subscribers {
     }
 
     /// Adds the connection to an error, if the server is an external endpoint.
-    pub(super) fn told_of(&self, index: usize, error: anyhow::Error) -> anyhow::Error {
+    pub(super) fn with_connection(&self, index: usize, error: anyhow::Error) -> anyhow::Error {
         match &self.url {
             Some(url) => error.context(format!("{url}, connection {index}")),
             None => error,

@@ -212,7 +212,7 @@ impl<'a> Broadcast<'a> {
                 return Ok(());
             }
         }
-        progress.tell(*observer, |now_us| {
+        progress.report(*observer, |now_us| {
             let connections = subscribers.established();
             Figures::from_span(connections, &subscribers.receiver().statistics, *begun_us, now_us)
         })

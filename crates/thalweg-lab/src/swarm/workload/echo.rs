@@ -232,7 +232,7 @@ impl Echo<'_> {
                 attention.received_us = now_us;
             }
             let events = received.statistics.traffic.events;
-            attention.tell(|| Figures {
+            attention.report(|| Figures {
                 connections: 1,
                 events,
                 events_per_s: events as f64 * 1e6 / (now_us - *begun_us).max(1) as f64,

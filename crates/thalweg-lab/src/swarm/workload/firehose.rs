@@ -132,12 +132,12 @@ mod tests {
 
     #[test]
     fn numbered_pushes_come_once_and_in_order() {
-        let said = |seqs: &[u64]| seqs.iter().map(|seq| numbered(*seq)).collect::<Vec<_>>();
-        check(&said(&[98, 99, 100, 101]), (4, "whole"));
-        check(&[said(&[98, 99, 100]).join(","), numbered(101)], (4, "whole"));
-        check(&said(&[98, 99, 101]), (3, "1 missing"));
-        check(&said(&[98, 99, 99]), (2, "1 duplicated"));
-        check(&said(&[98, 100, 99]), (3, "1 reordered"));
+        let sent = |seqs: &[u64]| seqs.iter().map(|seq| numbered(*seq)).collect::<Vec<_>>();
+        check(&sent(&[98, 99, 100, 101]), (4, "whole"));
+        check(&[sent(&[98, 99, 100]).join(","), numbered(101)], (4, "whole"));
+        check(&sent(&[98, 99, 101]), (3, "1 missing"));
+        check(&sent(&[98, 99, 99]), (2, "1 duplicated"));
+        check(&sent(&[98, 100, 99]), (3, "1 reordered"));
     }
 
     #[test]

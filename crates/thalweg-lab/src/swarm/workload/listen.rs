@@ -151,7 +151,7 @@ impl<'a> Listen<'a> {
             self.subscribers.on_ready(self.poller.ready(index), &self.poller)?;
         }
         let Listen { progress, observer, subscribers, begun_us, .. } = self;
-        progress.tell(*observer, |now_us| {
+        progress.report(*observer, |now_us| {
             let connections = subscribers.established();
             let receiver = subscribers.receiver();
             let exchange = receiver.recorder().and_then(|recorder| recorder.exchange.as_deref());

@@ -277,7 +277,7 @@ impl<'a> PublishWorkload<'a> {
 
     fn tell_progress(&mut self, events: u64, begun_us: u64) -> anyhow::Result<()> {
         let connections = self.load.settings.connections as usize;
-        self.progress.tell(self.observer, |now_us| Figures {
+        self.progress.report(self.observer, |now_us| Figures {
             connections,
             events_per_s: events as f64 * 1e6 / (now_us - begun_us).max(1) as f64,
             events,

@@ -223,7 +223,7 @@ impl<'a> RoundTrip<'a> {
                 return Ok(());
             }
             let each_us = &self.state.each_us;
-            self.attention.tell(|| Figures {
+            self.attention.report(|| Figures {
                 connections: 1,
                 round_trip_us: mean_us(each_us),
                 ..Figures::default()

@@ -191,7 +191,7 @@ impl<'a> Stored<'a> {
             self.publisher.continue_transfer(&self.poller)?;
         }
         let Stored { published, begun, .. } = *self;
-        self.progress.tell(self.observer, |now_us| {
+        self.progress.report(self.observer, |now_us| {
             let events = published - begun.1;
             let span_us = now_us.saturating_sub(begun.0).max(1);
             let events_per_s = events as f64 * 1e6 / span_us as f64;

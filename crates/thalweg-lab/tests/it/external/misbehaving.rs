@@ -61,8 +61,8 @@ fn connections_that_end_early_say_how() {
                 return Ok(());
             }
             peer.frame(0x88, b"\x0f\xa1bye")?;
-            let (first, _, said) = peer.read_frame()?;
-            let _ = answered.lock().map(|answered| answered.send((first, said)));
+            let (first, _, shown) = peer.read_frame()?;
+            let _ = answered.lock().map(|answered| answered.send((first, shown)));
             Ok(())
         }));
         let received = received_in(visit_for(&typed(format!("ws://{address}/")), 4, 0, 600));
@@ -102,8 +102,8 @@ fn the_span_is_over_when_all_have_left() {
 fn check(url: &str, script: Script, expected: &str) {
     let url = url.replace("HERE", &serve(script).to_string());
     let error = visit(&typed(url), 2).expect_err(expected);
-    let said = format!("{error:#}");
-    assert!(said.contains(expected), "{said:?} should say {expected:?}");
+    let shown = format!("{error:#}");
+    assert!(shown.contains(expected), "{shown:?} should say {expected:?}");
 }
 
 /// Answers with this and waits for the client to leave.
@@ -155,7 +155,7 @@ fn malformed_messages_are_errors() {
 }
 
 #[test]
-fn an_endpoint_that_is_not_there_is_told() {
+fn a_missing_endpoint_is_reported() {
     undisturbed(|| {
         let refusing = RefusingAddress::new().unwrap();
         let url = format!("ws://{}/", refusing.address());
@@ -169,7 +169,7 @@ fn an_endpoint_that_is_not_there_is_told() {
 }
 
 #[test]
-fn an_end_before_the_span_is_told() {
+fn an_end_before_the_span_is_reported() {
     undisturbed(|| {
         let address = serve(script(|mut peer| {
             peer.upgrade("")?;

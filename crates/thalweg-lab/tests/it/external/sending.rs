@@ -103,8 +103,8 @@ fn unanswered_messages_are_counted() {
 #[test]
 fn lines_are_sent_in_turn_and_filled_in() {
     undisturbed(|| {
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let received = Arc::clone(&said);
+        let sent_lines = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::clone(&sent_lines);
         let lines = ["a {id}", "b {connection} {token}", "c {other}"];
         let more = Typed {
             data: Some(lines.map(str::to_owned).to_vec()),
@@ -118,18 +118,18 @@ fn lines_are_sent_in_turn_and_filled_in() {
             let message = String::from_utf8_lossy(&message).into_owned();
             let (path, header) =
                 (peer.head.split(' ').nth(1).unwrap_or_default(), peer.header("X-Token"));
-            let said = format!("{number} {path} {header} {message}");
-            received.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+            let sent_lines = format!("{number} {path} {header} {message}");
+            received.lock().unwrap_or_else(PoisonError::into_inner).push(sent_lines);
             // The others' events were not requested.
             peer.frame(0x81, message.as_bytes())
         });
         let Exchanged { sent, answered, unanswered, .. } = exchanged(&outcome);
         assert_eq!(unanswered, 0, "{outcome:?}");
         assert!(sent / 3 <= answered + 2 && answered <= sent / 3 + 2, "{answered} of {sent}");
-        let said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent_lines = sent_lines.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |connection: usize| {
             let head = format!("/live?token=t{connection} t{connection} ");
-            let lines = said.iter().filter_map(|line| line.split_once(&head));
+            let lines = sent_lines.iter().filter_map(|line| line.split_once(&head));
             let id = |text: &str| match text.split_once("a ") {
                 Some(("", id)) if id.len() == 15 => "a ID".to_owned(),
                 _ => text.to_owned(),

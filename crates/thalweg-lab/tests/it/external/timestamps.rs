@@ -101,7 +101,7 @@ fn a_known_age_is_measured_in_every_unit() {
 }
 
 #[test]
-fn a_clock_that_runs_ahead_is_told() {
+fn a_clock_that_runs_ahead_is_reported() {
     undisturbed(|| {
         let hour = Duration::from_secs(3600);
         let ahead = move |now: Duration| format!(r#"{{"t":{}}}"#, (now + hour).as_millis());

@@ -40,7 +40,7 @@ fn an_unknown_certificate_is_refused_unless_it_is_named_or_all_are_taken() {
 }
 
 #[test]
-fn no_tls_where_there_should_be_and_a_wrong_file_are_told() {
+fn missing_tls_and_a_wrong_file_are_reported() {
     undisturbed(|| {
         let address = serve(script(|mut peer| peer.say("HTTP/1.1 200 OK\r\n\r\n")));
         let url = format!("wss://localhost:{}/", address.port());
