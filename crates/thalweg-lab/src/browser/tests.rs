@@ -67,7 +67,7 @@ fn start() -> Option<RunningBrowser> {
 }
 
 #[test]
-fn cpu_by_process_kind_agrees_with_what_chromium_says() {
+fn cpu_by_process_kind_agrees_with_the_report_of_chromium() {
     let Some(mut process) = start() else { return };
     let tab = Tab::open(&mut process.cdp, &serve(), false).unwrap();
     tab.evaluate::<Value>(&mut process.cdp, BUSY).unwrap();

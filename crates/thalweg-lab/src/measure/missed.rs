@@ -47,7 +47,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_are_what_a_set_would_be(
+        fn ranges_equal_a_set_of_numbers(
             leaps in prop::collection::vec((1u64..5, 0u64..6), 1..30),
             late in prop::collection::vec(0u64..200, 0..100),
         ) {

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glance_sees_what_a_long_look_sees() {
+    fn a_short_look_counts_the_same_cpu_as_a_long_one() {
         // `cat` waits for input, and uses no CPU meanwhile, unlike this process with its tests.
         let piped = std::process::Stdio::piped;
         let mut child =

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_cover_what_they_promise() {
+    fn intervals_have_their_nominal_coverage() {
         let mut state = 1;
         // Exponential (skewed) and uniform; five values promise 93.75 %.
         let five = share_covered(5, || -uniform(&mut state).max(1e-300).ln(), 2f64.ln());

@@ -36,7 +36,8 @@ pub enum Verdict {
     Drops,
     /// Other programs used a share of the cores, or the kernel dropped packets.
     Machine,
-    /// Neither was saturated: the schedule or the window left time. CPU per event counts, throughput does not.
+    /// Neither was saturated: the schedule or the window left time. CPU per event counts, throughput does
+    /// not.
     #[default]
     Schedule,
     /// The sample does not count, for this reason.
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_the_lab_has_not_started_is_told_by_its_cores() {
+    fn the_verdict_on_an_external_server_depends_on_its_cores() {
         let server = |room, subject_busy| Evidence { room, ..busy(subject_busy, 0.5) };
         let why = "the server was busy for 97 % of the 4 cores that it may run on";
         check(server(Room::Shared(4), 0.97), &Verdict::Subject, why);

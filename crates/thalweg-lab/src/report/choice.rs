@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_were_not_warm_are_told_of() {
+    fn samples_without_a_warm_subject_are_counted() {
         let mut samples = samples(&[const { Verdict::Subject }; 3]);
         for sample in &mut samples[..2] {
             sample.warm_up = WarmUp { took_us: 5, is_steady: false };

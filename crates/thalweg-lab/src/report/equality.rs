@@ -110,7 +110,7 @@ mod tests {
     use crate::scenario::{Changes, read};
 
     #[test]
-    fn differences_are_told_apart() {
+    fn equal_and_different_settings_are_separated() {
         let text = "name = \"x\"\ndrive = \"published-load\"\nagain = \"every-cell\"\n[[subjects]]\n\
                     program = \"limit\"\n[[subjects]]\nprogram = \"thalweg\"\n";
         let plan = read(text, &Changes::default(), &[]).unwrap();

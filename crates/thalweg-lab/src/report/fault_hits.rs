@@ -31,7 +31,7 @@ mod tests {
     use crate::report::Faults;
 
     #[test]
-    fn faults_of_all_samples_are_told_unless_they_are_allowed() {
+    fn faults_of_all_samples_are_reported_unless_they_are_allowed() {
         let (_, mut summary) = summary_of_everything();
         let mut refused = Reasons::default();
         refused.add("503 Service Unavailable");

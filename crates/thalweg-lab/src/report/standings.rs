@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_headline_says_who_leads_where_nothing_can_be_sent_together() {
+    fn a_headline_names_the_leaders_with_one_event_outstanding() {
         let share = |share| Share {
             text: format!("{:.0} % (1–2)", share * 100.0),
             is_ranked: true,

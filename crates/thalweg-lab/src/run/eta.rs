@@ -97,7 +97,7 @@ connections = [100, 100, 101]
     }
 
     #[test]
-    fn a_budget_takes_what_it_says() {
+    fn a_budget_lasts_for_its_time() {
         let changes = Changes { budget_s: Some(100), ..Changes::default() };
         assert_eq!(left(&changes, 20), [100.0, 50.0]);
     }

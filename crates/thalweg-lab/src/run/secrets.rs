@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_differ_in_what_is_hidden_stay_apart() {
+    fn urls_that_differ_in_a_secret_stay_distinct() {
         let plan = archived(&["ws://h/?a=s3cret1", "ws://h/?a=s3cret2"], &[], &[]);
         let url = |subject: &Subject| match &subject.program {
             Program::Url(endpoint) => String::from(endpoint.url.clone()),

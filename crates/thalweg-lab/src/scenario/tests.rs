@@ -329,7 +329,7 @@ fn browser_scenarios_read_in_full_and_quick() {
 }
 
 #[test]
-fn beyond_what_a_browser_opens_over_http_1_a_cell_is_blank() {
+fn cells_beyond_the_http_1_connection_limit_of_a_browser_are_blank() {
     let plan = in_browser(find("a2").unwrap()).unwrap();
     let blanks: Vec<String> = plan.parts[0]
         .cells
@@ -498,7 +498,7 @@ fn the_example_in_the_manual_is_a_scenario() {
 }
 
 #[test]
-fn cells_that_would_be_called_the_same_are_told_apart() {
+fn cells_with_equal_labels_get_distinguishing_settings() {
     let text = "name = \"x\"\ndrive = \"published-load\"\n[[cells]]\nsend_buffer_bytes = [0, 65536]\n\
                 [[cells]]\nconnections = 7\nunsent_bytes = 65536\n";
     let plan = read(text, &Changes::default(), &[]).unwrap();

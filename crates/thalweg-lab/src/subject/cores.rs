@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_may_use_what_it_is_allowed_to() {
+    fn the_cores_of_a_process_are_those_of_its_affinity() {
         let Cores(allowed) = Cores::allowed().unwrap();
         let mut child = std::process::Command::new("taskset")
             .args(["-c", &allowed[0].to_string(), "sleep", "10"])

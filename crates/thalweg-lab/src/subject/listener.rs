@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_takes_what_it_is_bound_to() {
+    fn a_bound_address_decides_which_connections_a_socket_accepts() {
         let check = |address: &str, bound: &str, expected| {
             let found = reaches(address.parse().unwrap(), bound.parse().unwrap());
             assert_eq!(found, expected, "{address} at {bound}");

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_websocket_must_be_what_was_asked_for() {
+    fn a_websocket_response_must_match_the_request() {
         let check = |head: &str, expected: &str| {
             let found = judge(Transport::Websocket, head);
             let judgement =

@@ -16,7 +16,8 @@ pub(super) fn from_link(link: &Link, head: Option<&[u8]>) -> Negotiated {
     joined(head, link_facts(link))
 }
 
-/// Like [`from_link`], with values that were read from the connection earlier, because the kernel enlarges buffers as they are used.
+/// Like [`from_link`], with values that were read from the connection earlier, because the kernel enlarges
+/// buffers as they are used.
 pub(super) fn joined(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Negotiated {
     let mut facts = match head {
         Some(head) => in_head(head),

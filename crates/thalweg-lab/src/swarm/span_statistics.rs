@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn latencies_are_of_what_was_due_in_the_span_and_traffic_is_what_came_in_it() {
+    fn latencies_count_by_due_time_and_traffic_by_arrival_time() {
         let mut statistics = SpanStatistics::default();
         statistics.record(0, 7, 1);
         statistics.begin(1000);

@@ -2,7 +2,7 @@
 
 use crate::fake::{RELOAD, cursor, envelope};
 use crate::listen::{listen, read_head, read_message, text_frame, upgraded};
-use crate::swarm::{Blind, knows_what_was_agreed};
+use crate::swarm::{Blind, assert_negotiated};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -105,7 +105,7 @@ fn a_known_delay_is_measured() {
             let trips = outcome.round_trips.unwrap();
             assert_eq!(outcome.ledger.to_string(), "whole", "{drive:?} {program:?}");
             assert_eq!(trips.count, 20);
-            knows_what_was_agreed(&outcome);
+            assert_negotiated(&outcome);
             assert!(trips.mean_us >= DELAY_US && trips.p50_us as f64 >= DELAY_US, "{trips:?}");
             match drive {
                 // One after the other: no time is counted twice, and little is lost.
@@ -183,7 +183,7 @@ fn round_trips_continue_in_the_next_document() {
         let outcome = converse(address, &settings, Drive::RoundTrip, &Program::Thalweg).unwrap();
         assert_eq!(outcome.ledger.to_string(), "whole");
         assert_eq!(outcome.round_trips.unwrap().count, 20);
-        knows_what_was_agreed(&outcome);
+        assert_negotiated(&outcome);
     });
 }
 

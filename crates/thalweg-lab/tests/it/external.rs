@@ -338,7 +338,7 @@ impl Observer for Notes {
 }
 
 #[test]
-fn an_observer_is_told_and_may_end_it() {
+fn an_observer_gets_every_moment_and_may_end_the_run() {
     undisturbed(|| {
         let (_, _, script) = every_transport().swap_remove(0);
         let typed = typed(format!("ws://{}/", serve(script)));

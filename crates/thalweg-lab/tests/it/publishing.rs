@@ -1,7 +1,7 @@
 //! Publishing for its own sake, to a subject that counts as it likes.
 
 use crate::listen::{lines_in_chunks, listen};
-use crate::swarm::{Blind, knows_what_was_agreed};
+use crate::swarm::{Blind, assert_negotiated};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -70,7 +70,7 @@ fn the_subjects_own_count_is_compared_with_sent_events() {
             let honest = measure(request, |events| events).unwrap();
             assert_eq!(honest.ledger.to_string(), "whole", "{request:?}");
             assert!(honest.traffic.events > 0 && honest.ledger.delivered > honest.traffic.events);
-            knows_what_was_agreed(&honest);
+            assert_negotiated(&honest);
             assert!(honest.traffic.wire_bytes > 200 * honest.traffic.events);
             let boast = measure(request, |events| events + 1).unwrap_err().to_string();
             assert!(boast.contains("the subject acknowledged"), "{request:?}: {boast}");

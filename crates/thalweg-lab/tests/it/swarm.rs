@@ -149,13 +149,13 @@ fn a_sound_subject_has_a_whole_ledger_over_every_transport() {
             let apart_max = 0.1 + slack_us as f64 / outcome.span_us as f64;
             assert!((littles_ratio - 1.0).abs() < apart_max, "{transport}: {littles_ratio}");
             assert!(outcome.warm_up.took_us >= 50_000);
-            knows_what_was_agreed(&outcome);
+            assert_negotiated(&outcome);
             assert!(outcome.span_us >= 150_000 && outcome.swarm_cpu_ns > 0);
         }
     });
 }
 
-pub(crate) fn knows_what_was_agreed(outcome: &Outcome) {
+pub(crate) fn assert_negotiated(outcome: &Outcome) {
     let facts = &outcome.negotiated.facts;
     let fact = |name| facts.iter().find(|(of, _)| of == name).map(|(_, value)| &**value);
     assert_eq!(fact("HTTP"), Some("HTTP/1.1"), "{facts:?}");
@@ -164,7 +164,7 @@ pub(crate) fn knows_what_was_agreed(outcome: &Outcome) {
 }
 
 #[test]
-fn a_search_for_the_ceiling_knows_what_was_agreed() {
+fn a_search_for_the_ceiling_reports_negotiated_values() {
     undisturbed(|| {
         let settings =
             Settings { connections: 2, rate: 1000, p99_us_max: 20_000, ..Settings::default() };
@@ -178,7 +178,7 @@ fn a_search_for_the_ceiling_knows_what_was_agreed() {
             measured: Duration::from_millis(50),
             cluster: Cluster::default(),
         };
-        knows_what_was_agreed(&run(&Swarm, &load, &mut Blind).unwrap());
+        assert_negotiated(&run(&Swarm, &load, &mut Blind).unwrap());
     });
 }
 

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_a_send_if_so_wished_and_late_comers_get_what_is_new() {
+    fn mode_frame_sends_each_frame_alone_and_late_subscribers_get_only_new_events() {
         let (mut fanout, topic, mut connections) = subscribed(Mode::Frame);
         fanout.post(topic, b"1");
         fanout.post(topic, b"2");

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_names_what_was_published() {
+    fn an_answer_names_the_published_range() {
         let expected = r#"{"topic":"cars","position":"9f3c21.1042","first":1040,"count":3}"#;
         assert_eq!(answer("cars", 1042, 1040, 3), wire(expected));
         let nothing = r#"{"topic":"cars","position":"9f3c21.0","first":1,"count":0}"#;

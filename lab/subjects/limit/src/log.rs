@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn cursors_stay_what_they_are_when_bytes_go() {
+    fn cursors_stay_valid_when_the_log_forgets_bytes() {
         let topic: Rc<str> = "cars".into();
         let mut log = written(Framing::Ndjson, &[(&topic, 1, "1")]);
         let first = log.end();

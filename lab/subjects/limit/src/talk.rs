@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_is_answered_and_what_is_no_client_ends() {
+    fn pings_are_answered_and_protocol_errors_end_the_connection() {
         let mut answers = Vec::new();
         echo_messages(&mut frame(PING, b"hi"), &mut answers).unwrap();
         assert_eq!(answers, b"\x8a\x02hi");

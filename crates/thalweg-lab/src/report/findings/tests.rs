@@ -66,7 +66,7 @@ fn thalweg_cpu(subject: &str, cpu: u64) -> u64 {
 }
 
 #[test]
-fn the_headline_is_what_it_costs() {
+fn the_headline_compares_the_cost_per_event() {
     check(
         |subject, _, repeat| noisy(thalweg_cpu(subject, 700_000), repeat),
         "thalweg takes 0.70\u{a0}× the CPU per event of limit (0.70–0.70) over 3 cells: better by \
@@ -125,7 +125,7 @@ fn findings_without_valid_samples_say_that() {
 }
 
 #[test]
-fn every_reason_is_told_and_what_was_left_out() {
+fn every_reason_and_every_omission_is_reported() {
     let found = findings(&changed(SCENARIO, |sample, subject| {
         sample.verdict = match (subject, sample.repeat, sample.cell) {
             ("thalweg", 0, 0 | 1) => Verdict::Invalid("1 missing".to_owned()),

@@ -16,7 +16,7 @@ fn dialects() -> Vec<Box<dyn Dialect>> {
 }
 
 #[test]
-fn a_runner_is_told_by_its_number() {
+fn a_runner_is_identified_by_its_number() {
     assert_eq!(runner(1042).len(), runner::RUNNER_BYTES);
     assert_eq!(runner_id(&runner(1042)), Some(1042));
     assert_eq!(runner_id(br#"{"id":1,"a":2},{"id":2,"a":2}"#), None);

@@ -130,7 +130,7 @@ fn from_the_head_to_the_end() {
 }
 
 #[test]
-fn refusals_say_what_the_body_says() {
+fn refusals_quote_the_body() {
     let fin = Some(End::Orderly);
     let full = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 26\r\n\r\n\n too many connections \nxyz";
     check(Transport::Sse, full, None, &["-503 Service Unavailable: too many connections"]);

@@ -179,7 +179,7 @@ fn gap(missed: Option<u64>, then: &[u64]) -> (u64, String) {
 }
 
 #[test]
-fn the_window_does_not_wait_for_what_was_announced_as_missed() {
+fn the_window_does_not_wait_for_events_in_an_announced_gap() {
     assert_eq!(gap(Some(1), &[3, 4, 5]), (2, "1 gap announced".to_owned()));
     assert_eq!(gap(Some(2), &[4, 5, 6]), (3, "1 gap announced".to_owned()));
     // No more than was published, whatever it says.

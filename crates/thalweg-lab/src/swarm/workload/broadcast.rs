@@ -73,7 +73,7 @@ impl Workload for Broadcast<'_> {
     }
 
     fn catch_up(&mut self) -> anyhow::Result<()> {
-        self.read_what_is_due()
+        self.read_due()
     }
 
     fn begin(&mut self, now_us: u64) {
@@ -197,7 +197,7 @@ impl<'a> Broadcast<'a> {
             let receiver = subscribers.receiver();
             match published.posting {
                 // At once: the window's latency begins with this read.
-                Posting::Window => published.post_what_is_due(receiver, poller)?,
+                Posting::Window => published.post_due(receiver, poller)?,
                 Posting::Schedule if published.schedule.is_due(receiver.received_us) => {
                     published.post_on_schedule(receiver, 0, poller)?;
                 }

@@ -151,11 +151,11 @@ impl PublishedLoad {
         poller: &Poller,
     ) -> anyhow::Result<()> {
         self.posting = Posting::Window;
-        self.post_what_is_due(receiver, poller)
+        self.post_due(receiver, poller)
     }
 
     #[inline]
-    pub(super) fn post_what_is_due(
+    pub(super) fn post_due(
         &mut self,
         receiver: &mut Receiver,
         poller: &Poller,

@@ -62,7 +62,7 @@ impl Workload for Send<'_> {
                 return Ok(());
             }
             if self.schedule.is_due(now_us) {
-                self.send_what_is_due(now_us)?;
+                self.send_due(now_us)?;
                 now_us = socket::now_us();
             }
             let left_us = until_us.saturating_sub(now_us).min(PROGRESS_EVERY_US);
@@ -126,7 +126,7 @@ impl<'a> Send<'a> {
     }
 
     /// Sends due messages; connections take turns, and those not established are skipped.
-    fn send_what_is_due(&mut self, now_us: u64) -> anyhow::Result<()> {
+    fn send_due(&mut self, now_us: u64) -> anyhow::Result<()> {
         let connections = u64::from(self.load.settings.connections);
         let kind = if self.endpoint.binary { Kind::Binary } else { Kind::Text };
         while let Some(due_us) = self.schedule.take(0, now_us) {

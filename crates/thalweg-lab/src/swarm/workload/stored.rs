@@ -90,7 +90,7 @@ impl Workload for Stored<'_> {
             if now_us >= until_us {
                 return Ok(());
             }
-            let wait_us = self.publish_what_is_due()?;
+            let wait_us = self.publish_due()?;
             self.turn(wait_us.min(until_us.saturating_sub(socket::now_us())))?;
         }
     }
@@ -152,7 +152,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Publishes due messages, by schedule or window. Returns how long to wait afterwards.
-    fn publish_what_is_due(&mut self) -> anyhow::Result<u64> {
+    fn publish_due(&mut self) -> anyhow::Result<u64> {
         if !self.is_publishing {
             return Ok(PROGRESS_EVERY_US);
         }

@@ -231,7 +231,8 @@ impl<'a> Ceiling<'a> {
         (end, step)
     }
 
-    /// Returns whether the swarm itself was so late, or so long away from its core, that no subject could meet the objective.
+    /// Returns whether the swarm itself was so late, or so long away from its core, that no subject could meet
+    /// the objective.
     fn is_swarms_own(&self, offered: &Offered) -> bool {
         let p99_us_max = self.swarm.load.settings.p99_us_max;
         let Offered { outcome, took_us, .. } = offered;

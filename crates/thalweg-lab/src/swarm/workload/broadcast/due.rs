@@ -14,7 +14,7 @@ const ROWS_WITHIN_US: u64 = 3_000_000;
 
 impl Broadcast<'_> {
     /// Reads after a long look, until everything due by now has arrived.
-    pub(super) fn read_what_is_due(&mut self) -> anyhow::Result<()> {
+    pub(super) fn read_due(&mut self) -> anyhow::Result<()> {
         if self.published.posting == Posting::Schedule {
             self.post_on_schedule(0)?;
         }
