@@ -121,7 +121,7 @@ async fn subscribe(
 }
 
 async fn converse(socket: WebSocket, mut events: Receiver<Utf8Bytes>, app: App) {
-    let (mut sink, mut said) = socket.split();
+    let (mut sink, mut incoming) = socket.split();
     let is_firehose = app.source.kind == "dummy";
     let us = if is_firehose { app.source.number("interval_us") } else { u64::MAX >> 16 };
     let size = if is_firehose { app.source.number("size") as usize } else { 0 };
@@ -136,7 +136,7 @@ async fn converse(socket: WebSocket, mut events: Receiver<Utf8Bytes>, app: App) 
                 Err(RecvError::Lagged(_)) => continue,
                 Err(RecvError::Closed) => return,
             },
-            message = said.next() => match message {
+            message = incoming.next() => match message {
                 Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => message,
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
                 _ => return,
