@@ -83,11 +83,11 @@ test("Lab: both experiments run", async ({ page }) => {
   await expect(page.getByRole("heading", { name: "Not measured" })).toBeHidden();
 });
 
-test("Reports: in the frame, and alone", async ({ page }) => {
+test("Reports: in the page, and the file alone", async ({ page }) => {
   await page.goto("/reports?run=today");
   await present(page, TOKEN);
-  await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
-  await page.getByRole("link", { name: "open full page" }).first().click();
+  await expect(page.getByRole("figure", { name: "Report of" }).getByRole("heading", { level: 1 })).toContainText("×");
+  await page.getByRole("link", { name: "open file" }).first().click();
   await expect(page).toHaveURL(/\/runs\/\w+\/report\.html\?ticket=/);
   await expect(page.getByRole("heading").first()).toBeVisible();
 });

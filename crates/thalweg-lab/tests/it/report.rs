@@ -86,6 +86,8 @@ fn open(folder: &Path, page: &str) -> anyhow::Result<(String, String)> {
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
         .args(["--disable-component-update", "--disable-sync", "--no-first-run"])
         .args(["--disable-dev-shm-usage", "--enable-logging=stderr", "--v=0", "--dump-dom"])
+        // The page draws its charts after it has loaded.
+        .args(["--virtual-time-budget=10000"])
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg(format!("file://{}", file.display()))
         .output()
