@@ -251,7 +251,7 @@ impl<'a, D: Disk> Reading<'a, D> {
     fn line(&mut self, bytes: &[u8]) -> Result<(), ImportFailure> {
         let line: Line<'_> = serde_json::from_slice(bytes)
             .map_err(|error| self.wrong(format!("is not a line of an export ({error})")))?;
-        let numbers = [line.head, line.start, line.lost.map(|[_, until]| until)];
+        let numbers = [line.head, line.start, line.compacted, line.lost.map(|[_, until]| until)];
         if numbers.into_iter().flatten().any(|number| number > OFFSET_MAX) {
             return Err(self.wrong("has an offset that is too large: keep the lines as they are"));
         }
@@ -279,7 +279,7 @@ impl<'a, D: Disk> Reading<'a, D> {
             self.has_ended = true;
             return self.end_record();
         }
-        let bounds = [line.start, line.lost.map(|[_, until]| until)];
+        let bounds = [line.start, line.compacted, line.lost.map(|[_, until]| until)];
         if bounds.into_iter().flatten().any(|offset| offset > self.head) {
             return Err(self.wrong("has an offset behind the head: keep the lines as they are"));
         }
@@ -318,7 +318,7 @@ impl<'a, D: Disk> Reading<'a, D> {
             epoch: if self.renews_epochs { renewed } else { epoch },
             pattern,
             kind,
-            compacted: 0,
+            compacted: line.compacted.unwrap_or(0),
             place: (line.unused != Some(true)).then(|| log.stores()),
             start: line.start.unwrap_or(0),
             age_ms: line.age_ms,
@@ -440,7 +440,11 @@ impl<D: Disk> OldLog<D> {
         if record.kind != RecordKind::Events {
             return Ok(());
         }
-        let stream = self.patterns.iter().position(|(pattern, _)| pattern.matches(topic));
+        // A server looks for a store of a keyed topic among those that keep keys, and for others among the others.
+        let is_first = |(pattern, of_store): &(Pattern, FeedKind)| {
+            of_store.has_keys() == kind.has_keys() && pattern.matches(topic)
+        };
+        let stream = self.patterns.iter().position(is_first);
         let stream = stream.filter(|stream| self.patterns[*stream].1 == kind);
         let (Some(stream), Some(content)) = (stream, record.content()) else {
             let kind = kind.name();

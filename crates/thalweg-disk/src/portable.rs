@@ -50,6 +50,9 @@ pub(crate) struct Line<'a> {
     pub(crate) start: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) age_ms: Option<u64>,
+    /// Removals of keys before this offset are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) compacted: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<u64>,
     /// Whether the settings no longer have the store.
@@ -107,6 +110,7 @@ pub(crate) fn store_line(store: &StoreState) -> Line<'_> {
         epoch: Some(store.epoch.to_string().into()),
         start: Some(store.start),
         age_ms: store.age_ms,
+        compacted: Some(store.compacted).filter(|compacted| *compacted > 0),
         bytes: store.bytes,
         unused: store.place.is_none().then_some(true),
         ..Line::default()
