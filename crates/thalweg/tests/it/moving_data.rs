@@ -125,7 +125,7 @@ fn a_server_takes_no_other_lines_and_gives_its_own_epochs() {
     let server = Server::start(&[]);
     let url = format!("http://{}", server.address);
     let said = refused(&["import", &url, "--new-epochs"]);
-    assert!(said.contains("leave out --new-epochs"), "{said}");
+    assert!(said.contains("remove --new-epochs"), "{said}");
     for (lines, expected) in [
         ("", "stdin is empty"),
         ("{\"topic\":\"a\"}\n", "line 1 is not the first line"),
