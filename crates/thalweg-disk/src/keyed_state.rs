@@ -65,9 +65,9 @@ impl<'a> KeyedState<'a> {
         self.newest.values().filter(|newest| !newest.is_removal).map(|newest| newest.time_ms)
     }
 
-    /// Returns the events that a merge of all records of the topic keeps, and the offset after the last removal that it leaves out. The
-    /// newest of the removals before `removed_ms` stays: it tells a reader that it may lack others. A topic without keys is forgotten
-    /// when its newest record is older than `ended_ms`.
+    /// Returns the events that a merge of all records of the topic keeps, and the offset after the last removal or end that it leaves
+    /// out. The newest of the removals before `removed_ms` stays: it tells a reader that it may lack others. A topic without keys is
+    /// forgotten when its newest record is older than `ended_ms`.
     pub(crate) fn compact(
         &self,
         removed_ms: Option<u64>,
@@ -84,7 +84,9 @@ impl<'a> KeyedState<'a> {
         let old: Vec<Offset> = old.map(|newest| newest.offset).collect();
         // A key that has come back may have had the newest of them.
         let marker = removed_ms.filter(|_| !is_nothing).and_then(|ms| self.newest_removal(ms));
-        let left_out = old.into_iter().filter(|offset| Some(*offset) != marker).max();
+        let left_out = old.into_iter().filter(|offset| Some(*offset) != marker);
+        let end = self.end.filter(|_| is_nothing).map(|end| end.first);
+        let left_out = left_out.chain(end).max();
         let compacted = left_out.map_or(0, |last| last + 1);
         let removals = removed_ms.zip(marker);
         (KeptEvents { removals, is_nothing }, compacted)

@@ -70,6 +70,21 @@ enum FileNumber {
     Wal(u64),
 }
 
+/// The last end of a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct LastEnd {
+    offset: Offset,
+    /// Whether there may be an end here, because records are lost.
+    is_lost: bool,
+}
+
+impl LastEnd {
+    /// Returns the last possible end in records before `until` that are lost.
+    fn lost(until: Offset) -> Self {
+        Self { offset: until - 1, is_lost: true }
+    }
+}
+
 /// The first lost records in a part of a range.
 #[derive(Debug, Clone, Copy)]
 enum Damage {
@@ -217,13 +232,20 @@ impl<D: Disk> Log<D> {
         range: &ReadRange,
         missing: &[FileNumber],
     ) -> Result<ReadPage, Failure> {
-        let ended = self.last_end(plan, range, missing)?;
+        let (ended, is_lost) = match self.last_end(plan, range, missing)? {
+            Some(LastEnd { offset, is_lost }) => (Some(offset), is_lost),
+            None => (None, false),
+        };
         let stored_from = plan.start.max(ended.map_or(0, |ended| ended + 1));
         let mut begin = range.from.max(stored_from);
-        let mut page = PageBuilder::new(&ReadRange { from: begin, ..range.clone() }, plan.head);
+        // Readers of a keyed topic have keys of all ages.
+        let shows_loss = is_lost && plan.kind.has_keys();
+        let from = if shows_loss { range.from } else { begin };
+        let mut page = PageBuilder::new(&ReadRange { from, ..range.clone() }, plan.head);
         if let Some(ended) = ended.filter(|ended| *ended + 1 >= plan.start) {
             page.end(ended);
         }
+        page.lose(from..begin);
         while begin < range.until {
             let Some(damage) = self.fill(plan, range, missing, begin, &mut page)? else { break };
             let (Damage::Known(hole) | Damage::New(hole)) = damage;
@@ -331,11 +353,11 @@ impl<D: Disk> Log<D> {
         plan: &Plan,
         range: &ReadRange,
         missing: &[FileNumber],
-    ) -> Result<Option<Offset>, Failure> {
+    ) -> Result<Option<LastEnd>, Failure> {
         let is_end = |hole: &&Hole| hole.hides_all_before();
-        let damaged = plan.holes.iter().filter(is_end).map(|hole| hole.until - 1).max();
+        let damaged = plan.holes.iter().filter(is_end).map(|hole| LastEnd::lost(hole.until)).max();
         if plan.last_end > 0 {
-            return Ok(damaged.max(Some(plan.last_end)));
+            return Ok(damaged.max(Some(LastEnd { offset: plan.last_end, is_lost: false })));
         }
         Ok(damaged.max(self.last_end_in_runs(plan, range, missing)?))
     }
@@ -345,15 +367,14 @@ impl<D: Disk> Log<D> {
         plan: &Plan,
         range: &ReadRange,
         missing: &[FileNumber],
-    ) -> Result<Option<Offset>, Failure> {
+    ) -> Result<Option<LastEnd>, Failure> {
         for run in plan.runs.iter().rev().filter(|run| run.has_ends && run.end > range.from) {
-            let Some(reader) = self.run_reader(run, missing)? else { return Ok(Some(run.end - 1)) };
+            let lost = || Ok(Some(LastEnd::lost(run.end)));
+            let Some(reader) = self.run_reader(run, missing)? else { return lost() };
             let mut last = reader.last_block(plan.hash);
             // Each block is read once, the newest first.
             while let Some(number) = last {
-                let Some(block) = soft(run, reader.block(number))? else {
-                    return Ok(Some(run.end - 1));
-                };
+                let Some(block) = soft(run, reader.block(number))? else { return lost() };
                 let entries = block.iter().rev().filter(|entry| entry.hash == plan.hash);
                 for entry in entries.filter(|entry| entry.has_end) {
                     let mut found = None;
@@ -362,13 +383,13 @@ impl<D: Disk> Log<D> {
                             if record.kind == RecordKind::End
                                 && record.topic == range.topic.as_str()
                             {
-                                found = Some(record.first);
+                                found = Some(LastEnd { offset: record.first, is_lost: false });
                             }
                             Ok::<_, io::Error>(())
                         })
                     });
                     if soft(run, chunk)?.is_none() {
-                        return Ok(Some(reader.end_of(entry) - 1));
+                        return Ok(Some(LastEnd::lost(reader.end_of(entry))));
                     }
                     if found.is_some() {
                         return Ok(found);

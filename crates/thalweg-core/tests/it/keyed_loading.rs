@@ -74,6 +74,13 @@ impl Broker {
             self.records.iter().filter(|record| is_old(record) && Some(record.offset) != marker);
         self.compacted =
             gone.map(|record| record.offset + 1).max().unwrap_or(0).max(self.compacted);
+        let is_live =
+            |record: &Stored| newest[&record.key] == record.offset && record.event != "null";
+        if !self.records.iter().any(is_live) && rng.bool() {
+            // The topic is forgotten.
+            self.compacted = self.all.last().map_or(0, |last| last.offset + 1);
+            self.records.clear();
+        }
         let keeps_replaced = rng.bool();
         self.records.retain(|record| {
             let is_newest = newest[&record.key] == record.offset;
@@ -198,35 +205,71 @@ fn a_loaded_state_is_whole_and_readers_go_on_only_if_they_learn_of_all_removals(
     }
 }
 
-#[test]
-fn keys_before_lost_events_are_lost_too() {
+/// A feed with the head 400 that has loaded a page.
+fn loaded(page: Page) -> KeyedFeed {
     let epoch = Epoch::new(7).expect("not 0");
     let bounds = HistoryBounds { events_max: 100, bytes_max: 1 << 20, age_us_max: u64::MAX };
     let mut feed =
         KeyedFeed::new("cars".parse().expect("a topic"), epoch, 400, Offsets::Stored, bounds);
     feed.load();
-    let stored = |offset, key: &str| Stored {
-        offset,
-        key: key.to_owned(),
-        event: "1".to_owned(),
-        time_ms: 1_000_000,
+    feed.backfill(page, 1);
+    assert!(!feed.is_loading());
+    feed
+}
+
+/// The only page of a topic, with these offsets, keys and events.
+fn only_page(events: &[(Offset, &str, &str)]) -> Page {
+    let time_ms = 1_000_000;
+    let messages = events.iter().map(|&(offset, key, event)| {
+        let stored = Stored { offset, key: key.to_owned(), event: event.to_owned(), time_ms };
+        (offset, payloads(&stored))
+    });
+    Page {
+        from: 1,
+        messages: messages.collect(),
+        holes: Vec::new(),
+        is_last_before: Some(400),
+        stored_from: 256,
+        compacted: 0,
+        unix_ms: time_ms,
+    }
+}
+
+/// Returns the first of these offsets after which a reader may go on.
+fn first_start(feed: &KeyedFeed, offsets: impl IntoIterator<Item = Offset>) -> Option<Offset> {
+    let start = |offset: &Offset| {
+        feed.start(StartAt::After(Position { epoch: feed.epoch(), offset: *offset }))
     };
-    let messages = [stored(260, "a"), stored(320, "b")];
-    feed.backfill(
-        Page {
-            from: 1,
-            messages: messages.iter().map(|stored| (stored.offset, payloads(stored))).collect(),
-            holes: std::iter::once(300..310).collect(),
-            is_last_before: Some(400),
-            stored_from: 256,
-            compacted: 0,
-            unix_ms: 1_000_000,
-        },
-        1,
-    );
+    offsets.into_iter().find(|offset| matches!(start(offset), Start::At(_)))
+}
+
+#[test]
+fn a_reader_from_before_forgotten_removals_begins_again() {
+    // The broker has forgotten all keys, and one has come since.
+    let feed = loaded(Page { compacted: 301, ..only_page(&[(320, "b", "1")]) });
+    assert_eq!(first_start(&feed, 256..400), Some(300));
+    // Another topic has lost the newer removals.
+    let page = only_page(&[(280, "a", "null"), (320, "b", "1")]);
+    let feed = loaded(Page { compacted: 301, ..page });
+    assert_eq!(first_start(&feed, 256..400), Some(280));
+    let feed = loaded(only_page(&[(280, "a", "null"), (320, "b", "1")]));
+    assert_eq!(first_start(&feed, 256..400), Some(256), "no removal is missing");
+}
+
+#[test]
+fn a_wrong_clock_hides_no_removal() {
+    // The clock was ahead when the broker left out a removal, and has the time of the marker again.
+    let feed = loaded(Page { compacted: 271, ..only_page(&[(280, "b", "null")]) });
+    assert_eq!(first_start(&feed, 256..400), Some(270));
+}
+
+#[test]
+fn lost_events_may_be_of_any_key() {
+    let page = only_page(&[(260, "a", "1"), (320, "b", "1")]);
+    let feed = loaded(Page { holes: std::iter::once(300..310).collect(), ..page });
     let mut state = State::new();
     follow(&feed, 1, &mut state);
     assert_eq!(state.into_keys().collect::<Vec<_>>(), ["b"]);
-    let start = |offset| feed.start(StartAt::After(Position { epoch, offset }));
-    assert!(matches!((start(305), start(309)), (Start::Unknown(_), Start::At(_))));
+    // The state without "a" is new to each reader.
+    assert_eq!(first_start(&feed, 256..400), Some(399));
 }

@@ -10,7 +10,10 @@ use super::{
     moving,
     rules::{Bench, bounds, store},
 };
-use crate::{batch::Outcome, commit::Committed, log::Bounds, settings::SyncMode};
+use crate::{
+    batch::Outcome, commit::Committed, import::import_behind, log::Bounds, recovery::find,
+    settings::SyncMode, state::Hole,
+};
 
 /// The newest event of each key, with its offset.
 type Newest = BTreeMap<String, (Offset, String)>;
@@ -196,6 +199,82 @@ fn a_topic_without_keys_is_forgotten_at_last() {
     let page = log.pages().pop().expect("a page");
     assert!(page.records.is_empty(), "{page:?}");
     assert!(page.compacted > last, "a reader learns that removals are missing");
+}
+
+#[test]
+fn a_forgotten_end_counts_as_a_forgotten_removal() {
+    let mut log = Keyed::new(small());
+    log.put(&[("a", "1")]);
+    let end = log.bench.append("keys/a", Content::End(EndCode::Deleted), None).expect("stored");
+    (0..8).for_each(|_| log.seal());
+    assert_eq!(log.pages()[0].compacted, 0, "the end is there");
+    log.bench.now_ms += 6000;
+    (0..8).for_each(|_| log.seal());
+    let page = log.pages().pop().expect("a page");
+    assert!(page.records.is_empty() && page.stored_from <= end.first, "{page:?}");
+    assert!(page.compacted > end.first, "{page:?}");
+}
+
+#[test]
+fn an_end_that_may_be_lost_is_a_hole_of_a_keyed_topic() {
+    let mut log = Keyed::new(small());
+    log.put(&[("a", "1")]);
+    log.bench.put("log/a", "1");
+    let lost = log.put(&[("b", "2")]);
+    log.put(&[("c", "3")]);
+    log.bench.log.with(|shared| {
+        let hole = Hole { from: 0, until: lost + 1, low: 0, high: u64::MAX };
+        shared.state.stores.iter_mut().for_each(|store| store.add_hole(hole));
+    });
+    let page = log.bench.log.read(&log.bench.range(1, "keys/a", 1), false).expect("readable");
+    assert_eq!((page.holes, page.records.len()), (vec![1..lost + 1], 1));
+    let page = log.bench.log.read(&log.bench.range(0, "log/a", 1), false).expect("readable");
+    assert!(page.holes.is_empty() && page.stored_from == lost + 1, "{page:?}");
+}
+
+#[test]
+fn an_import_knows_that_removals_are_left_out() {
+    let mut log = Keyed::new(small());
+    log.put(&[("a", "1"), ("b", "2")]);
+    let removal = log.put(&[("a", "null")]);
+    log.put(&[("b", "null")]);
+    log.bench.now_ms += 2000;
+    (0..8).for_each(|_| log.seal());
+    log.put(&[("b", "3")]);
+    log.bench.keeper.lock().expect("no panic").close();
+    let (_, text) = moving::export(&log.bench.disk, "**");
+    let (copy, _) = moving::import(&text).expect("imported");
+    log.bench.disk = copy;
+    log.bench.reopen(false);
+    let page = log.pages().pop().expect("a page");
+    assert!(page.compacted > removal, "{page:?}");
+    assert_eq!(Keyed::live(&log.read()), Keyed::live(&log.newest));
+    // Offsets are checked.
+    let name = "\"compacted\":";
+    let (before, after) = text.split_once(name).expect("a store with removals");
+    let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    let later = [before, name, "999999999", after].concat();
+    assert!(moving::import(&later).is_err());
+}
+
+#[test]
+fn an_import_finds_stores_as_a_server_does() {
+    let sync = SyncMode::Always;
+    let stores = || vec![store("**", FeedKind::Log, sync), store("keys/*", FeedKind::Keyed, sync)];
+    let mut log = Keyed { bench: Bench::with_stores(stores(), small()), newest: Newest::new() };
+    let source = {
+        let mut source = Keyed::new(small());
+        source.put(&[("a", "1")]);
+        source.bench.put("log/a", "0");
+        source.bench.keeper.lock().expect("no panic").close();
+        moving::export(&source.bench.disk, "**").1
+    };
+    log.bench.keeper.lock().expect("no panic").close();
+    let found = find(&log.bench.disk).expect("a log");
+    let imported = import_behind(log.bench.disk.clone(), &found, &mut source.as_bytes());
+    assert_eq!(imported.expect("imported").events, 2);
+    log.bench.reopen(true);
+    assert_eq!(log.read().into_keys().collect::<Vec<_>>(), ["\"a\""]);
 }
 
 #[test]

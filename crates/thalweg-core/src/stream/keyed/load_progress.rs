@@ -11,12 +11,21 @@ pub(super) struct Loading {
     pub(super) compacted: Option<Offset>,
     /// Removals before this offset are missing.
     pub(super) complete_from: Offset,
-    /// Whether there was any record.
-    pub(super) has_any: bool,
+    /// The first removal that the broker has.
+    pub(super) first_removal: Option<Offset>,
+    /// Whether events are lost.
+    pub(super) has_lost: bool,
 }
 
 impl Loading {
     pub(super) fn new(until: Offset) -> Self {
-        Self { next: 1, until, compacted: None, complete_from: 0, has_any: false }
+        Self {
+            next: 1,
+            until,
+            compacted: None,
+            complete_from: 0,
+            first_removal: None,
+            has_lost: false,
+        }
     }
 }

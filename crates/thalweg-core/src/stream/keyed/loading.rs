@@ -34,6 +34,9 @@ impl KeyedFeed {
                 continue;
             }
             let event = KeyedEvent::new(offset, key, event);
+            if event.is_removal() {
+                loading.first_removal.get_or_insert(offset);
+            }
             if event.is_removal() && age_us >= self.removals.age_us_max {
                 self.table.remove_before(key, offset);
                 loading.complete_from = offset + 1;
@@ -43,11 +46,12 @@ impl KeyedFeed {
         }
     }
 
-    /// Notes that events before `end` are lost. A newer one of any key may be among them, so older ones count as lost, too.
+    /// Notes that events before `end` are lost. A newer one of any key may be among them, so older ones count as lost, too. Readers of
+    /// all positions may have keys that are lost.
     fn lose_before(&mut self, loading: &mut Loading, end: Offset) {
         let end = end.min(loading.until);
         self.table.forget_before(end);
-        loading.complete_from = loading.complete_from.max(end);
+        loading.has_lost = true;
     }
 }
 
@@ -88,7 +92,6 @@ impl Backfill for KeyedFeed {
             }
             let age_ms = unix_ms.saturating_sub(payloads.published_ms().unwrap_or(unix_ms)).max(0);
             self.load_message(&mut loading, (*first, payloads), age_ms as u64 * 1000, now_us);
-            loading.has_any = true;
             end = first + payloads.count() as Offset;
         }
         for hole in holes {
@@ -100,9 +103,11 @@ impl Backfill for KeyedFeed {
             self.loading = Some(loading);
             return;
         }
-        // A topic without records may have lost all of them.
-        let known_from = if loading.has_any { 0 } else { compacted };
-        let complete_from = loading.complete_from.max(known_from).max(stored_from);
+        // The broker has left out no removal of the topic that is newer than one that it has.
+        let removal = loading.first_removal.map_or(Offset::MAX, |first| first + 1);
+        let lost = if loading.has_lost { loading.until } else { 0 };
+        let known = loading.complete_from.max(lost).max(stored_from);
+        let complete_from = known.max(compacted.min(removal));
         self.table.lacks_removals_before(complete_from.min(self.head()));
         self.table.end_load();
         self.pages.sweep(u64::MAX, self.complete_from());
