@@ -266,7 +266,7 @@ impl<'a, D: Disk> Exporting<'a, D> {
             let mut kept = Vec::new();
             for records in topics.values() {
                 let state = KeyedState::new(records)?;
-                state.write(&state.all(), &mut kept);
+                state.write(&mut kept);
             }
             kept.sort_unstable_by_key(|(first, _)| *first);
             return kept.iter().try_for_each(|(_, bytes)| {

@@ -11,6 +11,7 @@ use thalweg_wire::Offset;
 use crate::{
     counts::Counts,
     disk::{self, Disk},
+    keyed_merge::Forgotten,
     log::Log,
     merge::Merge,
     retention::starts,
@@ -245,7 +246,8 @@ impl<D: Disk> Keeper<D> {
         let removed_ms = now_ms.saturating_sub(log.bounds.removed_ms);
         let removed_ms = (is_whole && store.kind.has_keys()).then_some(removed_ms);
         let inputs = &store.runs[from..];
-        let merge = Merge::begin(&log, &store, inputs, self.serial, (ended_ms, removed_ms));
+        let merge =
+            Merge::begin(&log, &store, inputs, self.serial, Forgotten { ended_ms, removed_ms });
         self.merge = self.merged_or_marked(inputs, self.serial, merge)?;
         Ok(true)
     }

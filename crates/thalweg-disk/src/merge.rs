@@ -7,7 +7,7 @@ use thalweg_wire::Offset;
 
 use crate::{
     disk::Disk,
-    keyed_state::KeyedState,
+    keyed_merge::{Forgotten, KeyedMerge},
     log::Log,
     record::{Record, RecordKind},
     run::{Entry, Fences, RunReader, RunWriter, each_record},
@@ -26,9 +26,9 @@ pub(crate) struct Merge {
     kind: FeedKind,
     /// Records of log topics before this offset are deleted.
     deleted: Offset,
-    ended_ms: Option<u64>,
-    /// Removals of keys that are older are left out.
-    removed_ms: Option<u64>,
+    forgotten: Forgotten,
+    /// The keyed topics that are being merged.
+    keyed: Option<KeyedMerge>,
     entries: Vec<Entries>,
     writer: RunWriter,
     /// The offset after the last end that is forgotten.
@@ -76,8 +76,7 @@ impl Entries {
 
 impl Merge {
     /// Begins to write the records of consecutive runs into a new run. Value topics keep their newest records only, and keyed topics the
-    /// newest event of each key. With `ended_ms` it leaves out ends of topics that are older and have no newer records, and with
-    /// `removed_ms` removals of keys that are older, but for the newest of each topic.
+    /// newest event of each key, but for those that are `forgotten`.
     ///
     /// # Errors
     /// Also if an input is damaged: then the inputs stay as they are.
@@ -86,7 +85,7 @@ impl Merge {
         store: &StoreState,
         inputs: &[Run],
         serial: u64,
-        (ended_ms, removed_ms): (Option<u64>, Option<u64>),
+        forgotten: Forgotten,
     ) -> io::Result<Self> {
         let mut entries = Vec::new();
         for run in inputs {
@@ -104,8 +103,8 @@ impl Merge {
             serial,
             kind: store.kind,
             deleted: store.start,
-            ended_ms,
-            removed_ms,
+            forgotten,
+            keyed: None,
             entries,
             writer: RunWriter::create(&log.disk, serial, first, end)?,
             start: 0,
@@ -115,6 +114,9 @@ impl Merge {
 
     /// Merges the next records, until it has read more than `bytes`. Returns whether there are more.
     pub(crate) fn advance(&mut self, disk: &impl Disk, bytes: usize) -> io::Result<bool> {
+        if self.kind.has_keys() {
+            return self.advance_keyed(disk, bytes);
+        }
         let mut read = 0;
         loop {
             let next = self.entries.iter().filter_map(|input| input.next);
@@ -139,10 +141,7 @@ impl Merge {
                     })?;
                 }
             }
-            match self.kind {
-                FeedKind::Keyed => self.push_keyed(disk, &values)?,
-                FeedKind::Log | FeedKind::Value => self.push_values(disk, &values)?,
-            }
+            self.push_values(disk, &values)?;
         }
     }
 
@@ -168,7 +167,10 @@ impl Merge {
             match newest.as_slice() {
                 [(end, _)]
                     if end.kind == RecordKind::End
-                        && self.ended_ms.is_some_and(|ended_ms| end.time_ms < ended_ms) =>
+                        && self
+                            .forgotten
+                            .ended_ms
+                            .is_some_and(|ended_ms| end.time_ms < ended_ms) =>
                 {
                     self.start = self.start.max(end.end());
                 }
@@ -179,26 +181,40 @@ impl Merge {
         kept.iter().try_for_each(|(record, bytes)| self.writer.push(disk, record, bytes))
     }
 
-    /// Appends the newest event of each key of keyed topics with the same hash.
-    fn push_keyed(&mut self, disk: &impl Disk, chunks: &[Vec<u8>]) -> io::Result<()> {
-        let mut topics: HashMap<&str, Vec<Record<'_>>> = HashMap::new();
-        for chunk in chunks {
-            each_record(chunk, |record, _| {
-                topics.entry(record.topic).or_default().push(record);
-                Ok::<_, io::Error>(())
-            })?;
+    /// Merges the next chunks of keyed topics, as [`Self::advance`].
+    fn advance_keyed(&mut self, disk: &impl Disk, bytes: usize) -> io::Result<bool> {
+        let mut read = 0;
+        loop {
+            let merging = match self.keyed.take() {
+                Some(merging) => Some(merging),
+                None => self.begin_keyed(disk)?,
+            };
+            let Some(mut merging) = merging else { return Ok(false) };
+            while let Some((input, entry)) = merging.next() {
+                if read > bytes {
+                    self.keyed = Some(merging);
+                    self.writer.sync(disk)?;
+                    return Ok(true);
+                }
+                let chunk = self.entries[input].reader(disk).chunk(&entry)?;
+                read += chunk.len();
+                let writer = &mut self.writer;
+                merging.take(&chunk, |record, bytes| writer.push(disk, record, bytes))?;
+            }
+            self.compacted = self.compacted.max(merging.compacted());
         }
-        let mut kept: Vec<(Offset, Vec<u8>)> = Vec::new();
-        for records in topics.values() {
-            let state = KeyedState::new(records)?;
-            let (is_kept, compacted) = state.compact(self.removed_ms, self.ended_ms);
-            self.compacted = self.compacted.max(compacted);
-            state.write(&is_kept, &mut kept);
+    }
+
+    /// Begins to merge the keyed topics with the next hash; `None` if there are no more.
+    fn begin_keyed(&mut self, disk: &impl Disk) -> io::Result<Option<KeyedMerge>> {
+        let next = self.entries.iter().filter_map(|input| input.next);
+        let Some(hash) = next.map(|next| next.hash).min() else { return Ok(None) };
+        let mut chunks = Vec::new();
+        for (number, input) in self.entries.iter_mut().enumerate() {
+            while input.next.is_some_and(|next| next.hash == hash) {
+                chunks.extend(input.advance(disk)?.map(|entry| (number, entry)));
+            }
         }
-        kept.sort_unstable_by_key(|(first, _)| *first);
-        for (_, bytes) in &kept {
-            each_record(bytes, |record, bytes| self.writer.push(disk, &record, bytes))?;
-        }
-        Ok(())
+        Ok(Some(KeyedMerge::new(chunks, self.forgotten)))
     }
 }

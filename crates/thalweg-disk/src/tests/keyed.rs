@@ -1,6 +1,9 @@
 //! Keyed topics: the newest event of each key stays, whatever is merged.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 use thalweg_broker::{AppendError, Content, ReadPage};
 use thalweg_core::stream::{FeedKind, Payloads};
@@ -275,6 +278,29 @@ fn an_import_finds_stores_as_a_server_does() {
     assert_eq!(imported.expect("imported").events, 2);
     log.bench.reopen(true);
     assert_eq!(log.read().into_keys().collect::<Vec<_>>(), ["\"a\""]);
+}
+
+#[test]
+fn a_large_topic_is_merged_in_slices() {
+    let mut log = Keyed::new(Bounds { slice_bytes: 1000, ..small() });
+    // A run is synced after each slice.
+    let syncs = Arc::new(Mutex::new(BTreeMap::<String, usize>::new()));
+    let counts = Arc::clone(&syncs);
+    log.bench.disk.set_hook(Some(Box::new(move |what| {
+        if what.starts_with("sync run-") {
+            *counts.lock().expect("no panic").entry(what.to_owned()).or_default() += 1;
+        }
+    })));
+    let filler = format!("\"{}\"", "x".repeat(300));
+    for round in 0..4 {
+        for key in 0..24 {
+            log.put(&[(&key.to_string(), &filler), ("same", &round.to_string())]);
+        }
+        log.bench.seal();
+    }
+    assert_eq!(log.read(), log.newest);
+    let most = syncs.lock().expect("no panic").values().max().copied();
+    assert!(most > Some(8), "{most:?}");
 }
 
 #[test]
