@@ -48,6 +48,8 @@ struct Topic {
     newest: HashMap<u128, NewestEvent>,
     /// The newest of the removals that may be left out, also of a key that has a newer event. It stays.
     marker: Option<Offset>,
+    /// The first removal that is not old. Later ones stay, too: the clock may have gone back.
+    first_young: Option<Offset>,
     /// Whether nothing of the topic stays.
     is_nothing: bool,
 }
@@ -84,7 +86,7 @@ impl KeyedMerge {
         if !self.is_known && self.next == self.chunks.len() {
             (self.next, self.is_known) = (0, true);
             let forgotten = self.forgotten;
-            self.topics.values_mut().for_each(|topic| topic.is_nothing = topic.ended(forgotten));
+            self.topics.values_mut().for_each(|topic| topic.end_pass(forgotten));
         }
         Ok(())
     }
@@ -167,7 +169,21 @@ impl KeyedMerge {
     }
 }
 
+impl NewestEvent {
+    fn is_old(&self, removed_ms: Option<u64>) -> bool {
+        removed_ms.is_some_and(|removed_ms| self.time_ms < removed_ms)
+    }
+}
+
 impl Topic {
+    /// Notes that all events are known.
+    fn end_pass(&mut self, forgotten: Forgotten) {
+        self.is_nothing = self.ended(forgotten);
+        let removals = self.newest.values().filter(|newest| newest.is_removal);
+        let is_young = |newest: &&NewestEvent| !newest.is_old(forgotten.removed_ms);
+        self.first_young = removals.filter(is_young).map(|newest| newest.offset).min();
+    }
+
     /// Returns whether the topic has no keys and no young records.
     fn ended(&self, forgotten: Forgotten) -> bool {
         let newest_ms = self.newest.values().map(|newest| newest.time_ms);
@@ -177,9 +193,9 @@ impl Topic {
     }
 
     fn is_left_out(&self, newest: &NewestEvent, removed_ms: Option<u64>) -> bool {
-        let is_old = removed_ms.is_some_and(|removed_ms| newest.time_ms < removed_ms);
-        let is_marker = self.marker == Some(newest.offset);
-        newest.is_removal && (self.is_nothing || (is_old && !is_marker))
+        let is_behind = |stays: Option<Offset>| stays.is_none_or(|stays| newest.offset < stays);
+        let is_left_out = newest.is_old(removed_ms) && is_behind(self.marker);
+        newest.is_removal && (self.is_nothing || (is_left_out && is_behind(self.first_young)))
     }
 
     fn compacted(&self, removed_ms: Option<u64>) -> Offset {
