@@ -17,7 +17,7 @@ use crate::{
     run::{Entry, each_record},
 };
 
-/// What a merge of all records of topics leaves out.
+/// The bounds of the records that a merge of whole topics leaves out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Forgotten {
     /// A topic without keys whose newest record is older than this time, in ms since 1970.
