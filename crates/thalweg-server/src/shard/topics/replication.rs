@@ -112,6 +112,7 @@ impl Topics {
         });
         push_once(&mut self.unposted, &mut owner.is_unposted, key);
         self.mark_read(key);
+        self.want_state(key);
         self.look_at_demand(key, now_us());
     }
 

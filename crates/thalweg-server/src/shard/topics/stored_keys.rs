@@ -226,12 +226,14 @@ impl Topics {
         self.refuse_waiting(waiting, Refusal::draining);
     }
 
-    /// Requests the state of a topic if publishes or reads wait for it.
+    /// Requests the state of a topic if publishes, reads or other shards wait for it.
     pub(super) fn want_state(&mut self, key: FeedKey) {
-        if self
+        let owner = self.feeds.get(key).and_then(|local| local.owner.as_ref());
+        let is_followed = owner.is_some_and(|owner| !owner.followers.is_empty());
+        let is_wanted = self
             .keyed_order(key)
-            .is_some_and(|(feed, order)| feed.is_loading() && order.is_awaited())
-        {
+            .is_some_and(|(feed, order)| feed.is_loading() && (is_followed || order.is_awaited()));
+        if is_wanted {
             self.want_backfill(key, 1, None);
         }
     }

@@ -188,3 +188,27 @@ fn a_new_server_reads_the_state_while_others_publish() {
     });
     check_state(&server, "users/a", &state);
 }
+
+#[test]
+fn subscribers_on_every_shard_get_a_state_that_nobody_has_read() {
+    let directory = Directory::new();
+    let settings = [&KEYED[..], &["--shards", "2"]].concat();
+    let server = directory.start(&settings);
+    let topics: Vec<String> = (0..16).map(|nth| format!("users/{nth}")).collect();
+    let states: Vec<(Map, String)> = topics
+        .iter()
+        .map(|topic| {
+            let mut state = Map::new();
+            let head = publish(&server, topic, &[(1, 1), (2, 2)], &mut state);
+            (state, head)
+        })
+        .collect();
+    server.kill();
+    let server = directory.start(&settings);
+    for (topic, (state, head)) in topics.iter().zip(&states) {
+        let mut subscriber = server.subscribe(Transport::Sse, &format!("/{topic}"));
+        let mut mirror = Mirror::default();
+        mirror.follow(&mut subscriber, head);
+        assert_eq!((&mirror.map, mirror.gaps.len()), (state, 0), "{topic}");
+    }
+}
