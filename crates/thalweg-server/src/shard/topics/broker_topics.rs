@@ -190,12 +190,13 @@ impl Topics {
         let expiries = payloads.expiries();
         // Most topics have no keys that expire.
         let may_expire = is_keyed && !(expiries.is_empty() && self.expiries.is_empty());
-        let expiring: Vec<(Arc<[u8]>, Option<i64>)> = match may_expire {
+        let expiring: Vec<(Offset, Arc<[u8]>, Option<i64>)> = match may_expire {
             true => payloads
                 .keyed_events()
                 .enumerate()
                 .map(|(at, (name, _))| {
-                    (name.into(), expiries.get(at).copied().filter(|ms| *ms > 0))
+                    let expires_ms = expiries.get(at).copied().filter(|ms| *ms > 0);
+                    (first + at as Offset, name.into(), expires_ms)
                 })
                 .collect(),
             false => Vec::new(),

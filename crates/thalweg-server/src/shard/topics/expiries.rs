@@ -6,6 +6,7 @@ use std::{
 };
 
 use thalweg_core::fanout::FeedKey;
+use thalweg_wire::Offset;
 
 use super::feeds::FeedTable;
 
@@ -14,7 +15,7 @@ use super::feeds::FeedTable;
 pub(super) struct Expiries {
     /// By time and a serial number.
     due: BTreeMap<(u64, u64), Expiry>,
-    by_key: HashMap<Expiry, (u64, u64)>,
+    by_key: HashMap<Expiry, KeyTimer>,
     serial: u64,
     /// The bytes of all keys.
     key_bytes: usize,
@@ -34,32 +35,45 @@ pub(super) struct Expiry {
     pub(super) key: Arc<[u8]>,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct KeyTimer {
+    at: (u64, u64),
+    /// The offset of the event that expires, in a topic that a broker stores.
+    offset: Offset,
+}
+
 impl Expiries {
     pub(super) fn next_us(&self) -> Option<u64> {
         self.due.keys().next().map(|(due_us, _)| *due_us)
     }
 
-    /// Sets when a key expires. `None`: never.
-    pub(super) fn set(&mut self, expiry: Expiry, due_us: Option<u64>) {
-        if let Some(before) = self.by_key.remove(&expiry) {
-            self.due.remove(&before);
+    /// Sets when a key expires, with the offset of its event (0 if no broker stores the topic). `None`: never. The time of a later
+    /// event stays.
+    pub(super) fn set(&mut self, expiry: Expiry, offset: Offset, due_us: Option<u64>) {
+        if let Some(before) = self.by_key.get(&expiry).copied() {
+            if before.offset > offset {
+                return;
+            }
+            self.by_key.remove(&expiry);
+            self.due.remove(&before.at);
             self.key_bytes -= expiry.key.len();
         }
         if let Some(due_us) = due_us {
             self.serial += 1;
             let at = (due_us, self.serial);
             self.key_bytes += expiry.key.len();
-            self.by_key.insert(expiry.clone(), at);
+            self.by_key.insert(expiry.clone(), KeyTimer { at, offset });
             self.due.insert(at, expiry);
         }
     }
 
-    pub(super) fn take_due(&mut self, now_us: u64) -> Option<Expiry> {
+    /// Takes a key whose time has come, with the offset of its event.
+    pub(super) fn take_due(&mut self, now_us: u64) -> Option<(Expiry, Offset)> {
         let first = self.due.first_entry().filter(|first| first.key().0 <= now_us)?;
         let expiry = first.remove();
-        self.by_key.remove(&expiry);
+        let offset = self.by_key.remove(&expiry).map_or(0, |timer| timer.offset);
         self.key_bytes -= expiry.key.len();
-        Some(expiry)
+        Some((expiry, offset))
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -6,9 +6,9 @@ use thalweg_core::{
     fanout::FeedKey,
     stream::{Feed as _, Payloads},
 };
-use thalweg_wire::key::key_text;
+use thalweg_wire::{Offset, key::key_text};
 
-use super::{Topics, expiries::Expiry};
+use super::{Topics, expiries::Expiry, local_topic::LocalTopic};
 use crate::{clock::unix_ms, config::EXPIRIES_PER_TURN};
 
 /// After this time a removal that has not come is published again, in µs: it was not stored.
@@ -32,26 +32,35 @@ impl Topics {
         let due_us = ttl_us.map(|ttl_us| now_us.saturating_add(ttl_us));
         for (key, event) in payloads.keyed_events() {
             let due_us = due_us.filter(|_| event != b"null");
-            expiries.set(Expiry { feed, serial, key: key.into() }, due_us);
+            expiries.set(Expiry { feed, serial, key: key.into() }, 0, due_us);
         }
     }
 
     /// Publishes the removals of keys that have expired, a limited number in each turn.
     pub(super) fn expire_keys(&mut self, now_us: u64) {
         for _ in 0..EXPIRIES_PER_TURN {
-            let Some(expiry) = self.expiries.take_due(now_us) else { return };
+            let Some((expiry, offset)) = self.expiries.take_due(now_us) else { return };
+            if self.feeds.get(expiry.feed).is_some_and(LocalTopic::has_arrived) {
+                // The event may have expired before it came.
+                self.settle(expiry.feed, now_us);
+            }
             let local = self.feeds.get(expiry.feed).filter(|local| local.end.is_none());
             let owner = local.and_then(|local| local.owner.as_ref());
             let Some(owner) = owner.filter(|owner| owner.serial == expiry.serial) else { continue };
             if let Some(order) = owner.keyed_order() {
                 let feed = local.and_then(|local| local.feed.as_ref());
                 let newest = feed.and_then(|feed| feed.keyed_event(&expiry.key));
-                let is_live = newest.is_some_and(|newest| !newest.is_removal());
-                // A newer event may be on its way. It has a time of its own when it comes; this one counts if it is not stored.
-                let waits = order.pending(&expiry.key).is_some() || order.ends > 0;
+                let is_its =
+                    newest.is_some_and(|newest| newest.offset() == offset && !newest.is_removal());
+                // A newer event may be on its way, or in a page that has not come. It has a time of its own when it comes; this one
+                // counts if it is not stored.
+                let waits = self.feeds.get(expiry.feed).is_some_and(LocalTopic::is_loading)
+                    || order.pending(&expiry.key).is_some()
+                    || order.ends > 0;
                 let (feed, key) = (expiry.feed, Arc::clone(&expiry.key));
-                self.expiries.set(expiry, is_live.then_some(now_us + EXPIRY_RETRY_US));
-                if waits || !is_live {
+                let again_us = (waits || is_its).then_some(now_us + EXPIRY_RETRY_US);
+                self.expiries.set(expiry, offset, again_us);
+                if waits || !is_its {
                     continue;
                 }
                 self.append_key(feed, &key_text(&key), b"null", now_us);
@@ -67,17 +76,17 @@ impl Topics {
     pub(super) fn set_stored_expiries(
         &mut self,
         feed: FeedKey,
-        keys: impl IntoIterator<Item = (Arc<[u8]>, Option<i64>)>,
+        keys: impl IntoIterator<Item = (Offset, Arc<[u8]>, Option<i64>)>,
         now_us: u64,
     ) {
         let owner = self.feeds.get(feed).and_then(|local| local.owner.as_ref());
         let Some(serial) = owner.map(|owner| owner.serial) else { return };
         let now_ms = unix_ms();
-        for (key, expires_ms) in keys {
+        for (offset, key, expires_ms) in keys {
             let left_ms = |expires_ms: i64| expires_ms.saturating_sub(now_ms).max(0) as u64;
             let due_us = expires_ms
                 .map(|expires_ms| now_us.saturating_add(left_ms(expires_ms).saturating_mul(1000)));
-            self.expiries.set(Expiry { feed, serial, key }, due_us);
+            self.expiries.set(Expiry { feed, serial, key }, offset, due_us);
         }
     }
 }

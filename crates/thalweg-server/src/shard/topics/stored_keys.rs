@@ -140,7 +140,8 @@ impl Topics {
         let expiring = expiries.into_iter().filter(|(offset, name, _)| {
             feed.keyed_event(name).is_some_and(|newest| newest.offset() == *offset)
         });
-        let expiring: Vec<_> = expiring.map(|(_, name, at)| (name, Some(at))).collect();
+        let expiring: Vec<_> =
+            expiring.map(|(offset, name, at)| (offset, name, Some(at))).collect();
         let bytes = feed.state_bytes();
         self.keyed_bytes = (self.keyed_bytes + bytes).saturating_sub(before);
         self.set_stored_expiries(key, expiring, now_us());
@@ -240,6 +241,16 @@ impl Topics {
 }
 
 impl LocalTopic {
+    /// Returns whether its state is being read.
+    pub(super) fn is_loading(&self) -> bool {
+        self.feed.as_ref().is_some_and(|feed| feed.is_loading())
+    }
+
+    /// Returns whether events of a broker have come that the feed does not have yet.
+    pub(super) fn has_arrived(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.order.arrived_events() > 0)
+    }
+
     /// Returns whether reading its state has no use, because it does not fit into the memory.
     pub(super) fn refuses_keys(&self) -> bool {
         let order = self.owner.as_ref().and_then(|owner| owner.keyed_order());

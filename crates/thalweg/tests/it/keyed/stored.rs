@@ -212,3 +212,59 @@ fn subscribers_on_every_shard_get_a_state_that_nobody_has_read() {
         assert_eq!((&mirror.map, mirror.gaps.len()), (state, 0), "{topic}");
     }
 }
+
+#[test]
+fn a_key_whose_time_is_over_when_it_is_stored_expires() {
+    let directory = Directory::new();
+    let server = directory.start(&KEYED);
+    // The time of some is over before their records come back from the disk.
+    for nth in 0..20 {
+        post(&server, &format!("rooms/a?key=brief{nth}&ttl=1ms"), "1").published();
+    }
+    let mut subscriber = server.subscribe(Transport::Sse, "/rooms/a");
+    let mut rooms = Mirror::confirmed(&mut subscriber);
+    let last = post(&server, "rooms/a?key=last", "1").published().position;
+    while offset(&rooms.position) < offset(&last) || rooms.map.len() > 1 {
+        rooms.next(&mut subscriber);
+    }
+    assert!(rooms.map.contains_key("last"));
+}
+
+#[test]
+fn an_expiry_does_not_remove_a_later_event_of_its_key() {
+    for shards in ["1", "2"] {
+        let directory = Directory::new();
+        let settings = [&KEYED[..], &["--shards", shards]].concat();
+        let server = directory.start(&settings);
+        let text = "x".repeat(1 << 10);
+        let fill = |server: &Server| {
+            let lines: String = (0..200)
+                .map(|id| format!("{}\n", json!({"id": id.to_string(), "text": text})))
+                .collect();
+            for _ in 0..10 {
+                server.post("users/a", "application/x-ndjson", &*lines).published();
+            }
+        };
+        // The old and the new event of a key are on different pages.
+        for nth in 0..20 {
+            let event = json!({"id": format!("k{nth}")}).to_string();
+            post(&server, "users/a?ttl=1ms", &event).published();
+        }
+        fill(&server);
+        for nth in 0..20 {
+            let event = json!({"id": format!("k{nth}")}).to_string();
+            post(&server, "users/a", &event).published();
+        }
+        fill(&server);
+        server.kill();
+        let server = directory.start(&settings);
+        let mut subscriber = server.subscribe(Transport::Sse, "/users/a");
+        let mut users = Mirror::confirmed(&mut subscriber);
+        // A removal would be stored before this event.
+        let last = post(&server, "users/a", &json!({"id": "last"}).to_string()).published();
+        users.follow(&mut subscriber, &last.position);
+        let missing: Vec<_> =
+            (0..20).filter(|nth| !users.map.contains_key(&format!("k{nth}"))).collect();
+        assert!(missing.is_empty(), "{missing:?} of {} keys", users.map.len());
+    }
+}
