@@ -21,19 +21,45 @@ pub(super) struct Data {
     stores: Vec<StoreConfig>,
 }
 
-/// Gives keyed topics that a store of another kind would have a store of their own before it.
-fn keep_keys(stores: &mut Vec<StoreConfig>, kinds: &[(Pattern, FeedKind)]) {
+/// Gives keyed topics that a store of another kind would have a store of their own before it. Fails if the directory cannot have it.
+fn keep_keys(stores: &mut Vec<StoreConfig>, kinds: &[(Pattern, FeedKind)]) -> Result<(), String> {
     for (pattern, _) in kinds.iter().filter(|(_, kind)| kind.has_keys()) {
-        let Some(at) = stores.iter().position(|store| store.pattern.overlaps(pattern)) else {
-            continue;
-        };
-        if stores.iter().any(|store| store.pattern.to_string() == pattern.to_string()) {
+        let has_keys = |store: &StoreConfig| store.kind.has_keys();
+        if stores.iter().any(|store| has_keys(store) && covers(&store.pattern, pattern)) {
             continue;
         }
-        let sync = stores[at].sync;
+        let overlaps = |store: &StoreConfig| store.pattern.overlaps(pattern);
+        let Some(other) = stores.iter().position(|store| overlaps(store) && !has_keys(store))
+        else {
+            continue;
+        };
+        if stores.iter().any(|store| store.pattern == *pattern) {
+            return Err(format!(
+                "topic: {pattern} has kind=keyed, but the store {pattern} keeps events without keys: add kind=keyed to the store, or give it another pattern"
+            ));
+        }
+        // The first store of its kind has a topic, so keys that are stored stay where they are.
+        let keyed = stores.iter().rposition(|store| overlaps(store) && has_keys(store));
+        let at = keyed.map_or(other, |keyed| keyed + 1);
+        let sync = stores[other].sync;
         let keyed = StoreConfig { sync, ..StoreConfig::new(pattern.clone(), FeedKind::Keyed) };
         stores.insert(at, keyed);
     }
+    Ok(())
+}
+
+/// Returns whether a pattern matches all topics that another one matches.
+fn covers(pattern: &Pattern, other: &Pattern) -> bool {
+    let mut others = other.as_str().split('/');
+    for segment in pattern.as_str().split('/') {
+        match (segment, others.next()) {
+            ("**", Some(_)) => return true,
+            ("*", Some(other)) if other != "**" => {}
+            (segment, Some(other)) if segment == other => {}
+            _ => return false,
+        }
+    }
+    others.next().is_none()
 }
 
 impl ConfiguredBroker for Data {
@@ -68,7 +94,7 @@ impl ConfiguredBroker for Data {
             let kind = all.map(|(_, kind)| *kind).unwrap_or_default();
             stores.push(StoreConfig::new(Pattern::all(), kind));
         }
-        keep_keys(&mut stores, &kinds);
+        keep_keys(&mut stores, &kinds)?;
         for (pattern, _) in kinds.iter().filter(|(_, kind)| kind.has_versions()) {
             let before = stores.iter().take_while(|store| {
                 !store.kind.has_versions() || store.pattern.to_string() != pattern.to_string()

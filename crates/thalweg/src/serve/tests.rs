@@ -379,6 +379,13 @@ fn stores_follow_from_the_kinds_of_topics_or_are_checked_against_them() {
     assert_eq!(topics(&format!("--data d --store a/** {keyed}")), ["a/* Keyed", "a/** Log"]);
     let given = format!("--data d --store a/** --store a/*,kind=keyed {keyed}");
     assert_eq!(topics(&given), ["a/** Log", "a/* Keyed"]);
+    // Keys that are stored stay in their store.
+    let narrower = "--data d --store a/**,kind=keyed --store ** --topic a/b/**,kind=keyed";
+    assert_eq!(topics(narrower), ["a/** Keyed", "** Log"]);
+    let crossing = "--data d --store a/*/c,kind=keyed --store ** --topic a/b/**,kind=keyed";
+    assert_eq!(topics(crossing), ["a/*/c Keyed", "a/b/** Keyed", "** Log"]);
+    let wider = "--data d --store a/*,kind=keyed --store ** --topic a/**,kind=keyed";
+    assert_eq!(topics(wider), ["a/* Keyed", "a/** Keyed", "** Log"]);
     assert_eq!(topics("--data d --store c"), ["c Log"]);
     assert!(data("").unwrap().is_none());
     let refusals = [
@@ -387,6 +394,8 @@ fn stores_follow_from_the_kinds_of_topics_or_are_checked_against_them() {
         "--data d --nats nats://a --stream live=b",
         "--data d --store ** --topic a,kind=value",
         "--data d --store ** --store a,kind=value --topic a,kind=value",
+        "--data d --store users/** --topic users/**,kind=keyed",
+        "--data d --store users/** --store users/*,kind=keyed --topic users/**,kind=keyed",
     ];
     insta::assert_snapshot!(refusals.map(|flags| data(flags).unwrap_err()).join("\n"));
     assert!(data("--data d --store a,kind=value --store ** --topic a,kind=value").is_ok());
