@@ -142,6 +142,12 @@ impl Backfills {
         self.wanted.remove(&feed);
     }
 
+    /// Drops the requests of a feed that has no page in flight.
+    pub(in crate::shard) fn forget(&mut self, feed: FeedKey) {
+        self.wanted.remove(&feed);
+        self.queue.retain(|queued| *queued != feed);
+    }
+
     /// Queues the failed requests again.
     pub(in crate::shard) fn retry(&mut self) {
         self.queue.extend(self.failed.drain(..));
@@ -242,6 +248,18 @@ mod tests {
         assert_eq!(pages.next(), Some((1, 10)));
         assert_eq!(pages.take_served(1, |_| false).len(), 2);
         assert!(pages.wanted.is_empty());
+    }
+
+    #[test]
+    fn a_forgotten_request_is_not_sent_again() {
+        let mut pages = Backfills::default();
+        pages.want(1, 1, None);
+        assert_eq!(pages.next(), Some((1, 1)));
+        pages.take_served(1, |_| true);
+        pages.forget(1);
+        assert!(!pages.is_due() && pages.wanted.is_empty());
+        pages.want(1, 1, None);
+        assert_eq!((pages.next(), pages.next()), (Some((1, 1)), None));
     }
 
     #[test]

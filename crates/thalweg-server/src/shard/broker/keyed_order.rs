@@ -12,6 +12,10 @@ use tokio::sync::oneshot;
 use super::StoreAnswer;
 use crate::{broker::PublishTerms, refusal::Refusal};
 
+/// The first and the longest delay until a state that did not fit is read again, in µs.
+const REFUSED_US_MIN: u64 = 2_000_000;
+const REFUSED_US_MAX: u64 = 300_000_000;
+
 /// A publish that waits for the state of its topic, or for an event of its key that is on its way.
 #[derive(Debug)]
 pub(in crate::shard) struct WaitingPublish {
@@ -42,6 +46,9 @@ pub(in crate::shard) struct KeyedOrder {
     pub(in crate::shard) ends: usize,
     /// Whether the state does not fit into the memory. Its readers are being closed.
     pub(in crate::shard) is_refused: bool,
+    /// When the state may be read again after it did not fit, in µs, and how often in a row it did not.
+    retry_us: u64,
+    refusals: u32,
     pending: HashMap<Box<[u8]>, PendingKey>,
     /// Messages without an answer, by number.
     sent: Vec<(u64, KeyNames)>,
@@ -113,6 +120,34 @@ impl KeyedOrder {
         (self.ends, self.is_refused) = (0, false);
         self.has_come(head);
         self
+    }
+
+    /// Notes that the state does not fit into the memory. It is read again after a delay, which doubles each time.
+    pub(in crate::shard) fn refuse(&mut self, now_us: u64) {
+        self.is_refused = true;
+        self.refusals = self.refusals.saturating_add(1);
+        self.retry_us = now_us + self.delay_us();
+    }
+
+    /// Lets the state be read again if its delay is over. Returns whether it is.
+    pub(in crate::shard) fn may_retry(&mut self, now_us: u64) -> bool {
+        self.is_refused &= now_us < self.retry_us;
+        !self.is_refused
+    }
+
+    /// Returns whether the state did not fit when it was last read, which counts for a later delay.
+    pub(in crate::shard) fn was_refused_lately(&self, now_us: u64) -> bool {
+        self.refusals > 0 && now_us < self.retry_us + self.delay_us()
+    }
+
+    /// Notes that the state fits.
+    pub(in crate::shard) fn has_fitted(&mut self) {
+        self.refusals = 0;
+    }
+
+    fn delay_us(&self) -> u64 {
+        let doublings = self.refusals.saturating_sub(1).min(16);
+        (REFUSED_US_MIN << doublings).min(REFUSED_US_MAX)
     }
 
     /// Returns a key with events on their way.
@@ -205,6 +240,26 @@ mod tests {
             order.settle(number, first, 300);
             assert!(order.take_next().is_some(), "message {number}");
         }
+    }
+
+    #[test]
+    fn a_state_that_does_not_fit_is_read_again_less_and_less_often() {
+        let mut order = KeyedOrder::default();
+        let mut now_us = 1;
+        let mut delays = Vec::new();
+        for _ in 0..40 {
+            order.refuse(now_us);
+            let delay_us = order.retry_us - now_us;
+            assert!(!order.may_retry(now_us + delay_us - 1));
+            now_us += delay_us;
+            assert!(order.may_retry(now_us) && order.was_refused_lately(now_us));
+            delays.push(delay_us / 1_000_000);
+        }
+        assert_eq!(delays[..8], [2, 4, 8, 16, 32, 64, 128, 256]);
+        assert!(delays[8..].iter().all(|delay| *delay == 300));
+        order.has_fitted();
+        order.refuse(now_us);
+        assert_eq!(order.retry_us - now_us, REFUSED_US_MIN);
     }
 
     #[test]

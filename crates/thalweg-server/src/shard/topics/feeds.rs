@@ -186,6 +186,12 @@ impl FeedTable {
         self.new_feed(topic, (self.streams.epoch(stream), 1), origin, settings)
     }
 
+    /// Returns a number that no other topic of this shard has.
+    pub(super) fn next_serial(&mut self) -> u64 {
+        self.opened += 1;
+        self.opened
+    }
+
     fn owner_state(&self, origin: Origin, order: Order) -> OwnerState {
         let linger_us = |upstream: usize| self.config.upstreams[upstream].linger.as_micros() as u64;
         OwnerState {

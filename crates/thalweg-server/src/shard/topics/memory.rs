@@ -59,7 +59,7 @@ impl Topics {
             if local.is_emptied() {
                 emptied.push(key);
             }
-            if local.may_go(is_crowded) {
+            if local.may_go(is_crowded) && !local.was_refused_lately(now_us) {
                 // The receiver of a change looks at the topic first, so the next sweep removes it.
                 idle.extend(change.is_none().then_some(key));
             } else if local.needs_attaching() {
@@ -97,7 +97,7 @@ impl Topics {
             }
         }
         self.counts.subscribed_topics.set(self.feeds.topic_limits.subscriber_only as u64);
-        let mut over = self.take_overfull();
+        let mut over = self.take_overfull(now_us);
         over.extend(self.feeds.emptied_over_limit());
         over
     }

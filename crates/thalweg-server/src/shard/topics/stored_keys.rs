@@ -145,9 +145,13 @@ impl Topics {
         let bytes = feed.state_bytes();
         self.keyed_bytes = (self.keyed_bytes + bytes).saturating_sub(before);
         self.set_stored_expiries(key, expiring, now_us());
-        while self.keyed_bytes > self.keyed_bytes_max() && self.evict_keys(key) {}
+        let fits_alone = bytes <= self.keyed_bytes_max();
+        while fits_alone && self.keyed_bytes > self.keyed_bytes_max() && self.evict_keys(key) {}
         if self.keyed_bytes > self.keyed_bytes_max() {
-            return self.refuse_keys(key);
+            return self.refuse_keys(key, now_us());
+        }
+        if let Some((_, order)) = self.keyed_order(key).filter(|(feed, _)| !feed.is_loading()) {
+            order.has_fitted();
         }
         self.store_waiting(key);
         self.answer_reads(key);
@@ -178,7 +182,10 @@ impl Topics {
     }
 
     /// Gives up reading a state for which there is no room. The next sweep closes its readers.
-    fn refuse_keys(&mut self, key: FeedKey) {
+    fn refuse_keys(&mut self, key: FeedKey, now_us: u64) {
+        // The times of its keys come again with the state.
+        let serial = self.feeds.next_serial();
+        self.expiries.topic_ended();
         let Some(local) = self.feeds.get_mut(key) else { return };
         let topic = local.topic.clone();
         let Some((feed, owner)) = local.feed.as_mut().zip(local.owner.as_mut()) else { return };
@@ -186,8 +193,13 @@ impl Topics {
         feed.load();
         self.history_bytes = (self.history_bytes + feed.history_bytes()).saturating_sub(history);
         self.keyed_bytes = self.keyed_bytes.saturating_sub(bytes);
-        if let Some(order) = owner.order.broker().and_then(|order| order.keyed.as_mut()) {
-            order.is_refused = true;
+        owner.serial = serial;
+        if let Some(stream) = local.origin.stream() {
+            self.backfills[self.feeds.streams.get(stream).broker].forget(key);
+        }
+        let order = self.feeds.get_mut(key).and_then(LocalTopic::broker_order);
+        if let Some(order) = order.and_then(|(_, order)| order.keyed.as_mut()) {
+            order.refuse(now_us);
             let reads = std::mem::take(&mut order.reads);
             reads.into_iter().for_each(|read| drop(read.send(Err(no_room()))));
             let waiting = std::mem::take(&mut order.waiting);
@@ -208,12 +220,15 @@ impl Topics {
         }
     }
 
-    /// Lets the readers of states that had no room try again.
-    pub(super) fn take_overfull(&mut self) -> Vec<FeedKey> {
+    /// Returns the topics whose states have no room. Lets those be read again whose delay is over.
+    pub(super) fn take_overfull(&mut self, now_us: u64) -> Vec<FeedKey> {
         let overfull = std::mem::take(&mut self.overfull);
         for key in &overfull {
-            if let Some((_, order)) = self.keyed_order(*key) {
-                order.is_refused = false;
+            let Some((_, order)) = self.keyed_order(*key) else { continue };
+            if !order.may_retry(now_us) {
+                self.overfull.push(*key);
+            } else if self.feeds.get(*key).is_some_and(|local| local.is_input) {
+                self.news.inputs.push(*key);
             }
         }
         overfull
@@ -241,6 +256,12 @@ impl Topics {
 }
 
 impl LocalTopic {
+    /// Returns whether its state did not fit into the memory a short time ago.
+    pub(super) fn was_refused_lately(&self, now_us: u64) -> bool {
+        let order = self.owner.as_ref().and_then(|owner| owner.keyed_order());
+        order.is_some_and(|order| order.was_refused_lately(now_us))
+    }
+
     /// Returns whether its state is being read.
     pub(super) fn is_loading(&self) -> bool {
         self.feed.as_ref().is_some_and(|feed| feed.is_loading())
