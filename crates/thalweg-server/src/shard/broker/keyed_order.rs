@@ -10,7 +10,10 @@ use thalweg_wire::Offset;
 use tokio::sync::oneshot;
 
 use super::StoreAnswer;
-use crate::{broker::PublishTerms, refusal::Refusal};
+use crate::{broker::PublishTerms, config::UNSTORED_BYTES_MAX, refusal::Refusal};
+
+/// Bytes of one topic's publishes that wait.
+const WAITING_BYTES_MAX: usize = UNSTORED_BYTES_MAX / 8;
 
 /// The first and the longest delay until a state that did not fit is read again, in µs.
 const REFUSED_US_MIN: u64 = 2_000_000;
@@ -40,6 +43,7 @@ type KeyNames = Vec<Box<[u8]>>;
 pub(in crate::shard) struct KeyedOrder {
     /// In the order in which they came. Those behind the first one wait for it.
     pub(in crate::shard) waiting: VecDeque<WaitingPublish>,
+    waiting_bytes: usize,
     /// Reads that wait for the state, or for events that are stored and were not delivered.
     pub(in crate::shard) reads: Vec<oneshot::Sender<Result<(), Refusal>>>,
     /// Ends of the topic that are on their way. Later events belong to the next topic.
@@ -165,10 +169,39 @@ impl KeyedOrder {
         self.pending.len()
     }
 
+    /// Returns whether another publish may wait. Those of one topic leave room for other topics.
+    pub(in crate::shard) fn may_wait(&self, publish: &WaitingPublish) -> bool {
+        self.waiting.is_empty() || self.waiting_bytes + publish.bytes() <= WAITING_BYTES_MAX
+    }
+
+    pub(in crate::shard) fn wait(&mut self, publish: WaitingPublish) {
+        self.waiting_bytes += publish.bytes();
+        self.waiting.push_back(publish);
+    }
+
     /// Takes the next publish, if it need not wait.
     pub(in crate::shard) fn take_next(&mut self) -> Option<WaitingPublish> {
         let next = self.waiting.front()?;
-        if self.must_wait(&next.payloads, &next.terms) { None } else { self.waiting.pop_front() }
+        if self.must_wait(&next.payloads, &next.terms) {
+            return None;
+        }
+        let next = self.waiting.pop_front()?;
+        self.waiting_bytes -= next.bytes();
+        Some(next)
+    }
+
+    /// Takes all publishes that wait.
+    pub(in crate::shard) fn take_waiting(&mut self) -> VecDeque<WaitingPublish> {
+        self.waiting_bytes = 0;
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Adds a read that waits. Forgets those whose readers are gone when there are many.
+    pub(in crate::shard) fn read(&mut self, read: oneshot::Sender<Result<(), Refusal>>) {
+        if self.reads.len() == self.reads.capacity() {
+            self.reads.retain(|read| !read.is_closed());
+        }
+        self.reads.push(read);
     }
 
     /// Returns whether a publish waits for events that are on their way.
@@ -202,7 +235,7 @@ mod tests {
     }
 
     fn wait(order: &mut KeyedOrder, key: &str, condition: Option<Condition>) {
-        order.waiting.push_back(WaitingPublish {
+        order.wait(WaitingPublish {
             payloads: payloads(&[(key, "1")]),
             terms: PublishTerms { condition, ..PublishTerms::default() },
             answer: StoreAnswer::Nowhere,
@@ -260,6 +293,32 @@ mod tests {
         order.has_fitted();
         order.refuse(now_us);
         assert_eq!(order.retry_us - now_us, REFUSED_US_MIN);
+    }
+
+    #[test]
+    fn the_waiting_publishes_of_a_topic_leave_room_for_other_topics() {
+        let mut order = KeyedOrder { ends: 1, ..KeyedOrder::default() };
+        let large = "1".repeat(1 << 20);
+        let publish = || WaitingPublish {
+            payloads: payloads(&[("a", &large)]),
+            terms: PublishTerms::default(),
+            answer: StoreAnswer::Nowhere,
+        };
+        while order.may_wait(&publish()) {
+            order.wait(publish());
+        }
+        assert_eq!(order.waiting.len(), 7);
+        order.ends = 0;
+        assert!(order.take_next().is_some() && order.may_wait(&publish()));
+        order.take_waiting();
+        assert_eq!(order.waiting_bytes, 0);
+    }
+
+    #[test]
+    fn reads_whose_readers_are_gone_are_forgotten() {
+        let mut order = KeyedOrder::default();
+        (0..1000).for_each(|_| order.read(oneshot::channel().0));
+        assert!(order.reads.len() < 10, "{}", order.reads.len());
     }
 
     #[test]

@@ -53,12 +53,13 @@ impl Topics {
     }
 
     fn wait_for_keys(&mut self, key: FeedKey, waiting: WaitingPublish, is_loading: bool) {
-        if !self.stores.wait(waiting.bytes()) {
+        let may_wait = self.keyed_order(key).is_none_or(|(_, order)| order.may_wait(&waiting));
+        if !may_wait || !self.stores.wait(waiting.bytes()) {
             let message = "too many events wait to be stored: try again";
             return waiting.answer.send(Err(Refusal::busy(message)));
         }
         if let Some((_, order)) = self.keyed_order(key) {
-            order.waiting.push_back(waiting);
+            order.wait(waiting);
         }
         match is_loading {
             true => self.want_backfill(key, 1, None),
@@ -122,11 +123,11 @@ impl Topics {
         match self.keyed_order(key) {
             Some((_, order)) if order.is_refused => drop(answer.send(Err(no_room()))),
             Some((feed, order)) if feed.is_loading() => {
-                order.reads.push(answer);
+                order.read(answer);
                 self.want_backfill(key, 1, None);
             }
             Some((_, order)) if order.has_undelivered() => {
-                order.reads.push(answer);
+                order.read(answer);
                 self.mark_read(key);
             }
             // The reader may be gone.
@@ -202,7 +203,7 @@ impl Topics {
             order.refuse(now_us);
             let reads = std::mem::take(&mut order.reads);
             reads.into_iter().for_each(|read| drop(read.send(Err(no_room()))));
-            let waiting = std::mem::take(&mut order.waiting);
+            let waiting = order.take_waiting();
             self.refuse_waiting(waiting, no_room);
         }
         self.overfull.push(key);
