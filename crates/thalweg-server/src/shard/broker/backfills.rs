@@ -59,12 +59,12 @@ impl Backfills {
         !self.queue.is_empty() && self.under_way < READS_PER_SHARD
     }
 
-    /// Requests pages. Returns `false` if the broker's queue is full. `find` returns a feed, its topic and its stream.
+    /// Requests pages. Returns `false` if the broker's queue is full. `find` returns a topic with the number of its opening, its feed and its stream.
     pub(in crate::shard) fn post<'a>(
         &mut self,
         reads: &mpsc::Sender<Read>,
         answers: &mpsc::UnboundedSender<FromBroker>,
-        find: impl Fn(FeedKey) -> Option<(&'a Topic, &'a AnyFeed, &'a BrokerStream)>,
+        find: impl Fn(FeedKey) -> Option<((&'a Topic, u64), &'a AnyFeed, &'a BrokerStream)>,
     ) -> bool {
         // A page that comes makes room for the next request.
         while self.is_due() {
@@ -75,7 +75,7 @@ impl Backfills {
                 Err(TrySendError::Closed(())) => return true,
             };
             let Some((key, from)) = self.next() else { continue };
-            let Some((topic, feed, stream)) = find(key) else {
+            let Some(((topic, serial), feed, stream)) = find(key) else {
                 self.gone(key);
                 continue;
             };
@@ -86,7 +86,7 @@ impl Backfills {
             let until = feed.page_until(begin);
             let (broker, is_value) = (stream.broker, stream.stream.kind.has_versions());
             let stream = stream.index;
-            let id = BackfillId { broker, key, topic: topic.clone(), epoch, from, until };
+            let id = BackfillId { broker, key, topic: topic.clone(), serial, epoch, from, until };
             let from = if is_ahead { from } else { begin.min(until) };
             let reply = BrokerReply::new(ReadCaller::Shard(id, answers.clone()));
             let range = ReadRange { stream, topic, epoch, from, until };

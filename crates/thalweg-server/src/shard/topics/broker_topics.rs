@@ -66,7 +66,7 @@ impl Topics {
         let find = |key| {
             let local = feeds.get(key)?;
             let stream = feeds.streams.get(local.origin.stream()?);
-            Some((&local.topic, local.feed.as_ref()?, stream))
+            Some(((&local.topic, local.serial()), local.feed.as_ref()?, stream))
         };
         let answers = &self.common.peers[self.shard].answers;
         for (backfills, link) in self.backfills.iter_mut().zip(&*self.common.brokers) {
@@ -309,14 +309,14 @@ impl Topics {
 
     /// Processes a broker's answer to a backfill.
     fn take_page(&mut self, id: BackfillId, page: Result<ReadPage, Unreadable>) {
-        let BackfillId { broker, key, topic, epoch, from, until } = id;
+        let BackfillId { broker, key, topic, serial, epoch, from, until } = id;
         let Ok(page) = page else { return self.backfills[broker].failed(key) };
         let is_its = |local: &&mut LocalTopic| {
             let its_epoch = local.feed.as_ref().map(AnyFeed::epoch);
-            local.topic == topic && its_epoch == Some(epoch)
+            local.topic == topic && local.serial() == serial && its_epoch == Some(epoch)
         };
         let Some(local) = self.feeds.get_mut(key).filter(is_its) else {
-            // The key may belong to another topic now, whose readers wait for a page of their own.
+            // The key may belong to another opening of a topic now, whose readers wait for a page of their own.
             self.backfills[broker].take_served(key, |_| true);
             return;
         };

@@ -225,6 +225,11 @@ impl LocalTopic {
         Some((self.feed.as_ref()?, self.owner.as_mut()?.order.broker()?))
     }
 
+    /// Returns the number of the topic's opening. 0 if another shard owns the topic.
+    pub(super) fn serial(&self) -> u64 {
+        self.owner.as_ref().map_or(0, |owner| owner.serial)
+    }
+
     pub(super) fn join(&mut self, connection: u32, format: Format) -> u32 {
         let place = self.subscribers.len() as u32;
         self.subscribers.push(connection);
