@@ -210,7 +210,7 @@ impl FeedTable {
     }
 
     /// Counts a topic as active, because it is going to have events.
-    fn activate(&mut self, key: FeedKey) -> Result<(), Refusal> {
+    pub(super) fn activate(&mut self, key: FeedKey) -> Result<(), Refusal> {
         if self.get(key).is_some_and(|feed| feed.kind != TopicKind::Active) {
             self.topic_limits.check_active()?;
             self.set_kind(key, TopicKind::Active);

@@ -10,7 +10,11 @@ use thalweg_core::{
 use thalweg_wire::{ErrorCode, Topic};
 use tokio::sync::oneshot;
 
-use super::{Topics, local_topic::LocalTopic};
+use super::{
+    Topics,
+    limits::{Creator, TopicKind},
+    local_topic::LocalTopic,
+};
 use crate::{
     broker::PublishTerms,
     clock::{now_us, unix_ms},
@@ -116,7 +120,8 @@ impl Topics {
         topic: &Topic,
         answer: oneshot::Sender<Result<(), Refusal>>,
     ) {
-        let key = match self.open_broker_topic(topic) {
+        // A name that has no events takes no place from topics that have some.
+        let key = match self.open(topic, Creator::Subscriber(None)) {
             Ok(key) => key,
             Err(refusal) => return drop(answer.send(Err(refusal))),
         };
@@ -154,8 +159,20 @@ impl Topics {
         if let Some((_, order)) = self.keyed_order(key).filter(|(feed, _)| !feed.is_loading()) {
             order.has_fitted();
         }
+        self.count_loaded(key);
         self.store_waiting(key);
         self.answer_reads(key);
+    }
+
+    /// Counts a topic as active if its state that was read has events.
+    fn count_loaded(&mut self, key: FeedKey) {
+        let Some(local) = self.feeds.get(key).filter(|local| !local.is_loading()) else { return };
+        let has_events = local.feed.as_ref().is_some_and(|feed| feed.retained_events() > 0);
+        if has_events && local.kind != TopicKind::Active {
+            let topic = local.topic.clone();
+            // Without room it remains among the topics that subscribers have opened.
+            let _ = self.open_broker_topic(&topic);
+        }
     }
 
     /// Answers the reads of a topic whose feed has all that publishers know of.
