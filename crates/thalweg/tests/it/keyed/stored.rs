@@ -268,3 +268,50 @@ fn an_expiry_does_not_remove_a_later_event_of_its_key() {
         assert!(missing.is_empty(), "{missing:?} of {} keys", users.map.len());
     }
 }
+
+#[test]
+fn a_state_that_does_not_fit_is_not_read_again_and_again() {
+    let directory = Directory::new();
+    let server = directory.start(&KEYED);
+    let text = "x".repeat(1 << 10);
+    for post in 0..10 {
+        let event = |nth| json!({"id": format!("{post}-{nth}"), "text": text});
+        let lines: String = (0..200).map(|nth| format!("{}\n", event(nth))).collect();
+        server.post("users/large", "application/x-ndjson", lines).published();
+    }
+    post(&server, "rooms/a?key=a", "1").published();
+    server.kill();
+    let small = ["--shards", "1", "--set", "limits.history-bytes=1MiB"];
+    let server = directory.start(&[&KEYED[..], &small].concat());
+    let read_large = || {
+        server.get("/v1/topics/users/large?limit=1").refused(409, "too_many_keys");
+    };
+    read_large();
+    let pages = server.metric("thalweg_cold_reads_total");
+    for _ in 0..100 {
+        read_large();
+        assert_eq!(Mirror::read(&server, "rooms/a", 10).map.len(), 1);
+    }
+    // One for the other topic, and few if the reads take longer than the first delay.
+    let more = server.metric("thalweg_cold_reads_total") - pages;
+    assert!(more < 10.0, "{more} pages");
+    post(&server, "users/large?key=a", "{\"id\":\"a\"}").refused(409, "too_many_keys");
+}
+
+#[test]
+fn reads_of_names_without_keys_push_no_topic_out_of_memory() {
+    let directory = Directory::new();
+    let few = ["--shards", "1", "--set", "limits.topics=4"];
+    let server = directory.start(&[&KEYED[..], &few].concat());
+    for nth in 0..4 {
+        post(&server, &format!("rooms/{nth}?key=a"), "1").published();
+    }
+    for nth in 0..50 {
+        let none = server.get(&format!("/v1/topics/rooms/none{nth}?limit=1"));
+        assert_eq!(none.status, 404, "{}", none.text());
+    }
+    assert_eq!(server.metric("thalweg_topics_evicted_total"), 0.0);
+    for nth in 0..4 {
+        assert_eq!(Mirror::read(&server, &format!("rooms/{nth}"), 10).map.len(), 1);
+    }
+}
