@@ -10,11 +10,14 @@ import type { HostMethods, PageMethods, PlainOptions } from "./worker-methods.js
 
 /** A message on the channel of all tabs. @internal */
 export interface TabsMessage {
-  /** A host has started, and tabs report. */
-  host?: true;
-  /** A tab reports, with its name and the name of its channel. */
+  /** A new tab looks for a host. */
+  hello?: true;
+  /** The number of the host. A host that is about to end has a smaller number than the next one. */
+  host?: number;
+  /** A tab reports to the host `to`, with its name and the name of its channel. */
   tab?: string;
   channel?: string;
+  to?: number;
 }
 
 interface Tab {
@@ -44,9 +47,11 @@ interface Relayed {
  * Each tab has a cursor of its own. A session has one cursor for a topic, so a tab that is at another one gets the topic
  * over a second session, until both are at the same position. Almost always the second session has no topic and no connection.
  *
+ * @param number - the number of this host. It is larger than those of earlier ones.
+ * @returns a function that ends it. A browser ends the Worker instead.
  * @internal
  */
-export function hostTabs(name: string): void {
+export function hostTabs(name: string, number: number): () => void {
   const tabs = new Map<string, Tab>();
   let sessions: Session[] = [];
   const pages = new Set<PageEvents>();
@@ -144,7 +149,6 @@ export function hostTabs(name: string): void {
   };
 
   const admit = (tabName: string, channel: string): void => {
-    tabs.get(tabName)?.end();
     const port = new BroadcastChannel(channel);
     const relayed = new Map<number, Relayed>();
     const here: HostMethods = {
@@ -187,10 +191,12 @@ export function hostTabs(name: string): void {
       processed(key) {
         const its = relayed.get(key);
         const done = its?.done;
-        if (its) its.done = null;
         done?.();
         // The position moves after the promise.
-        setTimeout(move);
+        setTimeout(() => {
+          if (its?.done === done && its) its.done = null;
+          move();
+        });
       },
       ack: (key) => relayed.get(key)?.subscription?.ack(),
       publish: (topic, events) => session().publish(topic, ...events),
@@ -213,13 +219,10 @@ export function hostTabs(name: string): void {
       isHidden: false,
       relayed,
       end() {
-        if (tabs.get(tabName) === tab) tabs.delete(tabName);
+        tabs.delete(tabName);
         port.close();
         there.end(new ThalwegError("closed", "the tab is closed"));
-        for (const { subscription, done } of relayed.values()) {
-          subscription?.close();
-          done?.();
-        }
+        for (const { subscription } of relayed.values()) subscription?.close();
         relayed.clear();
         hide();
       },
@@ -232,8 +235,14 @@ export function hostTabs(name: string): void {
   };
 
   const all = new BroadcastChannel(name);
-  all.onmessage = ({ data: { tab, channel } }: MessageEvent<TabsMessage>) => {
-    if (tab && channel) admit(tab, channel);
+  const announce = (): void => all.postMessage({ host: number } satisfies TabsMessage);
+  all.onmessage = ({ data: { hello, tab, channel, to } }: MessageEvent<TabsMessage>) => {
+    if (hello) announce();
+    if (tab && channel && to === number) admit(tab, channel);
   };
-  all.postMessage({ host: true } satisfies TabsMessage);
+  announce();
+  return () => {
+    all.close();
+    for (const session of sessions) session.close();
+  };
 }

@@ -52,7 +52,8 @@ export function connectTabs(worker: () => TabsWorker, url: string | URL = "/", o
   const tab = `${name}:${crypto.randomUUID()}`;
   const all = new BroadcastChannel(name);
   let port: BroadcastChannel | null = null;
-  let count = 0;
+  /** The number of the latest host. */
+  let latest = 0;
   /** Ends this tab's locks. */
   let release: () => void = () => {};
   const closed = new Promise<void>((resolve) => (release = resolve));
@@ -67,10 +68,10 @@ export function connectTabs(worker: () => TabsWorker, url: string | URL = "/", o
     release();
   });
 
-  /** Reports to the host, over a channel that no earlier host knows. */
+  /** Reports to the latest host, over a channel that no earlier host knows. */
   const report = (): void => {
     port?.close();
-    const channel = `${tab}:${++count}`;
+    const channel = `${tab}:${latest}`;
     port = new BroadcastChannel(channel);
     const ready = (): void =>
       void attach(there).then(
@@ -83,26 +84,30 @@ export function connectTabs(worker: () => TabsWorker, url: string | URL = "/", o
         },
       );
     const there = remote<HostMethods>(port, { ...here, ready });
-    all.postMessage({ tab, channel } satisfies TabsMessage);
+    all.postMessage({ tab, channel, to: latest } satisfies TabsMessage);
   };
 
-  all.onmessage = ({ data: { host } }: MessageEvent<TabsMessage>) => {
-    if (!host) return;
+  all.onmessage = ({ data: { host = 0 } }: MessageEvent<TabsMessage>) => {
+    if (host <= latest) return;
+    latest = host;
     detach();
     report();
   };
 
   void locks.request(tab, async () => {
-    report();
+    all.postMessage({ hello: true } satisfies TabsMessage);
     await closed;
   });
   locks
     .request(name, { signal: waiting.signal }, async () => {
+      // The next tab that gets this lock has a larger number, even if this one is closed at once.
+      await new Promise((go) => setTimeout(go, 2));
+      const number = Math.max(Date.now(), latest + 1);
       const its = worker();
       its.addEventListener?.("error", ({ message = "the Worker failed to load" }) => {
         if (!hasOpened) failed(new ThalwegError("no_worker", message));
       });
-      its.postMessage({ thalwegTabs: name }, []);
+      its.postMessage({ tabs: [name, number] }, []);
       await closed;
       its.terminate?.();
     })

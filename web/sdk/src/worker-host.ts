@@ -91,11 +91,17 @@ export function host(port: MessagePort): void {
   };
 }
 
+/** The message with which a page begins. */
+interface HostStart {
+  thalweg?: MessagePort;
+  tabs?: Parameters<typeof hostTabs>;
+}
+
 /** In a Worker: runs a session for each port that a page sends, or one for the tabs with this name. */
 if (typeof WorkerGlobalScope === "function" && self instanceof WorkerGlobalScope) {
-  addEventListener("message", ({ data }: MessageEvent<{ thalweg?: MessagePort; thalwegTabs?: string } | null>) => {
+  addEventListener("message", ({ data }: MessageEvent<HostStart | null>) => {
     if (data?.thalweg) host(data.thalweg);
-    if (data?.thalwegTabs) hostTabs(data.thalwegTabs);
+    if (data?.tabs) hostTabs(...data.tabs);
   });
 }
 

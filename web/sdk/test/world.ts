@@ -162,10 +162,18 @@ export class World implements Network {
   /** Delivers items in order, each at its time. */
   line(): (bring: () => void) => void {
     let last = 0;
+    let delayed = 0;
     return (bring) => {
       last = Math.max(last, Date.now() + this.delay());
-      if (last <= Date.now()) queueMicrotask(bring);
-      else setTimeout(bring, last - Date.now());
+      if (last <= Date.now() && !delayed) {
+        queueMicrotask(bring);
+        return;
+      }
+      delayed++;
+      setTimeout(() => {
+        delayed--;
+        bring();
+      }, last - Date.now());
     };
   }
 

@@ -1,0 +1,197 @@
+/**
+ * A simulation by seed: tabs that share a connection open, are busy and die, also the one with the connection, while events are
+ * published and connections break. Each tab gets each event once and in order, and in the end there is one subscription.
+ */
+
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { connectTabs } from "../src/tabs.js";
+import { hostTabs } from "../src/tabs-host.js";
+import { CLOCK, settle } from "./fixture.js";
+import { seeded } from "./random.js";
+import { World } from "./world.js";
+
+const SEEDS = Number(process.env["THALWEG_SEEDS"] ?? 60);
+const STEPS = 60;
+
+/** A tab, or a Worker of it. */
+class Context {
+  readonly channels = new Set<Channel>();
+  readonly locks = new Set<Lock>();
+  worker: Context | null = null;
+  isDead = false;
+  end = (): void => {};
+
+  kill(): void {
+    this.isDead = true;
+    for (const channel of this.channels) channel.close();
+    for (const lock of this.locks) lock.end();
+    // A Worker may live on for a moment after the locks of its tab are released.
+    const { worker } = this;
+    if (worker) setTimeout(() => worker.kill(), Math.floor(random() * 8));
+    this.end();
+  }
+
+  run<T>(code: () => T): T {
+    const before = current;
+    current = this;
+    try {
+      return code();
+    } finally {
+      current = before;
+    }
+  }
+}
+
+let current = new Context();
+let random: () => number;
+const channels = new Set<Channel>();
+const queues = new Map<string, Lock[]>();
+
+/** A `BroadcastChannel` with delays. Messages between two contexts stay in order. */
+class Channel {
+  onmessage: ((event: { data: unknown }) => void) | null = null;
+  readonly name: string;
+  readonly #context = current;
+  #last = 0;
+
+  constructor(name: string) {
+    this.name = name;
+    channels.add(this);
+    current.channels.add(this);
+  }
+
+  postMessage(data: unknown): void {
+    if (this.#context.isDead) return;
+    if (!channels.has(this)) throw new Error("the channel is closed");
+    for (const other of channels) {
+      if (other === this || other.name !== this.name) continue;
+      const copy = structuredClone(data);
+      other.#last = Math.max(other.#last, Date.now() + Math.floor(random() * 4));
+      setTimeout(() => {
+        if (channels.has(other)) other.#context.run(() => other.onmessage?.({ data: copy }));
+      }, other.#last - Date.now());
+    }
+  }
+
+  close(): void {
+    channels.delete(this);
+  }
+}
+
+interface Lock {
+  start(): void;
+  end(): void;
+}
+
+/** Web Locks, all exclusive. */
+const locks = {
+  request(name: string, ...given: unknown[]): Promise<void> {
+    const run = given.at(-1) as () => unknown;
+    const { signal } = (given.length > 1 ? given[0] : {}) as { signal?: AbortSignal };
+    const context = current;
+    const queue = queues.get(name) ?? [];
+    queues.set(name, queue);
+    return new Promise((resolve) => {
+      const lock: Lock = {
+        start: () =>
+          setTimeout(async () => {
+            if (queue[0] !== lock) return;
+            await context.run(run);
+            lock.end();
+            resolve();
+          }),
+        end() {
+          const at = queue.indexOf(lock);
+          if (at >= 0) queue.splice(at, 1);
+          if (at === 0) queue[0]?.start();
+        },
+      };
+      context.locks.add(lock);
+      signal?.addEventListener("abort", () => queue[0] !== lock && lock.end());
+      queue.push(lock);
+      if (queue[0] === lock) lock.start();
+    });
+  },
+};
+
+interface Tab {
+  readonly context: Context;
+  readonly seen: number[];
+}
+
+beforeEach(() => {
+  vi.useFakeTimers(CLOCK);
+  vi.stubGlobal("BroadcastChannel", Channel);
+  vi.stubGlobal("navigator", { locks });
+});
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+async function live(seed: number): Promise<void> {
+  random = seeded(seed);
+  const upTo = (most: number): number => Math.floor(random() * most);
+  const world = new World();
+  vi.stubGlobal("WebSocket", world.WebSocket);
+  vi.spyOn(Math, "random").mockImplementation(random);
+  world.delay = () => upTo(5);
+  const window = [0, 200, 4096][upTo(3)] as number;
+  const tabs: Tab[] = [];
+  let last = 0;
+
+  const openTab = (): void => {
+    const context = new Context();
+    const seen: number[] = [];
+    const isSlow = random() < 0.3;
+    context.run(() => {
+      const worker = () => ({
+        postMessage(message: unknown) {
+          if (context.isDead) return;
+          const { tabs } = message as { tabs: [string, number] };
+          const its = new Context();
+          context.worker = its;
+          // A Worker loads first.
+          setTimeout(() => {
+            if (!its.isDead) its.end = its.run(() => hostTabs(...tabs));
+          }, 1 + upTo(5));
+        },
+      });
+      const session = connectTabs(worker, "http://server/", { transports: ["websocket"], window });
+      session.subscribe<number>("cars", { from: "earliest" }, ({ events, gap }) => {
+        expect(gap).toBeNull();
+        seen.push(...events);
+        if (isSlow) return new Promise((done) => setTimeout(done, upTo(20)));
+      });
+    });
+    tabs.push({ context, seen });
+  };
+
+  openTab();
+  for (let step = 0; step < STEPS; step++) {
+    const what = random();
+    if (what < 0.5) world.publish("cars", ...Array.from({ length: 1 + upTo(3) }, () => ++last));
+    else if (what < 0.65 && tabs.length < 6) openTab();
+    else if (what < 0.8 && tabs.length > 1) tabs.splice(upTo(tabs.length), 1)[0]?.context.kill();
+    else if (what < 0.84) world.cut();
+    await settle(random() < 0.7 ? upTo(10) : upTo(300));
+  }
+  await settle(30_000);
+  // Tabs that are at different positions meet when no event comes.
+  const all = Array.from({ length: last }, (_, index) => index + 1);
+  for (const { seen } of tabs) expect(seen, `seed ${seed}`).toEqual(all);
+  const carried = [...world.listeners].flatMap(({ cursors }) => [...cursors.keys()]);
+  expect(carried, `seed ${seed}`).toEqual(["cars"]);
+  for (const { context } of tabs) context.kill();
+  await settle(10);
+}
+
+it(`${SEEDS} browsers`, async () => {
+  const only = process.env["THALWEG_SEED"];
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    await live(only ? Number(only) : seed);
+    if (only) return;
+  }
+});
