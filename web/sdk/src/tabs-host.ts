@@ -14,6 +14,8 @@ export interface TabsMessage {
   hello?: true;
   /** The number of the host. A host that is about to end has a smaller number than the next one. */
   host?: number;
+  /** There is no host before the one with this number, which is about to start. */
+  gone?: number;
   /** A tab reports to the host `to`, with its name and the name of its channel. */
   tab?: string;
   channel?: string;

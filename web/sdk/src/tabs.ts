@@ -5,12 +5,13 @@
  * @packageDocumentation
  */
 
+import { backoff } from "./backoff.js";
 import { ThalwegError } from "./errors.js";
 import { root } from "./options.js";
 import { remote } from "./rpc.js";
 import type { Session } from "./session.js";
 import type { TabsMessage } from "./tabs-host.js";
-import { connectInWorker, type WorkerLike } from "./worker.js";
+import { attachTo, NOT_LOADED, type WorkerLike } from "./worker.js";
 import type { HostMethods } from "./worker-methods.js";
 import { pageSession, type WorkerOptions } from "./worker-page.js";
 
@@ -44,73 +45,135 @@ export interface TabsWorker extends WorkerLike {
  * @param worker - creates a Worker with the module `thalweg/worker-host`. Only one of the tabs calls it.
  */
 export function connectTabs(worker: () => TabsWorker, url: string | URL = "/", options: TabsOptions = {}): Session {
-  const { identity = "", ...plain } = options;
-  const locks = globalThis.navigator?.locks;
-  if (!locks || !globalThis.BroadcastChannel) return connectInWorker(worker(), url, plain);
+  const { identity, ...plain } = options;
   const base = root(url);
-  const name = `thalweg:${base.href}:${identity}`;
-  const tab = `${name}:${crypto.randomUUID()}`;
-  const all = new BroadcastChannel(name);
-  let port: BroadcastChannel | null = null;
+  const name = `thalweg1:${JSON.stringify([base.href, identity])}`;
+  const locks = globalThis.navigator?.locks;
+  let all: BroadcastChannel | null = null;
+  let port: BroadcastChannel | MessagePort | null = null;
   /** The number of the latest host. */
   let latest = 0;
   /** Ends this tab's locks. */
   let release: () => void = () => {};
   const closed = new Promise<void>((resolve) => (release = resolve));
-  const waiting = new AbortController();
+  const ended = new AbortController();
+  const { signal } = ended;
 
-  let hasOpened = false;
+  const page = pageSession(
+    base,
+    plain,
+    () => port?.close(),
+    () => {
+      all?.close();
+      ended.abort();
+      release();
+    },
+  );
+  const { session, here, attach, detach } = page;
 
-  const close = (): void => port?.close();
-  const { session, here, attach, detach, failed } = pageSession(base, plain, close, () => {
-    all.close();
-    waiting.abort();
-    release();
-  });
+  const failed = (error: unknown): void => {
+    page.failed(new ThalwegError("no_worker", (error as Error)?.message || NOT_LOADED));
+    port?.close();
+  };
+
+  /** Continues with a Worker of this tab alone. */
+  const continueAlone = (): void => {
+    if (signal.aborted) return;
+    all?.close();
+    try {
+      const its = worker();
+      void closed.then(() => its.terminate?.());
+      port = attachTo(its, page);
+    } catch (error) {
+      failed(error);
+    }
+  };
+
+  if (!locks || !globalThis.BroadcastChannel) {
+    continueAlone();
+    return session;
+  }
+
+  const tab = `${name}:${crypto.randomUUID()}`;
+  const channels = new BroadcastChannel(name);
+  all = channels;
 
   /** Reports to the latest host, over a channel that no earlier host knows. */
   const report = (): void => {
-    port?.close();
     const channel = `${tab}:${latest}`;
-    port = new BroadcastChannel(channel);
+    const its = new BroadcastChannel(channel);
+    port = its;
     const ready = (): void =>
-      void attach(there).then(
-        () => {
-          hasOpened = true;
-        },
-        (error: ThalwegError) => {
-          // The next host opens the session again.
-          if (error.code !== "unanswered") failed(error);
-        },
-      );
-    const there = remote<HostMethods>(port, { ...here, ready });
-    all.postMessage({ tab, channel, to: latest } satisfies TabsMessage);
+      void attach(there).catch((error: ThalwegError) => {
+        // The next host opens the session again.
+        if (error.code !== "unanswered") page.failed(error);
+      });
+    const there = remote<HostMethods>(its, { ...here, ready });
+    channels.postMessage({ tab, channel, to: latest } satisfies TabsMessage);
   };
 
-  all.onmessage = ({ data: { host = 0 } }: MessageEvent<TabsMessage>) => {
+  /** The host before this number is gone. */
+  const lose = (number: number): void => {
+    if (number <= latest) return;
+    port?.close();
+    detach("the tab with the connection was closed");
+  };
+
+  channels.onmessage = ({ data: { host = 0, gone = host } }: MessageEvent<TabsMessage>) => {
+    lose(gone);
     if (host <= latest) return;
     latest = host;
-    detach();
     report();
   };
 
-  void locks.request(tab, async () => {
-    all.postMessage({ hello: true } satisfies TabsMessage);
-    await closed;
-  });
-  locks
-    .request(name, { signal: waiting.signal }, async () => {
-      // The next tab that gets this lock has a larger number, even if this one is closed at once.
-      await new Promise((go) => setTimeout(go, 2));
-      const number = Math.max(Date.now(), latest + 1);
-      const its = worker();
-      its.addEventListener?.("error", ({ message = "the Worker failed to load" }) => {
-        if (!hasOpened) failed(new ThalwegError("no_worker", message));
+  const delay = backoff();
+  /** Hosts the session when no other tab does. Returns the error if the Worker does not load. */
+  const lead = async (): Promise<unknown> => {
+    // The next tab that gets this lock has a larger number, even if this one is closed at once.
+    await new Promise((go) => setTimeout(go, 2));
+    if (signal.aborted) return null;
+    const number = Math.max(Date.now(), latest + 1);
+    lose(number);
+    channels.postMessage({ gone: number } satisfies TabsMessage);
+    let its: TabsWorker | undefined;
+    try {
+      its = worker();
+      const broken = new Promise((_, reject) => {
+        // A Worker that has announced itself has loaded.
+        its?.addEventListener?.("error", (error) => latest < number && reject(error));
       });
-      its.postMessage({ tabs: [name, number] }, []);
-      await closed;
-      its.terminate?.();
+      its.postMessage({ thalwegTabs: [name, number] }, []);
+      await Promise.race([closed, broken]);
+      return null;
+    } catch (error) {
+      return error ?? {};
+    } finally {
+      its?.terminate?.();
+    }
+  };
+
+  const queue = async (): Promise<void> => {
+    const error = await locks.request(name, { signal }, lead);
+    if (!error) return;
+    if (!latest) {
+      failed(error);
+      return;
+    }
+    // The page may be offline. Another tab may succeed in the meantime.
+    const ms = delay(0);
+    detach((error as Error).message || NOT_LOADED, Date.now() + ms);
+    setTimeout(() => signal.aborted || queue().catch(continueAlone), ms);
+  };
+
+  locks
+    .request(tab, () => {
+      // The page may have closed the session before.
+      if (signal.aborted) return;
+      channels.postMessage({ hello: true } satisfies TabsMessage);
+      return closed;
     })
+    // The other lock is refused, too.
     .catch(() => {});
+  queue().catch(continueAlone);
   return session;
 }

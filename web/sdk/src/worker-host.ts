@@ -94,14 +94,14 @@ export function host(port: MessagePort): void {
 /** The message with which a page begins. */
 interface HostStart {
   thalweg?: MessagePort;
-  tabs?: Parameters<typeof hostTabs>;
+  thalwegTabs?: Parameters<typeof hostTabs>;
 }
 
 /** In a Worker: runs a session for each port that a page sends, or one for the tabs with this name. */
 if (typeof WorkerGlobalScope === "function" && self instanceof WorkerGlobalScope) {
   addEventListener("message", ({ data }: MessageEvent<HostStart | null>) => {
     if (data?.thalweg) host(data.thalweg);
-    if (data?.tabs) hostTabs(...data.tabs);
+    if (data?.thalwegTabs) hostTabs(...data.thalwegTabs);
   });
 }
 

@@ -38,8 +38,12 @@ export interface PageSession {
   readonly here: PageMethods;
   /** Continues with a host: subscribes to all topics after the events that the page has. */
   attach(there: Remote<HostMethods>): Promise<void>;
-  /** The host is gone: calls fail, and topics wait for the next one. */
-  detach(): void;
+  /**
+   * The host is gone: calls fail, and topics wait for the next one.
+   * @param reason - of the status `waiting`.
+   * @param retryAt - the time of the next attempt to start a host, if one has failed.
+   */
+  detach(reason: string, retryAt?: number): void;
   failed(error: unknown): void;
 }
 
@@ -91,6 +95,8 @@ export function pageSession(
       if (next.state === "closed") {
         unwatch();
         ended();
+        // Calls that wait for a host fail.
+        found();
       }
       safely(() => onStatus?.(next));
     },
@@ -140,7 +146,10 @@ export function pageSession(
 
   /** Calls the host, now or when there is one. */
   const call = (async (...given) => {
-    while (!there) await host;
+    while (!there) {
+      await host;
+      checkOpen(status);
+    }
     return there.call(...given);
   }) as Remote<HostMethods>["call"];
 
@@ -168,11 +177,14 @@ export function pageSession(
       found();
       return opened;
     },
-    detach() {
-      if (!there) return;
-      there.end(new ThalwegError("unanswered", "the tab with the connection was closed before the answer arrived"));
-      there = null;
-      host = new Promise<void>((resolve) => (found = resolve));
+    detach(reason, retryAt) {
+      if (!there && !retryAt) return;
+      if (there) {
+        there.end(new ThalwegError("unanswered", `${reason} before the answer arrived`));
+        there = null;
+        host = new Promise<void>((resolve) => (found = resolve));
+      }
+      if (!["idle", "closed"].includes(status.state)) here.status({ ...IDLE, state: "waiting", reason, retryAt });
     },
     failed(error) {
       if (status.state === "closed") return;

@@ -9,14 +9,17 @@ import { root } from "./options.js";
 import { remote } from "./rpc.js";
 import type { Session } from "./session.js";
 import type { HostMethods } from "./worker-methods.js";
-import { pageSession, type WorkerOptions } from "./worker-page.js";
+import { type PageSession, pageSession, type WorkerOptions } from "./worker-page.js";
 
 export type { WorkerOptions };
 export { ThalwegError };
 
+/** The message of an error without one. @internal */
+export const NOT_LOADED = "the Worker failed to load";
+
 /** The part of `Worker` that a session needs, so that you can pass another implementation. */
 export interface WorkerLike {
-  /** The session calls it once, with `{ thalweg: MessagePort }`. */
+  /** The session calls it once: `connectInWorker` with `{ thalweg: MessagePort }`, `connectTabs` with `{ thalwegTabs: name }`. */
   postMessage(message: unknown, transfer: Transferable[]): void;
   /**
    * The session listens for `error`. If the Worker could not be loaded, the session closes with `no_worker`.
@@ -35,16 +38,23 @@ export interface WorkerLike {
  * @param worker - runs the module `thalweg/worker-host`. It may run several sessions.
  */
 export function connectInWorker(worker: WorkerLike, url: string | URL = "/", options: WorkerOptions = {}): Session {
+  let port: MessagePort;
+  const page = pageSession(root(url), options, () => (port.onmessage = null));
+  port = attachTo(worker, page);
+  return page.session;
+}
+
+/** Lets a Worker host a session of this page alone. Returns the page's port. @internal */
+export function attachTo(worker: WorkerLike, { here, attach, failed }: PageSession): MessagePort {
   const { port1: port, port2 } = new MessageChannel();
-  const { session, here, attach, failed } = pageSession(root(url), options, () => (port.onmessage = null));
   const there = remote<HostMethods>(port, here);
   let hasOpened = false;
-  worker.addEventListener?.("error", ({ message = "the Worker failed to load" }) => {
+  worker.addEventListener?.("error", ({ message = NOT_LOADED }) => {
     if (!hasOpened) failed(new ThalwegError("no_worker", message));
   });
   worker.postMessage({ thalweg: port2 }, [port2]);
   attach(there).then(() => {
     hasOpened = true;
   }, failed);
-  return session;
+  return port;
 }

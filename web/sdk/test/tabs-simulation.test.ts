@@ -6,113 +6,13 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { connectTabs } from "../src/tabs.js";
 import { hostTabs } from "../src/tabs-host.js";
+import { Channel, Context, locks } from "./browser.js";
 import { CLOCK, settle } from "./fixture.js";
 import { seeded } from "./random.js";
 import { World } from "./world.js";
 
 const SEEDS = Number(process.env["THALWEG_SEEDS"] ?? 60);
 const STEPS = 60;
-
-/** A tab, or a Worker of it. */
-class Context {
-  readonly channels = new Set<Channel>();
-  readonly locks = new Set<Lock>();
-  worker: Context | null = null;
-  isDead = false;
-  end = (): void => {};
-
-  kill(): void {
-    this.isDead = true;
-    for (const channel of this.channels) channel.close();
-    for (const lock of this.locks) lock.end();
-    // A Worker may live on for a moment after the locks of its tab are released.
-    const { worker } = this;
-    if (worker) setTimeout(() => worker.kill(), Math.floor(random() * 8));
-    this.end();
-  }
-
-  run<T>(code: () => T): T {
-    const before = current;
-    current = this;
-    try {
-      return code();
-    } finally {
-      current = before;
-    }
-  }
-}
-
-let current = new Context();
-let random: () => number;
-const channels = new Set<Channel>();
-const queues = new Map<string, Lock[]>();
-
-/** A `BroadcastChannel` with delays. Messages between two contexts stay in order. */
-class Channel {
-  onmessage: ((event: { data: unknown }) => void) | null = null;
-  readonly name: string;
-  readonly #context = current;
-  #last = 0;
-
-  constructor(name: string) {
-    this.name = name;
-    channels.add(this);
-    current.channels.add(this);
-  }
-
-  postMessage(data: unknown): void {
-    if (this.#context.isDead) return;
-    if (!channels.has(this)) throw new Error("the channel is closed");
-    for (const other of channels) {
-      if (other === this || other.name !== this.name) continue;
-      const copy = structuredClone(data);
-      other.#last = Math.max(other.#last, Date.now() + Math.floor(random() * 4));
-      setTimeout(() => {
-        if (channels.has(other)) other.#context.run(() => other.onmessage?.({ data: copy }));
-      }, other.#last - Date.now());
-    }
-  }
-
-  close(): void {
-    channels.delete(this);
-  }
-}
-
-interface Lock {
-  start(): void;
-  end(): void;
-}
-
-/** Web Locks, all exclusive. */
-const locks = {
-  request(name: string, ...given: unknown[]): Promise<void> {
-    const run = given.at(-1) as () => unknown;
-    const { signal } = (given.length > 1 ? given[0] : {}) as { signal?: AbortSignal };
-    const context = current;
-    const queue = queues.get(name) ?? [];
-    queues.set(name, queue);
-    return new Promise((resolve) => {
-      const lock: Lock = {
-        start: () =>
-          setTimeout(async () => {
-            if (queue[0] !== lock) return;
-            await context.run(run);
-            lock.end();
-            resolve();
-          }),
-        end() {
-          const at = queue.indexOf(lock);
-          if (at >= 0) queue.splice(at, 1);
-          if (at === 0) queue[0]?.start();
-        },
-      };
-      context.locks.add(lock);
-      signal?.addEventListener("abort", () => queue[0] !== lock && lock.end());
-      queue.push(lock);
-      if (queue[0] === lock) lock.start();
-    });
-  },
-};
 
 interface Tab {
   readonly context: Context;
@@ -132,7 +32,8 @@ afterEach(() => {
 });
 
 async function live(seed: number): Promise<void> {
-  random = seeded(seed);
+  const random = seeded(seed);
+  Context.random = random;
   const upTo = (most: number): number => Math.floor(random() * most);
   const world = new World();
   vi.stubGlobal("WebSocket", world.WebSocket);
@@ -150,12 +51,12 @@ async function live(seed: number): Promise<void> {
       const worker = () => ({
         postMessage(message: unknown) {
           if (context.isDead) return;
-          const { tabs } = message as { tabs: [string, number] };
+          const { thalwegTabs } = message as { thalwegTabs: [string, number] };
           const its = new Context();
           context.worker = its;
           // A Worker loads first.
           setTimeout(() => {
-            if (!its.isDead) its.end = its.run(() => hostTabs(...tabs));
+            if (!its.isDead) its.end = its.run(() => hostTabs(...thalwegTabs));
           }, 1 + upTo(5));
         },
       });

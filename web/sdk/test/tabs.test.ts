@@ -1,0 +1,180 @@
+/** Sessions that tabs share, when something fails: the Worker, Web Locks, a tab. */
+
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Session } from "../src/session.js";
+import type { Status } from "../src/status.js";
+import { connectTabs, type TabsOptions } from "../src/tabs.js";
+import { hostTabs } from "../src/tabs-host.js";
+import { host } from "../src/worker-host.js";
+import { Channel, Context, locks } from "./browser.js";
+import { CLOCK, settle } from "./fixture.js";
+import { World } from "./world.js";
+
+let world: World;
+const tabs: Tab[] = [];
+
+/** What a Worker of a tab does: it runs, fails to load, or its constructor throws. */
+type Luck = "runs" | "fails" | "throws";
+
+interface Tab {
+  readonly context: Context;
+  readonly session: Session;
+  readonly statuses: Status[];
+  readonly seen: unknown[];
+  luck: Luck;
+  /** Number of Workers that the tab has created. */
+  workers: number;
+}
+
+function open(options: TabsOptions = {}, luck: Luck = "runs"): Tab {
+  const context = new Context();
+  const statuses: Status[] = [];
+  let tab: Tab | undefined;
+  let created = 0;
+  const worker = () => {
+    created++;
+    const fate = tab?.luck ?? luck;
+    if (tab) tab.workers = created;
+    if (fate === "throws") throw new Error("not allowed here");
+    const its = new Context();
+    context.worker = its;
+    let failed = (_: { message?: string }): void => {};
+    return {
+      addEventListener: (_: string, listener: typeof failed) => void (failed = listener),
+      terminate: () => its.kill(),
+      postMessage(message: unknown) {
+        const { thalweg, thalwegTabs } = message as { thalweg?: MessagePort; thalwegTabs?: [string, number] };
+        setTimeout(() => {
+          if (its.isDead) return;
+          if (fate === "fails") failed({ message: "404" });
+          else if (thalweg) host(thalweg);
+          else if (thalwegTabs) its.end = its.run(() => hostTabs(...thalwegTabs));
+        }, 3);
+      },
+    };
+  };
+  const all = { transports: ["websocket"], ...options, onStatus: (status: Status) => void statuses.push(status) };
+  const session = context.run(() => connectTabs(worker, "http://server/", all as TabsOptions));
+  tab = { context, session, statuses, seen: [], luck, workers: created };
+  tabs.push(tab);
+  return tab;
+}
+
+/** Reads a topic; `busy` may return a promise that the tab processes its batch. */
+function read({ session, seen, context }: Tab, busy: () => Promise<void> | undefined = () => undefined): void {
+  context.run(() =>
+    session.subscribe("cars", { from: "earliest", onError: ({ code }) => void seen.push(code) }, ({ events }) => {
+      seen.push(...events);
+      return busy();
+    }),
+  );
+}
+
+beforeEach(() => {
+  vi.useFakeTimers(CLOCK);
+  Context.random = () => 0;
+  world = new World();
+  vi.stubGlobal("WebSocket", world.WebSocket);
+  vi.stubGlobal("BroadcastChannel", Channel);
+  vi.stubGlobal("navigator", { locks });
+});
+
+afterEach(async () => {
+  for (const { session, context } of tabs.splice(0)) {
+    session.close();
+    context.kill();
+  }
+  await settle(20);
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+describe("a Worker that does not load", () => {
+  it("ends the session if there was no host before", async () => {
+    const tab = open({}, "fails");
+    read(tab);
+    const published = tab.session.publish("cars", 1).catch(({ code }) => code);
+    await settle(100);
+    expect(tab.session.status).toMatchObject({ state: "closed", reason: "404" });
+    expect(tab.seen).toEqual(["no_worker"]);
+    expect(await published).toBe("closed");
+  });
+
+  it("is tried again if there was one, while the tabs report that they wait", async () => {
+    const first = open();
+    await settle(50);
+    const others = [open({}, "fails"), open({}, "throws")];
+    for (const tab of [first, ...others]) read(tab);
+    world.publish("cars", 1);
+    await settle(50);
+    first.context.kill();
+    await settle(100);
+    for (const { session } of others) expect(session.status.state).toBe("waiting");
+    await settle(20_000);
+    for (const { session, workers } of others) {
+      expect(session.status).toMatchObject({ state: "waiting", retryAt: expect.any(Number) });
+      expect(workers).toBeGreaterThan(2);
+    }
+    const answer = others[0]?.session.publish("cars", 2);
+    for (const tab of others) tab.luck = "runs";
+    await settle(31_000);
+    expect(await answer).toMatchObject({ first: 2, count: 1 });
+    for (const { session, seen } of others) expect([session.status.state, ...seen]).toEqual(["open", 1, 2]);
+    // Only one of them has a Worker.
+    expect(world.listeners.size).toBe(1);
+  });
+
+  it("leaves the session to another tab", async () => {
+    const first = open();
+    await settle(50);
+    const [broken, other] = [open({}, "fails"), open()];
+    for (const tab of [first, broken, other]) read(tab);
+    await settle(50);
+    first.context.kill();
+    await settle(100);
+    world.publish("cars", 1);
+    await settle(100);
+    for (const { seen } of [broken, other]) expect(seen).toEqual([1]);
+  });
+});
+
+it("a Worker that may not be created ends the session", async () => {
+  const tab = open({}, "throws");
+  read(tab);
+  await settle(100);
+  expect(tab.session.status).toMatchObject({ state: "closed", reason: "not allowed here" });
+  expect(tab.seen).toEqual(["no_worker"]);
+});
+
+it("without permission for Web Locks a tab has a connection of its own", async () => {
+  vi.stubGlobal("navigator", {
+    locks: { request: async () => Promise.reject(new DOMException("sandboxed", "SecurityError")) },
+  });
+  const tab = open();
+  read(tab);
+  await settle(10);
+  // A message port is asynchronous in real time.
+  while (tab.session.status.state !== "open") {
+    await new Promise((go) => setImmediate(go));
+    await settle(10);
+  }
+  expect(tab.workers).toBe(1);
+  tab.session.close();
+  expect(tab.context.worker?.isDead).toBe(false);
+  await settle();
+  expect(tab.context.worker?.isDead).toBe(true);
+});
+
+it("a session that is closed at once leaves nothing behind", async () => {
+  const tab = open();
+  tab.session.close();
+  await settle(100);
+  expect([tab.workers, Channel.open(tab.context)]).toEqual([0, 0]);
+  const next = open();
+  await settle(1);
+  // While it has the lock and no Worker yet.
+  next.session.close();
+  await settle(100);
+  expect([next.workers, Channel.open(next.context)]).toEqual([0, 0]);
+});
