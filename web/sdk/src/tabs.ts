@@ -18,11 +18,14 @@ import { pageSession, type WorkerOptions } from "./worker-page.js";
 export type { WorkerLike, WorkerOptions };
 export { ThalwegError };
 
-/** The options of a session that tabs share. Tabs with the same server and the same identity pass the same options. */
-export interface TabsOptions extends WorkerOptions {
-  /** The user whose tabs share the connection, such as the subject of the token. Default: all tabs do. */
-  identity?: string;
-}
+/**
+ * The options of a session that tabs share. Tabs with the same server and the same identity pass the same options.
+ *
+ * `identity` is the user whose tabs share the connection, such as the subject of the token. It is required with a `token`: the
+ * connection has the rights of one token, and tabs of different users must not share it. Without a token, all tabs without
+ * an identity share the connection.
+ */
+export type TabsOptions = WorkerOptions & ({ identity: string } | { identity?: string; token?: never });
 
 /** A Worker that can be stopped. */
 export interface TabsWorker extends WorkerLike {
@@ -35,7 +38,8 @@ export interface TabsWorker extends WorkerLike {
  * Each tab has its own subscriptions and positions. The connection counts as hidden while all tabs are hidden. The
  * `interval` and the `policy` of a topic are those of the tab that has subscribed first.
  *
- * Without `BroadcastChannel` or Web Locks, which exist only in secure contexts, each tab has a connection of its own.
+ * Without `BroadcastChannel` or Web Locks, which exist only in secure contexts and not in a sandboxed frame, each tab has a
+ * connection of its own.
  *
  * ```js
  * const worker = () => new Worker(new URL("thalweg/worker-host", import.meta.url), { type: "module" });
@@ -43,9 +47,12 @@ export interface TabsWorker extends WorkerLike {
  * ```
  *
  * @param worker - creates a Worker with the module `thalweg/worker-host`. Only one of the tabs calls it.
+ * @throws TypeError if there is a token and no identity.
  */
 export function connectTabs(worker: () => TabsWorker, url: string | URL = "/", options: TabsOptions = {}): Session {
   const { identity, ...plain } = options;
+  if (options.token && !identity)
+    throw new TypeError("a token needs an identity: tabs of other users must not share it");
   const base = root(url);
   const name = `thalweg1:${JSON.stringify([base.href, identity])}`;
   const locks = globalThis.navigator?.locks;

@@ -75,6 +75,7 @@ beforeEach(() => {
   Context.random = () => 0;
   world = new World();
   vi.stubGlobal("WebSocket", world.WebSocket);
+  vi.stubGlobal("fetch", world.fetch);
   vi.stubGlobal("BroadcastChannel", Channel);
   vi.stubGlobal("navigator", { locks });
 });
@@ -177,4 +178,29 @@ it("a session that is closed at once leaves nothing behind", async () => {
   next.session.close();
   await settle(100);
   expect([next.workers, Channel.open(next.context)]).toEqual([0, 0]);
+});
+
+describe("an identity", () => {
+  it("is required with a token", () => {
+    const token = (): string => "secret";
+    // @ts-expect-error Tabs of different users would share a connection.
+    expect(() => connectTabs(() => ({ postMessage() {} }), "http://server/", { token })).toThrow("identity");
+    expect(() => open({ token, identity: "" })).toThrow("identity");
+  });
+
+  it("separates tabs, also from those without one", async () => {
+    const asked: string[] = [];
+    const by = (identity: string) => ({ identity, token: () => (asked.push(identity), identity) });
+    const all = [open(by("ann")), open(by("bob")), open(), open(by("ann"))];
+    for (const tab of all) read(tab);
+    await settle(200);
+    expect(all.map(({ session, workers }) => [session.status.state, workers])).toEqual([
+      ["open", 1],
+      ["open", 1],
+      ["open", 1],
+      ["open", 0],
+    ]);
+    expect(asked.sort()).toEqual(["ann", "bob"]);
+    expect(world.listeners.size).toBe(3);
+  });
 });
