@@ -1,6 +1,7 @@
 /** The host of a session that several tabs share: a Worker of one of them. */
 
 import { ThalwegError } from "./errors.js";
+import { requestSettings } from "./options.js";
 import type { Page, PageEvents } from "./page.js";
 import { type Remote, remote, serializeError } from "./rpc.js";
 import { open, type Session } from "./session.js";
@@ -58,8 +59,11 @@ export function hostTabs(name: string, number: number): () => void {
   let sessions: Session[] = [];
   const pages = new Set<PageEvents>();
   let create: () => Session;
+  /** Longest time until a tab returns a token, ms. */
+  let patience: number;
 
   const begin = (base: string, options: PlainOptions, recalled: string | null): void => {
+    patience = requestSettings(options).connectTimeout;
     const page: Page = {
       watch(events) {
         pages.add(events);
@@ -82,18 +86,30 @@ export function hostTabs(name: string, number: number): () => void {
     for (const { there } of tabs.values()) there.notify(...given);
   };
 
-  /** Asks the tabs for a token, the newest first. A tab may be closed before it answers. */
+  /**
+   * Asks the tabs for a token: visible ones before hidden ones, and the newest first. A tab may be closed or suspended before it
+   * answers.
+   */
   const token = async (): Promise<string> => {
-    let error: unknown = new ThalwegError("failed", "no tab has a token");
-    for (const { hasToken, there } of [...tabs.values()].reverse()) {
-      if (!hasToken) continue;
+    let error: unknown = null;
+    const newest = [...tabs.values()].reverse();
+    for (const tab of newest.sort((one, other) => +one.isHidden - +other.isHidden)) {
+      if (!tab.hasToken) continue;
+      let timer: ReturnType<typeof setTimeout> | undefined;
       try {
-        return await there.call("token");
+        const late = new Promise<never>((_, reject) => {
+          timer = setTimeout(() => reject(new ThalwegError("failed", "no tab has returned a token in time")), patience);
+        });
+        const its = await Promise.race([tab.there.call("token"), late]);
+        if (its) return its;
       } catch (its) {
         error = its;
+      } finally {
+        clearTimeout(timer);
       }
     }
-    throw error;
+    if (error) throw error;
+    return "";
   };
 
   const session = (index = 0): Session => (sessions[index] ??= create());

@@ -7,7 +7,7 @@ import { connectTabs, type TabsOptions } from "../src/tabs.js";
 import { hostTabs } from "../src/tabs-host.js";
 import { host } from "../src/worker-host.js";
 import { Channel, Context, locks } from "./browser.js";
-import { CLOCK, settle } from "./fixture.js";
+import { CLOCK, settle, tab as tabPage } from "./fixture.js";
 import { World } from "./world.js";
 
 let world: World;
@@ -202,5 +202,27 @@ describe("an identity", () => {
     ]);
     expect(asked.sort()).toEqual(["ann", "bob"]);
     expect(world.listeners.size).toBe(3);
+  });
+
+  it("gets its token from another tab if one does not answer, and first from a visible one", async () => {
+    const asked: string[] = [];
+    const never = (name: string) => () => (asked.push(name), new Promise<string>(() => {}));
+    const by = (name: string, token: () => Promise<string>): Tab => {
+      const page = tabPage();
+      const its = open({ identity: "ann", token });
+      read(its);
+      if (name === "hidden") page.hide(true);
+      return its;
+    };
+    const old = by("old", async () => (asked.push("old"), "ann"));
+    await settle(100);
+    by("stalled", never("stalled"));
+    by("hidden", never("hidden"));
+    await settle(6000);
+    asked.length = 0;
+    world.cut();
+    await settle(9000);
+    expect(asked).toEqual(["stalled", "old"]);
+    expect(old.session.status.state).toBe("open");
   });
 });
