@@ -67,6 +67,7 @@ export function hostTabs(name: string, number: number): () => void {
     const page: Page = {
       watch(events) {
         pages.add(events);
+        events.hidden(areHidden());
         return () => pages.delete(events);
       },
       recall: () => recalled,
@@ -161,8 +162,10 @@ export function hostTabs(name: string, number: number): () => void {
     });
   };
 
+  const areHidden = (): boolean => [...tabs.values()].every(({ isHidden }) => isHidden);
+
   const hide = (): void => {
-    const isHidden = [...tabs.values()].every(({ isHidden }) => isHidden);
+    const isHidden = areHidden();
     for (const { hidden } of pages) hidden(isHidden);
   };
 

@@ -226,3 +226,20 @@ describe("an identity", () => {
     expect(old.session.status.state).toBe("open");
   });
 });
+
+it("a host that starts while all tabs are hidden asks for the rate of a hidden tab", async () => {
+  const page = tabPage();
+  const [first, second] = [open({ hiddenInterval: 700 }), open({ hiddenInterval: 700 })];
+  for (const tab of [first, second]) read(tab);
+  await settle(50);
+  page.hide(true);
+  await settle(6000);
+  world.commands.length = 0;
+  first.context.kill();
+  await settle(100);
+  const intervals = () => world.commands.filter(({ command }) => command === "subscribe").map((its) => its["interval"]);
+  expect(intervals()).toEqual(["700ms"]);
+  page.hide(false);
+  await settle(100);
+  expect(intervals()).toEqual(["700ms", undefined]);
+});
