@@ -7,7 +7,11 @@ import { type Remote, remote, serializeError } from "./rpc.js";
 import { open, type Session } from "./session.js";
 import { IDLE, type Status } from "./status.js";
 import type { AnySubscription, Batch, Listener, SubscribeOptions } from "./subscription.js";
+import type { Position } from "./wire.js";
 import type { HostMethods, PageMethods, PlainOptions } from "./worker-methods.js";
+
+/** Time after which a tab that does not process a batch no longer delays the others, ms. */
+const STALLED_MS = 5000;
 
 /** A message on the channel of all tabs. @internal */
 export interface TabsMessage {
@@ -42,6 +46,10 @@ interface Relayed {
   subscription: AnySubscription | null;
   /** Reports that the tab has processed its batch; `null` if it has none. */
   done: (() => void) | null;
+  /** Waits for that. */
+  timer: ReturnType<typeof setTimeout> | undefined;
+  /** The position of the batch, if the tab takes so long that it has no subscription in the meantime. */
+  stalled: Position | null;
 }
 
 /**
@@ -162,6 +170,22 @@ export function hostTabs(name: string, number: number): () => void {
     });
   };
 
+  /** Takes the topic from a tab that has stalled, if other tabs wait for it. */
+  const watch = (its: Relayed, position: Position): void => {
+    its.timer = setTimeout(() => {
+      const all = [...tabs.values()].flatMap(({ relayed }) => [...relayed.values()]);
+      const isAlone = all.every(
+        (other) => other === its || other.topic !== its.topic || other.index !== its.index || !other.subscription,
+      );
+      if (isAlone) watch(its, position);
+      else {
+        its.stalled = position;
+        its.subscription?.close();
+        its.subscription = null;
+      }
+    }, STALLED_MS);
+  };
+
   const areHidden = (): boolean => [...tabs.values()].every(({ isHidden }) => isHidden);
 
   const hide = (): void => {
@@ -172,6 +196,18 @@ export function hostTabs(name: string, number: number): () => void {
   const admit = (tabName: string, channel: string): void => {
     const port = new BroadcastChannel(channel);
     const relayed = new Map<number, Relayed>();
+
+    /** Continues after a batch that the tab has processed late. A map begins with all keys again. */
+    const resume = (key: number, its: Relayed, from: Position): void => {
+      const { isMap, onError } = its.options;
+      try {
+        if (isMap) there.notify("restarts", key);
+        subscribe(its, isMap ? its.options : { ...its.options, from });
+      } catch (error) {
+        onError?.(error as ThalwegError);
+      }
+    };
+
     const here: HostMethods = {
       open(base, options, recalled, hasToken) {
         tab.hasToken = hasToken;
@@ -181,15 +217,17 @@ export function hostTabs(name: string, number: number): () => void {
       },
       subscribe(key, topic, options) {
         const failed = (error: unknown): void => {
+          clearTimeout(its.timer);
           relayed.delete(key);
           there.notify("failed", key, serializeError(error));
         };
         const its: Relayed = {
-          ...{ topic, index: 0, subscription: null, done: null },
+          ...{ topic, index: 0, subscription: null, done: null, timer: undefined, stalled: null },
           options: { ...options, onError: failed },
           listener: (batch: Batch<unknown>) => {
             there.notify("batches", [[key, batch]]);
             move();
+            watch(its, batch.position);
             return new Promise<void>((done) => (its.done = done));
           },
           confirmed() {
@@ -206,16 +244,25 @@ export function hostTabs(name: string, number: number): () => void {
         }
       },
       unsubscribe(key) {
-        relayed.get(key)?.subscription?.close();
+        const its = relayed.get(key);
+        clearTimeout(its?.timer);
+        its?.subscription?.close();
         relayed.delete(key);
       },
       processed(key) {
         const its = relayed.get(key);
-        const done = its?.done;
+        if (!its) return;
+        const { done, stalled } = its;
+        clearTimeout(its.timer);
         done?.();
+        if (stalled) {
+          its.done = its.stalled = null;
+          resume(key, its, stalled);
+          return;
+        }
         // The position moves after the promise.
         setTimeout(() => {
-          if (its?.done === done && its) its.done = null;
+          if (its.done === done) its.done = null;
           move();
         });
       },
@@ -243,7 +290,10 @@ export function hostTabs(name: string, number: number): () => void {
         tabs.delete(tabName);
         port.close();
         there.end(new ThalwegError("closed", "the tab is closed"));
-        for (const { subscription } of relayed.values()) subscription?.close();
+        for (const { subscription, timer } of relayed.values()) {
+          clearTimeout(timer);
+          subscription?.close();
+        }
         relayed.clear();
         hide();
       },

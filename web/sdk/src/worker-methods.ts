@@ -37,6 +37,8 @@ export type PageMethods = {
   batches(batches: readonly [key: number, batch: Batch<unknown>][]): void;
   /** The subscription has all events up to this position, and the page has processed them. */
   confirmed(key: number, position: Position): void;
+  /** The next state of this map is a whole one. */
+  restarts(key: number): void;
   failed(key: number, error: SerializedError): void;
   status(status: Status): void;
   remember(name: string): void;

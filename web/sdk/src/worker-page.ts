@@ -84,6 +84,10 @@ export function pageSession(
       shared.cursor = position;
       shared.confirm();
     },
+    restarts(key) {
+      const relayed = keyed.get(key);
+      if (relayed) relayed.isFresh = true;
+    },
     failed(key, error: SerializedError) {
       const shared = keyed.get(key)?.shared;
       if (!shared) return;

@@ -1,6 +1,6 @@
 /** Sessions that tabs share, when something fails: the Worker, Web Locks, a tab. */
 
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Session } from "../src/session.js";
 import type { Status } from "../src/status.js";
 import { connectTabs, type TabsOptions } from "../src/tabs.js";
@@ -69,6 +69,11 @@ function read({ session, seen, context }: Tab, busy: () => Promise<void> | undef
     }),
   );
 }
+
+beforeAll(async () => {
+  // In a page, loading the module takes real time. These worlds have none.
+  await import("../src/keyed.js");
+});
 
 beforeEach(() => {
   vi.useFakeTimers(CLOCK);
@@ -242,4 +247,75 @@ it("a host that starts while all tabs are hidden asks for the rate of a hidden t
   page.hide(false);
   await settle(100);
   expect(intervals()).toEqual(["700ms", undefined]);
+});
+
+describe("a tab that stalls", () => {
+  /** Returns a busy tab, and a function that ends its work. */
+  function stalling(): [Tab, () => void] {
+    let goOn = (): void => {};
+    // The first tab's window applies to all.
+    const tab = open({ window: 300 });
+    const work = new Promise<void>((done) => (goOn = done));
+    read(tab, () => work);
+    return [tab, goOn];
+  }
+
+  it("does not stop the others, and gets all events when it continues", async () => {
+    const [slow, goOn] = stalling();
+    const other = open();
+    read(other);
+    await settle(50);
+    for (let event = 1; event <= 50; event++) world.publish("cars", event);
+    await settle(6000);
+    const all = Array.from({ length: 60 }, (_, index) => index + 1);
+    expect(other.seen).toEqual(all.slice(0, 50));
+    expect(slow.seen.length).toBeLessThan(50);
+    for (let event = 51; event <= 60; event++) world.publish("cars", event);
+    await settle(100);
+    expect(other.seen).toEqual(all);
+    goOn();
+    await settle(1000);
+    expect(slow.seen).toEqual(all);
+    // Both are at the same position again.
+    expect([...world.listeners].flatMap(({ cursors }) => [...cursors.keys()])).toEqual(["cars"]);
+  });
+
+  it("keeps its subscription while no other tab wants the topic", async () => {
+    const [slow, goOn] = stalling();
+    await settle(50);
+    world.publish("cars", 1);
+    await settle(20_000);
+    expect([...world.listeners].flatMap(({ cursors }) => [...cursors.keys()])).toEqual(["cars"]);
+    world.publish("cars", 2);
+    goOn();
+    await settle(100);
+    expect(slow.seen).toEqual([1, 2]);
+  });
+
+  it("has the state of a map when it continues", async () => {
+    world.keyed.add("ships");
+    world.put("ships", "a", 1);
+    const states: unknown[] = [];
+    let goOn = (): void => {};
+    const work = new Promise<void>((done) => (goOn = done));
+    const [slow, other] = [open(), open()];
+    const map = (tab: Tab, name: string, busy?: Promise<void>) =>
+      tab.context.run(() => {
+        const its = tab.session.map("ships", {}, () => {
+          states.push([name, ...its.map.keys()]);
+          return busy;
+        });
+      });
+    map(slow, "slow", work);
+    map(other, "other");
+    await settle(100);
+    world.put("ships", "b", 2);
+    await settle(6000);
+    world.put("ships", "a", null);
+    await settle(100);
+    expect(states.at(-1)).toEqual(["other", "b"]);
+    goOn();
+    await settle(100);
+    expect(states.at(-1)).toEqual(["slow", "b"]);
+  });
 });
