@@ -27,6 +27,8 @@ interface Relayed {
   /** The number of the subscription. Each host gets another one. */
   key: number;
   readonly shared: SharedSubscription;
+  /** The key under which each unprocessed batch arrived: an earlier host may have sent it. */
+  readonly from: number[];
   /** Whether the host has not yet sent the whole state of a map. */
   isFresh: boolean;
 }
@@ -75,6 +77,7 @@ export function pageSession(
     batches(batches) {
       for (const [key, batch] of batches) {
         const relayed = keyed.get(key);
+        relayed?.from.push(key);
         relayed?.shared.take(completed(relayed, batch));
       }
     },
@@ -125,19 +128,23 @@ export function pageSession(
 
   const owner = (): Owner => {
     let relayed: Relayed;
+    let processed: number | undefined;
     return {
       subscribe(shared) {
-        relayed = { key: ++last, shared, isFresh: false };
+        relayed = { key: ++last, shared, from: [], isFresh: false };
         keyed.set(relayed.key, relayed);
         send(relayed);
       },
       flow: {
         processed() {
           if (!progress.size) queueMicrotask(report);
-          progress.set(relayed.key, (progress.get(relayed.key) ?? 0) + 1);
+          processed = relayed.from.shift() as number;
+          progress.set(processed, (progress.get(processed) ?? 0) + 1);
         },
         ack() {
           report();
+          // The host has not sent the acked batch, and a batch of its own may be unprocessed.
+          if (processed !== relayed.key && relayed.from.length) return;
           there?.notify("ack", relayed.key);
         },
       },

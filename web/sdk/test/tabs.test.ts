@@ -319,3 +319,26 @@ describe("a tab that stalls", () => {
     expect(states.at(-1)).toEqual(["slow", "b"]);
   });
 });
+
+it("a batch of an earlier host is not reported to the next one as its own", async () => {
+  const [first, other] = [open(), open({ window: 1000 })];
+  read(first);
+  let goOn = (): void => {};
+  const work = [new Promise<void>((done) => (goOn = done)), new Promise<void>(() => {})];
+  read(other, () => work.shift());
+  await settle(50);
+  world.publish("cars", 1);
+  await settle(50);
+  first.context.kill();
+  await settle(100);
+  world.publish("cars", 2);
+  await settle(100);
+  world.commands.length = 0;
+  goOn();
+  await settle(100);
+  for (let event = 3; event <= 200; event++) world.publish("cars", event);
+  await settle(3000);
+  expect(other.seen).toEqual([1, 2]);
+  // The tab still processes the first batch of this host, which therefore has not sent another one.
+  expect(world.commands.filter(({ command, position }) => command === "ack" && position !== "e1.1")).toEqual([]);
+});
