@@ -10,6 +10,9 @@ const GRACE_MS = 1000;
 /** Longest time between a change and its rendering, ms. A hidden tab has no frames. */
 const FRAME_MS_MAX = 100;
 
+/** An idle session carries no topic. */
+const WORST = ["closed", "waiting", "connecting", "open", "idle"];
+
 /** An external store of a component. @internal */
 export interface Reader {
   subscribe(listener: () => void): () => void;
@@ -23,19 +26,24 @@ const NOTHING: Reader = { subscribe: () => () => {}, snapshot: () => EMPTY, init
 
 /** @internal */
 export class Live {
+  /** The status of all sessions together. */
   status = IDLE;
+  /** The latest one that the page's function was called with. */
+  #reported = IDLE;
   readonly #connect: (onStatus: (status: Status) => void) => Session;
+  readonly #onStatus: (status: Status) => void;
   /** Almost always one. The next ones carry topics that are read in different ways. */
   #links: Link[] = [];
-  readonly #stores = new Map<string, Store>();
+  readonly #stores = new Set<Store>();
   readonly #listeners = new Set<() => void>();
   #holders = 0;
   #closing: ReturnType<typeof setTimeout> | undefined;
   #isBeginning = false;
   #isChanging = false;
 
-  constructor(connect: (onStatus: (status: Status) => void) => Session) {
+  constructor(connect: (onStatus: (status: Status) => void) => Session, onStatus: (status: Status) => void) {
     this.#connect = connect;
+    this.#onStatus = onStatus;
   }
 
   /** Keeps the sessions open until the returned function has been called. */
@@ -60,9 +68,7 @@ export class Live {
   /** Connects at once. After a failure a new session begins, and topics continue at their positions. */
   #reconnect(): void {
     for (const { session, status } of this.#links) if (status.state !== "closed") session.reconnect();
-    const failed = [...this.#stores.values()].filter(
-      ({ link, hasFailed }) => hasFailed || link?.status.state === "closed",
-    );
+    const failed = [...this.#stores].filter(({ link, hasFailed }) => hasFailed || link?.status.state === "closed");
     for (const store of failed) store.stop();
     this.#links = this.#links.filter(({ status }) => status.state !== "closed");
     this.#begin();
@@ -84,6 +90,8 @@ export class Live {
     if (!spec) return NOTHING;
     let store = new Store(spec, this.#changed);
     const { snapshot } = store;
+    const most = this.#alike(spec).sort((one, other) => other.keep - one.keep)[0];
+    if (most && !spec.initial) store.borrow(most.snapshot);
     let isReading = false;
     return {
       subscribe: (listener) => {
@@ -102,19 +110,19 @@ export class Live {
     };
   }
 
-  #find(spec: Spec): Store | undefined {
+  /** Returns the stores that read a topic in the same way. */
+  #alike(spec: Spec): Store[] {
     const key = keyOf(spec);
-    return [key, largerKey(key, spec)]
-      .map((key) => this.#stores.get(key))
-      .find((store) => store && (!store.hasBegun || store.keep >= spec.keep));
+    return [...this.#stores].filter((store) => keyOf(store.spec) === key);
+  }
+
+  #find(spec: Spec): Store | undefined {
+    return this.#alike(spec).find((store) => !store.hasBegun || store.keep >= spec.keep);
   }
 
   #acquire(spec: Spec, own: Store): Store {
     const store = this.#find(spec) ?? own;
-    if (store === own) {
-      const key = keyOf(spec);
-      this.#stores.set(this.#stores.has(key) && this.#stores.get(key) !== own ? largerKey(key, spec) : key, own);
-    }
+    this.#stores.add(store);
     store.keep = Math.max(store.keep, spec.keep);
     store.readers++;
     clearTimeout(store.timer);
@@ -128,7 +136,8 @@ export class Live {
 
   #drop(store: Store): void {
     store.stop();
-    for (const [key, its] of this.#stores) if (its === store) this.#stores.delete(key);
+    this.#stores.delete(store);
+    this.#changed();
   }
 
   /**
@@ -140,7 +149,7 @@ export class Live {
     this.#isBeginning = true;
     queueMicrotask(() => {
       this.#isBeginning = false;
-      for (const store of this.#stores.values()) if (store.readers && !store.hasBegun) this.#subscribe(store);
+      for (const store of this.#stores) if (store.readers && !store.hasBegun) this.#subscribe(store);
     });
   }
 
@@ -165,12 +174,27 @@ export class Live {
     const session = this.#connect((status) => {
       if (!link) return;
       link.status = status;
-      for (const store of this.#stores.values()) if (store.link === link) store.touch();
+      for (const store of this.#stores) if (store.link === link) store.touch();
       this.#changed();
+      this.#report();
     });
     link = { session, status: session.status };
     this.#links.push(link);
     return link;
+  }
+
+  /** Returns the status of the session that is furthest from `open`, of those that carry topics. */
+  #overall(): Status {
+    const used = this.#links.filter((link, index) => !index || [...this.#stores].some((store) => store.link === link));
+    const statuses = used.map(({ status }) => status);
+    return statuses.sort((one, other) => WORST.indexOf(one.state) - WORST.indexOf(other.state))[0] ?? IDLE;
+  }
+
+  #report(): void {
+    const status = this.#overall();
+    if (isSame(status, this.#reported)) return;
+    this.#reported = status;
+    this.#onStatus(status);
   }
 
   /** Publishes all changes at the next frame: components never show states of different times, or render without need. */
@@ -179,15 +203,17 @@ export class Live {
     this.#isChanging = true;
     soon(() => {
       this.#isChanging = false;
-      for (const store of this.#stores.values()) store.publish();
-      this.status = this.#links[0]?.status ?? IDLE;
+      for (const store of this.#stores) store.publish();
+      this.status = this.#overall();
       for (const listener of [...this.#listeners]) listener();
+      if (this.#links.length) this.#report();
     });
   };
 
   #close(): void {
-    for (const store of [...this.#stores.values()]) this.#drop(store);
-    for (const { session } of this.#links.splice(0)) session.close();
+    for (const store of [...this.#stores]) this.#drop(store);
+    for (const { session } of this.#links) session.close();
+    this.#links = [];
   }
 }
 
@@ -195,8 +221,8 @@ function keyOf({ topic, isMap, terms }: Spec): string {
   return JSON.stringify([topic, isMap, terms]);
 }
 
-function largerKey(key: string, { keep }: Spec): string {
-  return `${key} ${keep}`;
+function isSame(one: Status, other: Status): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
 }
 
 /** Runs a function at the next frame. */

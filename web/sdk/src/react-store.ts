@@ -66,6 +66,8 @@ export class Store {
   link: Link | null = null;
   /** The state that is published next. */
   #next = EMPTY;
+  /** Whether the state is that of another store, until the first batch. */
+  #isBorrowed = false;
   #map: ReadonlyMap<string, unknown> | null = null;
   #subscription: Subscription<unknown> | KeyedSubscription<unknown> | null = null;
   readonly #changed: () => void;
@@ -80,6 +82,13 @@ export class Store {
       const map = new Map(initial.keys?.map((key, index) => [key, initial.events[index]]));
       this.#next = { ...EMPTY, map, isWhole: !initial.until };
     } else this.#append({ gap: null, bytes: 0, ...initial });
+    this.publish();
+  }
+
+  /** Shows the state of a store with fewer events until the first batch. */
+  borrow(snapshot: Snapshot): void {
+    this.#isBorrowed = true;
+    this.#next = { ...snapshot, error: null };
     this.publish();
   }
 
@@ -104,7 +113,8 @@ export class Store {
       });
       this.#subscription = subscription;
     } else {
-      const from = this.#next.position ?? terms.from ?? { newest: Math.min(this.keep, NEWEST_MAX) };
+      const position = this.#isBorrowed ? null : this.#next.position;
+      const from = position ?? terms.from ?? { newest: Math.min(this.keep, NEWEST_MAX) };
       this.#subscription = link.session.subscribe(topic, { ...terms, from, onError }, (batch) => {
         this.#append(batch);
         this.#changed();
@@ -147,7 +157,8 @@ export class Store {
   }
 
   #append({ events, first, offsets, position, gap, previous }: Omit<Batch<unknown>, "topic">): void {
-    const last = this.#next;
+    const last = this.#isBorrowed ? { ...EMPTY, status: this.#next.status } : this.#next;
+    this.#isBorrowed = false;
     const { keep } = this;
     const epoch = parsePosition(position)?.epoch;
     const skipped = Math.max(0, events.length - keep);

@@ -173,15 +173,10 @@ export function SessionProvider({ children, ...props }: SessionProviderProps): R
   const url = String(props.url ?? "/");
   const live = useMemo(() => {
     const { url: _, connect: open = connect, token, ...options } = props;
-    return new Live((changed) =>
-      open(url, {
-        ...options,
-        ...(token && { token: () => (latest.current.token ?? token)() }),
-        onStatus(status) {
-          changed(status);
-          latest.current.onStatus?.(status);
-        },
-      }),
+    return new Live(
+      (onStatus) =>
+        open(url, { ...options, ...(token && { token: () => (latest.current.token ?? token)() }), onStatus }),
+      (status) => latest.current.onStatus?.(status),
     );
   }, [url]);
   useEffect(live.hold, [live]);

@@ -19,7 +19,7 @@ import {
   useTopic,
   useValue,
 } from "../dist/react.js";
-import { connect, type Envelope, type Session } from "../dist/thalweg.js";
+import { connect, type Envelope, type Session, type Status } from "../dist/thalweg.js";
 import { advance, useWorld, world } from "./fixture.js";
 
 useWorld();
@@ -299,6 +299,34 @@ describe("components", () => {
     await publish(4);
     expect(text()).toBe("4 2 3 4");
     expect(sessions).toHaveLength(2);
+  });
+
+  it("that keep more events later show the old ones until then, and the status is that of all sessions", async () => {
+    world.publish("cars", 1, 2, 3, 4);
+    let session: ReactSession | undefined;
+    const said: string[] = [];
+    const page = (keep: number) => {
+      const onStatus = (status: Status): void => void said.push(status.state);
+      const Keep = (): null => ((session = useSession()), null);
+      return h(StrictMode, null, h(Provider, { onStatus }, h(Keep), h(List, { keep })));
+    };
+    root = createRoot(place);
+    for (const keep of [1, 2, 3]) {
+      await act(async () => root?.render(page(keep)));
+      expect(text()).toMatch(["", /idle/, /^4( \w+)?$/, /^3 4( \w+)?$/][keep] as RegExp);
+      await wait();
+      expect(text()).toBe([4, 3, 2].slice(0, keep).sort().join(" "));
+      await wait(GRACE_MS);
+      expect(session?.status.state).toBe("open");
+    }
+    // Each number is smaller than the one that has been read.
+    await act(async () => root?.render(page(2)));
+    expect(text()).toBe("3 4");
+    await publish(5);
+    expect(text()).toBe("4 5");
+    expect(carried()).toEqual(["cars"]);
+    expect(said.filter((state) => state === "idle")).toEqual([]);
+    expect(said.at(-1)).toBe("open");
   });
 
   it("show the same state, and render once for a frame", async () => {
