@@ -51,9 +51,14 @@ export class Live {
     this.#holders++;
     clearTimeout(this.#closing);
     return () => {
-      if (!--this.#holders) this.#closing = setTimeout(() => this.#close(), GRACE_MS);
+      if (!--this.#holders) this.#closeSoon();
     };
   };
+
+  #closeSoon(): void {
+    clearTimeout(this.#closing);
+    this.#closing = setTimeout(() => this.#close(), GRACE_MS);
+  }
 
   /** Calls a listener after each change of a snapshot or of the status. */
   watch = (listener: () => void): (() => void) => {
@@ -61,29 +66,51 @@ export class Live {
     return () => void this.#listeners.delete(listener);
   };
 
+  /** The first session. After a failure it is another one. */
   get #session(): Session {
-    return this.#link(0).session;
+    this.#forget();
+    // A component that is never mounted, or no longer, has no provider that closes the session.
+    if (!this.#holders) this.#closeSoon();
+    const link = this.#link(0);
+    if (!link) throw new Error("connect returned no session");
+    return link.session;
+  }
+
+  /** Drops the sessions that have failed. */
+  #forget(): void {
+    const [first] = this.#links;
+    this.#links = this.#links.filter(({ session }) => session.status.state !== "closed");
+    if (first === this.#links[0]) return;
+    // Effects that depend on these functions run again.
+    this.methods = this.#methods();
+    this.#changed();
   }
 
   /** Connects at once. After a failure a new session begins, and topics continue at their positions. */
   #reconnect(): void {
-    for (const { session, status } of this.#links) if (status.state !== "closed") session.reconnect();
-    const failed = [...this.#stores].filter(({ link, hasFailed }) => hasFailed || link?.status.state === "closed");
+    for (const { session } of this.#links) if (session.status.state !== "closed") session.reconnect();
+    const failed = [...this.#stores].filter(
+      ({ link, hasFailed }) => hasFailed || link?.session.status.state === "closed",
+    );
     for (const store of failed) store.stop();
-    this.#links = this.#links.filter(({ status }) => status.state !== "closed");
+    this.#forget();
     this.#begin();
     this.#changed();
   }
 
-  /** The functions of a {@link Session}, which may be called at any time. */
-  readonly methods: Omit<Session, "status" | "close"> = {
-    subscribe: (...given) => this.#session.subscribe(...given),
-    map: (...given) => this.#session.map(...given),
-    publish: (...given) => this.#session.publish(...given),
-    request: (data) => this.#session.request(data),
-    use: (transport) => this.#session.use(transport),
-    reconnect: () => this.#reconnect(),
-  };
+  /** The functions of a {@link Session}, which may be called at any time. They are others after a failure. */
+  methods: Omit<Session, "status" | "close"> = this.#methods();
+
+  #methods(): Omit<Session, "status" | "close"> {
+    return {
+      subscribe: (...given) => this.#session.subscribe(...given),
+      map: (...given) => this.#session.map(...given),
+      publish: async (...given) => this.#session.publish(...given),
+      request: async (data) => this.#session.request(data),
+      use: (transport) => this.#session.use(transport),
+      reconnect: () => this.#reconnect(),
+    };
+  }
 
   /** Returns the store of a component. It subscribes to nothing before React calls `subscribe`. */
   reader(spec: Spec | null): Reader {
@@ -154,20 +181,24 @@ export class Live {
   }
 
   #subscribe(store: Store): void {
+    let error: unknown;
     for (let index = 0; ; index++) {
       try {
-        store.begin(this.#link(index));
+        const link = this.#link(index);
+        if (!link) break;
+        store.begin(link);
         return;
-      } catch (error) {
+      } catch (its) {
+        error = its;
         // The session reads the topic in another way.
-        if ((error as ThalwegError).code === "already_subscribed") continue;
-        store.fail(error as ThalwegError);
-        return;
+        if ((its as ThalwegError).code !== "already_subscribed") break;
       }
     }
+    store.fail(error as ThalwegError);
   }
 
-  #link(index: number): Link {
+  /** Returns a session, or `undefined` if `connect` creates no more. */
+  #link(index: number): Link | undefined {
     const known = this.#links[index];
     if (known) return known;
     let link: Link | undefined;
@@ -178,6 +209,7 @@ export class Live {
       this.#changed();
       this.#report();
     });
+    if (this.#links.some((its) => its.session === session)) return;
     link = { session, status: session.status };
     this.#links.push(link);
     return link;

@@ -41,15 +41,18 @@ const KEEP = 100;
 export type SessionProviderProps = ConnectOptions & {
   /** The server's root. Default: `"/"`. */
   url?: string | URL;
-  /** Creates the session. Default: `connect`. Pass a function that calls `connectInWorker` for a session in a Worker. */
+  /**
+   * Creates the session. Default: `connect`. Pass a function that calls `connectInWorker` for a session in a Worker. It is called again
+   * for topics that are read in different ways, and after a failure. The provider closes what it returns.
+   */
   connect?: (url: string, options: ConnectOptions) => Session;
   /** The components that use the session. */
   children?: ReactNode;
 };
 
 /**
- * The session of a provider. All functions are stable, so they may be dependencies of an effect. Call them in effects and event
- * handlers, not while rendering.
+ * The session of a provider. Call its functions in effects and event handlers, not while rendering. They are stable, and are others
+ * only when a new session replaces one that has failed: an effect that depends on them then runs again.
  */
 export interface ReactSession extends Omit<Session, "close"> {
   /** The latest status. The component renders again when it changes. */
@@ -172,10 +175,10 @@ export function SessionProvider({ children, ...props }: SessionProviderProps): R
   });
   const url = String(props.url ?? "/");
   const live = useMemo(() => {
-    const { url: _, connect: open = connect, token, ...options } = props;
+    const { url: _, connect: open = connect, token: __, ...options } = props;
     return new Live(
-      (onStatus) =>
-        open(url, { ...options, ...(token && { token: () => (latest.current.token ?? token)() }), onStatus }),
+      // A later rendering may give a token.
+      (onStatus) => open(url, { ...options, token: () => latest.current.token?.() ?? "", onStatus }),
       (status) => latest.current.onStatus?.(status),
     );
   }, [url]);
@@ -197,7 +200,12 @@ export function useSession(): ReactSession {
     () => live.status,
     () => EMPTY.status,
   );
-  return useMemo(() => ({ ...live.methods, status }), [live, status]);
+  const methods = useSyncExternalStore(
+    live.watch,
+    () => live.methods,
+    () => live.methods,
+  );
+  return useMemo(() => ({ ...methods, status }), [methods, status]);
 }
 
 /**

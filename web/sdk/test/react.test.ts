@@ -2,7 +2,7 @@
 /** The hooks of `thalweg/react`, with React 19 and (in the project `react-18`) React 18. */
 
 import * as React from "react";
-import { act, createElement as h, type ReactNode, StrictMode, useState } from "react";
+import { act, createElement as h, type ReactNode, StrictMode, useEffect, useState } from "react";
 import { createRoot, hydrateRoot, type Root } from "react-dom/client";
 import { renderToString } from "react-dom/server";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
@@ -470,6 +470,17 @@ describe("the provider", () => {
     expect(said).toEqual(["b waiting", "b", "b connecting", "b open"]);
   });
 
+  it("calls a token that is given later", async () => {
+    const asked: string[] = [];
+    root = createRoot(place);
+    await act(async () => root?.render(h(Provider, {}, h(List, {}))));
+    await wait();
+    await act(async () => root?.render(h(Provider, { token: () => (asked.push("late"), "late") }, h(List, {}))));
+    world.cut();
+    await wait(20_000);
+    expect(asked).toEqual(["late"]);
+  });
+
   it("begins another session for another url, and closes the one before", async () => {
     root = createRoot(place);
     await act(async () => root?.render(h(Provider, { url: "http://one/" }, h(List, {}))));
@@ -490,6 +501,76 @@ describe("the provider", () => {
     await last.publish("cars", 1);
     await wait();
     expect(text()).toBe("1");
+  });
+});
+
+describe("an effect that subscribes", () => {
+  const heard: unknown[] = [];
+  const Sound = (): null => {
+    const { subscribe } = useSession();
+    useEffect(() => {
+      const alarms = subscribe("alarms", { onError: () => {} }, ({ events }) => void heard.push(...events));
+      return () => alarms.close();
+    }, [subscribe]);
+    return null;
+  };
+  let session: ReactSession | undefined;
+  const Keep = (): null => ((session = useSession()), null);
+  const alarm = async (event: number): Promise<void> => {
+    world.publish("alarms", event);
+    await wait();
+  };
+
+  beforeEach(() => void heard.splice(0));
+
+  it("runs again with the session after a failed one", async () => {
+    await show(h(Sound), h(Keep));
+    await alarm(1);
+    world.close(1008, "go away", false);
+    await wait();
+    expect(session?.status.state).toBe("closed");
+    session?.reconnect();
+    await wait();
+    await alarm(2);
+    expect(heard).toEqual([1, 2]);
+    expect(sessions).toHaveLength(2);
+  });
+
+  it("may begin after a failure, and others then run again", async () => {
+    await show(h(Sound), h(Keep));
+    await alarm(1);
+    world.close(1008, "go away", false);
+    await wait();
+    await show(h(Sound), h(Keep), h(Sound));
+    await alarm(2);
+    expect(heard).toEqual([1, 2, 2]);
+    expect(sessions).toHaveLength(2);
+  });
+});
+
+describe("a session that the page creates", () => {
+  it("cannot carry a topic that is read in two ways", async () => {
+    world.publish("cars", 1, 2, 3);
+    const own = connect("http://server/", { fetch: world.fetch as typeof fetch });
+    sessions.push(own);
+    root = createRoot(place);
+    for (const keeps of [[1], [1, 2]]) {
+      const lists = keeps.map((keep) => h(List, { key: keep, keep }));
+      await act(async () => root?.render(h(Provider, { connect: () => own }, ...lists)));
+      await wait();
+    }
+    expect(text()).toContain("already_subscribed");
+  });
+
+  it("is closed if a function is called after the provider has been unmounted", async () => {
+    let session: ReactSession | undefined;
+    const Keep = (): null => ((session = useSession()), null);
+    await show(h(List, {}), h(Keep));
+    await act(async () => root?.render(null));
+    await wait(GRACE_MS);
+    await session?.publish("cars", 1);
+    await wait(GRACE_MS);
+    expect(sessions.map(({ status }) => status.state)).toEqual(["closed", "closed"]);
   });
 });
 
