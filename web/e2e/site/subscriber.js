@@ -39,7 +39,8 @@ const e2e = {
       onStatus: keep,
     };
     const create = () => new Worker("/sdk/worker-host.js", { type: "module" });
-    if (isShared) e2e.session = connectTabs(create, "/", { identity: "user", ...all, ...(transports && { transports }) });
+    if (isShared)
+      e2e.session = connectTabs(create, "/", { identity: "user", ...all, ...(transports && { transports }) });
     else if (isInWorker) {
       const worker = create();
       e2e.session = connectInWorker(worker, "/", { ...all, ...(transports && { transports }) });

@@ -18,14 +18,25 @@ import { pageSession, type WorkerOptions } from "./worker-page.js";
 export type { WorkerLike, WorkerOptions };
 export { ThalwegError };
 
+/** The user whose tabs share a connection. */
+export interface TabsIdentity {
+  /** The user, such as the subject of the token. */
+  identity: string;
+}
+
+/** Tabs without tokens. */
+export interface TabsWithoutToken {
+  /** A user. Default: all tabs without an identity share the connection. */
+  identity?: string;
+  /** A token needs an identity: see {@link TabsIdentity}. */
+  token?: never;
+}
+
 /**
- * The options of a session that tabs share. Tabs with the same server and the same identity pass the same options.
- *
- * `identity` is the user whose tabs share the connection, such as the subject of the token. It is required with a `token`: the
- * connection has the rights of one token, and tabs of different users must not share it. Without a token, all tabs without
- * an identity share the connection.
+ * The options of a session that tabs share. Tabs with the same server and the same identity pass the same options. A `token`
+ * needs an `identity`: the connection has the rights of one token, and tabs of different users must not share it.
  */
-export type TabsOptions = WorkerOptions & ({ identity: string } | { identity?: string; token?: never });
+export type TabsOptions = WorkerOptions & (TabsIdentity | TabsWithoutToken);
 
 /** A Worker that can be stopped. */
 export interface TabsWorker extends WorkerLike {
@@ -97,7 +108,7 @@ export function connectTabs(worker: () => TabsWorker, url: string | URL = "/", o
   };
 
   if (!locks || !globalThis.BroadcastChannel) {
-    continueAlone();
+    queueMicrotask(continueAlone);
     return session;
   }
 

@@ -153,6 +153,15 @@ it("a Worker that may not be created ends the session", async () => {
   expect(tab.seen).toEqual(["no_worker"]);
 });
 
+it("without Web Locks a Worker that may not be created ends the session", async () => {
+  vi.stubGlobal("navigator", {});
+  const tab = open({}, "throws");
+  read(tab);
+  await settle();
+  expect(tab.session.status).toMatchObject({ state: "closed", reason: "not allowed here" });
+  expect(tab.seen).toEqual(["no_worker"]);
+});
+
 it("without permission for Web Locks a tab has a connection of its own", async () => {
   vi.stubGlobal("navigator", {
     locks: { request: async () => Promise.reject(new DOMException("sandboxed", "SecurityError")) },
