@@ -48,7 +48,7 @@ interface Relayed {
   done: (() => void) | null;
   /** Waits for that. */
   timer: ReturnType<typeof setTimeout> | undefined;
-  /** The position of the batch, if the tab takes so long that it has no subscription in the meantime. */
+  /** The position of the batch, if the tab lost its subscription because processing took too long. */
   stalled: Position | null;
 }
 

@@ -13,7 +13,7 @@ import { World } from "./world.js";
 let world: World;
 const tabs: Tab[] = [];
 
-/** What a Worker of a tab does: it runs, fails to load, or its constructor throws. */
+/** Fate of a tab's Worker: it runs, fails to load, or its constructor throws. */
 type Luck = "runs" | "fails" | "throws";
 
 interface Tab {
