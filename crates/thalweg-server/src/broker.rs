@@ -124,7 +124,8 @@ pub(crate) struct BackfillId {
     pub(crate) key: FeedKey,
     /// The topic, because the feed's key may belong to another one when the page arrives.
     pub(crate) topic: Topic,
-    /// The number of the topic's opening on its owner shard, because a topic that opens again needs other pages. 0 on other shards.
+    /// The number of the topic's opening on its owner shard, because a topic that opens again needs other
+    /// pages. 0 on other shards.
     pub(crate) serial: u64,
     pub(crate) epoch: Epoch,
     pub(crate) from: Offset,

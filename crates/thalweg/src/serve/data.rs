@@ -21,7 +21,8 @@ pub(super) struct Data {
     stores: Vec<StoreConfig>,
 }
 
-/// Gives keyed topics that a store of another kind would have a store of their own before it. Fails if the directory cannot have it.
+/// Gives keyed topics that a store of another kind would have a store of their own before it. Fails if the
+/// directory cannot have it.
 fn keep_keys(stores: &mut Vec<StoreConfig>, kinds: &[(Pattern, FeedKind)]) -> Result<(), String> {
     for (pattern, _) in kinds.iter().filter(|(_, kind)| kind.has_keys()) {
         let has_keys = |store: &StoreConfig| store.kind.has_keys();

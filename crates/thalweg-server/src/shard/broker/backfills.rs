@@ -59,7 +59,8 @@ impl Backfills {
         !self.queue.is_empty() && self.under_way < READS_PER_SHARD
     }
 
-    /// Requests pages. Returns `false` if the broker's queue is full. `find` returns a topic with the number of its opening, its feed and its stream.
+    /// Requests pages. Returns `false` if the broker's queue is full. `find` returns a topic with the number
+    /// of its opening, its feed and its stream.
     pub(in crate::shard) fn post<'a>(
         &mut self,
         reads: &mpsc::Sender<Read>,

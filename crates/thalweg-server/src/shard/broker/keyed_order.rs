@@ -126,7 +126,8 @@ impl KeyedOrder {
         self
     }
 
-    /// Notes that the state does not fit into the memory. It is read again after a delay, which doubles each time.
+    /// Notes that the state does not fit into the memory. It is read again after a delay, which doubles each
+    /// time.
     pub(in crate::shard) fn refuse(&mut self, now_us: u64) {
         self.is_refused = true;
         self.refusals = self.refusals.saturating_add(1);

@@ -316,7 +316,8 @@ impl Topics {
             local.topic == topic && local.serial() == serial && its_epoch == Some(epoch)
         };
         let Some(local) = self.feeds.get_mut(key).filter(is_its) else {
-            // The key may belong to another opening of a topic now, whose readers wait for a page of their own.
+            // The key may belong to another opening of a topic now, whose readers wait for a page of their
+            // own.
             self.backfills[broker].take_served(key, |_| true);
             return;
         };

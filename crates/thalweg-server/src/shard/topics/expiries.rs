@@ -47,8 +47,8 @@ impl Expiries {
         self.due.keys().next().map(|(due_us, _)| *due_us)
     }
 
-    /// Sets when a key expires, with the offset of its event (0 if no broker stores the topic). `None`: never. The time of a later
-    /// event stays.
+    /// Sets when a key expires, with the offset of its event (0 if no broker stores the topic). `None`:
+    /// never. The time of a later event stays.
     pub(super) fn set(&mut self, expiry: Expiry, offset: Offset, due_us: Option<u64>) {
         if let Some(before) = self.by_key.get(&expiry).copied() {
             if before.offset > offset {
