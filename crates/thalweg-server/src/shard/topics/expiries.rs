@@ -105,3 +105,26 @@ impl Expiries {
         self.key_bytes = self.due.values().map(|expiry| expiry.key.len()).sum();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expiry(key: &str) -> Expiry {
+        Expiry { feed: 1, serial: 1, key: key.as_bytes().into() }
+    }
+
+    #[test]
+    fn the_time_of_an_earlier_event_does_not_replace_that_of_a_later_one() {
+        let mut expiries = Expiries::default();
+        expiries.set(expiry("a"), 20, Some(200));
+        expiries.set(expiry("a"), 10, Some(100));
+        expiries.set(expiry("a"), 10, None);
+        assert_eq!((expiries.next_us(), expiries.key_bytes), (Some(200), 1));
+        assert!(expiries.take_due(199).is_none());
+        assert_eq!(expiries.take_due(200), Some((expiry("a"), 20)));
+        expiries.set(expiry("a"), 20, Some(300));
+        expiries.set(expiry("a"), 30, None);
+        assert!(expiries.is_empty() && expiries.by_key.is_empty() && expiries.key_bytes == 0);
+    }
+}

@@ -240,7 +240,9 @@ impl Topics {
 
     /// Returns the topics whose states have no room. Lets those be read again whose delay is over.
     pub(super) fn take_overfull(&mut self, now_us: u64) -> Vec<FeedKey> {
-        let overfull = std::mem::take(&mut self.overfull);
+        let mut overfull = std::mem::take(&mut self.overfull);
+        // Another topic may have the key of one that has ended.
+        overfull.retain(|key| self.feeds.get(*key).is_some_and(LocalTopic::refuses_keys));
         for key in &overfull {
             let Some((_, order)) = self.keyed_order(*key) else { continue };
             if !order.may_retry(now_us) {
