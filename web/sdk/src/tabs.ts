@@ -137,13 +137,6 @@ export function connectTabs(worker: () => TabsWorker, url: string | URL = "/", o
     detach("the tab with the connection was closed");
   };
 
-  channels.onmessage = ({ data: { host = 0, gone = host } }: MessageEvent<TabsMessage>) => {
-    lose(gone);
-    if (host <= latest) return;
-    latest = host;
-    report();
-  };
-
   const delay = backoff();
   /** Hosts the session when no other tab does. Returns the error if the Worker does not load. */
   const lead = async (): Promise<unknown> => {
@@ -187,6 +180,13 @@ export function connectTabs(worker: () => TabsWorker, url: string | URL = "/", o
     .request(tab, () => {
       // The page may have closed the session before.
       if (signal.aborted) return;
+      // A host that knew the tab before it holds this lock would take it for a closed one.
+      channels.onmessage = ({ data: { host = 0, gone = host } }: MessageEvent<TabsMessage>) => {
+        lose(gone);
+        if (host <= latest) return;
+        latest = host;
+        report();
+      };
       channels.postMessage({ hello: true } satisfies TabsMessage);
       return closed;
     })
