@@ -1,8 +1,8 @@
-//! Copies a directory, also while a server uses it.
+//! Copies a directory, even while a server uses it.
 //!
 //! The state names the runs, which never change: they are linked, or copied. A file of the write-ahead log keeps its name
-//! until a later state is durable, and gets another name before it is used again. A copy of it is right if the file has its
-//! name afterwards; otherwise all begins again with the newer state.
+//! until a later state is durable, and gets another name before it is used again. A copy of it is valid if the file still
+//! has its name afterwards; otherwise the backup begins again with the newer state.
 //!
 //! The newest file grows meanwhile. A first read finds the end of its last whole group. All bytes before that are final,
 //! and a second read copies them. The newest file is copied first, so that no copied group is newer than a missing one.
@@ -46,8 +46,8 @@ pub struct BackedUp {
     pub copied_bytes: u64,
 }
 
-/// Copies a directory into a new one, with all events that were answered before. The stores of the copy have new epochs,
-/// because events that the server takes afterwards are missing. `copies`: copy runs, also where links are possible.
+/// Copies a directory into a new one, with all events that were confirmed before. The stores of the copy have new epochs,
+/// because it lacks the events that the server stores afterwards. `copies`: copy runs even if they can be linked.
 ///
 /// # Errors
 /// One sentence with the remedy.
@@ -60,7 +60,7 @@ pub fn backup(
     backup_between(directory, target, copies, (progress, &mut || ()))
 }
 
-/// Copies a directory. `between` is called between operations, when the server may do something.
+/// Copies a directory. Calls `between` between operations: in tests the server works there.
 pub(crate) fn backup_between(
     directory: &Path,
     target: &Path,
@@ -90,7 +90,7 @@ pub(crate) fn backup_between(
     };
     for _ in 0..ATTEMPTS_MAX {
         let Some(mut state) = read_state(directory)? else { break };
-        // Records before the note that the copy lacks are lost, and their readers get a gap.
+        // The copy may lack records before the note. They are lost, and their readers get a gap.
         let note = fs::read(directory.join(DURABLE)).map_or(0, |note| parse_note(&note));
         state.durable = state.durable.max(note);
         let wal = match backup.files(&state, progress) {
@@ -109,7 +109,7 @@ pub(crate) fn backup_between(
         .into())
 }
 
-/// Reads the state at once, because the server replaces it.
+/// Reads the state in one call, because the server replaces it.
 fn read_state(directory: &Path) -> Result<Option<State>, String> {
     let bytes = match fs::read(directory.join(STATE)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -152,7 +152,7 @@ impl Backup<'_> {
         state: &State,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Vec<String>, BackupFailure> {
-        // A listing may lack names that are new. All files up to the newest one of the first are in the second.
+        // A listing may lack new names. The second one has all files up to the newest file of the first.
         let newest = self.list_wal()?.last().copied().unwrap_or(0);
         let mut wal = self.list_wal()?;
         wal.retain(|generation| (state.sealed_generation + 1..=newest).contains(generation));

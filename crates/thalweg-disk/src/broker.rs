@@ -77,8 +77,9 @@ impl<D: Disk> Handle<D> {
             SyncMode::Always | SyncMode::Never => None,
         });
         let threads = Threads::start(opened, interval.min());
-        let threads = threads
-            .map_err(|error| format!("cannot be used, because no thread starts ({error})"))?;
+        let threads = threads.map_err(|error| {
+            format!("cannot be used, because the server cannot start a thread ({error})")
+        })?;
         Ok(Self { threads, streams, ticket_life: *ticket_life })
     }
 
@@ -155,7 +156,7 @@ impl<D: Disk> Handle<D> {
         }
     }
 
-    /// Keeps a ticket for the time of the settings.
+    /// Keeps a ticket for the lifetime in the settings.
     pub(crate) async fn keep(
         &self,
         ticket: TicketDigest,

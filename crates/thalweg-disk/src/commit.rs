@@ -27,7 +27,7 @@ pub(crate) enum Committed {
     Idle,
     /// Requests were taken from the queue and answered.
     Some,
-    /// Requests wait for the keeper, who makes room.
+    /// Requests wait for the keeper, which makes room.
     NoRoom,
 }
 
@@ -208,7 +208,7 @@ impl<D: Disk> Committer<D> {
         if self.unsynced.take().is_some() {
             // Records that were answered and delivered may be lost: the next start begins new epochs.
             self.log.fail(
-                "the disk may have lost events that were answered before they were durable: start again, \
+                "the disk may have lost events that were confirmed before they were durable: restart the server, \
                  and set sync=\"always\" to rule this out",
             );
         }

@@ -1,4 +1,4 @@
-//! The directory: with `backup` the only place that touches files. Tests put a simulated disk in its place.
+//! The directory. Only this module and `backup` touch files. Tests put a simulated disk in its place.
 
 use std::{
     collections::HashMap,
@@ -28,8 +28,8 @@ pub(crate) trait Disk: Send + Sync + 'static {
     /// Writes bytes, which are durable after [`Self::sync`].
     fn write_at(&self, name: &str, position: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes the content of a file durable. After an error, what was written since the last success may be lost, and
-    /// another call says nothing about it.
+    /// Makes the content of a file durable. After an error, bytes written since the last success may be lost, even if
+    /// a later call succeeds.
     fn sync(&self, name: &str) -> io::Result<()>;
 
     /// Renames a file, and replaces an existing one. Durable after [`Self::sync_directory`].
@@ -45,8 +45,8 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn sync_directory(&self) -> io::Result<()>;
 }
 
-/// Returns whether an error of a read means that stored bytes are lost. Others, such as a lack of file descriptors,
-/// pass.
+/// Returns whether a read error means that stored bytes are lost. Other errors, such as a lack of file descriptors,
+/// are temporary.
 pub(crate) fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
         || error.raw_os_error() == Some(EIO)
@@ -88,7 +88,7 @@ impl Directory {
     /// One sentence with the remedy, also if another process uses the directory.
     pub(crate) fn open_to_read(path: &Path) -> Result<Self, String> {
         if !path.is_dir() {
-            return Err(format!("{} is no directory: name the data directory", path.display()));
+            return Err(format!("{} is not a directory: name the data directory", path.display()));
         }
         match File::open(path.join(LOCK)) {
             Ok(lock) => Self::lock(path, lock),
@@ -140,7 +140,6 @@ fn unusable(path: &Path, error: &io::Error) -> String {
     )
 }
 
-/// Creates a directory and its parents, each of which is durable with its name.
 /// Returns options for a file of this user alone: it may have events and tickets.
 pub(crate) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -148,6 +147,7 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
+/// Creates a directory and its parents, each of which is durable with its name.
 fn create_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());

@@ -8,7 +8,7 @@
 //! settings   the settings
 //! broker     the contract of a broker
 //! threads    the threads of committer and keeper
-//! disk       the directory: with backup the only place that touches files
+//! disk       the directory: only this and backup touch files
 //! record     records as bytes                                         (pure)
 //! group      groups of records in the write-ahead log                 (pure)
 //! state      the runs and stores, as a file that is replaced          (pure)
@@ -26,6 +26,7 @@
 //! keyed_state  the newest event of each key of a topic                (pure)
 //! run        files of records that are sorted by topic
 //! read       pages of a topic's records
+//! topic_list lists of topics
 //! follow     delivers records to the server
 //! recovery   opens a log, and finds what is missing
 //! scan       all records of a directory that no process uses
@@ -38,8 +39,8 @@
 //! counts     metrics
 //! ```
 //!
-//! All stores share one write-ahead log, and one sequence of offsets. The keeper is the only one that saves the state.
-//! A file is used again or removed after a state without it is durable.
+//! All stores share one write-ahead log, and one sequence of offsets. Only the keeper saves the state.
+//! A file is used again or removed only after a state without it is durable.
 
 mod backup;
 mod batch;

@@ -34,7 +34,7 @@ pub(crate) struct Line<'a> {
     pub(crate) thalweg_data: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) head: Option<u64>,
-    /// The pattern of the exported topics, unless these are all.
+    /// The pattern of the exported topics; `None` if all are exported.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub(crate) topics: Option<Cow<'a, str>>,
     /// Set in the last line: an export without it has ended early.
@@ -61,7 +61,7 @@ pub(crate) struct Line<'a> {
     /// The first lost offset, and the one after the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lost: Option<[u64; 2]>,
-    /// The hashes of the topics that have lost events, in hex digits.
+    /// The lowest and the highest hash of the topics that have lost events, in hex digits.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub(crate) hashes: Option<[Cow<'a, str>; 2]>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -133,7 +133,7 @@ pub(crate) fn parse_hole(line: &Line<'_>) -> Option<Hole> {
     Some(Hole { from, until, low: hash(low)?, high: hash(high)? })
 }
 
-/// Writes the lines of a record, one for each event from `start` on. Returns their number.
+/// Writes the lines of a record, one for each event from `start` on. Returns the number of events.
 pub(crate) fn write_record(
     record: &Record<'_>,
     epoch: Epoch,

@@ -22,7 +22,7 @@ use crate::{
 /// How often a page is planned before the reader has to ask again.
 const PLANS_MAX: usize = 16;
 
-/// Records of events of the write-ahead log that are planned for a page: more than it has.
+/// Maximum records of events of the write-ahead log in a plan: more than a page has.
 const PLACES_MAX: usize = 1024;
 
 /// Where the records of a page are.
@@ -109,7 +109,7 @@ impl Plan {
         for (_, topic) in of_topic() {
             last_end = last_end.max(topic.last_end);
         }
-        // Records that cannot be read take no place of the page.
+        // Records before this offset are not read, so a plan leaves them out.
         let from = range.from.max(store.start).max(last_end);
         for (file, topic) in of_topic() {
             let placed = |place: &RecordPlace| (file.generation, *place);
@@ -346,7 +346,7 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    /// Returns the topic's last end at or after `range.from`. An end may be in damage: then all before it counts as ended,
+    /// Returns the topic's last end at or after `range.from`. If damage may hide an end, all before it counts as ended,
     /// because a deleted topic must not come back.
     fn last_end(
         &self,
@@ -545,7 +545,7 @@ impl<D: Disk> Log<D> {
     }
 }
 
-/// Returns `None` instead of damage.
+/// Turns damage into `None`, and other errors into a [`Failure`].
 fn soft<T>(run: &Run, read: io::Result<T>) -> Result<Option<T>, Failure> {
     match read {
         Ok(read) => Ok(Some(read)),

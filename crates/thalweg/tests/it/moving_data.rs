@@ -177,7 +177,7 @@ fn a_damaged_directory_is_reported_with_status_1() {
     let said = refused(&["export", directory.path()]);
     assert!(said.contains("restore the directory"), "{said}");
     let said = refused(&["check", "/nonexistent"]);
-    assert!(said.contains("is no directory"), "{said}");
+    assert!(said.contains("is not a directory"), "{said}");
 }
 
 #[test]

@@ -52,8 +52,8 @@ impl Topics {
                 let newest = feed.and_then(|feed| feed.keyed_event(&expiry.key));
                 let is_its =
                     newest.is_some_and(|newest| newest.offset() == offset && !newest.is_removal());
-                // A newer event may be on its way, or in a page that has not come. It has a time of its own
-                // when it comes; this one counts if it is not stored.
+                // A newer event may be on its way, or in a page that has not come. It replaces or cancels
+                // this expiry when it comes, unless it is not stored.
                 let waits = self.feeds.get(expiry.feed).is_some_and(LocalTopic::is_loading)
                     || order.pending(&expiry.key).is_some()
                     || order.ends > 0;
