@@ -4,6 +4,7 @@
 //! - `choice`: which samples count
 //! - `comparisons`: every subject beside its baseline, decided once; `phrases`: a comparison in words
 //! - `connections`: notes about them; `received`: results of an endpoint that does not cooperate
+//! - `standings`: where each of many subjects stands beside the baseline
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `faults`, `fault_hits`: faults of an endpoint, which fail a run; those of all rows
 //! - `findings`: the results and their certainty, in words; `curves`: data for charts only
@@ -23,7 +24,6 @@ mod browser;
 mod choice;
 mod columns;
 mod comparisons;
-
 mod connections;
 mod cost;
 mod csv;
@@ -54,7 +54,6 @@ mod workload;
 pub use as_published::as_published;
 pub use browser::BrowserFigures;
 pub use comparisons::{current_comparisons, far_off, next};
-
 pub use cost::{CostModel, models};
 pub use csv::csv;
 pub use curves::{Curves, Spreads};

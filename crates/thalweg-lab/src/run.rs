@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! request ──┐
-//! rerun ────┼─► plan ─► sampling ─► ending: folder, table, conditions
+//! rerun ────┼─► plan ─► sampling ─► ending: folder, table, thresholds
 //! continue ─┘
 //! ```
 //!
@@ -101,7 +101,7 @@ pub struct RunContext {
     pub system_calls: bool,
     /// Where runs are kept.
     pub store: Store,
-    /// Output, and the conditions of the run.
+    /// Output, and the thresholds of the run.
     pub output: OutputOptions,
     /// Typed arguments, without the program's name.
     pub arguments: Vec<String>,

@@ -19,7 +19,7 @@ export const NOT_LOADED = "the Worker failed to load";
 
 /** The part of `Worker` that a session needs, so that you can pass another implementation. */
 export interface WorkerLike {
-  /** The session calls it once: `connectInWorker` with `{ thalweg: MessagePort }`, `connectTabs` with `{ thalwegTabs: name }`. */
+  /** The session calls it once: `connectInWorker` with `{ thalweg: MessagePort }`, `connectTabs` with `{ thalwegTabs: [name, number] }`. */
   postMessage(message: unknown, transfer: Transferable[]): void;
   /**
    * The session listens for `error`. If the Worker could not be loaded, the session closes with `no_worker`.

@@ -1,4 +1,4 @@
-//! The faults of all rows, as conditions that are met.
+//! The faults of all rows, as hits beside those of thresholds.
 
 use super::faults::Allowed;
 use super::row::Row;

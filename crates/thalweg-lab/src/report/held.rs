@@ -75,7 +75,7 @@ fn sentence(sample: &Sample, held: &Held, subject_busy: f64) -> String {
         percent(held.kernel_share),
     );
     if held.is_all {
-        return format!("{begun}. Nothing was late until the end of the ramp.");
+        return format!("{begun}. No event was late until the end of the ramp.");
     }
     let beyond = held.beyond;
     let most = |of: fn(&Point) -> u64| sample.timeline.iter().map(of).max().unwrap_or(0);

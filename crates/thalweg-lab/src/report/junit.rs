@@ -88,7 +88,7 @@ fn output(part: &PartSummary, row: &Row) -> Vec<String> {
 fn failures(row: &Row, place: [&String; 3], hits: &[Hit]) -> Vec<(&'static str, String)> {
     let is_here = |hit: &&Hit| hit.row.as_ref().is_some_and(|row| row.each_ref() == place);
     let invalid = (row.valid < row.samples).then(|| (INVALID, row.verdict.clone()));
-    // "No sample counts" is the first reason already, for every condition alike.
+    // "No sample counts" is the first reason already, for every threshold alike.
     let met = hits.iter().filter(is_here).filter(|hit| !hit.is_for_want);
     invalid.into_iter().chain(met.map(|hit| (hit.kind, hit.reason.clone()))).collect()
 }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn uncounted_samples_and_met_conditions_fail_once() {
+    fn uncounted_samples_and_crossed_thresholds_fail_once() {
         let (plan, mut summary) = summary_of_everything();
         let row = &mut summary.parts[0].rows[0];
         (row.valid, row.verdict) = (0, "invalid: 3 missing".to_owned());
@@ -218,7 +218,7 @@ mod tests {
             .concat();
         let xml = junit(&plan, &summary, &hits);
         let of = |kind: &str| xml.matches(&format!("<failure type=\"{kind}\"")).count();
-        // The broken row has one for all three conditions; the other has two.
+        // The broken row has one for all three thresholds; the other has two.
         assert_eq!((of(INVALID), of(FAIL_IF)), (1, 2), "{xml}");
         assert!(xml.contains("tests=\"6\" failures=\"2\""), "{xml}");
     }

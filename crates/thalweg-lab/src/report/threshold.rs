@@ -174,12 +174,11 @@ impl FromStr for Threshold {
             ));
         }
         let limit = unit.parse(value).ok_or_else(|| {
-            let names: Vec<&str> = unit.0.iter().map(|(name, _)| *name).collect();
-            let names = names.iter().filter(|name| !name.is_empty()).copied();
-            format!(
-                "`{value}` is no value of {name}: write a number and one of {}",
-                names.collect::<Vec<_>>().join(", ")
-            )
+            let (none, names): (Vec<&str>, Vec<&str>) =
+                unit.0.iter().map(|(name, _)| *name).partition(|name| name.is_empty());
+            let and = if none.is_empty() { "and" } else { "alone or with" };
+            let names = names.join(", ");
+            format!("`{value}` is no value of {name}: write a number {and} one of {names}")
         })?;
         Ok(Threshold { text: text.to_owned(), subject, figure, exceeds, limit })
     }
@@ -227,17 +226,18 @@ impl Threshold {
                 .filter(|row| is_asked(&row.subject) && (!row.is_noise || self.subject.is_some()));
             for row in rows {
                 let place = Some([part.name.clone(), row.cell.clone(), row.subject.clone()]);
-                let Figure::OfRow((name, unit, _, of)) = self.figure else { continue };
                 if row.samples > 0 && row.valid == 0 {
                     figures += 1;
                     let reason = format!("no sample counts, fail if {self}: {}", row.verdict);
                     hits.push(Hit { row: place, kind: FAIL_IF, reason, is_for_want: true });
-                } else if let Some(value) = of(row) {
-                    figures += 1;
-                    if (self.exceeds)(&value, &self.limit) {
-                        let reason = format!("{name} is {}, fail if {self}", unit.show(value));
-                        hits.push(Hit { row: place, kind: FAIL_IF, reason, is_for_want: false });
-                    }
+                    continue;
+                }
+                let Figure::OfRow((name, unit, _, of)) = self.figure else { continue };
+                let Some(value) = of(row) else { continue };
+                figures += 1;
+                if (self.exceeds)(&value, &self.limit) {
+                    let reason = format!("{name} is {}, fail if {self}", unit.show(value));
+                    hits.push(Hit { row: place, kind: FAIL_IF, reason, is_for_want: false });
                 }
             }
             let Figure::Ratio(metric, (_, of)) = self.figure else { continue };
@@ -312,6 +312,10 @@ mod tests {
         check("p9>1ms", "there is no metric `p9`; did you mean `p99`?");
         check("p99>50", "`50` is no value of p99: write a number and one of us, µs, ms, s");
         check(
+            "cpu-ratio>x",
+            "`x` is no value of cpu-ratio: write a number alone or with one of k, M",
+        );
+        check(
             "memory>1kb",
             "`1kb` is no value of memory: write a number and one of B, KB, MB, KiB, MiB",
         );
@@ -366,6 +370,7 @@ mod tests {
         };
         check("p99>1s", 1);
         check("thalweg:rss>100MB", 1);
+        check("cpu-ratio>9", 1);
         check("limit:p99>1s", 0);
     }
 }

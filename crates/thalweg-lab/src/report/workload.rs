@@ -55,7 +55,7 @@ pub(super) fn shown(part: &PartSummary) -> Shown {
             ..Shown::default()
         },
         Drive::GeneratedLoad if part.in_browser => Shown {
-            sentence: "The subject broadcasts by itself, on a schedule it was told at its start, to \
+            sentence: "The subject broadcasts by itself, on a schedule set at its start, to \
                 tabs of Chromium. Latency is from when a batch was due to when the page had \
                 processed it. CPU is in cores: 100 % is one.",
             columns: vec![THROUGHPUT, SCHEDULE, BROWSER_CPU, BROWSER_KINDS, LATENCY, BROWSER_PAGE],
@@ -73,7 +73,7 @@ pub(super) fn shown(part: &PartSummary) -> Shown {
             ..Shown::default()
         },
         Drive::GeneratedLoad => Shown {
-            sentence: "The subject broadcasts by itself, on a schedule it was told at its start. \
+            sentence: "The subject broadcasts by itself, on a schedule set at its start. \
                 Latency is from when a batch was due to when the swarm has read it.",
             columns: vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],
             charts: &["events", "subject-busy", "cpu", "p99"],

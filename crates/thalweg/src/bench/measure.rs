@@ -110,7 +110,7 @@ pub(super) struct ScenarioArgs {
     /// Measure only these transports, e.g. websocket,sse.
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = LOAD)]
     transports: Vec<String>,
-    /// Use the tabs of a browser as load generator, in scenarios that allow it (such as a1 to a5, b and
+    /// Use the tabs of a browser as load generator, in scenarios that allow it (such as a1 to a4, b and
     /// decode): the system's Chromium, or the one that THALWEG_CHROMIUM names.
     #[arg(long, value_name = "NAME", conflicts_with = "url", help_heading = LOAD)]
     browser: Option<Browser>,

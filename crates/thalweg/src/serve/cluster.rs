@@ -148,8 +148,7 @@ impl Cluster {
             }
         }
         for pattern in config.keyed_patterns() {
-            let is_its = |other: &Pattern| other.to_string() == pattern.to_string();
-            if earlier.iter().any(|(other, kind)| kind.has_keys() && is_its(other)) {
+            if earlier.iter().any(|(other, kind)| kind.has_keys() && *other == pattern) {
                 continue;
             }
             let mut streams = self.streams.iter();

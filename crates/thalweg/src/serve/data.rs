@@ -97,9 +97,9 @@ impl ConfiguredBroker for Data {
         }
         keep_keys(&mut stores, &kinds)?;
         for (pattern, _) in kinds.iter().filter(|(_, kind)| kind.has_versions()) {
-            let before = stores.iter().take_while(|store| {
-                !store.kind.has_versions() || store.pattern.to_string() != pattern.to_string()
-            });
+            let before = stores
+                .iter()
+                .take_while(|store| !store.kind.has_versions() || store.pattern != *pattern);
             let mut before = before.filter(|store| !store.kind.has_versions());
             if let Some(store) = before.find(|store| store.pattern.overlaps(pattern)) {
                 return Err(format!(

@@ -360,11 +360,7 @@ function Figures({ part, text }: { part: Part; text: ShownPart }) {
           </tr>
           <tr>
             <th scope="col">subject</th>
-            {heads.map((head, index) => (
-              <th key={index} scope="col">
-                {head}
-              </th>
-            ))}
+            <Heads heads={heads} />
           </tr>
         </thead>
         <tbody>
@@ -395,6 +391,14 @@ function Figures({ part, text }: { part: Part; text: ShownPart }) {
   );
 }
 
+function Heads({ heads }: { heads: readonly string[] }) {
+  return heads.map((head, index) => (
+    <th key={index} scope="col">
+      {head}
+    </th>
+  ));
+}
+
 /** Lines of fields, the first with the heads. */
 function Table({ label, grid: [heads, ...rows] }: { label: string; grid: Grid }) {
   if (!heads) return null;
@@ -403,11 +407,7 @@ function Table({ label, grid: [heads, ...rows] }: { label: string; grid: Grid })
       <table>
         <thead>
           <tr>
-            {heads.map((head, index) => (
-              <th key={index} scope="col">
-                {head}
-              </th>
-            ))}
+            <Heads heads={heads} />
           </tr>
         </thead>
         <tbody>
