@@ -205,14 +205,14 @@ fn a_loaded_state_is_whole_and_readers_go_on_only_if_they_learn_of_all_removals(
     }
 }
 
-/// A feed with the head 400 that has loaded a page.
-fn loaded(page: Page) -> KeyedFeed {
+/// A feed with the head 400 that has loaded these pages.
+fn loaded(pages: impl IntoIterator<Item = Page>) -> KeyedFeed {
     let epoch = Epoch::new(7).expect("not 0");
     let bounds = HistoryBounds { events_max: 100, bytes_max: 1 << 20, age_us_max: u64::MAX };
     let mut feed =
         KeyedFeed::new("cars".parse().expect("a topic"), epoch, 400, Offsets::Stored, bounds);
     feed.load();
-    feed.backfill(page, 1);
+    pages.into_iter().for_each(|page| feed.backfill(page, 1));
     assert!(!feed.is_loading());
     feed
 }
@@ -244,29 +244,37 @@ fn first_start(feed: &KeyedFeed, offsets: impl IntoIterator<Item = Offset>) -> O
 }
 
 #[test]
+fn the_first_page_after_an_end_says_where_the_topic_begins() {
+    // The file of the second page has no end.
+    let first = Page { is_last_before: None, ..only_page(&[(256, "a", "1")]) };
+    let second = Page { from: 257, stored_from: 1, ..only_page(&[(320, "b", "1")]) };
+    assert_eq!(first_start(&loaded([first, second]), 100..400), Some(255));
+}
+
+#[test]
 fn a_reader_from_before_forgotten_removals_begins_again() {
     // The broker has forgotten all keys, and one has come since.
-    let feed = loaded(Page { compacted: 301, ..only_page(&[(320, "b", "1")]) });
+    let feed = loaded([Page { compacted: 301, ..only_page(&[(320, "b", "1")]) }]);
     assert_eq!(first_start(&feed, 256..400), Some(300));
     // Another topic has lost the newer removals.
     let page = only_page(&[(280, "a", "null"), (320, "b", "1")]);
-    let feed = loaded(Page { compacted: 301, ..page });
+    let feed = loaded([Page { compacted: 301, ..page }]);
     assert_eq!(first_start(&feed, 256..400), Some(280));
-    let feed = loaded(only_page(&[(280, "a", "null"), (320, "b", "1")]));
+    let feed = loaded([only_page(&[(280, "a", "null"), (320, "b", "1")])]);
     assert_eq!(first_start(&feed, 256..400), Some(256), "no removal is missing");
 }
 
 #[test]
 fn a_wrong_clock_hides_no_removal() {
     // The clock was ahead when the broker left out a removal, and has the time of the marker again.
-    let feed = loaded(Page { compacted: 271, ..only_page(&[(280, "b", "null")]) });
+    let feed = loaded([Page { compacted: 271, ..only_page(&[(280, "b", "null")]) }]);
     assert_eq!(first_start(&feed, 256..400), Some(270));
 }
 
 #[test]
 fn lost_events_may_be_of_any_key() {
     let page = only_page(&[(260, "a", "1"), (320, "b", "1")]);
-    let feed = loaded(Page { holes: std::iter::once(300..310).collect(), ..page });
+    let feed = loaded([Page { holes: std::iter::once(300..310).collect(), ..page }]);
     let mut state = State::new();
     follow(&feed, 1, &mut state);
     assert_eq!(state.into_keys().collect::<Vec<_>>(), ["b"]);

@@ -83,6 +83,8 @@ impl Backfill for KeyedFeed {
             self.loading = Some(Box::new(Loading::new(loading.until)));
             return;
         }
+        // A page knows only the ends in its files.
+        loading.complete_from = loading.complete_from.max(stored_from);
         let mut holes = holes.into_iter().peekable();
         let mut end = loading.next;
         for (first, payloads) in &messages {
@@ -106,8 +108,7 @@ impl Backfill for KeyedFeed {
         // The broker has left out no removal of the topic that is newer than one that it has.
         let removal = loading.first_removal.map_or(Offset::MAX, |first| first + 1);
         let lost = if loading.has_lost { loading.until } else { 0 };
-        let known = loading.complete_from.max(lost).max(stored_from);
-        let complete_from = known.max(compacted.min(removal));
+        let complete_from = loading.complete_from.max(lost).max(compacted.min(removal));
         self.table.lacks_removals_before(complete_from.min(self.head()));
         self.table.end_load();
         self.pages.sweep(u64::MAX, self.complete_from());
