@@ -213,6 +213,8 @@ pub(crate) enum Lookup {
 pub(crate) enum HistorySource {
     Retained(PageParts),
     Backfill(Box<HistoryBackfill>),
+    /// The state of a keyed topic that a broker stores is not in memory, or not all of it.
+    Evicted,
 }
 
 /// The start of a subscription that wants the events since a time, or the newest events.

@@ -36,6 +36,9 @@ const HISTORIES: &str =
 /// The message of the refusal if no search for a start ends in time.
 const SEARCHES: &str = "another search in stored events takes too long: try again";
 
+/// The message of the refusal if the state of a keyed topic is not read in time.
+const KEYS: &str = "the keys of the topic are being read: try again";
+
 /// The message of the refusal if the stored topics are not listed in time.
 const LISTS: &str = "the list of stored topics takes too long: try again";
 
@@ -136,17 +139,16 @@ impl Handle {
             false => start,
         };
         let is_stored_keyed = self.shard.borrow().topics.is_stored_keyed(topic);
-        if is_stored_keyed {
-            let owner = owner_shard(topic, self.common.peers.len());
-            let wanted = topic.clone();
-            let keys = self.look_up(owner, |answer| Lookup::Keys { topic: wanted, answer });
-            let keys = timeout_at(deadline, keys).await;
-            keys.map_err(|_| Refusal::busy("the keys of the topic are being read: try again"))???;
-        }
+        let owner = owner_shard(topic, self.common.peers.len());
         let (mut start, mut is_beyond) = (start, false);
         loop {
+            if is_stored_keyed {
+                let wanted = topic.clone();
+                let keys = self.look_up(owner, |answer| Lookup::Keys { topic: wanted, answer });
+                let keys = timeout_at(deadline, keys).await;
+                keys.map_err(|_| Refusal::busy(KEYS))???;
+            }
             let turn = self.read_queue.turns.turn().await;
-            let owner = owner_shard(topic, self.common.peers.len());
             let wanted = topic.clone();
             let lookup = |answer| Lookup::History { topic: wanted, start, limit, answer };
             let history = self.look_up(owner, lookup).await?;
@@ -155,6 +157,9 @@ impl Handle {
             let backfill = match history.ok_or_else(|| Refusal::no_such_topic(topic))? {
                 HistorySource::Retained(parts) => return Ok(parts),
                 HistorySource::Backfill(backfill) => backfill,
+                // The topic was evicted while this waited for its turn.
+                HistorySource::Evicted if Instant::now() < deadline => continue,
+                HistorySource::Evicted => return Err(Refusal::busy(KEYS)),
             };
             let page = self.read_page(topic, &backfill, deadline).await?;
             if backfill.is_beyond(&page) {

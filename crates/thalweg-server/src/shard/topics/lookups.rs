@@ -62,9 +62,13 @@ impl Topics {
         let feed = local.and_then(|local| local.feed.as_ref());
         let origin = local.map_or_else(|| self.feeds.origin(topic), |local| local.origin);
         if self.is_stored_keyed(topic) {
-            // The state was read before ([`Lookup::Keys`]). A topic without any event does not exist.
-            let feed = feed.filter(|feed| feed.events_from(0) > 0)?;
-            return Some(HistorySource::Retained(page(feed, start, limit)));
+            // The state was read before ([`Lookup::Keys`]).
+            let Some(feed) = feed.filter(|feed| !feed.is_loading()) else {
+                return Some(HistorySource::Evicted);
+            };
+            // A topic without any event does not exist.
+            return (feed.events_from(0) > 0)
+                .then(|| HistorySource::Retained(page(feed, start, limit)));
         }
         if let Some(stream) = origin.stream()
             && let Some(backfill) = HistoryBackfill::new(

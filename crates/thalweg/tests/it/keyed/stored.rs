@@ -1,6 +1,9 @@
 //! Keyed topics in a data directory: the state, the conditions and the expiries survive the death of the server.
 
-use std::thread;
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+};
 
 use serde_json::{Value, json};
 
@@ -314,4 +317,43 @@ fn reads_of_names_without_keys_push_no_topic_out_of_memory() {
     for nth in 0..4 {
         assert_eq!(Mirror::read(&server, &format!("rooms/{nth}"), 10).map.len(), 1);
     }
+}
+
+#[test]
+fn a_read_finds_a_topic_that_subscribers_push_out_of_memory() {
+    let directory = Directory::new();
+    let server = directory.start(&KEYED);
+    let text = "x".repeat(1 << 10);
+    for topic in ["users/a", "users/b", "users/c"] {
+        let event = |nth| json!({"id": format!("{nth}"), "text": text});
+        let lines: String = (0..300).map(|nth| format!("{}\n", event(nth))).collect();
+        server.post(topic, "application/x-ndjson", lines).published();
+    }
+    server.kill();
+    // One of the states fits, two do not.
+    let small = ["--shards", "1", "--set", "limits.history-bytes=1MiB"];
+    let server = directory.start(&[&KEYED[..], &small].concat());
+    let is_read = AtomicBool::new(false);
+    let mut wrong = None;
+    thread::scope(|scope| {
+        for other in ["/users/b", "/users/c"] {
+            let (server, is_read) = (&server, &is_read);
+            scope.spawn(move || {
+                while !is_read.load(Relaxed) {
+                    drop(server.subscribe(Transport::Sse, other));
+                }
+            });
+        }
+        for _ in 0..500 {
+            let page = server.get("/v1/topics/users/a?limit=1");
+            match page.status {
+                200 if page.json()["events"][0].is_object() => {}
+                // While another topic has a subscriber, there is no room for this one.
+                409 => {}
+                _ => wrong = Some(page.text()),
+            }
+        }
+        is_read.store(true, Relaxed);
+    });
+    assert_eq!(wrong, None);
 }
