@@ -30,8 +30,7 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
         ),
         (
             any(|settings| settings.compress),
-            "where compressed: permessage-deflate offered (no context from message to message, both \
-             ways), or gzip",
+            "where compressed: permessage-deflate offered without parameters, or gzip",
         ),
         (
             any(|settings| settings.receive_buffer_bytes > 0),
