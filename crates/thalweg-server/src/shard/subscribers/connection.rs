@@ -119,19 +119,24 @@ impl Connection {
     /// Returns its key among the members of a topic: the subject of its token, alone or followed by a tilde and an id of the connection.
     fn member_key(&self, of: PresenceOf) -> Arc<str> {
         let subject = self.holder.subject();
-        // A subject may have any characters.
-        let is_key = check_key(subject).is_ok() && !subject.starts_with('~');
+        let identity = || format!("{:?}", self.holder.identity);
+        // A subject may have any characters. The user ends at the first tilde of a key, so that nobody can take the key of another user.
+        let is_key = check_key(subject).is_ok() && !subject.contains('~');
         let user = match subject.is_empty() || is_key {
             true => subject.to_owned(),
-            false => format!("{:?}", self.holder.identity),
+            false => identity(),
         };
         if of == PresenceOf::Users && !user.is_empty() {
             return user.into();
         }
-        let own = self.member.as_ref().and_then(|member| member.id.as_deref());
-        match own {
-            Some(own) => format!("{user}~{own}").into(),
-            None => format!("{user}~{:x}", self.serial).into(),
+        let key = match self.member.as_ref().and_then(|member| member.id.as_deref()) {
+            Some(own) => format!("{user}~{own}"),
+            None => format!("{user}~{:x}", self.serial),
+        };
+        match check_key(&key) {
+            Ok(()) => key.into(),
+            // It is too long.
+            Err(_) => format!("{}~{:x}", identity(), self.serial).into(),
         }
     }
 

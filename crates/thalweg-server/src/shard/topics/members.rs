@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::value::RawValue;
+use smallvec::SmallVec;
 use thalweg_wire::Topic;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -143,18 +144,23 @@ impl Members {
         self.rosters.values().map(|roster| roster.members.len()).sum()
     }
 
-    /// Posts changes to other shards. Returns `false` if a queue is full.
+    /// Posts changes to other shards, in their order for each shard. Returns `false` if a queue is full.
     pub(super) fn post(&mut self, common: &Common) -> bool {
-        while let Some((owner, topic, change)) = self.unposted.pop_front() {
+        let mut full: SmallVec<[usize; 8]> = SmallVec::new();
+        for (owner, topic, change) in std::mem::take(&mut self.unposted) {
+            if full.contains(&owner) {
+                self.unposted.push_back((owner, topic, change));
+                continue;
+            }
             let message = ShardMessage::Members { topic, change };
             // A shard that has drained needs no members.
             let sent = common.peers[owner].messages.try_send(message);
             if let Err(TrySendError::Full(ShardMessage::Members { topic, change })) = sent {
-                self.unposted.push_front((owner, topic, change));
-                return false;
+                self.unposted.push_back((owner, topic, change));
+                full.push(owner);
             }
         }
-        true
+        full.is_empty()
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     clock::unix_ms,
-    config::{MEMBERS_SHARE, Presence, PresenceOf, presence_topic},
+    config::{EXPIRIES_PER_TURN, MEMBERS_SHARE, Presence, PresenceOf, presence_topic},
     owner_shard::owner_shard,
     shard::message::{Member, MemberChange},
 };
@@ -83,17 +83,18 @@ impl Topics {
         let key = Arc::clone(&member.key);
         match self.members.join(topic, member, unix_ms(), bytes_max) {
             Join::Added if settings.of != PresenceOf::Count => {
-                self.list_member(topic, &key, now_us);
+                let is_listed = self.list_member(topic, &key, now_us);
+                self.counts.members_refused.add(u64::from(!is_listed));
             }
             Join::Added | Join::Known => {}
             Join::Refused => self.counts.members_refused.add(1),
         }
     }
 
-    /// Publishes the event of a member.
-    fn list_member(&mut self, topic: &Topic, key: &Arc<str>, now_us: u64) {
+    /// Publishes the event of a member. Returns whether there was room for its topic.
+    fn list_member(&mut self, topic: &Topic, key: &Arc<str>, now_us: u64) -> bool {
         let roster = self.members.rosters.get(topic);
-        let Some(present) = roster.and_then(|roster| roster.members.get(key)) else { return };
+        let Some(present) = roster.and_then(|roster| roster.members.get(key)) else { return true };
         let Present { since_ms: since, user, info, .. } = present;
         let event = MemberEvent { user, since: *since, info: info.as_deref() };
         // Serializing it cannot fail.
@@ -103,13 +104,14 @@ impl Topics {
         if let Some(present) = roster.and_then(|roster| roster.members.get_mut(key)) {
             present.is_unlisted = !is_listed;
         }
+        is_listed
     }
 
-    /// Removes members whose grace time is over.
+    /// Removes members whose grace time is over, a part of them if they are many. Their times are then still due.
     pub(super) fn end_absences(&mut self, now_us: u64) {
-        while let Some(entry) =
-            self.members.absences.first_entry().filter(|entry| entry.key().0 <= now_us)
-        {
+        for _ in 0..EXPIRIES_PER_TURN {
+            let first = self.members.absences.first_entry();
+            let Some(entry) = first.filter(|entry| entry.key().0 <= now_us) else { return };
             let (topic, key) = entry.remove();
             let members = &mut self.members;
             let Some(roster) = members.rosters.get_mut(&topic) else { continue };
@@ -143,8 +145,12 @@ impl Topics {
                 }
             }
         }
+        // Where one event has no room, others of the topic have none.
+        let mut full = None;
         for (topic, key) in unlisted {
-            self.list_member(&topic, &key, now_us);
+            if full.as_ref() != Some(&topic) && !self.list_member(&topic, &key, now_us) {
+                full = Some(topic);
+            }
         }
         for (topic, count) in counts {
             // A topic without keys may be removed.
@@ -162,10 +168,7 @@ impl Topics {
     fn publish_member(&mut self, topic: &Topic, key: &str, event: &[u8], now_us: u64) -> bool {
         let Some(presence) = presence_topic(topic) else { return true };
         // The presence topic counts as created by a subscriber, because it must not take the place of a topic with publishers.
-        let Ok(feed) = self.open(&presence, Creator::Subscriber(None)) else {
-            self.counts.members_refused.add(1);
-            return false;
-        };
+        let Ok(feed) = self.open(&presence, Creator::Subscriber(None)) else { return false };
         self.append_key(feed, key, event, now_us);
         true
     }
