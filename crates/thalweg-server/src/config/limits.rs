@@ -288,21 +288,24 @@ pub(crate) const TICKETS_WAITING_MAX: usize = 1024;
 /// The time that such a request waits for its turn and for the broker's answer: longer than the broker itself tries.
 pub(crate) const TICKET_WAIT: Duration = Duration::from_secs(5);
 
-/// The longest time from a negotiation to its first request, in µs: official clients connect at once.
+/// The longest time from a negotiation to its first request, in µs: official clients connect at once, and
+/// `TransportProtocols.md` of SignalR sets no time.
 pub(crate) const NEGOTIATION_LIFE_US: u64 = 30_000_000;
 
 /// Ended sessions, remembered while their negotiation could still open another. They take six megabytes; the oldest are forgotten.
 pub(crate) const ENDED_SESSIONS_MAX: usize = 50_000;
 
-/// Connections of SignalR get a heartbeat after this time without data, or earlier. Their clients wait twice as long.
+/// Connections of SignalR get a heartbeat after this time without data, or earlier ("Ping" in
+/// `HubProtocol.md`: only if no other message was sent). Their clients wait twice as long.
 pub(crate) const SIGNALR_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A connection of SignalR whose client sends nothing for this time, in µs, is closed (close 4007): official
-/// clients send a ping every 15 s. A long-polling connection without a waiting poll counts as silent, too. It
-/// holds a permit, control messages and the records of one request.
+/// A connection of SignalR whose client sends nothing for this time, in µs, is closed (close 4007; "Ping" in
+/// `HubProtocol.md`): official clients send a ping every 15 s. A long-polling connection without a waiting
+/// poll counts as silent, too. It holds a permit, control messages and the records of one request.
 pub(crate) const SIGNALR_TIMEOUT_US: u64 = 30_000_000;
 
-/// How long a poll of SignalR waits for messages: less than the 30 s after which proxies time out.
+/// How long a poll of SignalR waits for messages before it gets an empty answer ("Long Polling" in
+/// `TransportProtocols.md`): less than the 30 s after which proxies time out.
 pub(crate) const SIGNALR_POLL_WAIT: Duration = Duration::from_secs(25);
 
 /// Minimum duration of a numbered poll of SignalR. Its client uses the time in ms as the number, so

@@ -1,4 +1,5 @@
 //! Requests of sessions. Over every transport but WebSocket, a client sends its records in such requests, and may poll for messages.
+//! Quoted names are those of sections in SignalR's `TransportProtocols.md`.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -46,6 +47,8 @@ pub(super) async fn answer(
             let client = Client::new(&holder, requester);
             let permits = client_permits(http, &holder, client);
             let permit = permits.try_take()?;
+            // "HTTP Post": the answer follows when all records are processed. Clients then send the next
+            // request, which keeps their messages in order ("Transport Requirements" in `HubProtocol.md`).
             let records = records(http, &holder, body).await?;
             http.shard.send_records(session.place, records, permit).await?;
             Ok(empty(StatusCode::OK))
@@ -57,6 +60,8 @@ pub(super) async fn answer(
                 // Clients number their polls in milliseconds, so the next poll must have a later number.
                 sleep_until(next).await;
             }
+            // "Long Polling": 200 with an empty body if no messages came in time, and 204 if the
+            // connection has ended, or a newer poll waits.
             match polled {
                 Polled::Messages(messages) => Ok(head::messages().map(|_| messages.into())),
                 Polled::Ended => Ok(empty(StatusCode::NO_CONTENT)),
@@ -66,6 +71,8 @@ pub(super) async fn answer(
             http.shard.end_session(session.place).await?;
             Err(unknown_session().into())
         }
+        // "Long Polling": the client ends the connection, and its last poll gets 204. The section has no
+        // status for this request; ASP.NET Core answers 202.
         SessionAction::End => {
             http.shard.end_session(session.place).await?;
             Ok(empty(StatusCode::ACCEPTED))

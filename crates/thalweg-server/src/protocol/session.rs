@@ -3,6 +3,7 @@
 //!
 //! A negotiation takes no memory, because the server signs the token. The server keeps a session while it has
 //! a connection, which holds a permit. It remembers the id of an ended session until its token expires.
+//! Quoted names are those of sections in SignalR's `TransportProtocols.md`.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -83,7 +84,7 @@ pub(crate) struct Sessions {
 struct SessionTable {
     sessions: HashMap<u128, SessionState>,
     /// Ended sessions: when the token of each expires, in µs, and its id. Until then the token must not open
-    /// a session again.
+    /// a session again ("HTTP Post": a connection that was terminated is not found, 404).
     ended: VecDeque<(u64, u128)>,
 }
 
@@ -184,7 +185,9 @@ impl Sessions {
     }
 
     /// Opens the session of a token, which must have been issued a short time ago. Fails with `NotFound` for
-    /// a token that is not valid or whose session has ended, and `InUse` if its session is open.
+    /// a token that is not valid or whose session has ended ("WebSockets", "Server-Sent Events" and
+    /// "Long Polling": 404 for an unknown id), and `InUse` if its session is open ("WebSockets": 409 for
+    /// a second WebSocket).
     pub(crate) fn open(
         self: &Arc<Self>,
         token: &str,
@@ -212,7 +215,9 @@ impl Sessions {
     }
 
     /// Returns where to deliver a request, if the session of the token is open. Fails with `InUse` if its
-    /// connection is being opened, or its transport does not accept this kind of request.
+    /// connection is being opened, or its transport does not accept this kind of request. ("HTTP Post" is for
+    /// connections over Server-Sent Events and long polling only, and a request that is refused with 409 leaves
+    /// the connection open.)
     pub(crate) fn request(
         &self,
         token: &str,
@@ -228,6 +233,7 @@ impl Sessions {
             }
         };
         let action = match (action, carrier) {
+            // "Long Polling": a poll may come while the server believes that an earlier one waits.
             (SessionAction::Poll(poll), Carrier::Polls) => {
                 let last_poll = std::mem::replace(last_poll, poll);
                 let is_repeated =

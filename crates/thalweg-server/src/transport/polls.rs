@@ -3,7 +3,8 @@ use std::io::IoSlice;
 use thalweg_core::fanout::{Sent, Sink};
 use tokio::sync::oneshot;
 
-/// The answer to a waiting poll: whole messages. If the sender is dropped, the connection has ended, or another poll waits.
+/// The answer to a waiting poll: whole messages. If the sender is dropped, the connection has ended, or another
+/// poll waits: the poll then gets 204 ("Long Polling" in SignalR's `TransportProtocols.md`).
 pub(crate) type PollAnswer = oneshot::Sender<Vec<u8>>;
 
 /// The polls of one client, of which at most one waits. Without one the connection is full: the cursors wait, and no queue grows.
@@ -13,7 +14,8 @@ pub(crate) struct Polls {
 }
 
 impl Polls {
-    /// Lets a poll wait for messages, in place of an earlier one.
+    /// Lets a poll wait for messages, in place of an earlier one ("Long Polling": a newer poll ends the one
+    /// before).
     pub(crate) fn wait(&mut self, poll: PollAnswer) {
         self.waiting = Some(poll);
     }
@@ -24,7 +26,8 @@ impl Polls {
 }
 
 impl Sink for Polls {
-    /// Answers the waiting poll with all bytes, which end between messages.
+    /// Answers the waiting poll with all bytes, which end between messages. ("Long Polling": messages count
+    /// as sent once they are written to a poll.)
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
         let Some(poll) = self.waiting.take() else { return Sent::Bytes(0) };
         let bytes = slices.iter().map(|slice| slice.len()).sum();
