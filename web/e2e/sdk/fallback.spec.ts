@@ -52,7 +52,7 @@ for (const [index, next] of ORDER.entries()) {
   });
 }
 
-/** The transports that `published()` returns for a page of the server's own origin. */
+/** The transports of a page of the server's own origin, by the rules of `published()`. */
 const PUBLISHED: readonly TransportName[] = ["websocket", "sse", "forever-frame", "long-polling"];
 
 for (const [index, next] of PUBLISHED.entries()) {
@@ -61,10 +61,12 @@ for (const [index, next] of PUBLISHED.entries()) {
     block(network, blocked, { by: "refuse", status: 403 });
     await publish(server, "numbers", 1, 1000);
     await stopClock(page);
-    await open(page, { transports: PUBLISHED });
+    await open(page, { transports: "published" });
     await subscribe(page, "numbers");
     await over(page, next);
     expectAll(await until(page, 1000), 1000);
+    const tried = network.asked.map(({ kind }) => kind).filter((kind) => kind !== "other");
+    expect([...new Set(tried)], "in this order, and no other").toEqual(PUBLISHED.slice(0, index + 1));
   });
 }
 

@@ -17,7 +17,8 @@ export interface Book {
 }
 
 export interface Opening extends Omit<ConnectOptions, "transports" | "token" | "onStatus" | "fetch"> {
-  transports?: readonly TransportName[];
+  /** Names, or the transports that `published()` returns. */
+  transports?: readonly TransportName[] | "published";
   /** `#` is replaced by the number of requests for a token. */
   token?: string;
   isInWorker?: boolean;

@@ -2,7 +2,7 @@
 
 import { enter, ledger } from "/e2e/ledger.js";
 import { columns } from "/sdk/arrow.js";
-import { foreverFrame } from "/sdk/forever-frame.js";
+import { foreverFrame, published } from "/sdk/forever-frame.js";
 import { connectTabs } from "/sdk/tabs.js";
 import { connect } from "/sdk/thalweg.js";
 import { connectInWorker } from "/sdk/worker.js";
@@ -13,6 +13,7 @@ const changed = () => {
   for (const look of [...waiting]) look();
 };
 const named = (name) => (name === "forever-frame" ? foreverFrame : name);
+const chosen = (transports) => (transports === "published" ? published("/") : transports.map(named));
 
 /** Records a status. A test with many breaks need not wait for each delay. */
 const keep = (status) => {
@@ -44,7 +45,7 @@ const e2e = {
     else if (isInWorker) {
       const worker = create();
       e2e.session = connectInWorker(worker, "/", { ...all, ...(transports && { transports }) });
-    } else e2e.session = connect("/", { ...all, ...(transports && { transports: transports.map(named) }) });
+    } else e2e.session = connect("/", { ...all, ...(transports && { transports: chosen(transports) }) });
   },
 
   subscribe(topic, options = {}) {

@@ -29,7 +29,7 @@ export interface Abilities {
 }
 
 /** Returns the abilities of this client with the Thalweg server at `url`. */
-export function abilities(url: string | URL = "/"): Abilities {
+export function abilities(url: string | URL): Abilities {
   const here = typeof location === "object" ? location : undefined;
   return {
     isJsonpRequested: false,
@@ -54,8 +54,11 @@ export function abilities(url: string | URL = "/"): Abilities {
  * | the server has the same origin | WebSocket, SSE, forever frame, long polling |
  *
  * Thalweg has no JSONP: the client then polls as usual.
+ *
+ * @param server - the URL that `connect` gets, or the abilities of a client with a server.
  */
-export function published(can: Abilities = abilities()): (TransportName | Transport)[] {
+export function published(server: string | URL | Abilities): (TransportName | Transport)[] {
+  const can = typeof server === "string" || server instanceof URL ? abilities(server) : server;
   const webSocket = can.hasWebSocket && can.serverHasWebSocket;
   const preferred: (TransportName | Transport | false)[] = can.isJsonpRequested
     ? []

@@ -330,10 +330,21 @@ describe("the policy published: the rules of experiment B", () => {
     expect(names).toEqual(expected);
   });
 
+  it("the URL of the server decides the abilities", () => {
+    vi.stubGlobal("location", new URL("http://server/page"));
+    vi.stubGlobal("document", {});
+    expect(published("/")).toEqual([ws, "sse", foreverFrame, poll]);
+    expect(published(new URL("http://server:80/live"))).toEqual([ws, "sse", foreverFrame, poll]);
+    expect(published("http://other/")).toEqual([ws, poll]);
+    // Without the URL, a server of another origin would get the rules of the page's own.
+    // @ts-expect-error: the URL is missing.
+    expect(() => published()).toThrow(TypeError);
+  });
+
   it("each transport follows when those before it fail", async () => {
-    const can = { ...all, hasForeverFrame: false };
+    vi.stubGlobal("location", new URL("http://server/page"));
     world.blocked.add("websocket");
-    collect(begin({ transports: published(can) }));
+    collect(begin({ transports: published("/") }));
     await advance(2000);
     expect(statuses.at(-1)).toBe("open sse");
     world.blocked.add("sse");

@@ -52,7 +52,7 @@ export async function main(): Promise<void> {
   session.use(null);
   const back: { a: number } = await session.request({ a: 1 });
   const { first } = await session.publish("cars", back, first0());
-  console.log(first, published(abilities()).length);
+  console.log(first, published(abilities("/")).length);
   // @ts-expect-error no transport is called so
   session.use("carrier-pigeon");
   // @ts-expect-error internal
