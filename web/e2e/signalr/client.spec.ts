@@ -1,9 +1,13 @@
 /** The unmodified client of SignalR in a page, over each of its transports. */
 
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Page } from "@playwright/test";
 import type { Network } from "../harness/proxy.js";
 import { publish } from "../harness/server.js";
 import { BROKEN_NETWORK, expect, test } from "../harness/test.js";
+import { PASS } from "../harness/treatments.js";
 import type { HubMessage } from "../site/hub.js";
 
 const HUB = ["--shards", "2", "--set", 'signalr.paths=["/hub"]'];
@@ -115,6 +119,54 @@ test.describe("a hub", () => {
       });
     }
   });
+});
+
+test.describe("a hub with a data directory, behind a slow network", () => {
+  test.use({
+    args: async ({}, use) => {
+      const folder = mkdtempSync(join(tmpdir(), "thalweg-hub-"));
+      await use([...HUB, "--data", folder]);
+      rmSync(folder, { recursive: true });
+    },
+    expected: BROKEN_NETWORK,
+  });
+
+  const BATCHES = 200;
+  const BATCH = 100;
+  /** All events take 50 s at this rate, much longer than their publishing. */
+  const SLOW = { by: "throttle", bytesPerS: 2048 } as const;
+
+  for (const transport of TRANSPORTS) {
+    for (const way of ["follow", "stream"] as const) {
+      test(`${transport}, ${way}: a kill while events are in flight loses and repeats none`, async ({
+        page,
+        network,
+        server,
+      }) => {
+        network.treat(({ method, url }) => (method === "GET" && url.pathname === "/hub" ? SLOW : PASS));
+        await open(page, transport);
+        await page.evaluate((way) => hub[way]("numbers"), way);
+        expect((await item(page)).events).toEqual([]);
+        for (let batch = 0; batch < BATCHES; batch++) {
+          await publish(server, "numbers", BATCH * batch, BATCH * (batch + 1) - 1);
+        }
+        const events = [...((await item(page)).events ?? ["a gap"])];
+        await server.kill();
+        network.cut();
+        await page.evaluate(() => hub.next("reconnecting"));
+        const said = await page.evaluate(() => hub.take("item"));
+        events.push(...said.flatMap(({ events }) => events ?? ["a gap"]));
+        expect(events.length, "events are in flight").toBeLessThan(BATCHES * BATCH);
+        if (way === "stream") await page.evaluate(() => hub.next("error"));
+        network.treat(() => PASS);
+        await server.restart();
+        await page.evaluate(() => hub.next("reconnected"));
+        events.push(...(await until(page, BATCHES * BATCH - 1)));
+        expect(events).toEqual(Array.from({ length: BATCHES * BATCH }, (_, number) => number));
+        expect(used(network, transport)).toBe(true);
+      });
+    }
+  }
 });
 
 test.describe("a hub with tokens", () => {

@@ -11,11 +11,14 @@ export interface HubMessage {
 export interface Hub {
   open(transport: string, token?: string): Promise<void>;
   follow(topic: string): void;
+  stream(topic: string): void;
   /** Returns the result, or the text of the error. */
   invoke(method: string, ...args: readonly unknown[]): Promise<unknown>;
   next(kind: "item" | "events"): Promise<HubMessage>;
   next(kind: "error"): Promise<string>;
   next(kind: "reconnecting" | "reconnected"): Promise<null>;
+  /** Returns all messages about topics that no test has awaited yet. */
+  take(kind: "item"): readonly HubMessage[];
   stop(): Promise<void>;
 }
 

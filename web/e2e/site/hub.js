@@ -35,6 +35,21 @@ globalThis.hub = {
     followed.add(topic);
     follow(connection, topic, (message) => say("item", message), { onError: sayError });
   },
+  /** Reads a stream of a topic, and reads the next one from the last position after each reconnect. */
+  stream: (topic) => {
+    let cursor = "latest";
+    const next = (message) => {
+      cursor = message.position ?? cursor;
+      say("item", message);
+    };
+    const read = () => {
+      connection
+        .stream("Subscribe", topic, cursor)
+        .subscribe({ next, complete: () => say("complete"), error: sayError });
+    };
+    connection.onreconnected(read);
+    read();
+  },
   invoke: (method, ...args) => connection.invoke(method, ...args).then((result) => result ?? null, String),
   next: async (kind) => {
     for (;;) {
@@ -44,6 +59,11 @@ globalThis.hub = {
         wake = resolve;
       });
     }
+  },
+  take: (kind) => {
+    const taken = said.filter(([name]) => name === kind);
+    for (const one of taken) said.splice(said.indexOf(one), 1);
+    return taken.map(([, value]) => value);
   },
   stop: () => connection.stop(),
 };
