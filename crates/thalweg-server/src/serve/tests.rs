@@ -1,18 +1,29 @@
-//! A server with a protocol besides Thalweg's own.
+//! A server with a protocol besides Thalweg's own, and one whose event loop is blocked.
 
 mod client;
 
 use std::{net::SocketAddr, time::Duration};
 
+use thalweg_testing::{let_pass, wait_for};
 use thalweg_token::Rights;
 use tokio::runtime;
 
 use self::client::TestClient;
-use super::{Server, serve_with};
+use super::{NEAR_TIMER, Server, serve_with};
 use crate::{
     config::{Access, Config, NamedToken},
-    protocol::{Mount, tests},
+    protocol::{Accepted, Mount, Opening, tests},
+    refusal::Refusal,
 };
+
+/// How long a request to `/block` blocks its event loop. A timer of the loop is due before, so it fires late.
+const BLOCKED: Duration = NEAR_TIMER.saturating_mul(2);
+
+/// Blocks the event loop, as an expensive request would. Nothing is at this path.
+fn block(_: &Opening<'_>) -> Result<Option<Accepted>, Refusal> {
+    let_pass(BLOCKED);
+    Ok(None)
+}
 
 /// A server with lines at `/lines`, until the test is over.
 struct Running(Option<Server>);
@@ -20,8 +31,11 @@ struct Running(Option<Server>);
 impl Running {
     fn start(config: Config) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mount = Mount { path: "/lines".into(), accept: tests::accept, token_parameter: None };
-        let server = serve_with(Config { listen, ..config }, Vec::new(), vec![mount]);
+        let mounts = vec![
+            Mount { path: "/lines".into(), accept: tests::accept, token_parameter: None },
+            Mount { path: "/block".into(), accept: block, token_parameter: None },
+        ];
+        let server = serve_with(Config { listen, ..config }, Vec::new(), mounts);
         Self(Some(server.expect("a server")))
     }
 
@@ -208,4 +222,20 @@ fn a_mount_is_behind_the_gate() {
         client.say(command);
         assert_eq!(client.next_but_positions(), expected, "{token:?}: {command}");
     }
+}
+
+#[test]
+fn a_blocked_event_loop_is_measured_as_a_delay() {
+    let running = Running::start(Config { shards: 1, ..config() });
+    let ask = |path| TestClient::ask(running.address(), "GET", path, &[]);
+    assert_eq!(ask("/block").0, 404);
+    let least_s = (BLOCKED - NEAR_TIMER).as_secs_f64();
+    wait_for("the delay of the blocked loop", || {
+        let (_, text) = ask("/metrics");
+        let sum = text
+            .lines()
+            .find_map(|line| line.strip_prefix("thalweg_loop_delay_seconds_sum{shard=\"0\"} "));
+        let sum_s: f64 = sum.expect("the sum").parse().expect("a number");
+        (sum_s >= least_s).then_some(())
+    });
 }
