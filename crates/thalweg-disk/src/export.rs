@@ -6,12 +6,12 @@ use thalweg_wire::Pattern;
 
 use crate::{
     check::{Progress, in_directory, total_bytes, unreadable},
-    disk::{Directory, Disk},
-    keyed_state::KeyedState,
+    disk::{Directory, Disk, damaged},
+    keyed_merge::{Forgotten, NewestEvents},
     portable::{Line, VERSION, hole_line, store_line, write_record},
     record::{Record, topic_hash},
     recovery::{Found, find},
-    run::each_record,
+    run::{Entry, each_record},
     scan::{Ends, RunPart, RunScan, read_place},
     state::{Hole, StoreState},
     wal::{RecordPlace, WalFile, kept_values},
@@ -93,11 +93,21 @@ struct Exporting<'a, D> {
 /// A run of values, and its next chunk.
 struct ValueRun<'a, D> {
     scan: RunScan<'a, D>,
-    next: Option<(u64, Vec<u8>)>,
+    next: Option<(Entry, Vec<u8>)>,
+}
+
+/// The place of a chunk of records.
+enum Chunk<'a> {
+    /// In a run, by its index.
+    InRun(usize, Entry),
+    InLog(&'a WalFile, &'a RecordPlace),
 }
 
 /// A value topic's records in a file of the write-ahead log.
 type WalValues<'a> = (u64, &'a WalFile, &'a [RecordPlace]);
+
+/// A hash of topics, all runs, and the records of these topics in the write-ahead log.
+type OfHash<'r, 'a, D> = (u64, &'r mut [ValueRun<'a, D>], &'r [(&'a WalFile, &'a RecordPlace)]);
 
 impl<'a, D: Disk> Exporting<'a, D> {
     fn run(&mut self) -> Result<(), ExportFailure> {
@@ -215,27 +225,99 @@ impl<'a, D: Disk> Exporting<'a, D> {
         in_log.sort_by_key(|(hash, ..)| *hash);
         let mut in_log = in_log.into_iter().peekable();
         loop {
-            let next = runs.iter().filter_map(|run| run.next.as_ref()).map(|(hash, _)| *hash);
+            let next = runs.iter().filter_map(|run| run.next.as_ref());
+            let next = next.map(|(entry, _)| entry.hash);
             let next = next.chain(in_log.peek().map(|(hash, ..)| *hash)).min();
             let Some(hash) = next else { return Ok(()) };
-            let mut chunks = Vec::new();
-            for run in &mut runs {
-                while let Some((_, chunk)) = run.next.take_if(|(next, _)| *next == hash) {
-                    chunks.push(chunk);
-                    self.advance(run)?;
-                }
-            }
+            let mut of_hash = Vec::new();
             while let Some((_, file, places)) = in_log.next_if(|(next, ..)| *next == hash) {
-                for place in places {
-                    self.read(place.length as usize);
-                    match read_place(self.disk, file, place)? {
-                        Some(bytes) => chunks.push(bytes),
-                        None => self.lost(&hole_of(hash, place))?,
-                    }
-                }
+                of_hash.extend(places.iter().map(|place| (file, place)));
             }
-            self.newest(store, &chunks)?;
+            of_hash.sort_unstable_by_key(|(_, place)| place.first);
+            match store.kind.has_keys() {
+                true => self.newest_keys(store, (hash, &mut runs, &of_hash))?,
+                false => self.newest_values(store, (hash, &mut runs, &of_hash))?,
+            }
         }
+    }
+
+    /// Writes the newest events of the keys of topics with a hash. Reads their chunks twice, because a topic may have more events
+    /// than memory.
+    fn newest_keys(
+        &mut self,
+        store: &StoreState,
+        (hash, runs, in_log): OfHash<'_, 'a, D>,
+    ) -> Result<(), ExportFailure> {
+        let mut newest = NewestEvents::new(Forgotten { ended_ms: None, removed_ms: None });
+        let mut chunks = Vec::new();
+        for (number, run) in runs.iter_mut().enumerate() {
+            while let Some((entry, chunk)) = run.next.take_if(|(next, _)| next.hash == hash) {
+                newest.note(&chunk)?;
+                chunks.push(Chunk::InRun(number, entry));
+                self.advance(run)?;
+            }
+        }
+        for (file, place) in in_log {
+            if let Some(bytes) = self.in_log(hash, file, place)? {
+                newest.note(&bytes)?;
+                chunks.push(Chunk::InLog(file, place));
+            }
+        }
+        newest.end_pass();
+        for chunk in chunks {
+            let bytes = match chunk {
+                Chunk::InRun(number, entry) => runs[number].scan.read_again(&entry)?,
+                Chunk::InLog(file, place) => {
+                    read_place(self.disk, file, place)?.ok_or_else(damaged)?
+                }
+            };
+            newest.keep(&bytes, |record, _| self.record(store, record))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the newest records of value topics with a hash.
+    fn newest_values(
+        &mut self,
+        store: &StoreState,
+        (hash, runs, in_log): OfHash<'_, 'a, D>,
+    ) -> Result<(), ExportFailure> {
+        let mut chunks = Vec::new();
+        for run in runs {
+            while let Some((_, chunk)) = run.next.take_if(|(next, _)| next.hash == hash) {
+                chunks.push(chunk);
+                self.advance(run)?;
+            }
+        }
+        for (file, place) in in_log {
+            chunks.extend(self.in_log(hash, file, place)?);
+        }
+        let mut topics: HashMap<&str, Vec<Record<'_>>> = HashMap::new();
+        for chunk in &chunks {
+            each_record(chunk, |record, _| {
+                topics.entry(record.topic).or_default().push(record);
+                Ok::<_, io::Error>(())
+            })?;
+        }
+        let newest = topics.values().flat_map(|records| kept_values(records, |record| record.kind));
+        let mut newest: Vec<_> = newest.collect();
+        newest.sort_unstable_by_key(|record| record.first);
+        newest.iter().try_for_each(|record| self.record(store, record))
+    }
+
+    /// Reads a record in the write-ahead log; `None` if it is lost.
+    fn in_log(
+        &mut self,
+        hash: u64,
+        file: &WalFile,
+        place: &RecordPlace,
+    ) -> Result<Option<Vec<u8>>, ExportFailure> {
+        self.read(place.length as usize);
+        let bytes = read_place(self.disk, file, place)?;
+        if bytes.is_none() {
+            self.lost(&hole_of(hash, place))?;
+        }
+        Ok(bytes)
     }
 
     /// Reads the next chunk of a run.
@@ -244,39 +326,13 @@ impl<'a, D: Disk> Exporting<'a, D> {
             match run.scan.next()? {
                 Some(RunPart::Chunk(entry, chunk)) => {
                     self.read(chunk.len());
-                    run.next = Some((entry.hash, chunk));
+                    run.next = Some((entry, chunk));
                     return Ok(());
                 }
                 Some(RunPart::Lost(lost)) => self.lost(&lost.hole)?,
                 None => return Ok(()),
             }
         }
-    }
-
-    /// Writes the newest records of the topics in chunks, the oldest chunk first.
-    fn newest(&mut self, store: &StoreState, chunks: &[Vec<u8>]) -> Result<(), ExportFailure> {
-        let mut topics: HashMap<&str, Vec<Record<'_>>> = HashMap::new();
-        for chunk in chunks {
-            each_record(chunk, |record, _| {
-                topics.entry(record.topic).or_default().push(record);
-                Ok::<_, io::Error>(())
-            })?;
-        }
-        if store.kind.has_keys() {
-            let mut kept = Vec::new();
-            for records in topics.values() {
-                let state = KeyedState::new(records)?;
-                state.write(&mut kept);
-            }
-            kept.sort_unstable_by_key(|(first, _)| *first);
-            return kept.iter().try_for_each(|(_, bytes)| {
-                each_record(bytes, |record, _| self.record(store, &record))
-            });
-        }
-        let newest = topics.values().flat_map(|records| kept_values(records, |record| record.kind));
-        let mut newest: Vec<_> = newest.collect();
-        newest.sort_unstable_by_key(|record| record.first);
-        newest.iter().try_for_each(|record| self.record(store, record))
     }
 }
 

@@ -1,6 +1,6 @@
-//! The merge of keyed topics with the same hash, in two passes over their chunks: a topic may have more events than memory.
+//! The newest event of each key of keyed topics, in two passes over their records: a topic may have more events than memory. Pure.
 //!
-//! The first pass notes the newest event of each key, the second one keeps these events.
+//! The first pass notes the newest event of each key, the second one keeps these events. Merges and exports make these passes.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use thalweg_wire::Offset;
 use crate::{
     disk::damaged,
     record::{Record, RecordKind},
-    run::{Entry, each_record},
+    run::each_record,
 };
 
 /// The bounds of the records that a merge of whole topics leaves out.
@@ -26,14 +26,9 @@ pub(crate) struct Forgotten {
     pub(crate) removed_ms: Option<u64>,
 }
 
-/// A merge of the topics with one hash.
+/// The newest event of each key of the topics with one hash.
 #[derive(Debug)]
-pub(crate) struct KeyedMerge {
-    /// The chunks and their inputs, the oldest first.
-    chunks: Vec<(usize, Entry)>,
-    next: usize,
-    /// Whether the first pass is complete.
-    is_known: bool,
+pub(crate) struct NewestEvents {
     topics: HashMap<String, Topic>,
     forgotten: Forgotten,
     /// Keys are compared by two of their hashes.
@@ -61,37 +56,33 @@ struct NewestEvent {
     is_removal: bool,
 }
 
-impl KeyedMerge {
-    pub(crate) fn new(chunks: Vec<(usize, Entry)>, forgotten: Forgotten) -> Self {
+impl NewestEvents {
+    pub(crate) fn new(forgotten: Forgotten) -> Self {
         let hashers = [RandomState::new(), RandomState::new()];
-        Self { chunks, next: 0, is_known: false, topics: HashMap::new(), forgotten, hashers }
+        Self { topics: HashMap::new(), forgotten, hashers }
     }
 
-    /// Returns the next chunk to take and its input; `None` if all were taken twice.
-    pub(crate) fn next(&self) -> Option<(usize, Entry)> {
-        self.chunks.get(self.next).copied()
+    /// Takes the records of the next chunk in the first pass, the oldest chunk first. A record without keys is damage.
+    pub(crate) fn note(&mut self, chunk: &[u8]) -> io::Result<()> {
+        each_record(chunk, |record, _| self.note_record(&record))
     }
 
-    /// Takes the next chunk, and passes the records that stay to `keep`, with their bytes.
-    pub(crate) fn take(
-        &mut self,
+    /// Ends the first pass.
+    pub(crate) fn end_pass(&mut self) {
+        let forgotten = self.forgotten;
+        self.topics.values_mut().for_each(|topic| topic.end_pass(forgotten));
+    }
+
+    /// Passes the records of a chunk that stay to `keep`, with their bytes. The first pass has ended.
+    pub(crate) fn keep<E: From<io::Error>>(
+        &self,
         chunk: &[u8],
-        mut keep: impl FnMut(&Record<'_>, &[u8]) -> io::Result<()>,
-    ) -> io::Result<()> {
-        match self.is_known {
-            false => each_record(chunk, |record, _| self.note(&record))?,
-            true => each_record(chunk, |record, bytes| self.keep(&record, bytes, &mut keep))?,
-        }
-        self.next += 1;
-        if !self.is_known && self.next == self.chunks.len() {
-            (self.next, self.is_known) = (0, true);
-            let forgotten = self.forgotten;
-            self.topics.values_mut().for_each(|topic| topic.end_pass(forgotten));
-        }
-        Ok(())
+        mut keep: impl FnMut(&Record<'_>, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        each_record(chunk, |record, bytes| self.keep_record(&record, bytes, &mut keep))
     }
 
-    /// Returns the offset after the last removal or end that is left out. The first pass is complete.
+    /// Returns the offset after the last removal or end that is left out. The first pass has ended.
     pub(crate) fn compacted(&self) -> Offset {
         let removed_ms = self.forgotten.removed_ms;
         self.topics.values().map(|topic| topic.compacted(removed_ms)).max().unwrap_or(0)
@@ -102,8 +93,7 @@ impl KeyedMerge {
         high << 64 | low
     }
 
-    /// Notes the events of a record. A record without keys is damage.
-    fn note(&mut self, record: &Record<'_>) -> io::Result<()> {
+    fn note_record(&mut self, record: &Record<'_>) -> io::Result<()> {
         let payloads = match record.content().ok_or_else(damaged)? {
             Content::Events(payloads) if payloads.has_keys() => payloads,
             Content::Events(_) => return Err(damaged()),
@@ -134,13 +124,12 @@ impl KeyedMerge {
         Ok(())
     }
 
-    /// Passes on what stays of a record.
-    fn keep(
+    fn keep_record<E: From<io::Error>>(
         &self,
         record: &Record<'_>,
         bytes: &[u8],
-        keep: &mut impl FnMut(&Record<'_>, &[u8]) -> io::Result<()>,
-    ) -> io::Result<()> {
+        keep: &mut impl FnMut(&Record<'_>, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let Some(topic) = self.topics.get(record.topic).filter(|topic| !topic.is_nothing) else {
             return Ok(());
         };

@@ -21,9 +21,8 @@
 //! wal_files  files of the write-ahead log that are empty
 //! seal       turns a file of the write-ahead log into runs
 //! merge      merges runs, in slices
-//! keyed_merge  the events that such a merge keeps of a keyed topic     (pure)
+//! keyed_merge the newest event of each key, in two passes             (pure)
 //! retention  the oldest records that stores keep                      (pure)
-//! keyed_state  the newest event of each key of a topic                (pure)
 //! run        files of records that are sorted by topic
 //! read       pages of a topic's records
 //! topic_list lists of topics
@@ -55,7 +54,6 @@ mod group;
 mod import;
 mod keeper;
 mod keyed_merge;
-mod keyed_state;
 mod known_keys;
 mod log;
 mod merge;

@@ -7,7 +7,7 @@ use thalweg_wire::Offset;
 
 use crate::{
     disk::Disk,
-    keyed_merge::{Forgotten, KeyedMerge},
+    keyed_merge::{Forgotten, NewestEvents},
     log::Log,
     record::{Record, RecordKind},
     run::{Entry, Fences, RunReader, RunWriter, each_record},
@@ -28,13 +28,23 @@ pub(crate) struct Merge {
     deleted: Offset,
     forgotten: Forgotten,
     /// The keyed topics that are being merged.
-    keyed: Option<KeyedMerge>,
+    keyed: Option<KeyedTopics>,
     entries: Vec<Entries>,
     writer: RunWriter,
     /// The offset after the last end that is forgotten.
     start: Offset,
     /// The offset after the last removal of a key that is left out.
     compacted: Offset,
+}
+
+/// The keyed topics with one hash, whose chunks are read twice.
+#[derive(Debug)]
+struct KeyedTopics {
+    /// The chunks and their inputs, the oldest first.
+    chunks: Vec<(usize, Entry)>,
+    next: usize,
+    is_known: bool,
+    newest: NewestEvents,
 }
 
 /// The result of a merge.
@@ -190,7 +200,7 @@ impl Merge {
                 None => self.begin_keyed(disk)?,
             };
             let Some(mut merging) = merging else { return Ok(false) };
-            while let Some((input, entry)) = merging.next() {
+            while let Some((input, entry)) = merging.chunks.get(merging.next).copied() {
                 if read > bytes {
                     self.keyed = Some(merging);
                     self.writer.sync(disk)?;
@@ -201,12 +211,12 @@ impl Merge {
                 let writer = &mut self.writer;
                 merging.take(&chunk, |record, bytes| writer.push(disk, record, bytes))?;
             }
-            self.compacted = self.compacted.max(merging.compacted());
+            self.compacted = self.compacted.max(merging.newest.compacted());
         }
     }
 
     /// Begins to merge the keyed topics with the next hash; `None` if there are no more.
-    fn begin_keyed(&mut self, disk: &impl Disk) -> io::Result<Option<KeyedMerge>> {
+    fn begin_keyed(&mut self, disk: &impl Disk) -> io::Result<Option<KeyedTopics>> {
         let next = self.entries.iter().filter_map(|input| input.next);
         let Some(hash) = next.map(|next| next.hash).min() else { return Ok(None) };
         let mut chunks = Vec::new();
@@ -215,6 +225,27 @@ impl Merge {
                 chunks.extend(input.advance(disk)?.map(|entry| (number, entry)));
             }
         }
-        Ok(Some(KeyedMerge::new(chunks, self.forgotten)))
+        let newest = NewestEvents::new(self.forgotten);
+        Ok(Some(KeyedTopics { chunks, next: 0, is_known: false, newest }))
+    }
+}
+
+impl KeyedTopics {
+    /// Takes the next chunk, and passes the records that stay to `keep`, with their bytes.
+    fn take(
+        &mut self,
+        chunk: &[u8],
+        keep: impl FnMut(&Record<'_>, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match self.is_known {
+            false => self.newest.note(chunk)?,
+            true => self.newest.keep(chunk, keep)?,
+        }
+        self.next += 1;
+        if !self.is_known && self.next == self.chunks.len() {
+            (self.next, self.is_known) = (0, true);
+            self.newest.end_pass();
+        }
+        Ok(())
     }
 }

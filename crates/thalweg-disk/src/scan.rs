@@ -88,6 +88,11 @@ impl<'a, D: Disk> RunScan<'a, D> {
         }
     }
 
+    /// Reads a chunk again.
+    pub(crate) fn read_again(&self, entry: &Entry) -> io::Result<Vec<u8>> {
+        self.reader.chunk(entry)
+    }
+
     fn chunk(&self, entry: Entry) -> io::Result<RunPart> {
         let (run, hash) = (self.reader.run, entry.hash);
         let read = self.reader.chunk(&entry).and_then(|bytes| {
