@@ -2,13 +2,19 @@
 // messages are sent at the end of the event loop iteration.
 //
 //   uwebsockets --listen 127.0.0.1:8080 [--source SOURCE] [--back-pressure BYTES]
+//               [--deflate none|shared|dedicated|prepared]
+//
+// `--deflate` compresses events for subscribers that offer permessage-deflate:
+// - shared: for each subscriber again, with SHARED_COMPRESSOR, as in its example Broadcast
+// - dedicated: in a context for each subscriber of 4 KB, as its documentation advises for small messages
+// - prepared: once for all subscribers, with publishPrepared, which its source calls experimental
 //
 // uWebSockets is in no package registry. Check out uNetworking/uWebSockets and, in that folder,
-// uNetworking/uSockets, and build:
+// uNetworking/uSockets, install zlib with its headers (zlib1g-dev), and build:
 //
-//   make -C uWebSockets/uSockets WITH_ZLIB=0
-//   g++ -std=c++20 -O3 -flto -DUWS_NO_ZLIB -IuWebSockets/src -IuWebSockets/uSockets/src main.cpp \
-//       "-DVERSION=\"$(git -C uWebSockets describe --tags)\"" uWebSockets/uSockets/uSockets.a -o uwebsockets
+//   make -C uWebSockets/uSockets
+//   g++ -std=c++20 -O3 -flto -IuWebSockets/src -IuWebSockets/uSockets/src main.cpp \
+//       "-DVERSION=\"$(git -C uWebSockets describe --tags)\"" uWebSockets/uSockets/uSockets.a -lz -o uwebsockets
 #include <App.h>
 
 #include <cstdio>
@@ -42,6 +48,26 @@ struct Client {
 };
 using Socket = uWS::WebSocket<false, true, Client>;
 
+// Publishes events, compressed as `--deflate` says.
+struct Publisher {
+  uWS::App *app;
+  std::string deflate = "none";
+
+  uWS::CompressOptions compression() const {
+    if (deflate == "none") return uWS::DISABLED;
+    return deflate == "dedicated" ? uWS::DEDICATED_COMPRESSOR_4KB : uWS::SHARED_COMPRESSOR;
+  }
+
+  void publish(std::string_view topic, std::string_view event) {
+    if (deflate == "prepared") {
+      auto message = uWS::Loop::get()->prepareMessage(event, uWS::OpCode::TEXT);
+      app->publishPrepared(topic, message);
+    } else {
+      app->publish(topic, event, uWS::OpCode::TEXT, deflate != "none");
+    }
+  }
+};
+
 struct Source {
   std::string kind = "none";
   std::map<std::string, std::string> of;
@@ -60,7 +86,7 @@ struct Source {
 // Rows of experiment A, or dummies of experiment C, at a fixed interval. The timer of the event loop
 // has a resolution of a millisecond, so late ticks are caught up.
 struct Ticker {
-  uWS::App *app;
+  Publisher *publisher;
   Source source;
   std::set<Socket *> sockets;
   long long due = 0, interval = 0, sequence = 0;
@@ -82,7 +108,7 @@ struct Ticker {
   void turn() {
     for (int ticks = 0; ticks < TICKS_IN_A_TURN_MAX && due <= monotonic_us(); ticks++) {
       if (source.kind == "constant") {
-        app->publish(source.of["topic"], rows(source.number("batch")), uWS::OpCode::TEXT);
+        publisher->publish(source.of["topic"], rows(source.number("batch")));
       } else {
         for (Socket *socket : sockets) {
           if (socket->getBufferedAmount() == 0) socket->send(dummy, uWS::OpCode::TEXT);
@@ -112,18 +138,21 @@ int main(int count, char **words) {
     std::puts("uWebSockets " VERSION);
     return 0;
   }
-  std::string listen = "127.0.0.1:8080", source = "none";
+  std::string listen = "127.0.0.1:8080", source = "none", deflate = "none";
   unsigned int back_pressure = 64 * 1024;  // its default
   for (int at = 1; at + 1 < count; at += 2) {
     std::string name = words[at];
     if (name == "--listen") listen = words[at + 1];
     if (name == "--source") source = words[at + 1];
     if (name == "--back-pressure") back_pressure = std::atoi(words[at + 1]);
+    if (name == "--deflate") deflate = words[at + 1];
   }
   auto colon = listen.rfind(':');
   uWS::App app;
-  Ticker ticker{&app, Source(source), {}};
+  Publisher publisher{&app, deflate};
+  Ticker ticker{&publisher, Source(source), {}};
   uWS::App::WebSocketBehavior<Client> behavior;
+  behavior.compression = publisher.compression();
   behavior.maxBackpressure = back_pressure;
   behavior.upgrade = [](auto *response, auto *request, auto *context) {
     response->template upgrade<Client>({std::string(request->getUrl().substr(1))},
@@ -141,9 +170,9 @@ int main(int count, char **words) {
   behavior.close = [&](Socket *socket, int, std::string_view) { ticker.sockets.erase(socket); };
   app.get("/healthz", [](auto *response, auto *) { response->end("ok\n"); });
   app.ws<Client>("/*", std::move(behavior));
-  app.post("/*", [&app](auto *response, auto *request) {
+  app.post("/*", [&publisher](auto *response, auto *request) {
     response->onAborted([] {});
-    response->onData([&app, response, topic = std::string(request->getUrl().substr(1)),
+    response->onData([&publisher, response, topic = std::string(request->getUrl().substr(1)),
                       rest = std::string(), events = 0](std::string_view bytes, bool last) mutable {
       for (size_t end; (end = bytes.find('\n')) != bytes.npos; bytes.remove_prefix(end + 1)) {
         std::string_view line = bytes.substr(0, end);
@@ -152,7 +181,7 @@ int main(int count, char **words) {
           line = rest;
         }
         if (!line.empty()) {
-          app.publish(topic, line, uWS::OpCode::TEXT);
+          publisher.publish(topic, line);
           events++;
         }
         rest.clear();

@@ -28,6 +28,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("peers-all", include_str!("../../../../lab/scenarios/peers-all.toml")),
     ("peers-fanout", include_str!("../../../../lab/scenarios/peers-fanout.toml")),
     ("peers-single", include_str!("../../../../lab/scenarios/peers-single.toml")),
+    ("peers-deflate", include_str!("../../../../lab/scenarios/peers-deflate.toml")),
     ("peers-idle", include_str!("../../../../lab/scenarios/peers-idle.toml")),
     ("peers-latency", include_str!("../../../../lab/scenarios/peers-latency.toml")),
     ("swarm", include_str!("../../../../lab/scenarios/swarm.toml")),
