@@ -163,6 +163,7 @@ pub(crate) fn serve_with(
         streams: streams.into(),
         shared_topics: Arc::new(shared_topics),
         brokers: links.into(),
+        open_sockets: Arc::default(),
     };
     let shared = Shared {
         admin: prepared.admin.map(Arc::new),

@@ -73,6 +73,7 @@
 //!   pauses            pauses of a topic                                   (pure)
 //!
 //! common            the parts that all shards share
+//! open_sockets      counts sockets over which requests may arrive
 //! message           messages between shards
 //! session_input     ids of subscribers, and the requests of their sessions
 //! page              a page of a topic's history as JSON                   (pure)
@@ -87,6 +88,7 @@ mod common;
 mod handle;
 mod ingest;
 mod message;
+mod open_sockets;
 mod page;
 mod publish_result;
 mod session_input;

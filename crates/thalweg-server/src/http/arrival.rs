@@ -17,7 +17,7 @@ use crate::shard::Arrival;
 
 /// Serves one socket until it ends or is taken over for a subscriber.
 pub(crate) async fn serve_connection(http: Rc<Http>, arrival: Arrival) {
-    let Arrival { socket, permit } = arrival;
+    let Arrival { socket, permit, open: _open } = arrival;
     let _serving = http.shard.serve();
     let Ok(stream) = TcpStream::from_std(socket) else { return };
     let Some(tls) = http.shared.tls.as_ref().filter(|_| !permit.is_admin()) else {

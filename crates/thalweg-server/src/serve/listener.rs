@@ -120,7 +120,7 @@ pub(super) async fn accept(
             }
         };
         let shard = permit.shard();
-        let arrival = Arrival { socket, permit };
+        let arrival = Arrival { socket, permit, open: http.shard.common.open_sockets.open() };
         if shard == http.shard.id {
             spawn_local(serve_connection(Rc::clone(&http), arrival));
         } else if http.shard.common.peers[shard]

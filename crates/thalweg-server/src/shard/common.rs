@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::{ingest::IdempotencyHasher, message::ShardMessage};
+use super::{ingest::IdempotencyHasher, message::ShardMessage, open_sockets::OpenSockets};
 use crate::{
     broker::{BrokerLink, BrokerStream, FromBroker, ReadTopics},
     config::{Config, SharedTopics},
@@ -37,6 +37,7 @@ pub(crate) struct Common {
     /// The topics of these streams.
     pub(crate) shared_topics: Arc<SharedTopics>,
     pub(crate) brokers: Arc<[BrokerLink]>,
+    pub(crate) open_sockets: Arc<OpenSockets>,
 }
 
 impl Common {

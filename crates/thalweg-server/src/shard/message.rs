@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::{
     broker::{HistoryBackfill, Paused, Pauses},
+    open_sockets::OpenSocket,
     page::PageParts,
     publish_result::PublishResult,
     session_input::{SessionInput, SubscriberId},
@@ -176,6 +177,7 @@ pub(crate) struct Ack {
 pub(crate) struct Arrival {
     pub(crate) socket: std::net::TcpStream,
     pub(crate) permit: ConnectionPermit,
+    pub(crate) open: OpenSocket,
 }
 
 /// A shard that follows a topic, in one attachment.

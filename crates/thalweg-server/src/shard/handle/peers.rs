@@ -24,6 +24,7 @@ impl Handle {
                     shard.flush();
                     shard.drain(now_us());
                 });
+                spawn_local(Rc::clone(self).end_polled_sessions());
                 if self.id == 0 {
                     spawn_local(Rc::clone(self).wake_when_others_end());
                 }

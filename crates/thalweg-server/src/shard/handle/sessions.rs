@@ -12,6 +12,7 @@ use crate::{
     shard::{
         message::ShardMessage,
         session_input::{SessionInput, SubscriberId},
+        subscribers::ReconnectReason,
     },
 };
 
@@ -52,6 +53,12 @@ impl Handle {
             return Ok(answered.map_or(Polled::Ended, Polled::Messages));
         }
         Ok(Polled::Messages(waiting.last_messages().unwrap_or_default()))
+    }
+
+    /// Ends the sessions of a draining server that have no poll to answer, when no further poll can arrive.
+    pub(super) async fn end_polled_sessions(self: Rc<Self>) {
+        self.common.open_sockets.all_closed().await;
+        self.with_shard(Shard::end_polled_sessions);
     }
 
     /// Ends a session. Fails if the server has ended.
@@ -98,6 +105,10 @@ impl Drop for WaitingPoll<'_> {
 }
 
 impl Shard {
+    fn end_polled_sessions(&mut self) {
+        self.subscribers.end_polled(&mut self.topics, ReconnectReason::Draining.close());
+    }
+
     pub(super) fn take_request(&mut self, id: SubscriberId, input: SessionInput) {
         self.subscribers.take_request(&mut self.topics, id, input, now_us());
     }

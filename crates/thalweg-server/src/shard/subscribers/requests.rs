@@ -1,5 +1,7 @@
 //! Requests of sessions: records for a connection, and polls for its messages.
 
+use thalweg_wire::Close;
+
 use super::Subscribers;
 use crate::{
     protocol::SessionPlace,
@@ -10,6 +12,16 @@ use crate::{
 };
 
 impl Subscribers {
+    /// Ends all polled connections. Their clients are not told: no poll waits, and none will arrive.
+    pub(in crate::shard) fn end_polled(&mut self, topics: &mut Topics, close: Close) {
+        let polled = self.connections.iter().filter(|(_, connection)| connection.is_polled());
+        let keys: Vec<u32> = polled.map(|(key, _)| key as u32).collect();
+        for key in keys {
+            self.counts.count_closed(close.code);
+            self.remove(topics, key);
+        }
+    }
+
     /// Tells the protocol of a new connection the place to which the requests of the session go.
     pub(in crate::shard) fn opened(&mut self, id: SubscriberId, shard: usize) {
         let SubscriberId { key, serial } = id;

@@ -287,6 +287,36 @@ fn an_abandoned_session_ends() {
 }
 
 #[test]
+fn a_drain_does_not_wait_for_a_session_between_two_polls() {
+    // The client would be silent for too long only later.
+    const TIMEOUT: [&str; 2] = ["--shutdown-timeout", "20s"];
+    let mut server = Server::start(&[&HUB[..], &TIMEOUT].concat());
+    // They are on both shards.
+    let _tokens: Vec<_> = (0..8).map(|_| open(&server)).collect();
+    server.await_connections(8);
+    server.terminate();
+    assert_eq!(server.exit().code(), Some(0));
+    assert!(!server.log().contains("did not finish"), "{}", server.log());
+}
+
+#[test]
+fn a_draining_server_answers_a_waiting_poll_of_each_session() {
+    let mut server = Server::start(&HUB);
+    let tokens: Vec<_> = (0..8).map(|_| open(&server)).collect();
+    std::thread::scope(|scope| {
+        let polls: Vec<_> =
+            tokens.iter().map(|token| waiting_poll(scope, &server, token)).collect();
+        server.terminate();
+        for poll in polls {
+            let answer = records(&poll.join().expect("a poll"));
+            let close = json!({ "type": 7, "error": "draining", "allowReconnect": true });
+            assert_eq!(answer.last(), Some(&close));
+        }
+    });
+    assert_eq!(server.exit().code(), Some(0));
+}
+
+#[test]
 fn a_poll_that_a_browser_repeats_ends_the_session() {
     let server = Server::start(&HUB);
     let token = open(&server);
