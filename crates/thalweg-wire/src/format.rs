@@ -263,15 +263,14 @@ impl Format {
         out: &mut Vec<u8>,
     ) -> ContextUse {
         let (form, message) = (self.form(), Outgoing::Batch(envelope));
-        let mut text = Vec::new();
-        match self.framing {
-            Framing::WebSocket => form.write(message, &mut text),
-            _ => self.framing.message(form, message, &mut text),
-        }
+        let len = self.framing.len_about(form, message);
+        let mut text = Vec::with_capacity(len);
+        self.framing.window_text(form, message, &mut text);
         let had_text = context.reach() < context.end();
         let mut deflated = Vec::new();
         if !context.deflate(&text, &mut deflated) {
-            self.batch(envelope, out);
+            let write = |plain: &mut Vec<u8>| plain.extend_from_slice(&text);
+            self.coded(len, out, |out| self.framing.deflated(true, write, out));
             return ContextUse::Alone;
         }
         self.coded(deflated.len(), out, |out| match self.framing {
@@ -362,7 +361,8 @@ impl Format {
         let form = self.form();
         self.coded(self.framing.len_about(form, message), out, |out| match self.compression {
             Compression::Deflate | Compression::Context(_) if is_shared => {
-                self.framing.deflated(form, message, self.has_context(), out);
+                let write = |text: &mut Vec<u8>| self.framing.window_text(form, message, text);
+                self.framing.deflated(self.has_context(), write, out);
             }
             _ => self.stored(out, |out| self.framing.message(form, message, out)),
         });
@@ -409,17 +409,20 @@ impl Framing {
         }
     }
 
-    /// Appends a message that refers to no earlier one. `enters_context`: its text is part of the context, compressed or not.
-    fn deflated(
-        self,
-        form: MessageForm,
-        message: Outgoing<'_>,
-        enters_context: bool,
-        out: &mut Vec<u8>,
-    ) {
+    /// Appends the text of a message that is compressed, and enters the window of deflate.
+    fn window_text(self, form: MessageForm, message: Outgoing<'_>, out: &mut Vec<u8>) {
         match self {
-            Self::WebSocket => websocket::deflated(form, message, enters_context, out),
-            _ => gzip::deflated(|plain| self.message(form, message, plain), out),
+            Self::WebSocket => form.write(message, out),
+            _ => self.message(form, message, out),
+        }
+    }
+
+    /// Appends the text that `write` appends, compressed without reference to earlier text. `enters_context`: this text is part of the
+    /// context, compressed or not.
+    fn deflated(self, enters_context: bool, write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+        match self {
+            Self::WebSocket => websocket::deflated(enters_context, write, out),
+            _ => gzip::deflated(write, out),
         }
     }
 

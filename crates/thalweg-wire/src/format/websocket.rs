@@ -34,17 +34,11 @@ pub(super) fn around(
     write(out);
 }
 
-/// Appends a message. With `enters_context`, one that would not become smaller is compressed, too, because only a compressed message
-/// enters the context (RFC 7692 §7.2.2).
-pub(super) fn deflated(
-    form: MessageForm,
-    message: Outgoing<'_>,
-    enters_context: bool,
-    out: &mut Vec<u8>,
-) {
-    deflate::deflated(
-        |text| form.write(message, text),
-        |text, deflated| match deflated.filter(|bytes| bytes.ends_with(&SYNC_END)) {
+/// Appends the message of the text that `write` appends. With `enters_context`, one that would not become smaller is compressed, too,
+/// because only a compressed message enters the context (RFC 7692 §7.2.2).
+pub(super) fn deflated(enters_context: bool, write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+    deflate::deflated(write, |text, deflated| {
+        match deflated.filter(|bytes| bytes.ends_with(&SYNC_END)) {
             Some(deflated) => deflated_message(deflated, out),
             None if enters_context => {
                 let mut stored = Vec::new();
@@ -58,8 +52,8 @@ pub(super) fn deflated(
                 websocket::text_header(text.len(), out);
                 out.extend_from_slice(text);
             }
-        },
-    );
+        }
+    });
 }
 
 /// Appends the message of deflated text with a sync flush, whose end the message omits (RFC 7692 §7.2.1).
