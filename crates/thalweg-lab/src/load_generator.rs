@@ -100,7 +100,7 @@ pub trait Observer {
     /// Called when a look is due.
     fn at(&mut self, moment: Moment<'_>);
     /// Called about ten times a second; may end the sample.
-    fn progress(&mut self, figures: Figures) -> ControlFlow<()>;
+    fn progress(&mut self, figures: Figures<'_>) -> ControlFlow<()>;
     /// Returns whether other programs may use the swarm's core. If so, the swarm sleeps instead of polling.
     fn shares_core(&self) -> bool {
         false
@@ -135,16 +135,19 @@ pub enum Moment<'a> {
 }
 
 /// Live figures of a running sample.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Figures {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures<'a> {
     /// Established connections.
     pub connections: usize,
     /// Events per second so far; 0 before the span.
     pub events_per_s: f64,
     /// Events so far; 0 before the span.
     pub events: u64,
-    /// 99 of 100 events so far were no later.
-    pub p99_us: Option<u64>,
+    /// How late events so far were, if that is known before the end of the span.
+    pub latency: Option<&'a Latency>,
+    /// The longest time since the last report for which a subscriber lacked an event that was due; over an external
+    /// endpoint's connections, for which one had no event.
+    pub silence_us: u64,
     /// Mean of the round trips so far, if the client answers.
     pub round_trip_us: Option<f64>,
 }

@@ -56,7 +56,7 @@ pub use browser::BrowserFigures;
 pub use comparisons::{current_comparisons, far_off, next};
 pub use cost::{CostModel, models};
 pub use csv::csv;
-pub use curves::{Curves, Spreads};
+pub use curves::{Curve, Curves, Spreads};
 pub use entry::{Entry, State};
 pub use equality::{DifferentSetting, Equality};
 pub use fault_hits::faults;

@@ -1,7 +1,17 @@
 /** Cells, axes and metrics of a report. */
 
 import { expect, test } from "vitest";
-import { at, axis, byCell, looks, METRICS, type Part, type Row, type ShownPart } from "../src/report/summary.js";
+import {
+  at,
+  axis,
+  byCell,
+  looks,
+  METRICS,
+  OVER_TIME,
+  type Part,
+  type Row,
+  type ShownPart,
+} from "../src/report/summary.js";
 
 const row = (cell: string, subject: string, settings: Record<string, unknown>): Row => ({
   cell,
@@ -58,4 +68,15 @@ test("a metric has the spread of its samples, or the figure of a summary without
   expect(METRICS["p99"]?.of({ row: one, curves })?.high).toBe(60);
   expect(METRICS["p99"]?.of({ row: one, curves: undefined })).toEqual({ median: 50, low: 50, high: 50 });
   expect(METRICS["memory"]?.of({ row: one, curves: undefined })).toBeNull();
+});
+
+test("curves are drawn in the units of their titles, as far as a summary has them", () => {
+  const curves = {
+    rss_bytes: [[1, 2_000_000]],
+    cpu_cores: [[1, 0.5]],
+    p99_us: [[1, 200]],
+    late_us_max: [[1, 3000]],
+  } as unknown as ShownPart["curves"][0];
+  const shown = { row: row("cell", "limit", {}), curves };
+  expect(OVER_TIME.map(([, of]) => of(shown)[0]?.[1])).toEqual([2, 50, undefined, 200, 3]);
 });

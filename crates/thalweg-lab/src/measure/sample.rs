@@ -260,10 +260,13 @@ pub struct Point {
     /// The kernel's memory for TCP, of the whole machine; 0 except with a keyed load.
     #[serde(default)]
     pub kernel_bytes: u64,
-    /// The proportional memory of the subject. A keyed load reads it once a second, because reading it takes
-    /// long.
+    /// How late events were that arrived since the point before that has some; older runs do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pss_bytes: Option<u64>,
+    pub latency: Option<Delays>,
+    /// The longest time since the point before for which a subscriber lacked an event that was due; over an external
+    /// endpoint's connections, for which one had no event.
+    #[serde(default)]
+    pub silence_us: u64,
 }
 
 fn is_zero(count: &u32) -> bool {

@@ -1,12 +1,20 @@
 //! Figures of a row for charts only: curves, and the spread of single samples.
 
+use super::number::digits;
 use crate::measure::statistics::{Estimate, estimate, median};
 use crate::measure::{Point, Sample, Step, Verdict, shows_p99};
 use crate::scenario::Settings;
 use serde::Serialize;
 
-/// Points of a curve over time; more than a small chart can show.
-const MOMENTS_MAX: usize = 60;
+/// Points of a curve over time. Samples have no more of them; those of older runs have ten times as many.
+const MOMENTS_MAX: usize = 120;
+/// CPU over a shorter time is noise.
+const CPU_OVER_US_MIN: u64 = 50_000;
+/// Curves that a terminal shows are at least this long, and have at least this many points.
+const SHOWN_S_MIN: f64 = 10.0;
+const SHOWN_MOMENTS_MIN: usize = 8;
+/// Width of a curve in a terminal.
+const BARS: usize = 20;
 
 /// Figures of a row for charts only.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -14,16 +22,26 @@ pub struct Curves {
     /// The limit of most samples that count; if none counts, why the first does not.
     pub limited_by: Verdict,
     /// Seconds since the span began, and resident bytes then: medians of samples.
-    pub rss_bytes: Vec<(f64, f64)>,
-    /// The same for proportional memory, if it was read.
-    pub pss_bytes: Vec<(f64, f64)>,
+    pub rss_bytes: Curve,
+    /// The same for the cores that the subject used since the point before.
+    pub cpu_cores: Curve,
     /// The same for the kernel's memory for TCP.
-    pub kernel_bytes: Vec<(f64, f64)>,
+    pub kernel_bytes: Curve,
+    /// Median latency of the events since the point before.
+    pub p50_us: Curve,
+    /// Their p99 latency.
+    pub p99_us: Curve,
+    /// The latest of them, or one that a subscriber still lacked; over an external endpoint's connections, the
+    /// longest silence of one.
+    pub late_us_max: Curve,
     /// Rates tried with the `ceiling` drive, or seconds of a ramp, sample by sample.
     pub steps: Vec<Step>,
     /// Intervals of the row's medians.
     pub spreads: Spreads,
 }
+
+/// Times in seconds, and values.
+pub type Curve = Vec<(f64, f64)>;
 
 /// Medians with their intervals.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -51,15 +69,68 @@ impl Curves {
     pub(super) fn new(all: &[&Sample], valid: &[&Sample], settings: &Settings) -> Curves {
         Curves {
             limited_by: limited_by(all, valid),
-            rss_bytes: over_time(valid, |point| Some(point.rss_bytes)),
-            pss_bytes: over_time(valid, |point| point.pss_bytes),
-            kernel_bytes: over_time(valid, |point| {
-                Some(point.kernel_bytes).filter(|bytes| *bytes > 0)
+            rss_bytes: over_time(valid, |_, _, point| known(point.rss_bytes)),
+            cpu_cores: over_time(valid, |_, before, point| {
+                let over_us = point.at_us.saturating_sub(before.at_us);
+                let cpu_ns = known(point.cpu_ns)? - before.cpu_ns as f64;
+                (over_us >= CPU_OVER_US_MIN).then(|| cpu_ns / 1000.0 / over_us as f64)
+            }),
+            kernel_bytes: over_time(valid, |_, _, point| known(point.kernel_bytes)),
+            p50_us: over_time(valid, |_, _, point| Some(point.latency?.p50_us as f64)),
+            p99_us: over_time(valid, |_, _, point| Some(point.latency?.p99_us as f64)),
+            late_us_max: over_time(valid, |sample, _, point| {
+                let late_us = point.latency.map_or(0, |latency| latency.max_us);
+                match sample.received {
+                    Some(_) => known(point.silence_us),
+                    None => point.latency.and(known(late_us.max(point.silence_us))),
+                }
             }),
             steps: valid.iter().flat_map(|sample| sample.steps.clone()).collect(),
             spreads: Spreads::new(valid, settings),
         }
     }
+
+    /// Returns the curves of a long measurement in one line: figures at the start, in the middle and at the end, and
+    /// bars. `None` if it is short.
+    pub(super) fn in_words(&self, is_external: bool) -> Option<String> {
+        let curve = |name: &str, curve: &Curve, by: f64, unit: &str| {
+            let is_long = curve.last()?.0 >= SHOWN_S_MIN && curve.len() >= SHOWN_MOMENTS_MIN;
+            let thirds = [0.0, 0.5, 1.0].map(|share| digits(around(curve, share) * by));
+            is_long.then(|| format!("{name} {} {unit} {}", thirds.join(", "), bars(curve)))
+        };
+        let late = if is_external { "longest silence" } else { "latest event" };
+        let curves = [
+            curve("resident", &self.rss_bytes, 1e-6, "MB"),
+            curve("CPU", &self.cpu_cores, 100.0, "% of a core"),
+            curve("p99", &self.p99_us, 1e-3, "ms"),
+            curve(late, &self.late_us_max, 1e-3, "ms"),
+        ];
+        let curves: Vec<String> = curves.into_iter().flatten().collect();
+        (!curves.is_empty()).then(|| curves.join("; "))
+    }
+}
+
+fn known(value: u64) -> Option<f64> {
+    (value > 0).then_some(value as f64)
+}
+
+/// Returns the median of a tenth of a curve around this share of it.
+fn around(curve: &Curve, share: f64) -> f64 {
+    let count = curve.len().div_ceil(10);
+    let first = ((curve.len() - count) as f64 * share).round() as usize;
+    let values: Vec<f64> = curve[first..first + count].iter().map(|point| point.1).collect();
+    median(&values).unwrap_or(0.0)
+}
+
+/// Returns a curve as bars, from 0 to its maximum. Each bar is the maximum of its time.
+fn bars(curve: &Curve) -> String {
+    let most = curve.iter().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max);
+    let parts = curve.chunks(curve.len().div_ceil(BARS).max(1));
+    let height = |part: &[(f64, f64)]| {
+        let share = part.iter().map(|point| point.1).fold(0.0, f64::max) / most;
+        ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'][(share * 7.0).round() as usize]
+    };
+    parts.map(height).collect()
 }
 
 impl Spreads {
@@ -92,25 +163,33 @@ fn limited_by(all: &[&Sample], valid: &[&Sample]) -> Verdict {
 }
 
 /// Returns medians over time. All samples of a row have points at the same times, so the medians are of the first, second, … point of each.
-fn over_time(valid: &[&Sample], of: impl Fn(&Point) -> Option<u64>) -> Vec<(f64, f64)> {
-    let known = |sample: &&Sample| -> Vec<(f64, f64)> {
-        let at_s = |point: &Point| point.at_us as f64 / 1e6;
-        sample.timeline.iter().filter_map(|point| Some((at_s(point), of(point)? as f64))).collect()
+/// `of` gets each point with the one before.
+fn over_time(valid: &[&Sample], of: impl Fn(&Sample, &Point, &Point) -> Option<f64>) -> Curve {
+    let known = |sample: &&Sample| -> Curve {
+        let step = sample.timeline.len().div_ceil(MOMENTS_MAX).max(1);
+        let mut before = Point::default();
+        let points = sample.timeline.iter().skip(step - 1).step_by(step);
+        let value = |point: &Point| {
+            let before = std::mem::replace(&mut before, *point);
+            Some((point.at_us as f64 / 1e6, of(sample, &before, point)?))
+        };
+        points.filter_map(value).collect()
     };
-    let timelines: Vec<_> = valid.iter().map(known).collect();
+    let timelines: Vec<Curve> = valid.iter().map(known).collect();
     let looks = timelines.iter().map(Vec::len).filter(|&len| len > 0).min().unwrap_or(0);
-    let step = looks.div_ceil(MOMENTS_MAX).max(1);
     let at = |look: usize| {
-        let (at_s, bytes): (Vec<f64>, Vec<f64>) =
+        let (at_s, values): (Vec<f64>, Vec<f64>) =
             timelines.iter().filter_map(|timeline| timeline.get(look)).copied().unzip();
-        Some((median(&at_s)?, median(&bytes)?))
+        let rounded = |value: f64| (value * 1e4).round() / 1e4;
+        Some((rounded(median(&at_s)?), rounded(median(&values)?)))
     };
-    (0..looks).step_by(step).filter_map(at).collect()
+    (0..looks).filter_map(at).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::{Delays, Received};
 
     #[test]
     fn memory_over_time_is_the_middle_of_the_samples() {
@@ -126,7 +205,59 @@ mod tests {
         };
         let (small, middle, large, none) =
             (sample(10, 3), sample(100, 4), sample(1000, 3), sample(0, 0));
-        let curve = over_time(&[&small, &large, &none, &middle], |point| Some(point.rss_bytes));
+        let all = [&small, &large, &none, &middle];
+        let curve = over_time(&all, |_, _, point| Some(point.rss_bytes as f64));
         assert_eq!(curve, [(0.0, 100.0), (0.5, 101.0), (1.0, 102.0)]);
+    }
+
+    /// A minute whose memory grows and whose events are late in its last quarter.
+    fn leaking() -> Sample {
+        let point = |second: u64| Point {
+            at_us: second * 1_000_000,
+            cpu_ns: second * 250_000_000,
+            rss_bytes: 10_000_000 + second * 1_000_000,
+            latency: Some(Delays {
+                p99_us: if second > 45 { 80_000 } else { 1000 },
+                max_us: 90_000,
+                ..Delays::default()
+            }),
+            silence_us: if second == 30 { 3_000_000 } else { 1000 },
+            ..Point::default()
+        };
+        Sample { timeline: (1..=60).map(point).collect(), ..Sample::default() }
+    }
+
+    #[test]
+    fn a_leak_is_visible_in_a_terminal() {
+        let sample = leaking();
+        let words = |sample: &Sample| {
+            let is_external = sample.received.is_some();
+            Curves::new(&[sample], &[sample], &Settings::default()).in_words(is_external)
+        };
+        insta::assert_snapshot!(words(&sample).unwrap().replace("; ", ";\n"), @"
+        resident 13.5, 40.5, 67.5 MB ▂▃▃▃▄▄▄▄▅▅▅▆▆▆▇▇▇▇██;
+        CPU 25.0, 25.0, 25.0 % of a core ████████████████████;
+        p99 1.00, 1.00, 80.0 ms ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁█████;
+        latest event 90.0, 90.0, 90.0 ms ▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁▁▁▁▁
+        ");
+        let external = Sample { received: Some(Received::default()), ..sample.clone() };
+        assert!(words(&external).unwrap().contains("silence 1.00, 1.00, 1.00 ms ▁▁▁▁▁▁▁▁▁█"));
+        let short = Sample { timeline: sample.timeline[..9].to_vec(), ..sample };
+        assert_eq!(words(&short), None);
+    }
+
+    #[test]
+    fn cpu_over_time_is_of_the_time_between_points_also_in_older_runs() {
+        let timeline = (0..1200).map(|look| Point {
+            at_us: look * 100_000,
+            cpu_ns: look * 50_000_000,
+            ..Point::default()
+        });
+        let old = Sample { timeline: timeline.collect(), ..Sample::default() };
+        let Curves { cpu_cores, rss_bytes, late_us_max, .. } =
+            Curves::new(&[&old], &[&old], &Settings::default());
+        assert_eq!(cpu_cores.len(), MOMENTS_MAX);
+        assert!(cpu_cores.iter().all(|point| point.1 == 0.5), "{cpu_cores:?}");
+        assert!(rss_bytes.is_empty() && late_us_max.is_empty(), "not known");
     }
 }

@@ -48,7 +48,9 @@ impl HeldFigures {
 fn subject_busy(timeline: &[Point], at_us: u64, cores: u32) -> f64 {
     let until = || timeline.iter().filter(|point| point.at_us <= at_us);
     let Some(last) = until().next_back() else { return 0.0 };
-    let first = until().find(|point| point.at_us + BEFORE_US >= last.at_us).unwrap_or(last);
+    let within = until().find(|point| point.at_us + BEFORE_US >= last.at_us);
+    let first = within.filter(|first| first.at_us < last.at_us).or_else(|| until().nth_back(1));
+    let first = first.unwrap_or(last);
     let span_us = (last.at_us - first.at_us).max(1) as f64 * f64::from(cores);
     (last.cpu_ns - first.cpu_ns) as f64 / 1000.0 / span_us
 }

@@ -39,6 +39,7 @@ pub fn table(summary: &Summary) -> String {
         for row in &part.rows {
             text += &received::lines(row);
         }
+        text += &over_time(part);
         text += &notes(part);
     }
     let standings = standings::grid(&summary.standings);
@@ -63,6 +64,19 @@ pub fn table(summary: &Summary) -> String {
         text += &format!("\n{}\n", unsettled.join("\n"));
     }
     printable(&text)
+}
+
+/// Returns a line for each row that has curves over a long time, below a heading.
+fn over_time(part: &PartSummary) -> String {
+    let line = |row: &Row| {
+        let curves = row.curves.in_words(row.received.is_some())?;
+        Some(format!("  {}, {}: {curves}\n", row.subject, row.cell))
+    };
+    let lines: String = part.rows.iter().filter_map(line).collect();
+    match lines.is_empty() {
+        true => lines,
+        false => format!("\nOver time: at the start, in the middle and at the end\n{lines}"),
+    }
 }
 
 /// Returns `, of which 0.7 s were measured`; empty if the spans were as long as planned.

@@ -60,7 +60,7 @@ impl Progress {
         self.show("starts");
     }
 
-    pub(super) fn figures(&mut self, figures: Figures) {
+    pub(super) fn figures(&mut self, figures: Figures<'_>) {
         self.show(&described(figures));
     }
 
@@ -120,10 +120,11 @@ fn comparison_in_words(found: &Comparison) -> String {
     format!("{subject}: {ratio:.2} × {baseline}{interval} after {starts}, {words}")
 }
 
-fn described(figures: Figures) -> String {
+fn described(figures: Figures<'_>) -> String {
     let flow =
         (figures.events_per_s > 0.0).then(|| format!("{} events/s", short(figures.events_per_s)));
-    let p99 = figures.p99_us.map(|us| format!("p99 {} µs", short(us as f64)));
+    let p99_us = figures.latency.and_then(|latency| latency.quantile_us(0.99));
+    let p99 = p99_us.map(|us| format!("p99 {} µs", short(us as f64)));
     let trip = figures.round_trip_us.map(|us| format!("round trip {} µs", short(us)));
     let described: Vec<String> = [flow, p99, trip].into_iter().flatten().collect();
     match described.is_empty() {
@@ -144,12 +145,15 @@ fn clock(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::Latency;
 
     #[test]
     fn the_figure_as_it_forms() {
         let connected = Figures { connections: 812, ..Figures::default() };
         assert_eq!(described(connected), "812 connections");
-        let flowing = Figures { events_per_s: 1_234_567.0, p99_us: Some(340), ..connected };
+        let mut latency = Latency::default();
+        latency.record(340, 1);
+        let flowing = Figures { events_per_s: 1_234_567.0, latency: Some(&latency), ..connected };
         assert_eq!(described(flowing), "1.23 M events/s, p99 340 µs");
         let talking = Figures { events_per_s: 900.0, round_trip_us: Some(61.23), ..connected };
         assert_eq!(described(talking), "900 events/s, round trip 61.2 µs");

@@ -7,7 +7,9 @@ use super::watch::{Observations, Watch, WatchOptions, Watched};
 use crate::load_generator::{
     self, Cluster, Interrupted, Load, LoadGenerator, Outcome, monotonic_us,
 };
-use crate::measure::{Activity, BrowserEvidence, Evidence, Resources, Room, Sample, Verdict};
+use crate::measure::{
+    Activity, BrowserEvidence, Evidence, Point, Resources, Room, Sample, Verdict,
+};
 use crate::scenario::{CoreUse, Endpoint, Plan, Program, Role, Settings, Slot, Subject};
 use crate::subject::{Cores, Launch, Listener, NotSeen, Place, Running};
 use crate::swarm;
@@ -218,17 +220,21 @@ impl Bench<'_> {
         let (verdict, why) = evidence.judge(&outcome.ledger);
         let mut negotiated = outcome.negotiated;
         negotiated.facts.append(&mut observations.negotiated);
+        let subject_cpu_ns = observations.between(|observation| observation.resources.cpu_ns);
+        let end = Point {
+            at_us: observations.between(|observation| observation.at_us),
+            events: outcome.traffic.events,
+            cpu_ns: subject_cpu_ns,
+            rss_bytes: observations.memory.rss_end_bytes,
+            ..Point::default()
+        };
         Sample {
             verdict,
             why,
             span_us: outcome.span_us,
             traffic: outcome.traffic,
             ledger: outcome.ledger,
-            subject_cpu_ns: observations
-                .end
-                .resources
-                .cpu_ns
-                .saturating_sub(observations.begin.resources.cpu_ns),
+            subject_cpu_ns,
             subject_busy: evidence.subject_busy,
             swarm_busy: evidence.swarm_busy,
             swarm_cpu: (outcome.swarm_cpu_all_ns > 0)
@@ -260,7 +266,7 @@ impl Bench<'_> {
                 system_calls: observations.system_calls,
             },
             sockets: observations.sockets,
-            timeline: observations.timeline.into_points(),
+            timeline: std::mem::take(&mut observations.timeline).into_points(end, &outcome.latency),
             negotiated,
             latency: outcome.latency.percentiles(),
             received: outcome.received,

@@ -88,7 +88,7 @@ pub(super) struct WatchOptions<'a> {
     pub(super) progress: Option<&'a RefCell<Progress>>,
     /// Shared with samples whose spans begin together.
     pub(super) barrier: StartBarrier,
-    /// Whether the load is keyed. If so, proportional memory and the kernel's are also read within the span.
+    /// Whether the load is keyed. If so, the kernel's memory is also read within the span.
     pub(super) is_keyed: bool,
 }
 
@@ -283,24 +283,24 @@ impl Observer for Watch<'_> {
         }
     }
 
-    fn progress(&mut self, figures: Figures) -> ControlFlow<()> {
+    fn progress(&mut self, figures: Figures<'_>) -> ControlFlow<()> {
         let Inspector { options, observations, processes, is_in_span, .. } =
             &mut *self.0.borrow_mut();
         if let Some(progress) = options.progress {
             progress.borrow_mut().figures(figures);
         }
-        if *is_in_span && observations.timeline.wants_next() {
+        if *is_in_span && observations.timeline.wants_next(figures.silence_us) {
             let (cpu_ns, rss_bytes) = Resources::glance(processes);
-            let wants_pss = options.is_keyed && observations.timeline.wants_pss();
-            observations.timeline.push(Point {
+            let point = Point {
                 at_us: monotonic_us() - observations.begin.at_us,
                 events: figures.events,
                 cpu_ns: cpu_ns.saturating_sub(observations.begin.resources.cpu_ns),
                 rss_bytes,
                 connections: figures.connections as u32,
                 kernel_bytes: options.is_keyed.then(tcp_bytes).flatten().unwrap_or(0),
-                pss_bytes: wants_pss.then(|| Resources::pss_bytes(processes)).flatten(),
-            });
+                ..Point::default()
+            };
+            observations.timeline.push(point, figures.latency);
         }
         match options.interrupted.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),

@@ -175,7 +175,10 @@ impl<'a> Attention<'a> {
     }
 
     /// Reports progress from time to time; fails if the observer ends the sample, or if no bytes arrive for too long.
-    pub(super) fn report(&mut self, figures: impl FnOnce() -> Figures) -> anyhow::Result<()> {
+    pub(super) fn report(
+        &mut self,
+        figures: impl FnOnce() -> Figures<'static>,
+    ) -> anyhow::Result<()> {
         if now_us().saturating_sub(self.received_us) > SILENCE_US_MAX {
             bail!("the subject was silent for 2 s when it should have answered");
         }

@@ -102,6 +102,10 @@ impl Exchange {
         self.asked.len() as u64 - self.answered
     }
 
+    pub(super) fn latency(&self) -> &Latency {
+        &self.latency
+    }
+
     pub(super) fn mean_us(&self) -> Option<f64> {
         let count = self.round_trips_us.len();
         (count > 0).then(|| self.round_trips_us.iter().sum::<u64>() as f64 / count as f64)

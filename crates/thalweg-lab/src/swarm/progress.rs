@@ -19,10 +19,10 @@ impl ProgressReporter {
 
     /// Reports, if it is time to; fails if the observer ends the sample. `figures` gets the time.
     #[inline]
-    pub(super) fn report(
+    pub(super) fn report<'a>(
         &mut self,
         observer: &mut dyn Observer,
-        figures: impl FnOnce(u64) -> Figures,
+        figures: impl FnOnce(u64) -> Figures<'a>,
     ) -> anyhow::Result<()> {
         let now_us = now_us();
         if now_us - self.reported_us < PROGRESS_EVERY_US {
@@ -36,14 +36,14 @@ impl ProgressReporter {
     }
 }
 
-impl Figures {
+impl<'a> Figures<'a> {
     /// Returns the figures of a span that began at `begun_us`, or has not begun (0).
     pub(super) fn from_span(
         connections: usize,
-        statistics: &SpanStatistics,
+        statistics: &'a SpanStatistics,
         begun_us: u64,
         now_us: u64,
-    ) -> Figures {
+    ) -> Figures<'a> {
         if begun_us == 0 {
             return Figures { connections, ..Figures::default() };
         }
@@ -52,8 +52,8 @@ impl Figures {
             connections,
             events,
             events_per_s: events as f64 * 1e6 / (now_us - begun_us).max(1) as f64,
-            p99_us: statistics.latency.quantile_us(0.99),
-            round_trip_us: None,
+            latency: Some(&statistics.latency),
+            ..Figures::default()
         }
     }
 }

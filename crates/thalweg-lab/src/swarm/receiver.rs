@@ -11,7 +11,7 @@ use super::recorder::Recorder;
 use super::socket::now_real_ns;
 use super::span_statistics::SpanStatistics;
 use super::timetable::Timetable;
-use crate::measure::{Answer, Counts, Delays, Ledger, Received};
+use crate::measure::{Answer, Counts, Delays, Latency, Ledger, Received};
 use crate::scenario::{Drive, JsonPath, Settings};
 use crate::subject::topic_name;
 use anyhow::anyhow;
@@ -210,6 +210,17 @@ impl Receiver {
         match &mut self.expected {
             Expected::Anything(recorder) => Some(recorder),
             _ => None,
+        }
+    }
+
+    /// Returns how late events of the span were so far; of messages that are answered, the answers.
+    pub(super) fn latency(&self) -> &Latency {
+        match &self.expected {
+            Expected::Anything(recorder) => match &recorder.exchange {
+                Some(exchange) => exchange.latency(),
+                None => &self.statistics.latency,
+            },
+            _ => &self.statistics.latency,
         }
     }
 

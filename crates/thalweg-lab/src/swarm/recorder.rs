@@ -37,6 +37,8 @@ struct SpanRecord {
     intervals: Latency,
     /// The longest silence before an event: since the previous one of the connection, or since the span began.
     silence_us_max: u64,
+    /// The longest silence that ended since the last look.
+    silence_us_recent: u64,
     stamps: Timestamps,
     /// The first event without a timestamp.
     unstamped: Vec<u8>,
@@ -184,6 +186,7 @@ impl Recorder {
         }
         let silence_us = now_us.saturating_sub(connection.last_us);
         self.span.silence_us_max = self.span.silence_us_max.max(silence_us);
+        self.span.silence_us_recent = self.span.silence_us_recent.max(silence_us);
         if connection.events > 0 {
             self.span.intervals.record(silence_us, 1);
         }
@@ -193,6 +196,13 @@ impl Recorder {
         connection.last_us = now_us;
         connection.events += events;
         statistics.traffic.events += events;
+    }
+
+    /// Returns the longest silence of a connection since the last call, whether it has ended or lasts.
+    pub(super) fn take_silence_us(&mut self, now_us: u64) -> u64 {
+        let standing = self.connections.iter().filter(|connection| connection.is_standing);
+        let lasting = standing.map(|connection| now_us.saturating_sub(connection.last_us)).max();
+        std::mem::take(&mut self.span.silence_us_recent).max(lasting.unwrap_or(0))
     }
 
     #[inline]

@@ -23,7 +23,7 @@ struct Blind;
 impl Observer for Blind {
     fn at(&mut self, _: Moment<'_>) {}
 
-    fn progress(&mut self, _: Figures) -> std::ops::ControlFlow<()> {
+    fn progress(&mut self, _: Figures<'_>) -> std::ops::ControlFlow<()> {
         std::ops::ControlFlow::Continue(())
     }
 }

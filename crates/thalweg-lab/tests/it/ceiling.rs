@@ -73,7 +73,7 @@ impl Observer for Sleepy {
             self.is_tired = true;
         }
     }
-    fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+    fn progress(&mut self, _: Figures<'_>) -> ControlFlow<()> {
         if std::mem::take(&mut self.is_tired) {
             thalweg_testing::let_pass(Duration::from_millis(250));
         }
@@ -117,7 +117,7 @@ impl Observer for Greedy {
             }
         }
     }
-    fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+    fn progress(&mut self, _: Figures<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }

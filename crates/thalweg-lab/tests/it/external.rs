@@ -330,7 +330,7 @@ impl Observer for Notes {
     fn at(&mut self, moment: Moment<'_>) {
         self.moments.push(format!("{moment:?}"));
     }
-    fn progress(&mut self, figures: Figures) -> ControlFlow<()> {
+    fn progress(&mut self, figures: Figures<'_>) -> ControlFlow<()> {
         self.connections = self.connections.max(figures.connections);
         self.ends_at = self.ends_at.saturating_sub(1);
         if self.ends_at == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

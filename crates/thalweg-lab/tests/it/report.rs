@@ -3,7 +3,7 @@
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use thalweg_lab::measure::{Latency, MachineNote, Point, Sample, Step, Traffic, Verdict};
+use thalweg_lab::measure::{Delays, Latency, MachineNote, Point, Sample, Step, Traffic, Verdict};
 use thalweg_lab::report::{Manifest, Summary, html};
 use thalweg_lab::scenario::{Changes, Plan, read};
 
@@ -58,6 +58,9 @@ fn summary(drive: &str, cells: &str) -> anyhow::Result<Summary> {
                     .map(|look| Point {
                         at_us: look * 200_000,
                         rss_bytes: 5_000_000,
+                        cpu_ns: look * 50_000_000,
+                        latency: Some(Delays { p50_us: 50, p99_us: 90, ..Delays::default() }),
+                        silence_us: 95,
                         ..Point::default()
                     })
                     .collect(),
@@ -117,6 +120,9 @@ fn a_report_opens_in_a_browser_without_a_word_of_complaint() -> anyhow::Result<(
         assert!(complaints.is_empty(), "{drive}: {complaints:?}");
         assert!(dom.contains("<h1>") && dom.contains("How it was measured"), "{drive}: {log}");
         assert!(dom.contains("<canvas") && dom.contains("<svg"), "{drive}: {log}");
+        let titles = dom.split("<summary>").filter_map(|rest| rest.split("</summary>").next());
+        let curves = titles.filter(|title| title.contains(" over time")).count();
+        assert_eq!(curves, 5, "{drive}");
     }
     // The log does hold what a page complains of, or the above would say nothing.
     let page = html(&summary("published-load", "")?, &built)?;

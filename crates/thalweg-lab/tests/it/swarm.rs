@@ -19,7 +19,7 @@ pub(crate) struct Blind;
 
 impl Observer for Blind {
     fn at(&mut self, _: Moment<'_>) {}
-    fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+    fn progress(&mut self, _: Figures<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
@@ -110,7 +110,7 @@ struct Sharing;
 
 impl Observer for Sharing {
     fn at(&mut self, _: Moment<'_>) {}
-    fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+    fn progress(&mut self, _: Figures<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
     fn shares_core(&self) -> bool {
@@ -252,7 +252,7 @@ fn an_observer_can_end_it() {
         struct Impatient;
         impl Observer for Impatient {
             fn at(&mut self, _: Moment<'_>) {}
-            fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+            fn progress(&mut self, _: Figures<'_>) -> ControlFlow<()> {
                 ControlFlow::Break(())
             }
         }
@@ -280,7 +280,7 @@ impl Observer for Thorough {
             thalweg_testing::let_pass(self.0);
         }
     }
-    fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+    fn progress(&mut self, _: Figures<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }

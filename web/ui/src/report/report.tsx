@@ -12,6 +12,7 @@ import {
   looks,
   METRICS,
   type Metric,
+  OVER_TIME,
   type Part,
   type Shown,
   type ShownPart,
@@ -139,9 +140,11 @@ function Scenario({ part, text }: { part: Part; text: ShownPart | undefined }) {
       <Folded name="Latency by percentile, µs" cells={cells.filter(has((one) => one.row.latency["p50_us"] != null))}>
         {(cell) => <Percentiles cell={cell} look={look} />}
       </Folded>
-      <Folded name="Resident memory over time, MB" cells={cells.filter(has((one) => !!one.curves?.rss_bytes.length))}>
-        {(cell) => <Memory cell={cell} look={look} />}
-      </Folded>
+      {OVER_TIME.map(([name, of]) => (
+        <Folded key={name} name={name} cells={cells.filter(has((one) => of(one).length > 1))}>
+          {(cell) => <OverTime cell={cell} look={look} of={of} />}
+        </Folded>
+      ))}
       <Folded name="What was tried, and its p99" cells={cells.filter(has((one) => !!one.curves?.steps.length))}>
         {(cell) => <Steps cell={cell} look={look} />}
       </Folded>
@@ -312,10 +315,10 @@ function Percentiles({ cell, look }: OfCell) {
   return <Chart title={cell[0]?.row.cell ?? ""} xTitle="percentile" lines={all} names={["50", "90", "99", "99.9"]} />;
 }
 
-function Memory({ cell, look }: OfCell) {
-  const all = cell.map(({ row, curves }): Line => {
-    const points = (curves?.rss_bytes ?? []).map(([x, bytes]) => ({ x, y: bytes / 1e6 }));
-    return { name: row.subject, look: look.get(row.subject) ?? "", points };
+function OverTime({ cell, look, of }: OfCell & { of: (typeof OVER_TIME)[number][1] }) {
+  const all = cell.map((shown): Line => {
+    const { subject } = shown.row;
+    return { name: subject, look: look.get(subject) ?? "", points: of(shown).map(([x, y]) => ({ x, y })) };
   });
   return <Chart title={cell[0]?.row.cell ?? ""} xTitle="seconds since the measurement began" lines={all} />;
 }

@@ -56,12 +56,18 @@ interface Step {
   readonly missed: string | null;
 }
 
+/** Seconds since the span began, and values. */
 type Curve = readonly (readonly [number, number])[];
 
 export interface Curves {
   /** A word, or an object for a sample that does not count. */
   readonly limited_by: unknown;
   readonly rss_bytes: Curve;
+  /** Absent in summaries of older versions, as the next three. */
+  readonly cpu_cores?: Curve;
+  readonly p50_us?: Curve;
+  readonly p99_us?: Curve;
+  readonly late_us_max?: Curve;
   readonly steps: readonly Step[];
   readonly spreads: Readonly<Record<string, Estimate | null>>;
 }
@@ -132,6 +138,22 @@ export function byCell(part: Part, shown?: ShownPart): Shown[][] {
     else cells.push([one]);
   });
   return cells;
+}
+
+/** Figures over time: a title, and the curve in its unit. */
+export const OVER_TIME: readonly (readonly [string, (shown: Shown) => Curve])[] = [
+  ["Resident memory over time, MB", ({ curves }) => scaled(curves?.rss_bytes, 1e-6)],
+  ["CPU of the subject over time, % of a core", ({ curves }) => scaled(curves?.cpu_cores, 100)],
+  ["Latency over time, p50, µs", ({ curves }) => scaled(curves?.p50_us, 1)],
+  ["Latency over time, p99, µs", ({ curves }) => scaled(curves?.p99_us, 1)],
+  [
+    "Latest event, or longest silence of an endpoint's connection, over time, ms",
+    ({ curves }) => scaled(curves?.late_us_max, 1e-3),
+  ],
+];
+
+function scaled(curve: Curve = [], by: number): Curve {
+  return curve.map(([at_s, value]) => [at_s, value * by]);
 }
 
 export interface Metric {

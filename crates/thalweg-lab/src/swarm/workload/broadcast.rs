@@ -212,9 +212,14 @@ impl<'a> Broadcast<'a> {
                 return Ok(());
             }
         }
-        progress.report(*observer, |now_us| {
+        progress.report(*observer, move |now_us| {
             let connections = subscribers.established();
-            Figures::from_span(connections, &subscribers.receiver().statistics, *begun_us, now_us)
+            let receiver = subscribers.receiver();
+            let since_us = receiver.waits_since_us().unwrap_or(now_us);
+            let silence_us = now_us.saturating_sub(since_us);
+            let statistics = &receiver.statistics;
+            let figures = Figures::from_span(connections, statistics, *begun_us, now_us);
+            Figures { silence_us, ..figures }
         })
     }
 }

@@ -242,7 +242,7 @@ impl<'a> Connecting<'a> {
         }
         self.settle(now_us);
         let Connecting { progress, observer, subscribers, begun_us, established, .. } = self;
-        progress.report(*observer, |now_us| {
+        progress.report(*observer, move |now_us| {
             Figures::from_span(subscribers.established(), established, *begun_us, now_us)
         })
     }

@@ -236,8 +236,8 @@ impl Echo<'_> {
                 connections: 1,
                 events,
                 events_per_s: events as f64 * 1e6 / (now_us - *begun_us).max(1) as f64,
-                p99_us: None,
                 round_trip_us: mean_us(&received.round_trips_us),
+                ..Figures::default()
             })?;
         }
     }

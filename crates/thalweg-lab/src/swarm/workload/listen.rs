@@ -151,13 +151,17 @@ impl<'a> Listen<'a> {
             self.subscribers.on_ready(self.poller.ready(index), &self.poller)?;
         }
         let Listen { progress, observer, subscribers, begun_us, .. } = self;
-        progress.report(*observer, |now_us| {
+        progress.report(*observer, move |now_us| {
             let connections = subscribers.established();
             let receiver = subscribers.receiver();
-            let exchange = receiver.recorder().and_then(|recorder| recorder.exchange.as_deref());
-            let round_trip_us = exchange.and_then(Exchange::mean_us);
+            let recorder = receiver.recorder();
+            let (silence_us, round_trip_us) = recorder.map_or((0, None), |recorder| {
+                let silence_us = recorder.take_silence_us(now_us);
+                (silence_us, recorder.exchange.as_deref().and_then(Exchange::mean_us))
+            });
             let figures = Figures::from_span(connections, &receiver.statistics, *begun_us, now_us);
-            Figures { round_trip_us, ..figures }
+            let latency = figures.latency.and(Some(receiver.latency()));
+            Figures { silence_us, round_trip_us, latency, ..figures }
         })
     }
 }
