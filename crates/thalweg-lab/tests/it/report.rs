@@ -120,7 +120,8 @@ fn a_report_opens_in_a_browser_without_a_word_of_complaint() -> anyhow::Result<(
         assert!(complaints.is_empty(), "{drive}: {complaints:?}");
         assert!(dom.contains("<h1>") && dom.contains("How it was measured"), "{drive}: {log}");
         assert!(dom.contains("<canvas") && dom.contains("<svg"), "{drive}: {log}");
-        let titles = dom.split("<summary>").filter_map(|rest| rest.split("</summary>").next());
+        let titles =
+            dom.split("<summary>").skip(1).filter_map(|rest| rest.split("</summary>").next());
         let curves = titles.filter(|title| title.contains(" over time")).count();
         assert_eq!(curves, 5, "{drive}");
     }
