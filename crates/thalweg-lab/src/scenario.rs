@@ -3,7 +3,7 @@
 //! Pure: text in, plan or one sentence out.
 //!
 //! - `settings`: the table of everything that may differ between two samples
-//! - `file`: the file as it is written; `quantity`: durations and sizes with a unit; `arrivals`: the rate of connections
+//! - `file`: the file as it is written; `suite`: a list of scenarios; `quantity`: durations and sizes with a unit; `arrivals`: the rate of connections
 //! - `read`: a file and the command line become a plan
 //! - `drive`: what makes the load, with one arm for each drive
 //! - `peer`: a server of another project, from its `subject.toml`; `process`: what a subject needs beside its own process
@@ -35,6 +35,7 @@ mod read;
 #[cfg(test)]
 mod schema;
 mod settings;
+mod suite;
 #[cfg(test)]
 mod tests;
 mod uses;

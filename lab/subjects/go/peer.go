@@ -226,6 +226,27 @@ func PushDummies(source Source, done <-chan struct{}, write func([]byte) error) 
 	}
 }
 
+// PushDummiesOnTicks calls write with a dummy at each tick of a ticker, like the published program of experiment C: a ticker drops
+// the ticks that pass while a write waits or while Go's timers are late.
+func PushDummiesOnTicks(source Source, done <-chan struct{}, write func([]byte) error) {
+	if source.kind != "dummy" {
+		return
+	}
+	dummy := bytes.Repeat([]byte("x"), int(source.number("size")))
+	ticker := time.NewTicker(time.Duration(source.number("interval_us")) * time.Microsecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+			if write(dummy) != nil {
+				return
+			}
+		}
+	}
+}
+
 func laterOf(one, other time.Time) time.Time {
 	if one.After(other) {
 		return one

@@ -16,7 +16,8 @@ import (
 const waitingMax = 256
 
 var (
-	batched = flag.Bool("batched", false, "write all waiting messages of a client as one")
+	batched   = flag.Bool("batched", false, "write all waiting messages of a client as one")
+	published = flag.Bool("published", false, "push dummies as the published program does: late ticks are dropped")
 	// The documentation recommends the pool for many connections.
 	upgrader = websocket.Upgrader{WriteBufferPool: &sync.Pool{}}
 	topics   = peer.NewTopics[message]()
@@ -94,7 +95,11 @@ func serve(conn *websocket.Conn, subscriber *peer.Subscriber[message], source pe
 	}()
 	done := make(chan struct{})
 	defer close(done)
-	go peer.PushDummies(source, done, func(dummy []byte) error { return write(websocket.TextMessage, dummy) })
+	push := peer.PushDummies
+	if *published {
+		push = peer.PushDummiesOnTicks
+	}
+	go push(source, done, func(dummy []byte) error { return write(websocket.TextMessage, dummy) })
 	for {
 		kind, message, err := conn.ReadMessage()
 		if err != nil {

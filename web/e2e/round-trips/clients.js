@@ -1,7 +1,8 @@
 /**
- * The two clients of the measurement, in a page or in Node. The server sends a Runner, the client acks it, and the
- * server sends the next one. Both wait until the server has confirmed the subscription, and both check that each
- * Runner arrives alone and in order, over the transport that was asked for.
+ * The two clients of the measurement, in a page or in Node. The server sends a Runner, the client acks it with the same
+ * object, which it publishes to another topic, and the server sends the next one. Both wait until the server has
+ * confirmed the subscription, and both check that each Runner arrives alone and in order, over the transport that was
+ * asked for.
  *
  * @typedef {"WebSockets" | "ServerSentEvents" | "LongPolling"} Transport - as SignalR names them.
  * @typedef {{ trips(count: number): Promise<number[]>, close(): unknown }} Client - `trips` returns milliseconds. It
@@ -9,6 +10,9 @@
  */
 
 const TOPIC = "bench/0";
+const ACKS = "bench/0/acks";
+/** The first ack, as large as those of Runners. */
+const FIRST = { id: 0, name: "Runner 0", pad: "x".repeat(160) };
 
 /** The name of a transport in the SDK, and its class in SignalR's client. @type {Record<Transport, [string, string]>} */
 const NAMES = {
@@ -22,7 +26,7 @@ function expectTransport(used, wanted) {
   if (used !== wanted) throw new Error(`the connection uses ${used} instead of ${wanted}`);
 }
 
-/** @param {() => void} ack - acks the newest Runner; the first ack has none. */
+/** @param {(runner: { id: number }) => Promise<unknown>} ack */
 function counter(ack) {
   /** @type {number[]} */
   let each = [];
@@ -39,15 +43,17 @@ function counter(ack) {
     problem = new Error(why);
     failed(problem);
   };
+  let newest = FIRST;
   const next = () => {
     sentMs = performance.now();
-    ack();
+    ack(newest).catch((error) => fail(`an ack failed: ${error}`));
   };
   return {
-    /** @param {readonly { id: number }[]} events */
+    /** @param {readonly any[]} events */
     arrived(events) {
       each.push(performance.now() - sentMs);
       id++;
+      newest = events[0];
       if (events.length !== 1 || events[0]?.id !== id) {
         fail(`Runner ${id} is missing: received ${events.map((event) => event.id)}`);
       } else if (each.length < wanted) next();
@@ -89,7 +95,7 @@ async function sdkClient(thalweg, url, transport) {
     if (gap) counted.fail("the SDK reports a gap");
     counted.arrived(events);
   });
-  const counted = counter(() => subscription.ack());
+  const counted = counter((runner) => session.publish(ACKS, runner));
   expectTransport(await open, name);
   // The position of a subscription is known when the server has confirmed it.
   while (subscription.position === null) await new Promise((go) => setTimeout(go, 1));
@@ -102,12 +108,10 @@ async function signalrClient(signalR, url, transport) {
     .withUrl(new URL("hub", url).href, { transport: signalR.HttpTransportType[transport], withCredentials: false })
     .configureLogging(signalR.LogLevel.Error)
     .build();
-  let position = "";
-  const counted = counter(() => connection.send("Ack", TOPIC, position));
+  const counted = counter((runner) => connection.invoke("Publish", ACKS, runner));
   connection.onclose((/** @type {unknown} */ error) => counted.fail(`the connection is closed: ${error}`));
   const confirmed = new Promise((resolve) => {
     connection.on("Events", (/** @type {any} */ message) => {
-      position = message.position;
       if (message.events.length > 0) counted.arrived(message.events);
       else resolve(undefined);
     });

@@ -1,6 +1,7 @@
 /**
- * Round trips from a page: the subject sends a Runner, the page acks it, and the subject sends the next one. A
- * WebSocket carries both directions; over other transports an ack is a separate request.
+ * Round trips from a page: the subject sends a Runner, the page acks it with the same object, and the subject sends the
+ * next one. A WebSocket carries both directions; over other transports an ack is a separate request. Thalweg takes acks
+ * as events of another topic.
  *
  * @typedef {{ transport: string, dialect: string, topic: string }} Talk - `dialect` is the subject's. Thalweg creates
  *   the Runners. With other subjects the page sends them, and they are echoed.
@@ -54,7 +55,9 @@ class RoundTrips {
       socket.onclose = ({ code, reason }) => ended(`closed: ${code} ${reason}`);
       this.ack = (runner) =>
         socket.send(
-          makesRunners ? JSON.stringify({ command: "ack", topic, position: this.position }) : JSON.stringify(runner),
+          JSON.stringify(
+            makesRunners ? { command: "publish", topic: `${topic}/acks`, event: runner } : runner,
+          ),
         );
       if (!makesRunners) socket.onopen = () => this.arm(runner(0));
       return;
@@ -105,7 +108,12 @@ class RoundTrips {
   receive(message) {
     if (message === "") return;
     const received = JSON.parse(message);
-    if (received.heartbeat) return;
+    // Thalweg answers each ack that is a command.
+    if (received.heartbeat || (this.makesRunners && received.answer)) return;
+    if (received.error) {
+      this.why ||= `an ack was refused: ${received.error.message}`;
+      return this.done();
+    }
     if (received.close) {
       if (received.close.code === RELOAD) this.reload?.();
       return;

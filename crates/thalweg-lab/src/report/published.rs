@@ -8,6 +8,9 @@ const TEXT: &str = include_str!("../../../../lab/published.toml");
 #[serde(deny_unknown_fields)]
 pub(super) struct Published {
     pub(super) scenario: String,
+    /// Names under which the suite `published` has the scenario, too.
+    #[serde(default, skip_serializing)]
+    also: Vec<String>,
     pub(super) source: String,
     pub(super) machine: String,
     pub(super) figures: Vec<PublishedFigure>,
@@ -28,7 +31,9 @@ struct PublishedFile {
 /// Returns the published figures of a scenario, by its name.
 pub(super) fn published(scenario: &str) -> Option<Published> {
     let file: PublishedFile = toml::from_str(TEXT).ok()?;
-    file.sets.into_iter().find(|set| set.scenario == scenario)
+    let is_it =
+        |set: &Published| set.scenario == scenario || set.also.iter().any(|name| name == scenario);
+    file.sets.into_iter().find(is_it)
 }
 
 #[cfg(test)]

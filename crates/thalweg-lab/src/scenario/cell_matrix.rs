@@ -24,6 +24,11 @@ impl Declared {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
+
+    /// Includes a subject on demand if it is among these names.
+    pub(super) fn demand(&mut self, names: &[String]) {
+        self.on_demand &= !names.contains(&self.name);
+    }
 }
 
 /// Returns the subjects of a file with this text; if it has none, Thalweg, and the limit if it can take part.

@@ -134,32 +134,6 @@ impl ScenarioFile {
     }
 }
 
-/// A suite: several scenarios run one after the other.
-#[derive(Clone, Debug, Deserialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct SuiteFile {
-    /// Name of the suite, and of the folders of its runs.
-    pub(super) name: String,
-    /// Title of the suite.
-    pub(super) title: String,
-    /// Names of scenarios that come with Thalweg, in order.
-    #[cfg_attr(test, schemars(with = "Vec<String>"))]
-    pub(super) scenarios: Vec<Spanned<String>>,
-    /// The scenarios with `--browser`, if they are other ones.
-    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
-    pub(super) in_browser: Option<Vec<Spanned<String>>>,
-    /// Whether the scenarios always run in their short form (`--quick`).
-    #[serde(default)]
-    pub(super) quick: bool,
-    /// The subjects of scenarios that name this suite in `subjects_of`.
-    #[cfg_attr(test, schemars(with = "Option<Vec<SubjectBlock>>"))]
-    pub(super) subjects: Option<Vec<Spanned<SubjectBlock>>>,
-    /// The suite whose subjects are compared in all scenarios of this suite. Blocks of cells that name their
-    /// own subjects are left out.
-    pub(super) subjects_of: Option<String>,
-}
-
 /// Changes with `--quick`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]

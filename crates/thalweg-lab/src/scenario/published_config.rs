@@ -17,8 +17,8 @@ use serde::Deserialize;
 
 /// The suite that has the published program, and the subjects that are compared with it.
 pub const SUITE: &str = "peers";
-/// The published program, the floor and Thalweg.
-pub const SUBJECTS: [&str; 3] = ["limit", "thalweg", "gorilla"];
+/// The floor, Thalweg, and the published program with late messages caught up and as published.
+pub const SUBJECTS: [&str; 4] = ["limit", "thalweg", "gorilla", "gorilla published"];
 /// The published program keeps the worst of so many runs.
 pub const REPEATS: u32 = 5;
 

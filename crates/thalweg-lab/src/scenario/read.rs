@@ -2,9 +2,10 @@
 
 use super::against::against;
 use super::cell_matrix::{CellMatrix, Declared, declared};
-use super::file::{ScenarioFile, SuiteFile};
+use super::file::ScenarioFile;
 use super::plan::{Blank, Cell, Part, Plan};
 use super::settings::Block;
+use super::suite::{SuiteEntry, SuiteFile};
 use super::uses::expect_used;
 use super::{Control, Drive, LoadIn, Peer, ScenarioError, Subject, find, unknown};
 use std::path::PathBuf;
@@ -47,7 +48,8 @@ pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Scena
         return read_suite(text, changes, peers);
     }
     let forced = forced_block(changes)?;
-    let ReadScenario { part, declared, blank } = read_part(text, changes, &forced, peers, None)?;
+    let ReadScenario { part, declared, blank } =
+        read_part(text, changes, &forced, peers, &SuiteEntry::default())?;
     expect_declared(&changes.subjects, &declared)?;
     let part = part.ok_or_else(|| nobody(blank))?;
     expect_effect(&part, changes, &forced)?;
@@ -63,20 +65,25 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
     let mut idle: Vec<&str> = forced.keys().collect();
     let (mut parts, mut declared, mut blank) = (Vec::new(), Vec::new(), None);
     let in_browser = suite.in_browser.as_ref().filter(|_| changes.load.is_browser());
-    for name in in_browser.unwrap_or(&suite.scenarios) {
-        let blame = |message: String| ScenarioError::at(text, &name.span(), message);
-        let found = find(name.get_ref()).map_err(|error| blame(error.message))?;
+    for listed in in_browser.unwrap_or(&suite.scenarios) {
+        let entry = &listed.get_ref().0;
+        let blame = |message: String| ScenarioError::at(text, &listed.span(), message);
+        let found = find(&entry.scenario).map_err(|error| blame(error.message))?;
         let table: toml::Table = toml::from_str(found).unwrap_or_default();
         if table.contains_key("scenarios") {
-            return Err(blame(format!("`{}` is itself a suite", name.get_ref())));
+            return Err(blame(format!("`{}` is itself a suite", entry.scenario)));
+        }
+        if entry.set.subjects.is_some() {
+            return Err(blame("write `subjects` beside `set`, not in it".to_owned()));
         }
         let drive = table.get("drive").and_then(|drive| drive.clone().try_into::<Drive>().ok());
         let is_used = |key: &str| drive.is_some_and(|drive| drive.uses(key));
         idle.retain(|key| !is_used(key));
         // A suite keeps the rest when `--subject` empties a part, and changes those parts that use a setting.
-        let others = suite.subjects_of.as_deref();
-        let read = read_part(found, &changes, &forced.only(is_used), peers, others)
-            .map_err(|error| blame(format!("`{}`: {error}", name.get_ref())))?;
+        let forced = forced.only(is_used).over(&entry.set);
+        let entry = entry.comparing(changes.subjects_of.as_ref(), suite.subjects_of.as_ref());
+        let read = read_part(found, &changes, &forced, peers, &entry)
+            .map_err(|error| blame(format!("`{}`: {error}", entry.scenario)))?;
         parts.extend(read.part);
         declared.extend(read.declared);
         blank = blank.or(read.blank);
@@ -132,9 +139,9 @@ fn read_part(
     changes: &Changes,
     forced: &Block,
     peers: &[Peer],
-    suite: Option<&str>,
+    entry: &SuiteEntry,
 ) -> Result<ReadScenario, ScenarioError> {
-    let others = changes.subjects_of.as_deref().or(suite);
+    let others = changes.subjects_of.as_deref().or(entry.subjects_of.as_deref());
     let mut file: ScenarioFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let in_browser = changes.load.is_browser();
@@ -155,7 +162,8 @@ fn read_part(
         }
         (file.defaults.baseline, file.browser.defaults.baseline) = (None, None);
     }
-    let file = if in_browser { file.in_browser() } else { file };
+    let mut file = if in_browser { file.in_browser() } else { file };
+    entry.change(&mut file, changes.quick);
     let expect_used = |block: &Block, drive| expect_used(block, drive, in_browser);
     let quick = changes.quick.then_some(&file.quick);
     let blocks = quick.and_then(|quick| quick.cells.as_ref()).or(file.cells.as_ref());
@@ -164,7 +172,10 @@ fn read_part(
         .map_err(|message| ScenarioError::new(format!("[defaults]: {message}")))?;
     let subjects = match (&file.subjects, others.or(file.subjects_of.as_deref())) {
         (_, Some(suite)) if others.is_some() || file.subjects.is_none() => {
-            subjects_of(suite, &file, peers, in_browser)?
+            let mut subjects = subjects_of(suite, &file, peers, in_browser)?;
+            // No block of another file's cells can name them.
+            subjects.iter_mut().for_each(|subject| subject.demand(&changes.subjects));
+            subjects
         }
         _ => declared(text, file.subjects.as_deref(), file.drive, peers, in_browser)?,
     };

@@ -5,8 +5,9 @@
 //! ```
 
 use super::LIBRARY;
-use super::file::{ScenarioFile, SuiteFile};
+use super::file::ScenarioFile;
 use super::quantity::{Axis, Quantity, Unit};
+use super::suite::SuiteFile;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;

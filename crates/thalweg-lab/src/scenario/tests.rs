@@ -253,6 +253,96 @@ fn peers_that_cannot_be_installed_are_left_out_of_their_cells() {
     assert!(alone.parts.is_empty());
 }
 
+/// The parts of `published`, each with its subjects other than a control, and its starts or budget.
+fn published_parts(load: LoadIn) -> Vec<String> {
+    let changes = Changes { load, ..changes(false) };
+    let plan = read(find("published").unwrap(), &changes, &peers()).unwrap();
+    let line = |part: &Part| {
+        let mut subjects: Vec<&str> = Vec::new();
+        for subject in part.cells.iter().flat_map(|cell| &cell.subjects) {
+            let name = subject.name.as_str();
+            if !subjects.contains(&name) && !name.ends_with(" again") {
+                subjects.push(name);
+            }
+        }
+        let effort = match part.budget_s {
+            Some(budget_s) => format!("{budget_s} s"),
+            None => format!("{} starts", part.repeats),
+        };
+        let concurrent = if part.concurrent { " at once" } else { "" };
+        let (name, cells) = (&part.name, part.cells.len());
+        format!(
+            "{name}: {cells} cells, {effort} of {} ms{concurrent}: {}",
+            part.measured_ms,
+            subjects.join(", ")
+        )
+    };
+    plan.parts.iter().map(line).collect()
+}
+
+#[test]
+fn the_published_experiments_are_repeated_beside_peers() {
+    insta::assert_snapshot!(published_parts(LoadIn::Swarm).join("\n"));
+}
+
+#[test]
+fn the_published_experiments_in_tabs_are_repeated_beside_peers() {
+    insta::assert_snapshot!(published_parts(LoadIn::Chromium).join("\n"));
+}
+
+#[test]
+fn a_suite_changes_its_scenarios() {
+    let suite = |entry: &str, changes: &Changes| {
+        let text = format!("name = 's'\ntitle = 's'\nscenarios = [{entry}]");
+        read(&text, changes, &peers())
+    };
+    let entry = "{ scenario = 'd', name = 'soak', subjects_of = 'peers', subjects = ['thalweg', 'ws'], \
+                 repeats = 2, measured_ms = '10m', concurrent = true, set = { connections = 120, every_ms = 500 } }";
+    let plan = suite(entry, &changes(false)).unwrap();
+    let part = &plan.parts[0];
+    let found = (&*part.name, part.repeats, part.measured_ms, part.concurrent);
+    assert_eq!(found, ("soak", 2, 600_000, true));
+    assert!(part.cells.iter().all(|cell| {
+        let names: Vec<&str> = cell.subjects.iter().map(|subject| &*subject.name).collect();
+        names == ["thalweg", "ws"] && cell.settings.connections == 120
+    }));
+    // The command line replaces them, and --quick stays short.
+    let set = vec!["every_ms=700".to_owned()];
+    let forced = Changes { set, repeats: Some(7), ..changes(false) };
+    let part = suite(entry, &forced).unwrap().parts.remove(0);
+    assert!(part.cells.iter().all(|cell| cell.settings.every_ms == 700) && part.repeats == 7);
+    assert_eq!(suite(entry, &changes(true)).unwrap().parts[0].measured_ms, 4000);
+    // A part without a wanted subject is left out, and the others stay.
+    let only = Changes { subjects: vec!["limit".to_owned()], ..changes(false) };
+    let plan = suite(&format!("'a1', {entry}"), &only).unwrap();
+    assert_eq!(plan.parts.iter().map(|part| &*part.name).collect::<Vec<_>>(), ["a1"]);
+
+    let refused = |entry: &str| suite(entry, &changes(false)).unwrap_err().to_string();
+    assert_eq!(
+        refused("{ scenario = 'd', repeat = 2 }"),
+        "line 3: there is no key `repeat`; did you mean `repeats`?"
+    );
+    assert_eq!(
+        refused("{ scenario = 'd', set = { subjects = ['thalweg'] } }"),
+        "line 3: write `subjects` beside `set`, not in it"
+    );
+    let refusal = refused("{ scenario = 'd', subjects = ['thalweq'] }");
+    assert!(refusal.starts_with("line 3: `d`: there is no subject"), "{refusal}");
+}
+
+#[test]
+fn a_subject_on_demand_is_measured_in_other_scenarios_if_it_is_named() {
+    let names = |subjects: &[&str]| -> Vec<String> {
+        let subjects = subjects.iter().map(|name| (*name).to_owned()).collect();
+        let subjects_of = Some("peers".to_owned());
+        let changes = Changes { subjects, subjects_of, ..changes(false) };
+        let plan = read(find("c").unwrap(), &changes, &peers()).unwrap();
+        plan.parts[0].cells[0].subjects.iter().map(|subject| subject.name.clone()).collect()
+    };
+    assert!(!names(&[]).contains(&"gorilla published".to_owned()));
+    assert!(names(&["thalweg", "gorilla published"]).contains(&"gorilla published".to_owned()));
+}
+
 #[test]
 fn a_suite_has_other_scenarios_in_a_browser() {
     let names = |load: LoadIn| -> Vec<String> {

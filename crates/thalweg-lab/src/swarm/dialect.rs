@@ -132,9 +132,14 @@ pub(super) trait Dialect: Debug {
         ""
     }
 
-    /// Returns the message that acks the event at this position.
-    fn ack(&self, _position: &[u8], event: &[u8]) -> Vec<u8> {
-        event.to_vec()
+    /// Returns the message that acks the events up to this position; only a subject with a window needs it.
+    fn ack(&self, _position: &[u8]) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Returns the WebSocket message that acks a Runner: it contains the whole Runner, as published.
+    fn ack_runner(&self, runner: &[u8]) -> Vec<u8> {
+        runner.to_vec()
     }
 
     /// Returns whether the subject creates the Runners of a round trip. If not, the client creates them and the subject echoes them.

@@ -80,15 +80,29 @@ fn thalweg_echo(_: u64, message: &str) -> Vec<String> {
     vec![inner + "}"]
 }
 
-/// Thalweg's answer to the ack of a Runner.
+/// Returns a Runner of about 200 bytes.
+fn runner(number: u64) -> String {
+    format!(r#"{{"id":{number},"name":"{}"}}"#, "x".repeat(190))
+}
+
+/// Thalweg's answers to the ack of a Runner, which has the whole Runner.
 fn thalweg_runner(number: u64, message: &str) -> Vec<String> {
-    assert_eq!(
-        message,
-        format!(r#"{{"command":"ack","topic":"bench/0","position":"1.{}"}}"#, number - 1)
-    );
-    vec![format!(
-        r#"{{"topic":"bench/0","position":"1.{number}","first":{number},"events":[{{"id":{number},"name":"x"}}]}}"#
-    )]
+    let command = r#"{"command":"publish","topic":"bench/0/acks","event":"#;
+    let acked = message.strip_prefix(command).and_then(|rest| rest.strip_suffix('}'));
+    match (number, acked) {
+        // The client creates the object of the first ack.
+        (1, Some(first)) => assert!(first.starts_with(r#"{"id":0,"#) && first.len() == 200),
+        (_, acked) => assert_eq!(acked, Some(&*runner(number - 1))),
+    }
+    let published = r#"{"answer":{"topic":"bench/0/acks","position":"2.1","first":1,"count":1}}"#;
+    vec![published.to_owned(), envelope(number, &runner(number))]
+}
+
+#[test]
+fn an_ack_that_is_refused_ends_a_round_trip() {
+    let refused = |_, _: &str| vec![r#"{"error":{"code":"forbidden","message":"no"}}"#.to_owned()];
+    let failed = measure(Drive::RoundTrip, &Program::Thalweg, refused).unwrap_err();
+    assert!(format!("{failed:#}").contains("forbidden"), "{failed:#}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl Dialect for SocketIo {
         (self.echo(number).1 == answer).then_some(number)
     }
 
-    fn ack(&self, _position: &[u8], event: &[u8]) -> Vec<u8> {
+    fn ack_runner(&self, event: &[u8]) -> Vec<u8> {
         [b"421[\"echo\",", event, b"]"].concat()
     }
 }
@@ -107,10 +107,10 @@ impl Dialect for EngineIo {
 
     fn echo(&self, number: u64) -> (Vec<u8>, Vec<u8>) {
         let data = echo::uuid(number).into_bytes();
-        (self.ack(b"", &data), data)
+        (self.ack_runner(&data), data)
     }
 
-    fn ack(&self, _position: &[u8], event: &[u8]) -> Vec<u8> {
+    fn ack_runner(&self, event: &[u8]) -> Vec<u8> {
         [b"4", event].concat()
     }
 }

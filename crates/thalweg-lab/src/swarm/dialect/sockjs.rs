@@ -77,7 +77,7 @@ impl Dialect for SockJs {
         (encode_message(&data), data)
     }
 
-    fn ack(&self, _position: &[u8], event: &[u8]) -> Vec<u8> {
+    fn ack_runner(&self, event: &[u8]) -> Vec<u8> {
         encode_message(event)
     }
 }

@@ -49,10 +49,19 @@ impl Dialect for Thalweg {
         "cursor=earliest"
     }
 
-    fn ack(&self, position: &[u8], _event: &[u8]) -> Vec<u8> {
+    fn ack(&self, position: &[u8]) -> Vec<u8> {
         let topic = topic_name(0);
         let position = String::from_utf8_lossy(position);
         format!(r#"{{"command":"ack","topic":"{topic}","position":"{position}"}}"#).into_bytes()
+    }
+
+    fn ack_runner(&self, runner: &[u8]) -> Vec<u8> {
+        let topic = acks_topic();
+        let mut command =
+            format!(r#"{{"command":"publish","topic":"{topic}","event":"#).into_bytes();
+        command.extend_from_slice(runner);
+        command.push(b'}');
+        command
     }
 
     fn makes_runners(&self) -> bool {
@@ -84,9 +93,14 @@ pub(super) fn publish_target(topic: u32) -> String {
     format!("/v1/topics/{}", topic_name(topic))
 }
 
-/// Returns the target of acks if Runners arrive on a one-way transport: the ack is published to this topic.
+/// Returns the target of acks if Runners arrive on a one-way transport.
 pub(in crate::swarm) fn acks_target() -> String {
-    format!("/v1/topics/{}/acks", topic_name(0))
+    format!("/v1/topics/{}", acks_topic())
+}
+
+/// Returns the topic to which a client publishes each Runner that it has received.
+fn acks_topic() -> String {
+    format!("{}/acks", topic_name(0))
 }
 
 /// Reads one message; `None` if the wire has no such message. Keys have a fixed order and there is no whitespace, so a few

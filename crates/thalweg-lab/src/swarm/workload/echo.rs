@@ -277,7 +277,7 @@ impl Echo<'_> {
         })?;
         let position = std::mem::take(&mut received.position);
         if received.acks && !position.is_empty() {
-            conversation.send(&dialect.ack(&position, b""), poller)?;
+            conversation.send(&dialect.ack(&position), poller)?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Experiment B: sequential round trips, from ack to Runner. The subject sends a Runner, the client acks it, and only
-//! then the subject sends the next.
+//! then the subject sends the next. An ack contains the whole Runner on all transports, so that both directions carry equal
+//! data, as published. Thalweg takes it as an event of the topic of acks, and answers that publish.
 //!
 //! A WebSocket carries both directions. On the other transports the ack is a request on a second connection that is kept open;
 //! with long polling the next poll follows the ack.
@@ -249,7 +250,7 @@ impl<'a> RoundTrip<'a> {
                 acks.send(&request, &self.poller)?;
             }
             (RunnerListener::Conversation(conversation), None) => {
-                conversation.send(&self.dialect.ack(&position, &runner), &self.poller)?;
+                conversation.send(&self.dialect.ack_runner(&runner), &self.poller)?;
             }
             (RunnerListener::Polls(_), None) => bail!("polls have no way for acks"),
         }
@@ -377,7 +378,9 @@ impl TripState {
             Message::Answer(runner) | Message::Event(_, runner) if !dialect.makes_runners() => {
                 self.runner(dialect, runner, received_us);
             }
-            Message::Answer(message) | Message::Event(_, message) => return Err(unknown(message)),
+            // The answer to an ack, which is a publish command.
+            Message::Answer(_) => {}
+            Message::Event(_, message) => return Err(unknown(message)),
             Message::Version { .. } => bail!("the subject sent a value topic instead of Runners"),
             Message::Gap { .. } => bail!("a gap where one Runner follows the other"),
             Message::Confirmed => self.confirm(),
