@@ -51,7 +51,7 @@ mod unsettled;
 mod words;
 mod workload;
 
-pub use as_published::as_published;
+pub use as_published::{as_published, has_published_program};
 pub use browser::BrowserFigures;
 pub use comparisons::{current_comparisons, far_off, next};
 pub use cost::{CostModel, models};

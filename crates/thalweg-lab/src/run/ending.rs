@@ -45,7 +45,7 @@ pub(super) fn end(
                 None => String::new(),
             };
             let where_to = format!("Everything is in {folder}{page}.");
-            let as_published = match output.as_published {
+            let as_published = match output.as_published || report::has_published_program(plan) {
                 true => format!("\n{}", report::as_published(plan, samples)),
                 false => String::new(),
             };
