@@ -114,12 +114,12 @@ fn known(value: u64) -> Option<f64> {
     (value > 0).then_some(value as f64)
 }
 
-/// Returns the median of a tenth of a curve around this share of it.
+/// Returns the mean of a tenth of a curve around this share of it. The kernel counts CPU in ticks, so that a median of a few points
+/// of a process that uses little may be 0.
 fn around(curve: &Curve, share: f64) -> f64 {
     let count = curve.len().div_ceil(10);
     let first = ((curve.len() - count) as f64 * share).round() as usize;
-    let values: Vec<f64> = curve[first..first + count].iter().map(|point| point.1).collect();
-    median(&values).unwrap_or(0.0)
+    curve[first..first + count].iter().map(|point| point.1).sum::<f64>() / count.max(1) as f64
 }
 
 /// Returns a curve as bars, from 0 to its maximum. Each bar is the maximum of its time.
