@@ -145,8 +145,8 @@ pub struct Figures<'a> {
     pub events: u64,
     /// How late events so far were, if that is known before the end of the span.
     pub latency: Option<&'a Latency>,
-    /// The longest time since the last report for which a subscriber lacked an event that was due; over an external
-    /// endpoint's connections, for which one had no event.
+    /// The longest time since the last report for which a subscriber lacked an event that was due; over an
+    /// external endpoint's connections, for which one had no event.
     pub silence_us: u64,
     /// Mean of the round trips so far, if the client answers.
     pub round_trip_us: Option<f64>,

@@ -263,8 +263,8 @@ pub struct Point {
     /// How late events were that arrived since the point before that has some; older runs do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Delays>,
-    /// The longest time since the point before for which a subscriber lacked an event that was due; over an external
-    /// endpoint's connections, for which one had no event.
+    /// The longest time since the point before for which a subscriber lacked an event that was due; over an
+    /// external endpoint's connections, for which one had no event.
     #[serde(default)]
     pub silence_us: u64,
 }

@@ -31,8 +31,8 @@ pub struct Curves {
     pub p50_us: Curve,
     /// Their p99 latency.
     pub p99_us: Curve,
-    /// The latest of them, or one that a subscriber still lacked; over an external endpoint's connections, the
-    /// longest silence of one.
+    /// The latest of them, or one that a subscriber still lacked; over an external endpoint's connections,
+    /// the longest silence of one.
     pub late_us_max: Curve,
     /// Rates tried with the `ceiling` drive, or seconds of a ramp, sample by sample.
     pub steps: Vec<Step>,
@@ -90,8 +90,8 @@ impl Curves {
         }
     }
 
-    /// Returns the curves of a long measurement in one line: figures at the start, in the middle and at the end, and
-    /// bars. `None` if it is short.
+    /// Returns the curves of a long measurement in one line: figures at the start, in the middle and at the
+    /// end, and bars. `None` if it is short.
     pub(super) fn in_words(&self, is_external: bool) -> Option<String> {
         let curve = |name: &str, curve: &Curve, by: f64, unit: &str| {
             let is_long = curve.last()?.0 >= SHOWN_S_MIN && curve.len() >= SHOWN_MOMENTS_MIN;

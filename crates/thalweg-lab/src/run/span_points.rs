@@ -1,18 +1,20 @@
-//! The resources that a subject uses over a span of any length and its latencies, as a bounded number of points.
+//! Resources and latencies of a subject over a span of any length, as a bounded number of points.
 
 use crate::measure::{Delays, Latency, Point};
 use std::collections::BTreeMap;
 
-/// Enough for a chart. Points are a tenth of a second apart in twelve seconds, and five to ten seconds in ten minutes.
+/// Enough for a chart. Points are a tenth of a second apart in ten seconds, and six seconds in ten minutes.
 const POINTS_MAX: usize = 120;
-/// Looks from one reading of the latencies to the next, about a second: fewer events have no useful p99, and a reading takes
-/// time from the swarm. A power of two, as the looks of a point, so that no reading is older than its point.
+/// Looks from one reading of the latencies to the next, about a second: fewer events have no useful p99, and
+/// a reading takes time from the swarm. A power of two, as the looks of a point, so that no reading is older
+/// than its point.
 const LOOKS_PER_LATENCY: usize = 8;
 
 /// Numbers of events by their latency, µs.
 type Buckets = BTreeMap<u64, u64>;
 
-/// Points of a span, evenly apart. If there are too many, each two become one, and from then on twice as many looks make a point.
+/// Points of a span, evenly apart. If there are too many, each two become one, and from then on twice as many
+/// looks make a point.
 #[derive(Clone, Debug)]
 pub(super) struct SpanPoints {
     points: Vec<(Point, Buckets)>,
@@ -64,7 +66,8 @@ impl SpanPoints {
         }
     }
 
-    /// Returns the points, the last of them at the end of the span. `latency` has all events, also those that came later.
+    /// Returns the points, the last of them at the end of the span. `latency` has all events, also those that
+    /// came later.
     pub(super) fn into_points(mut self, end: Point, latency: &Latency) -> Vec<Point> {
         let interval_us = match self.points.as_slice() {
             [.., (before, _), (last, _)] => last.at_us - before.at_us,
