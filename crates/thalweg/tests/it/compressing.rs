@@ -12,6 +12,8 @@ use crate::python;
 /// Offers that keep the context of the server.
 const OFFERS: [&str; 2] = ["permessage-deflate; client_max_window_bits", "permessage-deflate"];
 
+const CARS: &str = "cars";
+
 fn event(number: u64) -> String {
     let (speed, longitude) = (number * 37 % 140, number * 7_919 % 180_000);
     format!(
@@ -20,8 +22,8 @@ fn event(number: u64) -> String {
     )
 }
 
-fn publish(server: &Server, number: u64) {
-    let answer = server.post("cars", "application/json", event(number));
+fn publish(server: &Server, topic: &str, number: u64) {
+    let answer = server.post(topic, "application/json", event(number));
     assert_eq!(answer.status, 200);
 }
 
@@ -33,7 +35,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn open(server: &Server, offer: &str) -> Self {
+    fn open(server: &Server, offer: &str, topic: &str) -> Self {
         let headers = [
             ("Connection", "Upgrade"),
             ("Upgrade", "websocket"),
@@ -42,7 +44,7 @@ impl Reader {
             ("Sec-WebSocket-Extensions", offer),
         ];
         let mut socket = server.connect();
-        socket.send(request("GET", "/v1/topics/cars", &headers, b""));
+        socket.send(request("GET", &format!("/v1/topics/{topic}"), &headers, b""));
         let head = socket.until(b"\r\n\r\n", "a head").expect("a head");
         let head = String::from_utf8(head).expect("text").to_ascii_lowercase();
         assert!(head.contains("permessage-deflate"), "{head}");
@@ -101,15 +103,15 @@ fn subscribers_share_messages_that_refer_to_earlier_ones_whenever_they_come() {
     const EVENTS: u64 = 120;
     const LAST: u64 = 20;
     let server = Server::start(&["--compression", "--shards", "2"]);
-    let mut alone = Reader::open(&server, "permessage-deflate; server_no_context_takeover");
+    let mut alone = Reader::open(&server, "permessage-deflate; server_no_context_takeover", CARS);
     assert!(!alone.has_context);
     let mut readers: Vec<(u64, Reader)> = Vec::new();
     for number in 0..EVENTS {
         if number % 30 == 0 {
             let offer = OFFERS[number as usize / 30 % OFFERS.len()];
-            readers.push((number, Reader::open(&server, offer)));
+            readers.push((number, Reader::open(&server, offer, CARS)));
         }
-        publish(&server, number);
+        publish(&server, CARS, number);
     }
     alone.events(0, EVENTS - LAST);
     let alone_bytes = alone.events(EVENTS - LAST, LAST);
@@ -127,14 +129,14 @@ fn subscribers_share_messages_that_refer_to_earlier_ones_whenever_they_come() {
 #[test]
 fn messages_of_one_connection_leave_the_context_untouched() {
     let server = Server::start(&["--compression"]);
-    let mut reader = Reader::open(&server, OFFERS[0]);
+    let mut reader = Reader::open(&server, OFFERS[0], CARS);
     for number in 0..80 {
         if number % 8 == 0 {
             let ping = Frame::new(opcode::TEXT, r#"{"command":"echo","id":1,"data":1}"#);
             reader.socket.send(ping.bytes());
             assert!(reader.message().0.starts_with(r#"{"answer""#));
         }
-        publish(&server, number);
+        publish(&server, CARS, number);
         reader.events(number, 1);
     }
 }
@@ -143,7 +145,7 @@ fn messages_of_one_connection_leave_the_context_untouched() {
 fn without_a_context_each_message_is_compressed_alone() {
     let none = ["--compression", "--set", "tuning.compression-context-bytes=0"];
     let server = Server::start(&none);
-    let reader = Reader::open(&server, OFFERS[0]);
+    let reader = Reader::open(&server, OFFERS[0], CARS);
     assert!(!reader.has_context);
 }
 
@@ -261,9 +263,9 @@ fn read_byte_for_byte(server: &Server, proxy: Option<SocketAddr>) {
         }
     };
     come(0);
-    (0..LATER).for_each(|number| publish(server, number));
+    (0..LATER).for_each(|number| publish(server, CARS, number));
     come(LATER);
-    (LATER..EVENTS).for_each(|number| publish(server, number));
+    (LATER..EVENTS).for_each(|number| publish(server, CARS, number));
     for (client, first, mut program) in clients {
         for number in first..EVENTS {
             let message = message(client, &mut program);
@@ -288,31 +290,38 @@ fn proxies_pass_on_messages_that_refer_to_earlier_ones() {
     }
 }
 
-/// Returns the memory that topics with a compressed reader each take, by topic.
+/// Publishes 12 events to each of 500 topics, which have a compressed reader each. Returns the memory that a topic takes.
 fn memory_of_topics(context: &str) -> usize {
-    const CONNECTIONS: usize = 4;
-    const EACH: usize = 250;
+    const TOPICS: usize = 500;
     let context = format!("tuning.compression-context-bytes={context}");
     let server = Server::start(&["--shards", "1", "--compression", "--set", &context]);
     let before = server.memory();
-    let mut readers = Vec::new();
-    for connection in 0..CONNECTIONS {
-        let mut reader = Reader::open(&server, OFFERS[0]);
-        for number in 0..EACH {
-            let topic = format!("t{connection}.{number}");
-            let ask = format!(r#"{{"command":"subscribe","topic":"{topic}"}}"#);
-            reader.socket.send(Frame::new(opcode::TEXT, &ask).bytes());
-            // The answer, and the confirmation.
-            reader.message();
-            reader.message();
-            for number in 0..12 {
-                assert_eq!(server.post(&topic, "application/json", event(number)).status, 200);
-            }
-            (0..12).for_each(|_| drop(reader.message()));
+    let readers = (0..TOPICS).map(|number| {
+        let topic = format!("t{number}");
+        let mut reader = Reader::open(&server, OFFERS[0], &topic);
+        (0..12).for_each(|number| publish(&server, &topic, number));
+        reader.events(0, 12);
+        reader
+    });
+    let readers: Vec<Reader> = readers.collect();
+    let memory = server.memory().saturating_sub(before) / TOPICS;
+    drop(readers);
+    memory
+}
+
+#[test]
+fn frames_of_more_topics_than_compressors_are_read_and_counted() {
+    let server = Server::start(&["--shards", "1", "--compression"]);
+    let topics: Vec<String> = (0..40).map(|number| format!("t{number}")).collect();
+    let mut readers: Vec<Reader> =
+        topics.iter().map(|topic| Reader::open(&server, OFFERS[1], topic)).collect();
+    for number in 0..30 {
+        for (topic, reader) in topics.iter().zip(&mut readers) {
+            publish(&server, topic, number);
+            reader.events(number, 1);
         }
-        readers.push(reader);
     }
-    server.memory().saturating_sub(before) / (CONNECTIONS * EACH)
+    server.await_metric("thalweg_contexts_primed_total", |frames| frames >= 100.0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use thalweg_core::{fanout::FeedKey, stream::ColumnCounts};
-use thalweg_wire::{GapReason, close};
+use thalweg_wire::{GapReason, SharedContext, close};
 
 use super::{Connection, ConnectionPhase, ReconnectReason, Subscribers, Timer};
 use crate::{config::RECONNECT_SPACING_US, shard::topics::Topics};
@@ -47,6 +47,7 @@ impl Subscribers {
         self.counts.columns_frames.set(frames);
         self.counts.columns_unreadable.set(unreadable);
         self.counts.columns_changed.set(changes);
+        self.counts.contexts_primed.set(SharedContext::primed_frames());
         self.counts.unfinished_bytes.set(self.unfinished_bytes as u64);
     }
 
