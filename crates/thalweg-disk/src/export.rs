@@ -264,6 +264,10 @@ impl<'a, D: Disk> Exporting<'a, D> {
             }
         }
         newest.end_pass();
+        let mut topics = newest.names().filter_map(|name| name.parse::<Topic>().ok());
+        if !topics.any(|topic| self.pattern.matches(&topic)) {
+            return Ok(());
+        }
         for chunk in chunks {
             let bytes = match chunk {
                 Chunk::InRun(number, entry) => runs[number].scan.read_again(&entry)?,

@@ -73,6 +73,11 @@ impl NewestEvents {
         self.topics.values_mut().for_each(|topic| topic.end_pass(forgotten));
     }
 
+    /// Returns the names of the topics that were noted.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.topics.keys().map(String::as_str)
+    }
+
     /// Passes the records of a chunk that stay to `keep`, with their bytes. The first pass has ended.
     pub(crate) fn keep<E: From<io::Error>>(
         &self,

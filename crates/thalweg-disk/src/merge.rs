@@ -43,6 +43,7 @@ struct KeyedTopics {
     /// The chunks and their inputs, the oldest first.
     chunks: Vec<(usize, Entry)>,
     next: usize,
+    /// Whether the first pass has ended.
     is_known: bool,
     newest: NewestEvents,
 }

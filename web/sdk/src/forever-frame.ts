@@ -33,7 +33,8 @@ export function abilities(url: string | URL): Abilities {
   const here = typeof location === "object" ? location : undefined;
   return {
     isJsonpRequested: false,
-    isCrossOrigin: new URL(url, here?.href).origin !== here?.origin,
+    // `connect` takes URLs with `ws:`, too.
+    isCrossOrigin: new URL(url, here?.href).origin.replace(/^ws/, "http") !== here?.origin,
     hasCors: typeof fetch === "function",
     hasWebSocket: typeof WebSocket === "function",
     serverHasWebSocket: true,

@@ -335,6 +335,7 @@ describe("the policy published: the rules of experiment B", () => {
     vi.stubGlobal("document", {});
     expect(published("/")).toEqual([ws, "sse", foreverFrame, poll]);
     expect(published(new URL("http://server:80/live"))).toEqual([ws, "sse", foreverFrame, poll]);
+    expect(published("ws://server/live")).toEqual([ws, "sse", foreverFrame, poll]);
     expect(published("http://other/")).toEqual([ws, poll]);
     // Without the URL, a server of another origin would get the rules of the page's own.
     // @ts-expect-error: the URL is missing.

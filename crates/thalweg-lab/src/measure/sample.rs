@@ -98,7 +98,7 @@ pub struct Sample {
     /// Kernel memory of all of the subject's connections, when all events due in the span had arrived.
     #[serde(default)]
     pub sockets: Option<SocketMemory>,
-    /// Points in the span, a few per second.
+    /// Points in the span, at most 120; in older runs 1,200.
     #[serde(default)]
     pub timeline: Vec<Point>,
     /// Negotiated and configured values, as seen on the first connection.

@@ -67,22 +67,30 @@ pub struct Spreads {
 impl Curves {
     /// Returns the curves of a row, from all its samples and those that count.
     pub(super) fn new(all: &[&Sample], valid: &[&Sample], settings: &Settings) -> Curves {
+        // As in the row: a load generator that published late has no high percentiles.
+        let shows_late = valid.iter().all(|sample| sample.latency.is_none()) || shows_p99(valid);
         Curves {
             limited_by: limited_by(all, valid),
             rss_bytes: over_time(valid, |_, _, point| known(point.rss_bytes)),
             cpu_cores: over_time(valid, |_, before, point| {
                 let over_us = point.at_us.saturating_sub(before.at_us);
                 let cpu_ns = known(point.cpu_ns)? - before.cpu_ns as f64;
-                (over_us >= CPU_OVER_US_MIN).then(|| cpu_ns / 1000.0 / over_us as f64)
+                (over_us >= CPU_OVER_US_MIN).then(|| cpu_ns.max(0.0) / 1000.0 / over_us as f64)
             }),
             kernel_bytes: over_time(valid, |_, _, point| known(point.kernel_bytes)),
             p50_us: over_time(valid, |_, _, point| Some(point.latency?.p50_us as f64)),
-            p99_us: over_time(valid, |_, _, point| Some(point.latency?.p99_us as f64)),
-            late_us_max: over_time(valid, |sample, _, point| {
+            p99_us: over_time(valid, |_, _, point| {
+                Some(point.latency.filter(|_| shows_late)?.p99_us as f64)
+            }),
+            late_us_max: over_time(valid, |sample, before, point| {
                 let late_us = point.latency.map_or(0, |latency| latency.max_us);
+                let over_us = point.at_us.saturating_sub(before.at_us);
                 match sample.received {
                     Some(_) => known(point.silence_us),
-                    None => point.latency.and(known(late_us.max(point.silence_us))),
+                    None if !shows_late => None,
+                    // No event came, or latencies were not read: a silence of the whole time is shown.
+                    None if point.latency.is_none() && point.silence_us < over_us => None,
+                    None => known(late_us.max(point.silence_us)),
                 }
             }),
             steps: valid.iter().flat_map(|sample| sample.steps.clone()).collect(),
@@ -162,7 +170,8 @@ fn limited_by(all: &[&Sample], valid: &[&Sample]) -> Verdict {
     most.or(all.first().map(|sample| &sample.verdict)).cloned().unwrap_or_default()
 }
 
-/// Returns medians over time. All samples of a row have points at the same times, so the medians are of the first, second, … point of each.
+/// Returns medians over time, at the times of the sample with the fewest points: of its points, and of those of the others that are
+/// nearest in time. Samples of a row may have different numbers of points.
 /// `of` gets each point with the one before.
 fn over_time(valid: &[&Sample], of: impl Fn(&Sample, &Point, &Point) -> Option<f64>) -> Curve {
     let known = |sample: &&Sample| -> Curve {
@@ -176,14 +185,18 @@ fn over_time(valid: &[&Sample], of: impl Fn(&Sample, &Point, &Point) -> Option<f
         points.filter_map(value).collect()
     };
     let timelines: Vec<Curve> = valid.iter().map(known).collect();
-    let looks = timelines.iter().map(Vec::len).filter(|&len| len > 0).min().unwrap_or(0);
-    let at = |look: usize| {
-        let (at_s, values): (Vec<f64>, Vec<f64>) =
-            timelines.iter().filter_map(|timeline| timeline.get(look)).copied().unzip();
+    let not_empty = timelines.iter().filter(|timeline| !timeline.is_empty());
+    let fewest = not_empty.min_by_key(|timeline| timeline.len());
+    let at = |&(at_s, _): &(f64, f64)| {
+        let distance = |point: &(f64, f64)| (point.0 - at_s).abs();
+        let nearest = |timeline: &Curve| {
+            timeline.iter().copied().min_by(|one, other| distance(one).total_cmp(&distance(other)))
+        };
+        let (times, values): (Vec<f64>, Vec<f64>) = timelines.iter().filter_map(nearest).unzip();
         let rounded = |value: f64| (value * 1e4).round() / 1e4;
-        Some((rounded(median(&at_s)?), rounded(median(&values)?)))
+        Some((rounded(median(&times)?), rounded(median(&values)?)))
     };
-    (0..looks).filter_map(at).collect()
+    fewest.into_iter().flatten().filter_map(at).collect()
 }
 
 #[cfg(test)]
@@ -238,10 +251,10 @@ mod tests {
         resident 13.5, 40.5, 67.5 MB ▂▃▃▃▄▄▄▄▅▅▅▆▆▆▇▇▇▇██;
         CPU 25.0, 25.0, 25.0 % of a core ████████████████████;
         p99 1.00, 1.00, 80.0 ms ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁█████;
-        latest event 90.0, 90.0, 90.0 ms ▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁▁▁▁▁
+        latest event 90.0, 575, 90.0 ms ▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁▁▁▁▁
         ");
         let external = Sample { received: Some(Received::default()), ..sample.clone() };
-        assert!(words(&external).unwrap().contains("silence 1.00, 1.00, 1.00 ms ▁▁▁▁▁▁▁▁▁█"));
+        assert!(words(&external).unwrap().contains("silence 1.00, 501, 1.00 ms ▁▁▁▁▁▁▁▁▁█"));
         let short = Sample { timeline: sample.timeline[..9].to_vec(), ..sample };
         assert_eq!(words(&short), None);
     }

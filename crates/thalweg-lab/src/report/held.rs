@@ -52,7 +52,7 @@ fn subject_busy(timeline: &[Point], at_us: u64, cores: u32) -> f64 {
     let first = within.filter(|first| first.at_us < last.at_us).or_else(|| until().nth_back(1));
     let first = first.unwrap_or(last);
     let span_us = (last.at_us - first.at_us).max(1) as f64 * f64::from(cores);
-    (last.cpu_ns - first.cpu_ns) as f64 / 1000.0 / span_us
+    last.cpu_ns.saturating_sub(first.cpu_ns) as f64 / 1000.0 / span_us
 }
 
 fn bound_by(held: &Held, subject_busy: f64) -> &'static str {

@@ -103,6 +103,8 @@ struct Inspector<'a> {
     all_cores: Vec<usize>,
     processes: Vec<u32>,
     is_in_span: bool,
+    /// CPU time when the span began, as looks within the span count it.
+    begin_cpu_ns: u64,
     counting: Counting,
     observations: Observations,
 }
@@ -136,6 +138,7 @@ impl<'a> Watch<'a> {
             all_cores,
             processes: Vec::new(),
             is_in_span: false,
+            begin_cpu_ns: 0,
             counting: if options.system_calls { Counting::Wanted } else { Counting::Nothing },
             observations,
             subject,
@@ -262,6 +265,7 @@ impl Observer for Watch<'_> {
                 inspector.observations.processes = inspector.processes_beside();
                 inspector.observations.timeline = SpanPoints::default();
                 inspector.is_in_span = true;
+                inspector.begin_cpu_ns = Resources::glance(&inspector.processes).0;
                 inspector.observations.begin = inspector.snapshot();
             }
             Moment::End => {
@@ -284,7 +288,7 @@ impl Observer for Watch<'_> {
     }
 
     fn progress(&mut self, figures: Figures<'_>) -> ControlFlow<()> {
-        let Inspector { options, observations, processes, is_in_span, .. } =
+        let Inspector { options, observations, processes, is_in_span, begin_cpu_ns, .. } =
             &mut *self.0.borrow_mut();
         if let Some(progress) = options.progress {
             progress.borrow_mut().figures(figures);
@@ -294,7 +298,7 @@ impl Observer for Watch<'_> {
             let point = Point {
                 at_us: monotonic_us() - observations.begin.at_us,
                 events: figures.events,
-                cpu_ns: cpu_ns.saturating_sub(observations.begin.resources.cpu_ns),
+                cpu_ns: cpu_ns.saturating_sub(*begin_cpu_ns),
                 rss_bytes,
                 connections: figures.connections as u32,
                 kernel_bytes: options.is_keyed.then(tcp_bytes).flatten().unwrap_or(0),

@@ -137,7 +137,8 @@ pub(super) trait Dialect: Debug {
         Vec::new()
     }
 
-    /// Returns the WebSocket message that acks a Runner: it contains the whole Runner, as published.
+    /// Returns the WebSocket message with a whole Runner: the ack of one that the subject has created, or the next one for a subject
+    /// that echoes.
     fn ack_runner(&self, runner: &[u8]) -> Vec<u8> {
         runner.to_vec()
     }

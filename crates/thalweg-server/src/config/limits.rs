@@ -21,8 +21,11 @@ pub(crate) fn has_read_enough(taken: usize, owed: usize) -> bool {
     taken >= owed.div_ceil(MIN_READ_DIVISOR)
 }
 
-/// Maximum number of expired keys that one turn removes.
+/// Maximum number of expired keys, and of absent members, that are removed at once.
 pub(crate) const EXPIRIES_PER_TURN: usize = 1000;
+
+/// How often a request for a page of a keyed topic has its state read, if other topics need the memory meanwhile.
+pub(crate) const KEY_LOADS_MAX: usize = 3;
 
 /// Maximum number of members of one topic. Further members count as refused.
 pub(crate) const MEMBERS_MAX: usize = 100_000;

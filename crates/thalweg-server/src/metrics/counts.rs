@@ -116,7 +116,8 @@ counts! {
         patches_given_up: Counter,
         /// Frames of columns made: one for each batch read as columns.
         columns_frames: Counter,
-        /// Frames whose compressor was primed with older text first, because more contexts than compressors are in use.
+        /// Frames whose compressor was primed with older text first, because more contexts than compressors are in use,
+        /// or the frame before was compressed alone.
         contexts_primed: Counter,
         /// Values that are not of their column's declared type: they are null.
         columns_unreadable: Counter,

@@ -19,7 +19,7 @@ const COMPRESSORS_MAX: usize = 16;
 
 /// Least size of such a dictionary, in bytes, if there is as much text. For a longer frame the dictionary is as
 /// long as the frame. With this limit, such a frame takes about as long as one without a context. All 4 KiB of
-/// a context take more than twice as long, 32 KiB ten times, and save a few bytes.
+/// a context take more than twice as long, 32 KiB more than ten times, and save a few bytes.
 const DICTIONARY_BYTES_LEAST: usize = 1024;
 
 thread_local! {

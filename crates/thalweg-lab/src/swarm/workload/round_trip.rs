@@ -1,6 +1,7 @@
 //! Experiment B: sequential round trips, from ack to Runner. The subject sends a Runner, the client acks it, and only
 //! then the subject sends the next. An ack contains the whole Runner on all transports, so that both directions carry equal
-//! data, as published. Thalweg takes it as an event of the topic of acks, and answers that publish.
+//! data, as published. Thalweg takes it as an event of the topic of acks, and answers that publish. A subject that echoes gets the
+//! next Runner instead, of about the same size.
 //!
 //! A WebSocket carries both directions. On the other transports the ack is a request on a second connection that is kept open;
 //! with long polling the next poll follows the ack.

@@ -17,7 +17,7 @@ use crate::{
     access::{Allowed, Reading},
     answers::AnswerAccount,
     broker::{BrokerReply, ListRequest, Read, ReadCaller},
-    config::COMMAND_SEARCH,
+    config::{COMMAND_SEARCH, KEY_LOADS_MAX},
     connection_limits::Address,
     owner_shard::owner_shard,
     refusal::Refusal,
@@ -140,9 +140,10 @@ impl Handle {
         };
         let is_stored_keyed = self.shard.borrow().topics.is_stored_keyed(topic);
         let owner = owner_shard(topic, self.common.peers.len());
-        let (mut start, mut is_beyond) = (start, false);
+        let (mut start, mut is_beyond, mut loads) = (start, false, 0);
         loop {
             if is_stored_keyed {
+                loads += 1;
                 let wanted = topic.clone();
                 let keys = self.look_up(owner, |answer| Lookup::Keys { topic: wanted, answer });
                 let keys = timeout_at(deadline, keys).await;
@@ -158,7 +159,7 @@ impl Handle {
                 HistorySource::Retained(parts) => return Ok(parts),
                 HistorySource::Backfill(backfill) => backfill,
                 // The topic was evicted while this waited for its turn.
-                HistorySource::Evicted if Instant::now() < deadline => continue,
+                HistorySource::Evicted if loads < KEY_LOADS_MAX => continue,
                 HistorySource::Evicted => return Err(Refusal::busy(KEYS)),
             };
             let page = self.read_page(topic, &backfill, deadline).await?;

@@ -6,7 +6,6 @@ use std::{
 };
 
 use serde_json::value::RawValue;
-use smallvec::SmallVec;
 use thalweg_wire::Topic;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -28,8 +27,8 @@ pub(super) struct Members {
     serial: u64,
     /// The memory of all members, in bytes.
     pub(super) bytes: usize,
-    /// Changes for other shards whose queue was full.
-    pub(super) unposted: VecDeque<(usize, Topic, MemberChange)>,
+    /// Changes for other shards, by shard, that their queues had no room for.
+    pub(super) unposted: BTreeMap<usize, VecDeque<(Topic, MemberChange)>>,
 }
 
 #[derive(Debug, Default)]
@@ -146,21 +145,19 @@ impl Members {
 
     /// Posts changes to other shards, in their order for each shard. Returns `false` if a queue is full.
     pub(super) fn post(&mut self, common: &Common) -> bool {
-        let mut full: SmallVec<[usize; 8]> = SmallVec::new();
-        for (owner, topic, change) in std::mem::take(&mut self.unposted) {
-            if full.contains(&owner) {
-                self.unposted.push_back((owner, topic, change));
-                continue;
+        self.unposted.retain(|owner, changes| {
+            while let Some((topic, change)) = changes.pop_front() {
+                let message = ShardMessage::Members { topic, change };
+                // A shard that has drained needs no members.
+                let sent = common.peers[*owner].messages.try_send(message);
+                if let Err(TrySendError::Full(ShardMessage::Members { topic, change })) = sent {
+                    changes.push_front((topic, change));
+                    return true;
+                }
             }
-            let message = ShardMessage::Members { topic, change };
-            // A shard that has drained needs no members.
-            let sent = common.peers[owner].messages.try_send(message);
-            if let Err(TrySendError::Full(ShardMessage::Members { topic, change })) = sent {
-                self.unposted.push_back((owner, topic, change));
-                full.push(owner);
-            }
-        }
-        full.is_empty()
+            false
+        });
+        self.unposted.is_empty()
     }
 }
 

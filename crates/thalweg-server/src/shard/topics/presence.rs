@@ -55,7 +55,9 @@ impl Topics {
         match owner == self.shard {
             true => self.change_member(&topic, change, now_us),
             // Changes that already wait are sent first.
-            false => self.members.unposted.push_back((owner, topic, change)),
+            false => {
+                self.members.unposted.entry(owner).or_default().push_back((topic, change));
+            }
         }
     }
 
@@ -107,7 +109,7 @@ impl Topics {
         is_listed
     }
 
-    /// Removes members whose grace time is over, a part of them if they are many. Their times are then still due.
+    /// Removes members whose grace time is over. If they are many, some remain due, and the next turn removes them.
     pub(super) fn end_absences(&mut self, now_us: u64) {
         for _ in 0..EXPIRIES_PER_TURN {
             let first = self.members.absences.first_entry();
