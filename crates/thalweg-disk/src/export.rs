@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, io, io::Write, path::Path};
 
-use thalweg_wire::Pattern;
+use thalweg_wire::{Pattern, Topic};
 
 use crate::{
     check::{Progress, in_directory, total_bytes, unreadable},
