@@ -175,35 +175,6 @@ fn presence_has_rights_of_its_own_and_only_the_server_publishes_it() {
 }
 
 #[test]
-fn no_user_takes_the_entry_of_another_one() {
-    let server = Server::start(&[
-        "--topic",
-        "room,presence=connections",
-        "--token",
-        "a=secret-of-a-1234567890,subscribe=room",
-        "--token",
-        "a~b=secret-of-a-b-1234567890,subscribe=room",
-        "--token",
-        "watch=secret-of-watch-1234567890,subscribe=**",
-    ]);
-    let subscribe = |secret: &str, id: &str| {
-        let target = format!("/room?member={id}&access_token={secret}");
-        let mut subscriber = server.subscribe(Transport::Sse, &target);
-        subscriber.envelope();
-        subscriber
-    };
-    let _a = subscribe("secret-of-a-1234567890", "b~c");
-    let _a_b = subscribe("secret-of-a-b-1234567890", "c");
-    let listed = |topic: &str| {
-        let authorization = [("Authorization", "Bearer secret-of-watch-1234567890")];
-        server.ask("GET", &format!("/v1/topics/{topic}?limit=10"), &authorization, "").json()
-    };
-    wait_for(|| listed("presence/room")["keys"].as_array().is_some_and(|keys| keys.len() == 2));
-    let keys = listed("presence/room")["keys"].to_string();
-    assert!(keys.contains("\"a~b~c\""), "{keys}");
-}
-
-#[test]
 fn the_words_of_a_member_about_itself_are_checked() {
     let server = Server::start(&["--topic", "room,presence=users"]);
     let large = format!("%22{}%22", "x".repeat(1100));

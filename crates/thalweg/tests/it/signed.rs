@@ -2,6 +2,7 @@
 
 mod disconnecting;
 mod keys;
+mod members;
 mod reloading;
 
 use std::{
