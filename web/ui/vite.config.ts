@@ -43,6 +43,8 @@ export default defineConfig({
     proxy: {
       "/v1": { target: SERVER, ws: true },
       "/runs": { target: SERVER },
+      "/metrics": { target: SERVER },
+      "/overview": { target: SERVER },
     },
   },
 });

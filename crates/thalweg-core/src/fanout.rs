@@ -122,6 +122,9 @@ pub trait Feeds {
     /// Notes that a sink has taken events of a subscription that has no interval and keeps up. `age_us` is
     /// the age of the oldest event.
     fn sent(&mut self, _age_us: u64) {}
+
+    /// Notes that a subscriber of a feed was told of a gap, or that its subscription ended instead.
+    fn gap(&mut self, _key: FeedKey) {}
 }
 
 /// The receiver of a subscriber's bytes: a socket with or without TLS, or a pipe.

@@ -71,6 +71,8 @@ pub(crate) enum Right<'a> {
     ViewRuns,
     /// List topics: those that the holder may inspect.
     ViewTopics,
+    /// See a topic's settings.
+    ViewTopic(&'a Topic),
     /// Read `/metrics`, which covers all topics.
     ViewMetrics,
     /// Close connections of others.
@@ -126,6 +128,16 @@ pub(crate) struct Writing(pub(crate) Topic);
 impl Wanted for Writing {
     fn rights(&self) -> impl Iterator<Item = Right<'_>> {
         [Right::Publish(&self.0)].into_iter()
+    }
+}
+
+/// A topic whose settings a client requests.
+#[derive(Debug)]
+pub(crate) struct ViewTopic(pub(crate) Topic);
+
+impl Wanted for ViewTopic {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        [Right::ViewTopic(&self.0)].into_iter()
     }
 }
 
@@ -231,6 +243,12 @@ impl AccessPolicy {
             Right::Publish(topic) => has(|rights, topic| rights.publish.contain(topic), topic),
             Right::Subscribe(topic) => self.may_read(holder, topic),
             Right::ViewRuns => is(|rights| rights.subscribe.are_all()),
+            Right::ViewTopic(topic) => {
+                let may_inspect =
+                    |topic: &Topic| has(|rights, topic| rights.inspect.contain(topic), topic);
+                // The origin of rows has the query, which names its source.
+                may_inspect(topic) && self.made_of.configured.get(topic).is_none_or(may_inspect)
+            }
             Right::ViewTopics => is(|rights| !rights.inspect.are_none()),
             Right::ViewMetrics => is(|rights| rights.inspect.are_all()),
             Right::Administer => is(|rights| rights.admin),
@@ -239,7 +257,9 @@ impl AccessPolicy {
             return Ok(());
         }
         let topic = match right {
-            Right::Subscribe(topic) | Right::Publish(topic) => topic.as_str(),
+            Right::Subscribe(topic) | Right::Publish(topic) | Right::ViewTopic(topic) => {
+                topic.as_str()
+            }
             _ => "",
         };
         Err(self.refusal(holder, right).with_subject(holder.names(), topic))
@@ -261,7 +281,7 @@ impl AccessPolicy {
     }
 
     fn refusal(&self, holder: &Holder, right: Right<'_>) -> Refusal {
-        if let Right::ViewTopics | Right::ViewMetrics = right
+        if let Right::ViewTopics | Right::ViewTopic(_) | Right::ViewMetrics = right
             && !self.holders.has_tokens()
         {
             return Refusal::unauthorized(
@@ -278,6 +298,10 @@ impl AccessPolicy {
                 "subscribe patterns match it and, if it has the rows of a query, the topic that the query reads",
             ),
             Right::ViewRuns => ("viewing runs".to_owned(), "subscribe has \"**\""),
+            Right::ViewTopic(topic) => (
+                format!("viewing the settings of {}", Excerpt(topic.as_str())),
+                "inspect patterns match it and, if it has the rows of a query, the topic that the query reads",
+            ),
             Right::ViewTopics => ("the list of topics".to_owned(), "inspect has a pattern"),
             Right::ViewMetrics => ("viewing the metrics".to_owned(), "inspect has \"**\""),
             Right::Administer => ("closing connections".to_owned(), "admin is true"),

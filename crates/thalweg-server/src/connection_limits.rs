@@ -142,6 +142,11 @@ impl ConnectionLimits {
 }
 
 impl ConnectionPermit {
+    /// Returns the maximum number of connections of the server.
+    pub(crate) fn connections_max(&self) -> usize {
+        self.address_permit.connection_limits.connections.load(Relaxed)
+    }
+
     fn new(address_permit: AddressPermit, shard: u32, is_of_proxy: bool) -> Result<Self, Refusal> {
         address_permit.connection_limits.take_room()?;
         address_permit.connection_limits.loads[shard as usize].fetch_add(1, Relaxed);

@@ -47,6 +47,7 @@ mod http2;
 mod identify;
 mod inspect;
 mod line_body;
+mod overview;
 mod pages;
 mod post;
 mod preface;

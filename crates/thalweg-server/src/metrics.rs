@@ -21,7 +21,7 @@ use thalweg_wire::{EndCode, ErrorCode, Pattern, close};
 use crate::process;
 
 use counts::PatternCounts;
-pub(crate) use counts::{Counts, KeyCounts, UpstreamCounts};
+pub(crate) use counts::{CountedTransport, Counts, KeyCounts, UpstreamCounts};
 use exposition::{Description, MetricKind, brokers_families, family, histogram, labelled_family};
 pub(crate) use exposition::{ExpositionFormat, OPEN_METRICS};
 pub(crate) use metric::Metric;
@@ -31,6 +31,12 @@ const REFUSED: Description = Description {
     name: "refused",
     help: "Requests and commands refused.",
     kind: MetricKind::Counter,
+};
+
+const TRANSPORTS: Description = Description {
+    name: "transport_connections",
+    help: "Subscribers' connections by transport.",
+    kind: MetricKind::Gauge,
 };
 
 const CLOSED: Description =
@@ -132,6 +138,9 @@ impl Metrics {
         let closed = |index: usize| sum(&|counts| counts.closed[index].get());
         let codes = close::ALL.iter().map(|close| close.code).zip((0..).map(closed));
         family(&mut out, form, &CLOSED, "code", codes);
+        let open = |index: usize| sum(&|counts| counts.of_transports().nth(index).unwrap_or(0));
+        let transports = CountedTransport::NAMES.iter().zip((0..).map(open));
+        family(&mut out, form, &TRANSPORTS, "transport", transports);
         let overrun = |index: usize| sum(&|counts| counts.overruns[index].get());
         let codes = EndCode::ALL.iter().map(|code| code.name()).zip((0..).map(overrun));
         let codes = codes.filter(|(code, _)| code.starts_with("query_"));

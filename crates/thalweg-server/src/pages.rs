@@ -46,7 +46,7 @@ pub(crate) struct Representation {
 const INDEX: &str = "/index.html";
 
 /// The document's paths besides `/`. At `/` clients that are not browsers get a text about the API.
-pub(crate) const PAGE_PATHS: [&str; 3] = ["/matches", "/lab", "/reports"];
+pub(crate) const PAGE_PATHS: [&str; 4] = ["/live", "/matches", "/lab", "/reports"];
 
 /// The documentation's folder. A path there that ends with a slash is the folder's `index.html`.
 pub(crate) const BOOK: &str = "/docs/";
@@ -140,7 +140,7 @@ mod tests {
             let found = pages.at(path).map(|file| &*file.form(false).bytes);
             assert_eq!(found, expected.map(str::as_bytes), "{path}");
         };
-        for view in ["/", "/matches", "/lab", "/reports", "/index.html"] {
+        for view in ["/", "/live", "/matches", "/lab", "/reports", "/index.html"] {
             check(view, Some("document"));
         }
         check("/assets/a.js", Some("script"));

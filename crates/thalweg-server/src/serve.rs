@@ -156,6 +156,7 @@ pub(crate) fn serve_with(
         ad_hoc: prepared.ad_hoc,
         inputs: Arc::new(Inputs::new(&sources, queries.iter().map(|query| &query.source))),
         idempotency_hasher: IdempotencyHasher::default(),
+        samples: Arc::default(),
         shares: Arc::clone(&client_limits.subscribed_topics),
         rates: Arc::clone(&client_limits.rates),
         fetched_rates: Arc::clone(&client_limits.fetched),

@@ -19,6 +19,7 @@
 //!   disconnecting     ends connections for an administrator
 //!   publishers        publishers of lines
 //!   reads             histories, and the list of topics
+//!   overview          the activity of all topics
 //!   newest_search     finds the newest events in a stream                   (pure)
 //!   time_search       finds the first event since a time                    (pure)
 //!   ad_hoc_queries    queries of clients
@@ -78,6 +79,8 @@
 //! session_input     ids of subscribers, and the requests of their sessions
 //! page              a page of a topic's history as JSON                   (pure)
 //! publish_result    the result of a publish
+//! topic_ranking     the answer of the overview                            (pure)
+//! topic_samples     the activity of all topics, sampled                   (pure)
 //! timers            keys with due times
 //! alarm             the shard's timer
 //! ```
@@ -94,6 +97,8 @@ mod publish_result;
 mod session_input;
 mod subscribers;
 mod timers;
+mod topic_ranking;
+mod topic_samples;
 mod topics;
 
 pub(crate) use common::{Common, Peer, ShardQueues};
@@ -104,3 +109,4 @@ pub(crate) use ingest::IdempotencyHasher;
 pub(crate) use message::{Arrival, Disconnect, ShardMessage, TopicListing};
 pub(crate) use publish_result::PublishResult;
 pub(crate) use session_input::SubscriberId;
+pub(crate) use topic_ranking::{OverviewLimits, Ranking, TopicOrder};

@@ -38,7 +38,8 @@ test("the live page shows a topic over each transport, and links to the other pa
   for (const [name, path] of [
     ["Lab", "/live/lab"],
     ["Reports", "/live/reports"],
-    ["Live", "/live/"],
+    ["Live", "/live/live"],
+    ["Overview", "/live/"],
   ] as const) {
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name }).click();
     await page.waitForURL((url) => url.pathname === path);

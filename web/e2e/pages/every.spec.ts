@@ -7,6 +7,11 @@ import { expect, test } from "../harness/test.js";
 import { expectAccessible } from "./accessible.js";
 
 const PAGES = [
+  {
+    name: "Overview",
+    path: "/",
+    ready: (page: Page) => page.getByRole("link", { name: "car_live_data" }).first().waitFor(),
+  },
   { name: "Live, table", path: "/?topic=car_live_data&view=table", ready: (page: Page) => later(page, 100) },
   {
     name: "Live, chart",
@@ -81,7 +86,8 @@ for (const { name, path, ready } of PAGES) {
 
 /** Pages without content, of a server without sources. */
 const EMPTY = [
-  { name: "Live, no topics", path: "/", says: "No topic yet" },
+  { name: "Overview, no topics", path: "/", says: "No topic yet." },
+  { name: "Live, no topics", path: "/live", says: "No topic yet" },
   { name: "Live, a topic that nobody publishes to", path: "/?topic=nobody/here", says: "Waiting for the first event" },
   { name: "Lab, no sources", path: "/lab", says: "thalweg serve --demo" },
   { name: "Reports, no folder", path: "/reports", says: "thalweg serve --runs" },
@@ -157,7 +163,10 @@ test("visits all pages and changes the topic by keyboard", async ({ page }) => {
   await page.getByRole("link", { name: "Reports" }).focus();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/\/reports$/);
-  await page.getByRole("link", { name: "Live" }).focus();
+  await page.getByRole("link", { name: "Overview" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("link", { name: "car_live_data" }).first().waitFor();
+  await page.getByRole("link", { name: "Live", exact: true }).focus();
   await page.keyboard.press("Enter");
   // A browser logs an error for a WebSocket that is closed while it connects.
   await later(page, 1);

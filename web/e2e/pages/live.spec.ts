@@ -13,7 +13,7 @@ async function post(url: string | URL, body: string): Promise<void> {
 }
 
 test("without a topic the page shows how to create one, and then shows the topic", async ({ page, server }) => {
-  await page.goto("/");
+  await page.goto("/live");
   await expect(page.getByRole("heading", { name: "No topic yet" })).toBeVisible();
   const said = await page.locator("pre").textContent();
   const [, body, address] = /curl -d '(.*)' (\S+)/.exec(said ?? "") ?? [];

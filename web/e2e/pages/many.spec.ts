@@ -27,7 +27,7 @@ const total = (page: Page) => page.locator(".total");
 
 test("the page opens with the demo's topic, shows the total, and finds each topic", async ({ page, server }) => {
   await fill(server);
-  await page.goto("/");
+  await page.goto("/live");
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of car_live_data");
   await expect(total(page)).toContainText(/^1,000 of 2,3\d\d topics/);
   await expect(options(page)).toHaveCount(1001);

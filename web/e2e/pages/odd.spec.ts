@@ -110,7 +110,7 @@ test("an invalid topic name is rejected, and not suggested in a command", async 
 
 test("a new topic does not replace the one that is open", async ({ page, server }) => {
   await post(server, "b", "1");
-  await page.goto("/");
+  await page.goto("/live");
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of b");
   await post(server, "a", "1");
   await expect(page.getByLabel("Topic").getByRole("option", { name: "a", exact: true })).toBeAttached();

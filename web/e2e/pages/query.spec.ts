@@ -34,7 +34,7 @@ function points(page: Page, count: number): Promise<number[]> {
 }
 
 test("a typed query has a chart, with one point per second", async ({ page }) => {
-  await page.goto("/");
+  await page.goto("/live");
   await page.getByRole("button", { name: "Query" }).click();
   await expect(field(page)).toBeFocused();
   await page.keyboard.type(CHART);

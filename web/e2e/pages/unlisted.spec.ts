@@ -15,7 +15,7 @@ const test = base.extend({
 test.use({ expected: /401 \(Unauthorized\)/ });
 
 test("opens a topic by its typed name, or from the address", async ({ page }) => {
-  await page.goto("/");
+  await page.goto("/live");
   await expect(page.getByRole("heading", { name: "Open a topic" })).toBeVisible();
   await expect(page.getByText("The list of topics needs a token")).toBeVisible();
   await page.getByLabel("Topic").fill("car_live_data");
@@ -29,7 +29,7 @@ test("opens a topic by its typed name, or from the address", async ({ page }) =>
 });
 
 test("shows the list with the token", async ({ page }) => {
-  await page.goto("/");
+  await page.goto("/live");
   await page.getByRole("button", { name: "Enter a token" }).click();
   await page.getByLabel("Token").fill(TOKEN);
   await page.getByRole("button", { name: "Use this token" }).click();
@@ -52,7 +52,7 @@ test.describe("with a token without the right to list topics", () => {
   });
 
   test("accepts such a token, and opens a topic by its typed name", async ({ page }) => {
-    await page.goto("/");
+    await page.goto("/live");
     await expect(page.getByText("a user’s token")).toBeVisible();
     await page.getByLabel("Token").fill(signed({ subscribe: ["**"] }));
     await page.getByRole("button", { name: "Use this token" }).click();

@@ -55,9 +55,7 @@ class RoundTrips {
       socket.onclose = ({ code, reason }) => ended(`closed: ${code} ${reason}`);
       this.ack = (runner) =>
         socket.send(
-          JSON.stringify(
-            makesRunners ? { command: "publish", topic: `${topic}/acks`, event: runner } : runner,
-          ),
+          JSON.stringify(makesRunners ? { command: "publish", topic: `${topic}/acks`, event: runner } : runner),
         );
       if (!makesRunners) socket.onopen = () => this.arm(runner(0));
       return;

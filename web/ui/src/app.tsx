@@ -2,26 +2,44 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { LabPage } from "./lab/lab.js";
+import { read } from "./live/address.js";
 import { LivePage } from "./live/live.js";
 import { MatchesPage } from "./matches/matches.js";
+import { OverviewPage } from "./overview/overview.js";
 import { ReportsPage } from "./reports/reports.js";
 import { onUnauthorized } from "./server.js";
 import { TokenForm } from "./token-form.js";
 
+const OVERVIEW = { path: "./", name: "Overview", page: OverviewPage } as const;
+const LIVE = { path: "live", name: "Live", page: LivePage } as const;
 const PAGES = [
-  { path: "./", name: "Live", page: LivePage },
+  OVERVIEW,
+  LIVE,
   { path: "matches", name: "Matches", page: MatchesPage },
   { path: "lab", name: "Lab", page: LabPage },
   { path: "reports", name: "Reports", page: ReportsPage },
 ] as const;
 
-/** @param pathname - the document's path. Only the last segment counts, because a proxy may add a path before it. */
+/** Returns the page at a path. Only the last segment counts, because a proxy may add a path before it. */
+function pageAt(pathname: string, mayInspect: boolean): (typeof PAGES)[number] {
+  const named = PAGES.find(({ path }) => pathname.endsWith(`/${path}`)) ?? OVERVIEW;
+  if (named !== OVERVIEW) return named;
+  const { topic, query } = read(location.search);
+  // The root also shows the topic or the query that its address names.
+  return mayInspect && topic === null && query === null ? OVERVIEW : LIVE;
+}
+
+/** @param pathname - the document's path. */
 export function App({ pathname }: { pathname: string }) {
-  const current = PAGES.find(({ path }) => pathname.endsWith(`/${path}`)) ?? PAGES[0];
-  const Page = current.page;
   const [isRefused, setIsRefused] = useState(false);
+  const [mayInspect, setMayInspect] = useState(true);
   useEffect(() => onUnauthorized(() => setIsRefused(true)), []);
+  const current = pageAt(pathname, mayInspect);
   document.title = `${current.name} · Thalweg`;
+  const taken = (): void => {
+    setIsRefused(false);
+    setMayInspect(true);
+  };
   return (
     <>
       <a class="skip" href="#main">
@@ -35,8 +53,8 @@ export function App({ pathname }: { pathname: string }) {
           Thalweg
         </a>
         <nav aria-label="Pages">
-          {PAGES.map(({ path, name }) => (
-            <a key={path} href={path} aria-current={path === current.path ? "page" : undefined}>
+          {PAGES.filter((page) => mayInspect || page !== OVERVIEW).map(({ path, name }) => (
+            <a key={path} href={path} aria-current={name === current.name ? "page" : undefined}>
               {name}
             </a>
           ))}
@@ -44,8 +62,14 @@ export function App({ pathname }: { pathname: string }) {
         </nav>
       </header>
       <main id="main" tabIndex={-1}>
-        {isRefused ? <TokenForm taken={() => setIsRefused(false)} /> : <Page />}
+        {isRefused ? <TokenForm taken={taken} /> : <Content page={current} refused={() => setMayInspect(false)} />}
       </main>
     </>
   );
+}
+
+function Content({ page, refused }: { page: (typeof PAGES)[number]; refused(): void }) {
+  if (page.name === "Overview") return <page.page refused={refused} />;
+  const { page: Page } = page;
+  return <Page />;
 }

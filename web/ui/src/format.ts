@@ -39,7 +39,9 @@ export function bytes(value: number): string {
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${digits(ms / 1000)} s`;
-  return ms < 3_600_000 ? `${Math.round(ms / 60_000)} min` : `${digits(ms / 3_600_000)} h`;
+  if (ms < 3_600_000) return `${Math.round(ms / 60_000)} min`;
+  // From 1,000 hours on, three digits would be an exponential.
+  return ms < 172_800_000 ? `${digits(ms / 3_600_000)} h` : `${brief(ms / 86_400_000)} d`;
 }
 
 function digits(value: number): string {

@@ -35,20 +35,33 @@ export function askForToken(): void {
   tokenRefused();
 }
 
-/** Calls `fetch` with the token. @param isQuiet - whether a 401 must not show the form for a token. */
+interface RequestOptions {
+  method?: string;
+  /** The value to send as JSON. */
+  body?: object;
+  /** JSON to send as it is, instead of `body`. */
+  json?: string;
+  /** Whether a 401 must not show the form for a token. */
+  isQuiet?: boolean;
+  signal?: AbortSignal;
+}
+
+/** Calls `fetch` with the token. */
 export async function request(
   path: string,
-  { method = "GET", body, isQuiet = false }: { method?: string; body?: object; isQuiet?: boolean } = {},
+  { method = "GET", body, json, isQuiet = false, signal }: RequestOptions = {},
 ): Promise<Response> {
+  const sentBody = json ?? (body && JSON.stringify(body));
   const sent = current;
   const response = await fetch(path, {
     method,
     headers: {
       Accept: "application/json",
-      ...(body && { "Content-Type": "application/json" }),
+      ...(sentBody && { "Content-Type": "application/json" }),
       ...(sent && { Authorization: `Bearer ${sent}` }),
     },
-    ...(body && { body: JSON.stringify(body) }),
+    ...(sentBody && { body: sentBody }),
+    ...(signal && { signal }),
   });
   // The reader may have presented another token in the meantime.
   if (response.status === 401 && sent === current && !isQuiet) tokenRefused();

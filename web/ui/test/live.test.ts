@@ -328,5 +328,11 @@ test("formats of numbers", () => {
     "2.000e+300",
   ]);
   expect([12, 12_345].map(bytes)).toEqual(["12 B", "12.3 kB"]);
-  expect([3, 1500, 120_000].map(duration)).toEqual(["3 ms", "1.50 s", "2 min"]);
+  expect([3, 1500, 120_000, 5_400_000, 8_640_000_000].map(duration)).toEqual([
+    "3 ms",
+    "1.50 s",
+    "2 min",
+    "1.50 h",
+    "100 d",
+  ]);
 });

@@ -140,7 +140,8 @@ impl Subscriber {
             }
             Interruption::Unknown(cursor) => {
                 let subscription = &mut self.subscriptions[index];
-                let Some(feed) = feeds.feed(subscription.feed) else { return };
+                let key = subscription.feed;
+                let Some(feed) = feeds.feed(key) else { return };
                 let control = self.control.frames();
                 let gap = subscription.announce_unknown(feed, cursor, control);
                 if self.format.has_trailer() {
@@ -148,18 +149,21 @@ impl Subscriber {
                 }
                 self.has_delivered = true;
                 scratch.gaps[gap.reason as usize] += 1;
+                feeds.gap(key);
             }
             Interruption::Lost(lost) => {
                 let reason = if lost.is_expired { GapReason::Trimmed } else { GapReason::Slow };
+                let key = self.subscriptions[index].feed;
                 self.jump(feeds, index, lost, reason);
                 scratch.gaps[reason as usize] += 1;
+                feeds.gap(key);
             }
         }
     }
 
     /// Begins subscriptions whose feed now exists. If a partly sent frame has a trailer, the frame is finished
     /// first, because its trailer would name the new subscriptions.
-    fn begin(&mut self, feeds: &impl Feeds, scratch: &mut Scratch) {
+    fn begin(&mut self, feeds: &mut impl Feeds, scratch: &mut Scratch) {
         let Scratch { buffers, gaps, .. } = scratch;
         if self.format.has_trailer() && self.in_frame.is_some() {
             return;
@@ -199,10 +203,12 @@ impl Subscriber {
                 Begun::NotYet | Begun::Exact => {}
                 Begun::Gap(AnnouncedGap { reason, .. }) => {
                     gaps[reason as usize] += 1;
+                    feeds.gap(key);
                     self.has_delivered = true;
                 }
                 Begun::End(_) => {
                     gaps[GapReason::Trimmed as usize] += 1;
+                    feeds.gap(key);
                     self.has_ends = true;
                 }
             }

@@ -81,6 +81,11 @@ impl Subscriber {
         self.format
     }
 
+    /// Returns whether its response ends with the first events, as the answer to a poll does.
+    pub fn is_of_poll(&self) -> bool {
+        self.mode == ResponseMode::Once
+    }
+
     /// Returns the feeds that the subscriber reads.
     pub fn feeds(&self) -> impl Iterator<Item = FeedKey> {
         self.subscriptions.iter().map(|subscription| subscription.feed)

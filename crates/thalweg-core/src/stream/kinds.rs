@@ -117,6 +117,15 @@ impl AnyFeed {
             }
         }
     }
+
+    /// Returns its kind.
+    pub fn kind(&self) -> FeedKind {
+        match self {
+            Self::Log(_) => FeedKind::Log,
+            Self::Value(_) => FeedKind::Value,
+            Self::Keyed(_) => FeedKind::Keyed,
+        }
+    }
 }
 
 impl Feed for AnyFeed {

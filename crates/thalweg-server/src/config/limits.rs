@@ -190,6 +190,24 @@ pub(crate) const KEYS_NAMED_MAX: usize = 8;
 /// Subjects, and as many addresses, with counted rates. Others are not counted, so that they neither use memory nor lock out others.
 pub(crate) const RATED_MAX: usize = 200_000;
 
+/// Topics whose figures a shard returns at once for the overview: less than a millisecond of its time.
+pub(crate) const FIGURES_PER_LOOKUP: usize = 1024;
+
+/// Maximum number of topics of each shard that the overview covers. It holds about 300 bytes of each while a client shows it.
+pub(crate) const SAMPLED_TOPICS_MAX: usize = 100_000;
+
+/// The minimum time between two samples of all topics, in µs, however many clients show them.
+pub(crate) const SAMPLE_US: u64 = 950_000;
+
+/// A sample takes at most one of this many parts of the time: with very many topics the overview changes less often.
+pub(crate) const SAMPLE_PART: u64 = 20;
+
+/// The samples are forgotten after this time without a request, in µs.
+pub(crate) const SAMPLES_KEPT_US: u64 = 10_000_000;
+
+/// Topics in one answer of the overview: more than a page shows.
+pub(crate) const RANKED_MAX: usize = 1_000;
+
 /// Maximum bytes of an administrator's request body.
 pub(crate) const ADMIN_BODY_BYTES: usize = 4096;
 

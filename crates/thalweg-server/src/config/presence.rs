@@ -29,6 +29,15 @@ impl PresenceOf {
     /// The names in settings.
     pub const NAMES: [&str; 3] = ["users", "connections", "count"];
 
+    /// Returns its name in settings.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Users => "users",
+            Self::Connections => "connections",
+            Self::Count => "count",
+        }
+    }
+
     /// Parses a name in settings.
     pub fn parse(name: &str) -> Option<Self> {
         match name {

@@ -14,7 +14,7 @@ use super::{
     content::{Content, HistoryBody},
     context::{Http, RequestConnection},
     discard::{ResponseRules, finish_answer, reject_get_body},
-    inspect, pages,
+    inspect, overview, pages,
     post::{self, Publisher},
     respond::{Answer, ErrorResponse, empty, json_line, text},
     runs,
@@ -362,8 +362,13 @@ async fn route(
     if let Some(rest) = runs::path(path) {
         return runs::answer(http, connection, parts, rest, &requester).await;
     }
+    if let Some(topic) = overview::settings_topic(path) {
+        return Box::pin(overview::topic_settings(http, parts, topic, &requester)).await;
+    }
     let shown = &http.config().pages;
     match path {
+        // Boxed because it is rare: it must not enlarge the future of every request.
+        overview::TOPICS => Box::pin(overview::answer(http, connection, parts, &requester)).await,
         "/v1/commands" | "/v1/tickets" | administer::DISCONNECT if parts.method != Method::POST => {
             Err(ErrorResponse::method("POST"))
         }

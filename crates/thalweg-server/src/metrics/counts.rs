@@ -11,6 +11,23 @@ use crate::{
     refusal::Refusal,
 };
 
+/// The transport of a subscriber's connection, as metrics name it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CountedTransport {
+    WebSocket,
+    Sse,
+    HttpStreaming,
+    ForeverFrame,
+    LongPolling,
+    /// HTTP streaming of columns.
+    Arrow,
+}
+
+impl CountedTransport {
+    pub(super) const NAMES: [&str; 6] =
+        ["websocket", "sse", "http-streaming", "forever-frame", "long-polling", "arrow"];
+}
+
 /// One entry for each code. The standard library has no `Default` for arrays of this length.
 #[derive(Debug)]
 pub(super) struct ByCode<T>(pub(super) [T; ErrorCode::ALL.len()]);
@@ -220,6 +237,8 @@ counts! {
         /// Longest delay of a source's tick.
         source_lateness_seconds_max: Micros,
     }
+    /// Subscribers' connections by transport.
+    transports: [Metric; CountedTransport::NAMES.len()],
     /// Refusals by code.
     refused: ByCode<Metric>,
     /// Closes by code.
@@ -331,6 +350,16 @@ impl Counts {
     /// Returns the counts of a pattern's topics.
     pub(crate) fn pattern_counts(&self, pattern: usize) -> &PatternCounts {
         &self.by_pattern[pattern]
+    }
+
+    /// Returns the number of connections of a transport.
+    pub(crate) fn transport(&self, transport: CountedTransport) -> &Metric {
+        &self.transports[transport as usize]
+    }
+
+    /// Returns the numbers of connections in the order of [`CountedTransport::NAMES`].
+    pub(super) fn of_transports(&self) -> impl Iterator<Item = u64> {
+        self.transports.iter().map(Metric::get)
     }
 
     /// Counts a connection closed with a code.

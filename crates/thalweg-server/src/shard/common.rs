@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 
-use super::{ingest::IdempotencyHasher, message::ShardMessage, open_sockets::OpenSockets};
+use super::{
+    ingest::IdempotencyHasher, message::ShardMessage, open_sockets::OpenSockets,
+    topic_samples::TopicSamples,
+};
 use crate::{
     broker::{BrokerLink, BrokerStream, FromBroker, ReadTopics},
     config::{Config, SharedTopics},
@@ -26,6 +29,8 @@ pub(crate) struct Common {
     /// The topics that sources and configured queries read, on all shards.
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) idempotency_hasher: IdempotencyHasher,
+    /// The activity of all topics, for the overview. Requests take turns.
+    pub(crate) samples: Arc<Mutex<TopicSamples>>,
     /// Counts the topics that exist only for subscribers, per address.
     pub(crate) shares: Arc<AddressCounts>,
     pub(crate) rates: Arc<AllRates>,

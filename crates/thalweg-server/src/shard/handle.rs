@@ -6,6 +6,7 @@ mod disconnecting;
 mod fair_turns;
 mod inbound;
 mod newest_search;
+mod overview;
 mod peers;
 mod planning;
 mod publishers;

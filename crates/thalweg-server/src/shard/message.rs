@@ -15,6 +15,7 @@ use super::{
     page::PageParts,
     publish_result::PublishResult,
     session_input::{SessionInput, SubscriberId},
+    topic_samples::FiguresPart,
 };
 use crate::{
     access::{AccessPolicy, Holder, Right, Wanted},
@@ -193,6 +194,8 @@ pub(crate) struct FollowerId {
 pub(crate) enum Lookup {
     /// The topics of a list that the shard has, in order.
     Topics { listing: TopicListing, answer: oneshot::Sender<Vec<ListedTopic>> },
+    /// The figures of some topics from this place on.
+    Figures { from: u32, answer: oneshot::Sender<FiguresPart> },
     /// The first of these topics that the shard does not have.
     Missing { topics: Vec<Topic>, answer: oneshot::Sender<Option<Topic>> },
     /// At most `limit` events of a topic from `start` on. `None` if there is no such topic.

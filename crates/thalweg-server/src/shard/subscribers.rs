@@ -300,6 +300,7 @@ impl Subscribers {
         self.flags[key as usize] = Flags { always_beats, has_client_timeout, ..Flags::default() };
         self.watch_token(key);
         self.counts.connections.add(1);
+        self.counts.transport(self.connections[key as usize].counted_transport()).add(1);
         self.counts.piped_connections.add(u64::from(is_piped));
         self.counts.subscribed.add(1);
         Ok(SubscriberId { key, serial })
@@ -343,6 +344,7 @@ impl Subscribers {
         self.counts.blocked_connections.sub(u64::from(self.flags[key as usize].blocked));
         self.flags[key as usize] = Flags::default();
         self.counts.connections.sub(1);
+        self.counts.transport(connection.counted_transport()).sub(1);
     }
 
     /// Adds a connection to a feed's list.

@@ -426,6 +426,9 @@ impl Topics {
         self.counts.batches_sealed.add(batches.len() as u64);
         let events: usize = batches.iter().map(|batch| batch.count()).sum();
         self.counts.pattern_counts(local.pattern as usize).pattern_events.add(events as u64);
+        if events > 0 {
+            owner.activity.add(&batches, now_us);
+        }
         let before = feed.history_bytes();
         let is_own = matches!(owner.order, Order::Own(_));
         for batch in batches {
@@ -536,5 +539,11 @@ impl Feeds for Topics {
     #[inline]
     fn sent(&mut self, age_us: u64) {
         self.counts.count_sent(age_us);
+    }
+
+    fn gap(&mut self, key: FeedKey) {
+        if let Some(local) = self.feeds.get_mut(key) {
+            local.gaps = local.gaps.saturating_add(1);
+        }
     }
 }

@@ -44,6 +44,7 @@ mod newest;
 mod openapi;
 mod operations;
 mod overtaking;
+mod overview;
 mod pacing;
 mod pages;
 mod piping;

@@ -37,7 +37,7 @@ fn a_server_without_pages_says_how_to_have_them() {
         return;
     }
     let server = Server::start(&[]);
-    for path in ["/matches", "/lab", "/reports"] {
+    for path in ["/live", "/matches", "/lab", "/reports"] {
         let said = server.ask("GET", path, &[HTML], "").refused(404, "not_found");
         assert!(said.contains("make run"), "{said}");
     }
@@ -59,7 +59,7 @@ fn all_files_of_the_document_exist_plain_and_compressed() {
     }
     let server = Server::start(&[]);
     let document = server.ask("GET", "/", &[HTML], "");
-    for path in ["/matches", "/lab", "/reports"] {
+    for path in ["/live", "/matches", "/lab", "/reports"] {
         assert_eq!(server.ask("GET", path, &[HTML], "").body, document.body, "{path}");
     }
     let document = document.text();

@@ -130,6 +130,8 @@ fn ways(topic: &str) -> Vec<Way> {
         way(one, Some(Publish), "DELETE", "/v1/topics/TOPIC", ""),
         way(many, Some(Inspect), "GET", "/v1/topics", ""),
         way("/metrics", Some(Inspect), "GET", "/metrics", ""),
+        way("/overview/topics", Some(Inspect), "GET", "/overview/topics", ""),
+        way("/overview/settings", Some(Inspect), "GET", "/overview/settings/TOPIC", ""),
         way("/runs", Some(Subscribe), "GET", "/runs", ""),
         way(
             "/v1/admin/disconnect",

@@ -57,6 +57,15 @@ const POLICY: Policy = "latest";
 const FORGOTTEN = ["gone", "close_4500"];
 const AGAIN_MS = 1000;
 
+/** The server's figures of a topic. */
+export interface Told {
+  /** Number of events between this page and the newest event; `null` if it is unknown. */
+  readonly lag: number | null;
+  readonly subscribers: number | null;
+}
+
+export const UNKNOWN: Told = { lag: null, subscribers: null };
+
 export class Live {
   readonly feed = new Feed();
   status: LiveStatus = { state: "connecting", transport: null, reason: null };
@@ -108,12 +117,13 @@ export class Live {
     if (this.#cursor !== null) this.#receive();
   }
 
-  /** Returns the number of events between this page and the newest event; `null` if it is unknown. */
-  async lag(): Promise<number | null> {
-    if (this.failure !== null) return null;
-    const newest = (await topic(this.#topic))?.position;
+  /** Returns the server's figures of the topic; `UNKNOWN` if it does not tell them. */
+  async told(): Promise<Told> {
+    const known = this.failure === null ? await topic(this.#topic) : null;
+    if (!known) return UNKNOWN;
     const here = (this.#columns ?? this.#subscription)?.position;
-    return newest && here ? between(here, newest, this.feed.isSparse) : null;
+    const lag = known.position && here ? between(here, known.position, this.feed.isSparse) : null;
+    return { lag, subscribers: known.subscribers };
   }
 
   reconnect(): void {

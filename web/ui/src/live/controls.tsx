@@ -53,6 +53,7 @@ interface Props {
   /** Whether the page shows the topic of a query. */
   readonly isQuery: boolean;
   readonly isQueryOpen: boolean;
+  readonly isManaged: boolean;
   readonly transport: LiveTransport | null;
   readonly view: View;
   /** Whether the topic is a value topic. */
@@ -61,6 +62,7 @@ interface Props {
   readonly isPaused: boolean;
   chooseTopic(topic: string): void;
   openQuery(isOpen: boolean): void;
+  manage(isOpen: boolean): void;
   chooseTransport(transport: LiveTransport | null): void;
   chooseView(view: View): void;
   choosePace(paceMs: number): void;
@@ -72,6 +74,14 @@ export function QueryButton({ isOpen, open }: { isOpen: boolean; open(isOpen: bo
   return (
     <button type="button" aria-expanded={isOpen} aria-controls="query" onClick={() => open(!isOpen)}>
       Query
+    </button>
+  );
+}
+
+export function ManageButton({ isOpen, open }: { isOpen: boolean; open(isOpen: boolean): void }) {
+  return (
+    <button type="button" aria-expanded={isOpen} aria-controls="manage" onClick={() => open(!isOpen)}>
+      Manage
     </button>
   );
 }
@@ -96,6 +106,7 @@ export function Controls(props: Props) {
       {menu}
       <TopicSearch search={props.search} choose={props.chooseTopic} />
       <QueryButton isOpen={props.isQueryOpen} open={props.openQuery} />
+      <ManageButton isOpen={props.isManaged} open={props.manage} />
       <Select
         label="Transport"
         value={props.transport}

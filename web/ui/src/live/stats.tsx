@@ -4,7 +4,7 @@ import type { Gap } from "thalweg";
 import { brief, bytes, counted, duration } from "../format.js";
 import { reasonOf } from "../lost.js";
 import type { AgeBy } from "./age.js";
-import type { LiveStatus } from "./connection.js";
+import type { LiveStatus, Told } from "./connection.js";
 import type { Missed, Stats } from "./feed.js";
 import type { Savings } from "./savings.js";
 
@@ -36,17 +36,18 @@ interface Props {
   readonly stats: Stats;
   /** Bytes saved by patches; `null` unless the topic is a value topic. */
   readonly savings: Savings | null;
-  readonly lag: number | null;
+  readonly told: Told;
   readonly isPaused: boolean;
 }
 
-export function StatsBar({ status, stats, savings, lag, isPaused }: Props) {
+export function StatsBar({ status, stats, savings, told: { lag, subscribers }, isPaused }: Props) {
   const { age, gaps, missed, isMissedKnown } = stats;
   const figures: [name: string, value: string, title: string][] = [
     ["transport", status.transport ?? "–", "Transport in use. arrow means columns over HTTP streaming"],
     ["events/s", brief(stats.eventsPerS), "Events received per second"],
     ["bytes/s", bytes(stats.bytesPerS), "Bytes received per second"],
     ["lag", lag === null ? "–" : `${brief(lag)}`, "Number of events by which this page is behind the server"],
+    ["subscribers", subscribers === null ? "–" : brief(subscribers), "Subscriptions of this server to the topic"],
     ["age", age === null ? "–" : duration(age.ms), age === null ? "No event yet" : AGES[age.by]],
     ...(savings
       ? [

@@ -6,13 +6,14 @@ import { LostNotice, useLost } from "../lost.js";
 import { type Problem, serverUrl } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { Chart } from "./chart.js";
-import { Live, type LiveTransport } from "./connection.js";
+import { Live, type LiveTransport, type Told, UNKNOWN } from "./connection.js";
 import { ChartControls, Controls, TableControls } from "./controls.js";
 import { coordinates, firstAggregate, firstSeries, firstView, type View } from "./defaults.js";
 import type { Version } from "./document.js";
 import { DocumentView } from "./document-view.js";
 import { IncrementalFilter } from "./incremental-filter.js";
 import { Inspection } from "./inspection.js";
+import { Manage } from "./manage.js";
 import { PositionMap } from "./map.js";
 import type { Row, Rows } from "./rows.js";
 import type { Aggregate } from "./series.js";
@@ -26,7 +27,7 @@ import { filter, type Sorting } from "./view.js";
 /** Default time between two updates of the page, ms. */
 export const PACE_MS = 200;
 const WINDOW_S = 60;
-/** Time between two requests for the newest offset, ms. */
+/** Time between two requests for the server's figures, ms. */
 const ASK_MS = 1000;
 /** Time that one step of filtering and sorting takes, and the pause after it, ms. */
 const FILTER_MS = 8;
@@ -65,7 +66,8 @@ export function TopicPage(props: Props) {
   const { feed } = live;
   const now = useTicker(paceMs);
   const isLost = useLost(live.status) && live.failure === null;
-  const lag = useLag(live);
+  const told = useTold(live);
+  const [isManaged, setIsManaged] = useState(false);
   const [paused, setPaused] = useState<Paused | null>(null);
   /** The inspected row. */
   const [opened, setOpened] = useState<Row | null>(null);
@@ -108,6 +110,8 @@ export function TopicPage(props: Props) {
         search={search}
         isQuery={query !== null}
         isQueryOpen={isQueryOpen}
+        isManaged={isManaged}
+        manage={setIsManaged}
         transport={transport}
         view={view}
         hasDocument={version !== null}
@@ -137,12 +141,13 @@ export function TopicPage(props: Props) {
           />
         )}
       </Controls>
+      {isManaged && <Manage topic={topic} isQuery={query !== null} />}
       {isLost && <LostNotice status={live.status} hasData={feed.rows.count > 0} reconnect={() => live.reconnect()} />}
       <StatsBar
         status={failure === null ? live.status : { ...live.status, state: "closed" }}
         stats={stats}
         savings={version && feed.savings}
-        lag={lag}
+        told={told}
         isPaused={paused !== null}
       />
       <Gaps gaps={feed.gaps} count={stats.gaps} />
@@ -248,17 +253,17 @@ function useTicker(paceMs: number): number {
   return now;
 }
 
-/** Returns the last known lag. A new value does not cause a render. */
-function useLag(live: Live): number | null {
-  const last = useRef<number | null>(null);
+/** Returns the last known figures. New values do not cause a render. */
+function useTold(live: Live): Told {
+  const last = useRef(UNKNOWN);
   useEffect(() => {
     let isOver = false;
     let timer: ReturnType<typeof setTimeout>;
     const ask = async (): Promise<void> => {
-      const lag = await live.lag().catch(() => null);
+      const told = await live.told().catch(() => UNKNOWN);
       // The component may be unmounted, or show another topic.
       if (isOver) return;
-      last.current = lag;
+      last.current = told;
       timer = setTimeout(() => void ask(), ASK_MS);
     };
     timer = setTimeout(() => void ask(), ASK_MS / 4);

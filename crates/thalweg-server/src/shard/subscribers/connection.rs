@@ -18,6 +18,7 @@ use crate::{
     clock::now_us,
     config::{Limits, PresenceOf, SIGNALR_POLL_WAIT, UNANSWERED_MAX, has_read_enough},
     connection_limits::ConnectionPermit,
+    metrics::CountedTransport,
     protocol::{
         Heartbeat, Inbound, Message, Messages, Protocol, Reply, Request, SessionPlace, in_use,
     },
@@ -347,6 +348,20 @@ impl Connection {
     /// Returns whether it sends in the answers to polls.
     pub(crate) fn is_polled(&self) -> bool {
         matches!(self.writer, Writer::Polls(_))
+    }
+
+    /// Returns the transport that it counts for. A response with an end is the answer to a poll.
+    pub(super) fn counted_transport(&self) -> CountedTransport {
+        match self.subscriber.format().framing() {
+            Framing::WebSocket => CountedTransport::WebSocket,
+            _ if self.subscriber.is_of_poll() => CountedTransport::LongPolling,
+            Framing::Sse | Framing::SseMany | Framing::SseData => CountedTransport::Sse,
+            Framing::Ndjson => CountedTransport::HttpStreaming,
+            Framing::ForeverFrame => CountedTransport::ForeverFrame,
+            Framing::ArrowMessages => CountedTransport::Arrow,
+            // SignalR's polls.
+            Framing::Bare => CountedTransport::LongPolling,
+        }
     }
 
     /// Returns whether its protocol limits how long the client may send no data.

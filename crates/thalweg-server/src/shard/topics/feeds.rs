@@ -23,7 +23,7 @@ use thalweg_wire::{Epoch, Offset, Pattern, Topic};
 use super::{
     demand::TopicDemand,
     limits::{Creator, TopicKind, TopicLimits},
-    local_topic::{LocalTopic, Order, OwnerState},
+    local_topic::{Activity, LocalTopic, Order, OwnerState},
     origin::Origin,
 };
 use crate::{
@@ -151,6 +151,7 @@ impl FeedTable {
             format_users: FormatMap::default(),
             readers: None,
             attachment: 0,
+            gaps: 0,
             end: None,
         }) as FeedKey;
         self.by_topic.insert(topic.clone(), key);
@@ -198,6 +199,7 @@ impl FeedTable {
             order,
             followers: Vec::new(),
             demand: TopicDemand::default(),
+            activity: Activity::default(),
             idle_sweeps: 0,
             fetched_linger_us: origin.upstream().map(linger_us),
             open_keys: 0,
@@ -261,6 +263,17 @@ impl FeedTable {
         let next = self.by_name.range::<str, _>((from, Bound::Unbounded));
         next.take_while(move |(topic, _)| topic.as_str().starts_with(prefix))
             .filter_map(|(_, key)| self.get(*key))
+    }
+
+    /// Returns the topics at the `count` places from `from` on, and the next place, if there is one. The order is that of memory.
+    pub(super) fn part(
+        &self,
+        from: FeedKey,
+        count: usize,
+    ) -> (impl Iterator<Item = &LocalTopic>, Option<FeedKey>) {
+        let end = (from as usize + count).min(self.feeds.capacity());
+        let next = (end < self.feeds.capacity()).then_some(end as FeedKey);
+        ((from as usize..end).filter_map(|key| self.feeds.get(key)), next)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (FeedKey, &mut LocalTopic)> {

@@ -49,6 +49,8 @@ pub(super) struct LocalTopic {
     pub(super) readers: Option<Box<Readers>>,
     /// The number of the attachment to the owner shard. 0: there is none.
     pub(super) attachment: u64,
+    /// How often subscribers on this shard were told of missing events.
+    pub(super) gaps: u32,
     /// Set if the topic has ended. Another topic may have its name. The ended topic is removed with its last reader.
     pub(super) end: Option<Ending>,
 }
@@ -78,6 +80,7 @@ pub(super) struct OwnerState {
     pub(super) demand: TopicDemand,
     /// How long fetching outlasts the last reader, in µs, if the topic is fetched.
     pub(super) fetched_linger_us: Option<u64>,
+    pub(super) activity: Activity,
     /// Sweeps in a row in which the topic was empty and had no readers.
     pub(super) idle_sweeps: u8,
     /// The number of events of a keyed topic that were appended after its last batch was sealed.
@@ -92,6 +95,25 @@ pub(super) struct OwnerState {
     pub(super) is_permanent: bool,
     /// A number that no other topic of this shard has.
     pub(super) serial: u64,
+}
+
+/// The events of a topic since it was opened, whether or not they are still retained.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Activity {
+    pub(super) events: u64,
+    pub(super) bytes: u64,
+    /// When the newest ones came, in µs. 0: none has come.
+    pub(super) newest_us: u64,
+}
+
+impl Activity {
+    pub(super) fn add(&mut self, batches: &[Batch], now_us: u64) {
+        for batch in batches {
+            self.events += batch.count() as u64;
+            self.bytes += batch.event_bytes(batch.first()) as u64;
+        }
+        self.newest_us = now_us;
+    }
 }
 
 /// A shard that follows a topic. It is a cursor: batches that it does not have yet stay in the history.

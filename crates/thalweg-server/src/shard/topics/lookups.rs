@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_core::stream::{AnyFeed, Batch, ColumnRows as _, Feed as _};
+use thalweg_core::{
+    fanout::FeedKey,
+    stream::{AnyFeed, Batch, ColumnRows as _, Feed as _, Memory as _},
+};
 use thalweg_wire::{StartAt, Topic};
 
-use super::Topics;
+use super::{Topics, local_topic::LocalTopic};
 use crate::{
     broker::BrokerStream,
     clock::{now_us, unix_ms},
+    config::FIGURES_PER_LOOKUP,
     shard::{
         broker::HistoryBackfill,
         message::{HistorySource, KnownStart, ListedTopic, Lookup, Text, TopicListing},
         page::page,
+        topic_samples::{FiguresPart, Published, TopicFigures},
     },
 };
 
@@ -22,6 +27,7 @@ impl Topics {
     pub(in crate::shard) fn answer(&mut self, lookup: Lookup) {
         match lookup {
             Lookup::Topics { listing, answer } => drop(answer.send(self.list(&listing))),
+            Lookup::Figures { from, answer } => drop(answer.send(self.figures(from))),
             Lookup::Missing { topics, answer } => {
                 let missing = topics.into_iter().find(|topic| self.feeds.find(topic).is_none());
                 drop(answer.send(missing));
@@ -55,6 +61,30 @@ impl Topics {
                 }
             })
             .collect()
+    }
+
+    fn figures(&self, from: FeedKey) -> FiguresPart {
+        let figures = |local: &LocalTopic| {
+            let owned = local.owner.as_ref().zip(local.feed.as_ref());
+            let published = owned.map(|(owner, feed)| Published {
+                kind: feed.kind(),
+                events: owner.activity.events,
+                bytes: owner.activity.bytes,
+                newest_us: (owner.activity.newest_us > 0).then_some(owner.activity.newest_us),
+                retained: feed.retained_events() as u64,
+                memory_bytes: feed.history_bytes() as u64,
+            });
+            TopicFigures {
+                topic: local.topic.clone(),
+                published,
+                subscribers: local.subscribers.len() as u64,
+                gaps: local.gaps.into(),
+            }
+        };
+        let (topics, next) = self.feeds.part(from, FIGURES_PER_LOOKUP);
+        // Another topic may have the name of one that has ended.
+        let topics = topics.filter(|local| local.end.is_none());
+        FiguresPart { topics: topics.map(figures).collect(), next }
     }
 
     fn history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<HistorySource> {

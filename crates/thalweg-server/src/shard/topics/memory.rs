@@ -75,6 +75,11 @@ impl Topics {
         if !self.common.brokers.is_empty() {
             self.common.peers[self.shard].read_topics.replace(read.into_iter());
         }
+        if self.shard == 0
+            && let Ok(mut samples) = self.common.samples.try_lock()
+        {
+            samples.sweep(now_us);
+        }
         self.history_bytes = history;
         self.expiries.sweep(&self.feeds);
         let timers = self.expiries.memory_bytes();

@@ -1,0 +1,88 @@
+//! The activity of all topics, and the settings of one, for the overview page.
+
+use std::rc::Rc;
+
+use http::{Method, StatusCode, request::Parts};
+use serde_json::json;
+use thalweg_token::Topics;
+use thalweg_wire::{Excerpt, Topic};
+
+use super::{
+    context::{Http, RequestConnection},
+    respond::{Answer, ErrorResponse, json, json_line},
+};
+use crate::{
+    access::ViewTopic,
+    config::{RANKED_MAX, nearest},
+    connection_limits::Requester,
+    refusal::Refusal,
+    shard::{OverviewLimits, Ranking, TopicOrder},
+    transport::{Query, parameter, parameters},
+};
+
+pub(super) const TOPICS: &str = "/overview/topics";
+
+/// Topics in an answer if the request has no `limit`.
+const LIMIT: usize = 100;
+
+pub(super) fn settings_topic(path: &str) -> Option<&str> {
+    path.strip_prefix("/overview/settings/")
+}
+
+/// Returns the topics of a ranking, the totals of all topics, and the limits of the server.
+pub(super) async fn answer(
+    http: &Rc<Http>,
+    connection: &RequestConnection,
+    parts: &Parts,
+    requester: &Requester,
+) -> Result<Answer, ErrorResponse> {
+    if parts.method != Method::GET {
+        return Err(ErrorResponse::method("GET, HEAD"));
+    }
+    let query = Query::from_request_with(parts, &["search", "sort", "limit", "ticket"])?;
+    let holder = http.identify(parts, &query, requester).await?;
+    let ranking = ranking(parts, &query, http.access().shown_to(&holder))?;
+    let ranking = http.access().allow(&holder, ranking)?;
+    let limits = OverviewLimits::new(http.config(), connection.permit.connections_max());
+    Ok(json(StatusCode::OK, http.shard.overview(ranking, limits).await?))
+}
+
+fn ranking(parts: &Parts, query: &Query<'_>, shown: Topics) -> Result<Ranking, Refusal> {
+    let sort = parameter(parts, "sort").unwrap_or("-events_per_s".into());
+    let name = sort.strip_prefix('-').unwrap_or(&sort);
+    let order = TopicOrder::parse(name).ok_or_else(|| {
+        let nearest = nearest(name, &TopicOrder::NAMES);
+        parameters::bad(format!("unknown sort {:?}{nearest}", Excerpt(name)))
+    })?;
+    let limit = query.limit.unwrap_or(LIMIT);
+    if limit > RANKED_MAX {
+        return Err(parameters::bad(format!("limit must be at most {RANKED_MAX} here")));
+    }
+    let search = parameter(parts, "search").unwrap_or_default().into_owned();
+    Ok(Ranking { search, order, descends: name.len() < sort.len(), limit, shown })
+}
+
+/// Returns the settings of a topic, and where each comes from.
+pub(super) async fn topic_settings(
+    http: &Http,
+    parts: &Parts,
+    topic: &str,
+    requester: &Requester,
+) -> Result<Answer, ErrorResponse> {
+    if parts.method != Method::GET {
+        return Err(ErrorResponse::method("GET, HEAD"));
+    }
+    let topic = Topic::from_path(topic).map_err(Refusal::from)?;
+    let query = Query::from_request_with(parts, &["ticket"])?;
+    let topic = http.allow(ViewTopic(topic), parts, &query, requester).await?;
+    let ViewTopic(topic) = &*topic;
+    let config = http.config();
+    let described = json!({
+        "topic": topic.as_str(),
+        "origin": config.origin_of(topic, &http.shard.common.shared_topics),
+        "settings": config.described(topic),
+    });
+    let mut line = described.to_string();
+    line.push('\n');
+    Ok(json_line(StatusCode::OK, line.into_bytes()))
+}
