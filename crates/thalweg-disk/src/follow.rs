@@ -4,7 +4,6 @@ use std::{io, sync::Arc, time::Duration};
 
 use thalweg_broker::{Delivery, Follower};
 use thalweg_wire::{Epoch, Offset};
-use tokio::time::Instant;
 
 use crate::{
     counts::Counts,
@@ -15,11 +14,8 @@ use crate::{
     wal::{Group, WalFile},
 };
 
-/// The number of undelivered offsets from which on a server lags.
+/// The number of undelivered offsets, in more than one group, from which on a server is behind.
 const BEHIND_OFFSETS: u64 = 64;
-
-/// How long a server may lag before it is not ready.
-const BEHIND_MAX: Duration = Duration::from_secs(5);
 
 /// The time after which a read is tried again that failed for a reason that passes.
 const RETRY: Duration = Duration::from_millis(100);
@@ -31,7 +27,6 @@ pub(crate) struct FollowCursor<D: Disk> {
     pub(crate) next: Offset,
     /// The epoch and the start of each store that the server knows, by its place.
     pub(crate) known: Vec<(Epoch, Offset)>,
-    behind_since: Option<Instant>,
 }
 
 impl<D: Disk> Drop for FollowCursor<D> {
@@ -60,7 +55,7 @@ impl<D: Disk> FollowCursor<D> {
             shared.followers.insert(number, next);
             number
         });
-        Self { log: Arc::clone(log), number, next, known, behind_since: None }
+        Self { log: Arc::clone(log), number, next, known }
     }
 
     /// Delivers records until the log fails, and returns the reason.
@@ -82,7 +77,6 @@ impl<D: Disk> FollowCursor<D> {
                 }
                 FollowStep::Read(generation, group) => self.read(follower, generation, group).await,
                 FollowStep::CaughtUp => {
-                    self.behind_since = None;
                     follower.set_ready(true);
                     // `self` holds the sender, so the wait cannot fail.
                     let _ = changes.changed().await;
@@ -135,23 +129,14 @@ impl<D: Disk> FollowCursor<D> {
         };
         for delivery in deliveries {
             let end = delivery.end();
-            if self.is_behind(head.saturating_sub(end), Instant::now()) {
+            // A single large group is no reason to take a server out of service.
+            if group.end < head && head.saturating_sub(end) >= BEHIND_OFFSETS {
                 follower.set_ready(false);
             }
             follower.deliver(delivery).await;
             self.next = end;
         }
         self.next = group.end;
-    }
-
-    /// Returns whether the server has lagged for too long, when `undelivered` offsets follow its next delivery. A single large group
-    /// is no reason to take a server out of service.
-    pub(crate) fn is_behind(&mut self, undelivered: u64, now: Instant) -> bool {
-        if undelivered < BEHIND_OFFSETS {
-            self.behind_since = None;
-            return false;
-        }
-        now - *self.behind_since.get_or_insert(now) >= BEHIND_MAX
     }
 
     /// Returns the head of the log and the deliveries of a group. A record that this version does not know is damage.

@@ -19,7 +19,7 @@ use crate::{
 /// How long a request to `/block` blocks its event loop. A timer of the loop is due before, so it fires late.
 const BLOCKED: Duration = NEAR_TIMER.saturating_mul(2);
 
-/// Blocks the event loop, as an expensive request would. Nothing is at this path.
+/// Blocks the event loop, as an expensive request would. The path has no resource.
 fn block(_: &Opening<'_>) -> Result<Option<Accepted>, Refusal> {
     let_pass(BLOCKED);
     Ok(None)

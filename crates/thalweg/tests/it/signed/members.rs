@@ -13,8 +13,9 @@ fn no_user_takes_the_entry_of_another_one() {
         token(EC[0], None, json!({"sub": user, "thalweg": rights}))
     };
     let subscribe = |user: &str, id: &str| {
-        let target = format!("/room?member={id}&access_token={}", token_of(user));
-        let mut subscriber = server.subscribe(Transport::Sse, &target);
+        let headers = [("Authorization", &*bearer(&token_of(user)))];
+        let target = format!("/room?member={id}");
+        let mut subscriber = server.subscribe_with(Transport::Sse, &target, &headers);
         subscriber.envelope();
         subscriber
     };
