@@ -59,6 +59,7 @@ export function abilities(url: string | URL): Abilities {
  * @param server - the URL that `connect` gets, or the abilities of a client with a server.
  */
 export function published(server: string | URL | Abilities): (TransportName | Transport)[] {
+  if (!server) throw new TypeError("published() needs the URL of the server: published(url)");
   const can = typeof server === "string" || server instanceof URL ? abilities(server) : server;
   const webSocket = can.hasWebSocket && can.serverHasWebSocket;
   const preferred: (TransportName | Transport | false)[] = can.isJsonpRequested

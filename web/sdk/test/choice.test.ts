@@ -339,7 +339,7 @@ describe("the policy published: the rules of experiment B", () => {
     expect(published("http://other/")).toEqual([ws, poll]);
     // Without the URL, a server of another origin would get the rules of the page's own.
     // @ts-expect-error: the URL is missing.
-    expect(() => published()).toThrow(TypeError);
+    expect(() => published()).toThrow("published() needs the URL");
   });
 
   it("each transport follows when those before it fail", async () => {

@@ -98,6 +98,12 @@ impl Curves {
         }
     }
 
+    pub(super) fn leave_out_latencies(&mut self) {
+        for curve in [&mut self.p50_us, &mut self.p99_us, &mut self.late_us_max] {
+            curve.clear();
+        }
+    }
+
     /// Returns the curves of a long measurement in one line: figures at the start, in the middle and at the
     /// end, and bars. `None` if it is short.
     pub(super) fn in_words(&self, is_external: bool) -> Option<String> {

@@ -178,6 +178,10 @@ fn summarise_cell(part: &Part, number: usize, samples: &[&Sample]) -> Vec<Row> {
             curves: Curves::new(&own, &valid.0, &subject.settings),
             ..Row::default()
         };
+        if part.drive.is_connecting() {
+            // They are of connections, and a reader expects those of events.
+            row.curves.leave_out_latencies();
+        }
         valid.fill(&mut row, part.drive, subject);
         rows.push(row);
     }

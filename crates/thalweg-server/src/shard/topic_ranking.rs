@@ -1,6 +1,6 @@
 //! The answer of the overview: topics in the order of a figure, and the sums over all topics. Pure.
 
-use std::{cmp::Ordering, collections::HashMap};
+use std::cmp::Ordering;
 
 use serde::Serialize;
 use thalweg_token::Topics;
@@ -80,8 +80,20 @@ struct RankedTopics<'a> {
     topics: Vec<RankedTopic<'a>>,
     /// The number of topics that match the search.
     matching: usize,
+    /// Whether a shard has more topics than the server takes figures of.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
     all: Totals,
     limits: OverviewLimits,
+}
+
+/// The topics that match a ranking, and the sums over all topics.
+pub(super) struct MatchingTopics<'a> {
+    ranking: &'a Ranking,
+    /// In lower case.
+    search: String,
+    found: Vec<(&'a Topic, &'a Sample)>,
+    all: Totals,
 }
 
 /// The limits that the overview compares with metrics of the same names, each the sum over all shards.
@@ -145,49 +157,49 @@ struct Totals {
     due_events_per_s: Option<f64>,
 }
 
-impl Ranking {
-    /// Returns the topics of a ranking, and the totals, as the JSON of docs/reference/http.md, "Pages and
-    /// runs".
-    pub(super) fn answer(
-        &self,
-        samples: &HashMap<Topic, Sample>,
-        limits: OverviewLimits,
-        now_us: u64,
-    ) -> Vec<u8> {
-        let search = self.search.to_ascii_lowercase();
-        let is_all = self.shown.are_all();
-        let mut all = Totals::default();
-        let mut found: Vec<(&Topic, &Sample)> = Vec::new();
-        for (topic, sample) in samples {
-            if !is_all && !self.shown.contain(topic) {
-                continue;
-            }
-            all.add(sample);
-            let name = topic.as_str();
-            if search.is_empty() || name.to_ascii_lowercase().contains(&search) {
-                found.push((topic, sample));
-            }
+impl<'a> MatchingTopics<'a> {
+    pub(super) fn new(ranking: &'a Ranking) -> Self {
+        let search = ranking.search.to_ascii_lowercase();
+        Self { ranking, search, found: Vec::new(), all: Totals::default() }
+    }
+
+    /// Adds a topic if the reader may see it.
+    pub(super) fn add(&mut self, topic: &'a Topic, sample: &'a Sample) {
+        if !self.ranking.shown.contain(topic) {
+            return;
         }
-        let matching = found.len();
-        let order = |a: &(&Topic, &Sample), b: &(&Topic, &Sample)| {
-            let by_figure = self.order.compare(a.1, b.1);
+        self.all.add(sample);
+        if self.search.is_empty() || topic.as_str().to_ascii_lowercase().contains(&self.search) {
+            self.found.push((topic, sample));
+        }
+    }
+
+    /// Returns the first topics of the ranking, and the totals, as the JSON of docs/reference/http.md, "Pages and
+    /// runs". `more`: whether some topics could not be added.
+    pub(super) fn answer(mut self, more: bool, limits: OverviewLimits, now_us: u64) -> Vec<u8> {
+        let Ranking { order, descends, limit, .. } = self.ranking;
+        let matching = self.found.len();
+        let compare = |a: &(&Topic, &Sample), b: &(&Topic, &Sample)| {
+            let by_figure = order.compare(a.1, b.1);
             let by_name = || a.0.cmp(b.0);
-            match (self.order, self.descends) {
+            match (order, descends) {
                 (TopicOrder::Name, false) => by_name(),
                 (TopicOrder::Name, true) => by_name().reverse(),
                 (_, false) => by_figure.then_with(by_name),
                 (_, true) => by_figure.reverse().then_with(by_name),
             }
         };
-        if self.limit < found.len() {
-            found.select_nth_unstable_by(self.limit, order);
-            found.truncate(self.limit);
+        if *limit < matching {
+            self.found.select_nth_unstable_by(*limit, compare);
+            self.found.truncate(*limit);
         }
-        found.sort_unstable_by(order);
-        let topics =
-            found.iter().map(|(topic, sample)| RankedTopic::new(topic, sample, now_us)).collect();
+        self.found.sort_unstable_by(compare);
+        let ranked =
+            self.found.iter().map(|(topic, sample)| RankedTopic::new(topic, sample, now_us));
+        let answer =
+            RankedTopics { topics: ranked.collect(), matching, more, all: self.all, limits };
         // JSON can represent all of it.
-        serde_json::to_vec(&RankedTopics { topics, matching, all, limits }).unwrap_or_default()
+        serde_json::to_vec(&answer).unwrap_or_default()
     }
 }
 
@@ -291,9 +303,11 @@ mod tests {
         };
         let samples =
             [("a", sample(25, 10.0, 1)), ("b", sample(102, 1.0, 0)), ("A/new", sample(4, 2.0, 0))];
-        let samples = samples.map(|(name, sample)| (name.parse().unwrap(), sample)).into();
+        let samples = samples.map(|(name, sample)| (name.parse::<Topic>().unwrap(), sample));
         let limits = OverviewLimits::new(&Config::default(), 7);
-        serde_json::from_slice(&ranking.answer(&samples, limits, NOW_US)).unwrap()
+        let mut matching = MatchingTopics::new(&ranking);
+        samples.iter().for_each(|(topic, sample)| matching.add(topic, sample));
+        serde_json::from_slice(&matching.answer(false, limits, NOW_US)).unwrap()
     }
 
     fn names(answer: &Value) -> Vec<&str> {

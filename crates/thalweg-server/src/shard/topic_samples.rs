@@ -48,10 +48,10 @@ pub(crate) struct Published {
 #[derive(Debug, Default)]
 pub(crate) struct TopicSamples {
     topics: HashMap<Topic, Sample>,
-    /// When the figures were taken. 0: there are none.
-    taken_us: u64,
-    /// The number of the sample, which its topics have.
-    number: u64,
+    /// When the newest figures were begun. 0: there are none.
+    begun_us: u64,
+    /// Whether a shard has more topics than a sample covers.
+    is_cut: bool,
     /// When the next ones may be taken.
     next_us: u64,
     asked_us: u64,
@@ -60,10 +60,11 @@ pub(crate) struct TopicSamples {
 /// One topic.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
-    pub(super) number: u64,
+    /// When the figures were begun that it is in.
+    pub(super) begun_us: u64,
     pub(super) published: Option<Published>,
-    /// The events at the sample before.
-    pub(super) before: Option<Published>,
+    /// When the figures were begun that have `published`.
+    pub(super) published_us: u64,
     pub(super) subscribers: u64,
     pub(super) gaps: u64,
     pub(super) rates: Option<SampledRates>,
@@ -83,59 +84,74 @@ impl TopicSamples {
         now_us >= self.next_us
     }
 
-    /// Takes the figures of all shards. They were taken from `begun_us` to `now_us`.
-    pub(super) fn take(&mut self, figures: Vec<TopicFigures>, begun_us: u64, now_us: u64) {
-        let passed_us = begun_us.saturating_sub(self.taken_us);
-        let passed_us = if self.taken_us == 0 { None } else { Some(passed_us.max(1)) };
-        self.number += 1;
+    /// Begins new figures. If they are never ended, their topics keep the rates that they have got.
+    pub(super) fn begin(&mut self, begun_us: u64) {
+        self.begun_us = begun_us.max(1);
+        self.is_cut = false;
+        self.next_us = begun_us + SAMPLE_US;
+    }
+
+    /// Adds some topics of a shard.
+    pub(super) fn add(&mut self, figures: Vec<TopicFigures>) {
         for TopicFigures { topic, published, subscribers, gaps } in figures {
             let sample = self.topics.entry(topic).or_default();
-            if sample.number != self.number {
-                sample.number = self.number;
-                sample.before = sample.published.take();
+            if sample.begun_us != self.begun_us {
+                sample.begun_us = self.begun_us;
                 (sample.subscribers, sample.gaps) = (0, 0);
             }
-            sample.published = sample.published.or(published);
+            if let Some(published) = published {
+                sample.update(published, self.begun_us);
+            }
             sample.subscribers += subscribers;
             sample.gaps += gaps;
         }
-        self.topics.retain(|_, sample| {
-            if let Some(passed_us) = passed_us {
-                sample.update_rates(passed_us);
-            }
-            sample.number == self.number
-        });
-        self.taken_us = begun_us.max(1);
-        self.rest(begun_us, now_us);
     }
 
-    /// Delays the next figures in proportion to the time from `begun_us` to `now_us` that these took.
-    pub(super) fn rest(&mut self, begun_us: u64, now_us: u64) {
+    /// Notes that a shard has more topics than were added.
+    pub(super) fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
+    /// Ends the figures: topics that are not in them are gone.
+    pub(super) fn end(&mut self, now_us: u64) {
+        let begun_us = self.begun_us;
+        self.topics.retain(|_, sample| {
+            if sample.published_us != begun_us {
+                (sample.published, sample.rates) = (None, None);
+            }
+            sample.begun_us == begun_us
+        });
         let pause_us = now_us.saturating_sub(begun_us) * SAMPLE_PART;
         self.next_us = begun_us + pause_us.max(SAMPLE_US);
     }
 
-    /// Returns the topics for a client.
-    pub(super) fn read(&mut self, now_us: u64) -> &HashMap<Topic, Sample> {
+    /// Returns the topics for a client, and whether some are left out.
+    pub(super) fn read(&mut self, now_us: u64) -> (&HashMap<Topic, Sample>, bool) {
         self.asked_us = now_us;
-        &self.topics
+        (&self.topics, self.is_cut)
     }
 
     /// Forgets everything when no client has asked for a while.
     pub(super) fn sweep(&mut self, now_us: u64) {
-        if self.taken_us > 0 && now_us.saturating_sub(self.asked_us) > SAMPLES_KEPT_US {
+        if self.begun_us > 0 && now_us.saturating_sub(self.asked_us) > SAMPLES_KEPT_US {
             *self = Self::default();
         }
     }
 }
 
 impl Sample {
-    /// Computes the rates since the sample before, `passed_us` ago.
-    fn update_rates(&mut self, passed_us: u64) {
-        let Some(now) = self.published else { return };
+    /// Takes the events that a topic has now, and computes the rates since the figures before.
+    fn update(&mut self, now: Published, begun_us: u64) {
+        let passed_us = begun_us.saturating_sub(self.published_us);
+        let is_first = self.published_us == 0;
+        let before = self.published.replace(now);
+        self.published_us = begun_us;
+        if is_first || passed_us == 0 {
+            return;
+        }
         // A topic with fewer events is another one.
         let before =
-            self.before.filter(|before| before.events <= now.events && before.bytes <= now.bytes);
+            before.filter(|before| before.events <= now.events && before.bytes <= now.bytes);
         let (events, bytes) = before.map_or((0, 0), |before| (before.events, before.bytes));
         let per_s = |count: u64| round(count as f64 * 1e6 / passed_us as f64);
         let rates = SampledRates {
@@ -189,26 +205,46 @@ mod tests {
         sample(samples).rates.map(|rates| rates.events_per_s)
     }
 
+    fn take(samples: &mut TopicSamples, figures: Vec<TopicFigures>, begun_us: u64, now_us: u64) {
+        samples.begin(begun_us);
+        figures.into_iter().for_each(|figures| samples.add(vec![figures]));
+        samples.end(now_us);
+    }
+
     #[test]
     fn rates_are_differences_of_two_samples() {
         let mut samples = TopicSamples::default();
-        samples.take(vec![figures(5, 2), follower(3)], START_US, START_US + 10);
+        take(&mut samples, vec![figures(5, 2), follower(3)], START_US, START_US + 10);
         assert_eq!(events_per_s(&samples), None);
         assert_eq!((sample(&samples).subscribers, sample(&samples).gaps), (5, 2));
         let next_us = START_US + 2_000_000;
-        samples.take(vec![follower(4), figures(25, 2)], next_us, next_us + 10);
+        take(&mut samples, vec![follower(4), figures(25, 2)], next_us, next_us + 10);
         assert_eq!(events_per_s(&samples), Some(10.0));
         assert_eq!(sample(&samples).rates.unwrap().bytes_per_s, 100.0);
         assert_eq!((sample(&samples).subscribers, &*sample(&samples).trend), (6, &[10.0][..]));
-        samples.take(Vec::new(), next_us + 1_000_000, next_us + 1_000_000);
+        take(&mut samples, Vec::new(), next_us + 1_000_000, next_us + 1_000_000);
         assert!(samples.topics.is_empty());
+    }
+
+    #[test]
+    fn figures_that_were_not_ended_change_no_rate() {
+        let mut samples = TopicSamples::default();
+        take(&mut samples, vec![figures(5, 2)], START_US, START_US);
+        samples.begin(START_US + 1_000_000);
+        samples.add(vec![figures(15, 2)]);
+        assert!(!samples.is_due(START_US + 1_000_000));
+        take(&mut samples, vec![figures(35, 2)], START_US + 2_000_000, START_US + 2_000_000);
+        assert_eq!((events_per_s(&samples), sample(&samples).subscribers), (Some(20.0), 2));
+        // Its owner shard does not tell of it any more.
+        take(&mut samples, vec![follower(1)], START_US + 3_000_000, START_US + 3_000_000);
+        assert_eq!((events_per_s(&samples), sample(&samples).subscribers), (None, 1));
     }
 
     #[test]
     fn a_topic_that_began_again_has_only_its_new_events() {
         let mut samples = TopicSamples::default();
-        samples.take(vec![figures(50, 0)], START_US, START_US);
-        samples.take(vec![figures(8, 0)], START_US + 1_000_000, START_US + 1_000_000);
+        take(&mut samples, vec![figures(50, 0)], START_US, START_US);
+        take(&mut samples, vec![figures(8, 0)], START_US + 1_000_000, START_US + 1_000_000);
         assert_eq!(events_per_s(&samples), Some(8.0));
     }
 
@@ -216,9 +252,9 @@ mod tests {
     fn a_slow_sample_delays_the_next_one() {
         let mut samples = TopicSamples::default();
         assert!(samples.is_due(START_US));
-        samples.take(Vec::new(), START_US, START_US + 10);
+        take(&mut samples, Vec::new(), START_US, START_US + 10);
         assert!(!samples.is_due(START_US + SAMPLE_US - 1) && samples.is_due(START_US + SAMPLE_US));
-        samples.take(Vec::new(), START_US, START_US + 500_000);
+        take(&mut samples, Vec::new(), START_US, START_US + 500_000);
         assert!(!samples.is_due(START_US + 500_000 * SAMPLE_PART - 1));
         assert!(samples.is_due(START_US + 500_000 * SAMPLE_PART));
     }
@@ -226,7 +262,7 @@ mod tests {
     #[test]
     fn samples_are_forgotten_when_nobody_asks() {
         let mut samples = TopicSamples::default();
-        samples.take(vec![figures(5, 2)], START_US, START_US + 10);
+        take(&mut samples, vec![figures(5, 2)], START_US, START_US + 10);
         samples.read(START_US + 100);
         samples.sweep(START_US + 100 + SAMPLES_KEPT_US);
         assert_eq!(samples.topics.len(), 1);
@@ -239,13 +275,13 @@ mod tests {
         let mut samples = TopicSamples::default();
         for second in 0..40 {
             let now_us = START_US + second * 1_000_000;
-            samples.take(vec![figures(second * second, 0)], now_us, now_us);
+            take(&mut samples, vec![figures(second * second, 0)], now_us, now_us);
         }
         let trend = &sample(&samples).trend;
         assert_eq!((trend.len(), trend.last()), (TREND, Some(&77.0)));
         // After a pause the trend begins again.
         let now_us = START_US + 60_000_000;
-        samples.take(vec![figures(40 * 40, 0)], now_us, now_us);
+        take(&mut samples, vec![figures(40 * 40, 0)], now_us, now_us);
         assert_eq!(sample(&samples).trend.len(), 1);
     }
 }

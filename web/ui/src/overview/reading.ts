@@ -21,6 +21,8 @@ export interface RankedTopic {
 export interface Ranked {
   readonly topics: readonly RankedTopic[];
   readonly matching: number;
+  /** Whether the server has more topics than it takes figures of. */
+  readonly more?: boolean;
   readonly all: {
     readonly topics: number;
     readonly subscribers: number;

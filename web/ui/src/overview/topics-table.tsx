@@ -78,6 +78,7 @@ export function TopicsTable({ ranked, query, ask }: Props) {
       </div>
       <p class="note" role="status">
         {said(topics.length, matching, query.search)}
+        {ranked.more && " Topics beyond 100,000 of a shard are left out."}
       </p>
     </>
   );

@@ -6,12 +6,12 @@ use super::Handle;
 use crate::{
     access::Allowed,
     clock::now_us,
-    config::SAMPLED_TOPICS_MAX,
+    config::{FIGURES_PER_LOOKUP, SAMPLED_TOPICS_MAX},
     refusal::Refusal,
     shard::{
         message::Lookup,
-        topic_ranking::{OverviewLimits, Ranking},
-        topic_samples::TopicFigures,
+        topic_ranking::{MatchingTopics, OverviewLimits, Ranking},
+        topic_samples::TopicSamples,
     },
 };
 
@@ -34,30 +34,34 @@ impl Handle {
         yield_now().await;
         let begun_us = now_us();
         if samples.is_due(begun_us) {
-            let mut figures = Vec::new();
+            samples.begin(begun_us);
             for shard in 0..self.common.peers.len() {
-                self.take_figures(shard, &mut figures).await?;
+                self.take_figures(shard, &mut samples).await?;
             }
-            samples.take(figures, begun_us, now_us());
-            // Merging takes time, too.
-            samples.rest(begun_us, now_us());
+            samples.end(now_us());
         }
-        let now_us = now_us();
-        Ok(ranking.answer(samples.read(now_us), limits, now_us))
+        let (topics, is_cut) = samples.read(now_us());
+        let mut matching = MatchingTopics::new(&ranking);
+        for (nth, (topic, sample)) in topics.iter().enumerate() {
+            if nth % FIGURES_PER_LOOKUP == FIGURES_PER_LOOKUP - 1 {
+                yield_now().await;
+            }
+            matching.add(topic, sample);
+        }
+        Ok(matching.answer(is_cut, limits, now_us()))
     }
 
     /// Adds the figures of a shard's topics, in parts, so that other work of the shard continues in between.
-    async fn take_figures(
-        &self,
-        shard: usize,
-        figures: &mut Vec<TopicFigures>,
-    ) -> Result<(), Refusal> {
-        let (mut next, full) = (Some(0), figures.len() + SAMPLED_TOPICS_MAX);
-        while let Some(from) = next
-            && figures.len() < full
-        {
+    async fn take_figures(&self, shard: usize, samples: &mut TopicSamples) -> Result<(), Refusal> {
+        let (mut next, mut taken) = (Some(0), 0);
+        while let Some(from) = next {
+            if taken >= SAMPLED_TOPICS_MAX {
+                samples.cut();
+                break;
+            }
             let part = self.look_up(shard, |answer| Lookup::Figures { from, answer }).await?;
-            figures.extend(part.topics);
+            taken += part.topics.len();
+            samples.add(part.topics);
             next = part.next;
             yield_now().await;
         }

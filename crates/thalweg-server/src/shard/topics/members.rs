@@ -36,6 +36,8 @@ pub(super) struct Roster {
     pub(super) members: HashMap<Arc<str>, Present>,
     /// Whether the published number, or the event of a member, is out of date.
     pub(super) is_old: bool,
+    /// Whether the published number had no room, which counts once.
+    pub(super) is_refused: bool,
 }
 
 #[derive(Debug)]

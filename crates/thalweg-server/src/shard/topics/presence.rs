@@ -159,9 +159,14 @@ impl Topics {
             let event = if count == 0 { "null".to_owned() } else { count.to_string() };
             let is_published = self.publish_member(&topic, COUNT_KEY, event.as_bytes(), now_us);
             match self.members.rosters.get_mut(&topic) {
-                Some(roster) if !is_published => roster.is_old = true,
+                Some(roster) if !is_published => {
+                    let was_refused = std::mem::replace(&mut roster.is_refused, true);
+                    self.counts.members_refused.add(u64::from(!was_refused));
+                    roster.is_old = true;
+                }
                 _ if count == 0 => drop(self.members.rosters.remove(&topic)),
-                _ => {}
+                Some(roster) => roster.is_refused = false,
+                None => {}
             }
         }
     }
