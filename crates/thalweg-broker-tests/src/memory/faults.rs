@@ -197,7 +197,11 @@ impl FaultyBroker {
 
     async fn store(&self, append: Append, newest: Option<Offset>) -> Result<Stored, AppendError> {
         let fault = self.take_fault(false);
-        let (is_cut, bug) = (self.control.borrow().is_cut, self.bug());
+        // One borrow: a second one would wait for a writer that waits for the first.
+        let (is_cut, bug) = {
+            let control = self.control.borrow();
+            (control.is_cut, control.bug)
+        };
         if is_cut || fault == Some(Fault::Unavailable) {
             if bug == Some(Bug::StoreRefused) {
                 self.control.send_modify(|control| control.refused.push(append));

@@ -1,6 +1,7 @@
 //! The suite beside the broker in memory, as it is and with bugs.
 
 mod bugs;
+mod contention;
 mod dense;
 mod sparse;
 
