@@ -40,7 +40,7 @@ pub struct Sequencer {
     is_urgent: bool,
 }
 
-/// From this many bytes on, events are not copied.
+/// From this many bytes on, events are not copied. Also the most memory that a batch reserves with its first event.
 const WHOLE_BYTES_MIN: usize = 64 << 10;
 
 impl Sequencer {
@@ -81,7 +81,7 @@ impl Sequencer {
             }
             if self.open.is_empty() {
                 self.opened_us = now_us;
-                self.open.reserve(self.room.0, self.room.1);
+                self.open.reserve(self.room.0.min(WHOLE_BYTES_MIN), self.room.1);
             }
             self.open.extend(payloads, from..from + fitting);
             self.next += fitting as Offset;
@@ -96,10 +96,11 @@ impl Sequencer {
 
     /// Returns whether the open batch can take over the memory of these events. Few bytes are copied, to leave room for more events.
     fn takes_whole(&self, payloads: &Payloads) -> bool {
-        let bytes = payloads.joined_bytes();
+        let (bytes, events) = (payloads.joined_bytes(), payloads.count());
         self.open.is_empty()
-            && (WHOLE_BYTES_MIN..=self.bounds.bytes_max).contains(&bytes)
-            && payloads.count() < self.bounds.events_max
+            && bytes >= WHOLE_BYTES_MIN
+            && (bytes <= self.bounds.bytes_max || events == 1)
+            && events < self.bounds.events_max
     }
 
     /// Returns how many events the open batch can take, at least one if it is empty.

@@ -122,3 +122,25 @@ fn an_event_that_cannot_be_written_leaves_no_trace() {
     assert_eq!(payloads.joined(), b"7,77");
     assert_eq!(payloads.iter().collect::<Vec<_>>(), [b"7".as_slice(), b"77"]);
 }
+
+#[test]
+fn a_large_event_is_not_copied() {
+    let bounds = BatchBounds { flush_us: 0, events_max: 100, bytes_max: 63 << 10 };
+    let mut sequencer = Sequencer::new(Epoch::new(1).expect("not 0"), bounds);
+    for len in [64 << 10, 165_000, 164_000, 1 << 20] {
+        let mut event = Payloads::default();
+        event.reserve(len, 1);
+        let pushed: Result<(), ()> = event.push(|bytes| {
+            bytes.resize(len, b'7');
+            Ok(())
+        });
+        assert_eq!(pushed, Ok(()));
+        let written_at = event.joined().as_ptr();
+        sequencer.append(&mut event, 0);
+        assert!(event.is_empty());
+        let sealed = sequencer.seal(0);
+        let [batch] = &sealed[..] else { panic!("{} batches", sealed.len()) };
+        assert_eq!((batch.count(), batch.last_event().len()), (1, len));
+        assert_eq!(batch.last_event().as_ptr(), written_at, "{len}");
+    }
+}

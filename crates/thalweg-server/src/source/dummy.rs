@@ -27,6 +27,7 @@ impl Source for Dummy {
         self.sequence += 1;
         push(out, |event| {
             let before = event.len();
+            event.reserve(self.pad.len());
             let head = format!(r#"{{"seq":{},"due":{due_us},"pad":""#, self.sequence);
             event.extend_from_slice(head.as_bytes());
             let pad = self.pad.len() - (event.len() - before) - 2;
