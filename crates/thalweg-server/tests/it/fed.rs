@@ -409,10 +409,14 @@ fn a_reader_begins_with_the_events_since_a_time() {
     streams.forget_for_new();
     let new = node(&streams, 2);
     publish(&old, "cars", "61");
-    wait_for("the newest event", || {
-        let answer = new.get("/v1/topics/cars?newest=1", &[]);
-        (answer.status == 200 && json(&answer)["events"] == serde_json::json!([61])).then_some(())
-    });
+    for node in [&old, &new] {
+        wait_for("the newest event", || {
+            let answer = node.get("/v1/topics/cars?newest=1", &[]);
+            let is_newest =
+                answer.status == 200 && json(&answer)["events"] == serde_json::json!([61]);
+            is_newest.then_some(())
+        });
+    }
     // The old node has all events in memory, and the new one only the last.
     for node in [&old, &new] {
         let cases: [(&str, &[u64]); 2] = [(&time, &[60, 61]), ("0s", &[])];

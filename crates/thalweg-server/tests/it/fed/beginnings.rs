@@ -111,7 +111,9 @@ fn a_value_topic_has_its_newest_version_at_every_node() {
         });
     }
     let page = history(&nodes[0], "scores/a", 1);
-    assert_eq!(page, history(&nodes[1], "scores/a", 1));
+    wait_for("the value at the other node", || {
+        (history(&nodes[1], "scores/a", 1) == page).then_some(())
+    });
     // A node that joined later has the value, too, with one read for all subscribers.
     streams.forget_for_new();
     let late = node(&streams, 2);
