@@ -186,7 +186,7 @@ impl Refusal {
 impl From<KeyError> for Refusal {
     fn from(error: KeyError) -> Self {
         let code = match &error {
-            KeyError::BadText => ErrorCode::BadKey,
+            KeyError::BadText | KeyError::Differs { .. } => ErrorCode::BadKey,
             KeyError::Missing(_) => ErrorCode::BadEvent,
         };
         Self::new(code, error.to_string())

@@ -18,6 +18,20 @@ pub enum KeyError {
     /// The event has no member where its key should be, or that member is neither a string nor an integer.
     #[error("the event has no string or integer at {0}: add its key there, or publish with key=")]
     Missing(KeyPointer),
+    /// The event has another key than its publisher named.
+    #[error(
+        "key= is {:?}, but the event has {:?} at {pointer}: send equal keys, or only one",
+        Excerpt(.named),
+        Excerpt(.found)
+    )]
+    Differs {
+        /// The place of the key in the event.
+        pointer: KeyPointer,
+        /// The key that the publisher named.
+        named: Box<str>,
+        /// The key in the event.
+        found: Box<str>,
+    },
 }
 
 /// A JSON Pointer (RFC 6901) to the key in an event.
@@ -61,6 +75,21 @@ impl KeyPointer {
         let key = key.ok_or_else(missing)?;
         check_key(&key)?;
         Ok(key)
+    }
+
+    /// Checks that an event of valid JSON has no other key than `named`. The event may have no key.
+    ///
+    /// # Errors
+    /// [`KeyError::Differs`].
+    pub fn check_same(&self, named: &str, event: &[u8]) -> Result<(), KeyError> {
+        match self.key_of(event) {
+            Ok(found) if found != named => Err(KeyError::Differs {
+                pointer: self.clone(),
+                named: named.into(),
+                found: found.into(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the text of the member. Other members are not parsed.
@@ -143,6 +172,17 @@ mod tests {
         }
         assert_eq!(pointer.key_of(br#"{"a":{"b/c":""}}"#), Err(KeyError::BadText));
         assert_eq!(pointer.key_of(br#"{"a":{"b/c":"a\nb"}}"#), Err(KeyError::BadText));
+    }
+
+    #[test]
+    fn a_named_key_equals_the_key_of_the_event() {
+        let pointer: KeyPointer = "/id".parse().unwrap();
+        for event in [r#"{"id":"7"}"#, r#"{"id":7}"#, "{}", "null", r#"{"id":true}"#] {
+            assert_eq!(pointer.check_same("7", event.as_bytes()), Ok(()), "{event}");
+        }
+        let error = pointer.check_same("7", br#"{"id":"8"}"#).unwrap_err();
+        let sentence = r#"key= is "7", but the event has "8" at /id: send equal keys, or only one"#;
+        assert_eq!(error.to_string(), sentence);
     }
 
     #[test]

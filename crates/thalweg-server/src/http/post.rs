@@ -97,7 +97,7 @@ impl Publisher {
         }
         let settings = http.shard.config().keys(&topic.0);
         let event_keys = match (query.key, settings.and_then(|keys| keys.pointer.clone())) {
-            (Some(key), _) => EventKeys::Same((*key).into()),
+            (Some(key), pointer) => EventKeys::Same((*key).into(), pointer),
             (None, Some(pointer)) => EventKeys::Within(pointer),
             (None, None) => EventKeys::None,
         };

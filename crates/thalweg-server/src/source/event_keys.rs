@@ -9,8 +9,8 @@ pub(crate) enum EventKeys {
     /// The events have no keys. The owner shard of a keyed topic refuses them.
     #[default]
     None,
-    /// All events have the same key, which is valid.
-    Same(Box<str>),
+    /// All events have the same key, which is valid. The pointer is the place where an event may repeat it.
+    Same(Box<str>, Option<KeyPointer>),
     /// Each event contains its key.
     Within(KeyPointer),
 }
@@ -19,20 +19,28 @@ impl EventKeys {
     /// Gives the last appended event its key.
     ///
     /// # Errors
-    /// Fails if the event has no key, and removes the event.
+    /// Fails if the event has no key, or another one than its publisher named, and removes the event.
     pub(crate) fn give(&self, payloads: &mut Payloads) -> Result<(), KeyError> {
+        let last = payloads.count().saturating_sub(1);
+        let given = self.give_key(payloads);
+        if given.is_err() {
+            payloads.truncate(last);
+        }
+        given
+    }
+
+    fn give_key(&self, payloads: &mut Payloads) -> Result<(), KeyError> {
         match self {
             Self::None => {}
-            Self::Same(key) => payloads.push_key(key),
-            Self::Within(pointer) => {
-                let last = payloads.count().saturating_sub(1);
-                match pointer.key_of(payloads.last_event()) {
-                    Ok(key) => payloads.push_key(&key),
-                    Err(error) => {
-                        payloads.truncate(last);
-                        return Err(error);
-                    }
+            Self::Same(key, pointer) => {
+                if let Some(pointer) = pointer {
+                    pointer.check_same(key, payloads.last_event())?;
                 }
+                payloads.push_key(key);
+            }
+            Self::Within(pointer) => {
+                let key = pointer.key_of(payloads.last_event())?;
+                payloads.push_key(&key);
             }
         }
         Ok(())

@@ -115,6 +115,9 @@ impl Shard {
         Execution::Done(match command.into_inner() {
             Command::Echo { data } => Ok(Reply::Echo(data)),
             Command::Publish { topic, mut payloads, condition, ttl_us } => {
+                if let Err(refused) = self.topics.check_named_keys(&topic, &payloads) {
+                    return Execution::Done(Err(refused));
+                }
                 let terms = PublishTerms { retry_key: None, condition, ttl_us };
                 match self.ingest.publish(&mut self.topics, &topic, &mut payloads, terms) {
                     PendingPublish::Done(result) => {

@@ -65,6 +65,20 @@ impl Topics {
         }
     }
 
+    /// Checks that the events of a command have no other keys than the command names.
+    pub(in crate::shard) fn check_named_keys(
+        &self,
+        topic: &Topic,
+        payloads: &Payloads,
+    ) -> Result<(), Refusal> {
+        let keys = self.common.config.keys(topic);
+        let Some(pointer) = keys.and_then(|keys| keys.pointer.as_ref()) else { return Ok(()) };
+        for (key, event) in payloads.keyed_events() {
+            pointer.check_same(&key_text(key), event)?;
+        }
+        Ok(())
+    }
+
     /// Checks the condition of a publish to a keyed topic that this shard owns, and that there is room for its keys. If so, sets
     /// when the keys expire, as the terms say.
     pub(in crate::shard) fn check_keyed(

@@ -35,8 +35,9 @@ fn keys_come_from_the_event_or_from_the_publisher() {
             ("users/a", r#"{"id":"\u00fc\"\\/ </script>"}"#),
             // An integer is its digits, however large it is.
             ("users/b", r#"{"id":123456789012345678901234567890}"#),
-            // The publisher's key comes first.
-            ("users/a?key=other", r#"{"id":"u2"}"#),
+            // The publisher may name the key, too.
+            ("users/a?key=u2", r#"{"id":"u2"}"#),
+            ("users/a?key=other", r#"{"name":"no id"}"#),
             ("users/a?key=whole", "7"),
             ("rooms/a?key=a%20b+c%2Bd", "1"),
             ("rooms/a?key=null", "false"),
@@ -49,13 +50,39 @@ fn keys_come_from_the_event_or_from_the_publisher() {
         assert_eq!(text.status, 200, "a text is no removal: {}", text.text());
         let expected = json!({
             "u1": {"id": "u1"}, "-17": {"id": -17}, "ü\"\\/ </script>": {"id": "ü\"\\/ </script>"},
-            "other": {"id": "u2"}, "whole": 7, "18446744073709551615": {"id": u64::MAX},
+            "u2": {"id": "u2"}, "other": {"name": "no id"}, "whole": 7, "18446744073709551615": {"id": u64::MAX},
         });
         assert_eq!(state(&server, "users/a"), expected);
         let large: Vec<String> = Mirror::read(&server, "users/b", 9).map.into_keys().collect();
         assert_eq!(large, ["123456789012345678901234567890"]);
         let rooms = json!({"a b c+d": 1, "null": false, longest: [null], "text": "null"});
         assert_eq!(state(&server, "rooms/a"), rooms);
+    }
+}
+
+#[test]
+fn an_event_with_another_key_than_the_publisher_names_is_refused() {
+    for shards in ["1", "2"] {
+        let server = start(shards, &[]);
+        let differs =
+            r#"key= is "u1", but the event has "u2" at /id: send equal keys, or only one"#;
+        let refused = post(&server, "users/a?key=u1", r#"{"id":"u2"}"#);
+        assert_eq!(refused.refused(400, "bad_key"), differs);
+        // The lines before stay.
+        let lines = "{\"id\":\"u1\",\"n\":1}\n{\"n\":2}\n{\"id\":\"u2\"}\n";
+        let refused = server.post("users/a?key=u1", "application/x-ndjson", lines);
+        assert_eq!(refused.refused(400, "bad_key"), format!("line 3: {differs}"));
+        assert_eq!(refused.json()["published"]["count"], json!(2));
+        let mut socket = server.subscribe(Transport::WebSocket, "");
+        let answer = socket.command(
+            r#"{"command":"publish","topic":"users/a","key":"u1","events":[{"id":"u1"},{"id":"u2"}]}"#,
+        );
+        assert_eq!(answer["error"]["code"], "bad_key");
+        assert_eq!(answer["error"]["message"], differs);
+        assert_eq!(state(&server, "users/a"), json!({"u1": {"n": 2}}));
+        // A removal has no key of its own.
+        post(&server, "users/a?key=u1", "null").published();
+        assert_eq!(state(&server, "users/a"), json!({}));
     }
 }
 
