@@ -204,6 +204,25 @@ describe("a feed", () => {
     expect(isSparse(batch(5, [1, 2], { offsets: [5, 256] }))).toBe(true);
   });
 
+  test("of a keyed topic holds the newest event of each key, and none from before a gap", () => {
+    const feed = new Feed();
+    const shown = () => Array.from({ length: feed.rows.length }, (_, index) => feed.rows.at(index));
+    feed.take(batch(1, [{ v: 1 }, { v: 2 }], { keys: ["a", "b"], offsets: [1, 5] }), 0);
+    feed.take(batch(6, [{ v: 3 }, null, { v: 4 }], { keys: ["a", "b", "c"] }), 0);
+    expect(shown().map((row) => [row?.key, row?.offset, row?.event])).toEqual([
+      ["a", 6, { v: 3 }],
+      ["c", 8, { v: 4 }],
+    ]);
+    expect(feed.columns.all.map(({ name }) => name)).toEqual(["v"]);
+    expect([feed.isSparse, feed.rows.count]).toEqual([true, 5]);
+    feed.take(batch(9, [{ v: 5 }], { keys: ["d"], gap: { missed: null, reason: "unannounced" } }), 0);
+    expect(shown().map((row) => row?.key)).toEqual(["a", "c", "d"]);
+    feed.take(batch(1, [], { gap: { missed: null, reason: "epoch" } }), 0);
+    expect(shown()).toEqual([]);
+    feed.take(batch(1, [{ v: 6 }], { keys: ["a"], gap: { missed: null, reason: "epoch" } }), 0);
+    expect(shown().map((row) => row?.event)).toEqual([{ v: 6 }]);
+  });
+
   test("finds a member that appears late", () => {
     const feed = new Feed();
     for (let first = 1; first < 3000; first += 500) feed.take(batch(first, new Array(500).fill({ a: 1 })), 0);

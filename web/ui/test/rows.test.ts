@@ -5,6 +5,8 @@ import { seeded } from "../../sdk/test/random.js";
 import { Columns, cell, json, numeric, preview, shown } from "../src/live/columns.js";
 import { PublishedEvents } from "../src/live/events.js";
 import { IncrementalFilter } from "../src/live/incremental-filter.js";
+import { KeyedFilter } from "../src/live/keyed-filter.js";
+import { KeyedRows } from "../src/live/keyed-rows.js";
 import { Ring } from "../src/live/ring.js";
 import type { Rows } from "../src/live/rows.js";
 import { filter, sort } from "../src/live/view.js";
@@ -261,5 +263,135 @@ describe("an incremental filter", () => {
     nowMs = 1000;
     filtered.step(() => nowMs, 10);
     expect(events(filtered)).toEqual([9, 3, 2, 1]);
+  });
+});
+
+describe("the rows of a keyed topic", () => {
+  /** Publishes random events of 20 keys. Returns the rows, and the expected events in the order of their keys. */
+  const published = (seed: number, each: (rows: KeyedRows, expected: Map<string, unknown>) => void): void => {
+    const random = seeded(seed);
+    const [rows, expected] = [new KeyedRows(1000), new Map<string, unknown>()];
+    let offset = 1;
+    for (let batch = 0; batch < 200; batch++) {
+      const keys = Array.from({ length: Math.floor(random() * 8) }, () => `k${Math.floor(random() * 20)}`);
+      const some = keys.map((_, index) => (random() < 0.3 ? null : offset + index));
+      rows.push(new PublishedEvents(offset, some), keys, 1);
+      keys.forEach((key, index) => {
+        if (some[index] === null) expected.delete(key);
+        else expected.set(key, some[index]);
+      });
+      offset += some.length;
+      if (random() < 0.02) {
+        rows.clear();
+        expected.clear();
+      }
+      if (random() < 0.5) each(rows, expected);
+    }
+    each(rows, expected);
+  };
+
+  test("are the newest event of each key, each at its place", () => {
+    for (let seed = 1; seed < 30; seed++) {
+      published(seed, (rows, expected) => {
+        expect(rows.length).toBe(expected.size);
+        const found = Array.from({ length: rows.length }, (_, index) => rows.at(index));
+        expect(
+          found.map((row) => [row?.key, row?.event]),
+          `seed ${seed}`,
+        ).toEqual([...expected]);
+        expect(found.every((row) => row?.offset === row?.event)).toBe(true);
+        expect(rows.at(rows.length)).toBeUndefined();
+      });
+    }
+  });
+
+  test("a snapshot does not change", () => {
+    const rows = new KeyedRows(10);
+    rows.push(new PublishedEvents(1, ["old", "other"]), ["a", "b"], 2);
+    const before = rows.snapshot();
+    rows.push(new PublishedEvents(3, ["new", null]), ["a", "b"], 2);
+    expect([events(before), events(rows)]).toEqual([["old", "other"], ["new"]]);
+    expect(before.changes).toBeLessThan(rows.changes);
+  });
+
+  test("are limited in number and size: the keys that came first go", () => {
+    const rows = new KeyedRows(3, 50);
+    rows.push(new PublishedEvents(1, [1, 2, 3, 4]), ["a", "b", "c", "d"], 40);
+    rows.push(new PublishedEvents(5, [5]), ["c"], 10);
+    expect(events(rows)).toEqual([2, 5, 4]);
+    rows.push(new PublishedEvents(6, [6]), ["e"], 45);
+    expect(events(rows)).toEqual([6]);
+    rows.push(new PublishedEvents(7, [7]), ["e"], 90);
+    expect(events(rows)).toEqual([7]);
+  });
+
+  test("keep their places when holes of removed keys are closed before a read", () => {
+    const rows = new KeyedRows(10);
+    rows.push(new PublishedEvents(1, ["gone", "first"]), ["g", "k"], 1);
+    rows.push(new PublishedEvents(3, [null]), ["g"], 1);
+    for (let at = 0; at < 5000; at++) rows.push(new PublishedEvents(4 + at * 2, [at, null]), [`k${at}`, `k${at}`], 1);
+    rows.push(new PublishedEvents(20_000, ["changed", "last"]), ["k", "l"], 1);
+    expect(events(rows)).toEqual(["changed", "last"]);
+  });
+
+  test("a filter has the rows that match now, in order, and only a complete result", () => {
+    const isEven = (event: unknown): boolean => Number(event) % 2 === 0;
+    for (let seed = 1; seed < 20; seed++) {
+      let nowMs = 0;
+      let filtered: KeyedFilter | undefined;
+      const columns = columnsOf(1);
+      published(seed, (rows, expected) => {
+        filtered ??= new KeyedFilter(rows, isEven, { by: "value", isDescending: true }, columns);
+        nowMs += 2000;
+        while (!filtered.step(() => nowMs++, 3));
+        const matching = [...expected.values()].filter(isEven) as number[];
+        expect(events(filtered), `seed ${seed}`).toEqual(matching.sort((a, b) => b - a));
+      });
+    }
+  });
+
+  test("a filter shows its last result until the next one is complete", () => {
+    const rows = new KeyedRows(10_000);
+    const keys = numbers(0, 5000).map(String);
+    rows.push(
+      new PublishedEvents(
+        1,
+        keys.map(() => "old"),
+      ),
+      keys,
+      1,
+    );
+    const filtered = new KeyedFilter(rows, null, null, []);
+    let nowMs = 0;
+    const clock = (): number => nowMs++;
+    while (!filtered.step(clock, 3));
+    rows.push(
+      new PublishedEvents(
+        5001,
+        keys.map(() => "new"),
+      ),
+      keys,
+      1,
+    );
+    nowMs += 1e6;
+    expect(filtered.step(clock, 3)).toBe(false);
+    expect(filtered.at(0)?.event).toBe("old");
+    // A change during a search is in the next result.
+    rows.push(new PublishedEvents(10_001, [null, "newest"]), ["0", "1"], 1);
+    expect(rows.length).toBe(4999);
+    while (!filtered.step(clock, 3));
+    expect([filtered.length, new Set(events(filtered))]).toEqual([5000, new Set(["new"])]);
+    nowMs += 1e6;
+    while (!filtered.step(clock, 3));
+    expect([filtered.length, new Set(events(filtered))]).toEqual([4999, new Set(["newest", "new"])]);
+  });
+
+  test("a word may be in the key", () => {
+    const test = filter("BUS", columnsOf({ speed: 1 }));
+    expect([test?.({ speed: 1 }, "bus 7"), test?.({ speed: 1 }, "tram 2"), test?.({ speed: 1 })]).toEqual([
+      true,
+      false,
+      false,
+    ]);
   });
 });

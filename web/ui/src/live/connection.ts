@@ -16,7 +16,8 @@ import { receivedColumns } from "./arrow-events.js";
 import { received } from "./events.js";
 import { Feed } from "./feed.js";
 import { Refused, topicOf } from "./query.js";
-import { columnNames, type Topic, topic } from "./topics.js";
+import { isKeyed } from "./rows.js";
+import { columnNames, hasKeys, type Topic, topic } from "./topics.js";
 import { Volume } from "./volume.js";
 
 /** A way to receive a topic: over a transport of a session, or as columns. */
@@ -102,8 +103,8 @@ export class Live {
     this.#query = query;
     this.#transport = transport;
     if (transport && transport !== "arrow") this.#prefer(transport);
-    topic(name).then(
-      (known) => this.#begin(beginning(known), known?.position ?? null),
+    start(name).then(
+      ({ from, head }) => this.#begin(from, head),
       () => this.#begin("earliest", null),
     );
   }
@@ -191,7 +192,7 @@ export class Live {
 
   #isHigh(count: number): boolean {
     const isHigh = this.#volume.add(count, Date.now());
-    return isHigh && this.#transport === null && !this.#isRefused && !this.feed.version;
+    return isHigh && this.#transport === null && !this.#isRefused && !this.feed.version && !isKeyed(this.feed.rows);
   }
 
   /** Switches to columns once the module is loaded; until then the session continues. */
@@ -259,6 +260,15 @@ export class Live {
     this.#isRefused = true;
     this.#subscribe();
   }
+}
+
+/** Returns the cursor to start from, and the newest position. */
+async function start(name: string): Promise<{ from: Cursor; head: string | null }> {
+  const known = await topic(name);
+  const from = beginning(known);
+  // The state of a keyed topic begins with its oldest event.
+  const isAll = from === "earliest" || (await hasKeys(name));
+  return { from: isAll ? "earliest" : from, head: known?.position ?? null };
 }
 
 /** Returns the cursor to start from: recent enough that the first events are not dropped at once. */

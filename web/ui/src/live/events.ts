@@ -13,7 +13,7 @@ export interface Events {
 }
 
 /** A batch, independent of the way it was received. */
-export interface Received extends Pick<Batch<unknown>, "previous" | "changed" | "position"> {
+export interface Received extends Pick<Batch<unknown>, "previous" | "changed" | "position" | "keys"> {
   readonly events: Events;
   readonly gap: Gap | null;
   readonly bytes: number;

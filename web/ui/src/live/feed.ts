@@ -5,6 +5,7 @@ import { type Age, Ages } from "./age.js";
 import { type Column, Columns, cell, type Key, numeric, timeOf } from "./columns.js";
 import { type Version, version } from "./document.js";
 import { type Events, isSparse, type Received } from "./events.js";
+import { KeyedRows } from "./keyed-rows.js";
 import { Meter } from "./meter.js";
 import { Ring } from "./ring.js";
 import { Savings } from "./savings.js";
@@ -20,6 +21,8 @@ const LEARNED_FROM = 1000;
 const LEARNED_FROM_OF_BATCH = 4;
 /** Reason of a gap: the server does not have the newest version of a value topic. */
 const UNKNOWN = "unknown";
+/** Reason of a gap that the server has not reported. After all others the server sends all keys of a keyed topic again. */
+const UNANNOUNCED = "unannounced";
 const GAPS_MAX = 100;
 
 export interface Missed {
@@ -37,7 +40,8 @@ export interface Stats {
 }
 
 export class Feed {
-  readonly rows = new Ring(ROWS_MAX, BYTES_MAX);
+  /** The newest events; on a keyed topic, the newest event of each key. */
+  rows: Ring | KeyedRows = new Ring(ROWS_MAX, BYTES_MAX);
   readonly columns = new Columns();
   readonly gaps: Missed[] = [];
   /** The newest version of a value topic. */
@@ -63,17 +67,15 @@ export class Feed {
 
   /** @param isOld - whether the batch was published before the page opened. Old batches do not count in rates. */
   take(batch: Received, nowMs: number, isOld = false): void {
-    const { events, gap, previous, bytes } = batch;
+    const { events, gap, keys, bytes } = batch;
     if (gap) this.#miss(gap, nowMs);
     if (!isOld) this.#bytes.add(bytes);
     const count = events.length;
     if (!count) return;
     const stride = this.rows.count < LEARNED_FROM ? 1 : Math.ceil(count / LEARNED_FROM_OF_BATCH);
     for (let index = count - 1; index >= 0; index -= stride) this.columns.learn(events.event(index));
-    const newest = this.rows.at(this.rows.length - 1);
-    const isJump = newest && newest.offset + 1 !== events.offset(0) && !this.#cuts.has(this.rows.count);
-    if (previous === undefined && (isJump || isSparse(events))) this.isSparse = true;
-    this.rows.push(events, previous === undefined ? bytes : this.#replace(batch));
+    if (keys) this.#keyed().push(events, keys, bytes);
+    else this.#push(batch);
     if (!isOld) this.#events.add(count);
     const time = this.#findTime();
     this.#ages.add(nowMs, time ? numeric("time", cell(events.event(count - 1), time)) : Number.NaN);
@@ -105,7 +107,26 @@ export class Feed {
     };
   }
 
+  /** Returns the rows of a keyed topic. The first events with keys show that the topic is one. */
+  #keyed(): KeyedRows {
+    // Later events of a key replace earlier ones, so offsets have holes.
+    this.isSparse = true;
+    if (!(this.rows instanceof KeyedRows)) this.rows = new KeyedRows(ROWS_MAX, BYTES_MAX);
+    return this.rows;
+  }
+
+  #push(batch: Received): void {
+    const { events, previous, bytes } = batch;
+    if (this.rows instanceof KeyedRows) return;
+    const newest = this.rows.at(this.rows.length - 1);
+    const isJump = newest && newest.offset + 1 !== events.offset(0) && !this.#cuts.has(this.rows.count);
+    if (previous === undefined && (isJump || isSparse(events))) this.isSparse = true;
+    this.rows.push(events, previous === undefined ? bytes : this.#replace(batch));
+  }
+
   #findTime(): Column | undefined {
+    // The rows of a keyed topic are not in the order of time.
+    if (this.rows instanceof KeyedRows) return undefined;
     if (!this.#time || !this.columns.all.includes(this.#time)) this.#time = timeOf(this.rows, this.columns.all);
     return this.#time;
   }
@@ -125,6 +146,7 @@ export class Feed {
     this.#gapCount += 1;
     // After a gap the version on the page may be outdated.
     if (gap.reason === UNKNOWN || this.version) this.unknownSinceMs ??= nowMs;
+    if (this.rows instanceof KeyedRows && gap.reason !== UNANNOUNCED) this.rows.clear();
     for (const series of this.#series.values()) series.cut();
     for (const number of this.#cuts) {
       if (number >= this.rows.start) break;
@@ -146,8 +168,8 @@ export class Feed {
   #remembered(column: Column): Series {
     const series = new Series(this.#windowMs, this.#aggregate);
     const time = this.#time;
-    if (!time) return series;
     const { rows } = this;
+    if (!time || rows instanceof KeyedRows) return series;
     for (const [number, events] of rows.batches()) {
       const [times, values] = [events.numbers(time), events.numbers(column)];
       for (let index = Math.max(0, rows.start - number); index < events.length; index++) {

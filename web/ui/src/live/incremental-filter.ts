@@ -5,10 +5,10 @@ import type { Row, Rows } from "./rows.js";
 import { type Filter, type Sorting, sort } from "./view.js";
 
 /** Rows between two reads of the clock. */
-const STRIDE = 256;
+export const STRIDE = 256;
 /** Shortest time between two sorts, and the largest share of the time that sorting may take. */
-const SORT_MS = 1000;
-const SORT_SHARE = 1 / 20;
+export const SORT_MS = 1000;
+export const SORT_SHARE = 1 / 20;
 
 interface Found extends Row {
   /** Number of the row, counted from the first row ever received. */

@@ -71,10 +71,10 @@ function pointsOf(rows: Rows, { x, y, name }: Coordinates): Point[] {
   const seen = new Set<string>();
   const points: Point[] = [];
   for (let index = rows.length - 1; index >= Math.max(0, rows.length - ROWS); index--) {
-    const event = rows.at(index)?.event;
+    const { event, key } = rows.at(index) ?? {};
     const point = { x: Number(cell(event, x)), y: Number(cell(event, y)), isNewest: true };
     if (!Number.isFinite(point.x) || !Number.isFinite(point.y)) continue;
-    const thing = name ? shown(cell(event, name)) : `${index}`;
+    const thing = key ?? (name ? shown(cell(event, name)) : `${index}`);
     point.isNewest = !seen.has(thing);
     seen.add(thing);
     points.push(point);

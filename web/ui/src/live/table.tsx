@@ -9,6 +9,8 @@ interface Props {
   readonly rows: Rows;
   readonly columns: readonly Column[];
   readonly sorting: Sorting | null;
+  /** Whether each row has a key, which the table shows in place of the offset. */
+  readonly hasKeys: boolean;
   /** Whether the table stays at the newest row. */
   readonly follows: boolean;
   onSort(sorting: Sorting | null): void;
@@ -29,7 +31,7 @@ const REACH_MS = 600;
 const WIDTH_MAX = 44;
 const WIDTH_MIN = 5;
 
-export function Table({ rows, columns, sorting, follows, onSort, onFollow, opened, onOpen }: Props) {
+export function Table({ rows, columns, sorting, hasKeys, follows, onSort, onFollow, opened, onOpen }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const widths = useRef(new Map<string, number>());
   const [heightPx, setHeight] = useState(400);
@@ -96,7 +98,7 @@ export function Table({ rows, columns, sorting, follows, onSort, onFollow, opene
         <table aria-rowcount={rows.length + 1}>
           <thead>
             <tr aria-rowindex={1}>
-              <th scope="col">offset</th>
+              <th scope="col">{hasKeys ? "key" : "offset"}</th>
               {columns.map((column, index) => (
                 <th
                   key={column.name}
@@ -120,10 +122,10 @@ export function Table({ rows, columns, sorting, follows, onSort, onFollow, opene
                 <th scope="row">
                   {row && onOpen ? (
                     <button type="button" aria-pressed={row.offset === opened} onClick={() => onOpen(row)}>
-                      {row.offset}
+                      {row.key ?? row.offset}
                     </button>
                   ) : (
-                    row?.offset
+                    (row?.key ?? row?.offset)
                   )}
                 </th>
                 {cells.map((text, column) => (

@@ -13,9 +13,10 @@ import type { Version } from "./document.js";
 import { DocumentView } from "./document-view.js";
 import { IncrementalFilter } from "./incremental-filter.js";
 import { Inspection } from "./inspection.js";
+import { KeyedFilter } from "./keyed-filter.js";
 import { Manage } from "./manage.js";
 import { PositionMap } from "./map.js";
-import type { Row, Rows } from "./rows.js";
+import { isKeyed, type Row, type Rows } from "./rows.js";
 import type { Aggregate } from "./series.js";
 import { Gaps, StatsBar } from "./stats.js";
 import { Table } from "./table.js";
@@ -81,11 +82,14 @@ export function TopicPage(props: Props) {
   const { failure } = live;
   const columns = feed.columns.all;
   const held = paused?.rows ?? feed.rows;
-  const suggested = useSuggestion(held, () => firstView(held, columns), columns);
+  const hasKeys = isKeyed(held);
+  const suggested = useSuggestion(held, () => (hasKeys ? "table" : firstView(held, columns)), columns);
   const version = paused ? paused.version : feed.version;
   const isChosen = chosenView !== null && (chosenView !== "document" || version !== null);
   const view = isChosen ? chosenView : version ? "document" : (suggested ?? "table");
   const rows = useFiltered(held, view === "table" ? words : "", columns, sorting);
+  // The newest row of a keyed topic may be anywhere.
+  const canFollow = !sorting && !paused && !hasKeys;
   const stats = feed.stats(now);
 
   const pause = (): void => {
@@ -123,8 +127,8 @@ export function TopicPage(props: Props) {
         {view === "table" && (
           <TableControls
             words={words}
-            follows={follows && !sorting && !paused}
-            canFollow={!sorting && !paused}
+            follows={canFollow && follows}
+            canFollow={canFollow}
             filter={setWords}
             follow={setFollows}
           />
@@ -171,7 +175,8 @@ export function TopicPage(props: Props) {
             rows={rows}
             columns={columns}
             sorting={sorting}
-            follows={follows && !sorting && !paused}
+            hasKeys={hasKeys}
+            follows={canFollow && follows}
             onSort={setSorting}
             onFollow={setFollows}
             opened={opened?.offset ?? null}
@@ -191,9 +196,11 @@ export function TopicPage(props: Props) {
 
 function summary(rows: Rows, held: Rows, since: number | null): string {
   const figure = (value: number): string => value.toLocaleString("en");
-  const shown = `${rows === held ? "" : `${figure(rows.length)} of `}${counted(held.length, "row")}`;
+  const [row, place] = isKeyed(held) ? ["key", "a key"] : ["row", "an offset"];
+  const shown = `${rows === held ? "" : `${figure(rows.length)} of `}${counted(held.length, row)}`;
   const paused =
-    since === null ? "" : `. Paused: select an offset to see the full event; ${figure(since)} more received since`;
+    since === null ? "" : `. Paused: select ${place} to see the full event; ${figure(since)} more received since`;
+  if (isKeyed(held)) return `${shown} in memory${paused}.`;
   return `${shown} in memory, the newest ${held.length === 1 ? "one" : "ones"}${paused}.`;
 }
 
@@ -289,10 +296,12 @@ function useSuggestion<T>(rows: Rows, find: () => T, columns: unknown, least = 2
 function useFiltered(rows: Rows, words: string, columns: Parameters<typeof filter>[1], sorting: Sorting | null): Rows {
   const filtered = useMemo(() => {
     const test = filter(words, columns);
-    return test || sorting ? new IncrementalFilter(rows, test, sorting, columns) : null;
+    if (!test && !sorting) return null;
+    if (isKeyed(rows)) return new KeyedFilter(rows, test, sorting, columns);
+    return new IncrementalFilter(rows, test, sorting, columns);
   }, [rows, words, columns, sorting]);
   /** The filter whose steps are scheduled. */
-  const pumped = useRef<IncrementalFilter | null>(null);
+  const pumped = useRef<IncrementalFilter | KeyedFilter | null>(null);
   // Runs after each render, because new rows may have arrived.
   useEffect(() => {
     if (pumped.current === filtered) return;

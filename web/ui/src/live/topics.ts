@@ -80,6 +80,12 @@ export async function columnNames(topic: string): Promise<string[]> {
   return ((await response.json()) as { columns: { name: string }[] }).columns.map(({ name }) => name);
 }
 
+/** Returns whether a topic with events is keyed. */
+export async function hasKeys(topic: string): Promise<boolean> {
+  const response = await request(`v1/topics/${topic}?limit=1`, { isQuiet: true });
+  return response.ok && "keys" in ((await response.json()) as object);
+}
+
 /** Returns whether a topic is temporary: a topic of the lab or of an ad hoc query. */
 export function isTemporary(topic: string): boolean {
   return /^(lab|query)\//.test(topic);

@@ -9,8 +9,11 @@ export interface Sorting {
   readonly isDescending: boolean;
 }
 
-/** The filter's text as a test: words that must all occur, and conditions `COLUMN<1`, `COLUMN>1` and `COLUMN=TEXT`. */
-export type Filter = (event: unknown) => boolean;
+/**
+ * The filter's text as a test: words that must all occur in the event or its key, and conditions `COLUMN<1`, `COLUMN>1`
+ * and `COLUMN=TEXT`.
+ */
+export type Filter = (event: unknown, key?: string) => boolean;
 
 const CONDITION = /^([^<>=]+)(<=|>=|<|>|=)(.*)$/;
 
@@ -19,12 +22,13 @@ export function filter(text: string, columns: readonly Column[]): Filter | null 
   const parts = text.trim().split(/\s+/).filter(Boolean);
   if (!parts.length) return null;
   const tests = parts.map((part) => condition(part, columns) ?? word(part, columns));
-  return (event) => tests.every((test) => test(event));
+  return (event, key) => tests.every((test) => test(event, key));
 }
 
 function word(text: string, columns: readonly Column[]): Filter {
   const searched = text.toLowerCase();
-  return (event) => columns.some((column) => shown(cell(event, column)).toLowerCase().includes(searched));
+  const has = (text: string): boolean => text.toLowerCase().includes(searched);
+  return (event, key = "") => has(key) || columns.some((column) => has(shown(cell(event, column))));
 }
 
 function condition(text: string, columns: readonly Column[]): Filter | null {
