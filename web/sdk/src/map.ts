@@ -58,3 +58,13 @@ export interface KeyedSubscription<T> extends AsyncIterable<KeyedBatch> {
   /** Declares all delivered batches processed, as {@link Subscription.ack} does. */
   ack(): void;
 }
+
+/** A member of a topic: the newest event of its key in `presence/TOPIC`. */
+export interface MemberEntry<Info = unknown> {
+  /** The subject of its token. Missing without a token that has one. */
+  readonly user?: string;
+  /** The time when it joined, in ms since 1970. */
+  readonly since: number;
+  /** Its description of itself: the option `member.info` of `connect`. The server does not check it. */
+  readonly info?: Info;
+}

@@ -105,6 +105,7 @@ export class Live {
     return {
       subscribe: (...given) => this.#session.subscribe(...given),
       map: (...given) => this.#session.map(...given),
+      presence: (...given) => this.#session.presence(...given),
       publish: async (...given) => this.#session.publish(...given),
       request: async (data) => this.#session.request(data),
       use: (transport) => this.#session.use(transport),

@@ -23,6 +23,7 @@ import {
   connect,
   type Envelope,
   type Gap,
+  type MemberEntry,
   type Position,
   type Session,
   type Status,
@@ -135,15 +136,9 @@ export interface TopicMap<T> extends TopicState {
 }
 
 /** A subscriber of a topic with presence. */
-export interface PresentMember<Info> {
+export interface PresentMember<Info> extends MemberEntry<Info> {
   /** The key of the member in `presence/TOPIC`. */
   readonly key: string;
-  /** The subject of its token. */
-  readonly user?: string;
-  /** The time when it joined, ms since 1970. */
-  readonly since: number;
-  /** Its description of itself. */
-  readonly info?: Info;
 }
 
 /** The result of {@link usePresence}. */

@@ -18,7 +18,7 @@ import { type Commands, commands, type Published, type PublishTarget } from "./c
 import type { Connection } from "./connection.js";
 import { safely, ThalwegError } from "./errors.js";
 import { type FlowControl, flowControl } from "./flow.js";
-import type { KeyedListener, KeyedOptions, KeyedSubscription } from "./map.js";
+import type { KeyedListener, KeyedOptions, KeyedSubscription, MemberEntry } from "./map.js";
 import { type ConnectOptions, root, type Settings, settings } from "./options.js";
 import { type Page, thisPage } from "./page.js";
 import { type Receiver, receive } from "./receive.js";
@@ -84,6 +84,29 @@ export interface Session {
    * subscription ends with `not_keyed` if the topic is not keyed.
    */
   map<T = unknown>(topic: string, options?: KeyedOptions, listener?: KeyedListener | null): KeyedSubscription<T>;
+
+  /**
+   * Subscribes to the members of a topic as a map, if the setting `presence` of the server lists them. A member that
+   * joins is a new key, a member that leaves a removed key. The page itself is a member if it subscribes to the topic;
+   * {@link ConnectOptions.member} describes it.
+   *
+   * ```js
+   * const people = session.presence("rooms/7", {}, () => {
+   *   show([...people.map.values()].map(({ user, info }) => user ?? info?.name));
+   * });
+   * ```
+   *
+   * It is `session.map("presence/rooms/7")`. If the server only counts the members, use that: the number is the event of
+   * the key `count`.
+   *
+   * @param listener - processes each batch. Without a listener, read the batches with `for await`.
+   * @throws ThalwegError as {@link Session.map} does.
+   */
+  presence<Info = unknown>(
+    topic: string,
+    options?: KeyedOptions,
+    listener?: KeyedListener | null,
+  ): KeyedSubscription<MemberEntry<Info>>;
 
   /**
    * Publishes one or more events, in order. For an event of a keyed topic, `topic` may name its key:
@@ -284,6 +307,11 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     map<T>(topic: string, options: KeyedOptions = {}, listener: KeyedListener | null = null) {
       checkOpen(live.status);
       return subscribeMap<T>(live.topics, live, topic, options, listener);
+    },
+    // Repeats `map`, because a repetition is smaller than a call after compression.
+    presence(topic, options = {}, listener = null) {
+      checkOpen(live.status);
+      return subscribeMap(live.topics, live, `presence/${topic}`, options, listener);
     },
     async publish(target, ...events) {
       checkOpen(live.status);

@@ -210,7 +210,7 @@ export function subscribe<T>(
   } else if (!shared.fits(from, options)) {
     throw new ThalwegError(
       "already_subscribed",
-      `already subscribed to ${topic} with other options: omit from, interval and policy, use another session, or read past events over HTTP`,
+      `already subscribed to ${topic} with other options: omit options, use another session or read over HTTP`,
     );
   }
   return shared.join(from, options, listener);

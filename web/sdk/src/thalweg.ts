@@ -6,7 +6,7 @@
 
 export type { Published, PublishTarget } from "./commands.js";
 export { ThalwegError } from "./errors.js";
-export type { KeyedBatch, KeyedListener, KeyedOptions, KeyedSubscription } from "./map.js";
+export type { KeyedBatch, KeyedListener, KeyedOptions, KeyedSubscription, MemberEntry } from "./map.js";
 export type { ConnectOptions, Member } from "./options.js";
 export { connect, type Session } from "./session.js";
 export type { Status } from "./status.js";

@@ -216,6 +216,10 @@ export function pageSession(
         checkOpen(status);
         return subscribeMap<T>(topics, owner(), topic, options, listener);
       },
+      presence(topic, options = {}, listener = null) {
+        checkOpen(status);
+        return subscribeMap(topics, owner(), `presence/${topic}`, options, listener);
+      },
       async publish(target, ...events) {
         checkOpen(status);
         checkTarget(target);

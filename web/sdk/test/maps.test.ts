@@ -58,6 +58,23 @@ describe("a map", () => {
     expect(batches).toMatchObject([{ position: "e1.0", changed: [], removed: [], isWhole: true }]);
   });
 
+  it("lists the members of a topic", async () => {
+    put("~k3", null, "presence/rooms/7");
+    world.put("presence/rooms/7", "ann", { user: "ann", since: 1, info: { name: "Ann" } });
+    const { presence } = begin();
+    const names: (string | undefined)[][] = [];
+    const people = presence<{ name: string }>("rooms/7", {}, () => {
+      names.push([...people.map.values()].map(({ info }) => info?.name));
+    });
+    await advance();
+    world.put("presence/rooms/7", "~k3", { since: 2, info: { name: "Guest" } });
+    await advance();
+    world.put("presence/rooms/7", "ann", null);
+    await advance();
+    expect(names).toEqual([["Ann"], ["Ann", "Guest"], ["Guest"]]);
+    expect(people.topic).toBe("presence/rooms/7");
+  });
+
   it("arrives in pages, and the page gets none alone", async () => {
     for (let car = 0; car < 10; car++) put(`c${car}`, car);
     world.most = () => 1;

@@ -81,6 +81,17 @@ it("versions of a value topic are whole documents with their differences", async
   ]);
 });
 
+it("lists the members of a topic", async () => {
+  begin();
+  world.keyed.add("presence/rooms/7");
+  world.put("presence/rooms/7", "ann", { user: "ann", since: 1 });
+  const users: unknown[] = [];
+  const { presence } = session;
+  const people = presence("rooms/7", {}, () => void users.push([...people.map.values()].map(({ user }) => user)));
+  await until(() => users.length === 1);
+  expect(users).toEqual([["ann"]]);
+});
+
 it("maps have all keys, then the changes, and late ones first all keys", async () => {
   begin();
   world.keyed.add("cars");

@@ -6,6 +6,7 @@ import {
   connect,
   type Gap,
   type KeyedSubscription,
+  type MemberEntry,
   type Session,
   type Status,
   type Subscription,
@@ -43,6 +44,9 @@ export async function main(): Promise<void> {
     // @ts-expect-error the map is read only
     keyed.map.delete("a");
   }
+  const people: KeyedSubscription<MemberEntry<Car>> = session.presence<Car>("rooms/7", {}, () => {
+    for (const { user, since, info } of people.map.values()) console.log(user?.length, since + 1, info?.speed);
+  });
   await session.publish({ topic: "cars", key: "a" }, null);
   session.subscribe<Car>("vans", {}, async (batch: Batch<Car>) => {
     // @ts-expect-error a car has no wings
