@@ -40,7 +40,8 @@ pub(super) struct TopicTable {
     keys: Option<Count>,
     /// Remove a key this long after its newest event, unless its publish has a ttl of its own [default: never]
     ttl: Option<Time>,
-    /// List the subscribers of a topic as the keys of presence/TOPIC: users, connections, or only their count
+    /// List the subscribers of a topic as the keys of presence/TOPIC: users (or true), connections, or only their
+    /// count. none turns it off
     presence: Option<Listed>,
     /// Keep a member listed for this long after its last connection [default: 10s]
     presence_grace: Option<Time<0>>,
@@ -291,18 +292,21 @@ impl TopicTable {
         Ok(())
     }
 
-    fn presence(&self) -> Result<Option<Presence>, String> {
+    /// Returns the setting of this table: `Some(None)` turns presence off.
+    fn presence(&self) -> Result<Option<Option<Presence>>, String> {
         let grace_us = self.presence_grace.map(micros);
         match (self.presence, grace_us) {
-            (Some(of), grace_us) => {
-                Ok(Some(Presence { of: of.0, grace_us: grace_us.unwrap_or(PRESENCE_GRACE_US) }))
+            (Some(Listed(Some(of))), grace_us) => {
+                let grace_us = grace_us.unwrap_or(PRESENCE_GRACE_US);
+                Ok(Some(Some(Presence { of, grace_us })))
             }
-            (None, Some(_)) => {
+            (None | Some(Listed(None)), Some(_)) => {
                 let pattern = &self.pattern.0;
                 Err(format!(
                     "topic {pattern}: presence-grace needs presence: set presence=users, for instance"
                 ))
             }
+            (Some(Listed(None)), None) => Ok(Some(None)),
             (None, None) => Ok(None),
         }
     }
@@ -333,7 +337,7 @@ impl TopicTable {
         }
         set(&mut settings.keys.count_max, self.keys);
         settings.keys.ttl_us = self.ttl.map(micros).or(settings.keys.ttl_us);
-        settings.presence = self.presence()?.or(settings.presence);
+        set(&mut settings.presence, self.presence()?);
         set(&mut settings.batch.flush_us, self.flush.map(micros));
         set(&mut settings.batch.events_max, self.batch_events);
         set(&mut settings.batch.bytes_max, self.batch_bytes);

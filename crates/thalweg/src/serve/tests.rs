@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser};
 use proptest::{collection::vec, prelude::*, sample::select};
 use thalweg_core::stream::FeedKind;
 use thalweg_server::{
-    config::{Config, SharedTopics, Tls},
+    config::{Config, PresenceOf, SharedTopics, Tls},
     pages::{Page, Pages},
 };
 
@@ -448,6 +448,34 @@ fn a_topic_has_the_bounds_of_all_topics_where_it_has_none() {
     let keys = |name: &str| (topic(name).keys.pointer.is_some(), topic(name).keys.count_max);
     assert_eq!((keys("t"), keys("other")), ((true, 7), (true, 7)));
     assert!(!topic("u").kind.has_keys());
+}
+
+#[test]
+fn presence_is_a_word_or_true_and_none_turns_it_off() {
+    let of = |text: &str| {
+        let all = "[[topic]]\npattern = \"**\"\npresence = \"count\"\n";
+        let settings = read(&format!("{all}[[topic]]\npattern = \"t\"\n{text}\n"));
+        let (made, _) = config(settings?)?;
+        Ok::<_, String>(made.topic(&"t".parse().unwrap()).presence.map(|presence| presence.of))
+    };
+    for (text, expected) in [
+        ("", Some(PresenceOf::Count)),
+        ("presence = true", Some(PresenceOf::Users)),
+        ("presence = \"users\"", Some(PresenceOf::Users)),
+        ("presence = \"connections\"", Some(PresenceOf::Connections)),
+        ("presence = \"none\"", None),
+        ("presence = false", None),
+    ] {
+        assert_eq!(of(text), Ok(expected), "{text}");
+    }
+    let (made, _) =
+        config(line("--topic t,presence=true --topic u,presence=none").unwrap()).unwrap();
+    let presence = made.topics.iter().map(|(_, topic)| topic.presence.map(|presence| presence.of));
+    assert!(presence.eq([Some(PresenceOf::Users), None]));
+    let unknown = of("presence = \"nobody\"").unwrap_err();
+    assert!(unknown.ends_with("expected one of users, connections, count, none"), "{unknown}");
+    let grace = of("presence = false\npresence-grace = \"1s\"").unwrap_err();
+    assert!(grace.contains("presence-grace needs presence"), "{grace}");
 }
 
 /// A JWK (RFC 8037, appendix A.2).

@@ -55,9 +55,9 @@ pub(super) struct TopicName(pub(super) Topic);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind(FeedKind);
 
-/// The published part of a topic's members.
+/// The published part of a topic's members. `None` turns presence off.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Listed(pub(super) PresenceOf);
+pub(super) struct Listed(pub(super) Option<PresenceOf>);
 
 /// The place of the key in an event.
 #[derive(Clone, Debug)]
@@ -187,9 +187,17 @@ impl FromStr for Listed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        PresenceOf::parse(text)
-            .map(Self)
-            .ok_or_else(|| unknown("presence", text, &PresenceOf::NAMES))
+        match text {
+            "true" => Ok(Self(Some(PresenceOf::Users))),
+            "none" | "false" => Ok(Self(None)),
+            name => match PresenceOf::parse(name) {
+                Some(of) => Ok(Self(Some(of))),
+                None => {
+                    let known = [&PresenceOf::NAMES[..], &["none"]].concat();
+                    Err(unknown("presence", name, &known))
+                }
+            },
+        }
     }
 }
 
@@ -315,15 +323,15 @@ fn unknown(kind: &str, wrong: &str, known: &[&str]) -> String {
     format!("unknown {kind} {wrong:?}{}", nearest(wrong, known))
 }
 
-/// Reads a value of a file as the flag does: `8080` and `"8080"` are the same.
-fn as_written<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+/// Reads a value of a file as the flag does: `8080` and `"8080"` are the same. With `HAS_BOOL` so are `true` and `"true"`.
+fn as_written<'de, const HAS_BOOL: bool, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr<Err = String>,
     D: Deserializer<'de>,
 {
-    struct Written<T>(std::marker::PhantomData<T>);
+    struct Written<const HAS_BOOL: bool, T>(std::marker::PhantomData<T>);
 
-    impl<T: FromStr<Err = String>> de::Visitor<'_> for Written<T> {
+    impl<const HAS_BOOL: bool, T: FromStr<Err = String>> de::Visitor<'_> for Written<HAS_BOOL, T> {
         type Value = T;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -332,6 +340,13 @@ where
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
             text.parse().map_err(E::custom)
+        }
+
+        fn visit_bool<E: de::Error>(self, flag: bool) -> Result<T, E> {
+            match HAS_BOOL {
+                true => self.visit_str(&flag.to_string()),
+                false => Err(E::invalid_type(de::Unexpected::Bool(flag), &self)),
+            }
         }
 
         fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
@@ -343,15 +358,15 @@ where
         }
     }
 
-    deserializer.deserialize_any(Written(std::marker::PhantomData))
+    deserializer.deserialize_any(Written::<HAS_BOOL, T>(std::marker::PhantomData))
 }
 
-/// Implements `Deserialize` and the schema of types that are read from text.
+/// Implements `Deserialize` and the schema of types that are read from text, or, with `true`, from `true` and `false`.
 macro_rules! written {
-    ($($type:ident $(<$($name:ident: $of:ty),*>)? = $schema:tt)*) => {$(
+    ($has_bool:literal: $($type:ident $(<$($name:ident: $of:ty),*>)? = $schema:tt)*) => {$(
         impl<'de, $($(const $name: $of),*)?> Deserialize<'de> for $type $(<$($name),*>)? {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                as_written(deserializer)
+                as_written::<$has_bool, _, _>(deserializer)
             }
         }
 
@@ -373,6 +388,15 @@ macro_rules! written {
 }
 
 written! {
+    true:
+    Listed = {
+        "type": ["string", "boolean"],
+        "enum": ["users", "connections", "count", "none", true, false]
+    }
+}
+
+written! {
+    false:
     Count<MIN: u32, MAX: u32> = { "type": "integer", "minimum": MIN, "maximum": MAX }
     Number = { "type": "integer", "minimum": 0 }
     Size<MIN: usize, MAX: usize> = {
@@ -385,7 +409,6 @@ written! {
     TopicPattern = { "type": "string", "minLength": 1 }
     TopicName = { "type": "string", "minLength": 1 }
     Pointer = { "type": "string", "pattern": "^/" }
-    Listed = { "type": "string", "enum": ["users", "connections", "count"] }
     Kind = { "type": "string", "enum": ["log", "value", "keyed"] }
     UpstreamAddress = { "type": "string", "pattern": "^https?://" }
     Url = { "type": "string", "pattern": "^https?://" }

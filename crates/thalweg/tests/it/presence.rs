@@ -175,6 +175,25 @@ fn presence_has_rights_of_its_own_and_only_the_server_publishes_it() {
 }
 
 #[test]
+fn a_pattern_has_no_presence_although_all_others_have() {
+    let server = Server::start(&[
+        "--topic",
+        "**,presence=true,presence-grace=0",
+        "--topic",
+        "private/*,presence=none",
+    ]);
+    let _watched = member(&server, Transport::WebSocket, "private/1", "member=ann");
+    let _listed = member(&server, Transport::WebSocket, "room", "member=ann");
+    let keys = || server.get("/v1/topics/presence/room?limit=10").json()["keys"].clone();
+    wait_for("the member of room", || (keys() == json!(["~ann"])).then_some(()));
+    let topics = server.get("/v1/topics?prefix=presence").json();
+    assert!(topics["topics"].as_array().is_some_and(|topics| topics.len() == 1), "{topics}");
+    // The name is free for anything else.
+    server.post("presence/private/1", "application/json", "1").published();
+    server.post("presence/room?key=a", "application/json", "1").refused(409, "in_use");
+}
+
+#[test]
 fn the_words_of_a_member_about_itself_are_checked() {
     let server = Server::start(&["--topic", "room,presence=users"]);
     let large = format!("%22{}%22", "x".repeat(1100));
