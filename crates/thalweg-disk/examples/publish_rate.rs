@@ -33,6 +33,7 @@ fn main() -> Result<(), String> {
             directory,
             stores: vec![store],
             bytes: None,
+            log_bytes: None,
             event_bytes: 1 << 20,
             ticket_life: None,
         };

@@ -50,7 +50,8 @@ pub(crate) struct Handle<D: Disk> {
 pub async fn open(settings: &Settings) -> Result<DiskBroker, String> {
     settings.check()?;
     let directory = Directory::open(&settings.directory)?;
-    let bounds = Bounds { total_bytes: settings.bytes, ..Bounds::default() };
+    let Settings { bytes: total_bytes, log_bytes, .. } = *settings;
+    let bounds = Bounds { total_bytes, log_bytes, ..Bounds::default() };
     let handle = Handle::open(directory, bounds, settings);
     let path = settings.directory.display();
     handle.map(DiskBroker).map_err(|reason| format!("the data directory {path} {reason}"))

@@ -171,6 +171,7 @@ pub(crate) fn import_behind<D: Disk>(
         directory: Default::default(),
         stores,
         bytes: None,
+        log_bytes: None,
         event_bytes: RECORD_BYTES_MAX,
         ticket_life: None,
     };

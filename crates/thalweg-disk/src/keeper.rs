@@ -12,7 +12,7 @@ use crate::{
     counts::Counts,
     disk::{self, Disk},
     keyed_merge::Forgotten,
-    log::Log,
+    log::{Bounds, Log},
     merge::Merge,
     retention::starts,
     seal::{Sealed, Sealing},
@@ -167,9 +167,11 @@ impl<D: Disk> Keeper<D> {
         let (starts, keys) = log.with(|shared| {
             let groups = shared.unsealed().flat_map(|file| &file.groups);
             let groups: Vec<_> = groups.map(|group| (group.end, group.time_ms)).collect();
+            let Bounds { total_bytes, log_bytes, .. } = log.bounds;
             let fixed = shared.fixed_bytes(&log.bounds);
-            let starts =
-                starts(&shared.state.stores, &groups, now_ms, (fixed, log.bounds.total_bytes));
+            let left = total_bytes.map(|total_bytes| total_bytes.saturating_sub(fixed));
+            let bytes_max = left.into_iter().chain(log_bytes).min();
+            let starts = starts(&shared.state.stores, &groups, now_ms, bytes_max);
             // A record in the write-ahead log alone is deleted with its file.
             for store in &mut shared.state.stores {
                 let start = starts.iter().find(|(id, _)| *id == store.id);

@@ -52,6 +52,8 @@ pub(crate) struct Bounds {
     pub(crate) slice_bytes: usize,
     /// Events are deleted above this number of bytes in the directory.
     pub(crate) total_bytes: Option<u64>,
+    /// Events are deleted above this number of bytes in the runs of all log stores.
+    pub(crate) log_bytes: Option<u64>,
     /// The age in ms at which a store forgets that a value topic has ended.
     pub(crate) ended_ms: u64,
     /// The age in ms at which a store forgets removals of keys, as servers do.
@@ -70,6 +72,7 @@ impl Default for Bounds {
             merge_bytes: 16 << 20,
             slice_bytes: 4 << 20,
             total_bytes: None,
+            log_bytes: None,
             ended_ms: 7 * 24 * 3_600_000,
             removed_ms: 600_000,
             #[cfg(test)]

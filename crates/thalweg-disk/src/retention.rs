@@ -5,12 +5,12 @@ use thalweg_wire::Offset;
 use crate::state::StoreState;
 
 /// Returns the numbers of the stores that lose records at `now_ms`, and their new starts. `groups` are the ends and times of groups
-/// that are not in runs. `bytes`: those of the directory without runs of log stores, and the most that it may have.
+/// that are not in runs. `bytes_max`: the most bytes of the runs of all log stores.
 pub(crate) fn starts(
     stores: &[StoreState],
     groups: &[(Offset, u64)],
     now_ms: u64,
-    (fixed, most): (u64, Option<u64>),
+    bytes_max: Option<u64>,
 ) -> Vec<(u16, Offset)> {
     let mut starts: Vec<Offset> =
         stores.iter().map(|store| start_of(store, groups, now_ms)).collect();
@@ -21,9 +21,9 @@ pub(crate) fn starts(
     }
     // All stores share offsets, so the lowest ones are the oldest.
     runs.sort_unstable();
-    let mut bytes = fixed + runs.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
+    let mut bytes: u64 = runs.iter().map(|(_, bytes, _)| bytes).sum();
     for (end, of_run, nth) in runs {
-        if most.is_none_or(|most| bytes <= most) {
+        if bytes_max.is_none_or(|bytes_max| bytes <= bytes_max) {
             break;
         }
         bytes -= of_run;

@@ -16,6 +16,8 @@ pub struct Settings {
     /// The oldest events of all stores are deleted above this number of bytes in the directory, but those of value
     /// topics and of keys.
     pub bytes: Option<u64>,
+    /// The oldest events of all stores are deleted above this number of bytes, those of value topics and of keys not counted.
+    pub log_bytes: Option<u64>,
     /// Maximum bytes of an event.
     pub event_bytes: usize,
     /// The time for which a ticket is kept; `None` if the server needs no tickets.

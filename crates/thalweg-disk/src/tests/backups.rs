@@ -57,6 +57,7 @@ fn open(directory: &Path) -> Handle<Directory> {
         directory: directory.to_owned(),
         stores: vec![store("log/**", FeedKind::Log), store("values/**", FeedKind::Value)],
         bytes: None,
+        log_bytes: None,
         event_bytes: 1 << 20,
         ticket_life: None,
     };

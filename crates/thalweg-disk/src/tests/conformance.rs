@@ -65,6 +65,7 @@ fn settings(directory: &std::path::Path) -> Settings {
             store("keys/**", FeedKind::Keyed),
         ],
         bytes: None,
+        log_bytes: None,
         event_bytes: 1 << 20,
         ticket_life: Some(Duration::from_secs(30)),
     }

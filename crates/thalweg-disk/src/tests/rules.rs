@@ -72,6 +72,7 @@ pub(super) fn bounds() -> Bounds {
         merge_bytes: 0,
         slice_bytes: 1 << 10,
         total_bytes: None,
+        log_bytes: None,
         ended_ms: 1000,
         removed_ms: 1000,
         kept_from: None,
@@ -480,6 +481,7 @@ fn a_thread_that_panics_ends_the_log() {
         directory: "unused".into(),
         stores: vec![store("log/**", FeedKind::Log, SyncMode::Always)],
         bytes: None,
+        log_bytes: None,
         event_bytes: 1000,
         ticket_life: None,
     };

@@ -140,6 +140,7 @@ impl World {
             merge_bytes: rng.u64(2_000..20_000),
             slice_bytes: rng.usize(1..5000),
             total_bytes: (rng.u8(0..6) == 0).then(|| rng.u64(60_000..100_000)),
+            log_bytes: (rng.u8(0..6) == 0).then(|| rng.u64(2_000..60_000)),
             ended_ms: rng.u64(1_000..1_000_000),
             removed_ms: 600_000,
             kept_from: None,
@@ -411,7 +412,7 @@ impl World {
     fn start(&mut self, place: usize) -> Offset {
         let start = self.log.with(|shared| shared.store_at(place).expect("a store").start);
         let Trouble { age_ms, bytes, .. } = self.trouble;
-        let has_sizes = bytes.or(self.bounds.total_bytes).is_some();
+        let has_sizes = bytes.or(self.bounds.total_bytes).or(self.bounds.log_bytes).is_some();
         if place != VALUES && !has_sizes {
             let oldest_ms = age_ms.map_or(0, |age_ms| self.now_ms - age_ms);
             self.model.check_start(place, start, oldest_ms);

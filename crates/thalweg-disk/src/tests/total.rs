@@ -4,7 +4,7 @@ use super::{
     rules::{Bench, bounds, kind, store},
     simulated::SimulatedDisk,
 };
-use crate::{log::Bounds, settings::SyncMode};
+use crate::{log::Bounds, settings::SyncMode, state::StoreState};
 
 fn bench(total_bytes: Option<u64>) -> Bench {
     let stores = ["log/a/**", "log/**", "values/**"];
@@ -47,6 +47,24 @@ fn the_oldest_events_of_all_stores_go_first_and_values_stay() {
         let page = limited.log.read(&limited.range(2, &topic, 0), true).expect("a page");
         assert_eq!(page.records.len(), 1, "{topic}");
     }
+}
+
+#[test]
+fn a_limit_for_events_counts_those_of_all_logs() {
+    let logs = |bench: &Bench| -> u64 {
+        let count = |store: &StoreState| if store.kind.is_state() { 0 } else { store.run_bytes() };
+        bench.log.with(|shared| shared.state.stores.iter().map(count).sum())
+    };
+    let mut unlimited = bench(None);
+    fill(&mut unlimited);
+    let limit = logs(&unlimited) / 2;
+    let stores = ["log/a/**", "log/**", "values/**"];
+    let stores = stores.map(|pattern| store(pattern, kind(pattern), SyncMode::Always));
+    let bounds = Bounds { log_bytes: Some(limit), ..bounds() };
+    let mut limited = Bench::with_stores(stores.to_vec(), bounds);
+    fill(&mut limited);
+    let used = logs(&limited);
+    assert!(used <= limit && used > limit / 2, "{used} of {limit} bytes");
 }
 
 #[test]

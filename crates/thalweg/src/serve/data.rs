@@ -10,7 +10,11 @@ use thalweg_server::{
 };
 use thalweg_token::Pattern;
 
-use super::{configured_broker::ConfiguredBroker, settings::Settings, store::StoreConfig};
+use super::{
+    configured_broker::ConfiguredBroker,
+    settings::Settings,
+    store::{LOG_BYTES, StoreConfig},
+};
 
 /// The directory, and its stores.
 #[derive(Debug)]
@@ -18,6 +22,8 @@ pub(super) struct Data {
     directory: PathBuf,
     /// Bytes of the directory above which the oldest events are deleted.
     bytes: Option<u64>,
+    /// Bytes of events in all stores above which the oldest ones are deleted.
+    log_bytes: Option<u64>,
     stores: Vec<StoreConfig>,
 }
 
@@ -87,6 +93,7 @@ impl ConfiguredBroker for Data {
             );
         }
         let kinds: Vec<_> = topic.iter().map(|table| table.kind()).collect();
+        let log_bytes = stores.is_empty().then_some(LOG_BYTES);
         if stores.is_empty() {
             let has_states = kinds.iter().any(|(_, kind)| kind.is_state());
             let named = kinds.iter().filter(|(pattern, _)| has_states && !pattern.is_all());
@@ -94,6 +101,8 @@ impl ConfiguredBroker for Data {
             let all = kinds.iter().find(|(pattern, _)| pattern.is_all());
             let kind = all.map(|(_, kind)| *kind).unwrap_or_default();
             stores.push(StoreConfig::new(Pattern::all(), kind));
+            // They share a limit, because the settings do not have these stores.
+            stores.iter_mut().for_each(|store| store.bytes = None);
         }
         keep_keys(&mut stores, &kinds)?;
         for (pattern, _) in kinds.iter().filter(|(_, kind)| kind.has_versions()) {
@@ -110,7 +119,7 @@ impl ConfiguredBroker for Data {
             }
         }
         let bytes = data_bytes.map(|size| usize::from(size) as u64);
-        Ok(Some(Self { directory, bytes, stores }))
+        Ok(Some(Self { directory, bytes, log_bytes, stores }))
     }
 
     /// Lets this server close windows of queries, because it is the only one that has the topics.
@@ -138,7 +147,7 @@ impl ConfiguredBroker for Data {
 }
 
 impl Data {
-    fn settings(&self, config: &Config) -> thalweg_disk::Settings {
+    pub(super) fn settings(&self, config: &Config) -> thalweg_disk::Settings {
         let store = |store: &StoreConfig| StoreSettings {
             pattern: store.pattern.clone(),
             kind: store.kind,
@@ -150,6 +159,7 @@ impl Data {
             directory: self.directory.clone(),
             stores: self.stores.iter().map(store).collect(),
             bytes: self.bytes,
+            log_bytes: self.log_bytes,
             event_bytes: config.limits.event_bytes,
             ticket_life: config.access.has_tokens().then_some(TICKET_LIFE),
         }

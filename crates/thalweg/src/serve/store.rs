@@ -7,8 +7,9 @@ use thalweg_disk::SyncMode;
 use thalweg_server::config::parse_duration;
 use thalweg_token::Pattern;
 
-/// Bytes of events that a store keeps unless its settings say how many.
-const BYTES: u64 = 10 << 30;
+/// Bytes of events that a store keeps unless its settings say how many. Without any store in the settings, those of all stores
+/// together.
+pub(super) const LOG_BYTES: u64 = 10 << 30;
 
 /// The topics of a pattern, and how they are kept.
 #[derive(Clone, Debug)]
@@ -54,7 +55,7 @@ impl StoreSync {
 impl StoreConfig {
     /// A store of all events up to a size, each on disk before it is answered.
     pub(super) fn new(pattern: Pattern, kind: FeedKind) -> Self {
-        let bytes = (!kind.is_state()).then_some(BYTES);
+        let bytes = (!kind.is_state()).then_some(LOG_BYTES);
         Self { pattern, kind, age: None, bytes, sync: StoreSync::default() }
     }
 }

@@ -402,6 +402,22 @@ fn stores_follow_from_the_kinds_of_topics_or_are_checked_against_them() {
 }
 
 #[test]
+fn stores_that_follow_from_topics_share_a_limit() {
+    const GIB: u64 = 1 << 30;
+    let limits = |flags: &str| {
+        let data = Data::new(&line(flags).unwrap()).unwrap().expect("a directory");
+        let settings = data.settings(&Config::default());
+        let stores = settings.stores.into_iter().map(|store| store.bytes);
+        (settings.log_bytes, stores.collect::<Vec<_>>())
+    };
+    assert_eq!(limits("--data d"), (Some(10 * GIB), vec![None]));
+    let kinds = "--data d --topic a/**,flush=1ms --topic b/**,kind=value";
+    assert_eq!(limits(kinds), (Some(10 * GIB), vec![None; 3]));
+    let stores = "--data d --store a/**,bytes=1GiB --store b/**,kind=value --store c/**";
+    assert_eq!(limits(stores), (None, vec![Some(GIB), None, Some(10 * GIB)]));
+}
+
+#[test]
 fn stores_come_before_streams_and_a_cluster_settles_last() {
     let tells = |flags: &str| config(line(flags).unwrap()).unwrap().0.tells_time;
     let both = "--data d --store a/b --nats nats://n --stream s=a/*";
