@@ -35,6 +35,8 @@ struct About {
     retry_after: Option<Duration>,
     /// The newest event of the key whose condition is not met, and its position.
     newest: Option<(Position, Box<[u8]>)>,
+    /// The first events of the publish, which are stored although the others are not.
+    published: Option<Published>,
 }
 
 impl Refusal {
@@ -52,12 +54,27 @@ impl Refusal {
         Self { code, message, about: None }
     }
 
-    /// Returns the JSON of the refusal of a request, or of the command `id`. `published`: the part of a publish that was stored before.
-    pub(crate) fn to_json(&self, id: Option<&RawValue>, published: Option<&Published>) -> Vec<u8> {
+    /// Returns the JSON of the refusal of a request, or of the command `id`. `before`: the events that the request published before.
+    pub(crate) fn to_json(&self, id: Option<&RawValue>, before: Option<&Published>) -> Vec<u8> {
+        let published =
+            match (before, self.about.as_ref().and_then(|about| about.published.as_ref())) {
+                (Some(before), Some(part)) => {
+                    let is_same = before.position.epoch == part.position.epoch;
+                    let first = if is_same { before.first } else { part.first };
+                    Some(Published { first, count: before.count + part.count, ..part.clone() })
+                }
+                (before, part) => before.or(part).cloned(),
+            };
         match self.newest() {
             Some(newest) => answer::refusal_with_newest(self.code, &self.message, id, newest),
-            None => answer::refusal(self.code, &self.message, id, published),
+            None => answer::refusal(self.code, &self.message, id, published.as_ref()),
         }
+    }
+
+    /// Adds the first events of a publish, which are stored although the others are not.
+    pub(crate) fn with_published(mut self, part: Published) -> Self {
+        self.about.get_or_insert_default().published = Some(part);
+        self
     }
 
     /// Adds the newest event of the key whose condition is not met.
@@ -227,5 +244,30 @@ mod tests {
         assert_eq!(refusal.message, "ü".repeat(512) + "…");
         let fits = "x".repeat(1024);
         assert_eq!(Refusal::new(ErrorCode::BadCommand, &*fits).message, fits);
+    }
+
+    #[test]
+    fn a_refusal_names_all_events_that_its_request_published() {
+        let part = |position: &str, first, count| Published {
+            topic: "cars".parse().unwrap(),
+            position: position.parse().unwrap(),
+            first,
+            count,
+        };
+        let refusal = Refusal::new(ErrorCode::StorageFull, "full");
+        let published = |refusal: &Refusal, before: Option<&Published>| {
+            let json: serde_json::Value =
+                serde_json::from_slice(&refusal.to_json(None, before)).expect("JSON");
+            let published = &json["published"];
+            format!("{} {} {}", published["position"], published["first"], published["count"])
+        };
+        assert_eq!(published(&refusal, None), "null null null");
+        let before = part("9f.12", 3, 10);
+        assert_eq!(published(&refusal, Some(&before)), r#""9f.12" 3 10"#);
+        let refusal = refusal.with_published(part("9f.20", 15, 5));
+        assert_eq!(published(&refusal, None), r#""9f.20" 15 5"#);
+        assert_eq!(published(&refusal, Some(&before)), r#""9f.20" 3 15"#);
+        let before = part("7a.12", 3, 10);
+        assert_eq!(published(&refusal, Some(&before)), r#""9f.20" 15 15"#, "another epoch");
     }
 }

@@ -66,7 +66,12 @@ impl Streams {
 
     /// Makes the next append or read fail.
     pub fn fail_next(&self, fault: Fault) {
-        self.control.send_modify(|control| control.faults.push_back(fault));
+        self.control.send_modify(|control| control.faults.push_back(Some(fault)));
+    }
+
+    /// Lets the next append succeed. A fault after it is that of a later append.
+    pub fn pass_next(&self) {
+        self.control.send_modify(|control| control.faults.push_back(None));
     }
 
     /// Sets whether servers have caught up.
@@ -187,8 +192,8 @@ impl FaultyBroker {
         let mut fault = None;
         self.control.send_modify(|control| {
             control.reads += usize::from(is_read);
-            if !is_read || control.faults.front() == Some(&Fault::Panic) {
-                fault = control.faults.pop_front();
+            if !is_read || control.faults.front() == Some(&Some(Fault::Panic)) {
+                fault = control.faults.pop_front().flatten();
             }
         });
         assert_ne!(fault, Some(Fault::Panic), "the test injects a panic");

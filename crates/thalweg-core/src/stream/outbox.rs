@@ -16,7 +16,7 @@ pub struct MessageBounds {
     pub events_max: usize,
     /// Maximum bytes of events, with one separator between two events. Each event must be at most this large.
     pub bytes_max: usize,
-    /// Several events share a message only up to this many bytes, because a message becomes one batch.
+    /// Maximum bytes of a message with several events, because it becomes one batch. A publish of more bytes is split.
     pub batch_bytes_max: usize,
     /// Maximum number of messages in flight, if all of them [may overlap](Mark::may_overlap).
     pub in_flight_max: usize,
@@ -44,6 +44,8 @@ pub struct Outbox<K, A> {
     in_flight: VecDeque<InFlight>,
     /// Publishes without an answer, in order. Those of messages in flight come first.
     publishes: VecDeque<Publish<A>>,
+    /// Events that are not sent, because earlier events of their publish are not stored.
+    dropped: Payloads,
     bytes: usize,
 }
 
@@ -73,7 +75,9 @@ struct Publish<A> {
     count: usize,
     /// The number of events without an outcome.
     left: usize,
+    /// The stored events, and their number.
     appended: Option<Appended>,
+    stored: usize,
     /// Whether a part of the publish is not stored, and whether a part is in doubt.
     is_cut: bool,
     is_uncertain: bool,
@@ -97,8 +101,11 @@ pub struct Answered<A> {
     pub answer: A,
     /// The number of events; 1 if there are none, for example in the end of a topic.
     pub count: usize,
-    /// The offsets of the first and the last event. Other events and unused offsets may lie between.
+    /// The offsets of the first and the last event. Other events and unused offsets may lie between. A publish with the outcome
+    /// [`Outcome::NotStored`] may be [stored in part](Self::part).
     pub outcome: Outcome<Appended>,
+    /// The offsets and the number of the first events, if they are stored and the others are not.
+    pub part: Option<(Appended, usize)>,
 }
 
 impl<K: Mark, A> Outbox<K, A> {
@@ -109,6 +116,7 @@ impl<K: Mark, A> Outbox<K, A> {
             waiting: VecDeque::new(),
             in_flight: VecDeque::new(),
             publishes: VecDeque::new(),
+            dropped: Payloads::default(),
             bytes: 0,
         }
     }
@@ -127,6 +135,7 @@ impl<K: Mark, A> Outbox<K, A> {
             count,
             left: count,
             appended: None,
+            stored: 0,
             is_cut: false,
             is_uncertain: false,
         });
@@ -135,6 +144,8 @@ impl<K: Mark, A> Outbox<K, A> {
             let payloads = std::mem::take(payloads);
             return self.waiting.push_back(Message { payloads, mark, arrived_us: now_us });
         }
+        // A publish in one message is stored as a whole or not at all.
+        let is_whole = self.room_in(&Payloads::default(), payloads, 0) == count;
         let mut from = 0;
         while from < count {
             let fitting = match self.waiting.back() {
@@ -143,6 +154,7 @@ impl<K: Mark, A> Outbox<K, A> {
                 }
                 _ => 0,
             };
+            let fitting = if is_whole && fitting < count { 0 } else { fitting };
             let room = match fitting {
                 0 => self.room_in(&Payloads::default(), payloads, from).max(1),
                 fitting => fitting,
@@ -211,16 +223,46 @@ impl<K: Mark, A> Outbox<K, A> {
                     let end = first + place as u64;
                     let new = Appended { first: first + from, end };
                     publish.appended.get_or_insert(new).end = end;
+                    publish.stored += part;
                 }
             }
         }
+        if outcome == Outcome::NotStored {
+            self.drop_cut();
+        }
         let is_answered = |publish: &&Publish<A>| publish.left == 0;
         let answered = self.publishes.iter().skip(at).take_while(is_answered).count();
-        Some(self.publishes.drain(at..at + answered).map(|publish| Answered {
-            outcome: publish.outcome(),
-            answer: publish.answer,
-            count: publish.count,
-        }))
+        Some(self.publishes.drain(at..at + answered).map(Publish::answered))
+    }
+
+    /// Drops the waiting events of a publish whose events before them are not stored, so that the first ones of a publish
+    /// are stored, or none. They are at the front: only a message without a mark has a part of a publish, and it is in flight alone.
+    fn drop_cut(&mut self) {
+        let Some(cut) = self.publishes.iter_mut().find(|publish| publish.left > 0) else { return };
+        if !cut.is_cut {
+            return;
+        }
+        while cut.left > 0
+            && let Some(message) = self.waiting.front_mut()
+        {
+            let count = message.payloads.count();
+            let dropped = cut.left.min(count);
+            self.dropped.extend(&message.payloads, 0..dropped);
+            let mut rest = Payloads::default();
+            rest.extend(&message.payloads, dropped..count);
+            self.bytes -= message.payloads.bytes_of_events() - rest.bytes_of_events();
+            message.payloads = rest;
+            if dropped == count {
+                self.waiting.pop_front();
+            }
+            cut.left -= dropped;
+        }
+    }
+
+    /// Takes the events that were dropped since the last call: [`Self::settle`] drops those of a publish whose earlier events
+    /// are not stored. The owner calls this after each `settle`.
+    pub fn take_dropped(&mut self) -> Payloads {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Gives up all publishes. The outcome of those in flight is unknown; the others are not stored.
@@ -234,11 +276,7 @@ impl<K: Mark, A> Outbox<K, A> {
         }
         self.bytes = 0;
         self.waiting.clear();
-        answered.extend(all.into_iter().map(|publish| Answered {
-            outcome: publish.outcome(),
-            answer: publish.answer,
-            count: publish.count,
-        }));
+        answered.extend(all.into_iter().map(Publish::answered));
         answered.into_iter()
     }
 
@@ -280,11 +318,14 @@ impl<K: Mark> Message<K> {
 }
 
 impl<A> Publish<A> {
-    fn outcome(&self) -> Outcome<Appended> {
-        match (self.appended, self.is_cut, self.is_uncertain) {
-            (Some(appended), false, false) => Outcome::Stored(appended),
-            (None, true, false) => Outcome::NotStored,
-            _ => Outcome::Unknown,
-        }
+    fn answered(self) -> Answered<A> {
+        let (outcome, part) = match (self.appended, self.is_cut, self.is_uncertain) {
+            (Some(appended), false, false) => (Outcome::Stored(appended), None),
+            (appended, true, false) => {
+                (Outcome::NotStored, appended.map(|appended| (appended, self.stored)))
+            }
+            _ => (Outcome::Unknown, None),
+        };
+        Answered { answer: self.answer, count: self.count, outcome, part }
     }
 }

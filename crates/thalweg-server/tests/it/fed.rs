@@ -160,6 +160,38 @@ fn the_outcome_of_a_publish_is_reported() {
     assert_eq!(read["events"], serde_json::json!([1, 7]));
 }
 
+#[test]
+fn a_publish_that_is_stored_in_part_names_the_stored_events() {
+    let streams = Streams::new(&["**"]);
+    let node = node(&streams, 2);
+    // A record has at most 256 events.
+    let lines = |events: std::ops::Range<u64>| -> String {
+        events.map(|event| format!("{event}\n")).collect()
+    };
+    streams.pass_next();
+    streams.fail_next(Fault::Unavailable);
+    let answer = publish(&node, "cars", &lines(0..300));
+    assert_eq!((answer.status, &json(&answer)["error"]["code"]), (503, &"unavailable".into()));
+    let published = json(&answer)["published"].clone();
+    assert_eq!(published["count"], 256);
+    let page: Value = serde_json::from_str(&history(&node, "cars", 256)).expect("JSON");
+    assert_eq!((&page["position"], &page["topic"]), (&published["position"], &published["topic"]));
+    // The client publishes the other lines again.
+    assert_eq!(publish(&node, "cars", &lines(256..300)).status, 200);
+    let page: Value = serde_json::from_str(&history(&node, "cars", 300)).expect("JSON");
+    assert_eq!(page["events"], (0..300).collect::<Value>());
+    // Without stored events, or if more events than these may be stored, the answer names none.
+    streams.fail_next(Fault::Unavailable);
+    let none = publish(&node, "boats", &lines(0..300));
+    streams.pass_next();
+    streams.fail_next(Fault::Unknown);
+    let unknown = publish(&node, "boats", &lines(0..300));
+    for (answer, code) in [(none, "unavailable"), (unknown, "unknown")] {
+        assert_eq!(json(&answer)["error"]["code"], code);
+        assert_eq!(json(&answer)["published"], Value::Null);
+    }
+}
+
 /// Returns the events that a subscriber gets from `cursor` on, until it has this many; no gap.
 fn hear(node: &Running, topic: &str, cursor: &str, events: usize) -> (Vec<Value>, String) {
     let (mut cursor, mut received) = (cursor.to_owned(), Vec::new());

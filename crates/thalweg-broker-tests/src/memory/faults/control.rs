@@ -65,7 +65,8 @@ pub enum Bug {
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) bug: Option<Bug>,
-    pub(super) faults: VecDeque<Fault>,
+    /// The faults of the next appends and reads; `None` is an append without a fault.
+    pub(super) faults: VecDeque<Option<Fault>>,
     pub(super) is_ready: bool,
     /// Whether all servers are disconnected: no record is stored, read or delivered.
     pub(super) is_cut: bool,

@@ -50,7 +50,7 @@ const IN_FLIGHT_MAX: usize = 3;
 const BOUNDS: MessageBounds = MessageBounds {
     events_max: 8,
     bytes_max: 60,
-    batch_bytes_max: 60,
+    batch_bytes_max: 40,
     in_flight_max: IN_FLIGHT_MAX,
 };
 
@@ -79,20 +79,30 @@ impl World {
         match answered.outcome {
             Outcome::Stored(_) => assert!(outcomes.iter().all(is_stored)),
             Outcome::NotStored => {
-                assert!(outcomes.iter().all(|outcome| *outcome == Outcome::NotStored));
+                let stored = outcomes.iter().take_while(|outcome| is_stored(outcome)).count();
+                assert!(outcomes[stored..].iter().all(|outcome| *outcome == Outcome::NotStored));
+                assert!(stored < outcomes.len());
+                assert_eq!(answered.part.is_some(), stored > 0);
             }
-            Outcome::Unknown => assert!(
-                outcomes.contains(&Outcome::Unknown)
-                    || (outcomes.contains(&Outcome::NotStored) && outcomes.iter().any(is_stored))
-            ),
+            Outcome::Unknown => assert!(outcomes.contains(&Outcome::Unknown)),
         }
-        if let Outcome::Stored(Appended { first, end }) = answered.outcome {
+        let part = match answered.outcome {
+            Outcome::Stored(appended) => Some((appended, answered.count)),
+            Outcome::NotStored | Outcome::Unknown => answered.part,
+        };
+        if let Some((Appended { first, end }, count)) = part {
             let offset = |event: &Vec<u8>| {
-                self.stored.iter().find(|(_, stored)| stored == event).expect("stored").0
+                self.stored.iter().find(|(_, stored)| stored == event).map(|(offset, _)| *offset)
             };
-            let offsets: Vec<u64> = events.iter().map(offset).collect();
+            let offsets: Vec<u64> =
+                events[..count].iter().map(|event| offset(event).expect("stored")).collect();
             assert_eq!((offsets[0], offsets[offsets.len() - 1] + 1), (first, end));
             assert!(offsets.windows(2).all(|pair| pair[0] < pair[1]), "out of order");
+            assert!(events[count..].iter().all(|event| offset(event).is_none()));
+        }
+        let bytes = events.iter().map(Vec::len).sum::<usize>() + events.len() - 1;
+        if events.len() <= BOUNDS.events_max && bytes <= BOUNDS.batch_bytes_max {
+            assert_eq!(outcomes.len(), 1, "it is in one message");
         }
     }
 
@@ -162,7 +172,7 @@ proptest! {
                     prop_assert!(others.is_empty() || may_overlap, "it overtakes one before");
                     prop_assert!(others.iter().all(|(_, may_overlap, _)| *may_overlap));
                     prop_assert!((1..=BOUNDS.events_max).contains(&payloads.count()));
-                    prop_assert!(payloads.joined().len() <= BOUNDS.bytes_max);
+                    prop_assert!(payloads.joined().len() <= BOUNDS.batch_bytes_max);
                     prop_assert!(mark.is_none() || payloads.count() == 1);
                     let events = payloads.iter().map(<[u8]>::to_vec).collect();
                     world.in_flight.push((world.taken, may_overlap, events));
@@ -252,6 +262,73 @@ fn a_message_without_events_has_its_turn_and_its_answer() {
     let answered = settle(&mut outbox, 2, Outcome::NotStored);
     assert_eq!(answered.first().map(|answered| answered.outcome), Some(Outcome::NotStored));
     assert!(outbox.is_empty());
+}
+
+#[test]
+fn a_publish_that_is_stored_in_part_has_its_first_events_in_the_answer() {
+    let publish = |outbox: &mut Outbox<bool, u8>, answer| {
+        let mut payloads = Payloads::from_lines(b"1\n2\n3".to_vec()).unwrap();
+        outbox.push(&mut payloads, None, answer, 0);
+    };
+    let mut outbox: Outbox<bool, u8> = Outbox::new(MessageBounds { events_max: 1, ..BOUNDS });
+    let mut settled = |outcomes: &[Outcome<u64>]| {
+        publish(&mut outbox, 0);
+        let mut answered = Vec::new();
+        for (number, outcome) in (0..).zip(outcomes) {
+            assert!(outbox.take(number).is_some());
+            answered.extend(settle(&mut outbox, number, *outcome));
+        }
+        assert!(
+            outbox.is_empty() && outbox.bytes() == 0,
+            "no event is sent after one that is not stored"
+        );
+        answered.into_iter().map(|answered| (answered.outcome, answered.part)).collect::<Vec<_>>()
+    };
+    let (stored, not) = (Outcome::Stored, Outcome::<u64>::NotStored);
+    let part = Some((Appended { first: 8, end: 17 }, 2));
+    assert_eq!(settled(&[stored(8), stored(16), not]), [(Outcome::NotStored, part)]);
+    let part = Some((Appended { first: 24, end: 25 }, 1));
+    assert_eq!(settled(&[stored(24), not]), [(Outcome::NotStored, part)]);
+    assert_eq!(settled(&[not]), [(Outcome::NotStored, None)]);
+    assert_eq!(settled(&[stored(48), Outcome::Unknown, not]), [(Outcome::Unknown, None)]);
+}
+
+#[test]
+fn a_publish_that_is_not_stored_leaves_the_others_in_their_messages() {
+    let mut outbox: Outbox<bool, u8> = Outbox::new(MessageBounds { events_max: 2, ..BOUNDS });
+    for (answer, lines) in (0..).zip(["1\n2\n3\n4\n5", "6"]) {
+        outbox.push(&mut Payloads::from_lines(lines.into()).unwrap(), None, answer, 0);
+    }
+    assert!(outbox.take(0).is_some());
+    let answered = settle(&mut outbox, 0, Outcome::NotStored);
+    assert_eq!(answered.iter().map(|answered| answered.answer).collect::<Vec<_>>(), [0]);
+    assert_eq!(outbox.take_dropped().joined(), b"3,4,5");
+    let message = outbox.take(1).expect("a message");
+    assert_eq!((message.payloads.joined(), outbox.bytes()), (&b"6"[..], 1));
+    let answered = settle(&mut outbox, 1, Outcome::Stored(7));
+    let expected = Outcome::Stored(Appended { first: 7, end: 8 });
+    assert_eq!((answered[0].answer, answered[0].outcome), (1, expected));
+    assert!(outbox.is_empty() && outbox.bytes() == 0);
+}
+
+#[test]
+fn a_publish_that_fits_into_a_message_and_a_batch_is_not_split() {
+    let bounds = MessageBounds { events_max: 4, batch_bytes_max: 9, ..BOUNDS };
+    let mut outbox: Outbox<bool, u8> = Outbox::new(bounds);
+    let publishes =
+        ["1\n2", "3\n4\n5", "6", "123\n12345", "7", "1234\n12345", "12345678901", "7\n8\n9\n1\n2"];
+    for (answer, lines) in (0..).zip(publishes) {
+        outbox.push(&mut Payloads::from_lines(lines.into()).unwrap(), None, answer, 0);
+    }
+    let messages = (0..).map_while(|number| {
+        let message = outbox.take(number)?;
+        settle(&mut outbox, number, Outcome::Unknown);
+        Some(String::from_utf8(message.payloads.joined().to_vec()).expect("text"))
+    });
+    let messages: Vec<String> = messages.collect();
+    let expected =
+        ["1,2", "3,4,5,6", "123,12345", "7,1234", "12345", "12345678901", "7,8,9,1", "2"];
+    assert_eq!(messages, expected);
 }
 
 #[test]

@@ -99,6 +99,11 @@ impl KeyedOrder {
         }
     }
 
+    /// Notes that events are not sent.
+    pub(super) fn dropped(&mut self, payloads: &Payloads) {
+        self.release(payloads.keyed_events().map(|(key, _)| key.into()).collect());
+    }
+
     /// Notes that records before `head` were delivered.
     pub(in crate::shard) fn has_come(&mut self, head: Offset) {
         let (come, stored) =

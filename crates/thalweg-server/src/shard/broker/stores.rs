@@ -177,9 +177,9 @@ impl Stores {
     pub(in crate::shard) fn settle(
         &mut self,
         key: FeedKey,
+        topic: &Topic,
         (feed, order): (&AnyFeed, &mut BrokerOrder),
-        number: u64,
-        result: &Result<Stored, AppendError>,
+        (number, result): (u64, &Result<Stored, AppendError>),
     ) -> Option<bool> {
         let outcome = match result {
             Ok(stored) => {
@@ -206,13 +206,17 @@ impl Stores {
         // The topic may have ended, and another topic may have its name.
         let answered: Vec<Answered<StoreAnswer>> = order.outbox.settle(number, outcome)?.collect();
         self.bytes -= held - order.outbox.bytes();
+        let dropped = order.outbox.take_dropped();
+        if let Some(keyed) = &mut order.keyed {
+            keyed.dropped(&dropped);
+        }
         let is_end =
             |answered: &Answered<StoreAnswer>| matches!(answered.answer, StoreAnswer::Deleted(_));
         let is_deleted = answered.iter().any(is_end);
         if let Some(keyed) = order.keyed.as_mut().filter(|_| is_deleted && result.is_err()) {
             keyed.ends = keyed.ends.saturating_sub(1);
         }
-        for Answered { answer, count, outcome } in answered {
+        for Answered { answer, count, outcome, part } in answered {
             let stored = match (outcome, result) {
                 (Outcome::Stored(appended), Ok(stored)) => {
                     // An end is not an event.
@@ -230,7 +234,15 @@ impl Stores {
                     answer.outdated();
                     continue;
                 }
-                (Outcome::NotStored, Err(failure)) => Err(refusal(failure)),
+                (Outcome::NotStored, Err(failure)) => Err(match part {
+                    None => refusal(failure),
+                    Some((appended, count)) => {
+                        let (epoch, count) = (feed.epoch(), count as u64);
+                        self.counts.events_published.add(count);
+                        let part = PublishResult { epoch, appended, count, replayed: false };
+                        refusal(failure).with_published(part.published(topic))
+                    }
+                }),
                 _ => Err(refusal(&AppendError::Unknown)),
             };
             answer.send(stored);
@@ -248,9 +260,10 @@ impl Stores {
     /// Abandons the publishes of a topic and answers them.
     pub(in crate::shard) fn abandon(&mut self, mut outbox: Outbox<SingleMessage, StoreAnswer>) {
         self.bytes -= outbox.bytes();
-        for Answered { answer, outcome, .. } in outbox.abandon() {
+        for Answered { answer, outcome, part, .. } in outbox.abandon() {
             self.counts.stores_abandoned.add(1);
-            let is_not = outcome == Outcome::NotStored;
+            // The epoch of a stored part may have ended.
+            let is_not = outcome == Outcome::NotStored && part.is_none();
             let why = if is_not { AppendError::Unavailable } else { AppendError::Unknown };
             answer.send(Err(refusal(&why)));
         }

@@ -295,7 +295,9 @@ impl Topics {
         let Some(topic_order) = self.feeds.get_mut(key).and_then(LocalTopic::broker_order) else {
             return;
         };
-        let Some(is_end) = self.stores.settle(key, topic_order, number, result) else { return };
+        let Some(is_end) = self.stores.settle(key, topic, topic_order, (number, result)) else {
+            return;
+        };
         // The end may have come before this answer, and waiting publishes may have created the topic again.
         self.store_waiting(key);
         if is_end && self.feeds.get(key).is_some_and(LocalTopic::is_idle) {
