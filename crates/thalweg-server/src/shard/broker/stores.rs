@@ -203,12 +203,20 @@ impl Stores {
             keyed.settle(number, stored.map(|stored| stored.first), order.head);
         }
         let held = order.outbox.bytes();
+        // The parts before and after this one may have another epoch.
+        let is_of_other_epoch = result.as_ref().is_ok_and(|stored| stored.epoch != feed.epoch());
+        if is_of_other_epoch {
+            order.outbox.restart();
+        }
         // The topic may have ended, and another topic may have its name.
         let answered: Vec<Answered<StoreAnswer>> = order.outbox.settle(number, outcome)?.collect();
         self.bytes -= held - order.outbox.bytes();
         let dropped = order.outbox.take_dropped();
         if let Some(keyed) = &mut order.keyed {
             keyed.dropped(&dropped);
+        }
+        if is_of_other_epoch {
+            order.outbox.restart();
         }
         let is_end =
             |answered: &Answered<StoreAnswer>| matches!(answered.answer, StoreAnswer::Deleted(_));
@@ -306,5 +314,110 @@ fn refusal(failure: &AppendError) -> Refusal {
             "the event was not stored, because the disk of the server is full: try again when there is room",
         ),
         AppendError::Refused(why) => Refusal::new(ErrorCode::Unavailable, why.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_broker::Stream;
+    use thalweg_core::stream::{FeedKind, HistoryBounds, Offsets};
+    use thalweg_wire::{Epoch, Pattern};
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::{
+        broker::{BrokerStream, Readiness},
+        shard::broker::BrokerStreams,
+    };
+
+    /// A topic whose records have one event each, and whose feed has the epoch 2.
+    struct Scene {
+        stores: Stores,
+        topic: Topic,
+        feed: AnyFeed,
+        order: BrokerOrder,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let (topic, epoch): (Topic, _) = ("cars".parse().expect("a topic"), epoch(2));
+            let stream =
+                Stream { events_max: 1, ..Stream::new(Pattern::all(), FeedKind::Log, epoch, 1) };
+            let stream = BrokerStream { stream, broker: 0, index: 0, can_compare: false };
+            let (order, next) = BrokerStreams::new(&[stream]).begin(0, 1000);
+            let history = HistoryBounds { events_max: 100, bytes_max: 1000, age_us_max: u64::MAX };
+            let start = (topic.clone(), epoch, next);
+            let columns = (None, Default::default());
+            let feed = AnyFeed::new(FeedKind::Log, start, Offsets::Stored, history, columns);
+            let link = BrokerLink {
+                stores: mpsc::channel(1).0,
+                reads: mpsc::channel(1).0,
+                lists: None,
+                readiness: Readiness::default(),
+            };
+            let stores = Stores::new(&[link], mpsc::unbounded_channel().0, &Arc::default());
+            Self { stores, topic, feed, order }
+        }
+
+        /// Publishes four events, which get these results. Returns the code of the refusal, the position of the stored
+        /// events, and their number.
+        fn publish(
+            &mut self,
+            results: &[Result<Stored, AppendError>],
+        ) -> (String, String, Option<u64>) {
+            let (sender, mut answer) = oneshot::channel();
+            let mut payloads = Payloads::from_lines(b"1\n2\n3\n4".to_vec()).expect("events");
+            let answer_to = StoreAnswer::Published(sender);
+            self.stores.push(0, (&self.feed, &mut self.order), &mut payloads, None, answer_to);
+            for (number, result) in (0..).zip(results) {
+                self.order.outbox.take(number).expect("a record");
+                let Self { stores, topic, feed, order } = self;
+                stores.settle(0, topic, (feed, order), (number, result)).expect("its topic");
+            }
+            let refusal = answer.try_recv().expect("an answer").expect_err("a refusal");
+            let json: serde_json::Value =
+                serde_json::from_slice(&refusal.to_json(None, None)).expect("JSON");
+            let published = &json["published"];
+            let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            let position = text(&published["position"]);
+            (text(&json["error"]["code"]), position, published["count"].as_u64())
+        }
+    }
+
+    fn epoch(number: u64) -> Epoch {
+        Epoch::new(number).expect("not 0")
+    }
+
+    fn stored(number: u64, first: Offset) -> Result<Stored, AppendError> {
+        Ok(Stored { epoch: epoch(number), first, is_repetition: false })
+    }
+
+    fn unnamed(code: &str) -> (String, String, Option<u64>) {
+        (code.to_owned(), String::new(), None)
+    }
+
+    #[test]
+    fn a_refusal_names_the_stored_events_of_its_publish() {
+        let mut scene = Scene::new();
+        let full = || Err(AppendError::Full);
+        assert_eq!(scene.publish(&[full()]), unnamed("storage_full"));
+        let published = scene.publish(&[stored(2, 3), stored(2, 7), full()]);
+        assert_eq!(published, ("storage_full".to_owned(), "2.7".to_owned(), Some(2)));
+        let answer = scene.publish(&[stored(2, 8), Err(AppendError::Unknown), full()]);
+        assert_eq!(answer, unnamed("unknown"));
+    }
+
+    #[test]
+    fn a_publish_with_parts_in_two_epochs_is_unknown() {
+        let mut scene = Scene::new();
+        // The answer comes before the restart of the topic, or after it.
+        for number in [3, 1] {
+            let (own, other) = (|| stored(2, 8), || stored(number, 9));
+            let full = || Err(AppendError::Full);
+            assert_eq!(scene.publish(&[other(), full()]), unnamed("unknown"));
+            assert_eq!(scene.publish(&[own(), other(), full()]), unnamed("unknown"));
+            assert_eq!(scene.publish(&[other(), own(), own(), own()]), unnamed("unknown"));
+            assert_eq!(scene.publish(&[own(), own(), own(), other()]), unnamed("unknown"));
+        }
     }
 }
