@@ -15,7 +15,8 @@ use std::{
 
 use memory::{Fault, Streams, broker, until_subscribed};
 use serde_json::Value;
-use thalweg_server::config::{Config, Limits};
+use thalweg_core::stream::FeedKind;
+use thalweg_server::config::{Config, Limits, TopicSettings};
 use thalweg_testing::{let_pass, receive};
 
 use crate::running::{Answer, Running, wait_for};
@@ -190,6 +191,20 @@ fn a_publish_that_is_stored_in_part_names_the_stored_events() {
         assert_eq!(json(&answer)["error"]["code"], code);
         assert_eq!(json(&answer)["published"], Value::Null);
     }
+}
+
+#[test]
+fn a_key_of_events_that_are_not_sent_is_free_for_a_condition() {
+    let streams = Streams::new(&["#**"]);
+    let mut config = Config { shards: 2, ..Config::default() };
+    let keyed = TopicSettings { kind: FeedKind::Keyed, ..TopicSettings::default() };
+    config.topics.push(("**".parse().expect("a pattern"), keyed));
+    let node = Running::start(config, Some(broker(&streams)));
+    let lines: String = (0..300).map(|event| format!("{event}\n")).collect();
+    streams.fail_next(Fault::Unavailable);
+    assert_eq!(publish(&node, "cars?key=a", &lines).status, 503);
+    let answer = node.ask("POST", "/v1/topics/cars?key=a&if=new", &[], "1");
+    assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
 /// Returns the events that a subscriber gets from `cursor` on, until it has this many; no gap.
