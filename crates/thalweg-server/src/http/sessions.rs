@@ -5,7 +5,7 @@ use std::{rc::Rc, sync::Arc};
 
 use http::{StatusCode, request::Parts};
 use thalweg_wire::{ErrorCode, limits::COMMAND_BYTES_MAX};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 use super::{
     body::RequestBody,
@@ -54,12 +54,12 @@ pub(super) async fn answer(
             Ok(empty(StatusCode::OK))
         }
         SessionAction::Poll(id) => {
-            let next = Instant::now() + SIGNALR_POLL_LEAST;
-            let polled = http.shard.poll(session.place, SIGNALR_POLL_WAIT).await?;
-            if id.is_some() && Instant::now() < next {
-                // Clients number their polls in milliseconds, so the next poll must have a later number.
-                sleep_until(next).await;
+            if id.is_some() {
+                // Clients number their polls in milliseconds, so the next poll must have a later number. The wait comes
+                // first, so that the poll gets all messages of this time.
+                sleep(SIGNALR_POLL_LEAST).await;
             }
+            let polled = http.shard.poll(session.place, SIGNALR_POLL_WAIT).await?;
             // "Long Polling": 200 with an empty body if no messages came in time, and 204 if the
             // connection has ended, or a newer poll waits.
             match polled {
