@@ -80,7 +80,7 @@ pub struct Refusal {
     pub code: Option<String>,
     /// One sentence with the remedy.
     pub message: String,
-    /// Events that [`crate::Client::publish_lines`] appended before the refused line.
+    /// Events of [`crate::Client::publish_lines`] that the server appended before it refused the others.
     pub published: Option<Published>,
     /// The wait that the response asks for before the next attempt (`Retry-After`), at most a day.
     pub retry_after: Option<Duration>,

@@ -73,6 +73,8 @@ impl Refusal {
 
     /// Adds the first events of a publish, which are stored although the others are not.
     pub(crate) fn with_published(mut self, part: Published) -> Self {
+        // Not every protocol has another place for it.
+        self.message = format!("{}; stored events before it: {}", self.message, part.count);
         self.about.get_or_insert_default().published = Some(part);
         self
     }

@@ -27,7 +27,7 @@ const { values } = parseArgs({
     starts: { type: "string", default: "10" },
     trips: { type: "string", default: "1000" },
     out: { type: "string" },
-    thalweg: { type: "string", default: "../../target/release/thalweg" },
+    thalweg: { type: "string", default: "../target/release/thalweg" },
   },
 });
 const STARTS = Number(values.starts);

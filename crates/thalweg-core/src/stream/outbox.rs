@@ -16,7 +16,7 @@ pub struct MessageBounds {
     pub events_max: usize,
     /// Maximum bytes of events, with one separator between two events. Each event must be at most this large.
     pub bytes_max: usize,
-    /// Maximum bytes of a message with several events, because it becomes one batch. A publish of more bytes is split.
+    /// Maximum bytes of a message with several events, keys included, because it becomes one batch. A publish of more bytes is split.
     pub batch_bytes_max: usize,
     /// Maximum number of messages in flight, if all of them [may overlap](Mark::may_overlap).
     pub in_flight_max: usize,
@@ -173,7 +173,7 @@ impl<K: Mark, A> Outbox<K, A> {
 
     /// Returns how many events of `payloads` from `from` on fit into a message.
     fn room_in(&self, message: &Payloads, payloads: &Payloads, from: usize) -> usize {
-        let separated = message.joined().len() + usize::from(!message.is_empty());
+        let separated = message.joined_bytes() + usize::from(!message.is_empty());
         let bytes_max = self.bounds.bytes_max.min(self.bounds.batch_bytes_max);
         let bytes = bytes_max.saturating_sub(separated);
         payloads.fitting(from, bytes).min(self.bounds.events_max.saturating_sub(message.count()))
@@ -285,6 +285,11 @@ impl<K: Mark, A> Outbox<K, A> {
     pub fn restart(&mut self) {
         let begun = self.publishes.iter_mut().filter(|publish| publish.appended.is_some());
         begun.for_each(|publish| publish.is_uncertain = true);
+    }
+
+    /// Returns whether a message is in flight.
+    pub fn has_in_flight(&self, number: u64) -> bool {
+        self.in_flight.iter().any(|message| message.number == number)
     }
 
     /// Returns whether a message can be taken now.

@@ -40,7 +40,8 @@ pub struct Sequencer {
     is_urgent: bool,
 }
 
-/// From this many bytes on, events are not copied. Also the most memory that a batch reserves with its first event.
+/// From this many bytes on, a publish that is one batch is not copied. Also the most bytes for which a batch reserves memory at its
+/// first event.
 const WHOLE_BYTES_MIN: usize = 64 << 10;
 
 impl Sequencer {

@@ -190,7 +190,7 @@ pub(crate) const KEYS_NAMED_MAX: usize = 8;
 /// Subjects, and as many addresses, with counted rates. Others are not counted, so that they neither use memory nor lock out others.
 pub(crate) const RATED_MAX: usize = 200_000;
 
-/// Topics whose figures a shard returns, or an answer of the overview compares, at once: less than a millisecond of its time.
+/// Topics whose figures a shard returns, or that an answer of the overview searches, at once: less than a millisecond of its time.
 pub(crate) const FIGURES_PER_LOOKUP: usize = 1024;
 
 /// Maximum number of topics of each shard that the overview covers. It holds about 300 bytes of each while a client shows it.

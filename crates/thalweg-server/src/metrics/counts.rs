@@ -84,7 +84,8 @@ counts! {
         keys_expired: Counter,
         /// Members of topics with presence.
         members: Gauge,
-        /// Members that are not listed, because their topic has as many as allowed, or the server has no room.
+        /// Members that are not listed, because their topic has as many as allowed, or the server has no room. A number of members without
+        /// room counts once.
         members_refused: Counter,
         /// Memory of the newest events of all keys, in bytes. It is a part of the histories.
         keyed_bytes: Gauge,

@@ -67,6 +67,8 @@ pub(super) struct Sample {
     pub(super) published_us: u64,
     pub(super) subscribers: u64,
     pub(super) gaps: u64,
+    /// Subscribers and gaps in the figures that have begun and not ended.
+    counted: (u64, u64),
     pub(super) rates: Option<SampledRates>,
     /// Events per second, the newest last.
     pub(super) trend: Vec<f32>,
@@ -84,7 +86,7 @@ impl TopicSamples {
         now_us >= self.next_us
     }
 
-    /// Begins new figures. If they are never ended, their topics keep the rates that they have got.
+    /// Begins new figures. If they are never ended, their topics keep the rates that they have got, and the counts before.
     pub(super) fn begin(&mut self, begun_us: u64) {
         self.begun_us = begun_us.max(1);
         self.is_cut = false;
@@ -97,13 +99,13 @@ impl TopicSamples {
             let sample = self.topics.entry(topic).or_default();
             if sample.begun_us != self.begun_us {
                 sample.begun_us = self.begun_us;
-                (sample.subscribers, sample.gaps) = (0, 0);
+                sample.counted = (0, 0);
             }
             if let Some(published) = published {
                 sample.update(published, self.begun_us);
             }
-            sample.subscribers += subscribers;
-            sample.gaps += gaps;
+            sample.counted.0 += subscribers;
+            sample.counted.1 += gaps;
         }
     }
 
@@ -119,6 +121,7 @@ impl TopicSamples {
             if sample.published_us != begun_us {
                 (sample.published, sample.rates) = (None, None);
             }
+            (sample.subscribers, sample.gaps) = sample.counted;
             sample.begun_us == begun_us
         });
         let pause_us = now_us.saturating_sub(begun_us) * SAMPLE_PART;
@@ -227,11 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_were_not_ended_change_no_rate() {
+    fn figures_that_were_not_ended_change_no_rate_and_no_count() {
         let mut samples = TopicSamples::default();
         take(&mut samples, vec![figures(5, 2)], START_US, START_US);
         samples.begin(START_US + 1_000_000);
-        samples.add(vec![figures(15, 2)]);
+        samples.add(vec![figures(15, 7)]);
+        assert_eq!(sample(&samples).subscribers, 2);
         assert!(!samples.is_due(START_US + 1_000_000));
         take(&mut samples, vec![figures(35, 2)], START_US + 2_000_000, START_US + 2_000_000);
         assert_eq!((events_per_s(&samples), sample(&samples).subscribers), (Some(20.0), 2));

@@ -267,7 +267,7 @@ async function start(name: string): Promise<{ from: Cursor; head: string | null 
   const known = await topic(name);
   const from = beginning(known);
   // The state of a keyed topic begins with its oldest event.
-  const isAll = from === "earliest" || (await hasKeys(name));
+  const isAll = from === "earliest" || (await hasKeys(name).catch(() => false));
   return { from: isAll ? "earliest" : from, head: known?.position ?? null };
 }
 

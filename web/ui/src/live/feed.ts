@@ -107,7 +107,7 @@ export class Feed {
     };
   }
 
-  /** Returns the rows of a keyed topic. The first events with keys show that the topic is one. */
+  /** Returns the rows of a keyed topic. The first events with keys show that the topic is keyed. */
   #keyed(): KeyedRows {
     // Later events of a key replace earlier ones, so offsets have holes.
     this.isSparse = true;
@@ -117,7 +117,8 @@ export class Feed {
 
   #push(batch: Received): void {
     const { events, previous, bytes } = batch;
-    if (this.rows instanceof KeyedRows) return;
+    // The topic may have another kind after a restart of the server.
+    if (this.rows instanceof KeyedRows) this.rows = new Ring(ROWS_MAX, BYTES_MAX);
     const newest = this.rows.at(this.rows.length - 1);
     const isJump = newest && newest.offset + 1 !== events.offset(0) && !this.#cuts.has(this.rows.count);
     if (previous === undefined && (isJump || isSparse(events))) this.isSparse = true;

@@ -332,6 +332,21 @@ fn a_publish_that_fits_into_a_message_and_a_batch_is_not_split() {
 }
 
 #[test]
+fn keys_count_for_the_size_of_a_message() {
+    let mut outbox: Outbox<bool, u8> = Outbox::new(BOUNDS);
+    let mut payloads = Payloads::from_lines(b"1\n2\n3\n4\n5\n6".to_vec()).unwrap();
+    (0..6).for_each(|_| payloads.push_key("0123456789"));
+    outbox.push(&mut payloads, None, 0, 0);
+    for number in 0..3 {
+        let message = outbox.take(number).expect("a message");
+        assert_eq!(message.payloads.count(), 2);
+        assert!(message.payloads.joined_bytes() <= BOUNDS.batch_bytes_max);
+        settle(&mut outbox, number, Outcome::Unknown);
+    }
+    assert!(outbox.is_empty());
+}
+
+#[test]
 fn abandoned_events_are_answered() {
     let mut outbox: Outbox<bool, u8> = Outbox::new(MessageBounds { events_max: 1, ..BOUNDS });
     for answer in 0..3 {

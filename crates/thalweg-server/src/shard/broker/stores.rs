@@ -204,7 +204,8 @@ impl Stores {
         }
         let held = order.outbox.bytes();
         // The parts before and after this one may have another epoch.
-        let is_of_other_epoch = result.as_ref().is_ok_and(|stored| stored.epoch != feed.epoch());
+        let is_of_other_epoch = result.as_ref().is_ok_and(|stored| stored.epoch != feed.epoch())
+            && order.outbox.has_in_flight(number);
         if is_of_other_epoch {
             order.outbox.restart();
         }

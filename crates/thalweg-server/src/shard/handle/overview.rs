@@ -55,11 +55,11 @@ impl Handle {
     async fn take_figures(&self, shard: usize, samples: &mut TopicSamples) -> Result<(), Refusal> {
         let (mut next, mut taken) = (Some(0), 0);
         while let Some(from) = next {
-            if taken >= SAMPLED_TOPICS_MAX {
+            let part = self.look_up(shard, |answer| Lookup::Figures { from, answer }).await?;
+            if taken >= SAMPLED_TOPICS_MAX && !part.topics.is_empty() {
                 samples.cut();
                 break;
             }
-            let part = self.look_up(shard, |answer| Lookup::Figures { from, answer }).await?;
             taken += part.topics.len();
             samples.add(part.topics);
             next = part.next;
