@@ -1,26 +1,31 @@
-//! An answer is one of two, follows an offer, and is the same however the header is spaced.
+//! An answer is one of four, follows an offer, and is the same however the header is spaced.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use thalweg_wire::websocket::deflate_offer;
 
-const ANSWER: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
-
-fuzz_target!(|header: &str| {
-    let answer = deflate_offer(header);
+fuzz_target!(|input: (&str, bool)| {
+    let (header, wants_context) = input;
+    let answer = deflate_offer(header, wants_context);
     if let Some(answer) = answer {
         assert!(header.contains("permessage-deflate"));
-        let window = answer.strip_prefix(ANSWER).expect("what we can keep to");
-        match window {
+        assert!(wants_context || !answer.has_context);
+        let context = match answer.has_context {
+            true => "",
+            false => " server_no_context_takeover;",
+        };
+        let always = format!("permessage-deflate;{context} client_no_context_takeover");
+        match answer.header.strip_prefix(&always).expect("what we can keep to") {
             "" => {}
             "; server_max_window_bits=15" => assert!(header.contains("server_max_window_bits")),
             other => panic!("{other}"),
         }
         // Later offers are ignored.
-        assert_eq!(deflate_offer(&format!("{header}, permessage-deflate; x")), Some(answer));
-        assert_eq!(deflate_offer(&format!("{header},;")), None);
+        let longer = format!("{header}, permessage-deflate; x");
+        assert_eq!(deflate_offer(&longer, wants_context), Some(answer));
+        assert_eq!(deflate_offer(&format!("{header},;"), wants_context), None);
     }
-    assert_eq!(deflate_offer(&format!(",\t {header} ,")), answer);
-    assert_eq!(deflate_offer(&format!("x; y=\"z\", {header}")), answer);
+    assert_eq!(deflate_offer(&format!(",\t {header} ,"), wants_context), answer);
+    assert_eq!(deflate_offer(&format!("x; y=\"z\", {header}"), wants_context), answer);
 });

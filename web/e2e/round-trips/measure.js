@@ -16,7 +16,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { cpus } from "node:os";
+import { cpus, release } from "node:os";
 import { parseArgs } from "node:util";
 import { openPage } from "./chromium.js";
 import { CLIENTS } from "./clients.js";
@@ -156,6 +156,14 @@ async function measure(open, client, transport) {
   };
 }
 
+const MEASURED = {
+  thalweg: execFileSync(values.thalweg, ["--version"], { encoding: "utf8" }).trim(),
+  signalr: require("@microsoft/signalr").VERSION,
+  node: process.version,
+  machine: `${cpus()[0]?.model}, ${cores} cores, Linux ${release()}`,
+  begun: new Date().toISOString(),
+  trips: TRIPS,
+};
 const NAMES = Object.keys(CLIENTS);
 const cells = [];
 for (const [where, open] of /** @type {const} */ ([
@@ -178,7 +186,7 @@ for (const [where, open] of /** @type {const} */ ([
     }
     cells.push({ where, transport, starts });
     // Write after each cell, so that an interruption loses no finished cell.
-    if (values.out) writeFileSync(values.out, `${JSON.stringify({ trips: TRIPS, cells }, null, 1)}\n`);
+    if (values.out) writeFileSync(values.out, `${JSON.stringify({ ...MEASURED, cells }, null, 1)}\n`);
   }
 }
 process.stderr.write("\r");
