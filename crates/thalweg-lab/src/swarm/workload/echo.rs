@@ -251,7 +251,7 @@ impl Echo<'_> {
         let Echo { received, lines, dialect, .. } = self;
         while received.asked < received.wanted {
             let asked = received.asked - received.asked_before;
-            let due_us = self.begun_us + asked * settings.request_us;
+            let due_us = self.begun_us + due_after_us(&settings, asked);
             if due_us > now_us {
                 return Ok(due_us);
             }
@@ -290,6 +290,16 @@ impl Echo<'_> {
         let counts = ledger.and(&firehose.counts());
         self.reported.new_in(counts)
     }
+}
+
+/// Returns how long after the first request's turn the `nth` one is due, counted from 0: at its turn, and up to one interval of the firehose
+/// later. A fixed place between two dummies would decide for all requests of a run whether they wait behind a dummy, so the
+/// places of the requests are spread evenly.
+fn due_after_us(settings: &Settings, nth: u64) -> u64 {
+    /// The golden ratio's fraction in millionths: its multiples are spread evenly, however many there are.
+    const STEP: u64 = 618_034;
+    let place = nth * STEP % 1_000_000;
+    nth * settings.request_us + place * settings.interval_us.min(settings.request_us) / 1_000_000
 }
 
 impl EchoProgress {
@@ -381,6 +391,20 @@ impl EchoProgress {
 mod tests {
     use super::*;
     use crate::scenario::Program;
+
+    #[test]
+    fn requests_are_due_everywhere_between_two_dummies() {
+        let settings = Settings { request_us: 1000, interval_us: 500, ..Settings::default() };
+        let mut tenths = [0; 10];
+        let due: Vec<u64> = (0..1000).map(|nth| due_after_us(&settings, nth)).collect();
+        due.iter().for_each(|due_us| tenths[(due_us % 500 / 50) as usize] += 1);
+        assert!(tenths.iter().all(|count| (95..=105).contains(count)), "{tenths:?}");
+        assert!(due.windows(2).all(|pair| (500..=1500).contains(&(pair[1] - pair[0]))));
+        // Requests that are faster than the firehose stay in order.
+        let settings = Settings { request_us: 100, ..settings };
+        let due: Vec<u64> = (0..1000).map(|nth| due_after_us(&settings, nth)).collect();
+        assert!(due.is_sorted());
+    }
 
     #[test]
     fn answers_without_a_request_are_counted_and_not_kept() {
