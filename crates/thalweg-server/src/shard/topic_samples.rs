@@ -68,7 +68,7 @@ pub(super) struct Sample {
     pub(super) subscribers: u64,
     pub(super) gaps: u64,
     /// Subscribers and gaps in the figures that have begun and not ended.
-    counted: (u64, u64),
+    pub(super) counted: (u64, u64),
     pub(super) rates: Option<SampledRates>,
     /// Events per second, the newest last.
     pub(super) trend: Vec<f32>,
