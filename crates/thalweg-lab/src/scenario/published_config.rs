@@ -21,6 +21,8 @@ pub const SUITE: &str = "peers";
 pub const SUBJECTS: [&str; 4] = ["limit", "thalweg", "gorilla", "gorilla published"];
 /// The published program keeps the worst of so many runs.
 pub const REPEATS: u32 = 5;
+/// A start is one of these runs, also if its load could pause.
+pub const ROUNDS: u32 = 1;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -18,6 +18,8 @@ pub struct Changes {
     pub quick: bool,
     /// Number of starts of each cell, whatever the results.
     pub repeats: Option<u32>,
+    /// Spans of each subject in a start, instead of the file's.
+    pub rounds: Option<u32>,
     /// Time for all cells together in s, instead of the file's.
     pub budget_s: Option<u64>,
     /// Time measured per sample.
@@ -225,13 +227,14 @@ fn read_part(
     let (repeats, budget_s) = effort.for_cells(&distinct);
     let measured_ms = quick.and_then(|quick| quick.measured_ms);
     let warm_up_ms = quick.and_then(|quick| quick.warm_up_ms);
+    let rounds = changes.rounds.or(quick.and_then(|quick| quick.rounds));
     let mut part = Part {
         title: file.title.unwrap_or_else(|| file.name.clone()),
         name: file.name,
         drive: file.drive,
         figure: file.figure,
         repeats,
-        rounds: quick.and_then(|quick| quick.rounds).unwrap_or(file.rounds),
+        rounds: rounds.unwrap_or(file.rounds),
         budget_s,
         warm_up_ms: warm_up_ms.unwrap_or(file.warm_up_ms),
         measured_ms: changes.measured_ms.or(measured_ms).unwrap_or(file.measured_ms),

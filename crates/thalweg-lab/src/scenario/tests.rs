@@ -348,19 +348,28 @@ fn a_subject_on_demand_is_measured_in_other_scenarios_if_it_is_named() {
 
 #[test]
 fn a_published_configuration_is_measured_with_the_published_program() {
-    let text = "[server]\nhost = \"localhost\"\nport = 8080\ndummy_message_size = \"10KB\"\n\
-                dummy_message_duration = \"500us\"\n[client]\nrequest_duration = \"1ms\"\ntotal_request = 20\n";
-    let config = Changes {
-        subjects: published_config::SUBJECTS.map(str::to_owned).to_vec(),
-        subjects_of: Some(published_config::SUITE.to_owned()),
-        set: published_config::settings(text).unwrap(),
-        control: Some(Control::None),
-        ..changes(false)
-    };
-    let plan = read(find("c").unwrap(), &config, &peers()).unwrap();
-    let [cell] = &*plan.parts[0].cells else { panic!("{plan:?}") };
-    let names: Vec<&str> = cell.subjects.iter().map(|subject| &*subject.name).collect();
-    assert_eq!(names, published_config::SUBJECTS);
+    for interval in ["500us", "1h"] {
+        let text = format!(
+            "[server]\nhost = \"localhost\"\nport = 8080\ndummy_message_size = \"10KB\"\n\
+             dummy_message_duration = \"{interval}\"\n[client]\nrequest_duration = \"1ms\"\n\
+             total_request = 20\n"
+        );
+        let config = Changes {
+            repeats: Some(published_config::REPEATS),
+            rounds: Some(published_config::ROUNDS),
+            subjects: published_config::SUBJECTS.map(str::to_owned).to_vec(),
+            subjects_of: Some(published_config::SUITE.to_owned()),
+            set: published_config::settings(&text).unwrap(),
+            control: Some(Control::None),
+            ..changes(false)
+        };
+        let plan = read(find("c").unwrap(), &config, &peers()).unwrap();
+        let [cell] = &*plan.parts[0].cells else { panic!("{plan:?}") };
+        let names: Vec<&str> = cell.subjects.iter().map(|subject| &*subject.name).collect();
+        assert_eq!(names, published_config::SUBJECTS);
+        // Without a firehose the load can pause, which allows several spans in a start.
+        assert_eq!(plan.samples_planned(), Some(5 * names.len()), "{interval}");
+    }
 }
 
 #[test]

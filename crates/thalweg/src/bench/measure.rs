@@ -342,6 +342,7 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
         changes: Changes {
             quick: args.quick,
             repeats,
+            rounds: as_published.then_some(published_config::ROUNDS),
             budget_s: args.budget.map(|budget| budget.as_secs().max(1)),
             measured_ms: args.duration.map(|duration| duration.as_millis() as u64),
             subjects,

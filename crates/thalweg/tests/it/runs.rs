@@ -214,16 +214,24 @@ fn invalid_arguments_are_refused_before_a_run_starts() {
 #[test]
 fn experiment_c_reads_its_published_file_and_prints_its_lines() {
     let place = Place::new("published");
-    let config = "[server]\nhost = \"localhost\"\nport = 8080\ndummy_message_size = \"10KB\"\n\
-                  dummy_message_duration = \"500us\"\n[client]\nrequest_duration = \"1ms\"\ntotal_request = 20\n";
-    fs::write(place.folder.join("config.toml"), config).expect("write the file");
+    // An event of the firehose each 500 µs, and none: the published program writes an hour.
+    let files = [("500us", "500us.toml"), ("1h", "1h.toml")];
+    for (interval, file) in files {
+        let config = format!(
+            "[server]\nhost = \"localhost\"\nport = 8080\ndummy_message_size = \"10KB\"\n\
+             dummy_message_duration = \"{interval}\"\n[client]\nrequest_duration = \"1ms\"\n\
+             total_request = 20\n"
+        );
+        fs::write(place.folder.join(file), config).expect("write the file");
+    }
     let peers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects");
     let bench = |scenario: &str, file: &str| {
-        let subjects = ["--subject", "limit", "--no-control", "--peers", peers, "--out", "run"];
-        place.valid("run", &[&[scenario, "--config", file], &subjects[..]].concat())
+        let out = format!("run-{file}");
+        let subjects = ["--subject", "limit", "--no-control", "--peers", peers, "--out", &out];
+        place.valid(&out, &[&[scenario, "--config", file], &subjects[..]].concat())
     };
     for (scenario, file, reason) in [
-        ("a1", "config.toml", "--config has the settings of experiment c, not of a1"),
+        ("a1", "1h.toml", "--config has the settings of experiment c, not of a1"),
         ("c", "none.toml", "--config none.toml: No such file or directory"),
         ("c", "tiny.toml", "--config tiny.toml: line 5: there is no key `control`"),
     ] {
@@ -234,11 +242,14 @@ fn experiment_c_reads_its_published_file_and_prints_its_lines() {
     if !has_cores() {
         return;
     }
-    let ran = bench("c", "config.toml");
-    let table = ran.ended_with(0);
-    let mut lines = table.lines().filter(|line| line.starts_with("limit: total 20, average "));
-    let line = lines.next().unwrap_or_else(|| panic!("{table}"));
-    assert!(line.contains(" KB (the worst of ") && lines.next().is_none(), "{table}");
+    for (_, file) in files {
+        let ran = bench("c", file);
+        let table = ran.ended_with(0);
+        let mut lines = table.lines().filter(|line| line.starts_with("limit: total 20, average "));
+        let line = lines.next().unwrap_or_else(|| panic!("{table}"));
+        assert!(line.ends_with(" KB (the worst of 5)") && lines.next().is_none(), "{table}");
+        assert_eq!(line.contains(", received 0 KB "), file == "1h.toml", "{table}");
+    }
 }
 
 #[test]
