@@ -89,7 +89,7 @@ impl Session for BrowserBroadcast<'_> {
         Ok(Outcome {
             traffic,
             browser: Some(tabs.used(&begin, &end, &reports)),
-            negotiated: Negotiated { facts: tabs.facts(&reports) },
+            negotiated: Negotiated { facts: tabs.facts(&reports, &end) },
             failure: reports.why.map(|why| format!("the tab says: {why}")),
             ledger: reported.new_in(reports.counts),
             latency: reports.latency,

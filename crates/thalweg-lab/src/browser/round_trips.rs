@@ -85,7 +85,7 @@ impl Session for BrowserConversation<'_> {
             latency,
             round_trips: RoundTrips::new(each_us, end.at_us - begin.at_us),
             browser: Some(tabs.used(&begin, &end, &reports)),
-            negotiated: Negotiated { facts: tabs.facts(&reports) },
+            negotiated: Negotiated { facts: tabs.facts(&reports, &end) },
             ledger: reported.new_in(trips.counts.into()),
             span_us: end.at_us - begin.at_us,
             open_us: self.open_us,

@@ -6,7 +6,7 @@ use super::tab::Tab;
 use super::timeline::{PageArrivals, PagePoint, arrivals, latency};
 use crate::load_generator::{Figures, Interrupted, Load, Observer, monotonic_us, process_cpu_ns};
 use crate::measure::{BrowserUse, CoreTimes, Counts, Delays, Latency, Painted, core_times};
-use crate::scenario::{Consumer, Program};
+use crate::scenario::{Consumer, Program, Transport};
 use crate::subject::{self, topic_name};
 use serde::Deserialize;
 use std::ops::ControlFlow;
@@ -42,6 +42,10 @@ struct Own {
     at_us: u64,
     sent_bytes: Option<u64>,
     published: Option<u64>,
+    /// Connections with subscriptions.
+    connections: Option<u64>,
+    /// Those that are streams of HTTP/2, WebSockets included.
+    streams: Option<u64>,
 }
 
 /// Report of the page or worker that has the connections.
@@ -243,11 +247,14 @@ impl Tabs {
         given.iter().try_for_each(|asked| self.process.cdp.answer(asked).map(drop))
     }
 
-    /// Returns negotiated values and the browser's version.
-    pub(super) fn facts(&self, reports: &TabReports) -> Vec<(String, String)> {
+    /// Returns negotiated values and the browser's version. The protocol of the page is not that of its
+    /// WebSockets, for which a browser may open other connections: the subject counts those that are streams.
+    pub(super) fn facts(&self, reports: &TabReports, end: &Edge) -> Vec<(String, String)> {
+        let over_http_2 = end.own.over_http_2().unwrap_or_default();
         let facts = [
             ("browser", &self.version),
             ("HTTP of the page", &reports.protocol),
+            ("connections over HTTP/2", &over_http_2),
             ("the live page receives", &reports.way),
         ];
         let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
@@ -323,11 +330,25 @@ impl Own {
         let Ok(metrics) = subject::get(load.address, "/metrics", load.settings.tls) else {
             return Own::default();
         };
+        let at_us = asked_us.midpoint(monotonic_us());
+        Own { at_us, ..Own::read(&metrics, load.settings.transport) }
+    }
+
+    fn read(metrics: &str, transport: Transport) -> Own {
+        // The gauge also counts the responses to long polls, over any version of HTTP.
+        let has_streams = transport != Transport::LongPolling;
         Own {
-            at_us: asked_us.midpoint(monotonic_us()),
-            sent_bytes: total(&metrics, "thalweg_sent_bytes_total{"),
-            published: total(&metrics, "thalweg_events_published_total{"),
+            at_us: 0,
+            sent_bytes: total(metrics, "thalweg_sent_bytes_total{"),
+            published: total(metrics, "thalweg_events_published_total{"),
+            connections: total(metrics, "thalweg_connections{"),
+            streams: total(metrics, "thalweg_piped_connections{").filter(|_| has_streams),
         }
+    }
+
+    /// Returns `3 of 3`: connections over HTTP/2, and all; `None` if that is not known.
+    fn over_http_2(&self) -> Option<String> {
+        Some(format!("{} of {}", self.streams?, self.connections?))
     }
 }
 
@@ -372,6 +393,16 @@ mod tests {
         let text =
             "# HELP a_total x\na_total{shard=\"0\"} 3\na_total{shard=\"1\"} 4\nb_total{} 9\n";
         assert_eq!((total(text, "a_total{"), total(text, "c_total{")), (Some(7), None));
+    }
+
+    #[test]
+    fn the_subject_counts_connections_over_http_2() {
+        let text = "thalweg_connections{shard=\"0\"} 2\nthalweg_connections{shard=\"1\"} 3\n\
+                    thalweg_piped_connections{shard=\"0\"} 2\nthalweg_piped_connections{shard=\"1\"} 1\n";
+        let over_http_2 = |text, transport| Own::read(text, transport).over_http_2();
+        assert_eq!(over_http_2(text, Transport::Websocket).as_deref(), Some("3 of 5"));
+        assert_eq!(over_http_2(text, Transport::LongPolling), None);
+        assert_eq!(over_http_2("", Transport::Websocket), None);
     }
 
     #[test]

@@ -9,11 +9,17 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
     let ran = |is: fn(&Program) -> bool| started().any(|subject| is(&subject.program));
     let has_limit = ran(|program| *program == Program::Limit);
     let has_thalweg = ran(|program| matches!(program, Program::Thalweg | Program::Build(_)));
+    let in_browser = plan.load.is_browser();
     let notes = [
         (any(|settings| settings.streams == 0 && !settings.tls), "HTTP/1.1 over IPv4, no TLS"),
         (
-            any(|settings| settings.streams == 0 && settings.tls),
+            any(|settings| settings.streams == 0 && settings.tls) && !in_browser,
             "where tls: HTTP/1.1 in TLS 1.3 over IPv4",
+        ),
+        (
+            any(|settings| settings.tls) && in_browser,
+            "where tls: TLS 1.3 over IPv4, and HTTP/2 where the subject has it, also for WebSockets \
+             (“connections over HTTP/2” of each sample counts them)",
         ),
         (
             any(|settings| settings.streams > 0),
@@ -21,12 +27,20 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
              windows of 6 MiB per stream and 15 MiB per connection",
         ),
         (
-            any(|settings| settings.tls),
+            any(|settings| settings.tls) && !in_browser,
             "TLS: rustls with ring on both sides, one self-signed certificate, no resumption",
         ),
         (
-            any(|settings| !settings.compress),
+            any(|settings| settings.tls) && in_browser,
+            "TLS: rustls with ring in the subject, one self-signed certificate",
+        ),
+        (
+            any(|settings| !settings.compress) && !in_browser,
             "no WebSocket extensions offered, no compression asked for",
+        ),
+        (
+            any(|settings| !settings.compress) && in_browser,
+            "the browser always offers compression; subjects are started without it",
         ),
         (
             any(|settings| settings.compress),

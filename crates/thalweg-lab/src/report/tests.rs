@@ -178,6 +178,13 @@ fn facts_about_connections_are_stated() {
     let tls = summary(&text, |_| {});
     assert!(tls.manifest.connections.iter().any(|note| note.contains("HTTP/1.1 in TLS 1.3")));
     assert!(!tls.manifest.connections.iter().any(|note| note.contains("no TLS")));
+    // A browser negotiates: the samples say what each subject has.
+    let text = text.replace("published-load", "generated-load");
+    let in_browser = Changes { load: LoadIn::Chromium, ..Changes::default() };
+    let tabs = Summary::new(&read(&text, &in_browser, &[]).unwrap(), &[], manifest());
+    let has = |words: &str| tabs.manifest.connections.iter().any(|note| note.contains(words));
+    assert!(has("connections over HTTP/2") && !has("HTTP/1.1") && !has("both sides"));
+    assert!(has("always offers compression") && !has("no WebSocket extensions"));
 }
 
 #[test]

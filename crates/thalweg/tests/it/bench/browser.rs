@@ -33,6 +33,7 @@ fn run(name: &str, scenario: &str) -> Option<Vec<Value>> {
     assert!(!samples.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
     let manifest = std::fs::read_to_string(out.join("manifest.json")).expect("a manifest");
     assert!(manifest.contains("\"browser\": \"Chromium "), "{manifest}");
+    assert!(!manifest.contains("HTTP/1.1 in TLS"), "{manifest}");
     let report = std::fs::read_to_string(out.join("report.html")).unwrap_or_default();
     assert!(report.is_empty() || report.contains("tabs of Chromium"), "no word of the browser");
     Some(samples)
@@ -122,8 +123,11 @@ with = { transport = "http-streaming", consumer = "raw", worker = true }
         assert!(kinds.starts_with(&["tab", "network", "browser"]), "{sample}");
         let has_used = |path| number(&sample, path) > 0.0;
         assert!(has_used("/browser/heap_bytes") && has_used("/subject_cpu_ns"));
-        let http_2 = serde_json::json!(["HTTP of the page", "h2"]);
-        assert!(sample["negotiated"]["facts"].as_array().expect("facts").contains(&http_2));
+        // Each subscription is a stream, WebSockets included, and not only the page.
+        assert!(has_fact(&sample, "HTTP of the page", "h2"), "{sample}");
+        assert!(has_fact(&sample, "connections over HTTP/2", "3 of 3"), "{sample}");
+        // They share a socket.
+        assert!(sample["sockets"]["connections"].as_u64().is_some_and(|held| held < 3), "{sample}");
     }
 }
 
@@ -161,6 +165,11 @@ fn tabs_receive_and_ask_peers_in_their_dialects() {
     for sample in &samples {
         assert_eq!(sample["round_trips"]["count"], 50, "{sample}");
     }
+}
+
+fn has_fact(sample: &Value, name: &str, value: &str) -> bool {
+    let facts = sample["negotiated"]["facts"].as_array().expect("facts");
+    facts.contains(&serde_json::json!([name, value]))
 }
 
 fn number(sample: &Value, path: &str) -> f64 {
@@ -231,11 +240,7 @@ fn receive_on_live_page() {
     for sample in &samples {
         let (name, rows, _) = all[index(sample)];
         let way = if rows == 500 { "columns of Arrow" } else { "events over a WebSocket" };
-        let way = serde_json::json!(["the live page receives", way]);
-        assert!(
-            sample["negotiated"]["facts"].as_array().expect("facts").contains(&way),
-            "{sample}"
-        );
+        assert!(has_fact(sample, "the live page receives", way), "{sample}");
         assert!(number(sample, "/browser/input/max_us") > 0.0);
         // For each message in the table the sample has the time at which its newest row was painted.
         if name.starts_with("table") {
@@ -262,6 +267,10 @@ fn a_page_makes_round_trips_over_every_transport() {
     assert_whole(&samples, 6);
     for sample in samples {
         assert_eq!(sample["round_trips"]["count"], 50, "{sample}");
+        // Without TLS a browser has no HTTP/2.
+        let is_polling = index(&sample) == 5;
+        let is_counted = has_fact(&sample, "connections over HTTP/2", "0 of 1");
+        assert_eq!(is_counted, index(&sample) > 0 && !is_polling, "{sample}");
     }
 }
 
