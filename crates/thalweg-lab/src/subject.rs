@@ -4,6 +4,7 @@
 //! - `child`, `temporary_folder`: a process that is killed, and a folder that is removed, when dropped
 //! - `processes`: further processes that a subject needs; `cores`: the cores of each
 //! - `listener`: finds a server that the lab did not start; `place`: command prefix and address of a subject
+//! - `loop_delay`: the delay of a subject's event loop, as it reports it
 //! - `sockets`: kernel memory of a subject's connections; `system_calls`: counts a subject's system calls
 //! - `tls`: TLS of a subject's clients
 
@@ -12,6 +13,7 @@ mod command;
 mod cores;
 mod install;
 mod listener;
+mod loop_delay;
 mod place;
 mod probe;
 mod processes;
@@ -26,6 +28,7 @@ pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
 pub use install::{install, install_peers, peers};
 pub use listener::{Listener, NotSeen};
+pub use loop_delay::{LoopDelays, LoopMeter};
 pub use place::Place;
 pub use probe::get;
 pub use sockets::{Socket, sends_at_once, sockets};

@@ -95,6 +95,10 @@ pub struct Sample {
     /// Activity of the subject's threads in the span.
     #[serde(default)]
     pub activity: Activity,
+    /// Mean delay of the subject's event loop, as the subject reports it, µs; only under a keyed load. It
+    /// covers the looks before and after the span, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_delay_us: Option<f64>,
     /// Kernel memory of all of the subject's connections, when all events due in the span had arrived.
     #[serde(default)]
     pub sockets: Option<SocketMemory>,

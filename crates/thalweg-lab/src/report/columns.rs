@@ -83,6 +83,9 @@ pub(super) const PROBE: &[Column] = &[
     ("echo probe µs", "p50", |_, row| whole(row.round_trip.p50_us)),
     ("", "p99", |_, row| whole(row.round_trip.p99_us)),
 ];
+/// Of the subjects that report it.
+pub(super) const LOOP_DELAY: &[Column] =
+    &[("loop delay µs", "mean", |_, row| whole(row.load.loop_delay_us))];
 pub(super) const HELD: &[Column] = &[
     ("clients", "held", |_, row| {
         row.held.as_ref().map_or(String::new(), |held| {

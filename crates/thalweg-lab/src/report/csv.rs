@@ -41,6 +41,7 @@ const COLUMNS: &[CsvColumn] = &[
     ("open_ms", |row| row.load.open_ms),
     ("switches_per_s", |row| row.load.switches_per_s),
     ("system_calls_per_event", |row| row.load.system_calls_per_event),
+    ("loop_delay_us", |row| row.load.loop_delay_us),
     ("steady", |row| row.load.steady),
     ("round_trip_mean_us", |row| row.round_trip.mean_us),
     ("round_trip_mean_us_worst", |row| row.round_trip.mean_us_worst),

@@ -217,6 +217,9 @@ pub struct LoadFigures {
     pub switches_per_s: Option<f64>,
     /// System calls per event, if they were counted.
     pub system_calls_per_event: Option<f64>,
+    /// Mean delay of the subject's event loop, as it reports it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loop_delay_us: Option<f64>,
     /// Ratio of the number outstanding by Little's law to the actual number.
     pub littles_ratio: Option<f64>,
     /// Share of the samples that had stopped drifting when the span began.
@@ -366,6 +369,7 @@ impl Valid<'_> {
             open_ms: self.middle(|sample| Some(sample.open_us as f64 / 1000.0)),
             switches_per_s: self.middle(Sample::switches_per_s),
             system_calls_per_event: self.middle(Sample::system_calls_per_event),
+            loop_delay_us: self.middle(|found| found.loop_delay_us),
             littles_ratio: self.middle(|found| found.littles_ratio),
             steady: self.steady(),
         }

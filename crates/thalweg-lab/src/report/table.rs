@@ -2,8 +2,8 @@
 
 use super::blanks::blanks;
 use super::columns::{
-    BESIDE, Column, LATE, LIMITED, LOAD, PAINTED, PROBE, PROCESSES, PROPORTIONAL, RECEIVED, SERVED,
-    STOPPED, TO_BASELINE, TOPICS, WITH_POLLS, withholds_p99,
+    BESIDE, Column, LATE, LIMITED, LOAD, LOOP_DELAY, PAINTED, PROBE, PROCESSES, PROPORTIONAL,
+    RECEIVED, SERVED, STOPPED, TO_BASELINE, TOPICS, WITH_POLLS, withholds_p99,
 };
 use super::findings::browser;
 use super::part_summary::PartSummary;
@@ -128,6 +128,9 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     }
     if part.rows.iter().any(|row| row.settings.keys > 1) {
         groups.extend([PROPORTIONAL, RECEIVED, PROBE]);
+    }
+    if part.rows.iter().any(|row| row.load.loop_delay_us.is_some()) {
+        groups.push(LOOP_DELAY);
     }
     if part.rows.iter().any(|row| row.cpu.beside_us_per_event.is_some()) {
         groups.push(PROCESSES);

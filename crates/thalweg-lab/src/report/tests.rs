@@ -121,6 +121,25 @@ fn posted() {
 }
 
 #[test]
+fn the_loop_delay_of_subjects_that_report_it_has_a_column() {
+    let without = summary(SCENARIO, |_| {});
+    assert!(!table(&without).contains("loop delay"));
+    let some = summary(SCENARIO, |sample| {
+        sample.loop_delay_us = (sample.subject == 2).then(|| 1230.4 + f64::from(sample.repeat));
+    });
+    let delays: Vec<_> = some.parts[0].rows.iter().map(|row| row.load.loop_delay_us).collect();
+    // The median of five starts.
+    assert_eq!(delays[..3], [None, None, Some(1232.4)]);
+    let text = table(&some);
+    assert!(text.contains("loop delay µs") && text.contains(" 1232 "), "{text}");
+    let text = csv(&some);
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = lines.next().unwrap();
+    let column = head.iter().position(|name| *name == "loop_delay_us").unwrap();
+    assert_eq!(lines.map(|line| line[column]).nth(2), Some("1232.4"));
+}
+
+#[test]
 fn samples_that_do_not_count_are_left_out_and_listed() {
     let summary = summary(SCENARIO, |sample| {
         if sample.subject == 2 && (sample.cell == 1 || sample.repeat == 3) {

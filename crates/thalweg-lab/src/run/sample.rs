@@ -10,8 +10,8 @@ use crate::load_generator::{
 use crate::measure::{
     Activity, BrowserEvidence, Evidence, Point, Resources, Room, Sample, Verdict,
 };
-use crate::scenario::{CoreUse, Endpoint, Plan, Program, Role, Settings, Slot, Subject};
-use crate::subject::{Cores, Launch, Listener, NotSeen, Place, Running};
+use crate::scenario::{CoreUse, Drive, Endpoint, Plan, Program, Role, Settings, Slot, Subject};
+use crate::subject::{Cores, Launch, Listener, LoopMeter, NotSeen, Place, Running};
 use crate::swarm;
 use anyhow::Context;
 use std::cell::RefCell;
@@ -94,7 +94,8 @@ impl Bench<'_> {
     ) -> WatchOptions<'a> {
         let (place, interrupted) = (self.place, self.interrupted);
         let system_calls = self.context.system_calls;
-        WatchOptions { place, interrupted, system_calls, progress, barrier, is_keyed: false }
+        let (is_keyed, loop_meter) = (false, None);
+        WatchOptions { place, interrupted, system_calls, progress, barrier, is_keyed, loop_meter }
     }
 
     /// Takes one sample of a newly started subject, valid or not; `None` if interrupted.
@@ -139,7 +140,11 @@ impl Bench<'_> {
             warm_up: Duration::from_millis(part.warm_up_ms),
             measured: Duration::from_millis(part.measured_ms),
         };
-        let options = WatchOptions { is_keyed: subject.settings.keys > 1, ..options };
+        let is_keyed = subject.settings.keys > 1;
+        let loop_meter = (is_keyed && part.drive == Drive::PublishedLoad)
+            .then(|| LoopMeter::new(&subject.program, &subject.settings))
+            .flatten();
+        let options = WatchOptions { is_keyed, loop_meter, ..options };
         let watch = Watch::new(watched, options)?;
         Ok(Launched { slot, load, watch, running, log: &self.log })
     }
@@ -265,6 +270,7 @@ impl Bench<'_> {
                     .between(|observation| observation.resources.switches_forced),
                 system_calls: observations.system_calls,
             },
+            loop_delay_us: observations.loop_delay_us,
             sockets: observations.sockets,
             timeline: std::mem::take(&mut observations.timeline).into_points(end, &outcome.latency),
             negotiated,

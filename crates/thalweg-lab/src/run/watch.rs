@@ -8,7 +8,9 @@ use crate::measure::{
     CoreTimes, KernelMemory, Memory, Point, ProcessUse, Resources, Room, SocketMemory, SystemCalls,
     core_times, dropped_packets, tcp_bytes,
 };
-use crate::subject::{Place, Socket, SystemCallCount, sends_at_once, sockets};
+use crate::subject::{
+    LoopDelays, LoopMeter, Place, Socket, SystemCallCount, sends_at_once, sockets,
+};
 use procfs::ProcError;
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -34,6 +36,7 @@ pub(super) struct Observations {
     pub(super) negotiated: Vec<(String, String)>,
     pub(super) timeline: SpanPoints,
     pub(super) system_calls: Option<SystemCalls>,
+    pub(super) loop_delay_us: Option<f64>,
     pub(super) processes: Vec<ProcessUse>,
     /// The reason why something could not be observed.
     pub(super) remark: Option<String>,
@@ -90,6 +93,8 @@ pub(super) struct WatchOptions<'a> {
     pub(super) barrier: StartBarrier,
     /// Whether the load is keyed. If so, the kernel's memory is also read within the span.
     pub(super) is_keyed: bool,
+    /// Reads the delay of the subject's event loop before the span and after it.
+    pub(super) loop_meter: Option<LoopMeter<'a>>,
 }
 
 /// An observer of the subject under load. Clones share observations: the swarm has one, and the owner of another takes them.
@@ -106,6 +111,8 @@ struct Inspector<'a> {
     /// CPU time when the span began, as looks within the span count it.
     begin_cpu_ns: u64,
     counting: Counting,
+    /// Delays of the event loop before the span.
+    loop_before: Option<LoopDelays>,
     observations: Observations,
 }
 
@@ -140,6 +147,7 @@ impl<'a> Watch<'a> {
             is_in_span: false,
             begin_cpu_ns: 0,
             counting: if options.system_calls { Counting::Wanted } else { Counting::Nothing },
+            loop_before: None,
             observations,
             subject,
             options,
@@ -179,6 +187,10 @@ impl Inspector<'_> {
             stolen_s: core_times(&self.all_cores).stolen_s,
             dropped_packets: dropped_packets(),
         }
+    }
+
+    fn loop_delays(&self) -> Option<LoopDelays> {
+        self.options.loop_meter?.read(self.subject.address)
     }
 
     /// Returns the resources of the processes beside the subject so far; one that has ended makes the sample invalid.
@@ -259,7 +271,10 @@ impl Observer for Watch<'_> {
                 inspector.observations.memory.rss_open_bytes = inspector.resources().rss_bytes;
                 inspector.observations.memory.swarm_rss_open_bytes = Resources::own_rss_bytes();
             }
-            Moment::Warm => inspector.processes = Resources::tree(&inspector.subject.pids),
+            Moment::Warm => {
+                inspector.processes = Resources::tree(&inspector.subject.pids);
+                inspector.loop_before = inspector.loop_delays();
+            }
             Moment::Begin => {
                 // Not between the looks at the subject itself, which must be short.
                 inspector.observations.processes = inspector.processes_beside();
@@ -283,6 +298,11 @@ impl Observer for Watch<'_> {
                 let processes = Resources::tree(&inspector.subject.pids);
                 inspector.observations.memory.pss_end_bytes = Resources::pss_bytes(&processes);
                 inspector.inspect_sockets(stopped_ports);
+                // Last, so that memory and sockets are those of the load alone.
+                let (before, after) = (inspector.loop_before, inspector.loop_delays());
+                let mean_us =
+                    before.zip(after).and_then(|(before, after)| after.mean_us_since(before));
+                inspector.observations.loop_delay_us = mean_us;
             }
         }
     }

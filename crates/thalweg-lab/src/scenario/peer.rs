@@ -86,6 +86,10 @@ pub struct Peer {
     /// Path that is answered with 200 once it is ready; empty: any answer to `/`.
     #[serde(default = "ready", skip_serializing_if = "is_default_ready")]
     pub ready: String,
+    /// Path that is answered with the delays of its event loop (`lab/subjects/node/peer.js`); empty: it does
+    /// not report them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub loop_delay: String,
     /// Prints its version.
     #[serde(default)]
     pub version: Vec<String>,

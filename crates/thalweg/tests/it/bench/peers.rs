@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 use serde_json::Value;
+use thalweg_testing::undisturbed;
 
 use super::{CORES, PEERS, allowed_cores, assert_whole, bench_alone, has};
 use crate::harness::skipped;
@@ -73,6 +74,27 @@ fn every_peer_of_the_registries_delivers_all_events() {
     // These are measured over a WebSocket and over SSE.
     let both = peers.iter().filter(|peer| ["bun", "axum", "nchan", "centrifugo"].contains(peer));
     assert_eq!(published.len(), peers.len() + both.count());
+}
+
+/// Thalweg reports its own (`a_keyed_load_has_the_delay_of_the_event_loop`).
+#[test]
+fn peers_of_node_report_the_delay_of_their_event_loop() {
+    if !has("npm") {
+        return skipped("the event loop of Node: there is no npm");
+    }
+    // A loop that waits for its core is late, too.
+    undisturbed(|| {
+        let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
+        let cell = "connections = 4\nkeys = 2\nevent_bytes = 300\nrate = 10";
+        let peers = ["engineio", "ws", "socketio", "primus", "sockjs"];
+        let samples = beside(&peers, "published-load", cell, &["--duration", "700ms"]);
+        assert_eq!(samples.len(), peers.len());
+        for sample in samples {
+            let delay_us = sample["loop_delay_us"].as_f64();
+            // Without the interval of the timer, which is 237 ms.
+            assert!(delay_us.is_some_and(|us| (0.0..237_000.0).contains(&us)), "{sample}");
+        }
+    });
 }
 
 #[test]
