@@ -83,7 +83,7 @@ pub(super) const PROBE: &[Column] = &[
     ("echo probe µs", "p50", |_, row| whole(row.round_trip.p50_us)),
     ("", "p99", |_, row| whole(row.round_trip.p99_us)),
 ];
-/// Of the subjects that report it.
+/// Only subjects that report it have a figure.
 pub(super) const LOOP_DELAY: &[Column] =
     &[("loop delay µs", "mean", |_, row| whole(row.load.loop_delay_us))];
 pub(super) const HELD: &[Column] = &[
