@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use thalweg_testing::ReservedPort;
 
 use self::client::HubClient;
-use crate::harness::{Proxy, Server};
+use crate::{
+    durable::Directory,
+    harness::{Proxy, Server},
+};
 
 /// A server with a hub. Its shards differ from those of most requests of a client.
 const HUB: [&str; 4] = ["--set", "signalr.paths=[\"/hub\"]", "--shards", "2"];
@@ -206,6 +209,58 @@ fn a_killed_server_is_found_again_and_the_loss_is_announced() {
         assert_eq!(events_until(&mut client, &json!(6)), [5, 6]);
         client.stop();
     });
+}
+
+#[test]
+fn a_server_killed_while_events_are_in_flight_loses_and_repeats_none() {
+    // More than the buffers of sockets hold while a client reads nothing.
+    const BATCHES: u64 = 160;
+    const BATCH: u64 = 10;
+    let count = BATCHES * BATCH;
+    let padding = "x".repeat(10_000);
+    over_each(|transport| {
+        for way in ["follow", "read"] {
+            eprintln!("with {way}");
+            let directory = Directory::new();
+            let port = ReservedPort::new();
+            let address = format!("127.0.0.1:{}", port.number());
+            let arguments = [&HUB[..], &["--listen", &address]].concat();
+            let server = directory.start(&arguments);
+            let mut client = HubClient::start(&address, transport, None);
+            client.say(&json!([way, "cars"]));
+            client.next("item");
+            client.program.pause();
+            for batch in 0..BATCHES {
+                let events = (0..BATCH).map(|n| format!("[{},\"{padding}\"]\n", batch * BATCH + n));
+                let body: String = events.collect();
+                let ndjson = [("Content-Type", "application/x-ndjson")];
+                assert_eq!(server.ask("POST", "/v1/topics/cars", &ndjson, body).status, 200);
+            }
+            server.kill();
+            client.program.resume();
+            client.next("reconnecting");
+            if way == "read" {
+                client.next("broken");
+            }
+            let mut received = numbers_of(&client.take("item"));
+            assert!(received.len() < count as usize, "none was in flight");
+            let _server = directory.start(&arguments);
+            client.next("reconnected");
+            while received.last() != Some(&(count - 1)) {
+                received.extend(numbers_of(&[client.next("item")]));
+            }
+            assert_eq!(received, (0..count).collect::<Vec<_>>());
+            client.stop();
+        }
+    });
+}
+
+/// Returns the first element of each event of these messages, which are no gaps.
+fn numbers_of(messages: &[Value]) -> Vec<u64> {
+    let events = messages.iter().flat_map(|message| {
+        message["events"].as_array().unwrap_or_else(|| panic!("no events: {message}"))
+    });
+    events.map(|event| event[0].as_u64().expect("a number")).collect()
 }
 
 #[test]

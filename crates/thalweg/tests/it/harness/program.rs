@@ -80,6 +80,15 @@ impl Program {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("signal the program");
     }
 
+    /// Stops it, so that it reads nothing, until `resume`.
+    pub(crate) fn pause(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::STOP).expect("stop the program");
+    }
+
+    pub(crate) fn resume(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).expect("resume the program");
+    }
+
     pub(crate) fn kill(&self) {
         kill_process(Pid::from_child(&self.child), Signal::KILL).expect("kill the program");
     }

@@ -45,6 +45,20 @@ const DO = {
     // A second stream of a topic is refused.
     if (!ends.has(args[1])) ends.set(args[1], () => stream.dispose());
   },
+  // Reads a stream of a topic, and reads the next one from the last position after each reconnect.
+  read: (topic) => {
+    let cursor = "latest";
+    const next = (message) => {
+      cursor = message.position ?? cursor;
+      say("item", message);
+    };
+    const read = () =>
+      connection
+        .stream("Subscribe", topic, cursor)
+        .subscribe({ next, complete: () => say("complete"), error: sayError("broken") });
+    connection.onreconnected(read);
+    read();
+  },
   cancel: (topic) => ends.get(topic)(),
 };
 

@@ -10,7 +10,7 @@ const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/signalr/clie
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/node");
 
 pub(super) struct HubClient {
-    program: Program,
+    pub(super) program: Program,
     /// Its lines besides the awaited ones.
     unread: Vec<(String, Value)>,
 }
@@ -52,6 +52,12 @@ impl HubClient {
         }
     }
 
+    /// Returns everything of this kind that it has said and that no test has awaited.
+    pub(super) fn take(&mut self, kind: &str) -> Vec<Value> {
+        let taken = self.unread.extract_if(.., |(unread, _)| unread == kind);
+        taken.map(|(_, value)| value).collect()
+    }
+
     /// Stops it. It has said nothing that was not expected.
     pub(super) fn stop(mut self) {
         self.say(&json!(["stop"]));
@@ -59,7 +65,8 @@ impl HubClient {
         // Streams that are open end with the connection.
         let is_cancelled =
             |value: &Value| value.as_str().is_some_and(|it| it.starts_with("Invocation canceled"));
-        self.unread.retain(|(kind, value)| kind != "error" || !is_cancelled(value));
+        let is_error = |kind: &str| ["error", "broken"].contains(&kind);
+        self.unread.retain(|(kind, value)| !is_error(kind) || !is_cancelled(value));
         assert_eq!(self.unread, [], "unexpected");
         let (status, said) = self.program.end();
         assert!(status.success(), "{said}");
