@@ -2,7 +2,8 @@
 //! nothing of its making; and no page or name that is not the server's gets in.
 //!
 //! The first byte says what server it is and how it is spoken to, the rest is a head
-//! of HTTP/1.1. `TICKET` stands for one that was given to a subscriber.
+//! of HTTP/1.1. `TICKET` stands for one that was given to a subscriber, `SESSION` for the
+//! token of a negotiated session of the hub.
 
 #![no_main]
 
@@ -12,11 +13,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, re
 use libfuzzer_sys::fuzz_target;
 use thalweg_server::{
     config::{Config, NamedToken},
-    fuzzing::{Begun, Refused, RequestChecks},
+    fuzzing::{Begun, MountAnswer, Refused, RequestChecks, SessionKind},
 };
 use thalweg_token::Rights;
-use thalweg_wire::answer;
-use url::{Host, Url};
+use thalweg_wire::{ErrorCode, answer};
+use url::{Host, Url, form_urlencoded};
 
 /// hyper's own.
 const HEADERS_MAX: usize = 100;
@@ -26,7 +27,7 @@ const ANSWERS_MAX: usize = 32;
 
 /// For everybody on loopback; for holders of a token, and more; for every page.
 static CONFIGS: LazyLock<[Config; 3]> = LazyLock::new(|| {
-    let default = Config::default();
+    let default = Config { signalr_paths: vec!["/hub".into()], ..Config::default() };
     let mut guarded = Config { compression: true, ..default.clone() };
     guarded.access.tokens = vec![
         NamedToken::new("publisher", "pub", Rights::all()),
@@ -47,11 +48,17 @@ fuzz_target!(|input: &[u8]| {
     let checks = RequestChecks::new(&CONFIGS[which]).expect("a right configuration");
     let ticket = (which == 1)
         .then(|| checks.issue_ticket(&checks.named("subscriber"), 0).expect("the first"));
-    let head = with_ticket(head, ticket.as_deref());
+    let session = checks.negotiate_session(1);
+    let head = with(head, b"TICKET", ticket.as_deref());
+    let head = with(&head, b"SESSION", Some(&session));
     let Some(request) = request(&head, version) else { return };
     let Ok(admitted) = told(checks.admit(&request)) else { return };
     if which == 0 {
         check_is_own(&request);
+    }
+    if checks.is_mounted(request.uri.path()) {
+        return Hub { checks: &checks, request: &request, admitted: &admitted, session: &session }
+            .check(form & 0x40 != 0);
     }
     let begun = told(checks.begin(&request, admitted));
     let who = told(checks.identify(&request, 1));
@@ -70,14 +77,118 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-fn with_ticket(head: &[u8], ticket: Option<&str>) -> Vec<u8> {
-    const PLACE: &[u8] = b"TICKET";
-    let at = head.windows(PLACE.len()).position(|window| window == PLACE);
-    match (at, ticket) {
-        (Some(at), Some(ticket)) => {
-            [&head[..at], ticket.as_bytes(), &head[at + PLACE.len()..]].concat()
-        }
+/// Returns the head with a text in the place of a word.
+fn with(head: &[u8], word: &[u8], text: Option<&str>) -> Vec<u8> {
+    let at = head.windows(word.len()).position(|window| window == word);
+    match (at, text) {
+        (Some(at), Some(text)) => [&head[..at], text.as_bytes(), &head[at + word.len()..]].concat(),
         _ => head.to_vec(),
+    }
+}
+
+/// A request to the hub.
+struct Hub<'a> {
+    checks: &'a RequestChecks<'a>,
+    request: &'a Parts,
+    admitted: &'a HeaderMap,
+    /// The token of the negotiated session.
+    session: &'a str,
+}
+
+impl Hub<'_> {
+    /// Checks the answers to the request, before a connection is open and after. With `is_open` a client
+    /// already polls in the session.
+    fn check(&self, is_open: bool) {
+        let polls = is_open.then(|| {
+            let poll = Request::get(format!("/hub?id={}", self.session)).body(());
+            let poll = poll.expect("a request").into_parts().0;
+            match self.checks.answer_at_mount(&poll, self.admitted, 1) {
+                Some(Ok(MountAnswer::Opened(connection))) => connection,
+                _ => panic!("a negotiated session is not opened"),
+            }
+        });
+        match self.answer(2) {
+            None | Some(Err(_)) => return,
+            Some(Ok(MountAnswer::Body(json))) => self.check_negotiation(&json),
+            Some(Ok(MountAnswer::Session(kind))) => {
+                assert!(polls.is_some(), "a request of a session that is not open");
+                assert_eq!(self.parameter("id").as_deref(), Some(self.session));
+                let is = |method: &str| self.request.method == method;
+                assert!(match kind {
+                    SessionKind::Send => is("POST"),
+                    SessionKind::Poll => is("GET"),
+                    SessionKind::RepeatedPoll => false,
+                    SessionKind::End => is("DELETE"),
+                });
+                if kind == SessionKind::Poll {
+                    self.check_repeats();
+                }
+            }
+            Some(Ok(MountAnswer::Opened(connection))) => {
+                check_head(&connection.head);
+                let Some(id) = self.parameter("id") else {
+                    assert!(connection.head.starts_with(b"HTTP/1.1 101 "), "only a WebSocket");
+                    return;
+                };
+                assert_eq!(id, self.session, "an id that the server did not issue");
+                assert!(polls.is_none(), "two connections of a session");
+                match self.answer(3).expect("the same path") {
+                    Ok(MountAnswer::Session(kind)) => {
+                        assert_eq!(kind, SessionKind::Poll);
+                        self.check_repeats();
+                    }
+                    Ok(_) => panic!("two connections of a session"),
+                    Err(code) => assert_eq!(code, ErrorCode::InUse),
+                }
+                drop(connection);
+                let again = self.answer(4).expect("the same path").err();
+                assert_eq!(again, Some(ErrorCode::NotFound), "the session has ended");
+            }
+        }
+        if let Some(polls) = polls {
+            drop(polls);
+            if let Some(Ok(MountAnswer::Session(_) | MountAnswer::Opened(_))) = self.answer(9) {
+                assert!(self.parameter("id").is_none(), "the session has ended");
+            }
+        }
+    }
+
+    /// Checks that a poll with a number is a repeated one over another HTTP connection, and over no other.
+    fn check_repeats(&self) {
+        let number = self.parameter("_").and_then(|number| number.parse::<u64>().ok());
+        for (connection_us, is_other) in [(5, true), (5, false), (6, true)] {
+            let Some(Ok(MountAnswer::Session(kind))) = self.answer(connection_us) else {
+                panic!("the session is open")
+            };
+            let is_repeated = number.is_some() && is_other;
+            let expected = if is_repeated { SessionKind::RepeatedPoll } else { SessionKind::Poll };
+            assert_eq!(kind, expected);
+        }
+    }
+
+    /// Checks that a negotiation is JSON, and that its token opens a connection.
+    fn check_negotiation(&self, json: &[u8]) {
+        let answer: serde_json::Value = serde_json::from_slice(json).expect("JSON");
+        let (id, token) = (&answer["connectionId"], &answer["connectionToken"]);
+        assert!(id != token, "the id is not secret");
+        let token = if answer["negotiateVersion"] == 0 { id } else { token };
+        let token = token.as_str().expect("a token");
+        assert_ne!(token, self.session, "each negotiation has its own token");
+        let poll = Request::get(format!("/hub?id={token}")).body(()).expect("a request");
+        let opened = self.checks.answer_at_mount(&poll.into_parts().0, &HeaderMap::new(), 1);
+        assert!(matches!(opened, Some(Ok(MountAnswer::Opened(_)))));
+    }
+
+    fn answer(&self, connection_us: u64) -> Option<Result<MountAnswer, ErrorCode>> {
+        let answer = self.checks.answer_at_mount(self.request, self.admitted, connection_us)?;
+        let code = answer.as_ref().err().map(|(code, _)| *code);
+        Some(told(answer).map_err(|()| code.expect("the code of the refusal")))
+    }
+
+    fn parameter(&self, name: &str) -> Option<String> {
+        let query = self.request.uri.query().unwrap_or_default();
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     }
 }
 

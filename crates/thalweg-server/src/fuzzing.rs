@@ -6,10 +6,13 @@ use http::{HeaderMap, request::Parts};
 use thalweg_wire::{ErrorCode, Topic, answer::refusal};
 
 use crate::{
-    access::{AccessPolicy, Holder, MadeOf, Reading, Ticket, Tickets, Writing},
-    clock::Now,
+    access::{AccessPolicy, Holder, Identity, Kind, MadeOf, Reading, Ticket, Tickets, Writing},
+    clock::{Now, now_us},
     config::{Config, Limits, SharedTopics},
-    protocol::{Command, Request, thalweg},
+    protocol::{
+        Accepted, Command, Mount, Opening, Protocol, Request, SessionAction, SessionPlace,
+        Sessions, mounts, thalweg,
+    },
     refusal::Refusal,
     transport::{Query, head, negotiate},
 };
@@ -33,6 +36,8 @@ pub struct RequestChecks<'a> {
     config: &'a Config,
     access: AccessPolicy,
     tickets: RefCell<Tickets>,
+    mounts: Vec<Mount>,
+    sessions: Arc<Sessions>,
 }
 
 /// A subscription that would be opened.
@@ -43,6 +48,36 @@ pub struct Begun {
     pub topics: Vec<Topic>,
 }
 
+/// The answer to a request to a mount, such as a hub of SignalR.
+pub enum MountAnswer {
+    /// The body of an answer without a connection.
+    Body(Vec<u8>),
+    /// A request of an open session.
+    Session(SessionKind),
+    /// A connection that would be opened.
+    Opened(MountConnection),
+}
+
+/// The kind of a request of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionKind {
+    /// The request has records.
+    Send,
+    /// The request waits for messages.
+    Poll,
+    /// A browser has repeated a poll by itself.
+    RepeatedPoll,
+    /// The request ends the session.
+    End,
+}
+
+/// An open connection. Its session ends when this is dropped.
+pub struct MountConnection {
+    /// The bytes of the HTTP/1.1 response, including the first bytes of the body.
+    pub head: Vec<u8>,
+    _protocol: Box<dyn Protocol>,
+}
+
 impl<'a> RequestChecks<'a> {
     /// Returns the request handling of a server with this configuration.
     ///
@@ -50,7 +85,45 @@ impl<'a> RequestChecks<'a> {
     /// Returns a sentence for the user.
     pub fn new(config: &'a Config) -> Result<Self, String> {
         let access = AccessPolicy::new(&config.access, config.listen, MadeOf::default(), None)?;
-        Ok(Self { config, access, tickets: RefCell::default() })
+        let sessions = Arc::new(Sessions::new(&[7; 32]));
+        Ok(Self { config, access, tickets: RefCell::default(), mounts: mounts(config), sessions })
+    }
+
+    /// Returns the token of a session that a client has negotiated now.
+    pub fn negotiate_session(&self, random: u128) -> String {
+        self.sessions.issue(random, now_us()).text()
+    }
+
+    /// Returns the answer to a request to a mount, whose HTTP connection was opened at `connection_us`. `None`
+    /// if there is nothing at its path.
+    pub fn answer_at_mount(
+        &self,
+        request: &Parts,
+        admitted: &HeaderMap,
+        connection_us: u64,
+    ) -> Option<Result<MountAnswer, Refused>> {
+        let path = request.uri.path();
+        let (mount, rest) =
+            self.mounts.iter().find_map(|mount| Some((mount, mount.rest(path)?)))?;
+        let (config, access, sessions) = (self.config, &self.access, &self.sessions);
+        let opening = Opening { request, rest, config, access, sessions, connection_us };
+        let accepted = (mount.accept)(&opening).transpose()?.map_err(refused);
+        Some(accepted.map(|accepted| match accepted {
+            Accepted::Answer(answer) => MountAnswer::Body(answer.into_body()),
+            Accepted::Session(request) => MountAnswer::Session(match request.action {
+                SessionAction::Send => SessionKind::Send,
+                SessionAction::Poll(_) => SessionKind::Poll,
+                SessionAction::Repeat => SessionKind::RepeatedPoll,
+                SessionAction::End => SessionKind::End,
+            }),
+            Accepted::Connection(mut subscribe, mut protocol) => {
+                subscribe.head.headers_mut().extend(admitted.clone());
+                let place = SessionPlace { shard: 0, key: 0, serial: 0 };
+                protocol.opened(place, Identity::new(Kind::Nobody, ""));
+                let head = head::to_bytes(&subscribe.head, subscribe.format);
+                MountAnswer::Opened(MountConnection { head, _protocol: protocol })
+            }
+        }))
     }
 
     /// Admits a request. Returns headers for every answer to it.
@@ -63,6 +136,11 @@ impl<'a> RequestChecks<'a> {
             Some(headers) => headers.collect(),
             None => admitted.headers().collect(),
         })
+    }
+
+    /// Returns whether a mount gets the requests to this path.
+    pub fn is_mounted(&self, path: &str) -> bool {
+        self.mounts.iter().any(|mount| mount.rest(path).is_some())
     }
 
     /// Prepares a `GET` for topics as if it asked for a subscription.
