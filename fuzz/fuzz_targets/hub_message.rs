@@ -1,15 +1,21 @@
 //! A text is read record by record: each is a message or an error, and a completion repeats the id of its message.
+//! The command of an invocation is accepted or refused, and publishes only events.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, value::RawValue};
+use thalweg_server::{config::Limits, fuzzing::read_hub_command};
 use thalweg_wire::{
+    event::push_json,
     limits::ID_BYTES_MAX,
     signalr::{
         HubMessage, Invocation, Outcome, StreamId, accept_handshake, completion, record_len,
     },
 };
+
+/// Short enough for the fuzzer to find longer events.
+const EVENT_BYTES_MAX: usize = 64;
 
 fuzz_target!(|text: &str| {
     let mut rest = text;
@@ -39,6 +45,48 @@ fn check_invocation(invocation: &Invocation<'_>) {
     }
     if let Some(id) = invocation.id {
         check_id(id);
+    }
+    check_command(invocation);
+}
+
+fn check_command(invocation: &Invocation<'_>) {
+    let limits = Limits { event_bytes: EVENT_BYTES_MAX, ..Limits::default() };
+    match read_hub_command(invocation, &limits) {
+        Ok(Some(published)) => {
+            assert!(invocation.target == "Publish" && !invocation.is_stream);
+            check_events(&published, &invocation.arguments[1..]);
+        }
+        Ok(None) => {
+            assert!(["Subscribe", "Unsubscribe", "Ack"].contains(&&*invocation.target));
+        }
+        Err((code, message)) => {
+            assert!(!message.trim().is_empty());
+            let Some(id) = invocation.id else { return };
+            let mut out = Vec::new();
+            completion(id, Outcome::Error(&format!("{}: {message}", code.name())), &mut out);
+            let text = String::from_utf8(out).expect("UTF-8");
+            assert_eq!(record_len(&text), text.len(), "one record");
+            serde_json::from_str::<&RawValue>(&text[..text.len() - 1]).expect("JSON");
+        }
+    }
+    if invocation.has_uploads {
+        assert!(read_hub_command(invocation, &limits).is_err(), "uploads are not supported");
+    }
+}
+
+/// Checks that each argument is published as one event.
+fn check_events(joined: &[u8], arguments: &[&RawValue]) {
+    let list = [b"[", joined, b"]"].concat();
+    let events: Vec<&RawValue> = serde_json::from_slice(&list).expect("events are JSON");
+    assert_eq!(events.len(), arguments.len());
+    for (event, argument) in events.into_iter().zip(arguments) {
+        let event = event.get().as_bytes();
+        assert!(event.len() <= EVENT_BYTES_MAX);
+        for json in [event, argument.get().as_bytes()] {
+            let mut again = Vec::new();
+            push_json(json, EVENT_BYTES_MAX, &mut again).expect("an event");
+            assert_eq!(again, event);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, sync::Arc};
 
 use http::{HeaderMap, request::Parts};
-use thalweg_wire::{ErrorCode, Topic, answer::refusal};
+use thalweg_wire::{ErrorCode, Topic, answer::refusal, signalr::Invocation};
 
 use crate::{
     access::{AccessPolicy, Holder, Identity, Kind, MadeOf, Reading, Ticket, Tickets, Writing},
@@ -11,7 +11,7 @@ use crate::{
     config::{Config, Limits, SharedTopics},
     protocol::{
         Accepted, Command, Mount, Opening, Protocol, Request, SessionAction, SessionPlace,
-        Sessions, mounts, thalweg,
+        Sessions, mounts, signalr::methods, thalweg,
     },
     refusal::Refusal,
     transport::{Query, head, negotiate},
@@ -208,8 +208,26 @@ pub fn read_command(text: &str, limits: &Limits) -> Result<Option<Vec<u8>>, Vec<
     let Request { id, command, .. } = thalweg::read(text, Some(limits.event_bytes));
     match command {
         Err(refused) => Err(refusal(refused.code, &refused.message, id.as_deref(), None)),
-        Ok(Command::Publish { payloads, .. }) => Ok(Some(payloads.joined().to_vec())),
-        Ok(_) => Ok(None),
+        Ok(command) => Ok(published(&command)),
+    }
+}
+
+/// Parses the command of an invocation of a hub. Returns the joined events of a publish.
+///
+/// # Errors
+/// Returns the reason for the refusal.
+pub fn read_hub_command(
+    invocation: &Invocation<'_>,
+    limits: &Limits,
+) -> Result<Option<Vec<u8>>, Refused> {
+    let command = methods::command(invocation, Some(limits.event_bytes));
+    command.map(|command| published(&command)).map_err(refused)
+}
+
+fn published(command: &Command) -> Option<Vec<u8>> {
+    match command {
+        Command::Publish { payloads, .. } => Some(payloads.joined().to_vec()),
+        _ => None,
     }
 }
 

@@ -14,7 +14,7 @@ mod command;
 mod contract;
 mod echo;
 mod session;
-mod signalr;
+pub(crate) mod signalr;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod thalweg;

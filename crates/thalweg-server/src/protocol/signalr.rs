@@ -4,7 +4,7 @@
 //! A hub has the methods `Subscribe`, `Unsubscribe`, `Publish` and `Ack`, and its groups are topics. Events
 //! are encoded once for all subscribers of a topic in one format; completions are for one client.
 
-mod methods;
+pub(crate) mod methods;
 mod requests;
 
 use serde_json::value::RawValue;

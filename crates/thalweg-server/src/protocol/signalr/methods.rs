@@ -30,7 +30,7 @@ struct SubscribeOptions<'a> {
 
 /// Returns the command of an invocation. `event_bytes_max` limits each event of a client that may publish; without it
 /// events are not parsed.
-pub(super) fn command(
+pub(crate) fn command(
     invocation: &Invocation<'_>,
     event_bytes_max: Option<usize>,
 ) -> Result<Command, Refusal> {
