@@ -75,6 +75,8 @@ pub(super) struct Subscribers {
     read_buffer: Vec<u8>,
     read_budget: ReadBudget,
     heartbeat_slot: usize,
+    /// When the next slot is due, in µs.
+    heartbeat_due_us: u64,
     counts: Arc<Counts>,
 }
 
@@ -162,6 +164,7 @@ impl Subscribers {
             read_buffer: vec![0; SOCKET_READ_BYTES],
             read_budget: ReadBudget::default(),
             heartbeat_slot: 0,
+            heartbeat_due_us: 0,
             counts: Arc::clone(counts),
         })
     }
@@ -172,6 +175,7 @@ impl Subscribers {
     }
 
     pub(super) fn start(&mut self, now_us: u64) {
+        self.heartbeat_due_us = now_us;
         self.timers.set(now_us, Timer::Heartbeat);
     }
 

@@ -32,8 +32,11 @@ impl Subscribers {
         }
         // There are two passes per interval, because a heartbeat counts as data at the next pass.
         let half_us = self.common.config.heartbeat().as_micros() as u64 / 2;
-        let step_us = half_us / HEARTBEAT_SLOTS as u64;
-        self.timers.set(now_us + step_us.max(1), Timer::Heartbeat);
+        let step_us = (half_us / HEARTBEAT_SLOTS as u64).max(1);
+        // A timer that fires late must not lengthen the interval. Whole steps that were missed are not made up
+        // for, because many connections would then get a heartbeat at the same time.
+        self.heartbeat_due_us = (self.heartbeat_due_us + step_us).max(now_us);
+        self.timers.set(self.heartbeat_due_us, Timer::Heartbeat);
     }
 
     pub(in crate::shard) fn sweep(&mut self, topics: &mut Topics, now_us: u64) {
