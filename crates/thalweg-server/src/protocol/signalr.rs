@@ -193,10 +193,33 @@ fn complete(id: &RawValue, reply: Result<&Reply, &Refusal>, out: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::time::Duration;
+
     use thalweg_wire::Format;
 
     use super::*;
+    use crate::config::Config;
+
+    /// Returns the protocol of a connection that has shaken hands.
+    pub(crate) fn accepted() -> Box<dyn Protocol> {
+        Box::new(Hub { phase: HubPhase::Accepted, session: None })
+    }
+
+    /// The defaults of @microsoft/signalr: `keepAliveIntervalInMilliseconds` and
+    /// `serverTimeoutInMilliseconds`.
+    #[test]
+    fn a_hub_has_the_times_of_official_clients() {
+        let hub = |heartbeat_s| Config {
+            signalr_paths: vec!["/hub".into()],
+            heartbeat: Duration::from_secs(heartbeat_s),
+            ..Config::default()
+        };
+        assert_eq!(hub(25).heartbeat(), Duration::from_secs(15));
+        assert_eq!(hub(5).heartbeat(), Duration::from_secs(5));
+        assert_eq!(Config::default().heartbeat(), Duration::from_secs(25));
+        assert_eq!(accepted().client_timeout_us(), Some(30_000_000));
+    }
 
     fn read(hub: &mut Hub, record: &str, out: &mut Vec<u8>) -> Inbound {
         let mut messages = Messages::new(Format::SIGNALR_POLLS, out);

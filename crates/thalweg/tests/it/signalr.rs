@@ -2,6 +2,7 @@
 
 mod client;
 mod hostile;
+mod silence;
 
 use serde_json::{Value, json};
 use thalweg_testing::ReservedPort;

@@ -1,6 +1,9 @@
 //! The connection of a subscriber, in both directions. Its client sends on it, or in the requests of its session.
 //! Quoted names are those of sections in SignalR's `TransportProtocols.md`.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use serde_json::value::RawValue;

@@ -40,7 +40,7 @@ fn records(answer: &Response) -> Vec<Value> {
     records.map(|record| serde_json::from_str(record).expect("JSON")).collect()
 }
 
-fn invocation(id: Option<&str>, target: &str, arguments: &Value) -> String {
+pub(super) fn invocation(id: Option<&str>, target: &str, arguments: &Value) -> String {
     let mut record = json!({ "type": 1, "target": target, "arguments": arguments });
     if let Some(id) = id {
         record["invocationId"] = json!(id);
@@ -274,16 +274,6 @@ fn negotiations_take_no_place_and_no_memory() {
     assert!(grown < GROWN_MAX, "{grown} bytes more than before");
     assert_eq!(server.metric("thalweg_polled_connections"), 0.0);
     assert_eq!(server.metric("thalweg_connections"), 0.0);
-}
-
-#[test]
-fn an_abandoned_session_ends() {
-    let server = Server::start(&HUB);
-    let token = open(&server);
-    server.await_connections(1);
-    // The client neither polls nor sends: the server waits for as long as for a ping.
-    server.await_connections(0);
-    poll(&server, &token).refused(404, "not_found");
 }
 
 #[test]
