@@ -172,7 +172,15 @@ test.describe("a hub with a data directory, behind a slow network", () => {
 test.describe("a hub with tokens", () => {
   const TOKEN = "subscribe-secret-1234567890";
   test.use({
-    args: [...HUB, "--token", `subscriber=${TOKEN},subscribe=cars/**`, "--token", "everybody,subscribe=public/**"],
+    args: [
+      ...HUB,
+      "--log",
+      "debug",
+      "--token",
+      `subscriber=${TOKEN},subscribe=cars/**`,
+      "--token",
+      "everybody,subscribe=public/**",
+    ],
     expected: BROKEN_NETWORK,
   });
 
@@ -190,8 +198,14 @@ test.describe("a hub with tokens", () => {
       // Where a browser sets no headers, the token is in the URL.
       const isInUrl = network.asked.some(({ url }) => url.searchParams.get("access_token") === TOKEN);
       expect(isInUrl).toBe(transport !== "LongPolling");
+      // The server logs a refused request.
+      await page.evaluate(async () => {
+        const socket = new WebSocket(`ws://${location.host}/hub?access_token=wrong-secret-1234567890`);
+        await new Promise((resolve) => socket.addEventListener("error", resolve));
+      });
+      await expect.poll(() => server.log()).toMatch(/code="unauthorized".* what="\/hub"/);
       expect(server.log()).toContain("forbidden");
-      expect(server.log()).not.toContain(TOKEN);
+      expect(server.log()).not.toMatch(/secret-1234567890|access_token/);
     });
   }
 });

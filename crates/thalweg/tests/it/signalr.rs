@@ -10,7 +10,7 @@ use thalweg_testing::ReservedPort;
 use self::client::HubClient;
 use crate::{
     durable::Directory,
-    harness::{Proxy, Server},
+    harness::{Proxy, Server, Transport, wait_for},
 };
 
 /// A server with a hub. Its shards differ from those of most requests of a client.
@@ -276,7 +276,8 @@ fn a_draining_server_tells_its_clients_to_reconnect() {
         client.next("item");
         server.terminate();
         let why = client.next("reconnecting");
-        // A client between two polls finds that the server accepts no connections.
+        // A client between two polls finds that the server accepts no connections. `hostile` tests that a
+        // waiting poll gets the close message.
         let is_between_polls = transport == "LongPolling" && why == "fetch failed";
         assert!(is_between_polls || why == json!(format!("{CLOSED}draining")), "{why}");
         assert_eq!(server.exit().code(), Some(0));
@@ -291,9 +292,8 @@ fn a_draining_server_tells_its_clients_to_reconnect() {
 fn rights_are_those_of_the_token() {
     const TOKEN: &str = "subscribe-secret-1234567890";
     let named = format!("subscriber={TOKEN},subscribe=cars/**");
-    let server = Server::start(
-        &[&HUB[..], &["--token", "everybody,subscribe=public/**", "--token", &named]].concat(),
-    );
+    let tokens = ["--token", "everybody,subscribe=public/**", "--token", &named];
+    let server = Server::start(&[&HUB[..], &tokens, &["--log", "debug"]].concat());
     let address = server.address.to_string();
     over_each(|transport| {
         let mut nobody = HubClient::start(&address, transport, None);
@@ -312,9 +312,22 @@ fn rights_are_those_of_the_token() {
     let mut unauthorized = HubClient::new(&address, "WebSockets", Some("wrong-secret-1234567890"));
     unauthorized.say(&json!(["start"]));
     assert!(unauthorized.next("failed").as_str().unwrap().contains("401"));
-    // Over Server-Sent Events the client puts its token into the URL.
-    let log = server.log();
-    assert!(log.contains("unauthorized") && log.contains("forbidden"), "{log}");
+    // Over Server-Sent Events this client puts its token into the URL; in a browser, also over WebSockets.
+    let target = "/hub?access_token=wrong-secret-1234567890";
+    let upgrade = Transport::WebSocket.headers();
+    server.ask("GET", target, &upgrade, "").refused(401, "unauthorized");
+    let version = ("sec-websocket-version", "13");
+    let client = server.http2();
+    let tunnelled = client.tunnel("websocket", target, &[version]).response();
+    tunnelled.refused(401, "unauthorized");
+    let log = wait_for("a line about each of these requests", || {
+        let log = server.log();
+        let is_of_request =
+            |line: &&str| line.contains("unauthorized") && line.contains("what=\"/hub\"");
+        (log.lines().filter(is_of_request).count() == 2).then_some(log)
+    });
+    // The HTTP/2 library logs each frame.
+    assert!(log.contains("forbidden") && log.contains("DEBUG"), "{log}");
     assert!(!log.contains("secret-1234567890") && !log.contains("access_token"), "{log}");
 }
 
