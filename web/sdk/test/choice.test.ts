@@ -342,7 +342,7 @@ describe("the policy published: the rules of experiment B", () => {
     expect(() => published()).toThrow("published() needs the URL");
   });
 
-  it("each transport follows when those before it fail", async () => {
+  it("each transport follows when those before it fail, in a client without forever frames", async () => {
     vi.stubGlobal("location", new URL("http://server/page"));
     world.blocked.add("websocket");
     collect(begin({ transports: published("/") }));
