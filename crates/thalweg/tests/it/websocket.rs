@@ -109,6 +109,53 @@ fn a_wrong_command_is_answered_and_the_connection_lives_on() {
     });
 }
 
+/// Returns the answer to a command, without the position, which differs between servers.
+fn answer_to(socket: &mut Subscriber, command: &str) -> Value {
+    socket.say(command);
+    loop {
+        match socket.next() {
+            Received::Answer(mut answer) => {
+                if let Some(Value::Object(done)) = answer.pointer_mut("/answer") {
+                    done.remove("position");
+                }
+                return answer;
+            }
+            received @ (Received::Close(..) | Received::End) => panic!("{command}: {received:?}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_vectors_of_commands_have_the_same_answers_over_http_1_and_http_2() {
+    let vectors: Value =
+        serde_json::from_str(include_str!("../../../../vectors/commands.json")).expect("JSON");
+    let [good, bad] = ["commands", "no_commands"].map(|list| vectors[list].as_array().expect(list));
+    let [of_http1, of_tunnel] = [0, 1].map(|nth| {
+        let server = Server::start(&[]);
+        let mut socket = connect(lines(&server)[nth].clone());
+        let answers = good.iter().chain(bad).filter_map(|vector| {
+            let text = vector["text"].as_str().expect("a text");
+            let id =
+                vector["id"].as_str().map(|id| serde_json::from_str::<Value>(id).expect("JSON"));
+            if vector.get("ack").is_some() && id.is_none() {
+                // It has no answer.
+                socket.say(text);
+                return None;
+            }
+            let answer = answer_to(&mut socket, text);
+            let kind = if answer.get("error").is_some() { "error" } else { "answer" };
+            assert_eq!(answer[kind].get("id"), id.as_ref(), "{vector}: {answer}");
+            Some(answer)
+        });
+        answers.collect::<Vec<Value>>()
+    });
+    assert_eq!(of_tunnel, of_http1);
+    assert_eq!(of_tunnel[1]["answer"]["count"], 3);
+    let refused = &of_tunnel[of_tunnel.len() - bad.len()..];
+    assert!(refused.iter().all(|answer| answer["error"]["code"] == "bad_command"), "{refused:?}");
+}
+
 #[test]
 fn a_ping_is_answered_with_its_payload() {
     over_each_http(|_, socket| {
