@@ -15,7 +15,7 @@ const APPENDS: usize = 50_000;
 
 /// A pause behind an offset that no record has, so that nothing is stored.
 fn refused() -> (Append, Offset) {
-    let (topic, content) = ("log/a".parse().unwrap(), Content::Paused(300));
+    let (topic, content) = ("log/a".parse().expect("a topic"), Content::Paused(300));
     (Append { stream: 0, topic, content, key: None, waited: Duration::ZERO }, Offset::MAX)
 }
 
@@ -26,15 +26,15 @@ fn servers_that_append_at_once_do_not_wait_for_each_other() {
     for _ in 0..SERVERS {
         let (broker, done) = (streams.broker(), done.clone());
         thread::spawn(move || {
-            let runtime = Builder::new_current_thread().build().unwrap();
+            let runtime = Builder::new_current_thread().build().expect("a runtime");
             runtime.block_on(async {
-                let conditional = broker.compare_and_set().unwrap();
+                let conditional = broker.compare_and_set().expect("it can");
                 for _ in 0..APPENDS {
                     let (append, newest) = refused();
                     let _ = conditional.append_after(append, newest).await;
                 }
             });
-            done.send(()).unwrap();
+            done.send(()).expect("the test waits");
         });
     }
     for _ in 0..SERVERS {

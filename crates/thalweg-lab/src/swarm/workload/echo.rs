@@ -251,7 +251,7 @@ impl Echo<'_> {
         let Echo { received, lines, dialect, .. } = self;
         while received.asked < received.wanted {
             let asked = received.asked - received.asked_before;
-            let due_us = self.begun_us + due_after_us(&settings, asked);
+            let due_us = self.begun_us + due_after_us(settings, asked);
             if due_us > now_us {
                 return Ok(due_us);
             }

@@ -80,7 +80,7 @@ fn websocket(server: &Server) -> Socket {
     socket.send(request("GET", "/hub", &Transport::WebSocket.headers(), b""));
     assert_eq!(socket.response_head().status, 101);
     say(&mut socket, HANDSHAKE);
-    assert_eq!(heard(&mut socket), Ok(ACCEPTED.to_owned()));
+    assert_eq!(received(&mut socket), Ok(ACCEPTED.to_owned()));
     socket
 }
 
@@ -89,7 +89,7 @@ fn say(socket: &mut Socket, record: &str) {
 }
 
 /// Returns the next record, or the code of a close.
-fn heard(socket: &mut Socket) -> Result<String, u16> {
+fn received(socket: &mut Socket) -> Result<String, u16> {
     match socket.websocket_frame("a record").expect("a frame") {
         (opcode::TEXT, record) => Ok(String::from_utf8(record).expect("UTF-8")),
         (opcode::CLOSE, payload) => Err(u16::from_be_bytes([payload[0], payload[1]])),
@@ -114,7 +114,7 @@ fn pings_before_completion(mut next: impl FnMut() -> String) -> u32 {
 fn assert_closed_as_silent(mut socket: Socket) {
     let mut records = Vec::new();
     let code = loop {
-        match heard(&mut socket) {
+        match received(&mut socket) {
             Ok(record) => records.push(record),
             Err(code) => break code,
         }
@@ -149,7 +149,7 @@ fn idle_clients_get_pings_and_silent_ones_end() {
             SESSIONS => lived = before,
             _ => {}
         }
-        assert_eq!(heard(&mut idle), Ok(PING.to_owned()));
+        assert_eq!(received(&mut idle), Ok(PING.to_owned()));
         pings += 1;
         say(&mut idle, PING);
         requests.send(&streaming, PING);
@@ -157,7 +157,7 @@ fn idle_clients_get_pings_and_silent_ones_end() {
     assert!(lived >= TIMEOUT, "a session ended before {TIMEOUT:?}: at {lived:?}, all lived");
     let unsubscribe = invocation(Some("0"), "Unsubscribe", &json!(["cars"]));
     say(&mut idle, &unsubscribe);
-    pings += pings_before_completion(|| heard(&mut idle).expect("a record"));
+    pings += pings_before_completion(|| received(&mut idle).expect("a record"));
     // The sessions ended 55 s after their last polls, which could have waited for 25 s. The first ping comes
     // after 7.5 s to 15 s.
     assert!(pings >= 4, "{pings} pings before the sessions ended");
