@@ -292,8 +292,8 @@ impl Echo<'_> {
     }
 }
 
-/// Returns how long after the first request's turn the `nth` one is due, counted from 0: at its turn, and up to one interval of the firehose
-/// later. A fixed place between two dummies would decide for all requests of a run whether they wait behind a dummy, so the
+/// Returns how long after the first request's turn the `nth` one is due, counted from 0: its turn, and up to one interval of the firehose,
+/// or of the requests if that is shorter, later. A fixed place between two dummies would decide for all requests of a run whether they wait behind a dummy, so the
 /// places of the requests are spread evenly.
 fn due_after_us(settings: &Settings, nth: u64) -> u64 {
     /// The golden ratio's fraction in millionths: its multiples are spread evenly, however many there are.

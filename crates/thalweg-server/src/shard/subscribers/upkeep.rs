@@ -33,9 +33,7 @@ impl Subscribers {
         // There are two passes per interval, because a heartbeat counts as data at the next pass.
         let half_us = self.common.config.heartbeat().as_micros() as u64 / 2;
         let step_us = (half_us / HEARTBEAT_SLOTS as u64).max(1);
-        // A timer that fires late must not lengthen the interval. Whole steps that were missed are not made up
-        // for, because many connections would then get a heartbeat at the same time.
-        self.heartbeat_due_us = (self.heartbeat_due_us + step_us).max(now_us);
+        self.heartbeat_due_us = next_step_us(self.heartbeat_due_us, step_us, now_us);
         self.timers.set(self.heartbeat_due_us, Timer::Heartbeat);
     }
 
@@ -153,5 +151,37 @@ impl Subscribers {
                 self.close(key, reason.close());
             }
         }
+    }
+}
+
+/// Returns when the next slot is due. A timer that fires late does not lengthen the interval. Only one of several
+/// missed steps is made up for, because many connections would otherwise get a heartbeat at the same time.
+fn next_step_us(due_us: u64, step_us: u64, now_us: u64) -> u64 {
+    (due_us + step_us).max(now_us)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how many slots are visited at each of these times, with a step of 100 µs from time 0.
+    fn visits(times_us: &[u64]) -> Vec<u32> {
+        let mut due_us = 0;
+        let visited = |now_us: &u64| {
+            let mut slots = 0;
+            while due_us <= *now_us {
+                due_us = next_step_us(due_us, 100, *now_us);
+                slots += 1;
+            }
+            slots
+        };
+        times_us.iter().map(visited).collect()
+    }
+
+    #[test]
+    fn late_timers_lengthen_no_interval_and_cause_no_burst() {
+        assert_eq!(visits(&[30, 110, 210, 390, 400]), [1, 1, 1, 1, 1]);
+        assert_eq!(visits(&[0, 150, 300, 450, 600]), [1, 1, 2, 1, 2]);
+        assert_eq!(visits(&[0, 5000, 5001, 5099, 5100]), [1, 2, 0, 0, 1]);
     }
 }
