@@ -24,6 +24,7 @@ help:
 	@echo "make msrv                      check the oldest supported Rust version; installs it with rustup"
 	@echo "make semver                    compare the public crates with the newest tag; needs cargo-semver-checks"
 	@echo "make workflows                 check .github/workflows with actionlint; needs Go"
+	@echo "make fuzz-check                compile the fuzz targets, with any Rust"
 	@echo "make fuzz-nightly              run each fuzz target for FUZZ_SECONDS; needs cargo-fuzz and a nightly Rust"
 	@echo "make simulate                  run the seeded simulation for some hours"
 	@echo "make dist                      build the archive, checksum and SBOM of DIST_TARGET, in target/archives"
@@ -204,7 +205,7 @@ target/python/installed: examples/python/requirements.txt
 	@touch $@
 
 # The rest is for maintainers, and for .github/workflows. A tool that takes minutes to build is not installed without a question.
-.PHONY: deny msrv semver workflows fuzz-nightly simulate dist release-check release-dry-run release-draft
+.PHONY: deny msrv semver workflows fuzz-check fuzz-nightly simulate dist release-check release-dry-run release-draft
 
 # needs PROGRAM,REMEDY: says in a sentence how to install a missing program.
 needs = @command -v $(1) >/dev/null || { echo "make $@ needs $(1): $(2), and try again."; exit 1; }
@@ -237,6 +238,10 @@ workflows:
 	@test -x target/tools/bin/actionlint \
 	  || GOBIN=$(abspath target/tools/bin) go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 	target/tools/bin/actionlint
+
+# In a folder of its own, because the crates are compiled once more with `cfg(fuzzing)`.
+fuzz-check: toolchain
+	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --locked --manifest-path fuzz/Cargo.toml --bins --target-dir $(TARGET)/fuzz
 
 fuzz-nightly: toolchain
 	$(call needs,cargo-fuzz,run cargo install cargo-fuzz)

@@ -15,7 +15,7 @@ use thalweg_wire::{
 fuzz_target!(|text: &str| {
     let ParsedCommand { id, command } = ParsedCommand::parse(text);
     match &command {
-        Ok(Command::Publish { topic, events }) => {
+        Ok(Command::Publish { topic, events, .. }) => {
             for event in events {
                 let pushed = push_json(event.get().as_bytes(), EVENT_BYTES, &mut Vec::new());
                 assert!(matches!(pushed, Ok(()) | Err(EventError::TooDeep)), "JSON is of JSON");

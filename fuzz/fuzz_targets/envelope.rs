@@ -64,8 +64,8 @@ fn check(envelope: &Envelope<'_>, events: &[(Offset, String)]) {
     let text = std::str::from_utf8(&json).expect("an envelope is UTF-8");
     let incoming = Incoming::parse(text).expect("an envelope is JSON");
     let position = format!("{}.{}", envelope.epoch, envelope.last);
-    assert_eq!(incoming.topic, Some(envelope.topic.as_str()));
-    assert_eq!(incoming.position, Some(&*position));
+    assert_eq!(incoming.topic.as_deref(), Some(envelope.topic.as_str()));
+    assert_eq!(incoming.position.as_deref(), Some(&*position));
     let Kind::Events(read) = incoming.kind() else { panic!("{text} is no batch") };
     let events: Vec<_> = events.iter().map(|(offset, event)| (*offset, &**event)).collect();
     assert_eq!(read, events);
