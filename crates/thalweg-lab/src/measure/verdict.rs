@@ -89,6 +89,9 @@ pub struct Evidence {
     pub failure: Option<String>,
     /// Whether the subject is one of those that drop events by design.
     pub may_drop: bool,
+    /// Whether the load grows until something fails. Packets that the kernel drops at that limit, and gaps, are a result: samples
+    /// without them would be those that went well.
+    pub is_search: bool,
     /// Set if the load is in a browser; replaces all evidence about the swarm.
     pub browser: Option<BrowserEvidence>,
 }
@@ -116,6 +119,19 @@ impl Evidence {
 
     /// Returns the limit, and the reason with figures. The first of these applies: a broken sample, a disturbed one, a saturated part.
     pub fn judge(&self, ledger: &Counts) -> (Verdict, String) {
+        let (verdict, mut why) = self.limit(ledger);
+        if self.is_search && verdict.is_valid() {
+            if self.dropped_packets > 0 {
+                why += &format!("; the kernel dropped {} packets", self.dropped_packets);
+            }
+            if !ledger.is_whole() && self.browser.is_none() {
+                why += &format!("; {ledger}");
+            }
+        }
+        (verdict, why)
+    }
+
+    fn limit(&self, ledger: &Counts) -> (Verdict, String) {
         if let Some(failure) = self.broken(ledger) {
             return (Verdict::Invalid(failure.clone()), failure);
         }
@@ -134,7 +150,7 @@ impl Evidence {
         if let Some(why) = self.disturbance() {
             return (Verdict::Machine, why);
         }
-        if !ledger.is_whole() {
+        if !ledger.is_whole() && !self.is_search {
             return (Verdict::Gaps, ledger.to_string());
         }
         if self.swarm_fell_short {
@@ -230,7 +246,7 @@ impl Evidence {
     }
 
     fn disturbance(&self) -> Option<String> {
-        if self.dropped_packets > 0 {
+        if self.dropped_packets > 0 && !self.is_search {
             return Some(format!("the kernel dropped {} packets", self.dropped_packets));
         }
         if self.stolen >= DISTURBED {
@@ -432,6 +448,17 @@ mod tests {
     fn dropped_packets_are_the_machines() {
         let evidence = Evidence { dropped_packets: 3, ..Evidence::default() };
         check(evidence, &Verdict::Machine, "the kernel dropped 3 packets");
+    }
+
+    #[test]
+    fn a_search_includes_starts_in_which_packets_were_dropped() {
+        let search = Evidence { is_search: true, dropped_packets: 3, ..busy(0.99, 0.5) };
+        check(search, &Verdict::Subject, "; the kernel dropped 3 packets");
+        let gaps = Counts { gaps: 2, ..Counts::default() };
+        let search = Evidence { is_search: true, span_us: 1_000_000, ..busy(0.99, 0.5) };
+        let (verdict, why) = search.judge(&gaps);
+        assert_eq!(verdict, Verdict::Subject);
+        assert!(why.contains("2 gaps"), "{why}");
     }
 
     #[test]

@@ -221,6 +221,8 @@ impl Bench<'_> {
         let mut evidence = self.evidence(&outcome, &observations);
         let program = &self.plan.subject(span.slot).program;
         evidence.may_drop = matches!(program, Program::Peer(peer) if peer.drops.is_some());
+        evidence.is_search =
+            matches!(self.plan.part(span.slot).drive, Drive::Ramp | Drive::Ceiling);
         evidence.browser = self.browser_evidence(span.slot, &outcome);
         let (verdict, why) = evidence.judge(&outcome.ledger);
         let mut negotiated = outcome.negotiated;
@@ -333,6 +335,7 @@ impl Bench<'_> {
             },
             browser: None,
             may_drop: false,
+            is_search: false,
         }
     }
 }
