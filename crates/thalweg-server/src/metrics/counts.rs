@@ -47,6 +47,8 @@ macro_rules! counts {
     ) => {
         $(#[doc = $doc])+
         #[derive(Debug, Default)]
+        // Each shard writes its own: those of two shards must not share a line of a cache, or two that are fetched together.
+        #[repr(align(128))]
         pub(crate) struct $table {
             $($(#[doc = $help])+ pub(crate) $name: Metric,)+
             $($(#[doc = $more_help])+ pub(super) $more: $type,)*

@@ -1,13 +1,14 @@
 use std::{
-    future::poll_fn,
+    future::{Future, poll_fn},
     io,
+    pin::pin,
     rc::Rc,
     task::{Context, Poll},
 };
 
 use thalweg_core::fanout::FeedKey;
 use thalweg_wire::{ErrorCode, close};
-use tokio::task::yield_now;
+use tokio::task::{unconstrained, yield_now};
 
 use super::{Handle, Shard, wake::Settling};
 use crate::{
@@ -92,6 +93,15 @@ pub(crate) async fn run(
 impl ShardQueues {
     /// Takes some messages of each queue, so that no queue waits for another.
     fn take(&mut self, cx: &mut Context<'_>, messages: &mut Vec<ShardMessage>) {
+        // A task of tokio receives at most 128 messages per poll, of all queues together: the first queue alone would use them up.
+        let taking = unconstrained(poll_fn(|cx| {
+            self.take_some_of_each(cx, messages);
+            Poll::Ready(())
+        }));
+        let _ = pin!(taking).poll(cx);
+    }
+
+    fn take_some_of_each(&mut self, cx: &mut Context<'_>, messages: &mut Vec<ShardMessage>) {
         let half = MESSAGES_PER_TURN / 2;
         take_some(messages, half, |message| message, || self.messages.poll_recv(cx));
         take_some(messages, half, |message| message, || self.publishes.poll_recv(cx));
@@ -232,5 +242,33 @@ impl Shard {
                 self.subscribers.close(key, close::BUSY);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn no_queue_waits_while_another_is_full() {
+        let (to_messages, messages) = mpsc::channel(2 * MESSAGES_PER_TURN);
+        let (to_publishes, publishes) = mpsc::channel(1);
+        let (_to_fetched, fetched) = mpsc::channel(1);
+        let (_to_broker, from_broker) = mpsc::channel(1);
+        let (_to_answers, answers) = mpsc::unbounded_channel();
+        let mut queues = ShardQueues { messages, publishes, fetched, from_broker, answers };
+        while to_messages.try_send(ShardMessage::Drain).is_ok() {}
+        let (answer, _) = tokio::sync::oneshot::channel();
+        to_publishes.try_send(ShardMessage::Flush(answer)).expect("the queue is empty");
+        let mut taken = Vec::new();
+        poll_fn(|cx| {
+            queues.take(cx, &mut taken);
+            Poll::Ready(())
+        })
+        .await;
+        assert_eq!(taken.len(), MESSAGES_PER_TURN / 2 + 1);
+        assert!(matches!(taken.last(), Some(ShardMessage::Flush(_))));
     }
 }
