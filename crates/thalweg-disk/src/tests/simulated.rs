@@ -8,7 +8,7 @@ use std::{
 
 use fastrand::Rng;
 
-use super::Held;
+use super::{Held, simulation::Tally};
 use crate::disk::Disk;
 
 /// Bytes of a page, which is written as a whole or torn.
@@ -43,6 +43,7 @@ struct Platter {
     panics: bool,
     /// The error of all reads.
     read_error: Option<i32>,
+    tally: Tally,
     hook: Option<Hook>,
 }
 
@@ -147,6 +148,7 @@ impl SimulatedDisk {
             faults: Faults::default(),
             panics: false,
             read_error: None,
+            tally: Tally::default(),
             hook: None,
         })))
     }
@@ -170,6 +172,9 @@ impl SimulatedDisk {
         let mut platter = self.platter();
         platter.operations += 1;
         if platter.operations >= platter.crash_at {
+            if platter.operations == platter.crash_at {
+                platter.tally.add("crashes within an operation", 1);
+            }
             return Err(io::Error::new(ErrorKind::Interrupted, "the process has crashed"));
         }
         Ok(platter)
@@ -208,10 +213,16 @@ impl SimulatedDisk {
         platter.operations >= platter.crash_at
     }
 
+    /// Returns how often each fault occurred.
+    pub(super) fn tally(&self) -> Tally {
+        self.platter().tally.clone()
+    }
+
     /// Starts the machine again after a power cut, or only the process.
     pub(super) fn restart(&self, is_power_cut: bool) {
         let mut platter = self.platter();
         (platter.crash_at, platter.hook) = (u64::MAX, None);
+        platter.tally.add(if is_power_cut { "power cuts" } else { "ends of the process" }, 1);
         if !is_power_cut {
             return;
         }
@@ -265,8 +276,11 @@ impl Platter {
         files.iter().map(|file| self.files[file].bytes.len()).sum()
     }
 
-    fn happens(&mut self, in_thousand: u32) -> bool {
-        in_thousand > 0 && self.rng.u32(0..1000) < in_thousand
+    /// Returns whether a fault occurs now, and counts it.
+    fn happens(&mut self, in_thousand: u32, fault: &'static str) -> bool {
+        let happens = in_thousand > 0 && self.rng.u32(0..1000) < in_thousand;
+        self.tally.add(fault, u64::from(happens));
+        happens
     }
 
     fn file(&mut self, name: &str) -> io::Result<&mut Content> {
@@ -287,13 +301,14 @@ impl Disk for SimulatedDisk {
             return error(number);
         }
         let in_thousand = platter.faults.read;
-        if platter.happens(in_thousand) {
+        if platter.happens(in_thousand, "failed reads") {
             return error(EIO);
         }
         let content = platter.file(name)?;
         let (start, end) = (position as usize, position as usize + length);
         let bytes = content.bytes.get(start..end).ok_or(ErrorKind::UnexpectedEof)?;
         if content.bad.range(start / PAGE..end.div_ceil(PAGE)).next().is_some() {
+            platter.tally.add("reads of bad pages", 1);
             return error(EIO);
         }
         Ok(bytes.to_vec())
@@ -321,12 +336,13 @@ impl Disk for SimulatedDisk {
         let mut platter = self.begin(&format!("write {name}"))?;
         let (used, capacity, in_thousand) =
             (platter.used(), platter.capacity, platter.faults.write);
-        let has_fault = platter.happens(in_thousand);
+        let has_fault = platter.happens(in_thousand, "failed writes");
         let part = if has_fault { platter.rng.usize(0..=bytes.len()) } else { bytes.len() };
         let content = platter.file(name)?;
         let (start, end) = (position as usize, position as usize + part);
         let more = end.saturating_sub(content.bytes.len());
         if more > 0 && used + more > capacity {
+            platter.tally.add("full disks", 1);
             return error(ENOSPC);
         }
         if more > 0 {
@@ -341,7 +357,7 @@ impl Disk for SimulatedDisk {
     fn sync(&self, name: &str) -> io::Result<()> {
         let mut platter = self.begin(&format!("sync {name}"))?;
         let in_thousand = platter.faults.sync;
-        if platter.happens(in_thousand) {
+        if platter.happens(in_thousand, "failed syncs") {
             // The pages count as clean, and some are not on the disk.
             let mut rng = platter.rng.fork();
             let content = platter.file(name)?;
@@ -357,7 +373,7 @@ impl Disk for SimulatedDisk {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut platter = self.begin(&format!("rename {from} {to}"))?;
         let in_thousand = platter.faults.directory;
-        if platter.happens(in_thousand) {
+        if platter.happens(in_thousand, "failed operations on names") {
             return error(EIO);
         }
         platter.file(from)?;
@@ -379,7 +395,7 @@ impl Disk for SimulatedDisk {
     fn sync_directory(&self) -> io::Result<()> {
         let mut platter = self.begin("sync directory")?;
         let in_thousand = platter.faults.directory;
-        if platter.happens(in_thousand) {
+        if platter.happens(in_thousand, "failed operations on names") {
             return error(EIO);
         }
         platter.durable_names = platter.names.clone();

@@ -4,6 +4,7 @@
 //! operations; the disk fails, is full, loses power at any operation, and is damaged.
 
 mod model;
+mod tally;
 
 use std::{
     collections::VecDeque,
@@ -35,6 +36,7 @@ use crate::{
     settings::{StoreSettings, SyncMode},
 };
 use model::{Body, Fate, Model};
+pub(in crate::tests) use tally::Tally;
 
 /// The worlds of one run, unless `THALWEG_DISK_SEEDS` sets their number.
 const SEEDS: u64 = 400;
@@ -78,6 +80,7 @@ struct World {
     cursor: Option<FollowCursor<SimulatedDisk>>,
     /// The number of lives.
     lives: u32,
+    tally: Tally,
 }
 
 /// A server that notes what it gets.
@@ -167,6 +170,7 @@ impl World {
             pending: Vec::new(),
             cursor: None,
             lives: 1,
+            tally: Tally::default(),
         };
         world.begin_life();
         world
@@ -191,7 +195,8 @@ impl World {
         self.cursor = Some(FollowCursor::new(&self.log, head, known));
     }
 
-    fn run(&mut self) {
+    /// Runs the world to its end. Returns the situations that it had.
+    fn run(&mut self) -> Tally {
         for _ in 0..STEPS {
             self.now_ms += self.rng.u64(0..200);
             match self.rng.u8(0..24) {
@@ -224,6 +229,10 @@ impl World {
         self.check_all();
         let has_losses = self.trouble.damage || self.trouble.faults || self.trouble.read_faults;
         moving::check(&self.disk, has_losses);
+        self.tally.add("worlds", 1);
+        self.tally.add("lives", self.lives.into());
+        self.tally.merge(&self.disk.tally());
+        std::mem::take(&mut self.tally)
     }
 
     /// With room and without faults, everything is stored again.
@@ -389,6 +398,7 @@ impl World {
                 assert!(self.disk.has_crashed() || self.trouble.is_small, "unreadable");
                 return;
             };
+            self.tally.add("gaps in pages", page.holes.len() as u64);
             let start = self.start(place);
             let is_explained = self.trouble.damage || self.has_read_faults();
             let holes =
@@ -466,6 +476,7 @@ impl World {
                     let start =
                         self.log.with(|shared| shared.store_at(place).expect("a store").start);
                     assert!(is_explained || from <= start, "a gap without a reason");
+                    self.tally.add("gaps of followers", 1);
                     self.model.restarted(place, from);
                 }
             }
@@ -499,7 +510,7 @@ impl World {
     }
 
     fn take_answers(&mut self) {
-        let (model, now_ms) = (&mut self.model, self.now_ms);
+        let (model, tally, now_ms) = (&mut self.model, &mut self.tally, self.now_ms);
         self.pending.retain_mut(|(number, answer)| {
             let fate = match answer.try_recv() {
                 Err(oneshot::error::TryRecvError::Empty) => return true,
@@ -510,6 +521,7 @@ impl World {
                 Ok(Outcome::Append(Err(AppendError::KeyReused))) => Fate::Reused,
                 Ok(_) => Fate::Refused,
             };
+            tally.add("unknown answers", u64::from(fate == Fate::Unknown));
             model.settle(*number, fate, now_ms);
             false
         });
@@ -565,11 +577,13 @@ impl World {
             // Whole pages, so the last group may share one.
             if (at / 512 + 1) * 512 <= end {
                 self.disk.spoil(&name, at);
+                self.tally.add("spoiled pages", 1);
             }
         } else {
             let length = self.rng.usize(1..600).min(end - at);
             let fill = if self.rng.bool() { 0 } else { 0x5a };
             self.disk.damage(&name, at, &vec![fill; length]);
+            self.tally.add("damaged files", 1);
         }
     }
 
@@ -647,10 +661,12 @@ fn stored_records_survive_any_trouble() {
     let runtime = runtime.expect("a runtime");
     let _entered = runtime.enter();
     if let Some(seed) = number("THALWEG_DISK_SEED") {
-        return World::new(seed).run();
+        return World::new(seed).run().print_and_check();
     }
     let first = number("THALWEG_DISK_FIRST").unwrap_or(0);
+    let mut tally = Tally::default();
     for seed in first..first + number("THALWEG_DISK_SEEDS").unwrap_or(SEEDS) {
-        World::new(seed).run();
+        tally.merge(&World::new(seed).run());
     }
+    tally.print_and_check();
 }

@@ -388,10 +388,11 @@ fn a_directory_has_one_server() {
 #[test]
 fn answered_events_survive_kills_under_load() {
     let kills = std::env::var("THALWEG_KILLS").ok().and_then(|kills| kills.parse().ok());
+    let kills = kills.unwrap_or(KILLS);
     let directory = Directory::new();
     let mut answered: BTreeMap<u64, u64> = BTreeMap::new();
     let next = AtomicU64::new(0);
-    for life in 0..kills.unwrap_or(KILLS) {
+    for life in 0..kills {
         let mut server = directory.start(&["--store", "**"]);
         let is_over = AtomicBool::new(false);
         let noted = std::thread::scope(|scope| {
@@ -443,6 +444,12 @@ fn answered_events_survive_kills_under_load() {
     for (offset, number) in &answered {
         assert_eq!(stored.get(offset), Some(number), "the answered event at {offset}");
     }
+    println!(
+        "{kills} kills: {} events were sent, {} answered, {} are stored",
+        next.load(Relaxed),
+        answered.len(),
+        stored.len()
+    );
 }
 
 fn try_publish(server: &Server, number: u64) -> Option<String> {
