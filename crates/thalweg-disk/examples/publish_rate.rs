@@ -81,9 +81,25 @@ fn main() -> Result<(), String> {
                 FamilyValue::Gauge(value) => println!("{} {value}", family.name),
                 FamilyValue::Histogram { bounds, counts, sum } => {
                     println!("{} {bounds:?} {counts:?} sum {sum:.3} s", family.name);
+                    let at = |share| quantile(&bounds, &counts, share) * 1e3;
+                    println!("sync p50 {:.3} ms, p99 {:.3} ms, by bucket", at(0.5), at(0.99));
                 }
             }
         }
         Ok::<_, String>(())
     })
+}
+
+/// Returns a quantile of a histogram, as if the times in a bucket were spread evenly.
+fn quantile(bounds: &[f64], counts: &[u64], share: f64) -> f64 {
+    let rank = counts.iter().sum::<u64>() as f64 * share;
+    let (mut below, mut lower) = (0.0, 0.0);
+    for (count, upper) in counts.iter().zip(bounds) {
+        let count = *count as f64;
+        if below + count >= rank {
+            return lower + (upper - lower) * (rank - below) / count.max(1.0);
+        }
+        (below, lower) = (below + count, *upper);
+    }
+    lower
 }
