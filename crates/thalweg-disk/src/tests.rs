@@ -8,6 +8,7 @@ mod moving;
 mod rules;
 mod simulated;
 mod simulation;
+mod slow_sync;
 mod topic_lists;
 mod total;
 
