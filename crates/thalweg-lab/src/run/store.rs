@@ -116,17 +116,19 @@ fn is_run(folder: &Path) -> bool {
 mod tests {
     use super::super::tests::{ARCHIVE, scratch};
     use super::*;
+    use crate::subject::TemporaryFolder;
 
-    fn store(name: &str, runs: &[(&str, &str)]) -> Store {
-        let folder = scratch(name);
+    fn store(runs: &[(&str, &str)]) -> (TemporaryFolder, Store) {
+        let folder = scratch();
         for (run, begun) in runs {
-            let run = folder.join(run);
+            let run = folder.path().join(run);
             fs::create_dir_all(&run).unwrap();
             fs::write(run.join("plan.json"), "{}").unwrap();
             fs::write(run.join("manifest.json"), format!("{{\"begun\": \"{begun}\"}}")).unwrap();
         }
-        fs::create_dir_all(folder.join("not-a-run")).unwrap();
-        Store::new(folder)
+        fs::create_dir_all(folder.path().join("not-a-run")).unwrap();
+        let store = Store::new(folder.path());
+        (folder, store)
     }
 
     #[test]
@@ -136,7 +138,7 @@ mod tests {
             ("day-fanout-2", "2026-11-21T12:00:00Z"),
             ("day-idle", "2026-11-21T11:00:00Z"),
         ];
-        let store = store("names", &runs);
+        let (_folder, store) = store(&runs);
         let names = ["day-fanout", "day-fanout-2", "day-idle"];
         assert_eq!(store.names().unwrap(), names);
         let check = |wanted: &str, expected: &str| {
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn missing_and_ambiguous_runs_are_refused() {
-        let store = store("refusals", &[("day-fanout", ""), ("day-idle", "")]);
+        let (_folder, store) = store(&[("day-fanout", ""), ("day-idle", "")]);
         let refusal = |wanted: &str| {
             let error = store.find(wanted).unwrap_err().to_string();
             error.replace(&*store.folder.to_string_lossy(), "STORE")

@@ -139,6 +139,7 @@ mod tests {
     use super::super::tests::{ARCHIVE, scratch};
     use super::*;
     use crate::report::{self, Document, csv, table};
+    use crate::subject::TemporaryFolder;
     use serde_json::{Value, json};
     use std::fs;
 
@@ -198,8 +199,9 @@ mod tests {
     }
 
     /// Returns the archived `idle` as a measured run leaves it: unpacked, with these bytes in place of the last `cut` of its samples.
-    fn unpacked_copy(name: &str, cut: usize, instead: &str) -> PathBuf {
-        let (from, to) = (Path::new(ARCHIVE).join("idle"), scratch(name));
+    fn unpacked_copy(cut: usize, instead: &str) -> TemporaryFolder {
+        let (from, folder) = (Path::new(ARCHIVE).join("idle"), scratch());
+        let to = folder.path();
         for file in [PLAN, MANIFEST, SAMPLES] {
             fs::write(to.join(file), files::read(&from, file).unwrap()).unwrap();
         }
@@ -207,25 +209,26 @@ mod tests {
         samples.truncate(samples.len() - cut);
         samples.extend(instead.bytes());
         fs::write(to.join(SAMPLES), samples).unwrap();
-        to
+        folder
     }
 
     #[test]
     fn a_half_written_line_is_left_out_and_reported() {
-        let whole = StoredRun::read(&unpacked_copy("whole", 0, "")).unwrap();
-        let cut = StoredRun::read(&unpacked_copy("cut", 20, "")).unwrap();
+        let whole = StoredRun::read(unpacked_copy(0, "").path()).unwrap();
+        let cut = StoredRun::read(unpacked_copy(20, "").path()).unwrap();
         assert_eq!(cut.samples.len() + 1, whole.samples.len());
         assert_eq!(
             cut.remarks,
             ["the last line of samples.jsonl is half-written, as when a run is killed: left out"]
         );
-        let broken = StoredRun::read(&unpacked_copy("broken", 20, "\n"));
+        let broken = StoredRun::read(unpacked_copy(20, "\n").path());
         assert!(format!("{:#}", broken.unwrap_err()).contains("line "));
     }
 
     #[test]
     fn an_archived_run_says_the_same_and_has_four_files() {
-        let run = StoredRun::read(&unpacked_copy("to-archive", 0, "")).unwrap();
+        let folder = unpacked_copy(0, "");
+        let run = StoredRun::read(folder.path()).unwrap();
         let to = run.folder.join("archived");
         archive(&run, &to).unwrap();
         let mut names: Vec<_> =
@@ -244,20 +247,21 @@ mod tests {
     #[test]
     fn a_run_of_an_earlier_lab_is_refused_with_the_remedy() {
         for name in ["histograms.jsonl", "histograms.jsonl.xz", "samples.jsonl.xz"] {
-            let folder = unpacked_copy("earlier", 0, "");
-            fs::write(folder.join(name), "").unwrap();
-            let error = StoredRun::read(&folder).unwrap_err().to_string();
+            let folder = unpacked_copy(0, "");
+            fs::write(folder.path().join(name), "").unwrap();
+            let error = StoredRun::read(folder.path()).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("bench rerun"), "{error}");
         }
     }
 
     #[test]
     fn samples_added_by_continuing_are_reported() {
-        let folder = unpacked_copy("continued", 0, "");
-        let mut manifest: Value = read_json(&folder, MANIFEST).unwrap();
+        let folder = unpacked_copy(0, "");
+        let folder = folder.path();
+        let mut manifest: Value = read_json(folder, MANIFEST).unwrap();
         manifest["continued"] = json!([{"begun": "later", "version": "1", "measured": "2"}]);
         fs::write(folder.join(MANIFEST), manifest.to_string()).unwrap();
-        let reported = report::manifest(&StoredRun::read(&folder).unwrap().summary());
+        let reported = report::manifest(&StoredRun::read(folder).unwrap().summary());
         assert!(reported.contains("\nSamples added: at later with 1, measured 2\n"), "{reported}");
     }
 }
