@@ -28,6 +28,11 @@ pub trait Mark {
     /// decides their order. This is safe, because each publisher waits for the answer before it publishes a
     /// later event.
     fn may_overlap(&self) -> bool;
+
+    /// Returns the memory of the mark that counts like that of events, in bytes.
+    fn bytes(&self) -> usize {
+        0
+    }
 }
 
 /// Events of one topic on their way to a store that assigns their order. One message is in flight, and events
@@ -139,7 +144,7 @@ impl<K: Mark, A> Outbox<K, A> {
             is_cut: false,
             is_uncertain: false,
         });
-        self.bytes += payloads.bytes_of_events();
+        self.bytes += payloads.parts_bytes() + mark.as_ref().map_or(0, Mark::bytes);
         if mark.is_some() {
             let payloads = std::mem::take(payloads);
             return self.waiting.push_back(Message { payloads, mark, arrived_us: now_us });
@@ -189,7 +194,7 @@ impl<K: Mark, A> Outbox<K, A> {
         self.in_flight.push_back(InFlight {
             number,
             events: message.payloads.count().max(1),
-            bytes: message.payloads.bytes_of_events(),
+            bytes: message.bytes(),
             may_overlap: message.may_overlap(),
         });
         Some(message)
@@ -250,7 +255,7 @@ impl<K: Mark, A> Outbox<K, A> {
             self.dropped.extend(&message.payloads, 0..dropped);
             let mut rest = Payloads::default();
             rest.extend(&message.payloads, dropped..count);
-            self.bytes -= message.payloads.bytes_of_events() - rest.bytes_of_events();
+            self.bytes -= message.payloads.parts_bytes() - rest.parts_bytes();
             message.payloads = rest;
             if dropped == count {
                 self.waiting.pop_front();
@@ -310,7 +315,7 @@ impl<K: Mark, A> Outbox<K, A> {
         self.in_flight.is_empty() && self.waiting.is_empty()
     }
 
-    /// Returns the bytes of events that wait or are in flight.
+    /// Returns the bytes of events, keys and marks that wait or are in flight.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -319,6 +324,10 @@ impl<K: Mark, A> Outbox<K, A> {
 impl<K: Mark> Message<K> {
     fn may_overlap(&self) -> bool {
         self.mark.as_ref().is_some_and(Mark::may_overlap)
+    }
+
+    fn bytes(&self) -> usize {
+        self.payloads.parts_bytes() + self.mark.as_ref().map_or(0, Mark::bytes)
     }
 }
 

@@ -142,9 +142,10 @@ impl Payloads {
         &self.bytes
     }
 
-    /// Returns the bytes of the events without commas.
-    pub fn bytes_of_events(&self) -> usize {
-        self.bytes.len() - self.ends.len().saturating_sub(1)
+    /// Returns the bytes of the events and their keys, without commas: those of two parts add up.
+    pub(super) fn parts_bytes(&self) -> usize {
+        let commas = self.ends.len().saturating_sub(1);
+        self.joined_bytes() - if self.has_keys() { 2 * commas } else { commas }
     }
 
     /// Returns the events as lines, separated by line feeds, which no event contains.

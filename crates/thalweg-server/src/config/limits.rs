@@ -155,8 +155,8 @@ pub(crate) const QUERY_GRAIN_BYTES: usize = 32 << 10;
 /// Maximum number of offsets that a query goes back in a stream when it begins: 262,144 messages. Earlier windows are omitted.
 pub(crate) const REPLAY_OFFSETS_MAX: u64 = 1 << 26;
 
-/// Bytes of a shard's events that wait to be stored. Further events are refused (`busy`). Storing
-/// takes seconds while NATS has no leader.
+/// Bytes of a shard's events and their keys that wait to be stored. Further events are refused (`busy`).
+/// Storing takes seconds while NATS has no leader.
 pub(crate) const UNSTORED_BYTES_MAX: usize = 64 << 20;
 
 /// Number of missing upstream documents that the server remembers. Above this it forgets the oldest, and

@@ -99,7 +99,7 @@ counts! {
         recalled_bytes: Gauge,
         /// Appends that brokers have not answered.
         stores_in_flight: Gauge,
-        /// Memory of events that brokers have not stored yet, in bytes.
+        /// Memory of events and keys that brokers have not stored yet, in bytes.
         unstored_bytes: Gauge,
         /// Publishes that were given up, because their topic was removed before a broker stored them.
         stores_abandoned: Counter,

@@ -26,6 +26,10 @@ impl Mark for &str {
     fn may_overlap(&self) -> bool {
         false
     }
+
+    fn bytes(&self) -> usize {
+        self.len()
+    }
 }
 
 fn step() -> impl Strategy<Value = OutboxStep> {
@@ -344,6 +348,32 @@ fn keys_count_for_the_size_of_a_message() {
         settle(&mut outbox, number, Outcome::Unknown);
     }
     assert!(outbox.is_empty());
+}
+
+#[test]
+fn keys_and_marks_count_for_the_bytes_of_an_outbox() {
+    let mut outbox: Outbox<&str, u8> = Outbox::new(BOUNDS);
+    let keyed = |text: &str, key: &str| {
+        let mut payloads = Payloads::from_lines(text.into()).expect("events");
+        (0..payloads.count()).for_each(|_| payloads.push_key(key));
+        payloads
+    };
+    // Six events of one byte, whose keys have twelve with their quotation marks.
+    outbox.push(&mut keyed("1\n2\n3\n4\n5\n6", "0123456789"), None, 0, 0);
+    assert_eq!(outbox.bytes(), 6 * 13);
+    outbox.push(&mut keyed("7", "k"), Some("mark"), 1, 0);
+    assert_eq!(outbox.bytes(), 6 * 13 + 4 + 4);
+    outbox.take(1).expect("a message");
+    assert_eq!(outbox.bytes(), 6 * 13 + 4 + 4, "they are still here");
+    settle(&mut outbox, 1, Outcome::Stored(8));
+    assert_eq!(outbox.bytes(), 4 * 13 + 4 + 4);
+    // The rest of the publish is dropped.
+    outbox.take(2).expect("a message");
+    settle(&mut outbox, 2, Outcome::NotStored);
+    assert_eq!(outbox.bytes(), 4 + 4);
+    outbox.take(3).expect("a message");
+    settle(&mut outbox, 3, Outcome::Unknown);
+    assert!(outbox.is_empty() && outbox.bytes() == 0);
 }
 
 #[test]

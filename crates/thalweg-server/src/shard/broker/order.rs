@@ -29,6 +29,13 @@ impl Mark for SingleMessage {
     fn may_overlap(&self) -> bool {
         matches!(self, Self::Retry(_) | Self::Repeated(_))
     }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Retry(key) | Self::Repeated(key) => key.identity.as_bytes().len() + key.key.len(),
+            Self::Fetched(_) | Self::Gone(_) | Self::Deleted | Self::Paused { .. } => 0,
+        }
+    }
 }
 
 #[derive(Debug)]

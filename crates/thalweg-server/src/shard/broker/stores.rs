@@ -5,7 +5,9 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use thalweg_broker::{Append, AppendError, Content, Stored};
 use thalweg_core::{
     fanout::FeedKey,
-    stream::{Answered, AnyFeed, Appended, Feed as _, Message, Outbox, Outcome, Payloads},
+    stream::{
+        Answered, AnyFeed, Appended, Feed as _, Mark, Message, Outbox, Outcome, Payloads,
+    },
 };
 use thalweg_wire::{EndCode, ErrorCode, Offset, Topic};
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -28,7 +30,7 @@ use crate::{
 pub(in crate::shard) struct Stores {
     queues: Vec<Queue>,
     answers: mpsc::UnboundedSender<FromBroker>,
-    /// Bytes of events that are not stored yet.
+    /// Bytes of events and keys that are not stored yet.
     bytes: usize,
     /// Bytes of publishes that wait in front of the outboxes of keyed topics.
     waiting_bytes: usize,
@@ -89,7 +91,8 @@ impl Stores {
             return true;
         }
         let held = order.outbox.bytes();
-        if self.bytes + self.waiting_bytes + payloads.joined().len() > UNSTORED_BYTES_MAX {
+        let bytes = payloads.joined_bytes() + mark.as_ref().map_or(0, Mark::bytes);
+        if self.bytes + self.waiting_bytes + bytes > UNSTORED_BYTES_MAX {
             payloads.clear();
             let message = "too many events wait to be stored: try again";
             answer.send(Err(Refusal::busy(message)));
