@@ -79,6 +79,12 @@ impl Refusal {
         self
     }
 
+    /// Returns the number of stored events that the refusal names.
+    pub(crate) fn published_count(&self) -> u64 {
+        let part = self.about.as_ref().and_then(|about| about.published.as_ref());
+        part.map_or(0, |part| part.count)
+    }
+
     /// Adds the newest event of the key whose condition is not met.
     pub(crate) fn with_newest(mut self, position: Position, event: &[u8]) -> Self {
         self.about.get_or_insert_default().newest = Some((position, event.into()));

@@ -237,6 +237,8 @@ counts! {
         source_ticks: Counter,
         /// Ticks of sources over 1 ms late.
         source_ticks_late: Counter,
+        /// Events of sources that a broker did not store, or that may not be stored.
+        source_events_refused: Counter,
         /// Longest delay of a source's tick.
         source_lateness_seconds_max: Micros,
     }

@@ -325,7 +325,9 @@ impl Topics {
         let sequencer = match &mut owner.order {
             Order::Own(sequencer) => sequencer,
             Order::Broker(_) => {
-                self.store_in(key, payloads, None, StoreAnswer::Nowhere);
+                let count = payloads.count() as u64;
+                let answer = StoreAnswer::Source(count, Arc::clone(&self.counts));
+                self.store_in(key, payloads, None, answer);
                 return None;
             }
             // Clients cannot publish to the topic of a query ([`Origin::check_publish`]).

@@ -1,14 +1,18 @@
 //! The receivers of the results of stores.
 
+use std::sync::Arc;
+
 use thalweg_wire::Topic;
 use tokio::sync::oneshot;
 
-use crate::{refusal::Refusal, shard::publish_result::PublishResult};
+use crate::{metrics::Counts, refusal::Refusal, shard::publish_result::PublishResult};
 
 /// The receiver of the result of a store.
 #[derive(Debug)]
 pub(in crate::shard) enum StoreAnswer {
     Nowhere,
+    /// This number of events of a source. Those that are not stored are counted.
+    Source(u64, Arc<Counts>),
     /// A fetched document. A failure is logged.
     Fetched(Topic),
     Published(oneshot::Sender<Result<PublishResult, Refusal>>),
@@ -22,6 +26,11 @@ impl StoreAnswer {
     pub(in crate::shard) fn send(self, result: Result<PublishResult, Refusal>) {
         match self {
             Self::Nowhere => {}
+            Self::Source(count, counts) => {
+                if let Err(refused) = result {
+                    counts.source_events_refused.add(count - refused.published_count());
+                }
+            }
             Self::Fetched(topic) => {
                 if let Err(refused) = result {
                     tracing::warn!(%topic, why = refused.message, "cannot store a fetched document");

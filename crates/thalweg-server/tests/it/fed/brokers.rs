@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use thalweg_server::config::{Config, NamedToken};
+use thalweg_server::config::{Config, NamedToken, SourceConfig};
 use thalweg_token::Rights;
 
 use super::{
@@ -112,4 +112,26 @@ fn publishes_with_keys_are_in_flight_together() {
     let read = history(&node, "cars", 9);
     let read: serde_json::Value = serde_json::from_str(&read).expect("JSON");
     assert_eq!(read["events"].as_array().map(Vec::len), Some(9));
+}
+
+/// Returns the sum of a metric over shards.
+fn metric(node: &Running, name: &str) -> u64 {
+    let metrics = node.get("/metrics", &[]);
+    let lines = metrics.text().lines().filter(|line| line.starts_with(name));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
+#[test]
+fn events_of_a_source_that_are_not_stored_are_counted() {
+    let streams = Streams::new(&["cars"]);
+    streams.cut(true);
+    let source = SourceConfig::parse("cars=dummy,size=64B,interval=10ms").expect("a source");
+    let config = Config { sources: vec![source], ..Config::default() };
+    let node = Running::start(config, [broker(&streams)]);
+    wait_for("refused events", || {
+        let refused = metric(&node, "thalweg_source_events_refused_total");
+        (refused > 2).then(|| assert!(refused <= metric(&node, "thalweg_source_ticks_total")))
+    });
+    streams.cut(false);
+    history(&node, "cars", 3);
 }
