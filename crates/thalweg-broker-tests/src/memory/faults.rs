@@ -108,6 +108,11 @@ impl Streams {
         }
     }
 
+    /// Lets the broker of each server end, as one does that has failed permanently.
+    pub fn end(&self) {
+        self.control.send_modify(|control| control.has_ended = true);
+    }
+
     /// Holds appends before they are stored, or releases them all.
     pub fn hold(&self, is_held: bool) {
         self.control.send_modify(|control| control.is_held = is_held);
@@ -355,6 +360,9 @@ impl Broker for FaultyBroker {
         let mut following = pin!(self.broker.follow(follower.clone()));
         loop {
             follower.show_ready();
+            if self.control.borrow().has_ended {
+                return "the test ends the broker".to_owned();
+            }
             tokio::select! {
                 why = &mut following => return why,
                 _ = changes.changed() => {}

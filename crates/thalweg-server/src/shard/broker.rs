@@ -17,7 +17,7 @@ pub(super) use keyed_order::{KeyedOrder, WaitingPublish};
 pub(super) use order::{BrokerOrder, BrokerStreams, SingleMessage};
 pub(super) use pauses::{Paused, Pauses};
 pub(super) use store_answer::StoreAnswer;
-pub(super) use stores::Stores;
+pub(super) use stores::{Stores, unavailable};
 
 pub(super) trait BrokerTopics {
     /// Returns a broker topic that this shard owns, and its order.

@@ -70,6 +70,8 @@ pub(super) struct Control {
     pub(super) is_ready: bool,
     /// Whether all servers are disconnected: no record is stored, read or delivered.
     pub(super) is_cut: bool,
+    /// Whether the broker of each server ends.
+    pub(super) has_ended: bool,
     pub(super) is_held: bool,
     pub(super) are_reads_held: bool,
     pub(super) held: usize,
@@ -91,6 +93,7 @@ impl Control {
             faults: VecDeque::new(),
             is_ready: true,
             is_cut: false,
+            has_ended: false,
             is_held: false,
             are_reads_held: false,
             held: 0,

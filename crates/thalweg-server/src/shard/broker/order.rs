@@ -155,6 +155,11 @@ impl BrokerStreams {
 }
 
 impl BrokerOrder {
+    /// Returns whether the topic belongs to this broker.
+    pub(in crate::shard) fn is_of(&self, broker: usize) -> bool {
+        self.broker == broker
+    }
+
     /// Notes the offset of a record that has come, was stored or was read.
     pub(in crate::shard) fn has_record(&mut self, first: Offset) {
         self.newest = self.newest.max(first);

@@ -5,9 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use thalweg_broker::{Append, AppendError, Content, Stored};
 use thalweg_core::{
     fanout::FeedKey,
-    stream::{
-        Answered, AnyFeed, Appended, Feed as _, Mark, Message, Outbox, Outcome, Payloads,
-    },
+    stream::{Answered, AnyFeed, Appended, Feed as _, Mark, Message, Outbox, Outcome, Payloads},
 };
 use thalweg_wire::{EndCode, ErrorCode, Offset, Topic};
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -45,6 +43,8 @@ struct Queue {
     sender: mpsc::Sender<Store>,
     /// Topics with a message that is due.
     unposted: VecDeque<FeedKey>,
+    /// Whether the broker was found to have ended.
+    has_ended: bool,
 }
 
 impl Stores {
@@ -53,8 +53,11 @@ impl Stores {
         answers: mpsc::UnboundedSender<FromBroker>,
         counts: &Arc<Counts>,
     ) -> Self {
-        let queue =
-            |link: &BrokerLink| Queue { sender: link.stores.clone(), unposted: VecDeque::new() };
+        let queue = |link: &BrokerLink| Queue {
+            sender: link.stores.clone(),
+            unposted: VecDeque::new(),
+            has_ended: false,
+        };
         let (queues, counts) = (brokers.iter().map(queue).collect(), Arc::clone(counts));
         Self { queues, answers, bytes: 0, waiting_bytes: 0, posted: 0, in_flight: 0, counts }
     }
@@ -127,20 +130,34 @@ impl Stores {
         }
     }
 
-    /// Sends messages to the brokers. Returns `false` if a broker's queue is full.
+    /// Returns the brokers that have ended since the last call.
+    pub(in crate::shard) fn newly_ended(&mut self) -> Vec<usize> {
+        let has_ended = |queue: &mut Queue| {
+            queue.sender.is_closed() && !std::mem::replace(&mut queue.has_ended, true)
+        };
+        let queues = self.queues.iter_mut().enumerate();
+        queues.filter_map(|(number, queue)| has_ended(queue).then_some(number)).collect()
+    }
+
+    /// Returns whether the broker of a topic has ended.
+    pub(in crate::shard) fn has_ended(&self, order: &BrokerOrder) -> bool {
+        self.queues[order.broker].has_ended
+    }
+
+    /// Sends messages to the brokers, or answers them if their broker has ended. Returns `false` if a broker's
+    /// queue is full.
     pub(in crate::shard) fn post(&mut self, topics: &mut impl BrokerTopics) -> bool {
         let Self { queues, answers, posted, in_flight, .. } = self;
         let mut are_posted = true;
-        for (number, Queue { sender, unposted }) in queues.iter_mut().enumerate() {
+        for (number, Queue { sender, unposted, .. }) in queues.iter_mut().enumerate() {
             while let Some(key) = unposted.front().copied() {
                 let place = match sender.try_reserve() {
-                    Ok(place) => place,
+                    Ok(place) => Some(place),
                     Err(TrySendError::Full(())) => {
                         are_posted = false;
                         break;
                     }
-                    // The server ends when a broker has ended.
-                    Err(TrySendError::Closed(())) => break,
+                    Err(TrySendError::Closed(())) => None,
                 };
                 unposted.pop_front();
                 // The topic may have ended, and its key may belong to another broker's topic.
@@ -155,7 +172,11 @@ impl Stores {
                     let (topic, shard) = (topic.clone(), answers.clone());
                     let caller = StoreCaller { topic: topic.clone(), number: *posted, shard };
                     let reply = BrokerReply::new(caller);
-                    place.send(store(order.index, topic, message, reply));
+                    match place {
+                        Some(place) => place.send(store(order.index, topic, message, reply)),
+                        // The broker has never had it.
+                        None => reply.send(Err(AppendError::Unavailable)),
+                    }
                 }
                 // Topics take turns, because one topic may have hundreds of messages that are due.
                 order.is_unstored = order.outbox.is_due();
@@ -303,6 +324,11 @@ fn store(
     };
     let append = Append { stream, topic, content, key, waited: Duration::ZERO };
     Store { append, after, arrived_us, reply }
+}
+
+/// Returns the refusal of a publish that its broker did not get.
+pub(in crate::shard) fn unavailable() -> Refusal {
+    refusal(&AppendError::Unavailable)
 }
 
 fn refusal(failure: &AppendError) -> Refusal {

@@ -61,6 +61,9 @@ impl Topics {
 
     /// Sends messages and requests for backfills to the brokers. Returns `false` if a queue is full.
     pub(in crate::shard) fn post_to_broker(&mut self) -> bool {
+        for broker in self.stores.newly_ended() {
+            self.refuse_keys_of(broker);
+        }
         let mut are_posted = self.stores.post(&mut self.feeds);
         let feeds = &self.feeds;
         let find = |key| {

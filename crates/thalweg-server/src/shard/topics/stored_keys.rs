@@ -19,7 +19,7 @@ use crate::{
     broker::PublishTerms,
     clock::{now_us, unix_ms},
     refusal::Refusal,
-    shard::broker::{KeyedOrder, SingleMessage, StoreAnswer, WaitingPublish},
+    shard::broker::{KeyedOrder, SingleMessage, StoreAnswer, WaitingPublish, unavailable},
 };
 
 /// When the keys of a page expire, with the offsets of their events.
@@ -57,6 +57,9 @@ impl Topics {
     }
 
     fn wait_for_keys(&mut self, key: FeedKey, waiting: WaitingPublish, is_loading: bool) {
+        if self.lacks_broker(key) {
+            return waiting.answer.send(Err(unavailable()));
+        }
         let may_wait = self.keyed_order(key).is_none_or(|(_, order)| order.may_wait(&waiting));
         if !may_wait || !self.stores.wait(waiting.bytes()) {
             let message = "too many events wait to be stored: try again";
@@ -125,8 +128,12 @@ impl Topics {
             Ok(key) => key,
             Err(refusal) => return drop(answer.send(Err(refusal))),
         };
+        let has_ended = self.lacks_broker(key);
         match self.keyed_order(key) {
             Some((_, order)) if order.is_refused => drop(answer.send(Err(no_room()))),
+            Some((feed, order)) if has_ended && (feed.is_loading() || order.has_undelivered()) => {
+                drop(answer.send(Err(unavailable())));
+            }
             Some((feed, order)) if feed.is_loading() => {
                 order.read(answer);
                 self.want_backfill(key, 1, None);
@@ -252,6 +259,27 @@ impl Topics {
             }
         }
         overfull
+    }
+
+    /// Refuses publishes and reads that wait for keyed topics of a broker that has ended, because neither a state
+    /// nor an event comes any more.
+    pub(super) fn refuse_keys_of(&mut self, broker: usize) {
+        let mut waiting = Vec::new();
+        for (_, local) in self.feeds.iter_mut() {
+            let order = local.broker_order().map(|(_, order)| order);
+            let order = order.filter(|order| order.is_of(broker));
+            let Some(keyed) = order.and_then(|order| order.keyed.as_mut()) else { continue };
+            let reads = std::mem::take(&mut keyed.reads);
+            reads.into_iter().for_each(|read| drop(read.send(Err(unavailable()))));
+            waiting.extend(keyed.take_waiting());
+        }
+        self.refuse_waiting(waiting, unavailable);
+    }
+
+    /// Returns whether the broker of a topic has ended.
+    fn lacks_broker(&mut self, key: FeedKey) -> bool {
+        let order = self.feeds.get_mut(key).and_then(LocalTopic::broker_order);
+        order.is_some_and(|(_, order)| self.stores.has_ended(order))
     }
 
     /// Answers those that wait for a topic that has gone.

@@ -2,7 +2,8 @@
 
 use std::thread;
 
-use thalweg_server::config::{Config, NamedToken, SourceConfig};
+use thalweg_core::stream::FeedKind;
+use thalweg_server::config::{Config, NamedToken, SourceConfig, TopicSettings};
 use thalweg_token::Rights;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     memory::{Streams, broker},
     publish,
 };
-use crate::running::{Running, wait_for};
+use crate::running::{Answer, Running, wait_for};
 
 fn node(brokers: &[&Streams]) -> Running {
     let config = Config { shards: 2, ..Config::default() };
@@ -119,6 +120,45 @@ fn metric(node: &Running, name: &str) -> u64 {
     let metrics = node.get("/metrics", &[]);
     let lines = metrics.text().lines().filter(|line| line.starts_with(name));
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
+/// Returns the code of an error.
+fn code(answer: &Answer) -> String {
+    json(answer)["error"]["code"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn publishes_to_a_broker_that_has_ended_are_answered() {
+    let (first, second) = (Streams::new(&["cars", "#keys/**"]), Streams::new(&["**"]));
+    let keyed = TopicSettings { kind: FeedKind::Keyed, ..TopicSettings::default() };
+    let topics = vec![("keys/**".parse().expect("a pattern"), keyed)];
+    let config = Config { shards: 2, topics, ..Config::default() };
+    let node = Running::start(config, [broker(&first), broker(&second)]);
+    first.hold(true);
+    first.hold_reads(true);
+    let before = metric(&node, "thalweg_unstored_bytes");
+    thread::scope(|scope| {
+        let sent = scope.spawn(|| publish(&node, "cars", "1"));
+        wait_for("a publish in flight", || (first.held() > 0).then_some(()));
+        let behind = scope.spawn(|| publish(&node, "cars", "2"));
+        wait_for("a publish behind it", || {
+            (metric(&node, "thalweg_unstored_bytes") == before + 2).then_some(())
+        });
+        let of_key = scope.spawn(|| publish(&node, "keys/a?key=k", "3"));
+        wait_for("a publish that waits for the state", || (first.reads() > 0).then_some(()));
+        first.end();
+        let [sent, behind, of_key] =
+            [sent, behind, of_key].map(|thread| code(&thread.join().expect("no panic")));
+        assert_eq!(sent, "unknown", "the broker may have stored it");
+        assert_eq!([behind, of_key], ["unavailable", "unavailable"], "the broker never had them");
+    });
+    for topic in ["cars", "keys/a?key=k", "keys/b?key=k"] {
+        assert_eq!(code(&publish(&node, topic, "4")), "unavailable", "{topic}");
+    }
+    assert_eq!(publish(&node, "boats", "5").status, 200, "the other broker works");
+    wait_for("no bytes that are not stored", || {
+        (metric(&node, "thalweg_unstored_bytes") == 0).then_some(())
+    });
 }
 
 #[test]
