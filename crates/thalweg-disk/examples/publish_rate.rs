@@ -1,7 +1,12 @@
-//! Measures how fast a directory stores events: `publish_rate DIR SECONDS TOPICS EVENTS`, with EVENTS per record.
+//! Measures how fast a directory stores events: `publish_rate DIR SECONDS TOPICS EVENTS [LIMIT [STOP]]`, with
+//! EVENTS per record. The store keeps LIMIT GiB. With STOP it ends after that many GiB of events, as if it
+//! were killed: the log is not closed.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -19,6 +24,7 @@ fn main() -> Result<(), String> {
     };
     let directory = words.get(1).ok_or("name a directory")?.into();
     let (seconds, topics, events) = (number(2, 5), number(3, 4), number(4, 256));
+    let (limit, stop) = (number(5, 1) << 30, number(6, 0) << 30);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(async {
@@ -26,7 +32,7 @@ fn main() -> Result<(), String> {
             pattern: "**".parse().map_err(|_| "no pattern")?,
             kind: FeedKind::Log,
             age: None,
-            bytes: Some(1 << 30),
+            bytes: Some(limit),
             sync: SyncMode::Always,
         };
         let settings = Settings {
@@ -40,14 +46,18 @@ fn main() -> Result<(), String> {
         let start = Instant::now();
         let broker = Arc::new(open(&settings).await?);
         println!("open {:?}", start.elapsed());
-        let end = Instant::now() + Duration::from_secs(seconds);
+        let begin = Instant::now();
+        let end = begin + Duration::from_secs(seconds);
         let event = format!("\"{}\"", "x".repeat(EVENT_BYTES - 2));
         let lines = vec![event; events as usize].join("\n").into_bytes();
+        let stored_bytes = Arc::new(AtomicU64::new(0));
+        let stop_bytes = if stop == 0 { u64::MAX } else { stop };
         let tasks = (0..topics).map(|topic| {
             let (broker, lines) = (Arc::clone(&broker), lines.clone());
+            let stored_bytes = Arc::clone(&stored_bytes);
             tokio::spawn(async move {
                 let mut times = Vec::new();
-                while Instant::now() < end {
+                while Instant::now() < end && stored_bytes.load(Relaxed) < stop_bytes {
                     let payloads = Payloads::from_lines(lines.clone()).expect("events");
                     let topic = format!("rate/{topic}").parse().expect("a topic");
                     let content = Content::Events(payloads);
@@ -58,6 +68,7 @@ fn main() -> Result<(), String> {
                         .await
                         .expect("stored");
                     times.push(begun.elapsed());
+                    stored_bytes.fetch_add(events * EVENT_BYTES as u64, Relaxed);
                 }
                 times
             })
@@ -69,7 +80,9 @@ fn main() -> Result<(), String> {
         times.sort_unstable();
         let stored = times.len() as u64 * events;
         let at = |share: usize| times[(times.len() * share / 1000).min(times.len() - 1)];
-        println!("{} events/s, {} records/s", stored / seconds, times.len() as u64 / seconds);
+        let lasted = begin.elapsed().as_secs_f64();
+        let rate = |count: u64| (count as f64 / lasted) as u64;
+        println!("{} events/s, {} records/s", rate(stored), rate(times.len() as u64));
         println!("reply p50 {:?}, p99 {:?}, max {:?}", at(500), at(990), at(1000));
         let payload = (stored * EVENT_BYTES as u64) as f64;
         for family in broker.counts().families() {
@@ -85,6 +98,9 @@ fn main() -> Result<(), String> {
                     println!("sync p50 {:.3} ms, p99 {:.3} ms, by bucket", at(0.5), at(0.99));
                 }
             }
+        }
+        if stop > 0 {
+            std::process::exit(0);
         }
         Ok::<_, String>(())
     })
