@@ -5,6 +5,7 @@ mod conformance;
 mod keyed;
 mod long_merges;
 mod moving;
+mod older;
 mod rules;
 mod simulated;
 mod simulation;

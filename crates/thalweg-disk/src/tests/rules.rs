@@ -91,8 +91,12 @@ impl Bench {
     }
 
     pub(super) fn with_stores(stores: Vec<StoreSettings>, bounds: Bounds) -> Self {
-        let disk = SimulatedDisk::new(7, usize::MAX);
-        let opened = recovery::open(disk.clone(), bounds, &stores).expect("a new log");
+        Self::open(SimulatedDisk::new(7, usize::MAX), stores, bounds)
+    }
+
+    /// Opens the log of a disk, or a new one.
+    pub(super) fn open(disk: SimulatedDisk, stores: Vec<StoreSettings>, bounds: Bounds) -> Self {
+        let opened = recovery::open(disk.clone(), bounds, &stores).expect("a log");
         let Opened { log, committer, keeper } = opened;
         let keeper = Arc::new(Mutex::new(keeper));
         let mut bench = Self {
