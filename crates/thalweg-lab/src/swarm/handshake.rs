@@ -1,7 +1,7 @@
 //! Opens a transport: the fields of a request over HTTP/1.1, and whether the response opens it (RFC 6455 §4, RFC 9112, WHATWG
 //! HTML §9.2). The same for every dialect.
 
-use super::carrier::deflate::{self, Inflate, Offer};
+use super::carrier::deflate::{self, Inflate};
 use super::dialect::{Dialect, Field};
 use super::http_response::{Body, Head, shown};
 use crate::scenario::Transport;
@@ -22,8 +22,8 @@ pub(super) fn accept(key: &str) -> String {
 pub(super) struct Handshake {
     transport: Transport,
     subprotocol: Option<String>,
-    /// Offered compression of a WebSocket; other responses may be gzip instead.
-    compression: Option<Offer>,
+    /// Whether requests offer compression: permessage-deflate or gzip.
+    compresses: bool,
     /// A connection's key derives from this seed and the connection's number, so it need not be kept.
     seed: u64,
     /// Number of reconnects by connection, because each needs a new key.
@@ -44,16 +44,12 @@ pub(super) enum Opening {
 }
 
 impl Handshake {
-    /// Returns a handshake. With `compresses`, it offers compression as browsers do; else, if the dialect
-    /// offers compression, without context.
+    /// Returns a handshake. It offers compression as browsers do, if the scenario or the dialect compresses.
     pub(super) fn new(transport: Transport, dialect: &dyn Dialect, compresses: bool) -> Handshake {
         let subprotocol = dialect.subprotocol().map(str::to_owned);
-        let compression = match compresses {
-            true => Some(Offer::InContext),
-            false => dialect.compresses().then_some(Offer::Alone),
-        };
+        let compresses = compresses || dialect.compresses();
         let (seed, reconnects) = (fastrand::u64(..), HashMap::new());
-        Handshake { transport, subprotocol, compression, seed, reconnects }
+        Handshake { transport, subprotocol, compresses, seed, reconnects }
     }
 
     /// Returns the value of the `Accept` header.
@@ -88,9 +84,9 @@ impl Handshake {
             ]),
             _ => fields.push(("Accept", self.accepted_type())),
         }
-        if let Some(offer) = self.compression {
+        if self.compresses {
             fields.push(match self.transport {
-                Transport::Websocket => ("Sec-WebSocket-Extensions", offer.text()),
+                Transport::Websocket => ("Sec-WebSocket-Extensions", deflate::EXTENSION),
                 _ => ("Accept-Encoding", deflate::GZIP),
             });
         }
@@ -150,9 +146,9 @@ impl Handshake {
                 "its Sec-WebSocket-Accept does not belong to the key (RFC 6455 §4.1)".to_owned()
             );
         }
-        let opening = match (head.list("sec-websocket-extensions").as_slice(), self.compression) {
+        let opening = match (head.list("sec-websocket-extensions").as_slice(), self.compresses) {
             ([], _) => Opening::Websocket,
-            ([only], Some(offer)) => Opening::DeflatedWebsocket(offer.judge(only)?),
+            ([only], true) => Opening::DeflatedWebsocket(Inflate::from_chosen(only)?),
             ([first, ..], _) => {
                 return Err(format!("it wants the extension {first}, which was not offered"));
             }
@@ -177,7 +173,7 @@ impl Handshake {
     fn stream(&self, head: &Head<'_>) -> Result<Opening, String> {
         let codings = head.list("content-encoding");
         let mut codings = codings.iter().filter(|coding| *coding != "identity");
-        let is_gzip = self.compression.is_some() && codings.clone().eq([deflate::GZIP]);
+        let is_gzip = self.compresses && codings.clone().eq([deflate::GZIP]);
         if let Some(coding) = codings.next().filter(|_| !is_gzip) {
             return Err(format!("its answer is compressed ({coding}), which was not asked for"));
         }
@@ -206,7 +202,7 @@ mod tests {
     fn handshake(transport: Transport, subprotocol: Option<&str>) -> Handshake {
         let subprotocol = subprotocol.map(str::to_owned);
         let reconnects = HashMap::new();
-        Handshake { transport, subprotocol, compression: None, seed: 7, reconnects }
+        Handshake { transport, subprotocol, compresses: false, seed: 7, reconnects }
     }
 
     #[test]
@@ -225,7 +221,7 @@ mod tests {
     /// means that compression was offered.
     fn judge(transport: Transport, head: &str) -> Result<Opening, String> {
         let mut handshake = handshake(transport, head.contains("offered").then_some("p"));
-        handshake.compression = head.contains("compresses").then_some(Offer::Alone);
+        handshake.compresses = head.contains("compresses");
         let accept = format!("Accept: {}", accept(&handshake.key(3)));
         let bytes = format!("HTTP/1.1 {head}\r\n\r\n").replace("Accept: A", &accept);
         Head::read(bytes.as_bytes(), |head| handshake.judge(3, head)).unwrap().unwrap().0
@@ -250,8 +246,8 @@ mod tests {
         check(&format!("{UP}A\r\nX: offered\r\nSec-WebSocket-Protocol: q"), "where p was offered");
         const DEFLATE: &str = "\r\nX: compresses\r\nSec-WebSocket-Extensions: permessage-deflate";
         let no_context = format!("{UP}A{DEFLATE}; server_no_context_takeover");
-        check(&no_context, "DeflatedWebsocket");
-        check(&format!("{UP}A{DEFLATE}"), "lacks server_no_context_takeover");
+        check(&no_context, "DeflatedWebsocket(Alone)");
+        check(&format!("{UP}A{DEFLATE}"), "DeflatedWebsocket(InContext");
         check(&format!("{no_context}, permessage-deflate"), "not offered");
         check("200 OK", "no WebSocket is there");
         check("302 Found\r\nLocation: wss://h/x?k=v", "302 Found: it redirects to wss://h/x;");

@@ -72,7 +72,7 @@ pub(super) struct ScenarioArgs {
     /// Send binary WebSocket messages.
     #[arg(long, requires = "url", help_heading = ENDPOINT)]
     binary: bool,
-    /// Offer compression: permessage-deflate without context takeover on either side, or gzip.
+    /// Offer compression as browsers do: permessage-deflate (with context takeover), or gzip.
     #[arg(long, requires = "url", help_heading = ENDPOINT)]
     compress: bool,
     /// Read the creation time of each message from this path in its JSON, e.g. data.ts, $.items[0].time or

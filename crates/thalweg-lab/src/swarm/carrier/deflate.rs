@@ -1,58 +1,13 @@
-//! Compression. Messages of a WebSocket (permessage-deflate, RFC 7692) arrive without context takeover, so that a connection keeps no
-//! state, or with it, if the lab offers compression as browsers do. Sent messages have no context, so one compressor serves all
+//! Compression. The server chooses whether messages of a WebSocket (permessage-deflate, RFC 7692) refer to earlier ones (context
+//! takeover). If they do not, a connection keeps no state. Sent messages have no context, so one compressor serves all
 //! connections. The body of a response (gzip, RFC 1952) is one stream with its own context.
 
 use super::{CarrierError, MESSAGE_BYTES_MAX, too_long, wrong};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::cell::RefCell;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::swarm) enum Offer {
-    /// Each message is compressed by itself, both ways.
-    Alone,
-    /// As browsers offer it: a message from the server may refer to earlier ones.
-    InContext,
-}
-
-impl Offer {
-    pub(in crate::swarm) fn text(self) -> &'static str {
-        match self {
-            Offer::Alone => {
-                "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
-            }
-            Offer::InContext => "permessage-deflate",
-        }
-    }
-
-    /// Returns the form of the messages for the extension that a server has chosen. The error says what is wrong with the extension.
-    pub(in crate::swarm) fn judge(self, chosen: &str) -> Result<Inflate, String> {
-        let mut words = chosen.split(';').map(str::trim);
-        if words.next() != Some("permessage-deflate") {
-            return Err(format!("it wants the extension {chosen}, which was not offered"));
-        }
-        let mut has_no_context = false;
-        for word in words {
-            match word.split('=').next().unwrap_or_default().trim() {
-                "server_no_context_takeover" => has_no_context = true,
-                "client_no_context_takeover" | "server_max_window_bits" => {}
-                other => {
-                    return Err(format!(
-                        "its permessage-deflate has {other}, which was not offered"
-                    ));
-                }
-            }
-        }
-        match (self, has_no_context) {
-            (_, true) => Ok(Inflate::Alone),
-            (Offer::InContext, false) => Ok(Inflate::in_context()),
-            (Offer::Alone, false) => {
-                Err("its permessage-deflate lacks server_no_context_takeover, which was asked for \
-                     (RFC 7692 §7.1.1.1); leave --compress out"
-                    .to_owned())
-            }
-        }
-    }
-}
+/// The extension that a WebSocket offers, as browsers do: a message from the server may refer to earlier ones.
+pub(in crate::swarm) const EXTENSION: &str = "permessage-deflate";
 
 #[derive(Debug)]
 pub(in crate::swarm) enum Inflate {
@@ -61,6 +16,7 @@ pub(in crate::swarm) enum Inflate {
     /// With earlier messages as context.
     InContext(Decompress),
 }
+
 /// The coding that is offered for a response.
 pub(in crate::swarm) const GZIP: &str = "gzip";
 /// The end of every compressed message, which is not sent (RFC 7692 §7.2.1).
@@ -78,7 +34,26 @@ thread_local! {
 }
 
 impl Inflate {
-    pub(in crate::swarm) fn in_context() -> Inflate {
+    /// Returns the form of the messages for the extension that a server has chosen. The error says what is wrong with the extension.
+    pub(in crate::swarm) fn from_chosen(chosen: &str) -> Result<Inflate, String> {
+        let mut words = chosen.split(';').map(str::trim);
+        if words.next() != Some(EXTENSION) {
+            return Err(format!("it wants the extension {chosen}, which was not offered"));
+        }
+        let mut has_context = true;
+        for word in words {
+            match word.split('=').next().unwrap_or_default().trim() {
+                "server_no_context_takeover" => has_context = false,
+                "client_no_context_takeover" | "server_max_window_bits" => {}
+                other => {
+                    return Err(format!("its {EXTENSION} has {other}, which was not offered"));
+                }
+            }
+        }
+        Ok(if has_context { Inflate::in_context() } else { Inflate::Alone })
+    }
+
+    fn in_context() -> Inflate {
         Inflate::InContext(Decompress::new(false))
     }
 
@@ -260,16 +235,16 @@ mod tests {
 
     #[test]
     fn extensions_that_were_not_offered_are_refused() {
-        let refused = |chosen: &str| Offer::Alone.judge(chosen).err().unwrap_or_default();
-        let offer = Offer::Alone.text();
-        assert_eq!(refused("permessage-deflate; server_no_context_takeover"), "");
-        assert_eq!(refused(&format!("{offer}; server_max_window_bits=10")), "");
-        assert!(refused("permessage-deflate").contains("lacks server_no_context_takeover"));
-        assert!(refused(&format!("{offer}; client_max_window_bits=9")).contains("client_max_"));
+        let refused = |chosen: &str| Inflate::from_chosen(chosen).err().unwrap_or_default();
+        let alone = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
+        for chosen in [alone, &format!("{alone}; server_max_window_bits=10")] {
+            assert!(matches!(Inflate::from_chosen(chosen), Ok(Inflate::Alone)), "{chosen}");
+        }
+        for chosen in [EXTENSION, "permessage-deflate; client_no_context_takeover"] {
+            assert!(matches!(Inflate::from_chosen(chosen), Ok(Inflate::InContext(_))), "{chosen}");
+        }
+        assert!(refused(&format!("{alone}; client_max_window_bits=9")).contains("client_max_"));
         assert!(refused("x-webkit-deflate-frame").contains("was not offered"));
-        let chosen = |chosen| Offer::InContext.judge(chosen);
-        assert!(matches!(chosen("permessage-deflate"), Ok(Inflate::InContext(_))));
-        assert!(matches!(chosen(offer), Ok(Inflate::Alone)));
     }
 
     /// A server keeps its compressor from message to message.

@@ -10,12 +10,12 @@ use thalweg_lab::load_generator::Outcome;
 use thalweg_lab::scenario::{Settings, Typed};
 use thalweg_testing::undisturbed;
 
-const EXTENSION: &str = "permessage-deflate; server_no_context_takeover";
+const OFFER: &str = "permessage-deflate";
+const WITHOUT_CONTEXT: &str = "permessage-deflate; server_no_context_takeover";
 
-/// Without context, and without the four bytes that are always the same (RFC 7692 §7.2.1).
-fn deflated(message: &[u8]) -> Vec<u8> {
+/// Without the four bytes that are always the same (RFC 7692 §7.2.1).
+fn deflated(deflate: &mut Compress, message: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(message.len() + 100);
-    let mut deflate = Compress::new(Compression::fast(), false);
     deflate.compress_vec(message, &mut bytes, FlushCompress::Sync).expect("room for it");
     bytes.truncate(bytes.len() - 4);
     bytes
@@ -41,33 +41,49 @@ fn agreed<'a>(outcome: &'a Outcome, name: &str) -> &'a str {
     facts.iter().find(|(of, _)| of == name).map_or("", |(_, value)| value)
 }
 
-#[test]
-fn messages_are_compressed_both_ways_without_context() {
-    undisturbed(|| {
-        let echo = script(|mut peer: Peer| {
-            let offer = peer.header("Sec-WebSocket-Extensions").to_owned();
-            if offer != format!("{EXTENSION}; client_no_context_takeover") {
-                return Err(Error::other(offer));
-            }
-            peer.upgrade(&format!("Sec-WebSocket-Extensions: {EXTENSION}\r\n"))?;
-            loop {
-                match peer.read_frame()? {
-                    (0xC1, _, message) => peer.frame(0xC1, &deflated(&inflated(&message)))?,
-                    (first, ..) => return Err(Error::other(format!("{first:x}"))),
+/// Measures an echo that has chosen this extension, and whose messages refer to earlier ones if that has a context. Returns the
+/// bytes of a received message: inflated, and on the wire.
+fn echoed(extension: &'static str) -> (u64, u64) {
+    let echo = script(move |mut peer: Peer| {
+        let offer = peer.header("Sec-WebSocket-Extensions").to_owned();
+        if offer != OFFER {
+            return Err(Error::other(offer));
+        }
+        peer.upgrade(&format!("Sec-WebSocket-Extensions: {extension}\r\n"))?;
+        let mut deflate = Compress::new(Compression::fast(), false);
+        loop {
+            match peer.read_frame()? {
+                (0xC1, _, message) => {
+                    if extension == WITHOUT_CONTEXT {
+                        deflate.reset();
+                    }
+                    // The lab compresses each message by itself.
+                    peer.frame(0xC1, &deflated(&mut deflate, &inflated(&message)))?;
                 }
+                (first, ..) => return Err(Error::other(format!("{first:x}"))),
             }
-        });
-        let outcome = visit("ws", 100, echo);
-        assert_eq!(agreed(&outcome, "Sec-WebSocket-Extensions"), EXTENSION);
-        let received = outcome.received.unwrap();
-        assert_eq!(received.answer.compression.as_deref(), Some(EXTENSION));
-        let exchanged = received.exchanged.unwrap();
-        assert!(exchanged.sent > 20 && exchanged.unanswered == 0, "{exchanged:?}");
-        assert_eq!(
-            received.payload_bytes,
-            u64::from(Settings::default().event_bytes) * received.events
-        );
-        assert!(received.wire_bytes < received.payload_bytes, "{received:?}");
+        }
+    });
+    let outcome = visit("ws", 100, echo);
+    assert_eq!(agreed(&outcome, "Sec-WebSocket-Extensions"), extension);
+    let received = outcome.received.unwrap();
+    assert_eq!(received.answer.compression.as_deref(), Some(extension));
+    let exchanged = received.exchanged.unwrap();
+    assert!(exchanged.sent > 20 && exchanged.unanswered == 0, "{exchanged:?}");
+    assert_eq!(
+        received.payload_bytes,
+        u64::from(Settings::default().event_bytes) * received.events
+    );
+    (received.payload_bytes / received.events, received.wire_bytes / received.events)
+}
+
+#[test]
+fn messages_are_compressed_both_ways_in_the_context_that_the_server_chooses() {
+    undisturbed(|| {
+        let (message_bytes, alone_bytes) = echoed(WITHOUT_CONTEXT);
+        let (_, bytes) = echoed(OFFER);
+        assert!(alone_bytes < message_bytes, "{alone_bytes} of {message_bytes} bytes");
+        assert!(bytes * 3 < alone_bytes * 2, "{bytes} bytes in context, {alone_bytes} alone");
     });
 }
 
