@@ -17,10 +17,14 @@ SECTIONS = {
     7: "closes",
     9: "large messages, many messages",
     10: "automatic fragmentation",
+    12: "compression",
+    13: "compression, other offers",
 }
 VERDICTS = ["OK", "NON-STRICT", "INFORMATIONAL", "FAILED", "other"]
 # Verdicts on a case's behaviour, and on its close.
 ASPECTS = ["behavior", "behaviorClose"]
+# Their only offer demands a window of 512 bytes, which the server declines (RFC 7692 section 7.1.2.1).
+DECLINED = ["13.3.", "13.5."]
 
 
 def number(case):
@@ -49,12 +53,18 @@ def summary(cases):
     total = [sum(row[found] for row in rows.values()) for found in VERDICTS]
     yield line.format("all {}".format(sum(total)), *total)
     yield ""
-    yield "12.* and 13.* are compression: not run, as a path that echoes does not grant it."
+    yield "13.3.* and 13.5.* demand a window that the server declines: UNIMPLEMENTED is right."
     for name in sorted(cases, key=number):
         found = verdict(cases[name])
         if found != "OK":
             said = ", ".join(str(cases[name][aspect]) for aspect in ASPECTS)
             yield "{}: {} ({})".format(name, found, said)
+
+
+def fails(name, case):
+    found = verdict(case)
+    is_declined = case["behavior"] == "UNIMPLEMENTED" and name.startswith(tuple(DECLINED))
+    return found == "FAILED" or found == "other" and not is_declined
 
 
 def main():
@@ -73,7 +83,7 @@ def main():
     with open(out, "w") as write:
         write.write(text)
     print(text, end="")
-    failed = [name for name in cases if verdict(cases[name]) in ("FAILED", "other")]
+    failed = [name for name in cases if fails(name, cases[name])]
     if failed or not cases:
         sys.exit("Autobahn: {} cases failed".format(len(failed)))
 

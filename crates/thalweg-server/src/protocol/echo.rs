@@ -17,7 +17,7 @@ pub(super) fn accept(opening: &Opening<'_>) -> Result<Option<Accepted>, Refusal>
     if opening.request.method != Method::GET || !opening.rest.is_empty() {
         return Ok(None);
     }
-    let request = SubscribeRequest::websocket(opening.request, opening.config, false)?;
+    let request = SubscribeRequest::websocket(opening.request, opening.config)?;
     Ok(Some(Accepted::Connection(request, Box::new(Echo))))
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn accept(opening: &Opening<'_>) -> Result<Option<Accepted>, Refusal>
             Ok(Some(Accepted::Answer(Response::new(format!("lines/1 {id:032x}").into_bytes()))))
         }
         (&Method::GET, "") => {
-            let mut request = SubscribeRequest::websocket(opening.request, opening.config, false)?;
+            let mut request = SubscribeRequest::websocket(opening.request, opening.config)?;
             Messages::new(request.format, request.head.body_mut()).text(b"hello, who are you?");
             Ok(Some(Accepted::Connection(request, Box::new(Lines::default()))))
         }

@@ -40,15 +40,10 @@ pub(crate) struct SubscribeRequest {
 }
 
 impl SubscribeRequest {
-    /// Returns a WebSocket without topics, for a protocol whose client sends them. It may be compressed if `compresses`. Fails
-    /// when the handshake is not valid.
-    pub(crate) fn websocket(
-        request: &Parts,
-        config: &Config,
-        compresses: bool,
-    ) -> Result<Self, Refusal> {
+    /// Returns a WebSocket without topics, for a protocol whose client sends them. Fails when the handshake is not valid.
+    pub(crate) fn websocket(request: &Parts, config: &Config) -> Result<Self, Refusal> {
         super::check_upgrade(request)?;
-        let (format, head) = websocket(request, config, compresses)?;
+        let (format, head) = websocket(request, config)?;
         Ok(Self::without_topics(format, head))
     }
 
@@ -139,7 +134,7 @@ pub(crate) fn negotiate(
     };
     let mut document = None;
     let (format, head) = match transport {
-        Transport::WebSocket => websocket(request, config, config.compression)?,
+        Transport::WebSocket => websocket(request, config)?,
         Transport::Sse if topics.len() > 1 => (Format::SSE_MANY, head::sse(retry_ms(access)?)),
         Transport::Sse => encoded(Format::SSE, head::sse(retry_ms(access)?)),
         Transport::HttpStreaming => {
@@ -327,11 +322,7 @@ fn compressed(format: Format, window: Option<ContextWindow>) -> Option<Format> {
     window.map_or_else(|| format.compressed(), |window| format.compressed_in_context(window))
 }
 
-fn websocket(
-    request: &Parts,
-    config: &Config,
-    compresses: bool,
-) -> Result<(Format, Head), Refusal> {
+fn websocket(request: &Parts, config: &Config) -> Result<(Format, Head), Refusal> {
     let headers = &request.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if request.version < Version::HTTP_11 {
@@ -362,7 +353,7 @@ fn websocket(
     let offered: Vec<&str> = offered.filter_map(|value| value.to_str().ok()).collect();
     let window = window(config);
     let offer = || deflate_offer(&offered.join(","), window.is_some());
-    let granted = compresses.then(offer).flatten();
+    let granted = config.compression.then(offer).flatten();
     let window = window.filter(|_| granted.is_some_and(|granted| granted.has_context));
     let format = granted.and_then(|_| compressed(Format::WEBSOCKET, window));
     let format = format.unwrap_or(Format::WEBSOCKET);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use flate2::{Decompress, FlushDecompress};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 
 use crate::harness::{Frame, Program, Server, Socket, opcode, request};
 use crate::proxies::{Behind, ProxyKind};
@@ -11,6 +11,11 @@ use crate::python;
 
 /// Offers that keep the context of the server.
 const OFFERS: [&str; 2] = ["permessage-deflate; client_max_window_bits", "permessage-deflate"];
+const WITHOUT_CONTEXT: &str = "permessage-deflate; server_no_context_takeover";
+/// The bit of a compressed message (RFC 7692 §6).
+const RSV1: u8 = 0x40;
+/// The end of a compressed message, which is not sent (RFC 7692 §7.2.1).
+const TAIL: &[u8] = &[0, 0, 0xff, 0xff];
 
 const CARS: &str = "cars";
 
@@ -36,6 +41,12 @@ struct Reader {
 
 impl Reader {
     fn open(server: &Server, offer: &str, topic: &str) -> Self {
+        let mut reader = Self::at(server, offer, &format!("/v1/topics/{topic}"));
+        assert!(reader.message().0.contains(r#""events":[]"#));
+        reader
+    }
+
+    fn at(server: &Server, offer: &str, path: &str) -> Self {
         let headers = [
             ("Connection", "Upgrade"),
             ("Upgrade", "websocket"),
@@ -44,14 +55,12 @@ impl Reader {
             ("Sec-WebSocket-Extensions", offer),
         ];
         let mut socket = server.connect();
-        socket.send(request("GET", &format!("/v1/topics/{topic}"), &headers, b""));
+        socket.send(request("GET", path, &headers, b""));
         let head = socket.until(b"\r\n\r\n", "a head").expect("a head");
         let head = String::from_utf8(head).expect("text").to_ascii_lowercase();
         assert!(head.contains("permessage-deflate"), "{head}");
         let has_context = !head.contains("server_no_context_takeover");
-        let mut reader = Self { socket, inflate: Decompress::new(false), has_context };
-        assert!(reader.message().0.contains(r#""events":[]"#));
-        reader
+        Self { socket, inflate: Decompress::new(false), has_context }
     }
 
     /// Returns the next message, and the bytes of its payload.
@@ -66,8 +75,9 @@ impl Reader {
         };
         let payload = self.socket.exact(len, "a payload").expect("a payload");
         let plain = match head[0] {
-            // RFC 7692 §7.2.2.
-            0xc1 => self.inflated(&[&payload[..], &[0, 0, 0xff, 0xff]].concat()),
+            first if first == 0x80 | RSV1 | opcode::TEXT => {
+                self.inflated(&[&payload[..], TAIL].concat())
+            }
             first => {
                 assert_eq!(first, 0x80 | opcode::TEXT);
                 payload
@@ -103,7 +113,7 @@ fn subscribers_share_messages_that_refer_to_earlier_ones_whenever_they_come() {
     const EVENTS: u64 = 120;
     const LAST: u64 = 20;
     let server = Server::start(&["--compression", "--shards", "2"]);
-    let mut alone = Reader::open(&server, "permessage-deflate; server_no_context_takeover", CARS);
+    let mut alone = Reader::open(&server, WITHOUT_CONTEXT, CARS);
     assert!(!alone.has_context);
     let mut readers: Vec<(u64, Reader)> = Vec::new();
     for number in 0..EVENTS {
@@ -147,6 +157,26 @@ fn without_a_context_each_message_is_compressed_alone() {
     let server = Server::start(&none);
     let reader = Reader::open(&server, OFFERS[0], CARS);
     assert!(!reader.has_context);
+}
+
+#[test]
+fn an_echo_inflates_messages() {
+    let server = Server::start(&["--compression", "--echo-path", "/echo"]);
+    for offer in [OFFERS[1], WITHOUT_CONTEXT] {
+        let mut reader = Reader::at(&server, offer, "/echo");
+        for number in 0..3 {
+            let message = format!("{}{number}", "the same again and again, ".repeat(30));
+            let mut deflated = Vec::with_capacity(message.len());
+            let mut deflate = Compress::new(Compression::fast(), false);
+            let status =
+                deflate.compress_vec(message.as_bytes(), &mut deflated, FlushCompress::Sync);
+            assert!(status.is_ok() && deflated.ends_with(TAIL));
+            deflated.truncate(deflated.len() - TAIL.len());
+            let frame = Frame::new(opcode::TEXT, &deflated).with_reserved_bits(RSV1);
+            reader.socket.send(frame.bytes());
+            assert_eq!(reader.message().0, message);
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

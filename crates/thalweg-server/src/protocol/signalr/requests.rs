@@ -58,7 +58,7 @@ fn connect(opening: &Opening<'_>) -> Result<Accepted, Refusal> {
         // "WebSockets": the id is optional. A second WebSocket of a connection is refused with 409.
         Some(Transport::WebSocket) => {
             let session = id.map(|id| opening.sessions.open(&id, Carrier::WebSocket, now_us()));
-            let websocket = SubscribeRequest::websocket(request, config, config.compression)?;
+            let websocket = SubscribeRequest::websocket(request, config)?;
             let websocket = websocket.with_signalr();
             Ok(Accepted::Connection(websocket, Box::new(Hub::new(session.transpose()?))))
         }
