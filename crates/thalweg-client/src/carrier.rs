@@ -1,6 +1,7 @@
 //! A transport on one connection: messages in, acks out, and a watchdog.
 
 mod body;
+mod gunzip;
 mod pongs;
 mod socket;
 
@@ -27,6 +28,15 @@ enum Kind {
 }
 
 #[derive(Debug)]
+pub(crate) struct CarrierRequest {
+    pub(crate) path: String,
+    /// The timeout of a long poll.
+    pub(crate) wait: Duration,
+    /// Whether a response's body may be gzip.
+    pub(crate) compress: bool,
+}
+
+#[derive(Debug)]
 pub(crate) enum Received {
     Message(String),
     /// A part of a message, or a heartbeat.
@@ -35,17 +45,18 @@ pub(crate) enum Received {
 }
 
 impl Carrier {
-    /// Requests `path` over a transport. `wait` is the timeout of a long poll.
+    /// Opens a transport with this request.
     pub(crate) async fn open(
         exchange: &Exchange,
         transport: Transport,
-        path: String,
-        wait: Duration,
+        request: CarrierRequest,
         quiet_max: Duration,
     ) -> Result<Self, Error> {
         let kind = match transport {
-            Transport::WebSocket => Kind::Socket(socket::Socket::open(exchange, &path).await?),
-            _ => Kind::Body(body::Streaming::open(exchange, transport, path, wait).await?),
+            Transport::WebSocket => {
+                Kind::Socket(socket::Socket::open(exchange, &request.path).await?)
+            }
+            _ => Kind::Body(body::Streaming::open(exchange, transport, request).await?),
         };
         Ok(Self { kind, quiet_max, deadline: None })
     }

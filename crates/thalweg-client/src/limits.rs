@@ -6,6 +6,10 @@ use std::time::Duration;
 /// because an envelope may have many.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
+/// Inflated bytes of a compressed body that are held besides the message: a piece of this size is searched for messages before the
+/// next one.
+pub(crate) const INFLATED_BYTES: usize = 64 << 10;
+
 /// A refusal's body: one sentence, or a proxy's page, whose beginning suffices.
 pub(crate) const REFUSAL_BYTES_MAX: usize = 64 << 10;
 

@@ -62,8 +62,11 @@ pub enum Http {
 pub struct Subscribe {
     /// The start. Later connections resume from the subscription's cursor.
     pub from: StartAt,
-    /// The transport. `None` means WebSocket, or HTTP streaming if a WebSocket is refused.
+    /// The transport. `None` means WebSocket, or HTTP streaming if a WebSocket is refused or with [`Self::compress`].
     pub transport: Option<Transport>,
+    /// Whether to ask for messages compressed with gzip. Only HTTP streaming and Server-Sent Events have them, from a
+    /// server with `compression`.
+    pub compress: bool,
     /// The policy when the subscription falls behind the history.
     pub policy: Policy,
     /// Minimum time between two sends of a topic; events in between are sent together. Zero sends at once. At most five minutes.

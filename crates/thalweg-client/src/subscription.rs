@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     Error, Refusal, Subscribe, Topic, Transport,
     backoff::Backoff,
-    carrier::{Carrier, Received},
+    carrier::{Carrier, CarrierRequest, Received},
     cursors::Cursors,
     ending::Ending,
     exchange::Exchange,
@@ -78,9 +78,13 @@ impl Subscription {
         quiet_max: Duration,
     ) -> Self {
         let now = Instant::now();
+        let default = match subscribe.compress {
+            true => Transport::HttpStreaming,
+            false => Transport::WebSocket,
+        };
         Self {
             exchange,
-            transport: subscribe.transport.unwrap_or(Transport::WebSocket),
+            transport: subscribe.transport.unwrap_or(default),
             quiet_max,
             cursors: Cursors::new(topics, subscribe.from),
             subscribe,
@@ -144,8 +148,9 @@ impl Subscription {
         let takes_patches = self.cursors.takes_patches();
         let server = &self.exchange.server;
         let path = server.subscription(&starts, transport, subscribe, wait, takes_patches);
+        let request = CarrierRequest { path, wait, compress: subscribe.compress };
         let (exchange, quiet_max) = (Arc::clone(&self.exchange), self.quiet_max);
-        Box::pin(async move { Carrier::open(&exchange, transport, path, wait, quiet_max).await })
+        Box::pin(async move { Carrier::open(&exchange, transport, request, quiet_max).await })
     }
 
     fn opening_failed(&mut self, error: Error) -> Result<(), Error> {

@@ -37,6 +37,7 @@ Examples:
   thalweg tail http://127.0.0.1:8080 \\
     --query 'SELECT car FROM car_live_data WHERE speed_kmh > 90'
   thalweg tail http://127.0.0.1:8080/v1/topics/cars --from earliest | jq .id
+  thalweg tail https://push.example/v1/topics/cars --compress
   THALWEG_TOKEN=… thalweg tail https://push.example/v1/topics/cars --http2")]
 pub(crate) struct TailArgs {
     /// Subscribe to this topic. Repeat the flag for several topics.
@@ -61,6 +62,10 @@ pub(crate) struct TailArgs {
     /// Use this transport [default: websocket, or http-streaming if no WebSocket can be opened].
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<TransportArg>,
+    /// Ask for compressed messages (gzip), from a server with `compression`. The transport is then http-streaming, or
+    /// sse if --transport names it.
+    #[arg(long)]
+    compress: bool,
     /// Print events in this format.
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     format: LineFormat,
@@ -118,6 +123,12 @@ enum LineFormat {
 
 /// Prints events until a signal, `--count`, a closed stdout or the server ends the output.
 pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
+    if let (true, Some(transport)) = (args.compress, args.transport)
+        && !matches!(transport, TransportArg::HttpStreaming | TransportArg::Sse)
+    {
+        let name = Transport::from(transport).name();
+        bail!("--compress is not possible over {name}: use --transport http-streaming or sse");
+    }
     let client = args.reach.client()?;
     let subscribe = Subscribe {
         from: args.newest.map_or(args.from, StartAt::Newest),
@@ -126,6 +137,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
         interval: args.interval,
         query: args.query.clone(),
         window: args.window.map(|window| window as u64),
+        compress: args.compress,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {

@@ -6,11 +6,11 @@ use http_body_util::BodyExt;
 use hyper::{
     Response,
     body::Incoming,
-    header::{ACCEPT, CONTENT_TYPE},
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE},
 };
 use tokio::time::timeout;
 
-use super::Received;
+use super::{CarrierRequest, Received, gunzip::Gunzip};
 use crate::{
     Error, Transport,
     ending::Ending,
@@ -20,11 +20,15 @@ use crate::{
     link::{Link, cut},
 };
 
+const GZIP: &str = "gzip";
+
 #[derive(Debug)]
 pub(super) struct Streaming {
     /// Kept because dropping it would end the connection.
     link: Option<Link>,
     body: Incoming,
+    /// Inflates the body, if it is compressed.
+    gunzip: Option<Gunzip>,
     deframer: Deframer,
     is_poll: bool,
 }
@@ -33,9 +37,9 @@ impl Streaming {
     pub(super) async fn open(
         exchange: &Exchange,
         transport: Transport,
-        path: String,
-        wait: Duration,
+        request: CarrierRequest,
     ) -> Result<Self, Error> {
+        let CarrierRequest { path, wait, compress } = request;
         let is_poll = transport == Transport::LongPolling;
         let mut ask = Ask::get(path);
         // A stream keeps its connection; a poll returns it.
@@ -43,14 +47,18 @@ impl Streaming {
         if let Some(accept) = accept(transport) {
             ask.headers.push((ACCEPT, accept.to_owned()));
         }
+        if compress {
+            ask.headers.push((ACCEPT_ENCODING, GZIP.to_owned()));
+        }
         let head_wait = ANSWER_WAIT + if is_poll { wait } else { Duration::ZERO };
         let beginning = timeout(head_wait, exchange.begin(&ask)).await;
         let late = || Error::Connection(format!("no answer within {head_wait:?}"));
         let (link, answer) = beginning.map_err(|_| late())??;
         let answer = success(answer).await?;
         check_content_type(&answer, content_type(transport))?;
+        let gunzip = is_gzip(&answer, compress)?.then(Gunzip::new);
         let deframer = Deframer::new(transport);
-        Ok(Self { link: Some(link), body: answer.into_body(), deframer, is_poll })
+        Ok(Self { link: Some(link), body: answer.into_body(), gunzip, deframer, is_poll })
     }
 
     pub(super) async fn next(&mut self) -> Received {
@@ -59,10 +67,23 @@ impl Streaming {
             Ok(None) => {}
             Err(malformed) => return Received::Ended(Ending::Cut(malformed.to_string())),
         }
+        if let Some(gunzip) = &mut self.gunzip {
+            match gunzip.piece() {
+                Ok(Some(piece)) => {
+                    self.deframer.push(piece);
+                    return Received::Something;
+                }
+                Ok(None) => {}
+                Err(broken) => return Received::Ended(Ending::Cut(broken.to_string())),
+            }
+        }
         match self.body.frame().await {
             Some(Ok(frame)) => {
-                if let Some(data) = frame.data_ref() {
-                    self.deframer.push(data);
+                match (frame.into_data(), &mut self.gunzip) {
+                    (Ok(data), Some(gunzip)) => gunzip.push(data),
+                    (Ok(data), None) => self.deframer.push(&data),
+                    // Trailers.
+                    (Err(_), _) => {}
                 }
                 Received::Something
             }
@@ -106,4 +127,19 @@ fn check_content_type(answer: &Response<Incoming>, expected: &str) -> Result<(),
             "the server answered with {found} instead of {expected}"
         ))),
     }
+}
+
+/// Returns whether the body is gzip. Fails if it is compressed otherwise, or without a request for it.
+fn is_gzip(answer: &Response<Incoming>, compress: bool) -> Result<bool, Error> {
+    let found = answer.headers().get(CONTENT_ENCODING);
+    let found = found.and_then(|value| value.to_str().ok()).unwrap_or("identity").trim();
+    if found.eq_ignore_ascii_case("identity") {
+        return Ok(false);
+    }
+    if compress && found.eq_ignore_ascii_case(GZIP) {
+        return Ok(true);
+    }
+    Err(Error::InvalidAnswer(format!(
+        "the server answered with Content-Encoding: {found}, which was not requested"
+    )))
 }

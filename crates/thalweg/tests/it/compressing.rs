@@ -179,6 +179,46 @@ fn an_echo_inflates_messages() {
     }
 }
 
+/// Publishes 200 events to a `thalweg tail` with these flags. Returns what the server sent: lines, and bytes.
+fn tailed(flags: &[&str]) -> (Vec<String>, f64) {
+    const EVENTS: u64 = 200;
+    let server = Server::start(&["--compression"]);
+    let url = format!("http://{}/v1/topics/{CARS}", server.address);
+    let mut tail = Program::thalweg(&[&["tail", &url], flags].concat());
+    server.await_connections(1);
+    let before = server.metric("thalweg_sent_bytes_total");
+    let lines = (0..EVENTS).map(|number| {
+        publish(&server, CARS, number);
+        let line = tail.line().unwrap_or_else(|| panic!("{flags:?}: {}", tail.said()));
+        assert_eq!(line, event(number), "{flags:?}");
+        line
+    });
+    let lines = lines.collect();
+    (lines, server.metric("thalweg_sent_bytes_total") - before)
+}
+
+#[test]
+fn a_compressed_tail_prints_the_same_lines_for_half_of_the_bytes() {
+    for transport in ["http-streaming", "sse"] {
+        let (lines, plain_bytes) = tailed(&["--transport", transport]);
+        let (inflated, bytes) = tailed(&["--transport", transport, "--compress"]);
+        assert_eq!(inflated, lines);
+        let share = bytes / plain_bytes;
+        assert!(share < 0.5, "{transport}: {bytes} of {plain_bytes} bytes");
+    }
+}
+
+#[test]
+fn a_tail_is_compressed_only_where_gzip_is_possible() {
+    let (lines, bytes) = tailed(&["--compress"]);
+    assert!(bytes < lines.iter().map(|line| line.len() as f64).sum::<f64>());
+    let tail = ["tail", "http://127.0.0.1:1", "--topic", CARS, "--compress"];
+    let (status, said) =
+        Program::thalweg(&[&tail[..], &["--transport", "websocket"]].concat()).end();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("use --transport http-streaming or sse"), "{said}");
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Client {
     PythonWebsockets,
