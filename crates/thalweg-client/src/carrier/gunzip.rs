@@ -16,6 +16,8 @@ pub(super) struct Gunzip {
     out: Vec<u8>,
     /// Whether `inflate` may hold more bytes than `out` had room for.
     is_full: bool,
+    /// Whether the input is malformed behind the bytes that were returned.
+    is_broken: bool,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +31,7 @@ impl Gunzip {
             input: Bytes::new(),
             out: Vec::with_capacity(INFLATED_BYTES),
             is_full: false,
+            is_broken: false,
         }
     }
 
@@ -39,12 +42,18 @@ impl Gunzip {
 
     /// Returns the next inflated bytes; `None` if more must be received first.
     pub(super) fn piece(&mut self) -> Result<Option<&[u8]>, Broken> {
+        if self.is_broken {
+            return Err(Broken);
+        }
         while self.is_full || self.input.has_remaining() {
             self.out.clear();
             let before = self.inflate.total_in();
             let status =
                 self.inflate.decompress_vec(&self.input, &mut self.out, FlushDecompress::Sync);
-            let status = status.map_err(|_| Broken)?;
+            let Ok(status) = status else {
+                self.is_broken = true;
+                return if self.out.is_empty() { Err(Broken) } else { Ok(Some(&self.out)) };
+            };
             let taken = (self.inflate.total_in() - before) as usize;
             let is_stuck = taken == 0 && self.out.is_empty() && self.input.has_remaining();
             self.input.advance(taken);
