@@ -24,7 +24,12 @@ pub(super) fn stored(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     store(&plain, out);
 }
 
+/// Appends text in stored blocks, and a flush: without it, `compress/flate` of Go keeps the text of a stored block until the next
+/// block begins.
 pub(super) fn store(plain: &[u8], out: &mut Vec<u8>) {
+    if plain.is_empty() {
+        return;
+    }
     for part in plain.chunks(STORED_BYTES_MAX) {
         // Header of a stored block that is not the last, padded to the byte boundary.
         out.push(0);
@@ -33,4 +38,7 @@ pub(super) fn store(plain: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&(!len).to_le_bytes());
         out.extend_from_slice(part);
     }
+    // An empty stored block.
+    out.push(0);
+    out.extend_from_slice(&deflate::SYNC_END);
 }

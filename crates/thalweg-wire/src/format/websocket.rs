@@ -43,9 +43,6 @@ pub(super) fn deflated(enters_context: bool, write: impl FnOnce(&mut Vec<u8>), o
             None if enters_context => {
                 let mut stored = Vec::new();
                 gzip::store(text, &mut stored);
-                // An empty stored block stands for the flush.
-                stored.push(0);
-                stored.extend_from_slice(&SYNC_END);
                 deflated_message(&stored, out);
             }
             None => {

@@ -23,10 +23,11 @@ pub(super) struct Inflated {
     pub(super) is_stored: bool,
 }
 
-/// A block that is stored and not the last (RFC 1951 §3.2.4).
+/// A block that is stored and not the last (RFC 1951 §3.2.4), and a flush.
 pub(super) fn stored(plain: &[u8]) -> Vec<u8> {
     let len = u16::try_from(plain.len()).expect("a short one");
-    [&[0], &len.to_le_bytes()[..], &(!len).to_le_bytes()[..], plain].concat()
+    let block = [&[0], &len.to_le_bytes()[..], &(!len).to_le_bytes()[..], plain].concat();
+    [&block[..], &[0], &FLUSH_END].concat()
 }
 
 /// The text of a compressed WebSocket message (RFC 7692 §7.2.2). `None` if it refers to other text than `before`.
@@ -39,8 +40,7 @@ pub(super) fn message(payload: &[u8], before: &[u8]) -> Option<Vec<u8>> {
 /// Returns the blocks at the front of `bytes`, up to where the text ends with `end` and the compressor is empty.
 /// `None` while they are incomplete.
 pub(super) fn gzip_frame(bytes: &[u8], end: &[u8], before: &[u8]) -> Option<Inflated> {
-    // A block of such a frame is not the last, is stored, and has no bits up to the end of the byte. The same
-    // holds for a flush at its end.
+    // A block of such a frame is not the last, is stored, and has no bits up to the end of the byte.
     let is_stored = *bytes.first()? == 0;
     let mut inflater = Inflater::after(before);
     let mut told = None;
@@ -52,7 +52,7 @@ pub(super) fn gzip_frame(bytes: &[u8], end: &[u8], before: &[u8]) -> Option<Infl
             told = Some(len);
         }
         let Some(told) = told else { continue };
-        if is_stored || was_told && bytes[..len].ends_with(&FLUSH_END) {
+        if was_told && bytes[..len].ends_with(&FLUSH_END) {
             return Some(Inflated { text: inflater.into_text(), told, len, is_stored });
         }
     }
