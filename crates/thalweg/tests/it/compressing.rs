@@ -65,6 +65,10 @@ impl Reader {
 
     /// Returns the next message, and the bytes of its payload.
     fn message(&mut self) -> (String, usize) {
+        self.message_if_valid().expect("a message that can be inflated")
+    }
+
+    fn message_if_valid(&mut self) -> Option<(String, usize)> {
         let head = self.socket.exact(2, "a frame").expect("a frame");
         let len = match head[1] {
             126 => {
@@ -76,23 +80,23 @@ impl Reader {
         let payload = self.socket.exact(len, "a payload").expect("a payload");
         let plain = match head[0] {
             first if first == 0x80 | RSV1 | opcode::TEXT => {
-                self.inflated(&[&payload[..], TAIL].concat())
+                self.inflated(&[&payload[..], TAIL].concat())?
             }
             first => {
                 assert_eq!(first, 0x80 | opcode::TEXT);
                 payload
             }
         };
-        (String::from_utf8(plain).expect("text"), len)
+        Some((String::from_utf8(plain).expect("text"), len))
     }
 
-    fn inflated(&mut self, deflated: &[u8]) -> Vec<u8> {
+    fn inflated(&mut self, deflated: &[u8]) -> Option<Vec<u8>> {
         if !self.has_context {
             self.inflate.reset(false);
         }
         let mut plain = Vec::with_capacity(64 << 10);
-        self.inflate.decompress_vec(deflated, &mut plain, FlushDecompress::Sync).expect("deflate");
-        plain
+        let result = self.inflate.decompress_vec(deflated, &mut plain, FlushDecompress::Sync);
+        result.is_ok().then_some(plain)
     }
 
     /// Reads `count` events from `first` on. Returns the bytes of their payloads.
@@ -360,16 +364,22 @@ fn proxies_pass_on_messages_that_refer_to_earlier_ones() {
     }
 }
 
-/// Publishes 12 events to each of 500 topics, which have a compressed reader each. Returns the memory that a topic takes.
+/// Publishes 12 events to each of 2,000 topics, which have a compressed reader each. Returns the memory that a topic takes.
 fn memory_of_topics(context: &str) -> usize {
-    const TOPICS: usize = 500;
+    const TOPICS: usize = 2_000;
     let context = format!("tuning.compression-context-bytes={context}");
     let server = Server::start(&["--shards", "1", "--compression", "--set", &context]);
     let before = server.memory();
+    let mut publisher = server.connect();
     let readers = (0..TOPICS).map(|number| {
         let topic = format!("t{number}");
         let mut reader = Reader::open(&server, OFFERS[0], &topic);
-        (0..12).for_each(|number| publish(&server, &topic, number));
+        for number in 0..12 {
+            let json = [("Content-Type", "application/json")];
+            let target = format!("/v1/topics/{topic}");
+            publisher.send(request("POST", &target, &json, event(number).as_bytes()));
+            assert_eq!(publisher.response().status, 200);
+        }
         reader.events(0, 12);
         reader
     });
@@ -392,6 +402,44 @@ fn frames_of_more_topics_than_compressors_are_read_and_counted() {
         }
     }
     server.await_metric("thalweg_contexts_primed_total", |frames| frames >= 100.0);
+}
+
+/// RFC 7692 lets a client that has not asked for `server_no_context_takeover` only inflate with the context. Some do not.
+#[test]
+fn clients_that_inflate_each_message_alone_come_again_and_harm_nobody() {
+    const VISITS: usize = 50;
+    const FIRST: usize = 10;
+    let server =
+        Server::start(&["--compression", "--set", "tuning.compression-context-bytes=1KiB"]);
+    let mut right = Reader::open(&server, OFFERS[0], CARS);
+    let (mut published, mut memory, mut primed) = (0, 0, 0.0);
+    for visit in 0..VISITS {
+        let mut wrong = Reader::open(&server, OFFERS[1], CARS);
+        wrong.has_context = false;
+        let mut received = 0;
+        loop {
+            publish(&server, CARS, published);
+            right.events(published, 1);
+            published += 1;
+            match wrong.message_if_valid() {
+                Some(_) => received += 1,
+                None => break,
+            }
+        }
+        assert!(received > 0, "the first messages are compressed alone");
+        // RFC 6455 §7.4.1: data that is not consistent with the type of the message.
+        wrong.socket.send(Frame::new(opcode::CLOSE, &1007_u16.to_be_bytes()).bytes());
+        wrong.socket.rest("the end of the connection");
+        if visit + 1 == FIRST {
+            memory = server.memory();
+            primed = server.metric("thalweg_contexts_primed_total");
+        }
+    }
+    server.await_connections(1);
+    let grown = server.memory().saturating_sub(memory);
+    println!("{published} events, {grown} bytes more after {VISITS} visits than after {FIRST}");
+    assert!(grown < 1 << 20, "{grown} bytes more after {VISITS} visits than after {FIRST}");
+    assert_eq!(server.metric("thalweg_contexts_primed_total"), primed);
 }
 
 #[test]
