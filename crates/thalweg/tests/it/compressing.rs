@@ -1,13 +1,11 @@
 //! Compressed messages that refer to earlier ones, as their readers inflate them: whenever they come, and whatever they read with.
 
-use std::net::SocketAddr;
-use std::process::Command;
+mod clients;
+mod firefox;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 
 use crate::harness::{Frame, Program, Server, Socket, opcode, request};
-use crate::proxies::{Behind, ProxyKind};
-use crate::python;
 
 /// Offers that keep the context of the server.
 const OFFERS: [&str; 2] = ["permessage-deflate; client_max_window_bits", "permessage-deflate"];
@@ -221,147 +219,6 @@ fn a_tail_is_compressed_only_where_gzip_is_possible() {
         Program::thalweg(&[&tail[..], &["--transport", "websocket"]].concat()).end();
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("use --transport http-streaming or sse"), "{said}");
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Client {
-    PythonWebsockets,
-    NodeWs,
-    /// The WebSocket and the `fetch` of Node itself.
-    NodeUndici,
-    NodeFetch,
-    PythonRequests,
-    CurlEvents,
-    CurlLines,
-}
-
-const WEBSOCKETS: &str = r#"
-import sys
-from websockets.sync.client import connect
-with connect(sys.argv[1]) as socket:
-    assert "permessage-deflate" in socket.response.headers["Sec-WebSocket-Extensions"]
-    for message in socket:
-        print(message, flush=True)
-"#;
-
-const REQUESTS: &str = r#"
-import sys, requests
-with requests.get(sys.argv[1], headers={"Accept": "text/event-stream"}, stream=True) as answer:
-    assert answer.headers["Content-Encoding"] == "gzip"
-    for line in answer.iter_lines(chunk_size=1):
-        print(line.decode(), flush=True)
-"#;
-
-const NODE: &str = r#"
-const WebSocket = require("ws");
-const socket = new WebSocket(process.argv[1]);
-socket.on("open", () => { if (!socket.extensions.includes("permessage-deflate")) process.exit(1); });
-socket.on("message", (message) => console.log(String(message)));
-"#;
-
-const UNDICI: &str = r#"
-const socket = new WebSocket(process.argv[1]);
-socket.onopen = () => { if (!socket.extensions.includes("permessage-deflate")) process.exit(1); };
-socket.onmessage = ({ data }) => console.log(data);
-"#;
-
-const FETCH: &str = r#"
-(async () => {
-  const response = await fetch(process.argv[1], { headers: { Accept: "text/event-stream" } });
-  if (response.headers.get("content-encoding") !== "gzip") process.exit(1);
-  for await (const part of response.body) process.stdout.write(part);
-})();
-"#;
-
-impl Client {
-    const ALL: [Self; 7] = [
-        Self::PythonWebsockets,
-        Self::NodeWs,
-        Self::NodeUndici,
-        Self::NodeFetch,
-        Self::PythonRequests,
-        Self::CurlEvents,
-        Self::CurlLines,
-    ];
-
-    fn start(self, address: SocketAddr) -> Program {
-        let (http, ws) =
-            (format!("http://{address}/v1/topics/cars"), format!("ws://{address}/v1/topics/cars"));
-        let curl = |accept: &str| {
-            let accept = format!("Accept: {accept}");
-            Program::start(Command::new("curl").args([
-                "-sSN",
-                "--compressed",
-                "-H",
-                &accept,
-                &http,
-            ]))
-        };
-        match self {
-            Self::PythonWebsockets => python::code(WEBSOCKETS, &[&ws]),
-            Self::PythonRequests => python::code(REQUESTS, &[&http]),
-            Self::NodeWs => node(&["-e", NODE, &ws]),
-            Self::NodeUndici => node(&["--experimental-websocket", "-e", UNDICI, &ws]),
-            Self::NodeFetch => node(&["-e", FETCH, &http]),
-            Self::CurlEvents => curl("text/event-stream"),
-            Self::CurlLines => curl("application/x-ndjson"),
-        }
-    }
-}
-
-fn node(arguments: &[&str]) -> Program {
-    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/node");
-    Program::start(Command::new("node").current_dir(examples).args(arguments))
-}
-
-fn message(client: Client, program: &mut Program) -> String {
-    loop {
-        let line = program.line().unwrap_or_else(|| panic!("{client:?}: {}", program.said()));
-        let message = line.strip_prefix("data:").unwrap_or(&line).trim_start();
-        if message.starts_with(r#"{"topic""#) {
-            return message.to_owned();
-        }
-    }
-}
-
-/// Each of them keeps the context by itself. The second of each comes when the topic has one.
-fn read_byte_for_byte(server: &Server, proxy: Option<SocketAddr>) {
-    const EVENTS: u64 = 80;
-    const LATER: u64 = 30;
-    let mut clients = Vec::new();
-    let mut come = |first| {
-        for client in Client::ALL {
-            let mut program = client.start(proxy.unwrap_or(server.address));
-            assert!(message(client, &mut program).contains(r#""events":[]"#), "{client:?}");
-            clients.push((client, first, program));
-        }
-    };
-    come(0);
-    (0..LATER).for_each(|number| publish(server, CARS, number));
-    come(LATER);
-    (LATER..EVENTS).for_each(|number| publish(server, CARS, number));
-    for (client, first, mut program) in clients {
-        for number in first..EVENTS {
-            let message = message(client, &mut program);
-            let ending = format!(r#""events":[{}]}}"#, event(number));
-            assert!(message.ends_with(&ending), "{client:?}: {message}");
-        }
-    }
-}
-
-#[test]
-fn clients_of_other_projects_read_every_message_byte_for_byte() {
-    read_byte_for_byte(&Server::start(&["--compression", "--shards", "2"]), None);
-}
-
-#[test]
-fn proxies_pass_on_messages_that_refer_to_earlier_ones() {
-    for kind in [ProxyKind::Nginx, ProxyKind::HAProxy] {
-        // A proxy cuts a stream that is silent for too long.
-        let server = Server::start(&["--compression", "--heartbeat", "500ms"]);
-        let Some(behind) = Behind::start(kind, server.address) else { continue };
-        read_byte_for_byte(&server, Some(behind.address));
-    }
 }
 
 /// Publishes 12 events to each of 2,000 topics, which have a compressed reader each. Returns the memory that a topic takes.

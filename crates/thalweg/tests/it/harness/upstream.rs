@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use super::wait_for_value;
+use super::{wait_for, wait_for_value};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
@@ -69,6 +69,14 @@ impl Upstream {
 
     pub(crate) fn count(&self) -> usize {
         self.log.lock().expect("the log").len()
+    }
+
+    /// Waits for a request whose path begins so. Returns the first one.
+    pub(crate) fn await_first(&self, prefix: &str) -> Asked {
+        wait_for(&format!("a request for {prefix}…"), || {
+            let all = self.log.lock().expect("the log");
+            all.iter().find(|asked| asked.path.starts_with(prefix)).cloned()
+        })
     }
 
     pub(crate) fn await_asked(&self, path: &str, times: usize) -> Vec<Asked> {
