@@ -4,6 +4,8 @@
 //! ```sh
 //! cargo run --release -p thalweg-wire --example compression
 //! ```
+//!
+//! With the name of a kind of events as argument, it prints events of this kind instead, one per line.
 
 use std::{
     error::Error,
@@ -28,7 +30,23 @@ const FLUSH_END: [u8; 4] = [0, 0, 0xff, 0xff];
 /// Makes the event with this number, with a source of random values.
 type Event = fn(usize, &mut Random) -> String;
 
+/// Kinds of single events.
+const KINDS: [(&str, Event); 5] = [
+    ("cars", cars_row),
+    ("chat", chat_message),
+    ("small-event", small_event),
+    ("trade", trade),
+    ("token", token),
+];
+
 fn main() -> Result<(), Box<dyn Error>> {
+    if let Some(wanted) = std::env::args().nth(1) {
+        let kind = KINDS.into_iter().find(|(name, _)| *name == wanted);
+        let (_, event) = kind.ok_or("a kind is cars, chat, small-event, trade or token")?;
+        let mut random = Random(1);
+        (1..=SERIES).for_each(|n| println!("{}", event(n, &mut random)));
+        return Ok(());
+    }
     let payloads: [(&str, Event); 4] = [
         ("fixed rows", fixed_row),
         ("cars", cars_row),
@@ -54,14 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "\n| event | framing | plain, bytes | alone, bytes | in 1 KiB | in 4 KiB | in 32 KiB | alone, µs | in 4 KiB, µs |\n\
          |---|---|---:|---:|---:|---:|---:|---:|---:|"
     );
-    let kinds: [(&str, Event); 5] = [
-        ("cars", cars_row),
-        ("chat", chat_message),
-        ("small event", small_event),
-        ("trade", trade),
-        ("token", token),
-    ];
-    for (name, event) in kinds {
+    for (name, event) in KINDS {
         for plain in [Format::WEBSOCKET, Format::SSE] {
             println!("| {name} | {:?} | {} |", plain.framing(), series(event, plain)?);
         }
