@@ -23,7 +23,7 @@ pub(crate) struct Carrier {
 
 #[derive(Debug)]
 enum Kind {
-    Body(body::Streaming),
+    Body(Box<body::Streaming>),
     Socket(socket::Socket),
 }
 
@@ -56,7 +56,7 @@ impl Carrier {
             Transport::WebSocket => {
                 Kind::Socket(socket::Socket::open(exchange, &request.path).await?)
             }
-            _ => Kind::Body(body::Streaming::open(exchange, transport, request).await?),
+            _ => Kind::Body(Box::new(body::Streaming::open(exchange, transport, request).await?)),
         };
         Ok(Self { kind, quiet_max, deadline: None })
     }

@@ -14,7 +14,9 @@ const BOMB_BYTES: usize = 80 << 20;
 
 fn subscribe(fake: &Fake, transport: Option<Transport>) -> Subscription {
     let subscribe = Subscribe { transport, compress: true, ..Subscribe::default() };
-    fake.client().subscribe(vec!["cars".parse().unwrap()], subscribe).unwrap()
+    fake.client()
+        .subscribe(vec!["cars".parse().expect("a topic")], subscribe)
+        .expect("a subscription")
 }
 
 async fn begin(peer: &mut Peer, content_type: &str) -> GzEncoder<Vec<u8>> {
@@ -24,8 +26,8 @@ async fn begin(peer: &mut Peer, content_type: &str) -> GzEncoder<Vec<u8>> {
 }
 
 fn flushed(encoder: &mut GzEncoder<Vec<u8>>, text: &str) -> Vec<u8> {
-    encoder.write_all(text.as_bytes()).unwrap();
-    encoder.flush().unwrap();
+    encoder.write_all(text.as_bytes()).expect("a Vec takes it");
+    encoder.flush().expect("a Vec takes it");
     std::mem::take(encoder.get_mut())
 }
 
