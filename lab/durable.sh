@@ -87,6 +87,8 @@ while kill -0 "$pid" 2>/dev/null; do
     [ "${size:-0}" -le "$most" ] || most=$size
     sleep 0.1
 done
+# A program that has failed ends this one.
+wait "$pid"
 pid=
 echo "a store of 1 GiB that is filled for a minute: at most $most MiB on disk"
 cat "$folder/out"

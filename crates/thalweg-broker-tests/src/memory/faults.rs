@@ -108,7 +108,7 @@ impl Streams {
         }
     }
 
-    /// Lets the broker of each server end, as one does that has failed permanently.
+    /// Ends the broker of each server, as a permanent failure does.
     pub fn end(&self) {
         self.control.send_modify(|control| control.has_ended = true);
     }

@@ -24,6 +24,9 @@ pub(super) struct SimulatedDisk(Arc<Mutex<Platter>>);
 /// Something that happens during an operation.
 type Hook = Box<dyn FnMut(&str) + Send>;
 
+/// Something that may hold up operations. It sees each operation, also those of several threads at a time.
+type Gate = Arc<dyn Fn(&str) + Send + Sync>;
+
 struct Platter {
     rng: Rng,
     files: BTreeMap<u64, Content>,
@@ -45,6 +48,7 @@ struct Platter {
     read_error: Option<i32>,
     tally: Tally,
     hook: Option<Hook>,
+    gate: Option<Gate>,
 }
 
 /// The probability of faults, in a thousand operations.
@@ -150,6 +154,7 @@ impl SimulatedDisk {
             read_error: None,
             tally: Tally::default(),
             hook: None,
+            gate: None,
         })))
     }
 
@@ -169,6 +174,10 @@ impl SimulatedDisk {
             let mut platter = self.platter();
             platter.hook.get_or_insert(hook);
         }
+        let gate = self.platter().gate.clone();
+        if let Some(gate) = gate {
+            gate(what);
+        }
         let mut platter = self.platter();
         platter.operations += 1;
         if platter.operations >= platter.crash_at {
@@ -183,6 +192,11 @@ impl SimulatedDisk {
     /// Sets a hook that runs before operations, but not within itself.
     pub(super) fn set_hook(&self, hook: Option<Hook>) {
         self.platter().hook = hook;
+    }
+
+    /// Sets a gate that each operation passes.
+    pub(super) fn set_gate(&self, gate: Option<Gate>) {
+        self.platter().gate = gate;
     }
 
     pub(super) fn set_faults(&self, faults: Faults) {

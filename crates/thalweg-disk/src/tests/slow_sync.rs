@@ -3,7 +3,7 @@
 use std::{
     pin::pin,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::Ordering::Relaxed,
         mpsc::{Receiver, Sender, channel},
     },
@@ -62,13 +62,13 @@ impl SlowLog {
         let threads = Threads::start(opened, interval).expect("threads");
         let (begin, begun) = channel();
         let (end, may_end) = channel();
-        let failing = disk.clone();
-        disk.set_hook(Some(Box::new(move |what| {
+        let (failing, may_end) = (disk.clone(), Mutex::new(may_end));
+        disk.set_gate(Some(Arc::new(move |what: &str| {
             let is_committer = std::thread::current().name() == Some("disk-committer");
             if is_committer && what.starts_with("sync wal-") {
                 // The test may have ended.
                 let _ = begin.send(());
-                if !may_end.recv().unwrap_or(true) {
+                if !may_end.lock().expect("no panic").recv().unwrap_or(true) {
                     failing.set_faults(Faults { sync: 1000, ..Faults::default() });
                 }
             }
@@ -85,7 +85,7 @@ impl SlowLog {
 
     /// Waits until a sync has begun.
     fn begun(&self) {
-        self.begun.recv().expect("the committer is there");
+        thalweg_testing::receive(&self.begun, "a sync").expect("the committer is there");
     }
 
     fn end_sync(&self, succeeds: bool) {
@@ -124,7 +124,7 @@ impl Drop for SlowLog {
     fn drop(&mut self) {
         // A sync that still waits ends, and so do the threads.
         self.end = channel().0;
-        self.disk.set_hook(None);
+        self.disk.set_gate(None);
     }
 }
 

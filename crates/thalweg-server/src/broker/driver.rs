@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use thalweg_broker::{Append, AppendError, Broker, BrokerCounts, Stream, TicketError};
+use thalweg_broker::{Append, AppendError, Broker, BrokerCounts, Follower, Stream, TicketError};
 use tokio::{runtime::Builder, sync::mpsc, task::JoinSet};
 
 use super::{ListRequest, Read, Shards, Store, TicketRequest};
@@ -59,7 +59,7 @@ impl BrokerService {
 }
 
 async fn drive<B: Broker>(broker: Arc<B>, inbox: Inbox, shards: Shards) -> io::Result<()> {
-    let Inbox { stores, reads, lists, tickets } = inbox;
+    let Inbox { mut stores, reads, lists, tickets } = inbox;
     tokio::spawn(shards.clone().send_waiting());
     let reader = Arc::clone(&broker);
     tokio::spawn(run_each(reads, READS_IN_FLIGHT_MAX, move |request| {
@@ -75,15 +75,32 @@ async fn drive<B: Broker>(broker: Arc<B>, inbox: Inbox, shards: Shards) -> io::R
         let answer = move |request| answer_ticket(Arc::clone(&keeper), request);
         tokio::spawn(run_each(tickets, usize::MAX, answer));
     }
-    tokio::select! {
-        () = run_each(stores, STORES_IN_FLIGHT_MAX, |request| store(Arc::clone(&broker), request)) => Ok(()),
-        why = broker.follow(shards) => Err(io::Error::other(why)),
+    let ended = tokio::select! {
+        () = run_each_of(&mut stores, STORES_IN_FLIGHT_MAX, |request| store(Arc::clone(&broker), request)) => Ok(()),
+        why = broker.follow(shards.clone()) => Err(io::Error::other(why)),
+    };
+    shards.set_ready(false);
+    // A shard may have reserved a place and not sent its request yet. A channel whose receiver is dropped would
+    // keep this request, without an answer.
+    stores.close();
+    while let Some(Store { reply, .. }) = stores.recv().await {
+        // The broker has never had the request.
+        reply.send(Err(AppendError::Unavailable));
     }
+    ended
 }
 
 /// Runs a task for each request, at most `most` in flight, until no more can come and all are done. Tasks begin in the
 /// order of the requests. If a task panics, its dropped reply answers.
 async fn run_each<R, T>(mut requests: mpsc::Receiver<R>, most: usize, task: impl Fn(R) -> T)
+where
+    T: Future<Output = ()> + Send + 'static,
+{
+    run_each_of(&mut requests, most, task).await;
+}
+
+/// Does the same, and leaves the receiver to the caller.
+async fn run_each_of<R, T>(requests: &mut mpsc::Receiver<R>, most: usize, task: impl Fn(R) -> T)
 where
     T: Future<Output = ()> + Send + 'static,
 {

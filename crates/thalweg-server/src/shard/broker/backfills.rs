@@ -72,8 +72,11 @@ impl Backfills {
             let place = match reads.try_reserve() {
                 Ok(place) => place,
                 Err(TrySendError::Full(())) => return false,
-                // The server ends when a broker has ended.
-                Err(TrySendError::Closed(())) => return true,
+                // The broker has ended. Requests that stay due would keep the event loop busy.
+                Err(TrySendError::Closed(())) => {
+                    self.failed.extend(self.queue.drain(..));
+                    return true;
+                }
             };
             let Some((key, from)) = self.next() else { continue };
             let Some(((topic, serial), feed, stream)) = find(key) else {

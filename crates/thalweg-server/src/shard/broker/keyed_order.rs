@@ -63,7 +63,8 @@ pub(in crate::shard) struct KeyedOrder {
 impl WaitingPublish {
     /// Returns its memory, in bytes.
     pub(in crate::shard) fn bytes(&self) -> usize {
-        self.payloads.joined_bytes() + size_of::<Self>()
+        let retry_key = self.terms.retry_key.as_ref().map_or(0, |key| key.key.len());
+        self.payloads.joined_bytes() + retry_key + size_of::<Self>()
     }
 }
 

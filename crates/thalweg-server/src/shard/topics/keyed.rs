@@ -10,7 +10,8 @@ use thalweg_wire::{Condition, ErrorCode, Position, Topic, key::key_text};
 
 use super::{Topics, local_topic::LocalTopic};
 use crate::{
-    broker::PublishTerms, refusal::Refusal, source::EventKeys, transport::parameters::bad,
+    broker::PublishTerms, refusal::Refusal, shard::broker::StoreAnswer, source::EventKeys,
+    transport::parameters::bad,
 };
 
 /// The time between two exact counts of the memory of keys, in µs. A count looks at all topics.
@@ -228,10 +229,15 @@ impl Topics {
             out.extend_from_slice(event);
             Ok::<_, ()>(())
         });
-        if written.is_ok() {
-            payloads.push_key(key);
-            self.append(feed, &mut payloads, now_us);
+        if written.is_err() {
+            return;
         }
+        payloads.push_key(key);
+        if self.is_broker_topic(feed) {
+            // A removal that is not stored is published again later.
+            return self.store_in(feed, &mut payloads, None, StoreAnswer::Nowhere);
+        }
+        self.append(feed, &mut payloads, now_us);
     }
 
     /// Seals the events of a topic that are not in its feed yet.

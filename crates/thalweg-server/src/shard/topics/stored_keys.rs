@@ -132,7 +132,7 @@ impl Topics {
         match self.keyed_order(key) {
             Some((_, order)) if order.is_refused => drop(answer.send(Err(no_room()))),
             Some((feed, order)) if has_ended && (feed.is_loading() || order.has_undelivered()) => {
-                drop(answer.send(Err(unavailable())));
+                drop(answer.send(Err(Refusal::catching_up())));
             }
             Some((feed, order)) if feed.is_loading() => {
                 order.read(answer);
@@ -270,7 +270,7 @@ impl Topics {
             let order = order.filter(|order| order.is_of(broker));
             let Some(keyed) = order.and_then(|order| order.keyed.as_mut()) else { continue };
             let reads = std::mem::take(&mut keyed.reads);
-            reads.into_iter().for_each(|read| drop(read.send(Err(unavailable()))));
+            reads.into_iter().for_each(|read| drop(read.send(Err(Refusal::catching_up()))));
             waiting.extend(keyed.take_waiting());
         }
         self.refuse_waiting(waiting, unavailable);

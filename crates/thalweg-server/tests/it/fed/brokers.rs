@@ -155,6 +155,9 @@ fn publishes_to_a_broker_that_has_ended_are_answered() {
     for topic in ["cars", "keys/a?key=k", "keys/b?key=k"] {
         assert_eq!(code(&publish(&node, topic, "4")), "unavailable", "{topic}");
     }
+    let read = node.get("/v1/topics/keys/a", &[]);
+    assert_eq!(code(&read), "unavailable");
+    assert!(!read.text().contains("the event was not stored"), "{}", read.text());
     assert_eq!(publish(&node, "boats", "5").status, 200, "the other broker works");
     wait_for("no bytes that are not stored", || {
         (metric(&node, "thalweg_unstored_bytes") == 0).then_some(())
