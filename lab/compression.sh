@@ -25,9 +25,12 @@ kinds=${KINDS-runner cars chat small-event trade token}
 server=127.0.0.1:9111
 work=$(mktemp -d)
 pids=
+publisher=
 
 cleanup() {
     rm -f "$work/publishing"
+    # Without the server, `pub` would repeat its line for minutes.
+    [ -z "$publisher" ] || wait "$publisher" 2>/dev/null || true
     # Only what was started here.
     for pid in $pids; do kill "$pid" 2>/dev/null || true; done
     wait 2>/dev/null || true
@@ -64,7 +67,7 @@ measure() {
 
 # Prints the bytes of a message on the wire.
 bytes() {
-    found=$(sed -n 's/.* \([0-9.]*\) on the wire each.*/\1/p' "$work/$1-$(echo "$2" | tr / _)-$3")
+    found=$(sed -n 's/.* \([0-9.]*\) on the wire each.*/\1/p' "$work/$1-$(echo "$2" | tr / _)-$3" 2>/dev/null || true)
     echo "${found:--}"
 }
 
@@ -88,6 +91,8 @@ for context in $contexts; do
         sleep 0.1
     done
     sleep "$fill"
+    # Another server may have answered at this address.
+    kill -0 "$!" || { cat "$work/server.log" >&2; exit 1; }
     for topic in $topics; do
         count=$connections
         case $topic in lab/rows/*) count=$((connections / 20)) ;; esac
@@ -119,7 +124,7 @@ for topic in $topics $kinds; do
             plain | 0) ;;
             *) echo "$context $(bytes "$context" "$topic" "$transport") $(bytes 0 "$topic" "$transport")" ;;
             esac
-        done | awk '$3 > 0 { printf " %s: %.2f", $1, $2 / $3 }'
+        done | awk '$2 + 0 > 0 && $3 + 0 > 0 { printf " %s: %.2f", $1, $2 / $3 }'
         printf '\n'
     done
 done

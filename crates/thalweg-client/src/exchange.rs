@@ -1,13 +1,14 @@
 //! Requests and answers on kept connections.
 
-use std::{sync::Mutex, time::SystemTime};
+use std::{io::Read, sync::Mutex, time::SystemTime};
 
 use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{
     Method, Request, Response,
     body::Incoming,
-    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use tokio::time::timeout;
 use tokio_rustls::rustls::ClientConfig;
@@ -162,6 +163,9 @@ pub(crate) async fn success(answer: Response<Incoming>) -> Result<Response<Incom
 pub(crate) async fn refusal(answer: Response<Incoming>) -> Refusal {
     let status = answer.status().as_u16();
     let retry_after = retry_after(answer.headers(), SystemTime::now());
+    // A proxy may compress the refusal of a request that accepts gzip.
+    let coding = answer.headers().get(CONTENT_ENCODING);
+    let is_gzip = coding.is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"gzip"));
     let mut body = answer.into_body();
     let mut bytes = Vec::new();
     let reading = async {
@@ -173,5 +177,15 @@ pub(crate) async fn refusal(answer: Response<Incoming>) -> Refusal {
     };
     // A part of a refusal is still useful.
     let _ = timeout(ANSWER_WAIT, reading).await;
+    if is_gzip {
+        bytes = inflated(&bytes);
+    }
     Refusal { retry_after, ..Refusal::read(status, &bytes) }
+}
+
+/// Returns the inflated body up to its bound, or up to the first byte that is not valid gzip.
+fn inflated(bytes: &[u8]) -> Vec<u8> {
+    let mut inflated = Vec::new();
+    let _ = MultiGzDecoder::new(bytes).take(REFUSAL_BYTES_MAX as u64).read_to_end(&mut inflated);
+    inflated
 }

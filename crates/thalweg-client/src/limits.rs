@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A message, a line, an answer: the memory that a server can make the client hold. It is larger than the largest event,
-/// because an envelope may have many.
+/// Text of a message, a line, an answer. It is larger than the largest event, because an envelope may have many: at most
+/// `MESSAGE_EVENTS_MAX` (thalweg-wire), which bounds the memory besides the text.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// Inflated bytes of a compressed body that are held besides the message: a piece of this size is searched for messages before the

@@ -64,8 +64,8 @@ pub struct Subscribe {
     pub from: StartAt,
     /// The transport. `None` means WebSocket, or HTTP streaming if a WebSocket is refused or with [`Self::compress`].
     pub transport: Option<Transport>,
-    /// Whether to ask for messages compressed with gzip. Only HTTP streaming and Server-Sent Events have them, from a
-    /// server with `compression`.
+    /// Whether to ask for messages compressed with gzip. Only HTTP streaming and Server-Sent Events of one topic have
+    /// them, from a server with `compression`.
     pub compress: bool,
     /// The policy when the subscription falls behind the history.
     pub policy: Policy,

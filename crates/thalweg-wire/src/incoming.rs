@@ -1,8 +1,11 @@
 //! Parses messages to subscribers, for clients and tests: the inverse of `envelope`, `notice` and `answer`.
 
-use std::{borrow::Cow, ops::Deref};
+use std::{borrow::Cow, fmt, marker::PhantomData, ops::Deref};
 
-use serde::{Deserialize, de::Error};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use crate::{GapReason, Offset};
@@ -25,6 +28,10 @@ impl Deref for Text<'_> {
     }
 }
 
+/// Maximum number of events of a message. Each takes up to 64 bytes besides its text, which may be a digit: without a limit
+/// a compressed message of 100 KB could take gigabytes.
+pub const MESSAGE_EVENTS_MAX: usize = 1 << 20;
+
 /// A message to a subscriber. Besides `topic` and `position` it has one content (events, a patch, a gap, an
 /// end, a heartbeat, a close, an answer or an error), which [`Incoming::kind`] returns.
 #[derive(Debug, Deserialize)]
@@ -41,13 +48,14 @@ pub struct Incoming<'a> {
     /// message.
     pub after: Option<Offset>,
     /// Only for keyed topics: the key of each event. The confirmation of a subscription has an empty list.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "bounded_list")]
     pub keys: Option<Vec<Text<'a>>>,
     /// Only for keyed topics: a subscriber before this offset may lack events of keys.
     pub until: Option<Offset>,
     first: Option<Offset>,
+    #[serde(default, deserialize_with = "bounded_list")]
     offsets: Option<Vec<Offset>>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "bounded_list")]
     events: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
     patch: Option<&'a RawValue>,
@@ -62,6 +70,43 @@ pub struct Incoming<'a> {
     answer: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+}
+
+fn bounded_list<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_option(BoundedList(PhantomData))
+}
+
+struct BoundedList<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedList<T> {
+    type Value = Option<Vec<T>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of at most {MESSAGE_EVENTS_MAX} elements")
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = list.next_element()? {
+            if elements.len() == MESSAGE_EVENTS_MAX {
+                return Err(A::Error::invalid_length(MESSAGE_EVENTS_MAX + 1, &self));
+            }
+            elements.push(element);
+        }
+        Ok(Some(elements))
+    }
 }
 
 /// The `gap` object.
@@ -172,6 +217,17 @@ mod tests {
         assert!(Incoming::parse(r#"["a","1.2"]"#).is_err());
         assert!(Incoming::parse(" []").is_err());
         assert!(Incoming::parse("{}").is_ok());
+    }
+
+    #[test]
+    fn a_message_has_at_most_a_million_events() {
+        let message = |events| {
+            let events = vec!["0"; events].join(",");
+            format!(r#"{{"topic":"a","position":"1.{}","first":1,"events":[{events}]}}"#, 1 << 20)
+        };
+        assert!(Incoming::parse(&message(MESSAGE_EVENTS_MAX)).is_ok());
+        let error = Incoming::parse(&message(MESSAGE_EVENTS_MAX + 1)).unwrap_err().to_string();
+        assert!(error.contains("a list of at most 1048576 elements"), "{error}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use hyper::{
     body::Incoming,
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE},
 };
-use tokio::time::timeout;
+use tokio::{task::coop::consume_budget, time::timeout};
 
 use super::{CarrierRequest, Received, gunzip::Gunzip};
 use crate::{
@@ -68,6 +68,8 @@ impl Streaming {
             Err(malformed) => return Received::Ended(Ending::Cut(malformed.to_string())),
         }
         if let Some(gunzip) = &mut self.gunzip {
+            // Received bytes may inflate to a thousand times as many without a message. Other tasks run in between.
+            consume_budget().await;
             match gunzip.piece() {
                 Ok(Some(piece)) => {
                     self.deframer.push(piece);

@@ -63,6 +63,55 @@ async fn a_compressed_response_is_inflated_message_by_message() {
 }
 
 #[tokio::test]
+async fn a_compressed_stream_that_is_cut_resumes_after_the_last_whole_message() {
+    let fake = Fake::start().await;
+    let mut subscription = subscribe(&fake, None);
+    let server = async {
+        let mut peer = fake.accept().await;
+        let mut encoder = begin(&mut peer, NDJSON).await;
+        let whole = envelope(8..8) + "\n" + &envelope(8..10) + "\n";
+        peer.say(flushed(&mut encoder, &whole)).await;
+        let cut = flushed(&mut encoder, &(envelope(10..12) + "\n"));
+        peer.say(&cut[..cut.len() / 2]).await;
+        drop(peer);
+        // The next response is another gzip stream.
+        let mut peer = fake.accept().await;
+        assert!(peer.asked().contains("?cursor=9f.9&"), "{}", peer.asked());
+        let mut encoder = begin(&mut peer, NDJSON).await;
+        let again = envelope(10..10) + "\n" + &envelope(8..12) + "\n";
+        peer.say(flushed(&mut encoder, &again)).await;
+        let _ = peer.socket.readable().await;
+    };
+    let client = async {
+        expect(&mut subscription, &["connected http-streaming 9f.7", "events 8 9"]).await;
+        expect(&mut subscription, &["disconnected the connection was cut"]).await;
+        expect(&mut subscription, &["connected http-streaming 9f.9", "events 10 11"]).await;
+        drop(subscription);
+    };
+    both(server, client).await;
+}
+
+#[tokio::test]
+async fn a_compressed_refusal_keeps_the_servers_sentence() {
+    let fake = Fake::start().await;
+    let mut subscription = subscribe(&fake, None);
+    let server = async {
+        let mut peer = fake.accept().await;
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        let refusal = br#"{"error":{"code":"no_such_topic","message":"no topic cars"}}"#;
+        encoder.write_all(refusal).expect("a Vec takes it");
+        let body = encoder.finish().expect("a Vec takes it");
+        let head = "HTTP/1.1 404 X\r\nContent-Encoding: gzip\r\nContent-Length:";
+        peer.say(format!("{head} {}\r\n\r\n", body.len())).await;
+        peer.say(body).await;
+    };
+    let client = async {
+        expect(&mut subscription, &["error: no topic cars (404 no_such_topic)"]).await;
+    };
+    both(server, client).await;
+}
+
+#[tokio::test]
 async fn a_bomb_ends_the_connection_with_the_reason() {
     let fake = Fake::start().await;
     let mut subscription = subscribe(&fake, Some(Transport::HttpStreaming));

@@ -50,7 +50,7 @@ pub(super) struct TopicTable {
     /// Wait this long for more events before sending a batch [default: 0]
     flush: Option<Time<0>>,
     /// Maximum number of events in a batch [default: 8192]
-    batch_events: Option<Count>,
+    batch_events: Option<Count<1, 1_048_576>>,
     /// Maximum size of a batch; a larger event is sent in its own batch [default: 63KiB]
     ///
     /// A message is less than 1 KiB larger. Use 31KiB for clients that reject messages above 32 KiB.

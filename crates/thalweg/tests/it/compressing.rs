@@ -261,7 +261,7 @@ fn frames_of_more_topics_than_compressors_are_read_and_counted() {
     server.await_metric("thalweg_contexts_primed_total", |frames| frames >= 100.0);
 }
 
-/// RFC 7692 lets a client that has not asked for `server_no_context_takeover` only inflate with the context. Some do not.
+/// A client that does not ask for `server_no_context_takeover` must inflate with the context (RFC 7692 §7.1.1.1). Some clients do not.
 #[test]
 fn clients_that_inflate_each_message_alone_come_again_and_harm_nobody() {
     const VISITS: usize = 50;

@@ -66,9 +66,9 @@ fn echoed(extension: &'static str) -> (u64, u64) {
     });
     let outcome = visit("ws", 100, echo);
     assert_eq!(agreed(&outcome, "Sec-WebSocket-Extensions"), extension);
-    let received = outcome.received.unwrap();
+    let received = outcome.received.expect("an endpoint has figures of what it sent");
     assert_eq!(received.answer.compression.as_deref(), Some(extension));
-    let exchanged = received.exchanged.unwrap();
+    let exchanged = received.exchanged.expect("messages were exchanged");
     assert!(exchanged.sent > 20 && exchanged.unanswered == 0, "{exchanged:?}");
     assert_eq!(
         received.payload_bytes,

@@ -54,8 +54,12 @@ fn profile() -> PathBuf {
 }
 
 fn installed() -> Option<&'static str> {
-    let programs = ["firefox-esr", "firefox"];
-    programs.into_iter().find(|program| Command::new(program).arg("--version").output().is_ok())
+    // Ubuntu's program of this name may only tell how to install Firefox, and fails.
+    let works = |program: &&str| {
+        let output = Command::new(program).arg("--version").output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    ["firefox-esr", "firefox"].into_iter().find(works)
 }
 
 fn hex(text: &str) -> String {
