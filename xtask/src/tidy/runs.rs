@@ -6,7 +6,7 @@ use crate::tree::Tree;
 const RUNS: &str = "lab/runs/";
 
 /// The maximum for all archived runs, in bytes.
-const BYTES_MAX: u64 = 12 << 20;
+const BYTES_MAX: u64 = 8_000_000;
 
 /// Prefixes of files that no archived run has, because `thalweg bench` draws them from the samples.
 const DRAWN: [&str; 5] = ["histograms.", "report.", "summary.csv", "table.", "subjects."];

@@ -138,6 +138,7 @@ mod tests {
     use super::super::store::Store;
     use super::super::tests::{ARCHIVE, scratch};
     use super::*;
+    use crate::measure::Point;
     use crate::report::{self, Document, csv, table};
     use crate::subject::TemporaryFolder;
     use serde_json::{Value, json};
@@ -242,6 +243,23 @@ mod tests {
         assert_eq!(summary, json!(run.summary()));
         let again = archive(&archived, &to).unwrap_err().to_string();
         assert!(again.ends_with("holds a run already: name another folder"), "{again}");
+    }
+
+    #[test]
+    fn an_archived_run_has_the_figures_without_points_of_short_spans() {
+        let folder = unpacked_copy("with-points", 0, "");
+        let samples = fs::read_to_string(folder.join(SAMPLES)).unwrap();
+        let point = serde_json::to_string(&Point::default()).unwrap();
+        let with_points = samples.replace("\"timeline\":[]", &format!("\"timeline\":[{point}]"));
+        fs::write(folder.join(SAMPLES), with_points).unwrap();
+        let run = StoredRun::read(&folder).unwrap();
+        let to = run.folder.join("archived");
+        archive(&run, &to).unwrap();
+        let archived = StoredRun::read(&to).unwrap();
+        let points =
+            |run: &StoredRun| run.samples.iter().flat_map(|sample| &sample.timeline).count();
+        assert_eq!((points(&run), points(&archived)), (run.samples.len(), 0));
+        assert_eq!(json!(archived.summary()), json!(run.summary()));
     }
 
     #[test]
