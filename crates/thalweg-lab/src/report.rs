@@ -70,7 +70,7 @@ pub use row::{Cpu, Delayed, Lateness, LoadFigures, MemoryFigures, Row, Throughpu
 pub use standings::Standing;
 pub use summary::{Addition, Manifest, Summary};
 pub use table::table;
-pub use threshold::{Hit, Threshold, metrics};
+pub use threshold::{Hit, Threshold, metric_table, metrics};
 pub use words::manifest;
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ fn fail_if_help() -> String {
          memory in B, KiB or MiB, shares in %. A ratio is to the baseline, over all cells; with -low or -high \
          it is an end of the 95 % interval. The A/A control is compared only if it is named. If the run has no \
          figure, or a subject has no valid sample, the threshold counts as crossed. Repeat the flag for several \
-         thresholds. Metrics:\n\n{names}"
+         thresholds. `thalweg bench --metrics` lists the metrics with their units:\n\n{names}"
     )
 }
 

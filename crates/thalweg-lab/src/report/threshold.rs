@@ -2,9 +2,10 @@
 
 use super::row::Row;
 use super::summary::Summary;
-use crate::measure::Received;
 use crate::measure::comparison::{Comparison, Metric};
+use crate::measure::{Received, Timestamps};
 use crate::scenario::{Plan, unknown};
+use Better::{High, Low, Neither};
 use std::fmt;
 use std::str::FromStr;
 
@@ -21,51 +22,82 @@ const BYTES: MetricUnit =
 const SHARE: MetricUnit = MetricUnit(&[("%", 0.01), ("", 1.0)]);
 const NUMBER: MetricUnit = MetricUnit(&[("", 1.0), ("k", 1e3), ("M", 1e6)]);
 
-/// A metric of a row. `true` stands for metrics of which less is better: a threshold cannot fail a run for a small value.
-type RowMetric = (&'static str, &'static MetricUnit, bool, fn(&Row) -> Option<f64>);
+/// Which values of a metric are better. A threshold cannot fail a run for a good value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Better {
+    Low,
+    High,
+    Neither,
+}
+
+/// A metric of a row.
+type RowMetric = (&'static str, &'static MetricUnit, Better, fn(&Row) -> Option<f64>);
 
 static METRICS: &[RowMetric] = &[
-    ("p50", &TIME, true, |row| row.latency.p50_us),
-    ("p90", &TIME, true, |row| row.latency.p90_us),
-    ("p99", &TIME, true, |row| row.latency.p99_us),
-    ("p99.9", &TIME, true, |row| row.latency.p999_us),
-    ("max", &TIME, true, |row| row.latency.max_us),
-    ("round-trip", &TIME, true, |row| row.round_trip.mean_us),
-    ("round-trip-p99", &TIME, true, |row| row.round_trip.p99_us),
-    ("cpu", &TIME, true, |row| Some(row.cpu.us_per_event?.median)),
-    ("busy", &SHARE, true, |row| row.load.subject_busy),
-    ("memory", &BYTES, true, |row| row.memory.rss_bytes_per_connection),
-    ("rss", &BYTES, true, |row| row.memory.rss_bytes),
-    ("open", &TIME, true, |row| Some(row.load.open_ms? * 1e3)),
-    ("rate", &NUMBER, false, |row| Some(row.throughput.events_per_s?.median)),
-    ("held", &NUMBER, false, |row| Some(row.held.as_ref()?.connections.median)),
-    ("delivered", &SHARE, false, |row| {
+    ("p50", &TIME, Low, |row| row.latency.p50_us),
+    ("p90", &TIME, Low, |row| row.latency.p90_us),
+    ("p99", &TIME, Low, |row| row.latency.p99_us),
+    ("p99.9", &TIME, Low, |row| row.latency.p999_us),
+    ("max", &TIME, Low, |row| row.latency.max_us),
+    ("round-trip", &TIME, Low, |row| row.round_trip.mean_us),
+    ("round-trip-p99", &TIME, Low, |row| row.round_trip.p99_us),
+    ("cpu", &TIME, Low, |row| Some(row.cpu.us_per_event?.median)),
+    ("busy", &SHARE, Low, |row| row.load.subject_busy),
+    ("memory", &BYTES, Low, |row| row.memory.rss_bytes_per_connection),
+    ("rss", &BYTES, Low, |row| row.memory.rss_bytes),
+    ("open", &TIME, Low, |row| Some(row.load.open_ms? * 1e3)),
+    ("rate", &NUMBER, High, |row| Some(row.throughput.events_per_s?.median)),
+    ("held", &NUMBER, High, |row| Some(row.held.as_ref()?.connections.median)),
+    ("delivered", &SHARE, High, |row| {
         (row.received.is_none() && row.valid > 0).then(|| row.delivered_share.unwrap_or(1.0))
     }),
-    ("valid", &NUMBER, false, |row| Some(row.valid as f64)),
-    ("connected", &NUMBER, false, |row| received(row, |found| f64::from(found.established))),
-    ("refused", &NUMBER, true, |row| Some(row.faults.as_ref()?.refused as f64)),
-    ("ended-early", &NUMBER, true, |row| Some(row.faults.as_ref()?.ended_early as f64)),
-    ("unanswered", &NUMBER, true, |row| Some(row.faults.as_ref()?.unanswered as f64)),
-    ("silent", &NUMBER, true, |row| Some(row.faults.as_ref()?.silent as f64)),
-    ("completed", &NUMBER, false, |row| received(row, |found| f64::from(found.completed))),
-    ("messages", &NUMBER, false, |row| received(row, |found| found.events as f64)),
-    ("message-bytes-max", &BYTES, true, |row| received(row, |found| found.event_bytes_max as f64)),
-    ("wire-bytes", &BYTES, true, |row| received(row, |found| found.wire_bytes as f64)),
-    ("silence", &TIME, true, |row| received(row, |found| found.silence_us_max as f64)),
-    ("interval-p99", &TIME, true, |row| {
-        Some(row.received.as_ref()?.intervals.as_ref()?.p99_us as f64)
+    ("valid", &NUMBER, High, |row| Some(row.valid as f64)),
+    ("connected", &NUMBER, High, |row| received(row, |found| Some(found.established.into()))),
+    ("refused", &NUMBER, Low, |row| Some(row.faults.as_ref()?.refused as f64)),
+    ("ended-early", &NUMBER, Low, |row| Some(row.faults.as_ref()?.ended_early as f64)),
+    ("unanswered", &NUMBER, Low, |row| Some(row.faults.as_ref()?.unanswered as f64)),
+    ("silent", &NUMBER, Low, |row| Some(row.faults.as_ref()?.silent as f64)),
+    ("completed", &NUMBER, Neither, |row| received(row, |found| Some(found.completed.into()))),
+    ("set-up-p50", &TIME, Low, |row| received(row, |found| Some(found.set_up?.p50_us))),
+    ("set-up-p99", &TIME, Low, |row| received(row, |found| Some(found.set_up?.p99_us))),
+    ("set-up-max", &TIME, Low, |row| received(row, |found| Some(found.set_up?.max_us))),
+    ("messages", &NUMBER, Neither, |row| received(row, |found| Some(found.events))),
+    ("messages-per-connection-min", &NUMBER, Neither, |row| {
+        received(row, |found| Some(found.events_per_connection_min))
     }),
-    ("set-up-p99", &TIME, true, |row| Some(row.received.as_ref()?.set_up.as_ref()?.p99_us as f64)),
-    ("without-timestamp", &NUMBER, true, |row| {
-        Some(row.received.as_ref()?.timestamps.as_ref()?.missing as f64)
+    ("messages-per-connection-max", &NUMBER, Neither, |row| {
+        received(row, |found| Some(found.events_per_connection_max))
     }),
-    ("sent", &NUMBER, false, |row| Some(row.received.as_ref()?.exchanged?.sent as f64)),
-    ("answered", &NUMBER, false, |row| Some(row.received.as_ref()?.exchanged?.answered as f64)),
+    ("text-messages", &NUMBER, Neither, |row| received(row, |found| Some(found.text_events))),
+    ("binary-messages", &NUMBER, Neither, |row| received(row, |found| Some(found.binary_events))),
+    ("json", &SHARE, High, |row| {
+        let Received { json_tried, json_found, .. } = row.received.as_ref()?;
+        (*json_tried > 0).then(|| *json_found as f64 / *json_tried as f64)
+    }),
+    ("message-bytes-max", &BYTES, Neither, |row| {
+        received(row, |found| Some(found.event_bytes_max))
+    }),
+    ("payload-bytes", &BYTES, Neither, |row| received(row, |found| Some(found.payload_bytes))),
+    ("wire-bytes", &BYTES, Neither, |row| received(row, |found| Some(found.wire_bytes))),
+    ("signs-of-life", &NUMBER, Neither, |row| received(row, |found| Some(found.signs_of_life))),
+    ("silence", &TIME, Low, |row| received(row, |found| Some(found.silence_us_max))),
+    ("interval-p50", &TIME, Low, |row| received(row, |found| Some(found.intervals?.p50_us))),
+    ("interval-p99", &TIME, Low, |row| received(row, |found| Some(found.intervals?.p99_us))),
+    ("interval-max", &TIME, Low, |row| received(row, |found| Some(found.intervals?.max_us))),
+    ("with-timestamp", &NUMBER, Neither, |row| timestamps(row, |found| found.read)),
+    ("without-timestamp", &NUMBER, Low, |row| timestamps(row, |found| found.missing)),
+    ("timestamp-ahead", &NUMBER, Low, |row| timestamps(row, |found| found.ahead)),
+    ("timestamp-ahead-max", &TIME, Low, |row| timestamps(row, |found| found.ahead_us_max)),
+    ("sent", &NUMBER, Neither, |row| received(row, |found| Some(found.exchanged?.sent))),
+    ("answered", &NUMBER, High, |row| received(row, |found| Some(found.exchanged?.answered))),
 ];
 
-fn received(row: &Row, of: fn(&Received) -> f64) -> Option<f64> {
-    row.received.as_ref().map(of)
+fn received(row: &Row, of: fn(&Received) -> Option<u64>) -> Option<f64> {
+    Some(of(row.received.as_ref()?)? as f64)
+}
+
+fn timestamps(row: &Row, of: fn(&Timestamps) -> u64) -> Option<f64> {
+    Some(of(row.received.as_ref()?.timestamps.as_ref()?) as f64)
 }
 
 /// Ratios to the baseline over all cells of a scenario. With `-low` or `-high`: an end of the interval.
@@ -82,9 +114,11 @@ type RatioEnd = (&'static str, fn(&Comparison) -> Option<f64>);
 static ENDS: [RatioEnd; 3] =
     [("", |one| Some(one.ratio)), ("-low", |one| one.low), ("-high", |one| one.high)];
 
-type Sign = (&'static str, fn(&f64, &f64) -> bool);
+/// A sign, its comparison, and the opposite sign.
+type Sign = (&'static str, fn(&f64, &f64) -> bool, &'static str);
 /// Longer signs before their beginnings.
-const SIGNS: [Sign; 4] = [("<=", f64::le), (">=", f64::ge), ("<", f64::lt), (">", f64::gt)];
+const SIGNS: [Sign; 4] =
+    [("<=", f64::le, ">"), (">=", f64::ge, "<"), ("<", f64::lt, ">="), (">", f64::gt, "<=")];
 
 #[derive(Clone, Copy, Debug)]
 enum Figure {
@@ -139,6 +173,22 @@ pub fn metrics() -> Vec<&'static str> {
     rows.chain(RATIOS.iter().map(|(name, _)| *name)).collect()
 }
 
+/// Returns a line for each metric: name, which values are better, and the units of a threshold.
+pub fn metric_table() -> String {
+    let rows = METRICS.iter().map(|(name, unit, better, _)| (*name, *unit, *better));
+    let ratios = RATIOS.iter().map(|(name, metric)| (*name, &NUMBER, Better::of_ratio(*metric)));
+    let line = |(name, unit, better): (&str, &MetricUnit, Better)| {
+        let better = match better {
+            Low => "lower is better",
+            High => "higher is better",
+            Neither => "",
+        };
+        format!("{name:<29} {better:<17} {}\n", unit.names("or none"))
+    };
+    format!("{:<29} {:<17} unit\n", "metric", "")
+        + &rows.chain(ratios).map(line).collect::<String>()
+}
+
 fn figure(name: &str) -> Option<Figure> {
     let ratio = |(prefix, metric): &(&str, Metric)| {
         let end = ENDS.iter().find(|(end, _)| name.strip_prefix(prefix) == Some(end))?;
@@ -152,39 +202,57 @@ impl FromStr for Threshold {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Threshold, String> {
-        let wrong = || format!("`{text}` is not a metric, < or >, and a value, e.g. p99>50ms");
+        let wrong = || {
+            format!(
+                "`{text}` is not a metric, < or >, and a value: write e.g. 'p99>50ms', in quotes, because \
+                 shells redirect at < and >"
+            )
+        };
         let at = text.find(['<', '>']).ok_or_else(wrong)?;
         let (left, rest) = text.split_at(at);
-        let (sign, exceeds) =
-            SIGNS.into_iter().find(|(sign, _)| rest.starts_with(sign)).ok_or_else(wrong)?;
+        let (sign, exceeds, opposite) =
+            SIGNS.into_iter().find(|(sign, ..)| rest.starts_with(sign)).ok_or_else(wrong)?;
         let (subject, name) = match left.trim().rsplit_once(':') {
             Some((subject, name)) => (Some(subject.trim().to_owned()), name.trim()),
             None => (None, left.trim()),
         };
         let figure = figure(name).ok_or_else(|| unknown("metric", name, &metrics()))?;
         let value = rest[sign.len()..].trim();
-        let (unit, less_is_better) = match figure {
-            Figure::OfRow((_, unit, less_is_better, _)) => (*unit, *less_is_better),
-            Figure::Ratio(metric, _) => (&NUMBER, !metric.more_is_better()),
+        let (unit, better) = match figure {
+            Figure::OfRow((_, unit, better, _)) => (*unit, *better),
+            Figure::Ratio(metric, _) => (&NUMBER, Better::of_ratio(metric)),
         };
-        if less_is_better && sign.starts_with('<') {
+        let limit = unit.parse(value).ok_or_else(|| {
+            let names = unit.names("or alone");
+            format!("`{value}` is no value of {name}: write a number with one of {names}")
+        })?;
+        // As in k6, whose thresholds are conditions of success.
+        if better == (if sign.starts_with('<') { Low } else { High }) {
+            let left = left.trim();
             return Err(format!(
-                "`{text}` fails a run for a good value: lower values of {name} are better; write \
-                 {name}>{value}"
+                "`{text}` is a condition of success, and --fail-if takes the condition of failure: write \
+                 '{left}{opposite}{value}'"
             ));
         }
-        let limit = unit.parse(value).ok_or_else(|| {
-            let (none, names): (Vec<&str>, Vec<&str>) =
-                unit.0.iter().map(|(name, _)| *name).partition(|name| name.is_empty());
-            let and = if none.is_empty() { "and" } else { "alone or with" };
-            let names = names.join(", ");
-            format!("`{value}` is no value of {name}: write a number {and} one of {names}")
-        })?;
         Ok(Threshold { text: text.to_owned(), subject, figure, exceeds, limit })
     }
 }
 
+impl Better {
+    fn of_ratio(metric: Metric) -> Better {
+        if metric.more_is_better() { High } else { Low }
+    }
+}
+
 impl MetricUnit {
+    /// Returns the names of its units, with `none` for a number without one.
+    fn names(&self, none: &str) -> String {
+        let (alone, mut names): (Vec<&str>, Vec<&str>) =
+            self.0.iter().map(|(name, _)| *name).partition(|name| name.is_empty());
+        names.extend(alone.iter().map(|_| none));
+        names.join(", ")
+    }
+
     fn parse(&self, text: &str) -> Option<f64> {
         let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(at);
@@ -296,6 +364,7 @@ impl fmt::Display for Threshold {
 mod tests {
     use super::super::tests::summary_of_everything;
     use super::*;
+    use crate::measure::{Exchanged, Spread};
 
     fn judged(text: &str) -> Vec<String> {
         let (_, summary) = summary_of_everything();
@@ -308,21 +377,34 @@ mod tests {
         let check = |text: &str, expected: &str| {
             assert_eq!(text.parse::<Threshold>().unwrap_err(), expected);
         };
-        check("p99", "`p99` is not a metric, < or >, and a value, e.g. p99>50ms");
+        check(
+            "p99",
+            "`p99` is not a metric, < or >, and a value: write e.g. 'p99>50ms', in quotes, because shells \
+             redirect at < and >",
+        );
         check("p9>1ms", "there is no metric `p9`; did you mean `p99`?");
-        check("p99>50", "`50` is no value of p99: write a number and one of us, µs, ms, s");
+        check("p99>50", "`50` is no value of p99: write a number with one of us, µs, ms, s");
         check(
             "cpu-ratio>x",
-            "`x` is no value of cpu-ratio: write a number alone or with one of k, M",
+            "`x` is no value of cpu-ratio: write a number with one of k, M, or alone",
         );
         check(
             "memory>1kb",
-            "`1kb` is no value of memory: write a number and one of B, KB, MB, KiB, MiB",
+            "`1kb` is no value of memory: write a number with one of B, KB, MB, KiB, MiB",
         );
-        check(
-            "p99<50ms",
-            "`p99<50ms` fails a run for a good value: lower values of p99 are better; write p99>50ms",
-        );
+        for (success, failure) in [
+            ("p99<50ms", "p99>=50ms"),
+            ("thalweg:p99 <= 50ms", "thalweg:p99>50ms"),
+            ("connected>=50", "connected<50"),
+            ("rate-ratio>1", "rate-ratio<=1"),
+        ] {
+            let expected = format!(
+                "`{success}` is a condition of success, and --fail-if takes the condition of failure: write \
+                 '{failure}'"
+            );
+            check(success, &expected);
+            failure.parse::<Threshold>().unwrap();
+        }
         for text in
             ["p99>50ms", "p99.9 >= 1.5s", "a b:cpu-ratio-low>1", "delivered<99.9%", "rate<2M"]
         {
@@ -343,6 +425,76 @@ mod tests {
         assert_eq!(judged("cpu-ratio-high>1.5"), [""; 0]);
         assert_eq!(judged("silence>1s"), ["nothing here has a figure for silence>1s"]);
         assert!(judged("nobody:cpu-ratio>1")[0].contains("a ratio needs two subjects"));
+    }
+
+    #[test]
+    fn each_figure_of_an_endpoint_is_a_metric() {
+        let spread = |us| Some(Spread { p50_us: us, p99_us: us + 1, max_us: us + 2 });
+        let received = Received {
+            established: 1,
+            completed: 2,
+            set_up: spread(3),
+            events: 6,
+            text_events: 7,
+            binary_events: 8,
+            payload_bytes: 9,
+            wire_bytes: 10,
+            event_bytes_max: 11,
+            signs_of_life: 12,
+            events_per_connection_min: 13,
+            events_per_connection_max: 14,
+            intervals: spread(15),
+            silence_us_max: 18,
+            json_tried: 4,
+            json_found: 1,
+            timestamps: Some(Timestamps {
+                read: 19,
+                ahead: 20,
+                ahead_us_max: 21,
+                missing: 22,
+                ..Timestamps::default()
+            }),
+            exchanged: Some(Exchanged { sent: 23, answered: 24, ..Exchanged::default() }),
+            ..Received::default()
+        };
+        let row = Row { received: Some(received), ..Row::default() };
+        let known = METRICS.iter().filter(|(name, ..)| *name != "valid");
+        let known = known.filter_map(|(name, _, _, of)| Some((*name, of(&row)?)));
+        let expected = [
+            ("connected", 1.0),
+            ("completed", 2.0),
+            ("set-up-p50", 3.0),
+            ("set-up-p99", 4.0),
+            ("set-up-max", 5.0),
+            ("messages", 6.0),
+            ("messages-per-connection-min", 13.0),
+            ("messages-per-connection-max", 14.0),
+            ("text-messages", 7.0),
+            ("binary-messages", 8.0),
+            ("json", 0.25),
+            ("message-bytes-max", 11.0),
+            ("payload-bytes", 9.0),
+            ("wire-bytes", 10.0),
+            ("signs-of-life", 12.0),
+            ("silence", 18.0),
+            ("interval-p50", 15.0),
+            ("interval-p99", 16.0),
+            ("interval-max", 17.0),
+            ("with-timestamp", 19.0),
+            ("without-timestamp", 22.0),
+            ("timestamp-ahead", 20.0),
+            ("timestamp-ahead-max", 21.0),
+            ("sent", 23.0),
+            ("answered", 24.0),
+        ];
+        assert_eq!(known.collect::<Vec<_>>(), expected);
+        let table = metric_table();
+        assert!(table.lines().all(|line| line.len() <= 80), "{table}");
+        let line = "json                          higher is better  %, or none\n";
+        assert!(
+            table.contains(line) && metrics().iter().all(|name| table.contains(name)),
+            "{table}"
+        );
     }
 
     #[test]

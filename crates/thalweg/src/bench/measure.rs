@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg_lab::report::metric_table;
 use thalweg_lab::run::{self, Ended, Misuse, PlanSource, RunContext, RunRequest};
 use thalweg_lab::scenario::{Changes, Control, Endpoint, LoadIn, Typed, published_config};
 use thalweg_lab::subject::Place;
@@ -144,6 +145,9 @@ pub(super) struct ScenarioArgs {
     /// Install these peers (other servers), or `all`, and exit.
     #[arg(long, value_name = "PEER", value_delimiter = ',', conflicts_with = "url", help_heading = SUBJECTS)]
     install: Vec<String>,
+    /// Print the metrics of --fail-if with their units, and exit.
+    #[arg(long, exclusive = true, help_heading = OUTPUT)]
+    metrics: bool,
     /// Start each subject through this command, e.g. "ip netns exec far".
     #[arg(long, value_name = "COMMAND", default_value = "", hide_default_value = true, help_heading = SUBJECTS)]
     under: String,
@@ -322,6 +326,10 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Runs a scenario, or measures endpoints.
 pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
+    if args.metrics {
+        run::print(&metric_table())?;
+        return Ok(Ended::Complete);
+    }
     if !args.install.is_empty() {
         return run::install(&args.install, &args.context.context()?);
     }

@@ -43,6 +43,13 @@ fn thresholds_fail_it() {
     refusal.ended_with(2);
     let sentence = "there is no metric `p9`; did you mean `p99`?";
     assert!(refusal.stderr.contains(sentence), "{}", refusal.stderr);
+    let refusal = show("thalweg:p99<50ms");
+    refusal.ended_with(2);
+    assert!(refusal.stderr.contains("write 'thalweg:p99>=50ms'"), "{}", refusal.stderr);
+    let listed = place.bench(&["--metrics"]);
+    listed.ended_with(0);
+    let line = "interval-max                  lower is better   us, µs, ms, s\n";
+    assert!(listed.stdout.contains(line), "{}", listed.stdout);
 }
 
 #[test]
