@@ -7,7 +7,8 @@
 //! - `standings`: where each of many subjects stands beside the baseline
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `faults`, `fault_hits`: faults of an endpoint, which fail a run; those of all rows
-//! - `findings`: the results and their certainty, in words; `curves`: data for charts only
+//! - `findings`: the results and their certainty, in words; `deliveries`: a sentence about fan-out
+//! - `curves`: data for charts only
 //! - `blanks`: subjects without a figure, and the reasons
 //! - `browser`: resources of a browser that was the load; `most`: the highest rate that it can process
 //! - `held`: how many clients a ramp held; `cost`: what connections, messages and bytes cost
@@ -28,6 +29,7 @@ mod connections;
 mod cost;
 mod csv;
 mod curves;
+mod deliveries;
 mod entry;
 mod equality;
 mod fault_hits;
@@ -57,6 +59,7 @@ pub use comparisons::{current_comparisons, far_off, next};
 pub use cost::{CostModel, models};
 pub use csv::csv;
 pub use curves::{Curve, Curves, Spreads};
+pub use deliveries::deliveries;
 pub use entry::{Entry, State};
 pub use equality::{DifferentSetting, Equality};
 pub use fault_hits::faults;
@@ -71,7 +74,7 @@ pub use standings::Standing;
 pub use summary::{Addition, Manifest, Summary};
 pub use table::table;
 pub use threshold::{Hit, Threshold, metric_table, metrics};
-pub use words::manifest;
+pub use words::{COLUMNS, manifest, wrapped};
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ mod query;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use thalweg_lab::report::{Allowed, Threshold, metrics};
+use thalweg_lab::report::{Allowed, Threshold, metrics, wrapped};
 use thalweg_lab::run::{Ended, INTERRUPTED, Misuse, OutputOptions, STORE, Store, say};
 use thalweg_lab::scenario::{ScenarioError, titles};
 
@@ -206,21 +206,6 @@ fn scenarios() -> String {
         format!("  {name:<width$}  {lines}\n")
     };
     titles().map(line).collect()
-}
-
-/// Splits a text into lines of at most this many columns.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.len() + 1 + word.len() <= columns => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]

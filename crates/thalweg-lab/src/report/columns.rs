@@ -181,9 +181,11 @@ pub(super) const PAINTED: &[Column] = &[
     ("", "p99", |_, row| input(row, 2)),
 ];
 pub(super) const LIMITED: &[Column] = &[("limited", "by", |_, row| row.verdict.clone())];
+pub(super) const SWARM: Column =
+    ("", "swarm", |_, row| row.load.swarm_busy.map_or(String::new(), percent));
 pub(super) const LOAD: &[Column] = &[
     ("% of core", "subject", |_, row| row.load.subject_busy.map_or(String::new(), percent)),
-    ("", "swarm", |_, row| row.load.swarm_busy.map_or(String::new(), percent)),
+    SWARM,
     ("", WITH_POLLS, |_, row| row.load.swarm_cpu.map_or(String::new(), percent)),
     ("limited", "by", |_, row| row.verdict.clone()),
 ];

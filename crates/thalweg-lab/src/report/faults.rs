@@ -9,6 +9,8 @@ use serde::Serialize;
 pub struct Faults {
     /// Connections that were begun.
     pub connections: u64,
+    /// Those of them that were established.
+    pub connected: u64,
     /// Connections that the endpoint refused.
     pub refused: u64,
     /// Connections that the endpoint ended before the end of a span, without completing a response.
@@ -51,6 +53,7 @@ impl Faults {
         for received in samples.iter().filter_map(|sample| sample.received.as_ref()) {
             is_endpoint = true;
             faults.connections += u64::from(received.connections);
+            faults.connected += u64::from(received.established);
             faults.refused += received.refused.count;
             faults.ended_early += received.ended_early.count;
             faults.silent += u64::from(received.silent);

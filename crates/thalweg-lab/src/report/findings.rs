@@ -10,8 +10,8 @@ mod tests;
 mod trust;
 
 use super::part_summary::PartSummary;
-use super::standings;
 use super::summary::Summary;
+use super::{received, standings};
 use crate::measure::comparison::{Comparison, Word};
 
 /// Scenarios that a headline names; the others follow below it.
@@ -159,6 +159,14 @@ fn without_comparison(summary: &Summary) -> String {
     if !summary.has_valid_sample() {
         let why = rows().next().map_or("", |row| &row.verdict);
         return format!("No sample of this run counts; of the first: {why}.");
+    }
+    let states = received::states(summary);
+    if !states.is_empty() {
+        let more = match states.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!("; {more} more below"),
+        };
+        return format!("{}{more}.", states[..states.len().min(NAMED_MAX)].join("; "));
     }
     let mut subjects: Vec<&str> = Vec::new();
     for row in rows().filter(|row| row.valid > 0) {

@@ -1,8 +1,71 @@
 //! Results of an endpoint that does not cooperate, as lines of text.
 
 use super::number::{digits, short};
+use super::part_summary::PartSummary;
 use super::row::Row;
+use super::summary::Summary;
+use super::words::folded;
 use crate::measure::{Exchanged, Reasons, Received, Spread, Timestamps};
+
+/// The widest name of a fact, and the spaces around it.
+const INDENT: usize = 15;
+
+/// Returns the state of each endpoint in each cell in one line, such as `50 of 50 connected, 0 unanswered, p99
+/// 399 ms, longest silence 510 ms`. Cell and endpoint are named if there are several.
+pub(super) fn states(summary: &Summary) -> Vec<String> {
+    let rows = || {
+        let of_part = |part| {
+            let part: &PartSummary = part;
+            part.rows.iter().filter(|row| !row.is_noise).map(move |row| (part, row))
+        };
+        summary.parts.iter().flat_map(of_part)
+    };
+    let differs = |name: fn(&Row) -> &String| {
+        let mut names = rows().map(|(_, row)| name(row));
+        let first = names.next();
+        names.any(|name| Some(name) != first)
+    };
+    let (has_cells, has_subjects) = (differs(|row| &row.cell), differs(|row| &row.subject));
+    let line = |(part, row): (&PartSummary, &Row)| {
+        let names = [(has_subjects, &row.subject), (has_cells, &row.cell)];
+        let names = names.into_iter().filter(|(is_named, _)| *is_named).map(|(_, name)| &**name);
+        let names = names.collect::<Vec<_>>().join(", ");
+        let separator = if names.is_empty() { "" } else { ": " };
+        Some(format!("{names}{separator}{}", state(part, row)?))
+    };
+    rows().filter_map(line).collect()
+}
+
+fn state(part: &PartSummary, row: &Row) -> Option<String> {
+    let (received, faults) = (row.received.as_ref()?, row.faults.as_ref()?);
+    let mut text = match faults.connections.saturating_sub(faults.connected) {
+        0 => format!("{0} of {0} connected", received.connections),
+        _ if row.samples == 1 => {
+            format!("{} of {} connected", faults.connected, faults.connections)
+        }
+        _ => format!(
+            "{} of {} connected in {} samples",
+            faults.connected, faults.connections, row.samples
+        ),
+    };
+    for (count, name) in [(faults.ended_early, "ended early"), (faults.silent, "without a message")]
+    {
+        if count > 0 {
+            text += &format!(", {count} {name}");
+        }
+    }
+    if faults.asked > 0 {
+        text += &format!(", {} unanswered", faults.unanswered);
+    }
+    if let Some(us) = row.latency.p99_us {
+        let name = if part.is_endpoint() { "p99" } else { "p99 until connected" };
+        text += &format!(", {name} {}", time(us as u64));
+    }
+    if received.intervals.is_some() {
+        text += &format!(", longest silence {}", time(received.silence_us_max));
+    }
+    Some(text)
+}
 
 /// Returns all results; empty if no endpoint was measured.
 pub(super) fn lines(row: &Row) -> String {
@@ -11,7 +74,7 @@ pub(super) fn lines(row: &Row) -> String {
     };
     let mut text = format!("\n{} ({})\n", row.subject, row.cell);
     for (name, line) in facts(received) {
-        text += &format!("  {name:<12} {line}\n");
+        text += &folded(&format!("  {name:<12} {line}\n"), INDENT);
     }
     text
 }
@@ -131,8 +194,65 @@ fn time(us: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{manifest, samples};
     use super::*;
-    use crate::measure::Answer;
+    use crate::measure::{Answer, Sample};
+    use crate::report::table;
+    use crate::scenario::{Changes, Endpoint, Typed, listen};
+
+    #[test]
+    fn a_report_begins_with_the_state_of_each_endpoint() {
+        let of = |urls: &[&str], set: &str, change: &dyn Fn(&mut Sample, &mut Received)| {
+            let endpoint = |url: &&str| {
+                Endpoint::read(&Typed { url: (*url).to_owned(), ..Typed::default() }).unwrap()
+            };
+            let endpoints: Vec<Endpoint> = urls.iter().map(endpoint).collect();
+            let changes = Changes { set: vec![set.to_owned()], ..Changes::default() };
+            let plan = listen(&endpoints, &changes).unwrap();
+            let samples = samples(&plan, |sample| {
+                let connections = plan.parts[0].cells[sample.cell].settings.connections;
+                let exchanged = Exchanged { answered: 9, ..Exchanged::default() };
+                let mut received = Received {
+                    connections,
+                    established: connections,
+                    exchanged: Some(exchanged),
+                    intervals: Some(Spread::default()),
+                    silence_us_max: 510_000,
+                    ..Received::default()
+                };
+                change(sample, &mut received);
+                sample.received = Some(received);
+            });
+            let summary = Summary::new(&plan, &samples, manifest());
+            let states = states(&summary).join("\n");
+            assert!(table(&summary).starts_with(&format!("{states}\n\nExample CPU")));
+            states
+        };
+        let (one, two) = ("ws://127.0.0.1:1/a", "ws://127.0.0.1:1/b");
+        let good = "50 of 50 connected, 0 unanswered, p99 990 µs, longest silence 510 ms";
+        assert_eq!(of(&[one], "connections=50", &|_, _| {}), good);
+        let faulty = of(&[one], "connections=50", &|sample, received| {
+            if sample.repeat == 1 {
+                received.established = 48;
+                received.refused.add("full");
+                received.ended_early.add("reset");
+                received.silent = 4;
+            }
+            received.exchanged = None;
+            received.intervals = None;
+            sample.latency = None;
+        });
+        assert_eq!(faulty, "148 of 150 connected in 3 samples, 1 ended early, 4 without a message");
+        let cells = of(&[one], "connections=[5, 50]", &|_, _| {});
+        assert!(cells.ends_with(&format!("\n50 connections: {good}")), "{cells}");
+        let endpoints = of(&[one, two], "connections=50", &|_, _| {});
+        let lines: Vec<&str> = endpoints.lines().collect();
+        assert!(lines[0].starts_with(&format!("{one}: 50 of 50 connected")), "{endpoints}");
+        assert!(
+            lines[lines.len() - 1].starts_with(&format!("{two}: 50 of 50 connected")),
+            "{endpoints}"
+        );
+    }
 
     #[test]
     fn all_received_events_are_reported() {

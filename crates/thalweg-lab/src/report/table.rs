@@ -3,30 +3,34 @@
 use super::blanks::blanks;
 use super::columns::{
     BESIDE, Column, LATE, LIMITED, LOAD, LOOP_DELAY, PAINTED, PROBE, PROCESSES, PROPORTIONAL,
-    RECEIVED, SERVED, STOPPED, TO_BASELINE, TOPICS, WITH_POLLS, withholds_p99,
+    RECEIVED, SERVED, STOPPED, SWARM, TO_BASELINE, TOPICS, WITH_POLLS, withholds_p99,
 };
 use super::findings::browser;
 use super::part_summary::PartSummary;
 use super::row::Row;
 use super::summary::Summary;
 use super::unsettled::unsettled;
-use super::words::{pinned, printable};
+use super::words::{COLUMNS, folded, pinned, printable};
 use super::{cost, received, standings, workload};
+use crate::measure::MachineNote;
 use crate::measure::comparison::{Comparison, Word};
 use crate::scenario::Drive;
+
+/// Spaces between columns.
+const GAP: &str = "  ";
 
 /// Returns the whole summary as a table.
 pub fn table(summary: &Summary) -> String {
     let machine = &summary.manifest.machine;
-    let mut text = format!(
-        "{} · {} cores · Linux {} · {}\n",
-        machine.cpu,
-        machine.cores,
-        machine.kernel,
-        pinned(machine)
-    );
-    for remark in &machine.remarks {
-        text += &format!("{remark}\n");
+    let mut text: String =
+        received::states(summary).iter().map(|state| format!("{}\n", folded(state, 2))).collect();
+    if !text.is_empty() {
+        text += "\n";
+    }
+    let MachineNote { cpu, cores, kernel, .. } = machine;
+    let line = format!("{cpu} · {cores} cores · Linux {kernel} · {}", pinned(machine));
+    for line in std::iter::once(&line).chain(&machine.remarks) {
+        text += &format!("{}\n", folded(line, 2));
     }
     for part in summary.parts.iter().filter(|part| !part.rows.is_empty()) {
         let (repeats, span_s) = (part.repeats, part.measured_ms as f64 / 1000.0);
@@ -34,13 +38,14 @@ pub fn table(summary: &Summary) -> String {
             Some(_) => format!("spans of {span_s:.1} s until a cell is decided"),
             None => format!("{repeats} × {span_s:.1} s per subject{}", shortfall(part)),
         };
-        text += &format!("\n{}: {} ({effort})\n\n", part.name, part.title);
+        let title = format!("{}: {} ({effort})", part.name, part.title);
+        text += &format!("\n{}\n\n", folded(&title, 2));
         text += &draw(&grid(part));
         for row in &part.rows {
             text += &received::lines(row);
         }
-        text += &over_time(part);
-        text += &notes(part);
+        text += &folded(&over_time(part), 4);
+        text += &folded(&notes(part), 2);
     }
     let standings = standings::grid(&summary.standings);
     if !standings.is_empty() {
@@ -48,7 +53,7 @@ pub fn table(summary: &Summary) -> String {
     }
     let reported = browser::sentences(summary);
     if !reported.is_empty() {
-        text += &format!("\n{}\n", reported.join("\n"));
+        text += &format!("\n{}\n", folded(&reported.join("\n"), 2));
     }
     let models = cost::models(summary);
     let cost = cost::sentences(summary, &models);
@@ -57,11 +62,11 @@ pub fn table(summary: &Summary) -> String {
         text += &format!("\n{}", draw(&side_by_side));
     }
     if !cost.is_empty() {
-        text += &format!("\n{}\n", cost.join("\n"));
+        text += &format!("\n{}\n", folded(&cost.join("\n"), 2));
     }
     let unsettled = unsettled(summary);
     if !unsettled.is_empty() {
-        text += &format!("\n{}\n", unsettled.join("\n"));
+        text += &format!("\n{}\n", folded(&unsettled.join("\n"), 2));
     }
     printable(&text)
 }
@@ -141,34 +146,52 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     groups.push(if part.in_browser { LIMITED } else { LOAD });
     let mut columns = groups.concat();
     columns.retain(|(_, name, show)| {
-        let is_empty =
-            |row: &Row| show(part, row).is_empty() || *name == TO_BASELINE && row.is_baseline;
+        let is_empty = |row: &Row| match *name {
+            TO_BASELINE if row.is_baseline => true,
+            // Without polls, the kernel counts the same.
+            WITH_POLLS => ["", &SWARM.2(part, row)].contains(&&*show(part, row)),
+            _ => show(part, row).is_empty(),
+        };
         ![TO_BASELINE, LATE, WITH_POLLS].contains(name) || !part.rows.iter().all(is_empty)
     });
     columns
 }
 
-/// Draws columns as wide as they need: the first and the last are left-aligned, figures right-aligned.
+/// Draws columns as wide as they need: the first and the last are left-aligned, figures right-aligned. Columns
+/// that do not fit into the width of a terminal continue below, beside the first column again.
 pub(super) fn draw(lines: &[Vec<String>]) -> String {
-    let count = lines.first().map_or(0, Vec::len);
+    let Some(heads) = lines.first() else { return String::new() };
+    let count = heads.len();
     let full = || lines.iter().filter(|line| line.len() == count);
     let width = |column: usize| full().map(|line| line[column].chars().count()).max();
     let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for line in lines {
-        let mut drawn = String::new();
-        for (column, field) in line.iter().enumerate() {
-            let width = widths[column];
-            let is_text = column == 0 || column + 1 == count;
-            let padded =
-                if is_text { format!("{field:<width$}") } else { format!("{field:>width$}") };
-            drawn += &padded;
-            drawn += "  ";
+    let mut blocks: Vec<Vec<usize>> = vec![vec![0]];
+    let mut used = widths[0];
+    let others: Vec<usize> = (1..count).collect();
+    // A column without a head of its own stays beside the one before.
+    for group in others.chunk_by(|_, next| heads[*next].is_empty()) {
+        let of_group: usize = group.iter().map(|column| GAP.len() + widths[*column]).sum();
+        let is_full = used + of_group > COLUMNS && used > widths[0];
+        if is_full {
+            blocks.push(vec![0]);
+            used = widths[0];
         }
-        text += drawn.trim_end();
-        text.push('\n');
+        used += of_group;
+        blocks.last_mut().into_iter().for_each(|block| block.extend(group));
     }
-    text
+    let field = |line: &Vec<String>, column: usize| match (line.get(column), widths[column]) {
+        (Some(field), width) if column == 0 || column + 1 == count => format!("{field:<width$}"),
+        (Some(field), width) => format!("{field:>width$}"),
+        (None, _) => String::new(),
+    };
+    let drawn = |block: &Vec<usize>| -> String {
+        let line = |line: &Vec<String>| {
+            let fields: Vec<String> = block.iter().map(|column| field(line, *column)).collect();
+            format!("{}\n", fields.join(GAP).trim_end())
+        };
+        lines.iter().map(line).collect()
+    };
+    blocks.iter().map(drawn).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the notes on this part's table; those about all cells first.
@@ -271,5 +294,31 @@ fn differences(part: &PartSummary) -> String {
                 part.equality.iter().zip(&reported).filter(|(_, reported)| !reported.is_empty());
             cells.map(|(of, reported)| format!("{} differs: {reported}.\n", of.cell)).collect()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_beyond_the_width_of_a_terminal_continue_below() {
+        let wide = "=".repeat(48);
+        let line = |fields: [&str; 5]| fields.map(str::to_owned).to_vec();
+        let lines = [
+            line(["", "one", "two", "", "last"]),
+            vec!["cell".to_owned()],
+            line(["  a", &wide, &wide, "7", ""]),
+        ];
+        let drawn = draw(&lines);
+        let blank = |count| " ".repeat(count);
+        let expected = format!(
+            "{}one\ncell\n  a  {wide}\n\n{}two{}last\ncell\n  a  {wide}  7\n",
+            blank(50),
+            blank(50),
+            blank(5)
+        );
+        assert_eq!(drawn, expected);
+        assert!(drawn.lines().all(|line| line.chars().count() <= COLUMNS));
     }
 }

@@ -131,7 +131,7 @@ fn the_loop_delay_of_subjects_that_report_it_has_a_column() {
     // The median of five starts.
     assert_eq!(delays[..3], [None, None, Some(1232.4)]);
     let text = table(&some);
-    assert!(text.contains("loop delay µs") && text.contains(" 1232 "), "{text}");
+    assert!(text.contains("loop delay µs") && text.contains(" 1232\n"), "{text}");
     let text = csv(&some);
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().unwrap();

@@ -5,6 +5,33 @@ use super::summary::{Addition, Summary};
 use crate::measure::MachineNote;
 use crate::scenario::Drive;
 
+/// The maximum width of a line for a terminal. Paths, and single words that are longer, stay whole.
+pub const COLUMNS: usize = 100;
+
+/// Splits a text at spaces into lines of at most this many columns.
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Returns the text with long lines split; their further lines begin with this many spaces.
+pub(super) fn folded(text: &str, indent: usize) -> String {
+    let fold = |line: &str| match line.chars().count() > COLUMNS {
+        true => wrapped(line, COLUMNS - indent).join(&format!("\n{:indent$}", "")),
+        false => line.to_owned(),
+    };
+    text.split('\n').map(fold).collect::<Vec<_>>().join("\n")
+}
+
 /// Returns `5 samples of 2 s for each subject in each cell`.
 pub(super) fn effort(part: &PartSummary) -> String {
     let samples = if part.repeats == 1 { "sample" } else { "samples" };
@@ -136,6 +163,16 @@ pub fn manifest(summary: &Summary) -> String {
 mod tests {
     use super::*;
     use crate::report::Manifest;
+
+    #[test]
+    fn long_lines_are_split_at_spaces() {
+        let word = "–".repeat(30);
+        let line = [&*word; 4].join(" ");
+        let two = format!("{word} {word} {word}\n  {word}");
+        assert_eq!(folded(&format!("short\n{line}\n"), 2), format!("short\n{two}\n"));
+        let path = "/".repeat(COLUMNS + 1);
+        assert_eq!(folded(&format!("{path} a"), 2), format!("{path}\n  a"));
+    }
 
     #[test]
     fn shared_cores_are_reported() {

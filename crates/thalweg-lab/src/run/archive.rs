@@ -1,5 +1,5 @@
-//! A run as the repository keeps it: manifest, plan, summary and samples, compressed. Points over time are half of
-//! the bytes, so that an archive has them only of samples that need them.
+//! A run as the repository keeps it: manifest, plan, summary and samples, compressed. Points over time are
+//! half of the bytes, so that an archive has them only of samples that need them.
 
 use super::bundle::Bundle;
 use super::files::{MANIFEST, PLAN, SAMPLES, SUMMARY, has, read, write_compressed};
@@ -58,9 +58,9 @@ pub fn archive(run: &StoredRun, to: &Path) -> anyhow::Result<()> {
     write().with_context(|| format!("`{}` cannot be archived in {}", run.name, to.display()))
 }
 
-/// Returns the line of a sample without its points over time, unless results or curves are made of them: in a long
-/// span, a ramp within an objective, a load on an external endpoint, or a keyed load, whose memory in the kernel
-/// `thalweg plan` uses. All other bytes stay as they are, and so does a half-written line.
+/// Returns the line of a sample without its points over time, unless results or curves are made of them: in a
+/// long span, a ramp within an objective, a load on an external endpoint, or a keyed load, whose memory in
+/// the kernel `thalweg plan` uses. All other bytes stay as they are, and so does a half-written line.
 fn without_short_timeline(line: &str) -> String {
     let Ok(TimedSample { span_us, held, received, timeline: Some(timeline) }) =
         serde_json::from_str(line)

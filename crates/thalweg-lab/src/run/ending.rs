@@ -41,15 +41,18 @@ pub(super) fn end(
         _ => {
             let folder = folder.display();
             let page = match output.page {
-                Some(_) => format!("; {folder}/report.html shows it"),
-                None => String::new(),
+                Some(_) => "; its report.html has charts",
+                None => "",
             };
             let where_to = format!("Everything is in {folder}{page}.");
             let as_published = match output.as_published || report::has_published_program(plan) {
                 true => format!("\n{}", report::as_published(plan, samples)),
                 false => String::new(),
             };
-            print(&format!("{table}{as_published}\n{where_to}\n"))?;
+            let last = report::deliveries(&summary).map_or(String::new(), |last| {
+                format!("\n{}\n", report::wrapped(&last, report::COLUMNS).join("\n"))
+            });
+            print(&format!("{table}{as_published}\n{where_to}\n{last}"))?;
         }
     }
     if summary.manifest.was_interrupted {
