@@ -196,7 +196,7 @@ pub enum PublishTo {
 pub enum Payload {
     /// A number, a time, a checksum, and padding.
     Padded,
-    /// The next version of a document: a football match.
+    /// The next version of a document, a football match of 5000, 10000 or 165000 bytes.
     Match,
 }
 
@@ -216,11 +216,11 @@ pub enum TopicKind {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreUse {
-    /// The first cores for the subject, the others for the browser: neither takes time from the other.
+    /// The subject has the first cores, and the browser has the others: neither takes time from the other.
     #[default]
     Apart,
-    /// Both may run on all of them. The network process of a tab can then run on another core than its script, as on a user's
-    /// machine.
+    /// Both may run on all cores, as for a user on one machine. Then the received amount also depends on the
+    /// subject, so only ratios count.
     Shared,
 }
 
@@ -235,13 +235,13 @@ pub enum Consumer {
     Rows,
     /// JSON, an object of arrays for each batch.
     Columns,
-    /// Arrow IPC, one column of numbers is read.
+    /// Arrow IPC over HTTP streaming, with `columns()` of the npm package.
     Arrow,
-    /// JSON, an array for each row, of which every value is read.
+    /// The same as `rows`, of which every value is read.
     RowsEveryValue,
-    /// Arrow IPC, every value of every column is read.
+    /// The same as `arrow`, of which every value is read.
     ArrowEveryValue,
-    /// JSON rows, by the npm package `thalweg`, as the subject serves it.
+    /// JSON rows, with the npm package that the subject serves.
     Sdk,
     /// The live page of the subject, on a connection of its own: rows in a table.
     LivePage,

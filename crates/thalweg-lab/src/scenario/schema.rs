@@ -34,7 +34,7 @@ impl<T: JsonSchema, U: Unit> JsonSchema for Axis<T, U> {
     }
 }
 
-fn schema() -> Value {
+pub(super) fn schema() -> Value {
     let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
     let forms = [
         generator.subschema_for::<ScenarioFile>().to_value(),

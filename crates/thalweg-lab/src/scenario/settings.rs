@@ -89,34 +89,38 @@ macro_rules! settings {
 }
 
 settings! {
-    /// How subscribers are connected.
+    /// How subscribers are connected. `limit` speaks the first three.
     transport: Transport as Plain = Transport::Websocket;
     /// How `limit` sends.
     mode: Mode as Plain = Mode::Coalesced;
     /// How the `publish` drive sends events.
     request: Request as Plain = Request::Ndjson;
-    /// Subscribers that share an HTTP/2 connection; 0 is HTTP/1.1.
+    /// Subscribers that share an HTTP/2 connection, not over WebSocket. 0 uses HTTP/1.1, with a connection
+    /// for each subscriber.
     streams: u32 as Plain = 0, |s| above(s.streams, 0, " × {} streams");
-    /// Whether connections are encrypted (TLS 1.3).
+    /// Whether connections are encrypted (TLS 1.3). `limit` cannot do this with `echo` and `round-trip`.
     tls: bool as Plain = false, |s| when(s.tls, " TLS");
-    /// Whether subscribers offer compression: permessage-deflate (RFC 7692), or gzip.
+    /// Whether subscribers offer compression: permessage-deflate (RFC 7692), or gzip. Thalweg then runs with
+    /// `--compression`, and `limit` does not take part.
     compress: bool as Plain = false, |s| when(s.compress, " compressed");
-    /// Number of topics to which each connection subscribes, each with its own window.
+    /// Number of topics to which each connection subscribes, each with its own window or schedule.
     topics: u32 as Plain = 1, |s| above(s.topics, 1, " × {} topics");
-    /// Number of topics over which connections are spread: each subscribes to one of them.
+    /// Number of topics over which connections are distributed: each subscribes to one of them. An echo probe
+    /// (a small request every 100 ms) runs at the same time. With `published-load` the report also has the
+    /// mean delay of the event loop, of subjects that report it.
     keys: u32 as Plain = 1, |s| above(s.keys, 1, " × {} keys");
     /// The kind of published events.
     payload: Payload as Plain = Payload::Padded;
-    /// Size of a published event: exact for events, approximate for documents.
+    /// Size of a published event: exact for events, within 5 % for documents.
     event_bytes: u32 as Bytes = 128;
     /// Number of subscribers, each with its own connection unless `streams` is set; with the `publish` drive,
     /// of publishers. 1 with `echo` and `round-trip`.
     connections: u32 as Plain = 100;
     /// The kind of the topics of `thalweg serve`.
     kind: TopicKind as Plain = TopicKind::Log, |s| when(s.kind == TopicKind::Value, " value");
-    /// Whether subscribers take patches of value topics.
+    /// Whether subscribers request patches of value topics.
     deltas: bool as Plain = false, |s| when(s.deltas, " patches");
-    /// Number of subscribers that stop reading after the warm-up.
+    /// Number of subscribers that stop reading after the warm-up; not over long polling.
     stopped: u32 as Plain = 0, |s| above(s.stopped, 0, ", {} stop");
     /// Number of subscribers that read very slowly after the warm-up.
     slow: u32 as Plain = 0, |s| above(s.slow, 0, ", {} read ") + &when(s.slow > 0, &format!("{}/s", bytes_label(s.slow_bytes_per_s)));
@@ -125,27 +129,28 @@ settings! {
     /// The rate at which connections arrive with the `ramp` drive, in stages: `50/s 10s, 200/s`. A last stage
     /// without a time continues until all have arrived.
     arrivals: Arrivals as Plain = Arrivals::default();
-    /// Number of keys whose connections are lost with the `stampede` drive; the report shows what the others
-    /// receive meanwhile. 0: all.
+    /// Number of keys whose connections are lost with the `stampede` drive. The report compares the events on
+    /// the other connections during this time with those before. 0: all keys.
     lost_keys: u32 as Plain = 0;
-    /// How long a connection of the `churn` drive stays, on average, ms.
+    /// How long a connection of the `churn` drive stays on average before another takes its place, ms.
     stay_ms: u64 as Ms = 10_000;
     /// Maximum number of published events per topic that not all subscribers have received: event n + window
     /// is published when all have n. With the `stored` drive: messages without an acknowledgement.
     window: u32 as Plain = 4;
-    /// Published events per second and topic, on a fixed schedule. 0 publishes as fast as the window allows.
-    /// With the `ceiling` drive: the first rate.
+    /// Published events per second and topic, on a schedule that is set in advance, without a window. 0
+    /// publishes as fast as the window allows. With the `ceiling` drive: the first rate to try.
     rate: u32 as Plain = 0;
     /// Time between two published events of a topic, instead of a rate, ms; 0 is none.
     every_ms: u64 as Ms = 0;
-    /// The latency objective of the `ramp` drive beside published events, for every event, µs:
-    /// how many connections are held within it. 0 is none.
+    /// The latency objective of the `ramp` drive beside published events, for every event, µs. The result is
+    /// the number of clients that get every event within this time. 0 is no objective.
     late_us_max: u64 as Us = 0;
-    /// The latency objective of the `ceiling` drive, for 99 of 100 events, µs.
+    /// The latency objective of the `ceiling` drive, µs: 99 of 100 events arrive within this time.
     p99_us_max: u64 as Us = 50_000;
     /// The connection over which the answers of the `echo` drive come.
     answers: Answers as Plain = Answers::Same;
-    /// Time between two generated batches, or, with `echo`, two dummies, µs.
+    /// Time between two generated batches, or, with `echo`, between two events of the firehose, µs. 0 sends
+    /// none.
     interval_us: u64 as Us = 1000;
     /// Rows in a generated batch.
     batch: u32 as Plain = 1;
@@ -154,9 +159,9 @@ settings! {
     chunk_events: u32 as Plain = 0, |s| above(s.chunk_events, 0, ", {} a chunk");
     /// Where events are published: to the subject, or to the NATS server from which it reads.
     publish_to: PublishTo as Plain = PublishTo::Subject, |s| when(s.publish_to == PublishTo::Nats, " by NATS");
-    /// Events in a message to a NATS server, up to 256.
+    /// Events in a message to a NATS server, 1 to 256. The message is sent when it has this many.
     message_events: u32 as Plain = 1, |s| above(s.message_events, 1, ", {} a message");
-    /// Requests of the `echo` drive, or round trips; with `echo`, 0 only receives.
+    /// Requests of the `echo` drive, or round trips; with `echo`, 0 measures only the firehose.
     requests: u32 as Plain = 1000;
     /// Size of the firehose's event, with `echo`; 0 is no firehose.
     dummy_bytes: u32 as Bytes = 0;
@@ -170,22 +175,24 @@ settings! {
     send_buffer_bytes: u32 as Bytes = 0;
     /// `tuning.unsent-bytes` of `thalweg serve`; 0 is its default.
     unsent_bytes: u32 as Bytes = 0;
-    /// Browser only: number of tabs over which the connections are spread.
+    /// Browser only: number of tabs over which the connections are distributed.
     tabs: u32 as Plain = 1, |s| above(s.tabs, 1, ", {} tabs");
-    /// Browser only: whether each tab is observed as DevTools does it (Runtime, Network and Performance
+    /// Browser only: whether a debugger observes each tab as DevTools does (Runtime, Network and Performance
     /// domains).
     devtools: bool as Plain = false, |s| when(s.devtools, ", DevTools");
-    /// Browser only: the factor by which its tabs are slowed down.
+    /// Browser only: the factor by which the main thread of each tab is slowed down.
     throttle: u32 as Plain = 1, |s| above(s.throttle, 1, ", slowed {} times");
-    /// Browser only: what a page does with the events.
+    /// Browser only: how a page processes messages. All but `raw`, `sdk` and the live page read one column of
+    /// numbers, or every value of every row (of a string, its length).
     consumer: Consumer as Plain = Consumer::Rows, |s| s.consumer.label().to_owned();
-    /// Browser only: whether the page does this in a worker.
+    /// Browser only: whether a worker does this.
     worker: bool as Plain = false, |s| when(s.worker, ", in a worker");
-    /// Browser only: whether it has its own cores, or shares all cores with the subject.
+    /// Browser only: the cores of browser and subject.
     cores: CoreUse as Plain = CoreUse::Apart, |s| when(s.cores == CoreUse::Shared, ", cores shared");
     /// Threads of `thalweg serve`.
     shards: u32 as Plain = 1, |s| above(s.shards, 1, ", {} shards");
-    /// A number without effect that distinguishes equal cells, e.g. to measure the same pair many times.
+    /// A number without effect that makes equal cells different: `[1, 2, 3]` measures the same cell three
+    /// times.
     round: u32 as Plain = 0, |s| above(s.round, 0, ", round {}");
 }
 

@@ -1,4 +1,8 @@
 //! Messages for a scenario's writer.
+//!
+//! - `manual`: the tables of settings in the manual
+
+mod manual;
 
 use super::*;
 
