@@ -26,11 +26,7 @@ mod dialect;
 mod dialer;
 mod event;
 mod exchange;
-#[cfg(test)]
-mod fed;
 mod generated;
-#[cfg(test)]
-mod golden;
 mod handshake;
 mod http_client;
 mod http_response;
@@ -57,6 +53,8 @@ mod streams;
 mod subscribe_request;
 mod subscribers;
 mod template;
+#[cfg(test)]
+mod tests;
 mod timetable;
 mod workload;
 mod writer;

@@ -1,8 +1,9 @@
 //! Messages for a scenario's writer.
 //!
-//! - `manual`: the tables of settings in the manual
+//! - `schema`: the JSON Schema for editors; `manual`: the tables of settings in the manual
 
 mod manual;
+mod schema;
 
 use super::*;
 

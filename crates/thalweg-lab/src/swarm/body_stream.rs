@@ -88,7 +88,7 @@ pub(super) fn end_line(
 mod tests {
     use super::*;
     use crate::scenario::{Program, Settings};
-    use crate::swarm::fed::Fed;
+    use crate::swarm::tests::fed::Fed;
     use proptest::prelude::*;
 
     proptest! {

@@ -234,6 +234,4 @@ fn unknown(what: &str, message: &[u8]) -> anyhow::Error {
 }
 
 #[cfg(test)]
-mod speed;
-#[cfg(test)]
 mod tests;

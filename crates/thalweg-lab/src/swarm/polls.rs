@@ -62,7 +62,7 @@ pub(super) fn check_end(rest: &[u8], stage: Stage) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use crate::scenario::{Program, Settings, Transport};
-    use crate::swarm::fed::Fed;
+    use crate::swarm::tests::fed::Fed;
     use proptest::prelude::*;
 
     fn envelope(topic: usize, position: usize, events: &str) -> String {

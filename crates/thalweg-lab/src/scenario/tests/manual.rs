@@ -4,10 +4,10 @@
 //! THALWEG_WRITE_DOCS=1 cargo test -p thalweg-lab --lib manual
 //! ```
 
-use super::super::browser::is_of_browsers;
-use super::super::schema::schema;
-use super::super::settings::Block;
-use super::super::{Drive, Settings};
+use super::schema::schema;
+use crate::scenario::browser::is_of_browsers;
+use crate::scenario::settings::Block;
+use crate::scenario::{Drive, Settings};
 use serde_json::Value;
 use std::path::Path;
 use std::{env, fs};

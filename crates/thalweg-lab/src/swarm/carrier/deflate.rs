@@ -195,7 +195,7 @@ mod tests {
             // A second member.
             let bytes = gzip.finish().unwrap().repeat(2);
             let (mut gunzip, mut received) = (Gunzip::new(), Vec::new());
-            for piece in crate::swarm::golden::cut(&bytes, &cuts) {
+            for piece in crate::swarm::tests::golden::cut(&bytes, &cuts) {
                 let taken = gunzip.inflate(piece, |piece| {
                     received.extend_from_slice(piece);
                     Ok::<(), CarrierError>(())

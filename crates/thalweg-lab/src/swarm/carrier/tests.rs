@@ -1,5 +1,5 @@
 use super::*;
-use crate::swarm::golden;
+use crate::swarm::tests::golden;
 use proptest::prelude::*;
 
 const ALL: [Transport; 4] =

@@ -1,7 +1,9 @@
+mod speed;
+
 use super::*;
 use crate::scenario::Peer;
 use crate::swarm::carrier::{CarrierError, Decoder, Incoming};
-use crate::swarm::golden;
+use crate::swarm::tests::golden;
 
 fn dialects() -> Vec<Box<dyn Dialect>> {
     vec![

@@ -1,5 +1,5 @@
 use super::*;
-use crate::swarm::golden;
+use crate::swarm::tests::golden;
 use proptest::prelude::*;
 
 /// Results of a connection that shows unused bytes again: each response's status and body, and errors.

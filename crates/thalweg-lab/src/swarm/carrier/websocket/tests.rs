@@ -1,7 +1,7 @@
 use super::super::tests::received;
 use super::*;
 use crate::scenario::Transport;
-use crate::swarm::golden;
+use crate::swarm::tests::golden;
 use proptest::prelude::*;
 
 /// A server's frame.

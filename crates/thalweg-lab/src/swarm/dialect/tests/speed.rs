@@ -2,16 +2,16 @@
 //! dialects. The test measures time, so run it by itself:
 //!
 //! ```sh
-//! cargo test --release -p thalweg-lab --lib dialect::speed -- --ignored --nocapture
+//! cargo test --release -p thalweg-lab --lib dialect::tests::speed -- --ignored --nocapture
 //! ```
 
-use super::*;
+use super::super::*;
 use crate::measure::statistics::median;
 use crate::scenario::Drive;
-use crate::swarm::fed::Fed;
 use crate::swarm::json_string;
 use crate::swarm::parser::Stage;
 use crate::swarm::receiver::Receiver;
+use crate::swarm::tests::fed::Fed;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Events of a round, published before the round begins.

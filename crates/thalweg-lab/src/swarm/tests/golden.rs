@@ -6,7 +6,7 @@
 use std::path::Path;
 
 /// Passes the bytes to `check` whole, byte by byte, and in two pieces, cut at every place.
-pub(super) fn cut_everywhere(bytes: &[u8], mut check: impl FnMut(&[&[u8]])) {
+pub(in crate::swarm) fn cut_everywhere(bytes: &[u8], mut check: impl FnMut(&[&[u8]])) {
     check(&[bytes]);
     check(&bytes.chunks(1).collect::<Vec<_>>());
     for cut in 1..bytes.len() {
@@ -16,7 +16,7 @@ pub(super) fn cut_everywhere(bytes: &[u8], mut check: impl FnMut(&[&[u8]])) {
 }
 
 /// Cuts the bytes into pieces of these lengths; the last piece is the rest.
-pub(super) fn cut<'a>(bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
+pub(in crate::swarm) fn cut<'a>(bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
     let (mut pieces, mut rest) = (Vec::new(), bytes);
     for length in lengths {
         let (piece, behind) = rest.split_at((*length).min(rest.len()));
@@ -27,7 +27,7 @@ pub(super) fn cut<'a>(bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
     pieces
 }
 
-pub(super) fn check(folder: &str, mut run: impl FnMut(&[&[u8]]) -> Vec<String>) {
+pub(in crate::swarm) fn check(folder: &str, mut run: impl FnMut(&[&[u8]]) -> Vec<String>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder);
     let mut cases = 0;
     for file in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {

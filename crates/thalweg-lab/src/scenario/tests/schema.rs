@@ -4,10 +4,10 @@
 //! THALWEG_WRITE_DOCS=1 cargo test -p thalweg-lab --lib schema
 //! ```
 
-use super::LIBRARY;
-use super::file::ScenarioFile;
-use super::quantity::{Axis, Quantity, Unit};
-use super::suite::SuiteFile;
+use crate::scenario::LIBRARY;
+use crate::scenario::file::ScenarioFile;
+use crate::scenario::quantity::{Axis, Quantity, Unit};
+use crate::scenario::suite::SuiteFile;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;

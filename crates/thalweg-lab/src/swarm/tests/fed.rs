@@ -1,32 +1,32 @@
 //! A connection that gets its bytes from a test, cut in any way.
 
-use super::dialect::{self, Dialect};
-use super::parser::{Over, Parser, Stage};
-use super::protocol_session::{End, ProtocolSession};
-use super::receiver::Receiver;
-use super::subscribe_request::SubscribeRequest;
 use crate::scenario::{Drive, Program, Settings};
+use crate::swarm::dialect::{self, Dialect};
+use crate::swarm::parser::{Over, Parser, Stage};
+use crate::swarm::protocol_session::{End, ProtocolSession};
+use crate::swarm::receiver::Receiver;
+use crate::swarm::subscribe_request::SubscribeRequest;
 
-pub(super) struct Fed {
+pub(in crate::swarm) struct Fed {
     transport: crate::scenario::Transport,
     dialect: Box<dyn Dialect>,
-    pub(super) request: SubscribeRequest,
-    pub(super) receiver: Receiver,
+    pub(in crate::swarm) request: SubscribeRequest,
+    pub(in crate::swarm) receiver: Receiver,
     /// The messages of the subscriber since its request.
-    pub(super) replies: Vec<u8>,
-    pub(super) session: ProtocolSession,
-    pub(super) over: Option<Over>,
+    pub(in crate::swarm) replies: Vec<u8>,
+    pub(in crate::swarm) session: ProtocolSession,
+    pub(in crate::swarm) over: Option<Over>,
     carried: Vec<u8>,
 }
 
 impl Fed {
     /// Returns a connection that has sent its request to a subject.
-    pub(super) fn new(program: &Program, settings: &Settings) -> Fed {
+    pub(in crate::swarm) fn new(program: &Program, settings: &Settings) -> Fed {
         Fed::speaking(dialect::new(program, settings), settings)
     }
 
     /// Like [`Fed::new`], in this dialect.
-    pub(super) fn speaking(dialect: Box<dyn Dialect>, settings: &Settings) -> Fed {
+    pub(in crate::swarm) fn speaking(dialect: Box<dyn Dialect>, settings: &Settings) -> Fed {
         let request = SubscribeRequest::new(&*dialect, settings, "127.0.0.1:9".to_owned());
         let mut session = ProtocolSession::new(0, settings, false);
         session.stage = Stage::Asked;
@@ -43,7 +43,7 @@ impl Fed {
     }
 
     /// Passes these bytes to the session, or ignores them once it is over.
-    pub(super) fn feed(&mut self, piece: &[u8]) -> anyhow::Result<()> {
+    pub(in crate::swarm) fn feed(&mut self, piece: &[u8]) -> anyhow::Result<()> {
         if self.over.is_some() {
             return Ok(());
         }
@@ -56,7 +56,11 @@ impl Fed {
     }
 
     /// Like [`Fed::feed`], in pieces of up to 96 bytes, whose lengths follow from `cuts`.
-    pub(super) fn feed_cut(&mut self, bytes: &[u8], cuts: &[usize]) -> anyhow::Result<()> {
+    pub(in crate::swarm) fn feed_cut(
+        &mut self,
+        bytes: &[u8],
+        cuts: &[usize],
+    ) -> anyhow::Result<()> {
         let mut rest = bytes;
         for cut in cuts.iter().map(|cut| cut % 97) {
             let (piece, behind) = rest.split_at(cut.min(rest.len()));
@@ -66,7 +70,7 @@ impl Fed {
         self.feed(rest)
     }
 
-    pub(super) fn end(&mut self, end: End) {
+    pub(in crate::swarm) fn end(&mut self, end: End) {
         if self.over.is_none() {
             let carried = std::mem::take(&mut self.carried);
             let over = self.parse(|session, parser| session.end(end, &carried, parser));
@@ -74,7 +78,7 @@ impl Fed {
         }
     }
 
-    pub(super) fn carried_bytes(&self) -> usize {
+    pub(in crate::swarm) fn carried_bytes(&self) -> usize {
         self.carried.len()
     }
 
