@@ -22,7 +22,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
         _ => {
             return Err(
                 "a browser is the load of scenarios whose subjects broadcast by themselves \
-                        (a1 to a4, decode) or make round trips (b): leave --browser out"
+                        (a1 to a4, tab) or make round trips (b): leave --browser out"
                     .to_owned(),
             );
         }

@@ -196,7 +196,8 @@ fn peers() -> Vec<Peer> {
 
 #[test]
 fn cells_that_a_peer_cannot_run_are_blank_with_the_reason() {
-    let plan = read(find("peers-fanout").unwrap(), &changes(true), &peers()).unwrap();
+    let plan = read(find("peers").unwrap(), &changes(true), &peers()).unwrap();
+    assert_eq!(plan.parts[0].name, "peers-fanout");
     let blank = |label: &str, subject: &str| {
         let cell = plan.parts[0].cells.iter().find(|cell| cell.label.starts_with(label)).unwrap();
         let found = cell.blanks.iter().find(|blank| blank.subject == subject);
@@ -210,8 +211,9 @@ fn cells_that_a_peer_cannot_run_are_blank_with_the_reason() {
     assert_eq!(blank("sse 100", "axum feed"), Some("not over sse".to_owned()));
     assert_eq!(blank("websocket 100", "axum feed"), None);
     // A single subject is measured where possible, or refused.
-    let mut only = Changes { subjects: vec!["ws".to_owned()], ..changes(true) };
-    for name in ["peers-fanout", "peers-all"] {
+    let subjects_of = Some("peers".to_owned());
+    let mut only = Changes { subjects: vec!["ws".to_owned()], subjects_of, ..changes(true) };
+    for name in ["fanout", "peers"] {
         let plan = read(find(name).unwrap(), &only, &peers()).unwrap();
         let labels: Vec<&str> =
             plan.parts.iter().flat_map(|part| &part.cells).map(|part| &*part.label).collect();
@@ -219,7 +221,7 @@ fn cells_that_a_peer_cannot_run_are_blank_with_the_reason() {
         assert!(!labels.iter().any(|label| label.starts_with("sse")), "{labels:?}");
     }
     only.transports = vec!["sse".to_owned()];
-    let refused = read(find("peers-fanout").unwrap(), &only, &peers()).unwrap_err().to_string();
+    let refused = read(find("fanout").unwrap(), &only, &peers()).unwrap_err().to_string();
     assert_eq!(refused, "`ws` is not measured here: it is a library for WebSockets");
 }
 
@@ -231,7 +233,6 @@ fn unknown_subjects_are_refused_with_the_known_ones_and_a_suite_names_the_scenar
         read(text, &Changes { subjects, ..changes(true) }, &peers()).unwrap_err().to_string()
     };
     let nearest = "there is no subject `uwebsocket`; did you mean `uwebsockets`?";
-    assert_eq!(refused(find("peers-fanout").unwrap(), "uwebsocket"), nearest);
     assert_eq!(refused(find("peers").unwrap(), "uwebsocket"), nearest);
     let all = "there is no subject `zzz`; there are limit, thalweg";
     assert_eq!(refused(find("a1").unwrap(), "zzz"), all);
@@ -392,22 +393,25 @@ fn a_suite_has_other_scenarios_in_a_browser() {
 
 #[test]
 fn a_suite_may_compare_other_subjects_in_all_its_scenarios() {
-    let plan = read(find("peers-all").unwrap(), &changes(false), &peers()).unwrap();
+    let text = "name = 's'\ntitle = 's'\nsubjects_of = 'peers'\n\
+                scenarios = ['fanout', 'latency', 'a1', 'c', 'd-ramp']";
+    let plan = read(text, &changes(false), &peers()).unwrap();
     let part = |name: &str| plan.parts.iter().find(|part| part.name == name).unwrap();
-    for name in ["peers-fanout", "a1", "c", "d-ramp"] {
+    for name in ["fanout", "a1", "c", "d-ramp"] {
         let cell = &part(name).cells[0];
         let has = |subject: &str| cell.subjects.iter().any(|known| known.name == subject);
         assert!(has("ws") && has("thalweg") && !has("thalweg value"), "{name}");
     }
     // Cells of the scenario's own subjects are left out, and a cell of many subjects has more time.
     assert!(part("c").cells.iter().all(|cell| cell.settings.dummy_bytes > 0));
+    assert_eq!(part("latency").cells.len(), 4);
     let usual = read(find("a1").unwrap(), &changes(false), &[]).unwrap();
     assert!(part("a1").budget_s > usual.parts[0].budget_s);
 }
 
 #[test]
 fn any_subject_can_be_the_baseline_of_a_run() {
-    let mut plan = read(find("peers-all").unwrap(), &changes(true), &peers()).unwrap();
+    let mut plan = read(find("peers").unwrap(), &changes(true), &peers()).unwrap();
     let reported = plan.compare_with("bunn").unwrap_err().to_string();
     assert_eq!(reported, "there is no subject `bunn`; did you mean `bun`?");
     plan.compare_with("bun").unwrap();
@@ -430,6 +434,25 @@ fn the_library_reads_in_full_and_quick() {
     }
 }
 
+#[test]
+fn the_core_table_of_peers_has_these_cells() {
+    let plan = read(find("peers").unwrap(), &changes(false), &peers()).unwrap();
+    let parts: Vec<(&str, usize)> =
+        plan.parts.iter().map(|part| (&*part.name, part.cells.len())).collect();
+    let expected =
+        [("peers-fanout", 12), ("peers-single", 4), ("peers-latency", 4), ("peers-idle", 2)];
+    assert_eq!(parts, expected);
+    let names = |cell: &Cell| cell.subjects.iter().map(|subject| subject.name.clone()).collect();
+    let all: Vec<String> = names(&plan.parts[0].cells[0]);
+    assert!(all.len() > 20 && !all.contains(&"signalr".to_owned()), "{all:?}");
+    let plan = read(find("published").unwrap(), &changes(false), &peers()).unwrap();
+    let hub = plan.parts.iter().find(|part| part.name == "signalr").unwrap();
+    let subjects: Vec<String> = names(&hub.cells[0]);
+    assert_eq!(subjects, ["thalweg", "thalweg again", "signalr"]);
+    assert_eq!(hub.cells.len(), 6);
+    assert_eq!(hub.cells[0].baseline, 0);
+}
+
 /// Scenarios that are measured in a browser alone are read as for one.
 fn with_load(text: &str, changes: Changes) -> Changes {
     let load = if text.contains("\nonly = true") { LoadIn::Chromium } else { LoadIn::Swarm };
@@ -442,7 +465,7 @@ fn in_browser(text: &str) -> Result<Plan, ScenarioError> {
 
 #[test]
 fn browser_scenarios_read_in_full_and_quick() {
-    for name in ["a1", "a2", "a3", "a4", "decode", "tab", "live", "b"] {
+    for name in ["a1", "a2", "a3", "a4", "tab", "b"] {
         for quick in [false, true] {
             let changes = Changes { load: LoadIn::Chromium, ..changes(quick) };
             let plan = read(find(name).unwrap(), &changes, &[])

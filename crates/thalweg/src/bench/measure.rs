@@ -112,7 +112,7 @@ pub(super) struct ScenarioArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = LOAD)]
     transports: Vec<String>,
     /// Use the tabs of a browser as load generator, in scenarios that allow it (such as a1 to a4, b and
-    /// decode): the system's Chromium, or the one that THALWEG_CHROMIUM names.
+    /// tab): the system's Chromium, or the one that THALWEG_CHROMIUM names.
     #[arg(long, value_name = "NAME", conflicts_with = "url", help_heading = LOAD)]
     browser: Option<Browser>,
     /// Measure each sample for this time, e.g. 500ms, 10s or 1m. A number without unit is in seconds.

@@ -297,7 +297,7 @@ fn without_a_browser_there_is_a_sentence_and_no_run() {
             "thalweg: there is no Chromium at /no/chromium, which THALWEG_CHROMIUM names: name another, or unset it"
         )
     );
-    let (code, text) = said(&["decode"], "/no/chromium");
+    let (code, text) = said(&["tab"], "/no/chromium");
     assert_eq!(code, Some(2));
-    assert!(text.contains("`decode` is measured in a browser: add --browser chromium"), "{text}");
+    assert!(text.contains("`tab` is measured in a browser: add --browser chromium"), "{text}");
 }
