@@ -227,7 +227,7 @@ pub enum CoreUse {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Consumer {
-    /// None: only positions are read.
+    /// Only positions are read.
     Raw,
     /// JSON, an array for each row.
     Rows,

@@ -21,16 +21,23 @@ pub fn deliveries(summary: &Summary) -> Option<String> {
         };
         part.rows
             .iter()
-            .filter(|row| row.is_thalweg)
+            .filter(|row| row.is_thalweg && row.subject == "thalweg")
             .filter_map(move |row| Some((row, of_cell(row)?)))
     });
     let is_plain = |(row, _): &(&Row, &Row)| {
-        row.settings.transport == Transport::Websocket
-            && row.settings.shards == 1
+        let set = &row.settings;
+        let is_special = set.tls || set.compress || set.topics > 1 || set.keys > 1;
+        set.transport == Transport::Websocket
+            && set.shards == 1
+            && set.slow + set.stopped == 0
+            && set.events_per_s().is_none()
+            && !is_special
             && per_s(row).is_some()
     };
-    let size =
-        |(row, _): &(&Row, &Row)| (row.settings.connections, Reverse(row.settings.event_bytes));
+    // Cells of one size differ in the events in flight: the most are of a fan-out that is not held back.
+    let size = |(row, _): &(&Row, &Row)| {
+        (row.settings.connections, Reverse(row.settings.event_bytes), row.settings.window)
+    };
     let (row, smallest) = cells.filter(is_plain).max_by_key(size)?;
     // A subject that was not saturated could deliver more.
     let at_least = |row: &Row| if row.is_ranked { "about" } else { "at least" };

@@ -21,6 +21,8 @@ pub struct Faults {
     pub unanswered: u64,
     /// Connections that were open for a whole span and got no message in it.
     pub silent: u64,
+    /// The longest time without a message, in µs.
+    pub silence_us_max: u64,
     #[serde(skip)]
     first_refusal: String,
     #[serde(skip)]
@@ -57,6 +59,7 @@ impl Faults {
             faults.refused += received.refused.count;
             faults.ended_early += received.ended_early.count;
             faults.silent += u64::from(received.silent);
+            faults.silence_us_max = faults.silence_us_max.max(received.silence_us_max);
             first(&mut faults.first_refusal, &received.refused);
             first(&mut faults.first_end, &received.ended_early);
             if let Some(exchanged) = received.exchanged {

@@ -37,9 +37,14 @@ pub(super) fn states(summary: &Summary) -> Vec<String> {
 }
 
 fn state(part: &PartSummary, row: &Row) -> Option<String> {
-    let (received, faults) = (row.received.as_ref()?, row.faults.as_ref()?);
+    let Some((received, faults)) = row.received.as_ref().zip(row.faults.as_ref()) else {
+        return (part.is_endpoint() && row.valid == 0)
+            .then(|| format!("no sample counts: {}", row.verdict));
+    };
+    // Counts of faults are sums over all samples, and need a number of connections that is one, too.
+    let has_faults = faults.ended_early + faults.silent + faults.unanswered > 0;
     let mut text = match faults.connections.saturating_sub(faults.connected) {
-        0 => format!("{0} of {0} connected", received.connections),
+        0 if !has_faults => format!("{0} of {0} connected", received.connections),
         _ if row.samples == 1 => {
             format!("{} of {} connected", faults.connected, faults.connections)
         }
@@ -62,7 +67,7 @@ fn state(part: &PartSummary, row: &Row) -> Option<String> {
         text += &format!(", {name} {}", time(us as u64));
     }
     if received.intervals.is_some() {
-        text += &format!(", longest silence {}", time(received.silence_us_max));
+        text += &format!(", longest silence {}", time(faults.silence_us_max));
     }
     Some(text)
 }
@@ -196,7 +201,7 @@ fn time(us: u64) -> String {
 mod tests {
     use super::super::tests::{manifest, samples};
     use super::*;
-    use crate::measure::{Answer, Sample};
+    use crate::measure::{Answer, Sample, Verdict};
     use crate::report::table;
     use crate::scenario::{Changes, Endpoint, Typed, listen};
 
@@ -243,6 +248,15 @@ mod tests {
             sample.latency = None;
         });
         assert_eq!(faulty, "148 of 150 connected in 3 samples, 1 ended early, 4 without a message");
+        // Each sample has 50 connections, and the faults are of all samples.
+        let ended = of(&[one], "connections=50", &|sample, received| {
+            received.ended_early.add("reset");
+            if sample.repeat == 1 {
+                received.silence_us_max = 12_000_000;
+            }
+        });
+        assert!(ended.starts_with("150 of 150 connected in 3 samples, 3 ended early, "), "{ended}");
+        assert!(ended.ends_with("longest silence 12.0 s"), "{ended}");
         let cells = of(&[one], "connections=[5, 50]", &|_, _| {});
         assert!(cells.ends_with(&format!("\n50 connections: {good}")), "{cells}");
         let endpoints = of(&[one, two], "connections=50", &|_, _| {});
@@ -252,6 +266,13 @@ mod tests {
             lines[lines.len() - 1].starts_with(&format!("{two}: 50 of 50 connected")),
             "{endpoints}"
         );
+        let failed = of(&[one, two], "connections=50", &|sample, _| {
+            if sample.subject == 1 {
+                sample.verdict = Verdict::Invalid("no address".to_owned());
+            }
+        });
+        let last = failed.lines().last();
+        assert_eq!(last, Some(&*format!("{two}: no sample counts: invalid: no address")));
     }
 
     #[test]

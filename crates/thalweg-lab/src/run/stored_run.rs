@@ -247,12 +247,12 @@ mod tests {
 
     #[test]
     fn an_archived_run_has_the_figures_without_points_of_short_spans() {
-        let folder = unpacked_copy("with-points", 0, "");
-        let samples = fs::read_to_string(folder.join(SAMPLES)).unwrap();
+        let folder = unpacked_copy(0, "");
+        let samples = fs::read_to_string(folder.path().join(SAMPLES)).unwrap();
         let point = serde_json::to_string(&Point::default()).unwrap();
         let with_points = samples.replace("\"timeline\":[]", &format!("\"timeline\":[{point}]"));
-        fs::write(folder.join(SAMPLES), with_points).unwrap();
-        let run = StoredRun::read(&folder).unwrap();
+        fs::write(folder.path().join(SAMPLES), with_points).unwrap();
+        let run = StoredRun::read(folder.path()).unwrap();
         let to = run.folder.join("archived");
         archive(&run, &to).unwrap();
         let archived = StoredRun::read(&to).unwrap();

@@ -53,7 +53,8 @@ pub(super) struct ExportArgs {
     out: PathBuf,
 }
 
-/// Copy manifest, plan, summary and samples of a run to another folder, compressed.
+/// Copy manifest, plan, summary and samples of a run to another folder, compressed, without points over time of
+/// most spans under 10 s.
 #[derive(Args, Debug)]
 pub(super) struct ArchiveArgs {
     /// Name of the run, a unique part of it, a path, or `last`.
