@@ -207,6 +207,11 @@ pub trait Memory {
         0
     }
 
+    /// Returns how many removals of keys were forgotten for want of room since the last call.
+    fn take_forgotten_early(&mut self) -> u64 {
+        0
+    }
+
     /// Returns the memory of finished frames, in bytes.
     fn tail_bytes(&self) -> usize {
         0

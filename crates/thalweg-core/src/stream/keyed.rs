@@ -64,7 +64,7 @@ pub struct KeyedFeed {
     page_bytes: usize,
     /// The owner shard's head when it made the newest part of the state received here. Until the log reaches it, the feed is partial.
     state_head: Offset,
-    /// Removals that were forgotten because there were too many.
+    /// Removals that were forgotten for want of room, since the last count.
     forgotten_early: u64,
     /// Whether a broker stores the state, and this shard reads it from there.
     is_stored: bool,
@@ -112,11 +112,6 @@ impl KeyedFeed {
     /// Sets the bounds of removals.
     pub fn with_removals(self, removals: RemovalBounds) -> Self {
         Self { removals, ..self }
-    }
-
-    /// Returns how many removals were forgotten because there were too many.
-    pub fn forgotten_early(&self) -> u64 {
-        self.forgotten_early
     }
 
     /// Returns the offset from which on no removal is missing. A reader before that offset must begin again, unless its first
@@ -187,6 +182,10 @@ impl Memory for KeyedFeed {
         let early = self.table.forget_removals(now_us.saturating_sub(age_us_max), count_max);
         self.forgotten_early += early as u64;
         self.pages.sweep(now_us, self.table.complete_from());
+    }
+
+    fn take_forgotten_early(&mut self) -> u64 {
+        std::mem::take(&mut self.forgotten_early)
     }
 
     fn tail_bytes(&self) -> usize {

@@ -209,6 +209,7 @@ impl Memory for AnyFeed {
         fn trim_all(&mut self, bytes: usize, now_us: u64) -> usize;
         fn trim_bytes(&mut self, bytes: usize) -> usize;
         fn sweep(&mut self, now_us: u64);
+        fn take_forgotten_early(&mut self) -> u64;
         fn open_tail(&mut self, format: Format);
         fn close_tail(&mut self, format: Format);
     }

@@ -376,7 +376,7 @@ fn world(seed: u64, tally: &mut Tally) {
         owner.published.state_at(owner.published.head() - 1).into_keys().collect();
     assert_eq!(owner.feed.retained_events(), keys.len());
     assert_eq!(owner.feed.pinned_bytes() + follower.feed.pinned_bytes(), 0);
-    tally.forgotten += owner.feed.forgotten_early();
+    tally.forgotten += owner.feed.take_forgotten_early();
 }
 
 #[test]

@@ -84,6 +84,9 @@ counts! {
         keys: Gauge,
         /// Keys that were removed because they expired.
         keys_expired: Counter,
+        /// Removals of keys that were forgotten before ten minutes had passed, for want of room. Clients that were away since before that
+        /// begin again.
+        removals_forgotten: Counter,
         /// Members of topics with presence.
         members: Gauge,
         /// Members that are not listed, because their topic has as many as allowed, or the server has no room. A number of members without

@@ -18,6 +18,7 @@ mod origin;
 mod presence;
 mod replication;
 mod stored_keys;
+mod unposted_changes;
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -6,6 +6,7 @@
 //! - `limits`: the most keys, and their memory
 //! - `random`: publishers and clients that are cut off
 //! - `stored`: keys in a data directory
+//! - `storms`: many keys expire, keys come and go, and many members join
 
 mod how_to;
 mod limits;
@@ -13,6 +14,7 @@ mod mirror;
 mod publishing;
 mod random;
 mod stored;
+mod storms;
 
 use serde_json::{Value, json};
 

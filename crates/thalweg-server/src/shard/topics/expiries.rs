@@ -24,7 +24,7 @@ pub(super) struct Expiries {
 }
 
 /// The memory of an entry besides its key, in bytes.
-const ENTRY_BYTES: usize = 200;
+pub(super) const TIMER_BYTES: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Expiry {
@@ -76,13 +76,18 @@ impl Expiries {
         Some((expiry, offset))
     }
 
+    /// Returns whether a key will expire.
+    pub(super) fn has(&self, expiry: &Expiry) -> bool {
+        self.by_key.contains_key(expiry)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.due.is_empty()
     }
 
     /// Returns its memory, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.due.len() * ENTRY_BYTES + self.key_bytes
+        self.due.len() * TIMER_BYTES + self.key_bytes
     }
 
     /// Notes that a topic has ended.

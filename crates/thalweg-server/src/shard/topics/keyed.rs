@@ -8,7 +8,11 @@ use thalweg_core::{
 };
 use thalweg_wire::{Condition, ErrorCode, Position, Topic, key::key_text};
 
-use super::{Topics, local_topic::LocalTopic};
+use super::{
+    Topics,
+    expiries::{Expiry, TIMER_BYTES},
+    local_topic::LocalTopic,
+};
 use crate::{
     broker::PublishTerms, refusal::Refusal, shard::broker::StoreAnswer, source::EventKeys,
     transport::parameters::bad,
@@ -16,6 +20,9 @@ use crate::{
 
 /// The time between two exact counts of the memory of keys, in µs. A count looks at all topics.
 const RECOUNT_US: u64 = 10_000;
+
+/// If removals had this part of the memory for keys, or more, an exact count follows.
+const FREED_PART: usize = 16;
 
 /// An update that makes a key grow by less is accepted even slightly above the limit.
 const SLIGHT_BYTES: usize = 1024;
@@ -89,7 +96,7 @@ impl Topics {
         terms: &PublishTerms,
         now_us: u64,
     ) -> Result<(), Refusal> {
-        self.check_room(key, payloads, terms.condition, now_us)?;
+        self.check_room(key, payloads, terms, now_us)?;
         self.set_expiries(key, payloads, self.ttl_us(key, terms), now_us);
         Ok(())
     }
@@ -110,13 +117,15 @@ impl Topics {
         &mut self,
         key: FeedKey,
         payloads: &Payloads,
-        condition: Option<Condition>,
+        terms: &PublishTerms,
         now_us: u64,
     ) -> Result<(), Refusal> {
+        let (condition, expires) = (terms.condition, self.ttl_us(key, terms).is_some());
         let Some(local) = self.feeds.get(key) else { return Err(Refusal::draining()) };
         let topic = local.topic.clone();
         let count_max = self.common.config.keys(&topic).map_or(0, |keys| keys.count_max);
-        let bytes = payloads.joined_bytes() + payloads.count() * KEY_BYTES;
+        let timer_bytes = |name_bytes| if expires { TIMER_BYTES + name_bytes } else { 0 };
+        let bytes = payloads.joined_bytes() + payloads.count() * (KEY_BYTES + timer_bytes(0));
         let bytes_max = self.keyed_bytes_max();
         let has_room = self.keyed_bytes + bytes <= bytes_max
             && local.keys_at_most() + payloads.count() <= count_max;
@@ -131,6 +140,9 @@ impl Topics {
         else {
             return Err(Refusal::draining());
         };
+        let serial = local.owner.as_ref().map_or(0, |owner| owner.serial);
+        let has_timer =
+            |name: &[u8]| self.expiries.has(&Expiry { feed: key, serial, key: name.into() });
         let pending = local.owner.as_ref().and_then(|owner| owner.keyed_order());
         let live_before = local.live_keys(count_max.saturating_sub(payloads.count()));
         let mut live = live_before;
@@ -162,10 +174,13 @@ impl Topics {
                     }
                 }
             };
-            let (had_bytes, was_live) = *after.entry(name).or_insert_with(known);
             let is_removal = event == b"null";
+            let gets_timer =
+                expires && !is_removal && !after.contains_key(name) && !has_timer(name);
+            let (had_bytes, was_live) = *after.entry(name).or_insert_with(known);
             let bytes = event.len() + KEY_BYTES + if had_bytes == 0 { name.len() } else { 0 };
-            let growth = bytes.saturating_sub(had_bytes);
+            let timer = if gets_timer { timer_bytes(name.len()) } else { 0 };
+            let growth = bytes.saturating_sub(had_bytes) + timer;
             is_slight &= had_bytes > 0 && growth < SLIGHT_BYTES;
             grown += growth;
             live = live + usize::from(!is_removal) - usize::from(was_live);
@@ -191,7 +206,12 @@ impl Topics {
             // Readers that lack the removals begin again.
             let before = feed.state_bytes();
             feed.forget_removals();
-            self.keyed_bytes = self.keyed_bytes.saturating_sub(before - feed.state_bytes());
+            let freed = before - feed.state_bytes();
+            self.keyed_bytes = self.keyed_bytes.saturating_sub(freed);
+            // The publishes before paid for this count: they made the removals.
+            if freed > self.keyed_bytes_max() / FREED_PART {
+                self.count_keys(now_us);
+            }
         }
         if grown > 0 && self.keyed_bytes + grown > bytes_max {
             return Err(Refusal::new(
@@ -203,11 +223,14 @@ impl Topics {
         Ok(())
     }
 
-    /// Counts the memory of keys exactly. Between two such counts, each update of a key counts as a new key.
+    /// Counts the memory of keys exactly, if the last count is old enough. Between two such counts, each update of a key counts as a new key.
     fn recount_keys(&mut self, now_us: u64) {
-        if now_us < self.recounted_us + RECOUNT_US {
-            return;
+        if now_us >= self.recounted_us + RECOUNT_US {
+            self.count_keys(now_us);
         }
+    }
+
+    fn count_keys(&mut self, now_us: u64) {
         self.recounted_us = now_us;
         let counted = self.feeds.iter_mut().filter(|(_, local)| local.counts_keys());
         let state = counted.filter_map(|(_, local)| Some(local.feed.as_ref()?.state_bytes()));

@@ -1,21 +1,15 @@
 //! The members of topics with presence.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque, hash_map::Entry},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     sync::Arc,
 };
 
 use serde_json::value::RawValue;
 use thalweg_wire::Topic;
-use tokio::sync::mpsc::error::TrySendError;
 
-use crate::{
-    config::MEMBERS_MAX,
-    shard::{
-        common::Common,
-        message::{Member, MemberChange, ShardMessage},
-    },
-};
+use super::unposted_changes::UnpostedChanges;
+use crate::{config::MEMBERS_MAX, shard::message::Member};
 
 /// The members of the topics whose presence this shard owns.
 #[derive(Debug, Default)]
@@ -27,8 +21,8 @@ pub(super) struct Members {
     serial: u64,
     /// The memory of all members, in bytes.
     pub(super) bytes: usize,
-    /// Changes for other shards, by shard, that their queues had no room for.
-    pub(super) unposted: BTreeMap<usize, VecDeque<(Topic, MemberChange)>>,
+    /// Changes for other shards.
+    pub(super) unposted: UnpostedChanges,
 }
 
 #[derive(Debug, Default)]
@@ -143,23 +137,6 @@ impl Members {
 
     pub(super) fn count(&self) -> usize {
         self.rosters.values().map(|roster| roster.members.len()).sum()
-    }
-
-    /// Posts changes to other shards, in their order for each shard. Returns `false` if a queue is full.
-    pub(super) fn post(&mut self, common: &Common) -> bool {
-        self.unposted.retain(|owner, changes| {
-            while let Some((topic, change)) = changes.pop_front() {
-                let message = ShardMessage::Members { topic, change };
-                // A shard that has drained needs no members.
-                let sent = common.peers[*owner].messages.try_send(message);
-                if let Err(TrySendError::Full(ShardMessage::Members { topic, change })) = sent {
-                    changes.push_front((topic, change));
-                    return true;
-                }
-            }
-            false
-        });
-        self.unposted.is_empty()
     }
 }
 

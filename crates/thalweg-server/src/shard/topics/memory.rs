@@ -41,6 +41,7 @@ impl Topics {
             self.news.demand.extend(change.map(|change| (key, change)));
             if let Some(feed) = &mut local.feed {
                 feed.sweep(now_us);
+                let forgotten = feed.take_forgotten_early();
                 topics += 1;
                 history += feed.history_bytes();
                 let state_bytes = feed.state_bytes();
@@ -49,6 +50,8 @@ impl Topics {
                     keys += feed.retained_events() as u64;
                     keyed += if local.origin.is_presence { 0 } else { state_bytes };
                 }
+                // Each shard's copy of a topic forgets the same removals.
+                self.counts.removals_forgotten.add(forgotten * u64::from(local.owner.is_some()));
                 tails += feed.tail_bytes();
                 backfilled += feed.backfilled_bytes();
                 pinned += feed.pinned_bytes();

@@ -55,9 +55,7 @@ impl Topics {
         match owner == self.shard {
             true => self.change_member(&topic, change, now_us),
             // Changes that already wait are sent first.
-            false => {
-                self.members.unposted.entry(owner).or_default().push_back((topic, change));
-            }
+            false => self.members.unposted.push(owner, topic, change),
         }
     }
 

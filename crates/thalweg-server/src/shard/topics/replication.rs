@@ -29,7 +29,7 @@ impl Topics {
         unattached.dedup();
         unattached.retain(|key| !self.send_attach(*key, &counted));
         self.unattached = unattached;
-        let are_members_posted = self.members.post(&self.common);
+        let are_members_posted = self.members.unposted.post(&self.common);
         self.unposted.is_empty() && self.unattached.is_empty() && are_members_posted
     }
 

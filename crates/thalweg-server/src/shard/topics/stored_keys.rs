@@ -78,7 +78,7 @@ impl Topics {
     /// Checks a publish and sends it to the broker.
     fn admit(&mut self, key: FeedKey, publish: WaitingPublish) {
         let WaitingPublish { mut payloads, terms, answer } = publish;
-        let checked = self.check_room(key, &payloads, terms.condition, now_us());
+        let checked = self.check_room(key, &payloads, &terms, now_us());
         if let Err(refusal) = checked {
             // A publish that is repeated has the answer that it had before.
             let Some(retry_key) = terms.retry_key else { return answer.send(Err(refusal)) };
