@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
-use thalweg_wire::{Excerpt, Pattern, Topic};
+use thalweg_wire::{Excerpt, Pattern, Topic, limits::MEMBER_INFO_BYTES};
 
 use crate::{
     error::TokenError,
@@ -77,6 +77,14 @@ pub struct Granted {
     pub ends_s: u64,
     /// The rights of the holder.
     pub rights: Rights,
+    /// The description of the holder for other members of its topics, as JSON.
+    pub info: Option<String>,
+}
+
+/// The contents of the claim with the topics.
+pub(crate) struct TopicsGranted {
+    pub(crate) rights: Rights,
+    pub(crate) info: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -86,6 +94,7 @@ struct TopicsClaim {
     publish: Vec<String>,
     inspect: Vec<String>,
     admin: bool,
+    info: Option<Value>,
 }
 
 impl Claims {
@@ -129,10 +138,10 @@ impl Claims {
         if let Some(refusal) = self.refusals(expected, now_s).into_iter().next() {
             return Err(refusal);
         }
-        let rights = self.rights(expected)?;
+        let TopicsGranted { rights, info } = self.topics(expected)?;
         let ends_s = self.ends_s(expected)?;
         let subject = self.sub.ok_or(TokenError::Missing("sub"))?;
-        Ok(Granted { subject, ends_s, rights })
+        Ok(Granted { subject, ends_s, rights, info })
     }
 
     /// Returns all reasons why a server rejects these claims at `now_s`, apart from the topics.
@@ -154,12 +163,14 @@ impl Claims {
         Ok((ends_s + expected.leeway_s as f64) as u64)
     }
 
-    /// Returns the rights in these claims, whether or not a server accepts them. Fails with `Missing`, `NoTopics` or `Topics`.
-    pub(crate) fn rights(&self, expected: &Expectations) -> Result<Rights, TokenError> {
+    /// Returns the contents of the claim with the topics, whether or not a server accepts the token. Fails with `Missing`, `NoTopics`
+    /// or `Topics`.
+    pub(crate) fn topics(&self, expected: &Expectations) -> Result<TopicsGranted, TokenError> {
         let subject = self.sub.as_ref().ok_or(TokenError::Missing("sub"))?;
         let claim = self.others.get(&expected.claim);
         let claim = claim.ok_or_else(|| TokenError::NoTopics(expected.claim.clone()))?;
-        rights(claim, subject).map_err(|why| TokenError::Topics(expected.claim.clone(), why))
+        topics_granted(claim, subject)
+            .map_err(|why| TokenError::Topics(expected.claim.clone(), why))
     }
 
     fn check_end(&self, expected: &Expectations, now_s: u64) -> Result<(), TokenError> {
@@ -199,8 +210,8 @@ fn seconds(number: &Number) -> Option<f64> {
     number.as_f64().filter(|seconds| seconds.is_finite())
 }
 
-/// Returns the rights in a claim, or one sentence with the problem.
-fn rights(claim: &Value, subject: &str) -> Result<Rights, String> {
+/// Returns the contents of a claim, or one sentence with the problem.
+fn topics_granted(claim: &Value, subject: &str) -> Result<TopicsGranted, String> {
     // serde would read a list as the rights in their declared order.
     if !claim.is_object() {
         return Err("write an object such as {\"subscribe\":[\"public/**\"]}".to_owned());
@@ -215,12 +226,18 @@ fn rights(claim: &Value, subject: &str) -> Result<Rights, String> {
         };
         patterns.into_iter().map(pattern).collect()
     };
-    Ok(Rights {
+    let info = claim.info.map(|info| info.to_string());
+    if let Some(info) = info.as_ref().filter(|info| info.len() > MEMBER_INFO_BYTES) {
+        let bytes = info.len();
+        return Err(format!("info has {bytes} bytes as JSON: write at most {MEMBER_INFO_BYTES}"));
+    }
+    let rights = Rights {
         subscribe: topics("subscribe", claim.subscribe)?,
         publish: topics("publish", claim.publish)?,
         inspect: topics("inspect", claim.inspect)?,
         admin: claim.admin,
-    })
+    };
+    Ok(TopicsGranted { rights, info })
 }
 
 /// Parses a pattern with the subject inserted. The subject must be one segment without wildcards: a user who chooses

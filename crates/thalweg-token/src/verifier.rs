@@ -3,7 +3,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     algorithm::Algorithm,
-    claims::{Claims, Expectations, Granted},
+    claims::{Claims, Expectations, Granted, TopicsGranted},
     error::TokenError,
     key::{KEYS_TRIED_MAX, Keys, SigningKey},
     rights::Rights,
@@ -47,6 +47,8 @@ pub struct Explained {
     pub ends_s: Option<u64>,
     /// The rights of the holder, if a server accepts the token.
     pub rights: Option<Rights>,
+    /// The description of the holder for other members of its topics, as JSON.
+    pub info: Option<String>,
     /// The reasons to reject the token; empty if it is valid.
     pub refusals: Vec<TokenError>,
 }
@@ -76,8 +78,10 @@ pub fn explain(
         }
     };
     explained.refusals.extend(claims.refusals(expected, now_s));
-    match claims.rights(expected) {
-        Ok(rights) => explained.rights = Some(rights),
+    match claims.topics(expected) {
+        Ok(TopicsGranted { rights, info }) => {
+            (explained.rights, explained.info) = (Some(rights), info);
+        }
         Err(error) => explained.refusals.push(error),
     }
     explained.ends_s = claims.ends_s(expected).ok();

@@ -608,3 +608,23 @@ proptest! {
         let _ = parts(&token);
     }
 }
+
+#[test]
+fn a_token_may_describe_its_holder() {
+    let keys = keys(vec![public(EC[1])]);
+    let described = |info: Value| {
+        let claim = json!({ "subscribe": ["a"], "info": info });
+        granted(&sign(EC[0], json!({ "thalweg": claim })), &keys).map(|granted| granted.info)
+    };
+    assert_eq!(described(json!({"age": 7})), Ok(Some(r#"{"age":7}"#.to_owned())));
+    assert_eq!(
+        described(json!("x".repeat(1022))).map(|info| info.map(|info| info.len())),
+        Ok(Some(1024))
+    );
+    assert_eq!(described(Value::Null), Ok(None));
+    let why = "info has 1025 bytes as JSON: write at most 1024".to_owned();
+    assert_eq!(
+        described(json!("x".repeat(1023))),
+        Err(TokenError::Topics("thalweg".to_owned(), why))
+    );
+}

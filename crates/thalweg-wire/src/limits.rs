@@ -44,3 +44,6 @@ pub const NEWEST_MAX: u32 = 10_000;
 
 /// Largest offset: the largest integer that JavaScript's numbers hold exactly.
 pub const OFFSET_MAX: u64 = (1 << 53) - 1;
+
+/// Maximum bytes of the description of a client for other members of its topics, from the client or from its token.
+pub const MEMBER_INFO_BYTES: usize = 1024;

@@ -77,6 +77,9 @@ struct MintArgs {
     /// Allow closing the connections of other clients.
     #[arg(long)]
     admin: bool,
+    /// Describe the subject for other members of its topics with this JSON, e.g. '{"name":"Alice"}'.
+    #[arg(long, value_name = "JSON", value_parser = parse_json)]
+    info: Option<serde_json::Value>,
     /// Set the issuer (iss): who creates the token.
     #[arg(long, value_name = "NAME")]
     issuer: Option<String>,
@@ -122,6 +125,11 @@ pub(crate) fn run(args: TokenArgs) -> anyhow::Result<()> {
     }
 }
 
+fn parse_json(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text)
+        .map_err(|error| format!("write JSON, such as {{\"name\":\"Alice\"}}: {error}"))
+}
+
 fn mint(args: MintArgs, now_s: u64) -> anyhow::Result<String> {
     let mut key = SigningKey::new(&read(&args.key)?)?;
     if let Some(algorithm) = args.algorithm {
@@ -137,6 +145,9 @@ fn mint(args: MintArgs, now_s: u64) -> anyhow::Result<String> {
     }
     if args.admin {
         topics.insert("admin".to_owned(), true.into());
+    }
+    if let Some(info) = args.info {
+        topics.insert("info".to_owned(), info);
     }
     let claims = Claims {
         sub: Some(args.subject),
@@ -220,7 +231,7 @@ fn one_line(text: &str) -> String {
 
 /// Describes the rights of a token.
 fn granted(explained: &Explained, now_s: u64) -> String {
-    let Explained { subject, ends_s, rights, .. } = explained;
+    let Explained { subject, ends_s, rights, info, .. } = explained;
     let mut text = String::from("\n");
     // Writing to a String cannot fail.
     if let Some(subject) = subject {
@@ -246,6 +257,9 @@ fn granted(explained: &Explained, now_s: u64) -> String {
     }
     if rights.admin {
         text += "admin      may close connections of other clients\n";
+    }
+    if let Some(info) = info {
+        let _ = writeln!(text, "info       {}", one_line(info));
     }
     text
 }

@@ -57,6 +57,8 @@ pub(crate) struct Holder {
     pub(super) rights: Rights,
     /// When the token expires, in µs of the server's clock; `u64::MAX` if never.
     pub(crate) ends_us: u64,
+    /// The description of the holder for other members of its topics, as JSON. Its token has it.
+    pub(crate) info: Option<Box<str>>,
 }
 
 impl Holder {
@@ -74,11 +76,13 @@ impl Holder {
     pub(super) fn from_signed(granted: Granted, now: Now) -> Self {
         let left_s = granted.ends_s.saturating_sub(now.unix_s);
         let ends_us = now.us.saturating_add(left_s.saturating_mul(1_000_000));
-        Self::new(Kind::Signed, &granted.subject, granted.rights, ends_us)
+        let info = granted.info.map(String::into_boxed_str);
+        Self { info, ..Self::new(Kind::Signed, &granted.subject, granted.rights, ends_us) }
     }
 
     fn new(kind: Kind, name: &str, rights: Rights, ends_us: u64) -> Self {
-        Self { identity: Identity::new(kind, name), kind, name: name.into(), rights, ends_us }
+        let (identity, name) = (Identity::new(kind, name), name.into());
+        Self { identity, kind, name, rights, ends_us, info: None }
     }
 
     /// Returns the subject of the signed token; empty without one.
@@ -138,6 +142,8 @@ struct Carried {
     publish: Vec<String>,
     inspect: Vec<String>,
     admin: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    info: Option<Box<str>>,
 }
 
 impl Holder {
@@ -155,6 +161,7 @@ impl Holder {
             publish: texts(&self.rights.publish),
             inspect: texts(&self.rights.inspect),
             admin: self.rights.admin,
+            info: self.info.clone(),
         };
         // Every value has a JSON form.
         serde_json::to_string(&carried).unwrap_or_default()
@@ -183,6 +190,7 @@ impl Holder {
             name: carried.name.into(),
             rights,
             ends_us,
+            info: carried.info,
         }))
     }
 }
@@ -201,6 +209,7 @@ mod tests {
             subject: "\"alice\"\\".to_owned(),
             ends_s: now.unix_s + 60,
             rights: rights.clone(),
+            info: Some(r#"{"name":"Alice"}"#.to_owned()),
         };
         let admin = Rights { admin: true, publish: topics("b"), ..rights.clone() };
         for holder in [
@@ -215,7 +224,7 @@ mod tests {
                 (found.identity, found.kind, &found.name),
                 (holder.identity, holder.kind, &holder.name)
             );
-            assert_eq!(found.rights, holder.rights);
+            assert_eq!((&found.rights, &found.info), (&holder.rights, &holder.info));
             assert_eq!(found.left_s(there.us), holder.left_s(now.us).map(|left_s| left_s - 10));
         }
         assert_eq!(Holder::from_text("subscriber", now), None);

@@ -33,9 +33,6 @@ pub(crate) const MEMBERS_MAX: usize = 100_000;
 /// The members of all topics may use `history_bytes` divided by this.
 pub(crate) const MEMBERS_SHARE: usize = 8;
 
-/// Maximum bytes of a client's description of itself for other members of its topics.
-pub(crate) const MEMBER_INFO_BYTES: usize = 1024;
-
 /// A head over HTTP/2 may have `head_bytes` divided by this.
 pub(crate) const H2_HEAD_PART: usize = 4;
 

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use thalweg_core::fanout::{Policy, Terms};
-use thalweg_wire::{Condition, ErrorCode, Excerpt, StartAt, Topic, event, topic::TopicError};
+use thalweg_wire::{
+    Condition, ErrorCode, Excerpt, StartAt, Topic, event, limits::MEMBER_INFO_BYTES,
+    topic::TopicError,
+};
 
 use crate::{
-    config::{MEMBER_INFO_BYTES, nearest, parse_bytes, parse_duration},
+    config::{nearest, parse_bytes, parse_duration},
     refusal::Refusal,
     start::{parse_since, parse_start},
 };

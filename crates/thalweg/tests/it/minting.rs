@@ -80,6 +80,12 @@ fn a_token_made_on_the_command_line_is_taken_and_explained() {
     {
         assert!(said.contains(words), "{words} in {said}");
     }
+    let info = ["--info", r#"{"name":"Alice"}"#];
+    let (_, described, failed) = thalweg(&[&mint[..], &info].concat());
+    let (is_right, said, _) = thalweg(&["explain", "--audience", "push", described.trim()]);
+    assert!(is_right && said.contains(r#"info       {"name":"Alice"}"#), "{said}{failed}");
+    let (is_right, _, failed) = thalweg(&[&mint[..], &["--info", "Alice"]].concat());
+    assert!(!is_right && failed.contains("write JSON, such as"), "{failed}");
     // A token for another audience: its rights, and why a server rejects it.
     let (is_right, said, failed) = thalweg(&["explain", "--key", &public, token]);
     assert!(!is_right && failed.contains("audience"), "{said}{failed}");

@@ -111,7 +111,10 @@ const TIMERS_MAX: u8 = 16;
 impl Connection {
     /// Returns the connection as a member of a topic.
     pub(super) fn member(&self, of: PresenceOf) -> Member {
-        let info = self.member.as_ref().and_then(|member| member.info.clone());
+        // A client cannot change the description that its token has.
+        let signed = self.holder.info.as_ref().map(|info| info.clone().into_string());
+        let signed = signed.and_then(|info| RawValue::from_string(info).ok());
+        let info = signed.or_else(|| self.member.as_ref().and_then(|member| member.info.clone()));
         let (connection, user) = (self.serial, self.holder.subject().into());
         Member { connection, key: self.member_key(of), user, info }
     }
