@@ -1,6 +1,5 @@
 //! Tests queries from outside: text and events in, rows out.
 
-mod against_sqlite;
 mod costs;
 mod cuts;
 mod distinct;
@@ -12,6 +11,7 @@ mod like_duckdb;
 mod members;
 mod published;
 mod quantiles;
+mod random;
 mod running;
 mod spellings;
 mod texts;

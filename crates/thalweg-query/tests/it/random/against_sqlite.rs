@@ -37,7 +37,7 @@ fn the_same_rows() {
     let count =
         std::env::var("THALWEG_QUERIES").map_or(10_000, |count| count.parse().expect("a number"));
     let python = Command::new("python3")
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/sqlite.py"))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/random/sqlite.py"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
