@@ -146,7 +146,7 @@ toolchain:
 
 # The tests run curl (lines of README and docs/how-to/clients.md), a C linker, ss (kernel memory), time (another
 # opinion on CPU and memory), chromium (the lab's report, the pages), Node (SDK and pages),
-# and Python (its example, whose packages stay in target/python). Behind nginx and HAProxy
+# and Python (its example and DuckDB, whose packages stay in target/python and target/duckdb). Behind nginx and HAProxy
 # where root can install them; RUNLEVEL=1 keeps Debian from starting them as services.
 setup: toolchain
 	@missing=""; \
@@ -180,6 +180,8 @@ setup: toolchain
 	@rustfmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
 	@$(MAKE) --no-print-directory target/python/installed lab/subjects/socketio/node_modules/.package-lock.json \
 	  examples/node/node_modules/.package-lock.json
+	@$(MAKE) --no-print-directory target/duckdb/installed \
+	  || echo "Without DuckDB for Python the tests that compare queries with it are skipped."
 	@! command -v go >/dev/null || $(MAKE) --no-print-directory target/examples/mint
 	@test -x "$(MDBOOK)" || $(MAKE) --no-print-directory $(MDBOOK) \
 	  || echo "Without mdBook (make docs) the test of the documentation at /docs is skipped."
@@ -197,6 +199,12 @@ examples/node/node_modules/.package-lock.json: examples/node/package-lock.json
 target/examples/mint: examples/go/main.go examples/go/go.mod
 	@mkdir -p target/examples
 	@cd examples/go && go build -o ../../$@ .
+
+# DuckDB, whose rows of random queries must be ours.
+target/duckdb/installed: crates/thalweg-query/tests/requirements.txt
+	@rm -rf target/duckdb
+	@PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --target target/duckdb -r $<
+	@touch $@
 
 target/python/installed: examples/python/requirements.txt
 	@rm -rf target/python

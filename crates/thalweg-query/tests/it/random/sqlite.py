@@ -1,27 +1,11 @@
-"""What SQLite makes of queries over finite events. Reads a case a line: the statement, its rows. Which window an
-event is in, and which are late, is reckoned here a second time, in the plainest way. Writes the rows of each."""
+"""SQLite's rows of queries over finite events. Reads a case in each line: the statement and its events."""
 
 import json
 import math
 import sqlite3
 import sys
 
-COLUMNS = ["t", "k", "b", "i", "d", "s", "j"]
-
-
-def windows(case):
-    """(start, end, number, row) of each event in each of its windows for which it is not late."""
-    size, step, delay = case["size"], case["step"], case["delay"]
-    newest = None
-    for number, row in enumerate(case["rows"]):
-        time = row[0]
-        if time is None:
-            continue
-        first = time - time % step - size + step
-        for start in range(first, time + 1, step):
-            if newest is None or start + size > newest - delay:
-                yield (start, start + size, number, *row)
-        newest = time if newest is None else max(newest, time)
+from windows import COLUMNS, rows
 
 
 class First:
@@ -59,11 +43,6 @@ class Percentile:
         return float(low + (high - low) * (place - math.floor(place)))
 
 
-def text(value):
-    """JSON as the text that events have."""
-    return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
 def main():
     base = sqlite3.connect(":memory:")
     base.execute("PRAGMA case_sensitive_like = ON")
@@ -76,13 +55,8 @@ def main():
     for line in sys.stdin:
         case = json.loads(line)
         base.execute("DELETE FROM events")
-        if case["size"]:
-            rows = list(windows(case))
-        else:
-            rows = [(None, None, number, *row) for number, row in enumerate(case["rows"])]
-        rows = [(*row[:-1], text(row[-1])) for row in rows]
         marks = ", ".join("?" * (3 + len(COLUMNS)))
-        base.executemany(f"INSERT INTO events VALUES ({marks})", rows)
+        base.executemany(f"INSERT INTO events VALUES ({marks})", rows(case))
         print(json.dumps(base.execute(case["sql"]).fetchall()))
 
 
