@@ -3,9 +3,9 @@
 //!
 //! - `starts`: 160 A/A ratios of `a-a`, both of a pair at the same time in fresh processes. Assumption: the residual at equal times
 //!   is the random effect of a start.
-//! - `saturated`, `conversation`, `fixed-rate`: CPU per event in each 0.5 s relative to the next, in one process, from the timelines (in git’s history) of
-//!   `a-a`; of `c-gorilla` and `interference`; of the three `latency`. Assumed: alternating spans of two subjects differ as two
-//!   spans of one do. These have heavy tails (of `fixed-rate` the largest is 14 times the median).
+//! - `saturated`, `conversation`, `fixed-rate`: CPU per event in each 0.5 s relative to the next, in one process, from timelines in
+//!   git's history of `a-a`; of `c-gorilla` and `interference`; of the three `latency`. Assumed: alternating spans of two subjects
+//!   differ as two spans of one do. These have heavy tails (of `fixed-rate` the largest is 14 times the median).
 //! - `apart`: A/A ratios of samples that were taken one after the other (`fanout`, `a1`, `tls`, `transports`), as in older runs.
 //!
 //! A ratio consists of two such values, so each is drawn divided by √2.
