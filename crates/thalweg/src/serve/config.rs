@@ -12,11 +12,12 @@ use super::{
     tables::{QueryTable, SourceTable, TopicTable},
 };
 
-/// Sources of `--demo`: topics to look at, and topics that the lab page measures the browser with (the published
-/// experiments A and B), which are idle without subscribers.
-const DEMO_SOURCES: [&str; 10] = [
+/// Sources of `--demo`: topics to look at, numbers with which a page counts lost events, and topics that the lab page measures
+/// the browser with (the published experiments A and B). Numbers and rows are idle without subscribers.
+const DEMO_SOURCES: [&str; 11] = [
     "car_live_data=cars,cars=100,interval=100ms",
     "ticker=dummy,interval=1s",
+    "demo/numbers=dummy,size=64,interval=100ms,when=subscribed",
     "lab/rows/1=constant,batch=1,interval=1ms,when=subscribed",
     "lab/rows/10=constant,batch=10,interval=1ms,when=subscribed",
     "lab/rows/100=constant,batch=100,interval=1ms,when=subscribed",
@@ -27,12 +28,18 @@ const DEMO_SOURCES: [&str; 10] = [
     "lab/runner/3=runner",
 ];
 
-/// A tick of the lab's sources is one message, even with a thousand rows.
-const DEMO_BOUNDS: &str = "lab/rows/**,batch-bytes=1MiB";
+/// A tick of the lab's sources is one message, even with a thousand rows. Visitors make topics of the demo, so each is small: an
+/// answer has about 6 KiB.
+const DEMO_BOUNDS: [&str; 2] = ["lab/rows/**,batch-bytes=1MiB", "demo/**,history-bytes=64KiB"];
 
-/// The query of the published real-time chart (2022), as it was published.
-const DEMO_QUERY: &str = "max-speed=SELECT window_start, max(speed_kmh) as speed_kmh \
-     FROM tumble(car_live_data, INTERVAL 1 s) group by window_start";
+/// The query of the published real-time chart (2022), as it was published, and each car's position once a second, which is a
+/// twentieth of the bytes of all rows.
+const DEMO_QUERIES: [&str; 2] = [
+    "max-speed=SELECT window_start, max(speed_kmh) as speed_kmh \
+     FROM tumble(car_live_data, INTERVAL 1 s) group by window_start",
+    "car-positions=SELECT window_start, car, last(longitude) AS longitude, last(latitude) AS latitude, \
+     last(speed_kmh) AS speed_kmh FROM tumble(car_live_data, INTERVAL 1 s) GROUP BY window_start, car",
+];
 
 /// The paths of the server's own, which also has all paths below them.
 const OWN_PATHS: [&str; 4] = ["/v1", "/healthz", "/readyz", "/metrics"];
@@ -115,14 +122,18 @@ pub(super) fn config(settings: Settings) -> Result<(Config, Brokers), String> {
         for source in DEMO_SOURCES {
             config.sources.push(source.parse::<SourceTable>()?.into());
         }
-        config.queries.push(DEMO_QUERY.parse::<QueryTable>()?.into());
+        for query in DEMO_QUERIES {
+            config.queries.push(query.parse::<QueryTable>()?.into());
+        }
     }
     config.sources.extend(settings.source.into_iter().map(Into::into));
     config.queries.extend(settings.query.into_iter().map(Into::into));
     TopicTable::add_all(settings.topic, &mut config)?;
     if settings.demo {
         // The user's settings come first.
-        DEMO_BOUNDS.parse::<TopicTable>()?.add_to(&mut config)?;
+        for bounds in DEMO_BOUNDS {
+            bounds.parse::<TopicTable>()?.add_to(&mut config)?;
+        }
     }
     for table in settings.upstream {
         let upstream = table.upstream().map_err(|error| format!("upstream: {error}"))?;
