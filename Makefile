@@ -32,9 +32,12 @@ help:
 	@echo "make release-dry-run TAG=v…    do all of a release but publish it"
 	@echo "make release-draft TAG=v…      upload the archives to a draft; needs gh"
 
+# Answers and numbers of the demo page survive the death of the server. Other topics stay in memory. Only one server can use a
+# directory, so each address has one.
 run: toolchain pages book
 	$(CARGO) build --locked --release --package thalweg
-	$(TARGET)/release/thalweg serve --demo --listen $(ADDRESS) $(if $(wildcard thalweg-runs/.),--runs thalweg-runs)
+	$(TARGET)/release/thalweg serve --demo --listen $(ADDRESS) \
+	  --data '$(TARGET)/demo-data/$(ADDRESS)' --store 'demo/**,age=1d,bytes=64MiB' $(if $(wildcard thalweg-runs/.),--runs thalweg-runs)
 
 # Where the tests look for it as well.
 NATS_SERVER ?= $(abspath target/nats)/nats-server

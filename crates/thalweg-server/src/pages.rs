@@ -42,11 +42,14 @@ pub(crate) struct Representation {
     pub(crate) is_gzip: bool,
 }
 
-/// The only document. Its view depends on the path of the request.
+/// The document of most pages. Its view depends on the path of the request.
 const INDEX: &str = "/index.html";
 
-/// The document's paths besides `/`. At `/` clients that are not browsers get a text about the API.
-pub(crate) const PAGE_PATHS: [&str; 4] = ["/live", "/matches", "/lab", "/reports"];
+/// The document of the demo, which is seen before its scripts arrive.
+const DEMO: (&str, &str) = ("/demo", "/demo.html");
+
+/// The paths of pages besides `/`. At `/` clients that are not browsers get a text about the API.
+pub(crate) const PAGE_PATHS: [&str; 5] = [DEMO.0, "/live", "/matches", "/lab", "/reports"];
 
 /// The documentation's folder. A path there that ends with a slash is the folder's `index.html`.
 pub(crate) const BOOK: &str = "/docs/";
@@ -89,8 +92,11 @@ impl Pages {
         if path.starts_with(BOOK) && path.ends_with('/') {
             return self.0.get(&format!("{path}index.html"));
         }
-        let is_view = path == "/" || PAGE_PATHS.contains(&path);
-        self.0.get(if is_view { INDEX } else { path })
+        self.0.get(match path {
+            _ if path == DEMO.0 => DEMO.1,
+            _ if path == "/" || PAGE_PATHS.contains(&path) => INDEX,
+            _ => path,
+        })
     }
 }
 
@@ -135,7 +141,11 @@ mod tests {
 
     #[test]
     fn a_view_is_the_document_and_everything_else_is_found_by_its_exact_path() {
-        let pages = Pages::new([page(INDEX, "document"), page("/assets/a.js", "script")]);
+        let pages = Pages::new([
+            page(INDEX, "document"),
+            page("/demo.html", "demo"),
+            page("/assets/a.js", "script"),
+        ]);
         let check = |path: &str, expected: Option<&str>| {
             let found = pages.at(path).map(|file| &*file.form(false).bytes);
             assert_eq!(found, expected.map(str::as_bytes), "{path}");
@@ -143,8 +153,11 @@ mod tests {
         for view in ["/", "/live", "/matches", "/lab", "/reports", "/index.html"] {
             check(view, Some("document"));
         }
+        check("/demo", Some("demo"));
         check("/assets/a.js", Some("script"));
-        for other in ["", "/lab/", "/LAB", "/assets/", "/assets/a.js/", "/assets/../index.html"] {
+        for other in
+            ["", "/demo/", "/lab/", "/LAB", "/assets/", "/assets/a.js/", "/assets/../index.html"]
+        {
             check(other, None);
         }
         let book =

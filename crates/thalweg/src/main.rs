@@ -11,6 +11,7 @@
 mod address;
 mod bench;
 mod data;
+mod demo_answers;
 mod demo_provider;
 mod limit;
 mod plan;

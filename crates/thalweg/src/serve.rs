@@ -56,7 +56,7 @@ use tokio::{
 use thalweg_lab::run::print;
 use thalweg_server::{Server, config::Config};
 
-use crate::demo_provider;
+use crate::{demo_answers, demo_provider};
 use merge::Over as _;
 pub(crate) use pages::report_page;
 use settings::Settings;
@@ -153,6 +153,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let mut server = thalweg_server::serve(config.clone(), services)?;
     let read = || config::config(read()?).map(|(config, _)| config).map_err(|error| anyhow!(error));
     let address = server.address();
+    // One server of a cluster answers: the one that runs the sources.
+    if has_demo && config.runs_sources {
+        let rights = config.access.rights_of_all(config.listen);
+        demo_answers::beside(&screen::url(&config, address), &rights)?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::listen()?;

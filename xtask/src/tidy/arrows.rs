@@ -15,6 +15,7 @@ const CRATES: &Arrows = &[
     (
         "thalweg",
         &[
+            "thalweg-broker",
             "thalweg-core",
             "thalweg-server",
             "thalweg-token",

@@ -38,7 +38,7 @@ fn start() -> Running {
 #[test]
 fn a_browser_is_shown_the_document_and_curl_is_told_of_the_api() {
     let shown = start();
-    for path in ["/", "/matches", "/lab", "/reports", "/lab?topic=cars"] {
+    for path in ["/", "/live", "/matches", "/lab", "/reports", "/lab?topic=cars"] {
         let answer = shown.get(path, &[HTML]);
         assert_eq!((answer.status, &*answer.body), (200, DOCUMENT), "{path}");
         assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");

@@ -31,7 +31,11 @@ pub(super) fn first_screen(
     let subscribe =
         |with: &str, topic: &str| format!("{curl} -N{subscriber} {with} {url}/v1/topics/{topic}");
 
-    let mut rows = vec![("pages", pages(config, &url))];
+    let mut rows = Rows::new();
+    if has_demo(config) && !config.pages.is_empty() {
+        rows.push(("demo", format!("{url}/demo")));
+    }
+    rows.push(("pages", pages(config, &url)));
     rows.extend(about(config, brokers));
     rows.extend([
         ("health", format!("{url}/healthz")),
@@ -131,7 +135,11 @@ type Rows = Vec<(&'static str, String)>;
 fn pages(config: &Config, url: &str) -> String {
     match config.pages.is_empty() {
         true => "none in this build: make run builds them".into(),
-        false => format!("{url}/ (live), {url}/matches, {url}/lab, {url}/reports"),
+        false => {
+            let others = ["live", "matches", "lab", "reports", "docs/"];
+            let others: String = others.map(|page| format!(", {url}/{page}")).concat();
+            format!("{url}/ (overview){others}")
+        }
     }
 }
 
@@ -236,12 +244,17 @@ fn tokens(access: &Access) -> Vec<String> {
     tokens
 }
 
+/// Returns whether the server has the topics of the demo page.
+fn has_demo(config: &Config) -> bool {
+    has_source(&config.sources, "demo/numbers")
+}
+
 fn has_source(sources: &[SourceConfig], topic: &str) -> bool {
     sources.iter().any(|source| source.topic.as_str() == topic)
 }
 
 /// The URL of the server on this machine.
-fn url(config: &Config, mut address: SocketAddr) -> String {
+pub(super) fn url(config: &Config, mut address: SocketAddr) -> String {
     match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => address.set_ip(Ipv6Addr::LOCALHOST.into()),

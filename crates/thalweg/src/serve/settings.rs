@@ -47,8 +47,7 @@ pub(super) struct Settings {
     /// cores]
     #[arg(long, value_name = "N")]
     pub(super) shards: Option<Count<1, 256>>,
-    /// Add the topics of the demo: car_live_data, car-positions, max-speed, ticker, matchesfeed/…,
-    /// demo/…, lab/…
+    /// Add the topics of the demo: car_live_data, car-positions, max-speed, ticker, matchesfeed/…, demo/…, lab/…
     #[arg(long)]
     pub(super) demo: bool,
     /// Serve the reports of `thalweg bench` in this folder at /runs, to clients that may subscribe to **

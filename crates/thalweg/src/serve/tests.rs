@@ -682,7 +682,7 @@ fn the_first_screen_says_how_and_who_may() {
     ]
     .map(|flags| {
         let (mut made, brokers) = config(line(flags).unwrap()).unwrap();
-        if flags.contains("--runs") {
+        if flags.contains("--runs") || flags == "--demo" {
             let (path, bytes) = ("/index.html".to_owned(), Bytes::from_static(b"shown"));
             made.pages = Pages::new([Page { path, bytes, gzip: None }]);
         }

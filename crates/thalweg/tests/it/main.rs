@@ -14,6 +14,7 @@ mod commands;
 mod compressing;
 mod deleting;
 mod demand;
+mod demo;
 mod demo_provider;
 mod deploying;
 mod describing;

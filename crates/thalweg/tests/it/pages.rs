@@ -1,6 +1,6 @@
 //! The pages in the binary, if it was built with them, and a server without pages. The server crate tests how pages are served.
 
-use std::io::Read;
+use std::{collections::BTreeSet, io::Read};
 
 use flate2::read::GzDecoder;
 
@@ -37,7 +37,7 @@ fn a_server_without_pages_says_how_to_have_them() {
         return;
     }
     let server = Server::start(&[]);
-    for path in ["/live", "/matches", "/lab", "/reports"] {
+    for path in ["/demo", "/live", "/matches", "/lab", "/reports"] {
         let said = server.ask("GET", path, &[HTML], "").refused(404, "not_found");
         assert!(said.contains("make run"), "{said}");
     }
@@ -52,8 +52,20 @@ pub(crate) fn references(document: &str) -> Vec<String> {
     all.map(|path| path.strip_prefix('.').expect("a relative path").to_owned()).collect()
 }
 
+/// Returns the paths of a document's links and files, as [`references`], but also those that begin without a dot.
+fn links(document: &str) -> Vec<String> {
+    let document = document.replace("href=\"./", "href=\"").replace("src=\"./", "src=\"");
+    let after = |mark| document.split(mark).skip(1).filter_map(|text: &str| text.split('"').next());
+    let all = after("src=\"").chain(after("href=\"")).filter(|path| !path.starts_with('#'));
+    all.map(|path| {
+        assert!(!path.starts_with('/') && !path.contains(':'), "{path} is not relative");
+        format!("/{path}")
+    })
+    .collect()
+}
+
 #[test]
-fn all_files_of_the_document_exist_plain_and_compressed() {
+fn all_files_of_the_documents_exist_plain_and_compressed() {
     if embedded() == 0 {
         return;
     }
@@ -62,12 +74,24 @@ fn all_files_of_the_document_exist_plain_and_compressed() {
     for path in ["/live", "/matches", "/lab", "/reports"] {
         assert_eq!(server.ask("GET", path, &[HTML], "").body, document.body, "{path}");
     }
-    let document = document.text();
-    assert!(!document.contains("<script>") && !document.contains("<style"), "{document}");
-    let referred = references(&document);
-    assert!(referred.iter().any(|path| path.ends_with(".js")), "{document}");
-    assert!(referred.len() < embedded(), "and the document itself");
-    for path in referred {
+    let demo = server.ask("GET", "/demo", &[HTML], "");
+    assert!(is_html(&demo) && demo.header("content-security-policy").is_some(), "{}", demo.text());
+    let (document, demo) = (document.text(), demo.text());
+    for document in [&document, &demo] {
+        assert!(!document.contains("<script>") && !document.contains("<style"), "{document}");
+    }
+    let (files, views): (Vec<_>, Vec<_>) =
+        links(&demo).into_iter().partition(|path| path.contains('.'));
+    for referred in [references(&document), files.clone()] {
+        assert!(referred.iter().any(|path| path.ends_with(".js")), "{referred:?}");
+    }
+    let book = "/docs/";
+    for path in views.iter().filter(|path| *path != book || embedded_book() > 0) {
+        assert!(is_html(&server.ask("GET", path, &[HTML], "")), "{path}");
+    }
+    let all: BTreeSet<String> = references(&document).into_iter().chain(files).collect();
+    assert!(all.len() + 1 < embedded(), "and the two documents");
+    for path in all {
         let plain = server.get(&path);
         assert_eq!(plain.status, 200, "{path}");
         assert!(plain.header("content-security-policy").is_some(), "{path}");
@@ -145,7 +169,7 @@ fn the_first_screen_says_where_the_pages_are() {
     let server = Server::start(&[]);
     match embedded() {
         0 => server.has_said("make run builds them"),
-        _ => server.has_said(&format!("http://{}/ (live)", server.address)),
+        _ => server.has_said(&format!("http://{}/ (overview)", server.address)),
     }
 }
 
