@@ -41,12 +41,9 @@ const ID_LENGTH: usize = 12;
 /// Answers written at the same time: together about 530 events a second.
 const WRITING_MAX: usize = 32;
 
-/// Questions that wait while that many answers are written. The last of them waits for a minute and a half.
-const WAITING_MAX: usize = 256;
-
-/// The newest questions that a start reads again, because their answers may be unfinished. An older one can
-/// be unfinished only if there were too many.
-const READ_AGAIN: u32 = (WRITING_MAX + WAITING_MAX) as u32;
+/// Unanswered questions: these, and 256 that wait. The last of them waits for a minute and a half. A start
+/// reads as many of the newest questions again, because their answers may be unfinished.
+const UNANSWERED_MAX: u32 = 32 + 256;
 
 /// Requests at the same time: the connections that the client keeps.
 const REQUESTS_MAX: usize = 8;
@@ -116,7 +113,7 @@ impl Desk {
     async fn run(mut self, questions: &Topic) -> anyhow::Result<Infallible> {
         loop {
             let subscribe = Subscribe {
-                from: StartAt::Newest(READ_AGAIN),
+                from: StartAt::Newest(UNANSWERED_MAX),
                 transport: Some(Transport::HttpStreaming),
                 ..Subscribe::default()
             };
@@ -161,7 +158,7 @@ impl Desk {
         if let Some(count) = self.dropped.take(count, self.now_us()) {
             tracing::warn!(
                 count,
-                "the demo drops questions, because {READ_AGAIN} others are not answered yet"
+                "the demo drops questions, because {UNANSWERED_MAX} others are not answered yet"
             );
         }
     }
@@ -196,13 +193,13 @@ struct Question {
 
 impl Questions {
     /// Adds the question of an event. An event that is no question, or one that is known, has no effect.
-    /// Returns `false` if the question is dropped, because too many wait.
+    /// Returns `false` if the question is dropped, because too many are unanswered.
     fn add(&mut self, event: &str) -> bool {
         let Some(question) = Question::parse(event) else { return true };
         if self.known.contains(&question.answer) {
             return true;
         }
-        if self.waiting.len() >= WAITING_MAX {
+        if self.known.len() >= UNANSWERED_MAX as usize {
             return false;
         }
         self.known.insert(question.answer.clone());
@@ -340,20 +337,21 @@ mod tests {
 
     #[test]
     fn questions_wait_in_order_without_repeats_and_up_to_a_limit() {
+        const MAX: usize = UNANSWERED_MAX as usize;
         let id = |number: usize| format!("{number:012}");
         let mut questions = Questions::default();
-        for number in 0..WAITING_MAX {
+        for number in 0..MAX {
             assert!(questions.add(&question(&id(number), 0)));
         }
-        assert!(!questions.add(&question(&id(WAITING_MAX), 0)), "there is no room");
+        assert!(!questions.add(&question(&id(MAX), 0)), "there is no room");
         assert!(questions.add(&question(&id(1), 2)), "it is known");
         let first = questions.take().unwrap();
         assert_eq!((first.answer.as_str(), first.text), ("demo/answers/000000000000", TEXTS[0]));
         assert!(questions.add(&question(&id(0), 1)), "it is being written");
-        assert_eq!(questions.waiting.len(), WAITING_MAX - 1);
+        assert!(!questions.add(&question(&id(MAX), 0)), "there is no room");
+        assert_eq!(questions.waiting.len(), MAX - 1);
         questions.forget(&first.answer);
         assert!(questions.add(&question(&id(0), 1)));
         assert_eq!(questions.waiting.back().map(|question| question.text), Some(TEXTS[1]));
-        assert_eq!(questions.known.len(), WAITING_MAX);
     }
 }

@@ -111,6 +111,8 @@ fn an_answer_on_disk_continues_after_the_death_of_the_server() {
 fn more_questions_than_can_be_answered_harm_nobody() {
     let server = Server::start(&["--demo"]);
     let id = |number: usize| format!("{number:012}");
+    // The demo listens.
+    server.await_connections(1);
     let junk = ["5".to_owned(), question("short", 0), question(&id(0), 99), "{\"a\":1}".to_owned()];
     let questions = (0..400).map(|number| question(&id(number), number % 4));
     let lines: Vec<String> = junk.into_iter().chain(questions).collect();
@@ -151,7 +153,7 @@ fn the_topic_of_questions_may_end_and_may_not_exist_yet() {
     for id in ["aaaaaaaaaaaa", "bbbbbbbbbbbb"] {
         ask(&server, id, 0);
         wait_for("the first word", || stored(&server, id).first().cloned());
-        assert_eq!(server.ask("DELETE", "/v1/topics/demo/questions", &[], "").status, 200);
+        assert_eq!(server.ask("DELETE", "/v1/topics/demo/questions", &[], "").status, 204);
     }
 }
 
@@ -161,7 +163,7 @@ fn without_rights_for_everybody_the_demo_answers_nothing_and_says_so_once() {
     {
         let server = Server::start(&["--demo", "--token", &format!("everybody,{rights}")]);
         server.has_said("the demo answers no questions");
-        assert_eq!(server.said().matches("WARN").count(), 1, "{}", server.said());
+        assert_eq!(server.said().matches("the demo ").count(), 1, "{}", server.said());
     }
     let rights = "everybody,subscribe=demo/**,publish=demo/**";
     let server = Server::start(&["--demo", "--token", rights]);
@@ -191,12 +193,13 @@ fn numbers_on_disk_run_for_subscribers_only_and_continue_after_a_kill() {
     server.kill();
     let server = directory.start(&flags);
     let mut page = server.subscribe(Transport::Sse, &format!("/demo/numbers?cursor={position}"));
-    let mut next = offset(&position) + 1;
-    // Numbers from before the kill may come first.
+    let mut before = offset(&position);
+    // Numbers from before the kill may come first. Offsets of a topic on disk leave numbers out.
     while !events.iter().any(|event| number(event) == 1) {
         let envelope = page.envelope();
-        assert_eq!(envelope.first, next, "{envelope:?}");
-        next += envelope.events.len() as u64;
+        let json: Value = serde_json::from_str(&envelope.text).expect("JSON");
+        assert_eq!(json["after"].as_u64().unwrap_or(envelope.first - 1), before, "{envelope:?}");
+        before = offset(&envelope.position);
         events.extend(envelope.events);
     }
     let numbers: Vec<u64> = events.iter().map(number).collect();
