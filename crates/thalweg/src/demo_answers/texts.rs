@@ -1,7 +1,6 @@
 //! The answers of the demo, in the order of the page's buttons.
 
-/// What is a position? What happens when a connection breaks? What happens if I read too slowly? Who else
-/// sees this answer?
+/// Texts about positions, reconnecting, slow readers, and other readers.
 pub(super) const TEXTS: [&str; 4] = [
     "Every event of a topic has a number, its offset. The first event has the offset 1, and each later one \
      the next number. A position is an offset together with an epoch, which names one life of the topic. \
