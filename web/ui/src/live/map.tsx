@@ -1,21 +1,15 @@
 /** A map of positions: the newest position of each thing, and its track. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { colours, useIsDark } from "../colours.js";
-import { scale } from "../format.js";
+import { useIsDark } from "../colours.js";
+import { plane } from "../plane.js";
 import { cell, shown } from "./columns.js";
 import type { Coordinates } from "./defaults.js";
 import type { Rows } from "./rows.js";
-import { type Extent, ticks } from "./ticks.js";
+import type { Extent } from "./ticks.js";
 
 /** Maximum number of rows drawn. */
 const ROWS = 5000;
-/** Space around the map for axis labels, px. The left margin depends on the labels. */
-const EDGE = { right: 28, top: 14, bottom: 40 };
-/** Space between axis names, labels and the map, px. */
-const GAP = 8;
-/** Approximate distance between grid lines, px. */
-const EVERY = { x: 140, y: 90 };
 /** Extra space around the positions, as a share, so that the axes rarely change. */
 const MARGIN = 0.04;
 
@@ -105,58 +99,15 @@ function draw(
   y: Extent,
   names: readonly [string, string],
 ): void {
-  const context = canvas.getContext("2d");
-  if (!context) return;
-  const { ink, axis, grid, series } = colours(canvas);
-  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-  canvas.width = width * devicePixelRatio;
-  canvas.height = height * devicePixelRatio;
-  context.scale(devicePixelRatio, devicePixelRatio);
-  const [right, bottom] = [width - EDGE.right, height - EDGE.bottom];
-  context.font = "12px system-ui, sans-serif";
-  const lines = (extent: Extent, px: number): { at: number; text: string }[] => {
-    const { at, step } = ticks(extent, Math.max(2, Math.round(px)));
-    return at.map((value) => ({ at: value, text: scale(value, step) }));
-  };
-  const [columns, rows] = [lines(x, width / EVERY.x), lines(y, height / EVERY.y)];
-  const widest = Math.max(0, ...rows.map(({ text }) => context.measureText(text).width));
-  const left = Math.ceil(widest) + 12 + 3 * GAP;
-  const across = (value: number): number => left + ((value - x.least) / (x.most - x.least)) * (right - left);
-  const up = (value: number): number => bottom - ((value - y.least) / (y.most - y.least)) * (bottom - EDGE.top);
-
-  context.fillStyle = axis;
-  context.strokeStyle = grid;
-  context.strokeRect(left, EDGE.top, right - left, bottom - EDGE.top);
-  const line = (...[fromX, fromY, toX, toY]: [number, number, number, number]): void => {
-    context.beginPath();
-    context.moveTo(fromX, fromY);
-    context.lineTo(toX, toY);
-    context.stroke();
-  };
-  context.textAlign = "center";
-  for (const { at, text } of columns) {
-    line(across(at), EDGE.top, across(at), bottom);
-    context.fillText(text, across(at), bottom + 16);
-  }
-  context.fillText(names[0], (left + right) / 2, height - 6);
-  context.textAlign = "right";
-  for (const { at, text } of rows) {
-    line(left, up(at), right, up(at));
-    context.fillText(text, left - GAP, up(at) + 4);
-  }
-  context.textAlign = "center";
-  context.save();
-  context.translate(GAP + 9, (EDGE.top + bottom) / 2);
-  context.rotate(-Math.PI / 2);
-  context.fillText(names[1], 0, 0);
-  context.restore();
-
+  const drawn = plane(canvas, x, y, names);
+  if (!drawn) return;
+  const { context, palette, across, up } = drawn;
   const dot = (point: Point, radius: number): void => {
     context.beginPath();
     context.arc(across(point.x), up(point.y), radius, 0, 2 * Math.PI);
     context.fill();
   };
-  context.fillStyle = series[0] ?? ink;
+  context.fillStyle = palette.series[0] ?? palette.ink;
   context.globalAlpha = 0.12;
   for (const point of points) if (!point.isNewest) dot(point, 1.5);
   context.globalAlpha = 1;
