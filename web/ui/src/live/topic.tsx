@@ -22,6 +22,7 @@ import { Gaps, StatsBar } from "./stats.js";
 import { Table } from "./table.js";
 import { ticker } from "./ticker.js";
 import type { Search } from "./topic-search.js";
+import { CARS } from "./topics.js";
 import { Unknown } from "./unknown.js";
 import { filter, type Sorting } from "./view.js";
 
@@ -183,6 +184,12 @@ export function TopicPage(props: Props) {
             onOpen={paused && ((row) => setOpened(row.offset === opened?.offset ? null : row))}
           />
           <p class="note">{summary(rows, held, paused && feed.rows.count - paused.count)}</p>
+          {topic === CARS && (
+            <p class="note">
+              As in the published example, all times are in 2022, <code>taken_in</code> equals <code>time</code>, and{" "}
+              <code>never</code> is not set: it is always 1970.
+            </p>
+          )}
           {opened && <Inspection row={opened} close={() => setOpened(null)} />}
         </>
       )}

@@ -91,7 +91,8 @@ export function isTemporary(topic: string): boolean {
   return /^(lab|query)\//.test(topic);
 }
 
-const CARS = "car_live_data";
+/** The demo's topic of cars. */
+export const CARS = "car_live_data";
 
 /** Returns the topic that the page opens with: the demo's, or the first one with events or subscribers. */
 export function opening(all: readonly Topic[]): string | null {
