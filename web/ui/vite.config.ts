@@ -31,6 +31,8 @@ export default defineConfig({
       { find: /^thalweg$/, replacement: sdk("thalweg.ts") },
       { find: /^thalweg\/arrow$/, replacement: sdk("arrow.ts") },
       { find: /^thalweg\/forever-frame$/, replacement: sdk("forever-frame.ts") },
+      // The demo kills connections of each transport. The package does not export them.
+      { find: /^thalweg\/transports$/, replacement: sdk("transports/order.ts") },
     ],
   },
   build: {
@@ -38,6 +40,10 @@ export default defineConfig({
     // The pages' policy allows no `data:`, but for pictures; and these have names to be kept by.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // The demo is a document of its own, which shows its headings before any script runs.
+    rolldownOptions: {
+      input: ["index.html", "demo.html"].map((name) => fileURLToPath(new URL(name, import.meta.url))),
+    },
   },
   server: {
     proxy: {

@@ -7,7 +7,7 @@ import { LivePage } from "./live/live.js";
 import { MatchesPage } from "./matches/matches.js";
 import { OverviewPage } from "./overview/overview.js";
 import { ReportsPage } from "./reports/reports.js";
-import { onUnauthorized } from "./server.js";
+import { onUnauthorized, request } from "./server.js";
 import { TokenForm } from "./token-form.js";
 
 const OVERVIEW = { path: "./", name: "Overview", page: OverviewPage } as const;
@@ -19,6 +19,10 @@ const PAGES = [
   { path: "lab", name: "Lab", page: LabPage },
   { path: "reports", name: "Reports", page: ReportsPage },
 ] as const;
+
+/** A document of its own, demo.html, with the same header. */
+const DEMO = { path: "demo", name: "Demo" } as const;
+const LINKS = PAGES.flatMap<{ path: string; name: string }>((page) => (page === OVERVIEW ? [page, DEMO] : [page]));
 
 /** Returns the page at a path. Only the last segment counts, because a proxy may add a path before it. */
 function pageAt(pathname: string, mayInspect: boolean): (typeof PAGES)[number] {
@@ -53,7 +57,7 @@ export function App({ pathname }: { pathname: string }) {
           Thalweg
         </a>
         <nav aria-label="Pages">
-          {PAGES.filter((page) => mayInspect || page !== OVERVIEW).map(({ path, name }) => (
+          {LINKS.filter((page) => mayInspect || page !== OVERVIEW).map(({ path, name }) => (
             <a key={path} href={path} aria-current={name === current.name ? "page" : undefined}>
               {name}
             </a>
@@ -62,10 +66,20 @@ export function App({ pathname }: { pathname: string }) {
         </nav>
       </header>
       <main id="main" tabIndex={-1}>
-        {isRefused ? <TokenForm taken={taken} /> : <Content page={current} refused={() => setMayInspect(false)} />}
+        {isRefused ? <TokenForm taken={taken} /> : <Content page={current} refused={() => void leave(setMayInspect)} />}
       </main>
     </>
   );
+}
+
+/** Leaves the overview, which this reader may not see: for the demo if the server has it, otherwise for the live page. */
+async function leave(setMayInspect: (may: boolean) => void): Promise<void> {
+  const hasDemo = await request("v1/columns/car_live_data", { isQuiet: true }).then(
+    ({ ok }) => ok,
+    () => false,
+  );
+  if (hasDemo) location.replace(DEMO.path);
+  else setMayInspect(false);
 }
 
 function Content({ page, refused }: { page: (typeof PAGES)[number]; refused(): void }) {

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-const PAGES = ["lab", "live", "matches", "overview", "report", "reports"];
+const PAGES = ["demo", "lab", "live", "matches", "overview", "report", "reports"];
 
 /** Returns the selectors of top-level rules. */
 function outermost(css: string): string[] {

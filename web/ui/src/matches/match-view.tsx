@@ -37,7 +37,7 @@ export function MatchView({ match }: { match: Match }) {
   );
 }
 
-function ScoreBoard({ match }: { match: Match }) {
+export function ScoreBoard({ match }: { match: Match }) {
   const { home, away, competition, venue } = match;
   const people = venue?.attendance === undefined ? "" : `, ${Number(venue.attendance).toLocaleString("en")} people`;
   return (
@@ -95,7 +95,7 @@ function useIsNew(): (moments: readonly Moment[]) => (moment: Moment) => boolean
   };
 }
 
-function Timeline({ timeline, home }: { timeline: Match["timeline"]; home: Side }) {
+export function Timeline({ timeline, home }: { timeline: Match["timeline"]; home: Side }) {
   const isNewOf = useIsNew();
   return useMemo(() => {
     const moments = objects(timeline);
@@ -124,7 +124,7 @@ function Timeline({ timeline, home }: { timeline: Match["timeline"]; home: Side 
 
 const SIGNS: Record<string, string> = { goal: "goal", yellow_card: "yellow", red_card: "red", substitution: "change" };
 
-function Figures({ home, away }: { home: Side["stats"]; away: Side["stats"] }) {
+export function Figures({ home, away }: { home: Side["stats"]; away: Side["stats"] }) {
   return useMemo(
     () => (
       <section class="figures" aria-labelledby="figures">
