@@ -1,6 +1,9 @@
 import { defineConfig } from "@playwright/test";
 import { CHROMIUM } from "./harness/chromium.js";
 
+/** Tests that need an idle machine. */
+const ALONE = ["pages/load.spec.ts", "pages/first-paint.spec.ts"];
+
 export default defineConfig({
   testDir: ".",
   // Tests with a full load need the cores; `make test` runs them last.
@@ -8,9 +11,9 @@ export default defineConfig({
     {
       name: "beside",
       testMatch: ["sdk/*.spec.ts", "pages/*.spec.ts", "signalr/*.spec.ts", "round-trips/*.spec.js"],
-      testIgnore: "pages/load.spec.ts",
+      testIgnore: ALONE,
     },
-    { name: "alone", testMatch: "pages/load.spec.ts", fullyParallel: false, workers: 1 },
+    { name: "alone", testMatch: ALONE, fullyParallel: false, workers: 1 },
   ],
   // Each test has its own server. Two workers take an eighth less time on two cores, because a page also waits; four do not help.
   // A test that needs a retry has found a bug, unless it is marked as needing a quiet machine.

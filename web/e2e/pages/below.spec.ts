@@ -39,6 +39,7 @@ test("the live page shows a topic over each transport, and links to the other pa
     ["Lab", "/live/lab"],
     ["Reports", "/live/reports"],
     ["Live", "/live/live"],
+    ["Demo", "/live/demo"],
     ["Overview", "/live/"],
   ] as const) {
     await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name }).click();
@@ -47,6 +48,16 @@ test("the live page shows a topic over each transport, and links to the other pa
   }
   await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Docs" }).click();
   await page.waitForURL((url) => url.pathname === "/live/docs/");
+});
+
+test("the demo receives numbers over each transport", async ({ page }) => {
+  await page.goto("/live/demo");
+  for (const name of ["websocket", "http-streaming", "sse", "forever-frame", "long-polling"]) {
+    await page.getByLabel("Transport").selectOption(name);
+    await expect(page.locator("#state")).toHaveText(/^Connected over /);
+    const before = await page.locator("#received").textContent();
+    await expect(page.locator("#received")).not.toHaveText(before ?? "");
+  }
 });
 
 test("the lab measures", async ({ page }) => {

@@ -12,6 +12,11 @@ const PAGES = [
     path: "/",
     ready: (page: Page) => page.getByRole("link", { name: "car_live_data" }).first().waitFor(),
   },
+  {
+    name: "Demo",
+    path: "/demo",
+    ready: (page: Page) => page.getByText(/^100 cars, the fastest/).waitFor(),
+  },
   { name: "Live, table", path: "/?topic=car_live_data&view=table", ready: (page: Page) => later(page, 100) },
   {
     name: "Live, chart",

@@ -105,7 +105,14 @@ test.describe("of a server that ends", () => {
 
 test.describe("of a server with tokens", () => {
   test.use({
-    args: ["--demo", "--token", "inspector=look-at-me-1234567890,inspect=**", "--token", "everybody,subscribe=**"],
+    args: [
+      "--source",
+      "rows=cars",
+      "--token",
+      "inspector=look-at-me-1234567890,inspect=**",
+      "--token",
+      "everybody,subscribe=**",
+    ],
     expected: /401 \(Unauthorized\)/,
   });
 
@@ -117,6 +124,6 @@ test.describe("of a server with tokens", () => {
     await page.getByRole("button", { name: "Enter a token" }).click();
     await page.getByLabel("Token").fill("look-at-me-1234567890");
     await page.getByRole("button", { name: "Use this token" }).click();
-    await expect(names(page).first()).toHaveText("car_live_data");
+    await expect(names(page).first()).toHaveText("rows");
   });
 });
