@@ -15,7 +15,9 @@ export async function watchShifts(page: Page): Promise<void> {
     Object.assign(globalThis, { moved });
     new PerformanceObserver((list) => {
       for (const { hadRecentInput, value, sources } of list.getEntries() as Shift[]) {
-        const names = sources.map(({ node }) => (node as Element | null)?.outerHTML?.slice(0, 80) ?? "text");
+        // Text is named by its element.
+        const elements = sources.map(({ node }) => (node instanceof Element ? node : node?.parentElement));
+        const names = elements.map((element) => element?.outerHTML.slice(0, 80) ?? "a removed part");
         if (!hadRecentInput) moved.push(`${value.toFixed(4)}: ${names.join(", ")}`);
       }
     }).observe({ type: "layout-shift", buffered: true });

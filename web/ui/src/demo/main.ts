@@ -37,13 +37,13 @@ const session = connect(".", { token, transports: order, onStatus: top.show });
 addEventListener("error", (event) => {
   if (!(event.error instanceof ThalwegError)) return;
   event.preventDefault();
-  top.fail(`The server refused a part of this page: ${event.error.message}.`);
+  top.fail("The server refused a part of this page.", event.error.message);
 });
-onUnauthorized(() => top.fail("This server requires a token: enter it on the page Live, then come back."));
+onUnauthorized(() => top.fail("This server requires a token.", "Enter it on the page Live, then come back."));
 void request("v1/columns/car_live_data").then(
   ({ status }) => {
     if (status !== 404) return;
-    top.fail("This server runs without the demo. Start it with: thalweg serve --demo");
+    top.fail("This server runs without the demo.", "Start it with: thalweg serve --demo");
     session.close();
   },
   // The session reports the connection.

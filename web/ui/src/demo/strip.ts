@@ -19,10 +19,18 @@ export interface Seen {
 
 export interface Strip {
   show(status: Status): void;
-  /** Shows a problem that lasts, in place of the status. The first one stays. */
-  fail(problem: string): void;
+  /** Shows a problem that lasts, and details, in place of the status. The first one stays. */
+  fail(problem: string, detail: string): void;
   readonly isPaused: boolean;
   readonly draw: Draw;
+}
+
+/** Returns the reason of a status, and the time until the next attempt. */
+function detail({ state, reason, retryAt }: Status, nowMs: number): string {
+  const why = reason ? `${reasonOf(reason).replace(/^./, (first) => first.toUpperCase())}.` : "";
+  if (state === "closed") return why;
+  if (state !== "waiting") return "All panels share one connection.";
+  return retryAt ? `Next attempt in ${Math.max(0, Math.ceil((retryAt - nowMs) / 1000))} s. ${why}` : why;
 }
 
 export function strip(session: () => Session, { transports, received, cut }: Cuttable, seen: Seen): Strip {
@@ -30,8 +38,8 @@ export function strip(session: () => Session, { transports, received, cut }: Cut
   const reconnect = at<HTMLButtonElement>("reconnect");
   const pause = at<HTMLButtonElement>("pause");
   const choice = at<HTMLSelectElement>("transport");
-  let status: Status | null = null;
-  let problem = "";
+  let status: Status = { state: "idle", transport: null, reason: null };
+  let failure: { readonly problem: string; readonly detail: string } | null = null;
   let wasLost = false;
   let reconnects = 0;
   let samples: { atMs: number; received: number }[] = [];
@@ -40,7 +48,7 @@ export function strip(session: () => Session, { transports, received, cut }: Cut
     [...choice.options].find(({ value }) => value === transport)?.text ?? "";
   const show = (next: Status): void => {
     status = next;
-    const { state, transport, reason } = next;
+    const { state, transport } = next;
     if (state === "open" && wasLost) reconnects += 1;
     wasLost = state === "waiting" || (wasLost && state !== "open");
     kill.disabled = state !== "open";
@@ -49,11 +57,11 @@ export function strip(session: () => Session, { transports, received, cut }: Cut
       idle: "Connecting …",
       connecting: `Connecting over ${nameOf(transport)} …`,
       open: `Connected over ${nameOf(transport)}.`,
-      waiting: `Not connected: ${reasonOf(reason ?? "cut")}.`,
-      closed: `Closed: ${reason ?? "by this page"}.`,
+      waiting: "Not connected.",
+      closed: "Closed.",
     };
-    say(at("state"), problem || texts[state]);
-    at("state").className = problem ? "waiting" : state;
+    say(at("state"), failure?.problem ?? texts[state]);
+    at("state").className = failure ? "waiting" : state;
   };
 
   kill.addEventListener("click", cut);
@@ -72,8 +80,7 @@ export function strip(session: () => Session, { transports, received, cut }: Cut
     }
     at("lost").classList.toggle("warn", seen.lost !== 0);
     at("repeated").classList.toggle("warn", seen.repeated !== 0);
-    const waitMs = status?.state === "waiting" && status.retryAt ? status.retryAt - nowMs : null;
-    say(at("countdown"), waitMs === null ? "" : `Next attempt in ${Math.max(0, Math.ceil(waitMs / 1000))} s.`);
+    say(at("detail"), failure?.detail ?? detail(status, nowMs));
     const [first, last] = [samples[0], samples.at(-1)];
     if (last && nowMs - last.atMs < 1000) return;
     samples = [...samples.filter(({ atMs }) => nowMs - atMs <= RATE_MS), { atMs: nowMs, received: received() }];
@@ -81,10 +88,9 @@ export function strip(session: () => Session, { transports, received, cut }: Cut
   };
   return {
     show,
-    fail: (text) => {
-      problem ||= text;
-      if (status) show(status);
-      else say(at("state"), text);
+    fail: (problem, detail) => {
+      failure ??= { problem, detail };
+      show(status);
     },
     get isPaused() {
       return pause.ariaPressed === "true";
