@@ -41,7 +41,7 @@ const ID_LENGTH: usize = 12;
 /// Answers written at the same time: together about 530 events a second.
 const WRITING_MAX: usize = 32;
 
-/// Unanswered questions: these, and 256 that wait. The last of them waits for a minute and a half. A start
+/// Unanswered questions: these, and 256 that wait. The last of them waits for more than a minute. A start
 /// reads as many of the newest questions again, because their answers may be unfinished.
 const UNANSWERED_MAX: u32 = 32 + 256;
 
@@ -118,7 +118,11 @@ impl Desk {
                 ..Subscribe::default()
             };
             let mut subscription = self.client.subscribe(vec![questions.clone()], subscribe)?;
-            self.follow(&mut subscription).await?;
+            if let Err(error) = self.follow(&mut subscription).await
+                && let Some(count) = self.failed.take(1, self.now_us())
+            {
+                tracing::warn!(count, %error, "the demo cannot read its questions");
+            }
             sleep(AGAIN).await;
         }
     }

@@ -88,6 +88,8 @@ for (const [width, height] of [
       );
     await page.goto("/demo", { waitUntil: "commit" });
     await expect(page.getByRole("heading")).toHaveCount(5);
+    // Boxes have their sizes once the styles have arrived, and so once something is seen.
+    await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint").length > 0);
     const before = await boxes();
     release();
     await more(page, 20);

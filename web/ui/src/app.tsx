@@ -74,7 +74,7 @@ export function App({ pathname }: { pathname: string }) {
 
 /** Leaves the overview, which this reader may not see: for the demo if the server has it, otherwise for the live page. */
 async function leave(setMayInspect: (may: boolean) => void): Promise<void> {
-  const hasDemo = await request("v1/columns/car_live_data", { isQuiet: true }).then(
+  const hasDemo = await request("v1/columns/car-positions", { isQuiet: true }).then(
     ({ ok }) => ok,
     () => false,
   );

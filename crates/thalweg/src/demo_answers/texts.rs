@@ -18,14 +18,14 @@ pub(super) const TEXTS: [&str; 4] = [
      browser tries HTTP streaming, then server-sent events, and in the end long polling, which passes almost \
      everywhere. A position means the same on each of them. A connection can also die in silence, for \
      example when a phone changes its network. The server therefore sends a heartbeat when it has nothing \
-     else to send. If several heartbeats are missing, the browser gives the connection up and opens another \
+     else to send. If two heartbeats are missing, the browser gives the connection up and opens another \
      one. Publishers retry, too, and an idempotency key keeps the server from adding an event twice.",
     "The server has no queue for you. It keeps the newest events of each topic once, in its history, and \
      your connection is only a position in that history. If your network is slow, your position falls \
      behind, while other readers continue at full speed. Waiting events are sent together as soon as your \
      connection takes them. If you are so far behind that the history no longer has your next event, the \
      server tells you about the gap, and continues in the middle of the history. A connection that takes \
-     almost nothing for thirty seconds is closed, because its buffers cost memory. So the memory of a server \
+     almost nothing for thirty seconds is closed, because its buffers cost memory. The memory of a server \
      depends on its topics and connections, and not on the speed of its readers. You can also choose to be \
      slow: a subscription with an interval of one second gets the events of each second in one message.",
     "Everyone who knows its name and may subscribe to it. The address of this page ends with a random name \

@@ -13,6 +13,10 @@ interface Word {
 }
 
 const ID_LENGTH = 12;
+/** Time after which the page says that no word has arrived, ms. */
+const NO_WORD_MS = 15_000;
+const NO_WORD = "No word yet: the server answers other questions first, or none. Its log says so.";
+const NOT_WHOLE = "The server no longer has all words, because this page was not connected for too long.";
 const NOT_KEPT =
   "The server was restarted, and had this answer only in memory. Start it with --data DIR to keep answers.";
 
@@ -34,7 +38,9 @@ export function answerPanel(session: Session): Draw {
     link.href = location.href;
     link.hidden = false;
     subscription = read(session, id, (events: readonly Word[], gap: Gap | null) => {
-      if (gap) [note, isDone] = [NOT_KEPT, true];
+      // A new word shows that the answer continues. A complete answer misses nothing.
+      if (events.length) [note, isDone] = ["", false];
+      if (gap && !isDone) [note, isDone] = [gap.reason === "epoch" ? NOT_KEPT : NOT_WHOLE, true];
       for (const { index, text: word = "", done = false } of events) {
         faults += Math.abs(index - next);
         next = index + 1;
@@ -55,6 +61,9 @@ export function answerPanel(session: Session): Draw {
     const again = (error: { code?: string }) =>
       error.code === "unanswered" ? ask(session, id, question) : Promise.reject(error);
     await ask(session, id, question).catch(again).catch(fail);
+    setTimeout(() => {
+      if (link.href.endsWith(id) && !text && !note) [note, isDrawn] = [NO_WORD, false];
+    }, NO_WORD_MS);
   };
   for (const [question, button] of [...at("questions").children].entries()) {
     button.addEventListener("click", () => void begin(question));

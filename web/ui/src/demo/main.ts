@@ -40,7 +40,7 @@ addEventListener("error", (event) => {
   top.fail("The server refused a part of this page.", event.error.message);
 });
 onUnauthorized(() => top.fail("This server requires a token.", "Enter it on the page Live, then come back."));
-void request("v1/columns/car_live_data").then(
+void request("v1/columns/car-positions").then(
   ({ status }) => {
     if (status !== 404) return;
     top.fail("This server runs without the demo.", "Start it with: thalweg serve --demo");
