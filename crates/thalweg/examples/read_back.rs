@@ -249,7 +249,7 @@ fn main() -> anyhow::Result<()> {
         arguments.get(nth).map_or(Ok(default), |word| word.parse().context("a number"))
     };
     let Some(program) = arguments.get(1) else {
-        bail!("usage: --example read_back PATH-OF-THALWEG [EVENTS [READERS]]")
+        bail!("the arguments are the path of thalweg, and the numbers of events and readers")
     };
     let (events, readers) = (number(2, 1_000_000)?, number(3, 100)?);
     ensure!(events >= REQUEST_EVENTS && readers > 0, "at least {REQUEST_EVENTS} events");
