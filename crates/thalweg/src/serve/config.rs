@@ -12,12 +12,11 @@ use super::{
     tables::{QueryTable, SourceTable, TopicTable},
 };
 
-/// Sources of `--demo`: topics to look at, numbers with which a page counts lost events, and topics that the lab page measures
-/// the browser with (the published experiments A and B). Numbers and rows are idle without subscribers.
-const DEMO_SOURCES: [&str; 11] = [
+/// Sources of `--demo`: topics to look at, and topics that the lab page measures the browser with (the published
+/// experiments A and B), which are idle without subscribers.
+const DEMO_SOURCES: [&str; 10] = [
     "car_live_data=cars,cars=100,interval=100ms",
     "ticker=dummy,interval=1s",
-    "demo/numbers=dummy,size=64,interval=100ms,when=subscribed",
     "lab/rows/1=constant,batch=1,interval=1ms,when=subscribed",
     "lab/rows/10=constant,batch=10,interval=1ms,when=subscribed",
     "lab/rows/100=constant,batch=100,interval=1ms,when=subscribed",
@@ -27,6 +26,9 @@ const DEMO_SOURCES: [&str; 11] = [
     "lab/runner/2=runner",
     "lab/runner/3=runner",
 ];
+
+/// Numbers with which the demo page counts lost events.
+const DEMO_NUMBERS: &str = "demo/numbers=dummy,size=64,interval=100ms";
 
 /// A tick of the lab's sources is one message, even with a thousand rows. Visitors make topics of the demo, so each is small: an
 /// answer has about 6 KiB.
@@ -122,6 +124,10 @@ pub(super) fn config(settings: Settings) -> Result<(Config, Brokers), String> {
         for source in DEMO_SOURCES {
             config.sources.push(source.parse::<SourceTable>()?.into());
         }
+        // A server does not know the subscribers of the other servers of a cluster.
+        let when = if settings.nats.is_empty() { ",when=subscribed" } else { "" };
+        let numbers = format!("{DEMO_NUMBERS}{when}");
+        config.sources.push(numbers.parse::<SourceTable>()?.into());
         for query in DEMO_QUERIES {
             config.queries.push(query.parse::<QueryTable>()?.into());
         }
