@@ -181,7 +181,7 @@ test.describe("of the demo", () => {
     await page.goto("/demo");
     await expect(page.locator("#map-live")).toHaveText(/^100 cars, the fastest c\d{5} at \d+ km\/h$/);
     await expect(page.locator("#chart-live")).toHaveText(/ km\/h now/);
-    for (const id of ["map", "chart"]) expect(new Set(await pictures(page, id, 30)).size, id).toBe(2);
+    for (const id of ["map", "chart"]) expect(new Set(await pictures(page, id, 20)).size, id).toBe(2);
     const versions = page.locator("#matches-live");
     const before = await versions.textContent();
     await expect(versions).not.toHaveText(before ?? "");
@@ -189,9 +189,9 @@ test.describe("of the demo", () => {
     await expect.poll(() => figure(page, "rate")).toBeGreaterThan(1000);
     expect(await figure(page, "rate")).toBeLessThan(50_000);
     await page.getByRole("button", { name: "Pause" }).click();
-    for (const id of ["map", "chart"]) expect(new Set(await pictures(page, id, 30)).size, id).toBe(1);
+    for (const id of ["map", "chart"]) expect(new Set(await pictures(page, id, 20)).size, id).toBe(1);
     await page.getByRole("button", { name: "Pause" }).click();
-    expect(new Set(await pictures(page, "map", 30)).size).toBe(2);
+    expect(new Set(await pictures(page, "map", 20)).size).toBe(2);
     await expectNoLoss(page);
   });
 

@@ -18,7 +18,7 @@ import { speedChart } from "./speed-chart.js";
 import { strip } from "./strip.js";
 
 /** Time between two pictures, ms. */
-const EVERY_MS = 50;
+const EVERY_MS = 100;
 
 /** The text of each module of `code`. The page shows the code that it runs. */
 const CODE: Record<string, string> = import.meta.glob("./code/*.js", { query: "?raw", import: "default", eager: true });
