@@ -45,7 +45,10 @@ for (const name of TRANSPORTS) {
     const before = await more(page, 1000);
     const after = await more(page, 5000);
     expect(after).toMatchObject({ faults: [], gaps: [] });
-    expect(after.statuses.slice(before.statuses.length)).toEqual([]);
+    const changes = after.statuses.slice(before.statuses.length);
+    if (name !== "forever-frame") expect(changes).toEqual([]);
+    // The server replaces the document of a frame when it is long.
+    expect(changes.filter(({ reason }) => reason !== null && reason !== "reload")).toEqual([]);
     expect(asked).toBe(3);
   });
 }

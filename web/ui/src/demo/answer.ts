@@ -15,8 +15,8 @@ interface Word {
 const ID_LENGTH = 12;
 /** Time after which the page says that no word has arrived, ms. */
 const NO_WORD_MS = 15_000;
-const NO_WORD = "No word yet: the server answers other questions first, or none. Its log says so.";
-const NOT_WHOLE = "The server no longer has all words, because this page was not connected for too long.";
+const NO_WORD = "No word yet: the server answers other questions first, or none at all. See its log.";
+const NOT_WHOLE = "The server no longer has all words, because this page was disconnected for too long.";
 const NOT_KEPT =
   "The server was restarted, and had this answer only in memory. Start it with --data DIR to keep answers.";
 

@@ -39,7 +39,7 @@ addEventListener("error", (event) => {
   event.preventDefault();
   top.fail("The server refused a part of this page.", event.error.message);
 });
-onUnauthorized(() => top.fail("This server requires a token.", "Enter it on the page Live, then come back."));
+onUnauthorized(() => top.fail("This server requires a token.", "Enter it on the Live page, then return here."));
 void request("v1/columns/car-positions").then(
   ({ status }) => {
     if (status !== 404) return;

@@ -1,4 +1,4 @@
-/** The chart of the greatest speed in each second of the last minute. */
+/** The chart of the highest speed in each second of the last minute. */
 
 import type { Session } from "thalweg";
 import { plane } from "../plane.js";

@@ -145,6 +145,9 @@ function Scenario({ part, text }: { part: Part; text: ShownPart | undefined }) {
           {(cell) => <OverTime cell={cell} look={look} of={of} />}
         </Folded>
       ))}
+      {!cells.some(has((one) => (one.curves?.rss_bytes.length ?? 0) > 1)) && (
+        <p class="note">There are no figures over time: an archive keeps those of spans of at least 10 s.</p>
+      )}
       <Folded name="What was tried, and its p99" cells={cells.filter(has((one) => !!one.curves?.steps.length))}>
         {(cell) => <Steps cell={cell} look={look} />}
       </Folded>

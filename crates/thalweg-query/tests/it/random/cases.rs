@@ -1,4 +1,4 @@
-//! Random queries, each in two words, and random disordered events.
+//! Random queries, each as we and as a database write it, and random disordered events.
 
 use std::fmt::Write as _;
 

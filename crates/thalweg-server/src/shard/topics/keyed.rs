@@ -21,7 +21,7 @@ use crate::{
 /// The time between two exact counts of the memory of keys, in µs. A count looks at all topics.
 const RECOUNT_US: u64 = 10_000;
 
-/// If removals had this part of the memory for keys, or more, an exact count follows.
+/// An exact count follows if forgotten removals had more than the memory for keys divided by this.
 const FREED_PART: usize = 16;
 
 /// An update that makes a key grow by less is accepted even slightly above the limit.
@@ -125,7 +125,11 @@ impl Topics {
         let topic = local.topic.clone();
         let count_max = self.common.config.keys(&topic).map_or(0, |keys| keys.count_max);
         let timer_bytes = |name_bytes| if expires { TIMER_BYTES + name_bytes } else { 0 };
-        let bytes = payloads.joined_bytes() + payloads.count() * (KEY_BYTES + timer_bytes(0));
+        let timers: usize = match expires {
+            true => payloads.keyed_events().map(|(name, _)| timer_bytes(name.len())).sum(),
+            false => 0,
+        };
+        let bytes = payloads.joined_bytes() + payloads.count() * KEY_BYTES + timers;
         let bytes_max = self.keyed_bytes_max();
         let has_room = self.keyed_bytes + bytes <= bytes_max
             && local.keys_at_most() + payloads.count() <= count_max;

@@ -50,7 +50,7 @@ impl Topics {
                     keys += feed.retained_events() as u64;
                     keyed += if local.origin.is_presence { 0 } else { state_bytes };
                 }
-                // Each shard's copy of a topic forgets the same removals.
+                // Copies on other shards forget removals, too. Each removal counts once, on the owner shard.
                 self.counts.removals_forgotten.add(forgotten * u64::from(local.owner.is_some()));
                 tails += feed.tail_bytes();
                 backfilled += feed.backfilled_bytes();
