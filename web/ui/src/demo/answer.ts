@@ -50,7 +50,10 @@ export function answerPanel(session: Session): Draw {
       isDrawn = false;
     });
   };
-  const fail = (error: unknown): void => {
+  const isShown = (id: string): boolean => link.href.endsWith(id);
+  const fail = (id: string, error: unknown): void => {
+    // Another question may have replaced this one.
+    if (!isShown(id)) return;
     [note, isDone, isDrawn] = [`${sentence(error)}.`, true, false];
   };
   const begin = async (question: number): Promise<void> => {
@@ -60,9 +63,11 @@ export function answerPanel(session: Session): Draw {
     // The server answers each id once, so the question may be sent again.
     const again = (error: { code?: string }) =>
       error.code === "unanswered" ? ask(session, id, question) : Promise.reject(error);
-    await ask(session, id, question).catch(again).catch(fail);
+    await ask(session, id, question)
+      .catch(again)
+      .catch((error: unknown) => fail(id, error));
     setTimeout(() => {
-      if (link.href.endsWith(id) && !text && !note) [note, isDrawn] = [NO_WORD, false];
+      if (isShown(id) && !text && !note) [note, isDrawn] = [NO_WORD, false];
     }, NO_WORD_MS);
   };
   for (const [question, button] of [...at("questions").children].entries()) {
@@ -72,9 +77,12 @@ export function answerPanel(session: Session): Draw {
   const [, id] = /^#answer=([a-z0-9]{12})$/.exec(location.hash) ?? [];
   if (id) {
     show(id);
-    void request(`v1/topics/demo/answers/${id}?limit=1`, { isQuiet: true }).then(({ status }) => {
-      if (status === 404) fail("This server does not have the answer that the address names: ask a question");
-    }, fail);
+    void request(`v1/topics/demo/answers/${id}?limit=1`, { isQuiet: true }).then(
+      ({ status }) => {
+        if (status === 404) fail(id, "This server does not have the answer that the address names: ask a question");
+      },
+      (error) => fail(id, error),
+    );
   }
 
   return () => {
