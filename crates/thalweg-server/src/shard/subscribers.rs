@@ -301,7 +301,9 @@ impl Subscribers {
         if self.flags.len() <= key as usize {
             self.flags.resize(key as usize + 1, Flags::default());
         }
-        self.flags[key as usize] = Flags { always_beats, has_client_timeout, ..Flags::default() };
+        // The answer to its request counts as data: a heartbeat must not come before it.
+        self.flags[key as usize] =
+            Flags { sent: true, always_beats, has_client_timeout, ..Flags::default() };
         self.watch_token(key);
         self.counts.connections.add(1);
         self.counts.transport(self.connections[key as usize].counted_transport()).add(1);

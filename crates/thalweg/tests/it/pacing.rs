@@ -26,6 +26,17 @@ fn an_idle_subscriber_hears_a_heartbeat() {
 }
 
 #[test]
+fn the_answer_to_a_request_comes_before_the_first_heartbeat() {
+    let server = Server::start(&["--heartbeat", "10ms"]);
+    for _ in 0..200 {
+        for transport in Transport::STREAMING {
+            let first = server.subscribe(transport, "/idle").next();
+            assert_ne!(first, Received::Heartbeat, "{transport:?}");
+        }
+    }
+}
+
+#[test]
 fn a_websocket_without_topics_hears_heartbeats_too() {
     let server = Server::start(&["--heartbeat", "200ms"]);
     assert_eq!(server.subscribe(Transport::WebSocket, "").next(), Received::Heartbeat);
