@@ -214,6 +214,7 @@ impl World {
                 _ => {}
             }
             self.take_answers();
+            self.note_holes();
             if self.disk.has_crashed() || self.log.with(|shared| shared.failed.is_some()) {
                 self.restart();
             }
@@ -524,6 +525,15 @@ impl World {
             tally.add("unknown answers", u64::from(fate == Fate::Unknown));
             model.settle(*number, fate, now_ms);
             false
+        });
+    }
+
+    fn note_holes(&mut self) {
+        let model = &mut self.model;
+        self.log.with(|shared| {
+            for store in &shared.state.stores {
+                store.place.into_iter().for_each(|place| model.note_holes(place, &store.holes));
+            }
         });
     }
 

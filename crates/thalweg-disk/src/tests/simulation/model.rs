@@ -1,6 +1,9 @@
 //! The records that have to be there, may be there, and must not be there.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Range,
+};
 
 use thalweg_broker::{Content, Delivery, KEY_LIFE, ReadPage};
 use thalweg_core::stream::Payloads;
@@ -70,6 +73,8 @@ pub(super) struct Model {
     /// The offset up to which the server has got all, and the gaps that it was told of.
     followed: BTreeSet<Offset>,
     gaps: Vec<Offset>,
+    /// The places and offsets that stores have called lost.
+    lost: Vec<(usize, Range<Offset>)>,
 }
 
 impl Known {
@@ -98,6 +103,7 @@ impl Model {
             followed_from: 0,
             followed: BTreeSet::new(),
             gaps: vec![0; places],
+            lost: Vec::new(),
         }
     }
 
@@ -363,9 +369,25 @@ impl Model {
         records.map(|(first, record)| (*first, record.clone())).collect()
     }
 
-    /// Retention deleted no record that is newer than `oldest_ms`.
+    /// Notes holes of a store. Retention forgets them with the records around them, whose time it knows.
+    pub(super) fn note_holes(&mut self, place: usize, holes: &[Hole]) {
+        for hole in holes {
+            let range = (place, hole.from..hole.until);
+            if !self.lost.contains(&range) {
+                self.lost.push(range);
+            }
+        }
+    }
+
+    /// Retention deleted no readable record that is newer than `oldest_ms`.
     pub(super) fn check_start(&self, place: usize, start: Offset, oldest_ms: u64) {
-        let deleted = self.records.range(..start).filter(|(_, record)| record.place == place);
+        let is_lost = |first: &Offset| {
+            self.lost.iter().any(|(of, range)| *of == place && range.contains(first))
+        };
+        let deleted = self
+            .records
+            .range(..start)
+            .filter(|(first, record)| record.place == place && !is_lost(first));
         for (first, record) in deleted {
             assert!(
                 !record.is_certain || record.time_ms <= oldest_ms,
