@@ -33,6 +33,7 @@
 //! public   options, update, published, error
 //!          keyed_map       the newest event of each key
 //!          client          and its publishing, reading and commands
+//!          probe           one request and its raw answer, for diagnosis
 //!          subscription    the loop: connect, receive, reconnect
 //! ```
 
@@ -51,6 +52,7 @@ mod link;
 mod message;
 mod options;
 mod patch;
+mod probe;
 mod publish;
 mod published;
 mod read;
@@ -63,6 +65,7 @@ pub use client::Client;
 pub use error::{Error, Refusal};
 pub use keyed_map::{KeyedChange, KeyedMap};
 pub use options::{Http, Options, Policy, Subscribe, Transport};
+pub use probe::{Probe, ProbeAnswer};
 pub use publish::text_event;
 pub use published::Published;
 pub use read::{Explanation, Missing, Read, TopicSummary};

@@ -13,6 +13,9 @@ pub(crate) const INFLATED_BYTES: usize = 64 << 10;
 /// A refusal's body: one sentence, or a proxy's page, whose beginning suffices.
 pub(crate) const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
+/// Body of the answer to a probe: the metrics of a server fit.
+pub(crate) const PROBE_BYTES_MAX: usize = 1 << 20;
+
 /// TCP and TLS together: longer than several retransmissions of a first packet.
 pub(crate) const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
