@@ -13,6 +13,7 @@ mod bench;
 mod data;
 mod demo_answers;
 mod demo_provider;
+mod doctor;
 mod limit;
 mod plan;
 mod publish;
@@ -47,6 +48,7 @@ enum Command {
     Tail(tail::TailArgs),
     #[command(name = "pub")]
     Publish(publish::PublishArgs),
+    Doctor(doctor::DoctorArgs),
     Bench(Box<bench::BenchArgs>),
     Plan(plan::PlanArgs),
     Data(data::DataArgs),
@@ -63,6 +65,9 @@ fn main() -> ExitCode {
         Command::Tail(args) => tail::run(&args).map_err(|error| reach::error_in_one_line(&error)),
         Command::Publish(args) => {
             publish::run(&args).map_err(|error| reach::error_in_one_line(&error))
+        }
+        Command::Doctor(args) => {
+            doctor::run(&args).map_err(|error| reach::error_in_one_line(&error))
         }
         Command::Bench(args) => return bench::run(*args),
         Command::Plan(args) => plan::run(&args),

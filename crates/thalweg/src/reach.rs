@@ -1,4 +1,4 @@
-//! Options of `tail` and `pub` for the connection, and their messages on stderr.
+//! Options of commands for their connection to a server, and the messages of `tail` and `pub` on stderr.
 
 use std::{
     borrow::Cow,
@@ -46,14 +46,17 @@ pub(crate) struct ConnectionArgs {
 impl ConnectionArgs {
     /// Returns a client of the server at a URL.
     pub(crate) fn client(&self, url: &str) -> anyhow::Result<Client> {
-        let options = Options {
+        Ok(Client::new(url, self.options())?)
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options {
             token: self.token.clone().filter(|token| !token.is_empty()),
             cacert: self.cacert.clone(),
             is_insecure: self.insecure,
             http: if self.http2 { Http::Http2 } else { Http::Negotiated },
             ..Options::default()
-        };
-        Ok(Client::new(url, options)?)
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod demo;
 mod demo_provider;
 mod deploying;
 mod describing;
+mod doctor;
 mod drain;
 mod durable;
 mod fetching;

@@ -34,7 +34,16 @@ pub(crate) struct Behind {
 impl Behind {
     /// Starts a proxy in front of the server at `server`. Returns `None`, and notes that, if the program is not installed.
     pub(crate) fn start(kind: ProxyKind, server: SocketAddr) -> Option<Self> {
-        Self::start_by(kind, |program, address| kind.command(program, address, server))
+        Self::start_changed(kind, server, &[])
+    }
+
+    /// Starts it with other lines in place of some: each pair is a part of the configuration and its replacement.
+    pub(crate) fn start_changed(
+        kind: ProxyKind,
+        server: SocketAddr,
+        changes: &[(&str, &str)],
+    ) -> Option<Self> {
+        Self::start_by(kind, |program, address| kind.command(program, address, server, changes))
     }
 
     /// Starts a proxy that listens at the address that the command gets. Returns `None` likewise.
@@ -126,7 +135,13 @@ impl ProxyKind {
     }
 
     /// Starts it in the foreground, with a separate folder for its files.
-    fn command(self, program: &Path, address: SocketAddr, server: SocketAddr) -> Command {
+    fn command(
+        self,
+        program: &Path,
+        address: SocketAddr,
+        server: SocketAddr,
+        changes: &[(&str, &str)],
+    ) -> Command {
         let port = address.port();
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{self:?}-{port}"));
         match fs::remove_dir_all(&folder) {
@@ -134,7 +149,11 @@ impl ProxyKind {
             _ => fs::create_dir_all(&folder).expect("a folder"),
         }
         let at = folder.display();
-        let lines = self.lines(address, server);
+        let mut lines = self.lines(address, server);
+        for (from, to) in changes {
+            assert!(lines.contains(from), "{self:?} has no {from}:\n{lines}");
+            lines = lines.replace(from, to);
+        }
         let lines = match self {
             Self::Nginx => format!(
                 "daemon off; master_process off; pid {at}/pid; error_log stderr; events {{}}\n\
