@@ -67,6 +67,15 @@ prepare() {
   esac
 }
 
+# extras BINARY DIR: writes man pages and completions, which the binary makes itself.
+extras() {
+  "$1" man "$2/man" || fail "$1 must run on this machine to write its man pages: build its target on a machine of that kind."
+  mkdir -p "$2/completions"
+  "$1" completions bash > "$2/completions/thalweg.bash"
+  "$1" completions zsh > "$2/completions/_thalweg"
+  "$1" completions fish > "$2/completions/thalweg.fish"
+}
+
 archive() {
   [ $# = 1 ] || fail "Name the target, as in make dist DIST_TARGET=x86_64-unknown-linux-musl."
   target=$1
@@ -80,6 +89,7 @@ archive() {
   mkdir -p "$staging/systemd"
   cp "$target_dir/$target/dist/thalweg" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$staging"
   cp deploy/systemd/* "$staging/systemd"
+  extras "$target_dir/$target/dist/thalweg" "$staging"
   $CARGO run --locked --quiet --package xtask -- notices "$target" > "$staging/NOTICES.txt"
   $CARGO run --locked --quiet --package xtask -- sbom "$target" > "$archives/$name.cdx.json"
   # The same commit gives the same archive around the binary.

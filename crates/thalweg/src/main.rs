@@ -10,6 +10,7 @@
 
 mod address;
 mod bench;
+mod completions;
 mod data;
 mod demo_answers;
 mod demo_provider;
@@ -24,7 +25,7 @@ mod token;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use thalweg_lab::run::say;
 
 /// Push live data to browsers, and measure the cost.
@@ -54,6 +55,8 @@ enum Command {
     Data(data::DataArgs),
     Token(token::TokenArgs),
     DemoProvider(demo_provider::DemoProviderArgs),
+    Completions(completions::CompletionsArgs),
+    Man(completions::ManArgs),
     #[command(hide = true)]
     Limit(limit::LimitArgs),
 }
@@ -74,6 +77,8 @@ fn main() -> ExitCode {
         Command::Data(args) => data::run(&args),
         Command::Token(args) => token::run(args),
         Command::DemoProvider(args) => demo_provider::run(&args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
+        Command::Man(args) => completions::write_man_pages(&args, Cli::command()),
         Command::Limit(args) => limit::run(args),
     };
     match done {

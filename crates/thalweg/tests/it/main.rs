@@ -11,6 +11,7 @@ mod chunked;
 mod cluster;
 mod columns;
 mod commands;
+mod completions;
 mod compressing;
 mod deleting;
 mod demand;
