@@ -40,7 +40,7 @@ fn helm(words: &[&str]) -> Option<String> {
     Some(said)
 }
 
-const EVERYTHING: [&str; 20] = [
+const EVERYTHING: [&str; 22] = [
     "--set",
     "config=heartbeat = \"10s\"\nhistory = 100\n",
     "--set",
@@ -57,6 +57,8 @@ const EVERYTHING: [&str; 20] = [
     "ingress.className=nginx",
     "--set",
     "sources[0]=cars=cars\\,cars=10",
+    "--set",
+    "data.enabled=true,data.storageClass=fast,data.stores[0]=jobs/**\\,age=7d,metricsPort=9090",
     "--set-json",
     "ingress.annotations={\"a/b\":\"75\"}",
     "--namespace",
@@ -70,7 +72,18 @@ fn the_chart_creates_valid_kubernetes_objects() {
     }
     let plain = helm(&["template", "push"]).expect("it is there");
     assert!(!plain.contains("kind: Ingress") && !plain.contains("kind: ConfigMap"), "{plain}");
-    assert!(!plain.contains("volumes:"), "{plain}");
+    assert!(!plain.contains("volumes:") && !plain.contains("volumeMounts:"), "{plain}");
+    assert!(!plain.contains("volumeClaimTemplates:") && !plain.contains("admin-listen"), "{plain}");
+    let alone =
+        ["template", "push", "--set", "replicas=1,data.enabled=true", "--set-json", "nats.urls=[]"];
+    let alone = helm(&alone).expect("it is there");
+    assert!(
+        !alone.contains("--nats=")
+            && !alone.contains("--stream=")
+            && alone.contains("volumeMounts:"),
+        "{alone}"
+    );
+    assert!(!alone.contains(" volumes:"), "{alone}");
     let whole = helm(&[&["template", "push"][..], &EVERYTHING].concat()).expect("it is there");
     for part in [
         "kind: Ingress",
@@ -84,6 +97,13 @@ fn the_chart_creates_valid_kubernetes_objects() {
         "checksum/config: ",
         "- name: A\n              value: b",
         "- {name: config, mountPath: /etc/thalweg, readOnly: true}",
+        "- --data=/var/lib/thalweg/data",
+        "- \"--store=jobs/**,age=7d\"",
+        "- \"--admin-listen=0.0.0.0:9090\"",
+        "- {name: metrics, containerPort: 9090}",
+        "- {name: data, mountPath: /var/lib/thalweg}",
+        "storageClassName: \"fast\"",
+        "resources: {requests: {storage: 10Gi}}",
         "- mountPath: /etc/tls\n              name: tls",
         "secretName: cert",
         "secret: {secretName: \"creds\"}",
