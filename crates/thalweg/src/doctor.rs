@@ -22,7 +22,7 @@ use finding::Report;
 use server::{ServerChecks, milliseconds};
 use streams::{StreamCheck, Trouble};
 
-/// Check the path to a server: whether proxies buffer, cut or compress streams, or strip upgrades.
+/// Check whether proxies in front of a server buffer, cut or strip its streams.
 ///
 /// Each line is one finding: ok, note or problem, and the remedy. If the token may publish, `doctor` publishes some
 /// events to topics below `thalweg-doctor/`, and deletes these topics. Otherwise, and for the topic of a URL, it only subscribes.

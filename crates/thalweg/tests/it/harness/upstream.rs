@@ -1,7 +1,7 @@
 //! An HTTP server whose responses the test chooses, also invalid ones. It records requests.
 
 use std::fmt::Display;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Write, copy, sink};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -127,8 +127,8 @@ fn serve(client: &TcpStream, log: &Log, answer: &dyn Fn(&Asked) -> Reply) -> Opt
             Some(true) => {}
             Some(false) => return None,
             None => {
-                // This waits for the end of the connection, or an error.
-                let _ = reader.fill_buf();
+                // This waits for the end of the connection, or an error. A body may come before it.
+                let _ = copy(&mut reader, &mut sink());
                 return None;
             }
         }
