@@ -72,12 +72,13 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
 }
 
 async fn check(args: &DoctorArgs, client: &Client, report: &mut Report) -> anyhow::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
     let topics = topics(client)?;
     let mut server = ServerChecks { client, wait: args.wait, report };
     if !server.check(args.origin.as_deref()).await? || !server.may_subscribe(&topics[0]).await? {
         return Ok(());
     }
+    // Before the first publish, SIGINT ends the process at once.
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let publishes = client.topic().is_none() && server.may_publish(&topics[0]).await?;
     let checking = check_streams(args, client, &topics, publishes, server.report);
     let done = tokio::select! {

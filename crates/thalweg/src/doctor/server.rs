@@ -29,11 +29,14 @@ pub(super) struct ServerChecks<'a> {
 impl ServerChecks<'_> {
     /// Checks the server, and that pages of `origin` may use it. Returns whether it makes sense to check its streams.
     pub(super) async fn check(&mut self, origin: Option<&str>) -> anyhow::Result<bool> {
-        let Some(answer) = self.identify().await? else { return Ok(false) };
-        self.compare_clocks(&answer)?;
+        let Some((answer, received)) = self.identify().await? else { return Ok(false) };
+        self.compare_clocks(&answer, received)?;
         self.check_http2(&answer)?;
         self.check_own_origin().await?;
-        if let Some(origin) = origin {
+        // Pages of the server's own origin need no CORS headers, and get none.
+        if let Some(origin) = origin
+            && !origin.eq_ignore_ascii_case(&self.client.origin())
+        {
             self.check_origin(origin).await?;
         }
         Ok(true)
@@ -58,8 +61,8 @@ impl ServerChecks<'_> {
         self.ask(echo).await
     }
 
-    /// Returns the answer of a Thalweg server.
-    async fn identify(&mut self) -> anyhow::Result<Option<ProbeAnswer>> {
+    /// Returns the answer of a Thalweg server, and the time when it came.
+    async fn identify(&mut self) -> anyhow::Result<Option<(ProbeAnswer, SystemTime)>> {
         let origin = self.client.origin();
         let answer = match self.echo(None).await {
             Ok(answer) => answer,
@@ -73,6 +76,7 @@ impl ServerChecks<'_> {
                 return Ok(None);
             }
         };
+        let received = SystemTime::now();
         if let Some((problem, remedy)) = unusable(&answer, &origin) {
             self.report.problem("server", problem, &remedy)?;
             return Ok(None);
@@ -83,7 +87,7 @@ impl ServerChecks<'_> {
         let sentence =
             format!("{origin} is a Thalweg server{version} and answers within {latency_ms} ms");
         self.report.ok("server", sentence)?;
-        Ok(Some(answer))
+        Ok(Some((answer, received)))
     }
 
     /// Returns the version, if the client may inspect all topics.
@@ -94,14 +98,14 @@ impl ServerChecks<'_> {
         Some(version.split(['"', ',']).next()?.to_owned())
     }
 
-    fn compare_clocks(&mut self, answer: &ProbeAnswer) -> anyhow::Result<()> {
+    fn compare_clocks(&mut self, answer: &ProbeAnswer, received: SystemTime) -> anyhow::Result<()> {
         let dates = answer.header("Date");
         let date = dates.first().and_then(|date| httpdate::parse_http_date(date).ok());
         let Some(date) = date else {
             let remedy = "let the proxy pass the header";
             return self.report.note("clock", "the answer has no Date", remedy);
         };
-        let (difference, direction) = match SystemTime::now().duration_since(date) {
+        let (difference, direction) = match received.duration_since(date) {
             Ok(difference) => (difference, "behind"),
             Err(error) => (error.duration(), "ahead of"),
         };
@@ -139,7 +143,15 @@ impl ServerChecks<'_> {
                     format!("the server takes pages of {own} for those of another origin");
                 self.report.problem("own-origin", sentence, HOST)
             }
-            Ok(_) => self.report.ok("own-origin", format!("pages of {own} may use the server")),
+            Ok(answer) if is_echo(&answer.body) || answer.refusal().is_some() => {
+                self.report.ok("own-origin", format!("pages of {own} may use the server"))
+            }
+            Ok(answer) => {
+                let status = answer.status;
+                let sentence =
+                    format!("a proxy answers requests of pages of {own} (status {status})");
+                self.report.problem("own-origin", sentence, PREFLIGHT)
+            }
             Err(error) => self.report.problem("own-origin", error.to_string(), UNREACHABLE),
         }
     }
@@ -169,7 +181,7 @@ impl ServerChecks<'_> {
             let remedy = format!("start it with --allow-origin {origin}");
             return self.report.problem("origin", sentence, &remedy);
         }
-        for (answer, of) in [(preflight, "a preflight"), (answer, "a request")] {
+        for (answer, of) in [(&preflight, "a preflight"), (&answer, "a request")] {
             let values = answer.header(ALLOW_ORIGIN);
             let values: Vec<&str> =
                 values.iter().flat_map(|value| value.split(',')).map(str::trim).collect();
@@ -191,6 +203,17 @@ impl ServerChecks<'_> {
                     return self.report.problem("origin", sentence, TWO_CORS);
                 }
             }
+        }
+        let allowed = preflight.header("Access-Control-Allow-Headers").join(",");
+        let allows =
+            |name: &str| allowed.split(',').any(|item| item.trim().eq_ignore_ascii_case(name));
+        let is_success = (200..300).contains(&preflight.status);
+        if !is_success || !allows("authorization") || !allows("content-type") {
+            let sentence = format!(
+                "browsers reject the answer to a preflight of {origin} (status {}, allowed headers {allowed:?})",
+                preflight.status
+            );
+            return self.report.problem("origin", sentence, PREFLIGHT);
         }
         self.report.ok("origin", format!("pages of {origin} may use the server"))
     }
@@ -234,6 +257,8 @@ impl ServerChecks<'_> {
             Ok(answer) => answer,
             Err(error) => {
                 self.report.problem("publish", error.to_string(), UNREACHABLE)?;
+                // The server may have published the event.
+                self.delete(std::slice::from_ref(topic)).await?;
                 return Ok(false);
             }
         };
@@ -246,6 +271,9 @@ impl ServerChecks<'_> {
                 let status = answer.status;
                 let sentence = format!("a publish is answered by a proxy (status {status})");
                 self.report.problem("publish", sentence, "let it pass POST to /v1")?;
+                if status >= 500 {
+                    self.delete(std::slice::from_ref(topic)).await?;
+                }
                 Ok(false)
             }
             Some(refusal) => {
@@ -286,7 +314,11 @@ fn unusable(answer: &ProbeAnswer, origin: &str) -> Option<(String, String)> {
         }
         (_, Some("bad_host")) => {
             let host = origin.rsplit_once("//").map_or(origin, |(_, authority)| authority);
-            let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+            // The colons of an IPv6 address are within its brackets.
+            let host = match host.rsplit_once(':') {
+                Some((name, _)) if !host.ends_with(']') => name,
+                _ => host,
+            };
             let remedy = match message.contains(host) {
                 true => format!("start the server with --allow-host {host}"),
                 false => HOST.to_owned(),

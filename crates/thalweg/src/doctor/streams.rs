@@ -33,6 +33,8 @@ pub(super) struct StreamCheck {
 pub(super) enum Trouble {
     /// This did not arrive in time.
     Late(&'static str),
+    /// The answer to a publish did not arrive in time, after any retries.
+    LatePublish,
     /// Late if the client accepts compressed responses, and on time otherwise.
     Compressed,
     /// The handshake of a WebSocket got this status.
@@ -40,6 +42,8 @@ pub(super) enum Trouble {
     Refused(Box<Refusal>),
     Invalid(String),
     Cut(String),
+    /// The stream ended after this time, with events.
+    CutEarly(Duration, String),
     /// The stream ended after this time without data.
     CutIdle(Duration, String),
     /// Not even a heartbeat came in this time.
@@ -77,7 +81,7 @@ impl StreamCheck {
                 self.until(&mut subscription, "an event", is_it),
                 timeout(self.wait, self.client.publish(&self.topic, event.clone())),
             );
-            published.map_err(|_| Trouble::Late("the answer to a publish"))??;
+            published.map_err(|_| Trouble::LatePublish)??;
             received?;
             slowest = slowest.max(begun.elapsed());
         }
@@ -127,6 +131,7 @@ impl StreamCheck {
                 let lived = begun.elapsed();
                 return Err(match lived >= idle {
                     true => Trouble::Silent(idle),
+                    false if has_events => Trouble::CutEarly(lived, why),
                     false => Trouble::CutIdle(lived, why),
                 });
             }
@@ -148,6 +153,7 @@ impl Trouble {
                 format!("the path holds data back: {name} does not arrive within {wait:?}"),
                 BUFFERED,
             ),
+            Self::LatePublish => (format!("a publish is not answered within {wait:?}"), ENDED),
             Self::Compressed => {
                 let sentence = format!(
                     "a proxy compresses the stream and holds data back: messages arrive within {wait:?} only without Accept-Encoding"
@@ -160,6 +166,10 @@ impl Trouble {
             Self::Refused(refusal) => (refusal.to_string(), ""),
             Self::Invalid(why) => (why.clone(), ""),
             Self::Cut(why) => (format!("the connection ends at once: {why}"), ENDED),
+            Self::CutEarly(lived, why) => {
+                let seconds = lived.as_secs_f64();
+                (format!("a stream ends after {seconds:.1} s: {why}"), ENDED)
+            }
             Self::CutIdle(lived, why) => {
                 let seconds = lived.as_secs_f64();
                 (format!("a stream without events ends after {seconds:.1} s: {why}"), IDLE)

@@ -124,7 +124,9 @@ fn clocks_that_differ_are_named() {
 
 #[test]
 fn a_second_cors_header_is_named() {
-    let allow = "Access-Control-Allow-Origin: https://app.example\r\n";
+    let origin = "Access-Control-Allow-Origin: https://app.example\r\n";
+    let allow = "Access-Control-Allow-Origin: https://app.example\r\n\
+                 Access-Control-Allow-Headers: authorization, content-type\r\n";
     let once = Upstream::start(move |_| Reply::json(allow, &ECHO));
     let more: [&[&str]; 3] = [&PATIENTLY, &WITHOUT_IDLE, &["--origin", "https://app.example"]];
     Diagnosis::of(&once.url(""), &more).has("ok", "origin", "may use");
@@ -133,6 +135,8 @@ fn a_second_cors_header_is_named() {
         Reply::json(&headers, &ECHO)
     });
     Diagnosis::of(&twice.url(""), &more).has("problem", "origin", "twice");
+    let bare = Upstream::start(move |_| Reply::json(origin, &ECHO));
+    Diagnosis::of(&bare.url(""), &more).has("problem", "origin", "browsers reject");
     let never = Upstream::start(|_| Reply::json("", &ECHO));
     Diagnosis::of(&never.url(""), &more).has("problem", "origin", "let the proxy pass OPTIONS");
 }
