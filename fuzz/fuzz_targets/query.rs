@@ -26,6 +26,11 @@ impl Sink for Made {
     fn lost(&mut self, offset: u64) {
         self.0.push((offset, None));
     }
+
+    fn change(&mut self, offset: u64, key: &str, row: Option<&[u8]>) {
+        assert!((1..=256).contains(&key.len()) && !key.chars().any(char::is_control), "{key:?}");
+        self.row(offset, row.unwrap_or(b"null"));
+    }
 }
 
 fuzz_target!(|input: (&str, Vec<&[u8]>)| -> Corpus {
@@ -74,11 +79,12 @@ fn run(query: &Query, columns: &Arc<Columns>, events: &[&[u8]]) -> Made {
         }
     }
     running.close_all(&mut made);
+    running.emit_changes(1_657_746_248_000);
     if running.finish(&mut made, &mut Unbroken).is_err() {
         running.skip(&mut made);
         return made;
     }
-    assert!(running.open_windows() == 0 && running.held().0 == 0);
+    assert!(running.open_windows() == 0 && (query.has_state() || running.held().0 == 0));
     made
 }
 

@@ -10,7 +10,7 @@ use crate::{
     limits::{ALLOCATION_BYTES, DIGEST_STEPS},
     meter::Meter,
     quantile::{self, Quantile},
-    value::{compared, finite, owned},
+    value::{borrowed, compared, finite, owned},
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -265,21 +265,25 @@ impl Accumulator {
         }
     }
 
-    /// Returns the result; `None` if the sum exceeds 64 bits.
-    pub(crate) fn result(self) -> Option<Cell<'static>> {
+    /// Returns the result so far; `None` if the sum exceeds 64 bits.
+    pub(crate) fn result(&self) -> Option<Cell<'_>> {
         Some(match self {
-            Self::Count(count) => Cell::Int(count),
+            Self::Count(count) => Cell::Int(*count),
             Self::Quantile(None, _) => Cell::Null,
-            Self::Quantile(Some(values), share) => finite(values.result(share)?)?,
-            Self::Distinct(values) => Cell::Int(values.map_or(0, |values| values.count() as i64)),
+            Self::Quantile(Some(values), share) => finite(values.result(*share)?)?,
+            Self::Distinct(values) => {
+                Cell::Int(values.as_ref().map_or(0, |values| values.count() as i64))
+            }
             Self::SumInt(_, false) | Self::SumDouble(_, false) => Cell::Null,
             Self::MeanInt(_, 0) | Self::MeanDouble(_, 0) => Cell::Null,
-            Self::SumInt(sum, true) => Cell::Int(i64::try_from(sum).ok()?),
-            Self::SumDouble(sum, true) => finite(sum)?,
-            Self::MeanInt(sum, count) => Cell::Double(sum as f64 / count as f64),
-            Self::MeanDouble(sum, count) => finite(sum / count as f64)?,
-            Self::Min(cell) | Self::Max(cell) | Self::Last(cell) => cell,
-            Self::First(cell) => cell.unwrap_or(Cell::Null),
+            Self::SumInt(sum, true) => Cell::Int(i64::try_from(*sum).ok()?),
+            Self::SumDouble(sum, true) => finite(*sum)?,
+            Self::MeanInt(sum, count) => Cell::Double(*sum as f64 / *count as f64),
+            Self::MeanDouble(sum, count) => finite(sum / *count as f64)?,
+            Self::Min(cell) | Self::Max(cell) | Self::Last(cell) | Self::First(Some(cell)) => {
+                borrowed(cell)
+            }
+            Self::First(None) => Cell::Null,
         })
     }
 

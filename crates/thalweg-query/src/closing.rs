@@ -101,8 +101,9 @@ impl Windows {
                 None => None,
             };
             match next {
-                Some((start_ms, Some((cells, without_result)))) => {
+                Some((start_ms, Some(group))) => {
                     self.closing = Some(closing);
+                    let (cells, without_result) = group.cells();
                     exit.ledger.counts.without_result += without_result;
                     exit.ledger.add_steps(DIGEST_RESULT_STEPS * quantiles);
                     let window = (start_ms, start_ms + window.size_ms);
@@ -155,7 +156,7 @@ impl Windows {
 
 /// Drops groups of windows that are not emitted. `held_bytes` is the run's memory. Stops when it is time for
 /// a pause, and then returns `false`.
-fn drop_remains(remains: &mut Remains, held_bytes: usize, pace: &mut impl Pace) -> bool {
+pub(crate) fn drop_remains(remains: &mut Remains, held_bytes: usize, pace: &mut impl Pace) -> bool {
     let mut goes_on = true;
     remains.drop_while(|groups| {
         goes_on = pace.goes_on(groups as u64 * DROP_STEPS, held_bytes);

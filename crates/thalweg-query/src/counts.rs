@@ -11,19 +11,21 @@ pub struct Counts {
     pub late: u64,
     /// Events too far ahead of their publication ([`crate::Bounds::lead_ms`]).
     pub ahead: u64,
-    /// Windows lost because of [`crate::Bounds::groups`].
+    /// Windows lost because of [`crate::Bounds::groups`]; without windows, events of groups that have no room.
     pub full_groups: u64,
-    /// Windows lost because of [`crate::Bounds::state_bytes`].
+    /// Windows lost because of [`crate::Bounds::state_bytes`]; without windows, events and rows of groups that have no room.
     pub full_state: u64,
     /// Events without room in a window because of [`crate::Bounds::windows`].
     pub full_windows: u64,
-    /// Rows that are too large ([`crate::limits::ROW_BYTES_MAX`]).
+    /// Rows that are too large ([`crate::limits::ROW_BYTES_MAX`]), or whose key is too long
+    /// ([`crate::limits::KEY_BYTES_MAX`]).
     pub large_rows: u64,
     /// Events before the query could run.
     pub skipped: u64,
     /// Emitted windows.
     pub windows: u64,
-    /// Windows not emitted, because some of their events are lost or had no room.
+    /// Windows not emitted, because some of their events are lost or had no room. A query without windows that begins again counts
+    /// as one.
     pub windows_lost: u64,
     /// Windows not emitted, because the query began in the middle of them.
     pub windows_partial: u64,

@@ -42,8 +42,13 @@ pub(crate) fn add(
     meter: &Meter,
 ) -> Option<isize> {
     let own_bytes = if to.is_none() { OWN_BYTES } else { 0 };
-    let grown = to.get_or_insert_default().add(cell, room.checked_sub(own_bytes)?, meter)?;
-    Some(grown + own_bytes as isize)
+    let room = room.checked_sub(own_bytes)?;
+    let grown = to.get_or_insert_default().add(cell, room, meter);
+    if grown.is_none() && own_bytes > 0 {
+        // The caller has not counted its memory.
+        *to = None;
+    }
+    Some(grown? + own_bytes as isize)
 }
 
 impl Distinct {

@@ -8,6 +8,7 @@ use crate::{
     Plan,
     expr::Expr,
     interval::text as length,
+    limits::PERIOD_MS,
     plan::Shape,
     syntax::{Item, Statement},
 };
@@ -39,6 +40,9 @@ impl Statement {
             let delay = self.emit.delay_ms.map(|ms| format!(" WITH DELAY {}", length(ms)));
             let timeout = self.emit.timeout_ms.map(|ms| format!(" AND TIMEOUT {}", length(ms)));
             out.extend(delay.into_iter().chain(timeout));
+        }
+        if let Some(ms) = self.emit.period_ms.filter(|ms| *ms != PERIOD_MS) {
+            let _ = write!(out, " EMIT PERIODIC {}", length(ms));
         }
         out
     }
@@ -87,7 +91,10 @@ pub(crate) fn explain(statement: &Statement, plan: &Plan) -> String {
     line("reads", format!("each event of {} in order, once", statement.source.topic.value));
     let columns: Vec<String> = plan.wanted.iter().filter_map(column).collect();
     match columns.is_empty() {
-        true => line("columns", "none: the query does not change the event".to_owned()),
+        true if plan.is_whole() => {
+            line("columns", "none: the query does not change the event".to_owned());
+        }
+        true => line("columns", "none".to_owned()),
         false => line("columns", columns.join(" ")),
     }
     if let Some(filter) = &statement.filter {
@@ -110,20 +117,23 @@ pub(crate) fn explain(statement: &Statement, plan: &Plan) -> String {
         };
         line("windows", what);
     }
-    if let (Shape::Groups { aggregates, .. }, Some(window)) = (&plan.shape, plan.window) {
+    if let Shape::Groups { aggregates, .. } = &plan.shape {
         let keys: Vec<String> = statement.group_by.iter().map(ToString::to_string).collect();
-        line(
-            "groups",
-            format!(
-                "by {}; {} aggregate{}",
-                keys.join(", "),
-                aggregates.len(),
-                if aggregates.len() == 1 { "" } else { "s" }
-            ),
-        );
+        let by = if keys.is_empty() { "one".to_owned() } else { format!("by {}", keys.join(", ")) };
+        let plural = if aggregates.len() == 1 { "" } else { "s" };
+        line("groups", format!("{by}; {} aggregate{plural}", aggregates.len()));
         if let Some(having) = &statement.having {
             line("having", having.to_string());
         }
+    }
+    if let Some(ms) = plan.period_ms() {
+        let every = length(ms as i64);
+        line(
+            "emits",
+            format!("the groups that have changed, every {every} at most, each under its key"),
+        );
+    }
+    if let Some(window) = plan.window.filter(|_| plan.has_windows()) {
         let delay = match window.delay_ms {
             0 => "after an event at its end or later".to_owned(),
             ms => format!("after an event {} after its end or later", length(ms)),

@@ -7,7 +7,7 @@ use sqlparser::{
 
 use crate::{
     QueryError,
-    limits::{INTERVAL_MS_MAX, OVERLAP_MAX},
+    limits::{INTERVAL_MS_MAX, OVERLAP_MAX, PERIOD_MS},
     parse::expression,
     tokens::{Clause, depth_change, is_word, unexpected},
 };
@@ -37,19 +37,19 @@ pub(crate) struct Emit {
     pub(crate) timeout_ms: Option<i64>,
     /// The position of the clause, if present.
     pub(crate) span: Option<Span>,
-    /// The position of `EMIT CHANGES`, which means each row of a query without groups.
+    /// The position of `EMIT CHANGES`: each row of a query without groups, or the changed groups of one without windows.
     pub(crate) changes: Option<Span>,
+    /// The time between two emissions of changed groups, in ms.
+    pub(crate) period_ms: Option<i64>,
+    /// The position of `EMIT PERIODIC`, if present.
+    pub(crate) periodic: Option<Span>,
 }
 
 /// Words after `EMIT` that a query cannot have, and the remedy.
-const REFUSED: [(&str, &str); 7] = [
-    (
-        "periodic",
-        "EMIT PERIODIC is not supported: remove it, because windows are emitted once, when they close",
-    ),
+const REFUSED: [(&str, &str); 6] = [
     (
         "changelog",
-        "CHANGELOG is not supported: remove it, because windows are emitted once, when they close",
+        "CHANGELOG is not supported: remove it, because windows are emitted once, when they close, and groups without windows when they change",
     ),
     ("stream", "EMIT STREAM is not supported: remove it, because queries are streams"),
     (
@@ -359,6 +359,9 @@ pub(crate) fn emit(clause: &Clause<'_>) -> Result<Emit, QueryError> {
     {
         return Err(QueryError::at(next.span, *says));
     }
+    if tokens.take_word("periodic") {
+        return periodic(&mut tokens);
+    }
     let is_close = tokens.take_word("after")
         && ((tokens.take_word("window") && tokens.take_word("close"))
             || tokens.take_word("watermark"));
@@ -383,4 +386,18 @@ pub(crate) fn emit(clause: &Clause<'_>) -> Result<Emit, QueryError> {
         );
     }
     if tokens.rest.is_empty() { Ok(emit) } else { Err(tokens.error(LOOKS)) }
+}
+
+/// Parses the rest of `EMIT PERIODIC 1s`.
+fn periodic(tokens: &mut Tokens<'_>) -> Result<Emit, QueryError> {
+    let periodic = Some(tokens.span);
+    if tokens.rest.is_empty() {
+        return Ok(Emit { periodic, ..Emit::default() });
+    }
+    let looks = format!("write EMIT PERIODIC 1s, with {PERIOD_MS}ms to ten years");
+    let period_ms = tokens.interval().filter(|ms| (PERIOD_MS..=INTERVAL_MS_MAX).contains(ms));
+    match period_ms {
+        Some(_) if tokens.rest.is_empty() => Ok(Emit { periodic, period_ms, ..Emit::default() }),
+        _ => Err(tokens.error(&looks)),
+    }
 }

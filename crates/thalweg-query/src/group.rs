@@ -2,12 +2,14 @@
 
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
 use thalweg_columns::Cell;
 
 use crate::{
     aggregate::{Accumulator, Aggregate},
     expr::Row,
     limits::ALLOCATION_BYTES,
+    value::borrowed,
 };
 
 #[derive(Debug)]
@@ -21,6 +23,20 @@ pub(crate) struct Group {
 pub(crate) struct Keyed {
     pub(crate) key: Box<[u8]>,
     pub(crate) group: Group,
+}
+
+/// A group of a query without windows.
+#[derive(Debug)]
+pub(crate) struct RunningGroup {
+    pub(crate) group: Group,
+    /// Whether it has changed since it was emitted.
+    pub(crate) is_changed: bool,
+    /// Whether it exceeded a bound, so that events are missing in its values. It has none, and is never emitted again.
+    pub(crate) is_lost: bool,
+    /// The memory of its row in the topic, in bytes. 0: the topic has no row of it.
+    pub(crate) row_bytes: usize,
+    /// The hash of this row.
+    pub(crate) row_hash: u64,
 }
 
 /// Memory of a group besides its keys and values, in bytes: its slot in the table, which may be half empty, and three
@@ -46,9 +62,27 @@ impl Group {
         (grown, is_whole)
     }
 
+    /// Returns its keys and the results of its aggregates, and how many of the aggregates have no result.
+    pub(crate) fn cells(&self) -> (SmallVec<[Cell<'_>; 8]>, u64) {
+        let mut without_result = 0;
+        let results = self.values.iter().map(|value| {
+            value.result().unwrap_or_else(|| {
+                without_result += 1;
+                Cell::Null
+            })
+        });
+        let cells = self.keys.iter().map(borrowed).chain(results).collect();
+        (cells, without_result)
+    }
+
     pub(crate) fn bytes(&self, key: &[u8]) -> usize {
-        let texts: isize = self.values.iter().map(Accumulator::text_bytes).sum();
-        fixed_bytes(key, self.keys.len(), self.values.len()).saturating_add_signed(texts)
+        fixed_bytes(key, self.keys.len(), self.values.len())
+            .saturating_add_signed(self.text_bytes())
+    }
+
+    /// Returns the memory of the aggregated texts, in bytes.
+    pub(crate) fn text_bytes(&self) -> isize {
+        self.values.iter().map(Accumulator::text_bytes).sum()
     }
 }
 

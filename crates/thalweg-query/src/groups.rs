@@ -10,7 +10,7 @@ use thalweg_columns::Cell;
 
 use crate::{
     aggregate::{Accumulator, Aggregate},
-    expr::Row,
+    expr::{Expr, Row},
     group::{Group, Keyed, fixed_bytes},
     limits::ALLOCATION_BYTES,
     remains::Remains,
@@ -41,9 +41,6 @@ pub(crate) struct OrderedGroups {
     own: Held,
 }
 
-/// The keys of a group, and its results.
-pub(crate) type FinishedGroup = SmallVec<[Cell<'static>; 8]>;
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) groups: usize,
@@ -58,7 +55,7 @@ impl Held {
     }
 
     #[inline]
-    fn grow(&mut self, bytes: isize) {
+    pub(crate) fn grow(&mut self, bytes: isize) {
         self.bytes = self.bytes.saturating_add_signed(bytes);
     }
 }
@@ -169,21 +166,13 @@ impl Groups {
 }
 
 impl OrderedGroups {
-    /// Returns the next group, and how many of its values have no result. Subtracts its memory from `held`.
-    pub(crate) fn next(&mut self, held: &mut Held) -> Option<(FinishedGroup, u64)> {
+    /// Returns the next group. Subtracts its memory from `held`.
+    pub(crate) fn next(&mut self, held: &mut Held) -> Option<Group> {
         let Reverse(Keyed { key, group }) = self.by_key.pop()?;
         let one = Held { groups: 1, bytes: group.bytes(&key) };
         held.take_off(one);
         self.own.take_off(one);
-        let mut without_result = 0;
-        let results = group.values.into_vec().into_iter().map(|value| {
-            value.result().unwrap_or_else(|| {
-                without_result += 1;
-                Cell::Null
-            })
-        });
-        let cells = group.keys.into_vec().into_iter().chain(results).collect();
-        Some((cells, without_result))
+        Some(group)
     }
 
     pub(crate) fn release(self, held: &mut Held, remains: &mut Remains) {
@@ -194,6 +183,39 @@ impl OrderedGroups {
     pub(crate) fn leave(self, remains: &mut Remains) {
         remains.add_ordered(self.by_key.into_vec());
     }
+}
+
+/// Evaluates the keys of a row's group, and gives them to `take`, as bytes and as values; afterwards `key` has these bytes. Returns
+/// `None` if they cost too much.
+#[inline]
+pub(crate) fn with_keys<R>(
+    keys: &[Expr],
+    row: &Row<'_>,
+    key: &mut Vec<u8>,
+    take: impl FnOnce(&[u8], &[Cell<'_>]) -> R,
+) -> Option<R> {
+    let (one, several);
+    let values = match keys {
+        [] => &[],
+        [only] => {
+            one = [only.eval(row)];
+            &one[..]
+        }
+        keys => {
+            several = keys.iter().map(|key| key.eval(row)).collect::<SmallVec<[_; 4]>>();
+            &several[..]
+        }
+    };
+    key.clear();
+    for value in values {
+        let before = key.len();
+        write_key(value, key);
+        // Check the budget before each key, because a query may have hundreds.
+        if !row.meter.scan(key.len() - before) {
+            return None;
+        }
+    }
+    Some(take(key, values))
 }
 
 /// Appends a value in a form whose bytes compare like the values, NULL first.

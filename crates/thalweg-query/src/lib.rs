@@ -30,6 +30,7 @@
 //! explain       the plan in words
 //! watermark     the progress of a topic's time
 //! group         one group: its keys and aggregates
+//! state_key     the key of a group in a topic of keys
 //! remains       groups to drop
 //! groups        the groups of a window
 //! row_offsets   offsets of rows
@@ -43,13 +44,15 @@
 //! row_writer    writes rows and offsets
 //! windows       open windows
 //! closing       ended windows
+//! running_groups  the groups of a query without windows
 //! run_state     how a running query handles an event
 //! running       a running query
 //! ```
 //!
 //! The same events in the same order make the same rows with the same offsets, regardless of batches, pauses and
-//! machines. Limits on cost have the same effect, too, because cost is counted, not timed. Only `now()`, and closing windows
-//! for lack of events ([`Running::close_all`]), depend on the clock.
+//! machines. Limits on cost have the same effect, too, because cost is counted, not timed. Only `now()`, closing windows
+//! for lack of events ([`Running::close_all`]), and the emission of groups without windows ([`Running::emit_changes`]) depend on the
+//! clock.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -116,7 +119,9 @@ mod row_offsets;
 mod row_writer;
 mod run_state;
 mod running;
+mod running_groups;
 mod sink;
+mod state_key;
 mod syntax;
 mod tokens;
 mod typed;

@@ -100,6 +100,18 @@ pub const DISTINCT_MAX: usize = 10_000;
 /// this many at a time.
 pub const EXACT_VALUES_MAX: usize = 128;
 
+/// The least time between two emissions of changed groups without windows, in ms, and the default: people do not read faster.
+pub const PERIOD_MS: i64 = 200;
+
+/// Bytes of a group's key in a topic of keys. A longer key has no row, and is counted.
+pub const KEY_BYTES_MAX: usize = 256;
+
+/// The groups of a query without windows may take its memory divided by this. The rest is for their rows.
+pub(crate) const GROUPS_PART: usize = 2;
+
+/// Memory of a row in a topic of keys, besides the row and its key, in bytes.
+pub(crate) const STATE_ROW_BYTES: usize = 256;
+
 /// Centroids of a digest. One in the middle has 1 % of the values, and one at either end has fewer. The error of a rank is up to
 /// twice that, because values are merged many times. A digest takes 3 KiB, and 4.7 KiB with the values to merge next.
 pub(crate) const DIGEST_CENTROIDS: usize = 200;
@@ -139,13 +151,14 @@ pub const ANNOUNCE_MS: i64 = 5_000;
 pub const BLOCK_OFFSETS: u64 = 256;
 
 /// The bounds of a running query. Beyond a bound of memory a window is lost as a whole, and announced
-/// ([`crate::Sink::lost`]). Beyond a bound of cost the query fails ([`crate::Failure`]). All bounds are counted and
-/// none is measured in time, so every run over the same events fails at the same event.
+/// ([`crate::Sink::lost`]); without windows a group has no row. Beyond a bound of cost the query fails
+/// ([`crate::Failure`]). All bounds are counted and none is measured in time, so every run over the same events fails at
+/// the same event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Groups of all open windows; at most [`GROUPS_MAX`].
+    /// Groups of all open windows, or of a query without windows; at most [`GROUPS_MAX`].
     pub groups: usize,
-    /// Memory of all groups, with keys and aggregated texts, in bytes.
+    /// Memory of all groups, with keys and aggregated texts, in bytes. Without windows, their rows have half of it.
     pub state_bytes: usize,
     /// Open windows.
     pub windows: usize,

@@ -26,6 +26,10 @@ pub(crate) fn check_groups(
     keys: &[Typed],
     scope: &mut Scope<'_>,
 ) -> Result<(), QueryError> {
+    if let Some(first) = statement.order_by.first().filter(|_| statement.has_state()) {
+        let message = "ORDER BY needs a window: remove it, because rows of groups without a window come in the order of their changes";
+        return Err(QueryError::at(first.span, message));
+    }
     let is_bound = |typed: &Typed| matches!(typed.expr, Expr::WindowStart | Expr::WindowEnd);
     let mut others = keys.iter().filter(|key| !is_bound(key));
     for (place, order) in statement.order_by.iter().enumerate() {

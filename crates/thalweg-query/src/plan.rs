@@ -7,15 +7,15 @@ use thalweg_columns::{Cell, CellReader, Column, Columns, Kind};
 
 use crate::{
     QueryError,
-    aggregate::{self, Aggregate},
+    aggregate::Aggregate,
     compile::Scope,
     expr::{Expr, Row},
     from::Window,
     interval,
-    limits::{Bounds, NODES_MAX, TIMEOUT_MS, WINDOWS_MAX},
+    limits::{Bounds, NODES_MAX, PERIOD_MS, TIMEOUT_MS, WINDOWS_MAX},
     meter::Meter,
     ordered,
-    syntax::{Item, Statement, span_of},
+    syntax::{Item, Statement, is_aggregate, span_of},
     typed::Typed,
 };
 
@@ -56,7 +56,7 @@ pub(crate) enum Shape {
     Whole,
     /// A row per event; with windows, a row per window of the event.
     Rows(Vec<Expr>),
-    /// A row per group, when its window closes.
+    /// A row per group: when its window closes, or without windows when it has changed.
     Groups {
         keys: Vec<Expr>,
         key_kinds: Vec<Kind>,
@@ -75,7 +75,18 @@ impl Plan {
 
     /// Returns whether rows are those of groups, which are emitted when their windows close.
     pub fn has_windows(&self) -> bool {
-        matches!(self.shape, Shape::Groups { .. })
+        matches!(self.shape, Shape::Groups { .. }) && self.window.is_some()
+    }
+
+    /// Returns whether rows are those of groups without windows, as in [`crate::Query::has_state`].
+    pub fn has_state(&self) -> bool {
+        matches!(self.shape, Shape::Groups { .. }) && self.window.is_none()
+    }
+
+    /// Returns the least time between two emissions of changed groups, in ms. `None`: the query has windows, or no groups.
+    pub fn period_ms(&self) -> Option<u64> {
+        let period_ms = self.statement.emit.period_ms.unwrap_or(PERIOD_MS);
+        self.has_state().then_some(period_ms as u64)
     }
 
     /// Returns the time without events after which the query closes its windows, in ms, if specified.
@@ -210,7 +221,7 @@ impl Plan {
         let time = source.window.as_ref().map(|window| window_time(window, schema, &mut scope));
         let time = time.transpose()?;
         scope.is_filter = false;
-        let is_grouped = !statement.group_by.is_empty() || has_aggregates(statement);
+        let is_grouped = statement.is_grouped();
         check_emit(statement, is_grouped)?;
         let window = source.window.as_ref().map(|window| PlannedWindow {
             size_ms: window.size_ms,
@@ -347,17 +358,30 @@ fn written_time(
 }
 
 fn check_emit(statement: &Statement, is_grouped: bool) -> Result<(), QueryError> {
-    if let Some(span) = statement.emit.changes.filter(|_| is_grouped) {
-        let message = "EMIT CHANGES would emit each change of a window: write EMIT AFTER WINDOW CLOSE, because windows are emitted once, when they close";
-        return Err(QueryError::at(span, message));
-    }
-    match statement.emit.span {
-        Some(span) if statement.source.window.is_none() => Err(QueryError::at(
+    let (emit, has_window) = (&statement.emit, statement.source.window.is_some());
+    let refused = match (emit.changes, emit.periodic, emit.span) {
+        (Some(span), ..) if is_grouped && has_window => Some((
             span,
-            "EMIT needs a window: remove it, or write FROM tumble(topic, 1s)",
+            "EMIT CHANGES would emit each change of a window: write EMIT AFTER WINDOW CLOSE, because windows are emitted once, when they close",
         )),
-        _ => Ok(()),
-    }
+        (_, Some(span), _) if has_window => Some((
+            span,
+            "EMIT PERIODIC is for groups without windows: write EMIT AFTER WINDOW CLOSE, because windows are emitted once, when they close",
+        )),
+        (_, Some(span), _) if !is_grouped => Some((
+            span,
+            "EMIT PERIODIC needs groups: remove it, because each row is emitted at once",
+        )),
+        (.., Some(span)) if is_grouped && !has_window => Some((
+            span,
+            "EMIT AFTER WINDOW CLOSE needs a window: write EMIT PERIODIC, or FROM tumble(topic, 1s)",
+        )),
+        (.., Some(span)) if !has_window => {
+            Some((span, "EMIT needs a window: remove it, or write FROM tumble(topic, 1s)"))
+        }
+        _ => None,
+    };
+    refused.map_or(Ok(()), |(span, message)| Err(QueryError::at(span, message)))
 }
 
 /// Returns the keys of GROUP BY, window bounds included.
@@ -382,22 +406,8 @@ fn keys(statement: &Statement, scope: &mut Scope<'_>) -> Result<Vec<Typed>, Quer
     statement.group_by.iter().map(key).collect()
 }
 
-fn has_aggregates(statement: &Statement) -> bool {
-    let of_item = |item: &Item| match item {
-        Item::All => false,
-        Item::One { expr, .. } => is_aggregate(expr),
-    };
-    statement.having.is_some() || statement.items.iter().any(of_item)
-}
-
-fn is_aggregate(ast: &Ast) -> bool {
-    // sqlparser writes each call with its name.
-    aggregate::is_called_in(&ast.to_string())
-}
-
-/// Checks that groups have a window: without one they would never end.
+/// Checks that groups are those of a window, if the topic has windows.
 fn check_window(statement: &Statement, keys: &[Typed]) -> Result<(), QueryError> {
-    const REMEDY: &str = "write FROM tumble(topic, 1s) and GROUP BY window_start";
     let first = statement.group_by.first().or_else(|| {
         statement.items.iter().find_map(|item| match item {
             Item::One { expr, .. } if is_aggregate(expr) => Some(&**expr),
@@ -407,16 +417,12 @@ fn check_window(statement: &Statement, keys: &[Typed]) -> Result<(), QueryError>
     let span = first
         .or(statement.having.as_ref())
         .map_or(Span::empty(), |ast| span_of(ast, Span::empty()));
-    if statement.source.window.is_none() {
-        let message = format!("without a window this result is never final: {REMEDY}");
-        return Err(QueryError::at(span, message));
-    }
     let is_of_window = |key: &Typed| matches!(key.expr, Expr::WindowStart | Expr::WindowEnd);
-    if !keys.iter().any(is_of_window) {
-        let message = format!("GROUP BY needs a window: {REMEDY}");
-        return Err(QueryError::at(span, message));
+    if statement.source.window.is_none() || keys.iter().any(is_of_window) {
+        return Ok(());
     }
-    Ok(())
+    let message = "GROUP BY needs a window: write GROUP BY window_start, or name the topic alone after FROM, so that groups never end";
+    Err(QueryError::at(span, message))
 }
 
 /// Checks that all open windows have room when events are as late as allowed.

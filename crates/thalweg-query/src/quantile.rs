@@ -72,8 +72,8 @@ impl Quantile {
     }
 
     /// Returns the value with this share of the values below it, interpolated between two of them.
-    pub(crate) fn result(mut self, share: f64) -> Option<f64> {
-        let values = std::mem::take(&mut self.values);
+    pub(crate) fn result(&self, share: f64) -> Option<f64> {
+        let values = self.values.clone();
         if self.digest.is_some() {
             return self.merged(values).estimate_quantile(share);
         }
@@ -144,14 +144,14 @@ mod tests {
                 let mut sorted = values;
                 sorted.sort_unstable_by(f64::total_cmp);
                 for share in [0.0, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0] {
-                    let result = quantile.clone().result(share).expect("values");
+                    let result = quantile.result(share).expect("values");
                     let error = error(&sorted, result, share);
                     assert!(error <= ERROR_MAX, "{name} {count} {share}: {error}");
                     largest = largest.max(error);
                     let ends = sorted[0]..=sorted[sorted.len() - 1];
                     assert!(ends.contains(&result), "{name} {count} {share}");
                 }
-                assert_eq!(quantile.clone().result(0.0), sorted.first().copied());
+                assert_eq!(quantile.result(0.0), sorted.first().copied());
                 assert_eq!(quantile.result(1.0), sorted.last().copied());
             }
         }
@@ -179,7 +179,7 @@ mod tests {
                 (least.min(*value), most.max(*value))
             });
             for share in [0.0, 0.001, 0.3, 0.5, 0.99, 1.0] {
-                let result = quantile.clone().result(share).expect("values");
+                let result = quantile.result(share).expect("values");
                 assert!(least <= result && result <= most, "{share}: {result}");
             }
         }

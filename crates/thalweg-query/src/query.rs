@@ -38,6 +38,12 @@ impl Query {
         self.statement.is_explain
     }
 
+    /// Returns whether its rows are a state: one row for each group without a window, under the group's key, which changes with the
+    /// events ([`crate::Sink::change`]).
+    pub fn has_state(&self) -> bool {
+        self.statement.has_state()
+    }
+
     /// Returns the clauses in canonical form, equal for queries with the same meaning.
     pub fn canonical(&self) -> String {
         self.statement.canonical()

@@ -1,10 +1,14 @@
 //! Groups to drop. Each has several allocations. Freeing thousands at once would take too long, so groups are dropped in
 //! steps.
 
-use std::{cmp::Reverse, collections::hash_map, vec};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, hash_map},
+    vec,
+};
 
 use crate::{
-    group::{Group, Keyed},
+    group::{Group, Keyed, RunningGroup},
     limits::DROPPED_GROUPS_PER_LOOK,
 };
 
@@ -17,6 +21,8 @@ enum WindowGroups {
     One(Option<Group>),
     ByKey(hash_map::IntoIter<Box<[u8]>, Group>),
     Ordered(vec::IntoIter<Reverse<Keyed>>),
+    /// The groups of a query without windows, and their keys.
+    Running(vec::IntoIter<RunningGroup>, hash_map::IntoIter<Box<[u8]>, u32>),
 }
 
 impl Remains {
@@ -31,6 +37,7 @@ impl Remains {
             WindowGroups::One(group) => usize::from(group.is_some()),
             WindowGroups::ByKey(groups) => groups.len(),
             WindowGroups::Ordered(groups) => groups.len(),
+            WindowGroups::Running(groups, keys) => groups.len().max(keys.len()),
         });
         groups.sum()
     }
@@ -59,6 +66,10 @@ impl Remains {
             Some(WindowGroups::One(group)) => group.take().is_none(),
             Some(WindowGroups::ByKey(groups)) => groups.next().is_none(),
             Some(WindowGroups::Ordered(groups)) => groups.next().is_none(),
+            Some(WindowGroups::Running(groups, keys)) => {
+                let (group, key) = (groups.next(), keys.next());
+                group.is_none() && key.is_none()
+            }
         };
         if is_over {
             self.0.pop();
@@ -74,6 +85,16 @@ impl Remains {
         self.0.extend(only.map(|group| WindowGroups::One(Some(group))));
         if by_key.len() > 0 {
             self.0.push(WindowGroups::ByKey(by_key));
+        }
+    }
+
+    pub(crate) fn add_running(
+        &mut self,
+        groups: Vec<RunningGroup>,
+        by_key: HashMap<Box<[u8]>, u32>,
+    ) {
+        if !groups.is_empty() {
+            self.0.push(WindowGroups::Running(groups.into_iter(), by_key.into_iter()));
         }
     }
 

@@ -70,6 +70,35 @@ impl RowWriter {
         (self.fits, self.conversions) = (true, 0);
     }
 
+    /// Counts the cost of the finished row. Fails if it exceeds the bounds.
+    #[inline]
+    pub(crate) fn charge(&self, ledger: &mut Ledger) -> Result<(), Failure> {
+        ledger.add_steps(ROW_STEPS + self.conversions * CONVERSION_STEPS);
+        ledger.write(self.row.len())
+    }
+
+    /// Returns the finished row; `None` if it is too large.
+    pub(crate) fn finished(&self) -> Option<&[u8]> {
+        self.fits.then_some(&*self.row)
+    }
+
+    /// Emits the finished row as the new row of a key, or removes the row of this key.
+    pub(crate) fn change(
+        &mut self,
+        key: &str,
+        has_row: bool,
+        ledger: &mut Ledger,
+        sink: &mut impl Sink,
+    ) -> Result<(), Failure> {
+        let row = has_row.then_some(&*self.row);
+        ledger.emit(key.len() + row.map_or(0, <[u8]>::len))?;
+        sink.change(self.row_offsets.next(self.offset), key, row);
+        if self.row.capacity() > KEPT_BYTES {
+            self.row = Vec::new();
+        }
+        Ok(())
+    }
+
     /// Emits and counts the finished row; a row that is too large is lost. Fails if it exceeds the bounds of cost.
     #[inline]
     pub(crate) fn emit(
@@ -77,8 +106,7 @@ impl RowWriter {
         ledger: &mut Ledger,
         sink: &mut impl Sink,
     ) -> Result<(), Failure> {
-        ledger.add_steps(ROW_STEPS + self.conversions * CONVERSION_STEPS);
-        ledger.write(self.row.len())?;
+        self.charge(ledger)?;
         if !self.fits {
             ledger.counts.large_rows += 1;
             self.lose(sink);

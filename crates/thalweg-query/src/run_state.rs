@@ -16,6 +16,7 @@ use crate::{
     remains::Remains,
     row_offsets::RowOffsets,
     row_writer::RowWriter,
+    running_groups::RunningGroups,
     sink::Sink,
     widen::Widening,
     windows::Windows,
@@ -26,6 +27,8 @@ use crate::{
 pub(crate) struct RunState {
     completeness: Completeness,
     windows: Windows,
+    /// The groups of a query without windows.
+    groups: Option<Box<RunningGroups>>,
     rows: RowWriter,
     ledger: Ledger,
     /// The event that was interrupted by a pause.
@@ -51,10 +54,15 @@ impl RunState {
             Shape::Rows(_) => plan.window.is_none_or(|window| window.overlap == 1),
             Shape::Groups { .. } => false,
         };
+        let row_offsets = match plan.has_state() {
+            true => RowOffsets::consecutive(),
+            false => RowOffsets::new(is_one_each),
+        };
         Self {
             completeness: Completeness::new(beginning, plan.has_windows()),
             windows: Windows::new(),
-            rows: RowWriter::new(RowOffsets::new(is_one_each)),
+            groups: plan.has_state().then(Box::default),
+            rows: RowWriter::new(row_offsets),
             ledger: Ledger::new(bounds),
             progress: None,
         }
@@ -65,13 +73,14 @@ impl RunState {
     }
 
     pub(crate) fn held(&self) -> Held {
-        self.windows.held
+        self.groups.as_ref().map_or(self.windows.held, |groups| groups.held())
     }
 
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
         let own = size_of::<Self>() - size_of::<Windows>() - size_of::<RowWriter>();
-        own + self.windows.memory_bytes() + self.rows.memory_bytes()
+        let groups = self.groups.as_ref().map_or(0, |groups| groups.memory_bytes());
+        own + self.windows.memory_bytes() + groups + self.rows.memory_bytes()
     }
 
     pub(crate) fn first_place(&self, offset: u64) -> u64 {
@@ -91,17 +100,51 @@ impl RunState {
     }
 
     pub(crate) fn waits(&self) -> bool {
-        !self.windows.open.is_empty() || self.windows.left_out_ms.is_some()
+        !self.windows.open.is_empty()
+            || self.windows.left_out_ms.is_some()
+            || self.groups.as_ref().is_some_and(|groups| groups.has_changed())
+    }
+
+    /// Begins to emit the groups without windows that have changed ([`crate::Running::emit_changes`]).
+    pub(crate) fn emit_changes(&mut self, now_ms: i64, has_room: bool) {
+        if let Some(groups) = &mut self.groups {
+            self.ledger.begin();
+            self.ledger.add_groups(groups.emit_changed(now_ms, has_room));
+        }
+    }
+
+    pub(crate) fn emit_again(&mut self) {
+        if let Some(groups) = &mut self.groups {
+            groups.emit_again();
+        }
+    }
+
+    pub(crate) fn take_restart(&mut self) -> bool {
+        self.groups.as_mut().is_some_and(|groups| groups.take_restart())
+    }
+
+    pub(crate) fn take_refused(&mut self) -> bool {
+        self.groups.as_mut().is_some_and(|groups| groups.take_refused())
     }
 
     /// Continues with a wider plan ([`Windows::widen`]).
     pub(crate) fn widen(&mut self, widening: Option<&Widening>) {
         self.ledger.counts.changes += 1;
-        self.windows.widen(widening, &mut self.completeness);
+        match &mut self.groups {
+            Some(groups) => {
+                let is_kept = groups.widen(widening);
+                self.ledger.counts.windows_lost += u64::from(!is_kept);
+            }
+            None => self.windows.widen(widening, &mut self.completeness),
+        }
     }
 
     pub(crate) fn lose(&mut self) {
         self.progress = None;
+        if let Some(groups) = &mut self.groups {
+            self.ledger.counts.windows_lost += u64::from(groups.restart());
+            return;
+        }
         self.completeness.lose_before_next();
         if let Some(newest_ms) = self.windows.newest_ms() {
             self.completeness.lose_window(newest_ms);
@@ -112,12 +155,20 @@ impl RunState {
     pub(crate) fn skip(&mut self, plan: &Plan, sink: &mut impl Sink) {
         let (windows, mut exit) = self.exit(plan, sink);
         windows.skip(&mut exit);
-        self.lose();
+        // The groups lack one event. If it began them again, one publisher could do so with each event.
+        match self.groups.as_mut().is_none_or(|groups| groups.take_failed()) {
+            true => self.lose(),
+            false => self.progress = None,
+        }
     }
 
     /// Ends the run; returns all its groups, to be dropped.
     pub(crate) fn into_remains(self) -> Remains {
-        self.windows.into_remains()
+        let mut remains = self.windows.into_remains();
+        if let Some(groups) = self.groups {
+            remains.append(groups.into_remains());
+        }
+        remains
     }
 
     pub(crate) fn close_all(&mut self, plan: &Plan, sink: &mut impl Sink) {
@@ -142,8 +193,22 @@ impl RunState {
         sink: &mut impl Sink,
         pace: &mut impl Pace,
     ) -> Result<bool, Failure> {
+        if self.groups.is_some() {
+            return self.finish_groups(plan, sink, pace);
+        }
         let (windows, mut exit) = self.exit(plan, sink);
         windows.finish(&mut exit, pace)
+    }
+
+    fn finish_groups(
+        &mut self,
+        plan: &Plan,
+        sink: &mut impl Sink,
+        pace: &mut impl Pace,
+    ) -> Result<bool, Failure> {
+        let Self { completeness, groups, rows, ledger, .. } = self;
+        let Some(groups) = groups else { return Ok(true) };
+        groups.finish(&mut Exit { plan, completeness, rows, ledger, sink }, pace)
     }
 
     /// Takes an event, or continues with it ([`crate::Running::take_in_part`]). The caller has closed all ended windows.
@@ -197,7 +262,12 @@ impl RunState {
                 }
                 is_taken
             }
-            (Shape::Groups { .. }, None) => true,
+            (Shape::Groups { .. }, None) => {
+                if let Some(groups) = &mut self.groups {
+                    groups.take(plan, &event, &mut self.ledger)?;
+                }
+                true
+            }
         };
         // The event is taken in any case; a pause comes before windows close, and before the next event.
         if self.goes_on(pace) && is_taken {

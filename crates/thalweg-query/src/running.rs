@@ -88,7 +88,7 @@ impl Running {
         self.state.open_windows()
     }
 
-    /// Returns whether [`Self::close_all`] has anything to do.
+    /// Returns whether [`Self::close_all`] or [`Self::emit_changes`] has anything to do.
     pub fn waits(&self) -> bool {
         self.state.waits()
     }
@@ -200,13 +200,15 @@ impl Running {
 
     /// Records that events before the next one are lost. Do not call this for a query that began at a block: such a query must
     /// restart, because rows of other runs, which have read the events, have other offsets. The loss is announced
-    /// ([`Sink::lost`]) at once or, with windows, for each window that may have had such events, which is not emitted.
+    /// ([`Sink::lost`]) at once or, with windows, for each window that may have had such events, which is not emitted. Groups without
+    /// windows begin again ([`Self::take_restart`]).
     /// Close ended windows first ([`Self::finish`]).
     pub fn lose(&mut self) {
         self.state.lose();
     }
 
-    /// Continues after an event that exceeded a bound of cost. The event and all open windows are lost ([`Self::lose`]).
+    /// Continues after an event that exceeded a bound of cost. The event and all open windows are lost ([`Self::lose`]). Groups
+    /// without windows lose the event alone; they begin again if a row of theirs exceeded the bound.
     pub fn skip(&mut self, sink: &mut impl Sink) {
         self.state.skip(&self.plan, sink);
     }
@@ -215,6 +217,29 @@ impl Running {
     /// are late. [`Self::finish`] closes the windows; close earlier ones first.
     pub fn close_all(&mut self, sink: &mut impl Sink) {
         self.state.close_all(&self.plan, sink);
+    }
+
+    /// Emits the groups without windows that have changed, at a time in ms since 1970, which is the result of `now()`.
+    /// [`Self::finish`] continues. `has_room`: whether groups without a row may get one; other rows change and are removed
+    /// in any case.
+    pub fn emit_changes(&mut self, now_ms: i64, has_room: bool) {
+        self.state.emit_changes(now_ms, has_room);
+    }
+
+    /// Returns whether a group has had no room for its first row since the last call. It gets one with a later change.
+    pub fn take_refused(&mut self) -> bool {
+        self.state.take_refused()
+    }
+
+    /// Emits all groups without windows with the next changes, because the caller has lost their rows.
+    pub fn emit_again(&mut self) {
+        self.state.emit_again();
+    }
+
+    /// Returns whether a query without windows has begun again since the last call, because events of its groups are missing. The
+    /// rows of before are wrong.
+    pub fn take_restart(&mut self) -> bool {
+        self.state.take_restart()
     }
 
     /// Ends windows after a pause of the source at this offset, if `pause_ms` is at least their timeout.

@@ -13,6 +13,10 @@ pub trait Sink {
     /// ahead, or a bound was reached.
     fn lost(&mut self, offset: u64);
 
+    /// Receives the new row of a key, or the removal of its row. Only queries with a state
+    /// ([`crate::Query::has_state`]) call this, and they call neither [`Self::row`] nor [`Self::lost`].
+    fn change(&mut self, _offset: u64, _key: &str, _row: Option<&[u8]>) {}
+
     /// Announces wider inferred columns: rows from here on are those of this plan.
     fn widened(&mut self, _plan: &Plan) {}
 }

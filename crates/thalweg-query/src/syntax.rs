@@ -74,10 +74,10 @@ const REFUSED: [(&str, &str); 15] = [
     ("with", "WITH is not allowed here: write EMIT AFTER WINDOW CLOSE WITH DELAY 2s"),
     (
         "distinct",
-        "DISTINCT is not supported here: group by the columns in a window, or write count(DISTINCT x)",
+        "DISTINCT is not supported here: group by the columns, or write count(DISTINCT x)",
     ),
     ("partition", "PARTITION BY is not supported: use GROUP BY"),
-    ("over", "window functions (OVER) are not supported: use tumble or hop and GROUP BY"),
+    ("over", "window functions (OVER) are not supported: use GROUP BY"),
     ("qualify", "QUALIFY is not supported: use HAVING"),
     (
         "select",
@@ -87,6 +87,20 @@ const REFUSED: [(&str, &str); 15] = [
 ];
 
 impl Statement {
+    /// Returns whether rows are those of groups.
+    pub(crate) fn is_grouped(&self) -> bool {
+        let is_aggregated = |item: &Item| match item {
+            Item::All => false,
+            Item::One { expr, .. } => is_aggregate(expr),
+        };
+        !self.group_by.is_empty() || self.having.is_some() || self.items.iter().any(is_aggregated)
+    }
+
+    /// Returns whether rows are those of groups without windows, which change.
+    pub(crate) fn has_state(&self) -> bool {
+        self.source.window.is_none() && self.is_grouped()
+    }
+
     /// Parses a query. Fails if the text is no query, or has a part that cannot run.
     pub(crate) fn parse(text: &str) -> Result<Self, QueryError> {
         let tokens = tokens(text)?;
@@ -127,6 +141,12 @@ impl Statement {
             texts: tokens.iter().filter_map(quoted_text).collect(),
         })
     }
+}
+
+/// Returns whether an expression has an aggregate.
+pub(crate) fn is_aggregate(expr: &Expr) -> bool {
+    // sqlparser writes each call with its name.
+    aggregate::is_called_in(&expr.to_string())
 }
 
 /// Returns the error of a query without FROM, or with FROM inside of a bracket that is closed too late.

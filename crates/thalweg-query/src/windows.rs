@@ -2,15 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use smallvec::SmallVec;
-
 use crate::{
     Plan,
-    aggregate::Aggregate,
     completeness::Completeness,
     event::Event,
-    expr::{Expr, Row},
-    groups::{Full, Groups, Held, OrderedGroups, WINDOW_BYTES, write_key},
+    groups::{Full, Groups, Held, OrderedGroups, WINDOW_BYTES, with_keys},
     ledger::Ledger,
     limits::{ANNOUNCE_MS, GROUP_STEPS, KEPT_BYTES},
     meter::Failure,
@@ -148,7 +144,10 @@ impl Windows {
         let most = Held { groups: ledger.bounds.groups, bytes: ledger.bounds.state_bytes };
         let row = event.row(window, ledger.begin_row());
         let held = &mut self.held;
-        if let Err(full) = take_row(groups, &mut self.key, (keys, aggregates), &row, held, most) {
+        let taken = with_keys(keys, &row, &mut self.key, |key, values| {
+            groups.take(key, values, &row, aggregates, held, most)
+        });
+        if let Some(Err(full)) = taken {
             let closing = self.closing.get_or_insert_with(Closing::nothing);
             groups.discard(held, &mut closing.remains);
             match full {
@@ -205,40 +204,6 @@ impl Windows {
         self.open.into_values().for_each(|groups| groups.leave(&mut remains));
         remains
     }
-}
-
-/// Adds a row to its group; afterwards `key` has its keys as bytes.
-#[inline]
-fn take_row(
-    groups: &mut Groups,
-    key: &mut Vec<u8>,
-    (keys, aggregates): (&[Expr], &[Aggregate]),
-    row: &Row<'_>,
-    held: &mut Held,
-    most: Held,
-) -> Result<(), Full> {
-    let (one, several);
-    let values = match keys {
-        [] => &[],
-        [only] => {
-            one = [only.eval(row)];
-            &one[..]
-        }
-        keys => {
-            several = keys.iter().map(|key| key.eval(row)).collect::<SmallVec<[_; 4]>>();
-            &several[..]
-        }
-    };
-    key.clear();
-    for value in values {
-        let before = key.len();
-        write_key(value, key);
-        // Check the budget before each key, because a query may have hundreds.
-        if !row.meter.scan(key.len() - before) {
-            return Ok(());
-        }
-    }
-    groups.take(key, values, row, aggregates, held, most)
 }
 
 impl PlannedWindow {

@@ -27,19 +27,19 @@ pub(crate) use limits::{
     BACKFILL_FEED_BYTES, BACKFILL_OFFSETS_MAX, COMMAND_SEARCH, CUT_OFF_AFTER_US, CUT_OFF_SPREAD_US,
     DEMANDS_MAX, DISCARDED_BODIES, DISCARDED_BODY_BYTES, DISCARDED_BODY_WAIT,
     DISCARDED_STREAM_WAIT, ECHO_BYTES, ENDED_SESSIONS_MAX, EXPIRIES_PER_TURN, FETCHED_MAX,
-    FIGURES_PER_LOOKUP, FROM_BROKER_MAX, GATHERED_BYTES, GONE_MAX, H2_CONNECTION_WINDOW_BYTES,
-    H2_HEAD_PART, H2_INTERVAL_US, H2_STREAM_WINDOW_BYTES, HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY,
-    KEY_LOADS_MAX, KEYS_BYTES_MAX, KEYS_GAP, KEYS_NAMED_MAX, KEYS_TIMEOUT, KEYS_WAIT,
-    KEYS_WAITING_MAX, LISTS_IN_FLIGHT_MAX, LISTS_MAX, MEMBERS_MAX, MEMBERS_SHARE,
-    NEGOTIATION_LIFE_US, PATCH_US_MAX, PAUSE_MS_MIN, PLANNING_BURST_US, PLANNING_PART,
-    PLANNING_UNBROKEN_US, PLANNINGS_WAITING_MAX, PLANNINGS_WAITING_PER_ADDRESS, QUERIES_US,
-    QUERY_BYTES, QUERY_DROPS_US, QUERY_EVENT_STEPS, QUERY_GRAIN_BYTES, QUERY_STEPS_PER_LOOK,
-    QUERY_US_MIN, RANKED_MAX, RATED_MAX, READS_IN_FLIGHT_MAX, READS_MAX, READS_PER_SHARD,
-    RECONNECT_SPACING_US, REDIRECTS_MAX, REJECTION_WAIT, REJECTIONS_MAX, REPLAY_OFFSETS_MAX,
-    REPOLLS_MAX, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT, SAMPLE_PART, SAMPLE_US,
-    SAMPLED_TOPICS_MAX, SAMPLES_KEPT_US, SEEN_TOKENS_MAX, SETTLED_BYTES, SETTLING_ROUNDS_MAX,
-    SETTLING_TIME, SIGNALR_KEEP_ALIVE, SIGNALR_POLL_LEAST, SIGNALR_POLL_WAIT, SIGNALR_TIMEOUT_US,
-    SMALL_BODY_BYTES, SOCKET_READ_BYTES, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS,
+    FIGURES_PER_LOOKUP, FROM_BROKER_MAX, GATHERED_BYTES, GONE_MAX, GROUP_ROWS_SHARE,
+    H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_INTERVAL_US, H2_STREAM_WINDOW_BYTES,
+    HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, KEY_LOADS_MAX, KEYS_BYTES_MAX, KEYS_GAP,
+    KEYS_NAMED_MAX, KEYS_TIMEOUT, KEYS_WAIT, KEYS_WAITING_MAX, LISTS_IN_FLIGHT_MAX, LISTS_MAX,
+    MEMBERS_MAX, MEMBERS_SHARE, NEGOTIATION_LIFE_US, PATCH_US_MAX, PAUSE_MS_MIN, PLANNING_BURST_US,
+    PLANNING_PART, PLANNING_UNBROKEN_US, PLANNINGS_WAITING_MAX, PLANNINGS_WAITING_PER_ADDRESS,
+    QUERIES_US, QUERY_BYTES, QUERY_DROPS_US, QUERY_EVENT_STEPS, QUERY_GRAIN_BYTES,
+    QUERY_STEPS_PER_LOOK, QUERY_US_MIN, RANKED_MAX, RATED_MAX, READS_IN_FLIGHT_MAX, READS_MAX,
+    READS_PER_SHARD, RECONNECT_SPACING_US, REDIRECTS_MAX, REJECTION_WAIT, REJECTIONS_MAX,
+    REPLAY_OFFSETS_MAX, REPOLLS_MAX, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT, SAMPLE_PART,
+    SAMPLE_US, SAMPLED_TOPICS_MAX, SAMPLES_KEPT_US, SEEN_TOKENS_MAX, SETTLED_BYTES,
+    SETTLING_ROUNDS_MAX, SETTLING_TIME, SIGNALR_KEEP_ALIVE, SIGNALR_POLL_LEAST, SIGNALR_POLL_WAIT,
+    SIGNALR_TIMEOUT_US, SMALL_BODY_BYTES, SOCKET_READ_BYTES, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS,
     STORES_IN_FLIGHT_MAX, STORES_MAX, SUBJECT_TICKETS_MAX, TICKET_WAIT, TICKETS_MAX,
     TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX, UNANSWERED_MAX, UNSTORED_BYTES_MAX,
     UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, WRONG_TOKEN_REQUESTS, has_read_enough, share_of_requests,
@@ -49,8 +49,8 @@ pub use network::Network;
 pub use options::{Options, closest, nearest};
 pub use presence::{Presence, PresenceOf};
 pub(crate) use presence::{presence_topic, topic_of_members};
-pub(crate) use query::AD_HOC_TOPICS;
 pub use query::QueryConfig;
+pub(crate) use query::{AD_HOC_STATES, AD_HOC_TOPICS};
 pub use rate::{Rate, Rates};
 pub use shared_topics::SharedTopics;
 pub use units::{parse_bytes, parse_duration};
@@ -371,7 +371,10 @@ impl Config {
         let settings = self.settings(topic).clone();
         match self.upstream(topic) {
             Some(_) => TopicSettings { kind: FeedKind::OF_DOCUMENTS, ..settings },
-            // Rows of a query have no keys.
+            None if self.has_state(topic) => {
+                TopicSettings { kind: FeedKind::OF_GROUPS, ..settings }
+            }
+            // Rows of other queries have no keys.
             None if settings.kind.has_keys() && self.is_derived(topic) => {
                 TopicSettings { kind: FeedKind::default(), ..settings }
             }
@@ -387,7 +390,7 @@ impl Config {
     /// Returns the settings of a topic's keys. `None` if it is not keyed.
     pub(crate) fn keys(&self, topic: &Topic) -> Option<&KeySettings> {
         let settings = self.settings(topic);
-        if self.is_presence(topic) {
+        if self.is_presence(topic) || self.has_state(topic) {
             return Some(&self.topic_defaults.keys);
         }
         let is_keyed = settings.kind.has_keys() && self.upstream(topic).is_none();
@@ -437,6 +440,12 @@ impl Config {
     pub fn is_derived(&self, topic: &Topic) -> bool {
         let is_ad_hoc = topic.as_str().starts_with(AD_HOC_TOPICS);
         is_ad_hoc || self.queries.iter().any(|query| query.topic == *topic)
+    }
+
+    /// Returns whether the events of a topic are the state of a query: one row for each group.
+    pub(crate) fn has_state(&self, topic: &Topic) -> bool {
+        let is_its = |query: &QueryConfig| query.has_state() && query.topic == *topic;
+        topic.as_str().starts_with(AD_HOC_STATES) || self.queries.iter().any(is_its)
     }
 
     /// Returns the patterns of topics that label `/metrics`. The last one matches all other topics.

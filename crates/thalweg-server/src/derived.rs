@@ -24,7 +24,8 @@ pub(crate) struct DerivedTopic {
     pub(crate) source: Topic,
     /// The plan, if the source's columns are declared. Otherwise it is made when events come.
     pub(crate) plan: Option<Arc<Plan>>,
-    /// Whether nodes share its source, directly or through such a query, so that each makes the same rows at the same positions.
+    /// Whether nodes share its source, directly or through such a query, so that each makes the same rows at the same positions. Not
+    /// so if the rows are a state, which depends on where a node begins: each server begins an epoch of its own.
     pub(crate) is_shared: bool,
 }
 
@@ -74,6 +75,7 @@ pub(crate) fn prepare(
         } else if derived.is_shared {
             return Err(refused(undeclared(&derived.source)));
         }
+        derived.is_shared &= !derived.query.has_state();
         planned.push(derived);
     }
     Ok(planned)
@@ -99,7 +101,7 @@ fn read(
     shared: &SharedTopics,
     wanted: &QueryConfig,
 ) -> Result<DerivedTopic, String> {
-    let QueryConfig { topic, text } = wanted;
+    let QueryConfig { topic, text, .. } = wanted;
     let query = Query::parse(text).map_err(|error: QueryError| error.to_string())?;
     if query.is_explain() {
         return Err("a query in the settings cannot be an EXPLAIN: remove the word EXPLAIN".into());
@@ -174,7 +176,7 @@ mod tests {
         config.declare(&"cars".parse().unwrap(), columns);
         let query = |text: &&str| {
             let (topic, text) = text.split_once('=').unwrap();
-            QueryConfig { topic: topic.parse().unwrap(), text: text.to_owned() }
+            QueryConfig::new(topic.parse().unwrap(), text.to_owned())
         };
         config.queries = queries.iter().map(query).collect();
         let found = prepare(&mut config, &SharedTopics::default())
@@ -224,6 +226,10 @@ mod tests {
             ),
             (&["a=SELECT x FROM b", "b=SELECT x FROM a"], "this query reads its own rows"),
             (&["a=SELECT x FROM a"], "a: this query reads its own rows"),
+            (
+                &["a=SELECT count(*) AS n FROM cars", "b=SELECT n FROM a"],
+                "b: a is a value topic or a keyed topic, and queries read only log topics",
+            ),
         ] {
             let error = prepared(queries).unwrap_err();
             assert!(error.contains(says), "{error}");

@@ -59,10 +59,32 @@ impl DerivedBatches {
 
     /// Appends an event that was published at this time, in ms since 1970. Offsets must increase.
     pub fn push(&mut self, offset: Offset, event: &[u8], published_ms: i64, now_us: u64) {
+        self.append(offset, ("", event), published_ms, now_us);
+    }
+
+    /// Appends an event with a key, like [`Self::push`]. All events have keys, or none has.
+    pub fn push_keyed(
+        &mut self,
+        offset: Offset,
+        (key, event): (&str, &[u8]),
+        published_ms: i64,
+        now_us: u64,
+    ) {
+        self.append(offset, (key, event), published_ms, now_us);
+        self.open.push_key(key);
+    }
+
+    fn append(
+        &mut self,
+        offset: Offset,
+        (key, event): (&str, &[u8]),
+        published_ms: i64,
+        now_us: u64,
+    ) {
         // Round, so that the time of a row does not depend on where batches end.
         let published_ms = published_ms - published_ms.rem_euclid(TOGETHER_MS);
         let count = self.open.count();
-        let bytes = self.open.joined().len() + event.len();
+        let bytes = self.open.joined_bytes() + key.len() + event.len();
         let fits = count < self.bounds.events_max && bytes <= self.bounds.bytes_max;
         let is_next = offset == self.first + count as Offset && published_ms == self.published_ms;
         if count > 0 && !(is_next && fits) {
@@ -99,7 +121,7 @@ impl DerivedBatches {
 
     /// Returns the bytes of the events that [`Self::seal`] has not taken.
     pub fn unsealed_bytes(&self) -> usize {
-        self.open.joined().len() + self.full_bytes
+        self.open.joined_bytes() + self.full_bytes
     }
 
     /// Seals and takes all batches, in order.
@@ -114,7 +136,7 @@ impl DerivedBatches {
         if self.open.is_empty() {
             return;
         }
-        self.full_bytes += self.open.joined().len();
+        self.full_bytes += self.open.joined_bytes();
         let batch = Batch::seal(self.start, self.first, std::mem::take(&mut self.open), now_us)
             .published_at(self.published_ms);
         self.start = batch.end();

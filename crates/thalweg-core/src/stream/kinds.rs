@@ -31,6 +31,9 @@ impl FeedKind {
     /// The kind of topics that list the members of another topic.
     pub const OF_MEMBERS: Self = Self::Keyed;
 
+    /// The kind of topics that have a row for each group of a query.
+    pub const OF_GROUPS: Self = Self::Keyed;
+
     /// The names of all kinds in settings.
     pub const NAMES: [&str; 3] = ["log", "value", "keyed"];
 

@@ -130,12 +130,12 @@ impl Scope<'_> {
         if call.over.is_some() {
             return Err(QueryError::at(
                 span,
-                "window functions (OVER) are not supported: use tumble or hop and GROUP BY",
+                "window functions (OVER) are not supported: use GROUP BY",
             ));
         }
         if AggregateFunction::named(&name).is_some() {
             let message = format!(
-                "{name} is an aggregate, and is not allowed here: write it after SELECT or HAVING, with FROM tumble(topic, 1s) and GROUP BY window_start"
+                "{name} is an aggregate, and is not allowed here: write it after SELECT or HAVING, with GROUP BY"
             );
             return Err(QueryError::at(span, message));
         }

@@ -58,6 +58,8 @@ fn all_bounds_are_documented() {
         format!("| rows that an event makes | {} MiB", event_bytes >> 20),
         format!("| a row | {} MiB", limits::ROW_BYTES_MAX >> 20),
         format!("No event comes for {} s", limits::TIMEOUT_MS / 1000),
+        format!("at most every {} ms (`EMIT PERIODIC`)", limits::PERIOD_MS),
+        format!("A key has at most {} bytes", limits::KEY_BYTES_MAX),
     ] {
         assert!(document.contains(&says), "{says}");
     }

@@ -18,6 +18,8 @@ fn an_explanation_describes_the_query() {
         "EXPLAIN SELECT window_start, car, max(speed) AS speed, count(*) FROM hop(cars, 1s, 1m) WHERE car LIKE 'c%' \
          GROUP BY window_start, car HAVING count(*) > 2 EMIT AFTER WATERMARK AND DELAY 2s",
         "EXPLAIN SELECT max(speed) FROM tumble(cars, 1s) GROUP BY window_start EMIT AFTER WINDOW CLOSE WITH DELAY 0s AND TIMEOUT 1m",
+        "EXPLAIN SELECT car, max(speed) FROM cars GROUP BY car HAVING count(*) > 2 EMIT PERIODIC 1s",
+        "EXPLAIN SELECT count(*) FROM cars EMIT CHANGES",
     ];
     let said: Vec<String> = cases.into_iter().map(explained).collect();
     insta::assert_snapshot!(said.join("\n"));

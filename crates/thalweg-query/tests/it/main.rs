@@ -14,6 +14,7 @@ mod quantiles;
 mod random;
 mod running;
 mod spellings;
+mod states;
 mod texts;
 mod widening;
 mod windows;

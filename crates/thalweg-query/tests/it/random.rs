@@ -68,8 +68,10 @@ fn compare(
     let cases: Vec<Case> = (0..count()).map(|_| Case::draw(&mut rng, dialect)).collect();
     let lines: Vec<String> = cases.iter().map(Case::line).collect();
     let (mut compared, mut rows, mut late, mut empty) = (0, 0, 0, 0);
-    for (expected, case) in rows_of(python, lines).zip(&cases) {
-        let (made, counts) = case.run();
+    for (mut expected, case) in rows_of(python, lines).zip(&cases) {
+        let (mut made, counts) = case.run();
+        case.order(&mut made);
+        case.order(&mut expected);
         compared += 1;
         rows += made.len();
         late += counts.late;

@@ -33,6 +33,10 @@ pub(crate) const MEMBERS_MAX: usize = 100_000;
 /// The members of all topics may use `history_bytes` divided by this.
 pub(crate) const MEMBERS_SHARE: usize = 8;
 
+/// The rows of groups without windows may use `history_bytes` divided by this, those of ad hoc queries and those of the settings'
+/// queries each: clients must take neither the memory of publishers' keys nor that of the settings' queries.
+pub(crate) const GROUP_ROWS_SHARE: usize = 16;
+
 /// A head over HTTP/2 may have `head_bytes` divided by this.
 pub(crate) const H2_HEAD_PART: usize = 4;
 

@@ -13,7 +13,7 @@ use super::{
     memory::{MemoryShare, QueryMemory},
 };
 use crate::{
-    config::{AD_HOC_TOPICS, Limits},
+    config::{AD_HOC_STATES, AD_HOC_TOPICS, Limits},
     connection_limits::Address,
     refusal::Refusal,
 };
@@ -337,7 +337,8 @@ fn hash(text: &str) -> TextHash {
 fn topic_of(query: &Query) -> Option<Topic> {
     let digest = digest(&SHA256, &query.identity());
     let short: String = digest.as_ref()[..12].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{AD_HOC_TOPICS}{short}").parse().ok()
+    let prefix = if query.has_state() { AD_HOC_STATES } else { AD_HOC_TOPICS };
+    format!("{prefix}{short}").parse().ok()
 }
 
 #[cfg(test)]

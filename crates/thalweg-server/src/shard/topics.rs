@@ -83,6 +83,8 @@ pub(super) struct Topics {
     state_bytes: usize,
     /// The state of keys of topics that this shard owns, with the events that were appended since the last sweep.
     keyed_bytes: usize,
+    /// The state of keys of queries' topics that this shard owns, at the last sweep: of the settings, and ad hoc.
+    row_bytes: [usize; 2],
     /// Topics whose stored state has no room. The next sweep closes their readers.
     overfull: Vec<FeedKey>,
     /// When `keyed_bytes` was last counted exactly, in µs.
@@ -146,6 +148,7 @@ impl Topics {
             history_bytes: 0,
             state_bytes: 0,
             keyed_bytes: 0,
+            row_bytes: [0; 2],
             overfull: Vec::new(),
             recounted_us: 0,
             common,

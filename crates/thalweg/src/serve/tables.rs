@@ -371,7 +371,7 @@ impl From<SourceTable> for SourceConfig {
 
 impl From<QueryTable> for QueryConfig {
     fn from(QueryTable { topic, sql }: QueryTable) -> Self {
-        Self { topic: topic.0, text: sql }
+        Self::new(topic.0, sql)
     }
 }
 

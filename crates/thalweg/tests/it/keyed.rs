@@ -5,6 +5,7 @@
 //! - `how_to`: the page docs/how-to/keyed.md
 //! - `limits`: the most keys, and their memory
 //! - `random`: publishers and clients that are cut off
+//! - `states`: queries whose rows have keys
 //! - `stored`: keys in a data directory
 //! - `storms`: many keys expire, keys come and go, and many members join
 
@@ -13,6 +14,7 @@ mod limits;
 mod mirror;
 mod publishing;
 mod random;
+mod states;
 mod stored;
 mod storms;
 
@@ -291,7 +293,7 @@ fn a_topic_is_listed_with_its_keys_and_counted() {
     server.await_metric("thalweg_keys", |keys| keys == 0.0);
 }
 
-/// Rows have no keys. A pattern of keyed topics may also match the topic of a query.
+/// Rows have no keys, unless they are those of groups. A pattern of keyed topics may also match the topic of a query.
 #[test]
 fn the_topic_of_a_query_is_a_log() {
     let query = "users/doubled=SELECT n * 2 AS n FROM numbers";

@@ -6,7 +6,10 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 use thalweg_query::{Bounds, Counts};
 
-use crate::running::{Made, PUBLISHED_MS, begin, close_all};
+use crate::{
+    running::{Made, PUBLISHED_MS, begin, close_all},
+    states::State,
+};
 
 const COLUMNS: &[&str] =
     &["t:time", "k:string", "b:bool", "i:int", "d:double", "s:string", "j:json"];
@@ -52,7 +55,12 @@ pub(super) struct Case {
     size_ms: i64,
     step_ms: i64,
     delay_ms: i64,
+    /// The number of keys, which are the first results, if the groups have no windows.
+    keys: Option<usize>,
 }
+
+/// Groups without windows are emitted after this many events, and at the end.
+const EMITTED_EVENTS: usize = 7;
 
 impl Case {
     /// Draws a case for a database.
@@ -62,7 +70,8 @@ impl Case {
     }
 
     fn draw_templates(rng: &mut Rng, dialect: &Dialect) -> Self {
-        let shape = rng.u8(0..4);
+        let shape = rng.u8(0..5);
+        let is_state = shape == 4;
         let (step_ms, overlap) =
             ([250, 500, 1000][rng.usize(0..3)], if shape == 2 { rng.i64(2..5) } else { 1 });
         let size_ms = step_ms * overlap;
@@ -89,6 +98,7 @@ impl Case {
                 size_ms: 0,
                 step_ms: 0,
                 delay_ms: 0,
+                keys: None,
             };
         }
         let keys: Vec<String> = (0..rng.usize(0..3))
@@ -100,8 +110,16 @@ impl Case {
                 _ => "d > 0".to_owned(),
             })
             .collect();
-        let (mut ours, mut theirs) = ("window_start AS r0".to_owned(), "ws AS r0".to_owned());
-        for at in 1..rng.usize(2..6) {
+        let (mut ours, mut theirs) = match is_state {
+            true => {
+                let named = keys.iter().enumerate().map(|(at, key)| format!(", {key} AS r{at}"));
+                let named: String = named.collect();
+                (named.clone(), named)
+            }
+            false => (", window_start AS r0".to_owned(), ", ws AS r0".to_owned()),
+        };
+        let first = if is_state { keys.len() } else { 1 };
+        for at in first..first + rng.usize(1..5) {
             let (one, other) = match (rng.u8(0..4), keys.first()) {
                 (0, Some(key)) => (key.clone(), key.clone()),
                 (1, _) => {
@@ -112,6 +130,7 @@ impl Case {
             };
             let _ = (write!(ours, ", {one} AS r{at}"), write!(theirs, ", {other} AS r{at}"));
         }
+        let (ours, theirs) = (&ours[2..], &theirs[2..]);
         let group =
             |start: &str| keys.iter().fold(start.to_owned(), |all, key| format!("{all}, {key}"));
         let having = match rng.u8(0..3) {
@@ -119,6 +138,25 @@ impl Case {
             1 => " HAVING max(i) IS NOT NULL OR count(s) < 3",
             _ => "",
         };
+        if is_state {
+            let group = keys.join(", ");
+            let emit = ["", " EMIT CHANGES", " EMIT PERIODIC 1s"][rng.usize(0..3)];
+            // A database returns a row even if there is no event.
+            let (by, order, having) = match keys.is_empty() {
+                true => (String::new(), String::new(), " HAVING count(*) > 0"),
+                false => (format!(" GROUP BY {group}"), format!(" ORDER BY {group}"), having),
+            };
+            let filter = filter(" WHERE ");
+            return Self {
+                ours: format!("SELECT {ours} FROM topic{filter}{by}{having}{emit}"),
+                theirs: format!("SELECT {theirs} FROM events{filter}{by}{having}{order}"),
+                rows,
+                size_ms: 0,
+                step_ms: 0,
+                delay_ms: 0,
+                keys: Some(keys.len()),
+            };
+        }
         let table = match (overlap, rng.u8(0..3)) {
             (1, 0) => format!("TABLE(TUMBLE(TABLE topic, DESCRIPTOR(t), {step_ms}ms))"),
             (1, _) => format!("tumble(topic, t, {step_ms}ms)"),
@@ -149,6 +187,20 @@ impl Case {
             size_ms,
             step_ms,
             delay_ms,
+            keys: None,
+        }
+    }
+
+    /// Orders the rows of groups without windows, which come in the order of their changes.
+    pub(super) fn order(&self, rows: &mut [Vec<Value>]) {
+        let text = |value: &Value| match value {
+            Value::Null => String::new(),
+            Value::Bool(value) => format!("{:?}", Some(f64::from(u8::from(*value)))),
+            Value::Number(number) => format!("{:?}", number.as_f64()),
+            other => other.to_string(),
+        };
+        if let Some(keys) = self.keys {
+            rows.sort_by_cached_key(|row| row[..keys].iter().map(text).collect::<Vec<_>>());
         }
     }
 
@@ -162,6 +214,18 @@ impl Case {
     /// Returns the rows of the query.
     pub(super) fn run(&self) -> (Vec<Vec<Value>>, Counts) {
         let mut running = begin(&self.ours, COLUMNS, Bounds::default());
+        if self.keys.is_some() {
+            let mut state = State::default();
+            for (index, row) in self.rows.iter().enumerate() {
+                state.take(&mut running, index as u64 + 1, &json!(row).to_string());
+                if index % EMITTED_EVENTS == 0 {
+                    state.emit(&mut running);
+                }
+            }
+            state.emit(&mut running);
+            let rows = state.rows.values().map(|row| serde_json::from_str(row).expect("JSON"));
+            return (rows.collect(), running.counts());
+        }
         let mut made = Made::default();
         for (index, row) in self.rows.iter().enumerate() {
             let row = json!(row).to_string();

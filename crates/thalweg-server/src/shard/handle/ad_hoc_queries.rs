@@ -96,7 +96,7 @@ impl Handle {
                 return Ok(plan);
             }
             let plan = Arc::new(query.plan(&columns)?);
-            let is_shared = self.is_shared(&source);
+            let is_shared = self.is_shared(&source) && !query.has_state();
             let (output, query) = (output.clone(), query.clone());
             let known = Some(Arc::clone(&plan));
             let topic = DerivedTopic { output, query, source, plan: known, is_shared };

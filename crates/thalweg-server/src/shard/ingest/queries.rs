@@ -199,7 +199,7 @@ impl Queries {
     ) {
         for (ended, opened) in moved {
             if let Some(index) = self.by_output.remove(ended) {
-                self.running[index].output = *opened;
+                self.running[index].set_output(*opened);
                 self.by_output.extend(opened.map(|opened| (opened, index)));
                 // The query drops its unread events, which have no topic to go to.
                 self.wake(index);
@@ -290,7 +290,19 @@ impl Queries {
         if let Some(overrun) = overrun {
             self.has_overrun(topics, index, overrun, now_us);
         }
+        self.restart(topics, index, now_us);
         has_more
+    }
+
+    /// Ends the topic of a state that has begun again. Its subscribers reconnect, to another topic of this name.
+    fn restart(&mut self, topics: &mut Topics, index: usize, now_us: u64) {
+        let Some(query) = self.running.get_mut(index) else { return };
+        if let (true, Some(output)) = (query.take_restart(), query.output) {
+            if query.is_ad_hoc() {
+                self.end(topics, output, now_us);
+            }
+            topics.end(output, Ending::Restarted, now_us);
+        }
     }
 
     /// Logs and counts that a query has exceeded a limit. An ad hoc query ends.
@@ -301,9 +313,10 @@ impl Queries {
         if let Some(left_out) = self.lines.take(now_us) {
             let (topic, source) = (&query.topic.output, &query.topic.source);
             let most_expensive = self.common.metrics.queries.most_expensive();
-            let what = match is_ad_hoc {
-                true => "an ad hoc query ends",
-                false => "a query skips an event and drops its open windows",
+            let what = match (is_ad_hoc, query.has_state()) {
+                (true, _) => "an ad hoc query ends",
+                (false, false) => "a query skips an event and drops its open windows",
+                (false, true) => "a query skips an event, or its groups begin again",
             };
             let code = code.name();
             tracing::warn!(%topic, %source, code, left_out, most_expensive, "{what}: {overrun}");
@@ -314,13 +327,18 @@ impl Queries {
         }
     }
 
-    /// Closes the windows of queries whose sources have paused.
+    /// Closes the windows of queries whose sources have paused, and wakes queries with changed groups.
     pub(super) fn tick(&mut self, topics: &mut Topics, now_us: u64) {
         while let Some((index, number)) = self.timers.take_due(now_us) {
             // The query may have ended, and another may have its index.
             let query = self.running.get_mut(index).filter(|query| query.number == number);
             let Some(query) = query else { continue };
             query.is_timed = false;
+            if query.has_state() {
+                // It emits its groups when it reads.
+                self.wake(index);
+                continue;
+            }
             let (Some(due_us), Some(output)) = (query.due_us(), query.output(topics)) else {
                 continue;
             };

@@ -105,21 +105,22 @@ impl Reason {
                  and 1 / 0: leave such values out with WHERE, or write TRY_CAST and nullif where NULL is right".to_owned()
             }
             Self::FullGroups => format!(
-                "windows are lost, because open windows would have more than {groups} groups: group by fewer keys, or filter with WHERE"
+                "windows or groups are lost, because there would be more than {groups} groups: group by fewer keys, or filter with WHERE"
             ),
             Self::FullState => format!(
-                "windows are lost, because keys, texts, distinct values and quantiles of open windows would have more than {state_bytes} bytes, or a group more than {} distinct values: group by fewer keys, or by shorter texts",
+                "windows or groups are lost, because keys, texts, distinct values, quantiles and rows of groups would have more than {state_bytes} bytes, or a group more than {} distinct values: group by fewer keys, or by shorter texts",
                 limits::DISTINCT_MAX
             ),
             Self::FullWindows => format!(
                 "windows are lost, because more than {windows} would be open at a time: use a shorter delay or larger windows"
             ),
             Self::LargeRows => format!(
-                "rows are lost, because a row would have more than {} bytes: select less",
-                limits::ROW_BYTES_MAX
+                "rows are lost, because a row would have more than {} bytes, or its key more than {}: select less, or group by shorter texts",
+                limits::ROW_BYTES_MAX,
+                limits::KEY_BYTES_MAX
             ),
             Self::WindowsLost => {
-                "windows are not emitted, because some of their events are missing; subscribers receive a gap".to_owned()
+                "windows are not emitted, or groups without windows begin again, because some of their events are missing; subscribers receive a gap".to_owned()
             }
         }
     }

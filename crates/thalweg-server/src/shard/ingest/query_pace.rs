@@ -32,9 +32,9 @@ pub(super) enum Overrun {
     /// A limit on one row or event.
     #[error("{0}")]
     Cost(#[from] Failure),
-    /// A limit on all queries of an address.
+    /// A limit on all queries of an address, or on the rows of all ad hoc queries.
     #[error(
-        "the queries of its address use too much memory: group by fewer keys, or end one of them"
+        "the queries of its address use too much memory, or the rows of groups of all ad hoc queries do: group by fewer keys, or end one of them"
     )]
     Memory,
 }

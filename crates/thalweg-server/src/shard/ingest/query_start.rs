@@ -156,6 +156,15 @@ impl FirstEvents {
     }
 }
 
+/// Returns the offset at which groups without windows begin to count the events of a broker topic: all that are stored, or for a
+/// client's query, which must not cost that much, all that are here.
+pub(super) fn first_counted(feed: &AnyFeed, is_ad_hoc: bool) -> Offset {
+    match is_ad_hoc {
+        true => feed.backfill_until(0),
+        false => feed.stored_from().max(limits::BLOCK_OFFSETS),
+    }
+}
+
 /// Returns the start of the first block at or after this offset.
 pub(super) fn block_from(offset: Offset) -> Offset {
     offset.div_ceil(limits::BLOCK_OFFSETS) * limits::BLOCK_OFFSETS

@@ -23,7 +23,7 @@ use thalweg_wire::{Epoch, Offset};
 use super::{
     query_log::QueryLog,
     query_pace::{Overrun, QueryPace},
-    query_start::{QueryStart, Step},
+    query_start::{QueryStart, Step, first_counted},
 };
 use crate::{
     clock,
@@ -64,6 +64,12 @@ pub(super) struct RunningQuery {
     published_ms: i64,
     /// How long all windows wait for an event, in µs. `None`: forever.
     timeout_us: Option<u64>,
+    /// The least time between two emissions of changed groups, in µs. `None`: the query has windows, or no groups.
+    period_us: Option<u64>,
+    /// When groups were last emitted, in µs.
+    emitted_us: u64,
+    /// Whether its groups have begun again, until the caller takes it. The rows of before are wrong.
+    has_restarted: bool,
     /// The epoch of a shared query's rows, once it has begun.
     epoch: Option<Epoch>,
     /// A number that is unique on the shard.
@@ -118,6 +124,9 @@ impl RunningQuery {
             read_us: now_us,
             published_ms: 0,
             timeout_us: None,
+            period_us: None,
+            emitted_us: 0,
+            has_restarted: false,
             epoch: None,
             number,
             is_timed: false,
@@ -152,6 +161,24 @@ impl RunningQuery {
     /// query continues after the event that cost too much.
     pub(super) fn take_overrun(&mut self) -> Option<Overrun> {
         self.overrun.take()
+    }
+
+    /// Returns whether its groups have begun again since the last call. Their topic must end.
+    pub(super) fn take_restart(&mut self) -> bool {
+        std::mem::take(&mut self.has_restarted)
+    }
+
+    /// Returns whether its rows are those of groups without windows.
+    pub(super) fn has_state(&self) -> bool {
+        self.topic.query.has_state()
+    }
+
+    /// Continues with another topic for its rows, if there is one. A state is emitted again there.
+    pub(super) fn set_output(&mut self, output: Option<FeedKey>) {
+        self.output = output;
+        if let QueryState::Running(running) = &mut self.state {
+            running.emit_again();
+        }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -205,14 +232,16 @@ impl RunningQuery {
         self.remains
     }
 
-    /// Returns when the windows close if no event comes, in µs.
+    /// Returns when the windows close if no event comes, or when changed groups are due, in µs.
     pub(super) fn due_us(&self) -> Option<u64> {
-        match &self.state {
-            QueryState::Running(running) if running.waits() => {
-                Some(self.read_us.saturating_add(self.timeout_us?))
-            }
-            _ => None,
-        }
+        let QueryState::Running(running) = &self.state else { return None };
+        // Without a topic nothing can be emitted.
+        self.output?;
+        let due_us = match self.period_us {
+            Some(period_us) => self.emitted_us.saturating_add(period_us),
+            None => self.read_us.saturating_add(self.timeout_us?),
+        };
+        running.waits().then_some(due_us)
     }
 
     /// Begins to close the windows, because no event has arrived for a long time. [`Self::read`] continues. All nodes
@@ -251,6 +280,9 @@ impl RunningQuery {
             return Some(true);
         }
         topics.topic(input).filter(|topic| **topic == self.topic.source)?;
+        if !self.topic.is_shared && self.next == 1 && topics.is_broker_topic(input) {
+            self.next = first_counted(topics.feed(input)?, self.is_ad_hoc());
+        }
         let (feed, pauses) = (topics.feed(input)?, topics.pauses(input)?);
         let complete_from = pauses.complete_from();
         if let QueryState::New(start) = &mut self.state
@@ -287,6 +319,10 @@ impl RunningQuery {
         let begins = self.take(topics.derived(output)?, &unread, now_us, until_us);
         self.follow_plan();
         self.follow_start(topics, output, begins, unread.head);
+        // Even if it pauses: a query that is always behind emits, too.
+        if !self.has_restarted {
+            self.emit_changes(topics, output, now_us, until_us);
+        }
         if self.is_paused {
             return Some(true);
         }
@@ -307,6 +343,50 @@ impl RunningQuery {
         !self.is_paused
     }
 
+    /// Emits the groups without windows that have changed, if the last emission is long enough ago.
+    fn emit_changes(&mut self, topics: &mut Topics, output: FeedKey, now_us: u64, until_us: u64) {
+        let is_ad_hoc = self.is_ad_hoc();
+        let QueryState::Running(running) = &mut self.state else { return };
+        let Some(period_us) = self.period_us.filter(|_| running.waits()) else { return };
+        if now_us < self.emitted_us.saturating_add(period_us) {
+            return;
+        }
+        self.emitted_us = now_us;
+        self.published_ms = clock::unix_ms();
+        running.emit_changes(self.published_ms, topics.has_room_for_rows(is_ad_hoc));
+        if let Some(batches) = topics.derived(output) {
+            self.finish(batches, now_us, until_us);
+        }
+        if let QueryState::Running(running) = &mut self.state
+            && running.take_refused()
+        {
+            self.has_no_room(now_us);
+        }
+    }
+
+    /// Ends an ad hoc query with a new row that has no room. New rows of a configured query wait for the next change of their group.
+    fn has_no_room(&mut self, now_us: u64) {
+        if self.is_ad_hoc() {
+            self.overrun = Some(Overrun::Memory);
+            return self.fail();
+        }
+        if self.failed.take(1, now_us).is_some() {
+            let (topic, source) = (&self.topic.output, &self.topic.source);
+            tracing::warn!(%topic, %source, "new rows of the query are left out, because the rows of groups of all queries take too much memory: group by fewer keys, or set limits.history-bytes to a larger size");
+        }
+    }
+
+    /// Ends the work of an ad hoc query that exceeds a limit.
+    fn fail(&mut self) {
+        if let QueryState::Running(running) = &self.state {
+            self.last_counts = running.counts();
+        }
+        self.set_state(QueryState::Failed);
+        self.is_paused = false;
+        // Less memory is always granted.
+        let _ = self.memory.set(0);
+    }
+
     /// Makes rows from events. Returns the offset from which the topic has all rows, if it becomes known.
     fn take(
         &mut self,
@@ -319,7 +399,8 @@ impl RunningQuery {
         let QueryState::Running(running) = &self.state else { return None };
         let unsealed_bytes = Cell::new(0);
         let mut rows = Rows::new(batches, &unsealed_bytes, self.published_ms, now_us);
-        rows.has_columns = is_ad_hoc && running.plan().schema().are_inferred();
+        let plan = running.plan();
+        rows.has_columns = is_ad_hoc && plan.schema().are_inferred() && !plan.has_state();
         if !rows.batches.has_columns() {
             rows.widened(running.plan());
         }
@@ -359,14 +440,15 @@ impl RunningQuery {
             Ok(_) => Some(Overrun::Memory),
         };
         self.is_paused = done != Ok(true);
-        if overrun.is_some() && is_ad_hoc {
-            self.last_counts = running.counts();
-            self.set_state(QueryState::Failed);
-            self.is_paused = false;
-            // Less memory is always granted.
-            let _ = self.memory.set(0);
-        } else if overrun.is_some() {
+        if overrun.is_some() && !is_ad_hoc {
             running.skip(rows);
+            if overrun == Some(Overrun::Memory) && running.plan().has_state() {
+                running.lose();
+            }
+        }
+        self.has_restarted |= running.take_restart();
+        if overrun.is_some() && is_ad_hoc {
+            self.fail();
         }
         self.overrun = overrun.or(self.overrun.take());
     }

@@ -4,7 +4,7 @@ use thalweg_core::{fanout::FeedKey, stream::Payloads};
 use thalweg_wire::{EndCode, Topic};
 use tokio::sync::oneshot;
 
-use super::{Topics, feeds::random_epoch, local_topic::LocalTopic};
+use super::{Topics, feeds::random_epoch, limits::TopicKind, local_topic::LocalTopic};
 use crate::{
     clock::now_us,
     config::AD_HOC_TOPICS,
@@ -120,6 +120,10 @@ impl Topics {
             local.owner.as_mut().is_some_and(|owner| std::mem::take(&mut owner.is_permanent));
         let is_input = std::mem::take(&mut local.is_input);
         let topic = local.topic.clone();
+        if is_output {
+            // The ended topic may still have readers, and must not take the place of the next one.
+            self.feeds.set_kind(key, TopicKind::SubscriberOnly(None));
+        }
         let is_lasting = self.common.inputs.events.contains(&topic);
         let opened = match (is_input, is_output) {
             (true, false) if !is_lasting => return self.news.moved.push((key, None)),

@@ -14,8 +14,8 @@ use super::{
     local_topic::LocalTopic,
 };
 use crate::{
-    broker::PublishTerms, refusal::Refusal, shard::broker::StoreAnswer, source::EventKeys,
-    transport::parameters::bad,
+    broker::PublishTerms, config::GROUP_ROWS_SHARE, refusal::Refusal, shard::broker::StoreAnswer,
+    source::EventKeys, transport::parameters::bad,
 };
 
 /// The time between two exact counts of the memory of keys, in µs. A count looks at all topics.
@@ -234,6 +234,14 @@ impl Topics {
         }
     }
 
+    /// Returns whether there is room for more rows of groups of ad hoc queries, or of the settings' queries. The rows are the keys of
+    /// the queries' topics, and a sweep counts them.
+    pub(in crate::shard) fn has_room_for_rows(&self, is_ad_hoc: bool) -> bool {
+        let bytes_max =
+            self.common.config.limits.history_bytes / self.common.peers.len() / GROUP_ROWS_SHARE;
+        self.row_bytes[usize::from(is_ad_hoc)] < bytes_max
+    }
+
     fn count_keys(&mut self, now_us: u64) {
         self.recounted_us = now_us;
         let counted = self.feeds.iter_mut().filter(|(_, local)| local.counts_keys());
@@ -279,7 +287,7 @@ impl Topics {
 impl LocalTopic {
     /// Returns whether this shard counts the memory of the topic's keys: it owns the topic, and clients publish the keys.
     pub(super) fn counts_keys(&self) -> bool {
-        self.owner.is_some() && !self.origin.is_presence
+        self.owner.is_some() && !self.origin.is_presence && !self.origin.is_derived
     }
 
     /// Returns the maximum number of keys that the topic can have, with the events that are not in its feed yet.

@@ -5,8 +5,8 @@ use thalweg_core::{
     stream::{AnyFeed, Backfill as _, Feed as _, Memory as _, Pinning as _},
 };
 
-use super::{Topics, limits::TopicKind, local_topic::LocalTopic};
-use crate::owner_shard::hash_of;
+use super::{Origin, Topics, limits::TopicKind, local_topic::LocalTopic};
+use crate::{config::AD_HOC_TOPICS, owner_shard::hash_of};
 
 impl Topics {
     /// Notes that a topic has new batches; it had `before` bytes of history. If all histories together are too large, the
@@ -33,7 +33,7 @@ impl Topics {
     pub(in crate::shard) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
         let mut read = Vec::new();
         let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
-        let (mut state, mut keyed, mut keys) = (0, 0, 0);
+        let (mut state, mut keyed, mut keys, mut rows) = (0, 0, 0, [0; 2]);
         let (mut history, mut tails, mut pinned, mut backfilled, mut topics) = (0, 0, 0, 0, 0);
         let is_crowded = self.feeds.topic_limits.is_crowded();
         for (key, local) in self.feeds.iter_mut() {
@@ -48,7 +48,14 @@ impl Topics {
                 state += state_bytes;
                 if local.owner.is_some() && state_bytes > 0 {
                     keys += feed.retained_events() as u64;
-                    keyed += if local.origin.is_presence { 0 } else { state_bytes };
+                    match local.origin {
+                        Origin { is_derived: true, .. } => {
+                            let is_ad_hoc = local.topic.as_str().starts_with(AD_HOC_TOPICS);
+                            rows[usize::from(is_ad_hoc)] += state_bytes;
+                        }
+                        Origin { is_presence: true, .. } => {}
+                        Origin { .. } => keyed += state_bytes,
+                    }
                 }
                 // Copies on other shards forget removals, too. Each removal counts once, on the owner shard.
                 self.counts.removals_forgotten.add(forgotten * u64::from(local.owner.is_some()));
@@ -86,7 +93,7 @@ impl Topics {
         self.history_bytes = history;
         self.expiries.sweep(&self.feeds);
         let timers = self.expiries.memory_bytes();
-        (self.state_bytes, self.keyed_bytes) = (state, keyed + timers);
+        (self.state_bytes, self.keyed_bytes, self.row_bytes) = (state, keyed + timers, rows);
         self.counts.keyed_bytes.set((state + timers) as u64);
         self.counts.keys.set(keys);
         self.sweep_backfills(backfilled);

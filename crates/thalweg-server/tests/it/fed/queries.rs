@@ -10,12 +10,13 @@ use thalweg_testing::wait_for_value;
 use super::{broker, hear, history, memory::Streams, poll, publish};
 use crate::running::{Running, wait_for};
 
-const QUERIES: [&str; 5] = [
+const QUERIES: [&str; 6] = [
     "waits=SELECT window_start, count(*) FROM tumble(cars, 1s) GROUP BY window_start EMIT AFTER WINDOW CLOSE AND TIMEOUT 200ms",
     "max=SELECT window_start, max(speed) AS speed, count(*) FROM tumble(cars, 1s) GROUP BY window_start",
     "hops=SELECT window_start, car, sum(speed) FROM hop(cars, 1s, 3s) GROUP BY window_start, car EMIT AFTER WINDOW CLOSE WITH DELAY 1s",
     "all=SELECT * FROM cars WHERE speed > 3",
     "fast=SELECT window_start, speed FROM max WHERE speed > 6",
+    "cars_of=SELECT car, count(*) AS n, sum(speed) AS s FROM cars GROUP BY car",
 ];
 
 fn node(streams: &Streams, shards: usize) -> Running {
@@ -30,7 +31,7 @@ fn node_that(streams: &Streams, shards: usize, tells_time: bool) -> Running {
     config.topics.push(("cars".parse().expect("a pattern"), settings));
     let query = |text: &&str| {
         let (topic, text) = text.split_once('=').expect("a topic");
-        QueryConfig { topic: topic.parse().expect("a topic"), text: text.to_owned() }
+        QueryConfig::new(topic.parse().expect("a topic"), text.to_owned())
     };
     config.queries = QUERIES.iter().map(query).collect();
     Running::start(config, Some(broker(streams)))
@@ -93,6 +94,41 @@ fn every_node_makes_the_same_rows_at_the_same_positions() {
         let same = nodes.each_ref().map(|node| history(node, topic, events));
         assert_eq!(same[0], same[1], "{topic}");
     }
+}
+
+/// Groups without windows count from where a node begins, so each node has an epoch of its own.
+#[test]
+fn each_node_counts_groups_without_windows_by_itself() {
+    let streams = Streams::new(&["cars"]);
+    let first = node(&streams, 2);
+    publish_to(&[&first], &rows(0..300));
+    // It reads the earlier events from the stream.
+    streams.forget_for_new();
+    let later = node(&streams, 1);
+    publish_to(&[&first, &later], &rows(300..400));
+    let mut expected: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+    for row in rows(0..400) {
+        let row: Value = serde_json::from_str(&row).expect("JSON");
+        let (count, sum) = expected.entry(row[0].as_str().expect("a car").into()).or_default();
+        (*count, *sum) = (*count + 1, *sum + row[1].as_i64().expect("a speed"));
+    }
+    let expected: BTreeMap<String, Value> = expected
+        .into_iter()
+        .map(|(car, (count, sum))| (car.clone(), serde_json::json!([car, count, sum])))
+        .collect();
+    let epochs = [&first, &later].map(|node| {
+        wait_for("all events to be counted", || {
+            let page = read(node, "cars_of", 3);
+            let keys = page["keys"].as_array().expect("keys").iter();
+            let keys = keys.map(|key| key.as_str().expect("a key").to_owned());
+            let rows = keys.zip(page["events"].as_array().expect("rows").iter().cloned());
+            let position = page["position"].as_str().expect("a position").to_owned();
+            (rows.collect::<BTreeMap<_, _>>() == expected).then_some(position)
+        })
+    });
+    let [one, other] =
+        epochs.map(|position| position.split_once('.').map(|(epoch, _)| epoch.to_owned()));
+    assert!(one.is_some() && one != other, "{one:?} {other:?}");
 }
 
 /// Returns each of two nodes' history of a topic, when both are at the same position and have this many events.

@@ -3,10 +3,13 @@
 use std::cell::Cell;
 
 use thalweg_core::stream::DerivedBatches;
-use thalweg_query::{Plan, Sink};
-use thalweg_wire::Offset;
+use thalweg_query::{Plan, Sink, limits};
+use thalweg_wire::{Offset, key};
 
 use crate::derived;
+
+// A key of a group must be a key of a topic.
+const _: () = assert!(limits::KEY_BYTES_MAX == key::KEY_BYTES_MAX);
 
 /// A sink that adds rows to the batches of a topic.
 pub(super) struct Rows<'a> {
@@ -48,6 +51,12 @@ impl Sink for Rows<'_> {
     fn row(&mut self, offset: Offset, row: &[u8]) {
         self.unsealed_bytes.set(self.unsealed_bytes.get() + row.len());
         self.batches.push(offset, row, self.published_ms, self.now_us);
+    }
+
+    fn change(&mut self, offset: Offset, key: &str, row: Option<&[u8]>) {
+        let event = row.unwrap_or(b"null");
+        self.unsealed_bytes.set(self.unsealed_bytes.get() + key.len() + event.len());
+        self.batches.push_keyed(offset, (key, event), self.published_ms, self.now_us);
     }
 
     fn lost(&mut self, offset: Offset) {

@@ -71,6 +71,7 @@ impl RunningQuery {
 
     fn run(&mut self, plan: Arc<Plan>) {
         self.timeout_us = Some(waits_us(&plan));
+        self.period_us = plan.period_ms().map(|ms| ms.saturating_mul(1000));
         let (topic, source) = (&self.topic.output, &self.topic.source);
         let absent: Vec<&str> = plan.absent().collect();
         if !absent.is_empty() {

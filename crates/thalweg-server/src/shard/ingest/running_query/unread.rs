@@ -15,6 +15,8 @@ pub(super) struct Unread {
     /// A backfill is needed from this offset on.
     pub(super) backfill_from: Option<Offset>,
     pub(super) head: Offset,
+    /// Whether a broker stores the source's events.
+    is_stored: bool,
     /// The pauses of the source, in ms.
     pauses: Vec<(Offset, u64)>,
 }
@@ -22,7 +24,8 @@ pub(super) struct Unread {
 impl Unread {
     pub(super) fn new(feed: &AnyFeed, pauses: &Pauses, from: Offset) -> Self {
         let (head, pauses) = (feed.head(), pauses.since(from).collect());
-        let mut unread = Self { batches: Vec::new(), backfill_from: None, head, pauses };
+        let (batches, is_stored) = (Vec::new(), feed.stored_from() > 0);
+        let mut unread = Self { batches, backfill_from: None, head, is_stored, pauses };
         let (mut bytes, mut at) = (0, from);
         while at < head && bytes < QUERY_BYTES {
             let batch = match feed.batch_at(at) {
@@ -67,6 +70,11 @@ impl Unread {
                     return Ok(false);
                 }
                 running.lose();
+                if running.plan().has_state() && !self.is_stored {
+                    // The oldest event leaves the history next, so groups that begin with it would lose events again at once.
+                    *next = self.head;
+                    return Ok(true);
+                }
                 *next = batch.start();
             }
             let events = (batch.first().max(*next)..).zip(batch.events_from(*next));
