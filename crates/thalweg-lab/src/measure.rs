@@ -33,7 +33,10 @@ pub use machine::{
 };
 pub use pacing::Pacing;
 pub use process::Resources;
-pub use received::{Answer, Exchanged, Reasons, Received, Spread, TimestampUnit, Timestamps};
+pub use received::{
+    Answer, Exchanged, Reasons, Received, Responses, Sequenced, SlowReaders, Spread, TimestampUnit,
+    Timestamps,
+};
 pub use sample::{
     Activity, Beside, Beyond, Held, KernelMemory, Memory, Negotiated, Point, ProcessUse, Pushed,
     RoundTrips, Sample, SocketMemory, Step, SystemCalls, Traffic, WarmUp, shows_p99,

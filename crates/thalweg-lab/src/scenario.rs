@@ -40,8 +40,11 @@ mod uses;
 
 pub use arrivals::Arrivals;
 pub use drive::{Drive, Source};
-pub(crate) use endpoint::TOKEN;
-pub use endpoint::{Endpoint, JsonPath, PathStep, Scheme, Typed, Url, places};
+pub use endpoint::{
+    Endpoint, EndpointDialect, Expectation, JsonPath, OpeningStep, PathStep, Scheme, Typed, Url,
+    places,
+};
+pub(crate) use endpoint::{TOKEN, invocation};
 pub use error::{ScenarioError, unknown};
 pub use library::{LIBRARY, find, titles};
 pub use listen::listen;

@@ -17,7 +17,7 @@
 //! - `publisher`: a long-lived publish connection; `nats`: one to a NATS server; `pace`: when to publish
 //! - `conversation`: a subscriber that answers; `http_client` and `http_response`: HTTP's requests and responses
 //! - `dialer`: opens connections to a server; `link`: a connection, plain or encrypted; `writer`, `read_buffer`: buffers
-//! - `socket`: sockets, readiness, the clock
+//! - `json_value`: a value in a JSON text; `socket`: sockets, readiness, the clock
 
 mod body_stream;
 mod carrier;
@@ -31,6 +31,7 @@ mod handshake;
 mod http_client;
 mod http_response;
 mod json_string;
+mod json_value;
 mod link;
 mod nats;
 mod negotiated;

@@ -1,8 +1,10 @@
 //! `thalweg bench`: the lab's command line.
 //!
+//! - `endpoint`: options for a running endpoint
 //! - `measure`: commands that measure: a scenario, `continue`, `rerun`
 //! - `query`: commands that read finished runs: `list`, `show`, `export`, `archive`
 
+mod endpoint;
 mod measure;
 mod query;
 
@@ -111,6 +113,15 @@ struct OutputArgs {
     /// Exit with status 0 even if connections to the endpoint of --url got no message.
     #[arg(long, help_heading = OUTPUT)]
     allow_silent: bool,
+    /// Exit with status 0 even if messages of --sequence are lost.
+    #[arg(long, help_heading = OUTPUT)]
+    allow_lost: bool,
+    /// Exit with status 0 even if messages of --sequence come twice.
+    #[arg(long, help_heading = OUTPUT)]
+    allow_duplicated: bool,
+    /// Exit with status 0 even if messages of --sequence come out of order.
+    #[arg(long, help_heading = OUTPUT)]
+    allow_reordered: bool,
     /// Write JUnit XML to this file: a test suite for each scenario, a test case for each row of the table.
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     junit: Option<PathBuf>,
@@ -126,6 +137,9 @@ impl OutputArgs {
             ended_early: self.allow_ended_early,
             unanswered: self.allow_unanswered,
             silent: self.allow_silent,
+            lost: self.allow_lost,
+            duplicated: self.allow_duplicated,
+            reordered: self.allow_reordered,
         };
         let OutputArgs { fail_if, junit, json, .. } = self;
         let page = crate::serve::report_page();

@@ -59,6 +59,15 @@ pub struct Received {
     pub json_found: u64,
     /// Set if events should have a timestamp.
     pub timestamps: Option<Timestamps>,
+    /// Set if events should have a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequenced: Option<Sequenced>,
+    /// Set if each connection makes one request after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub responses: Option<Responses>,
+    /// Set if some connections read slowly. They are in no other figure of the span.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow: Option<SlowReaders>,
     /// Set if the lab sends messages to the endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchanged: Option<Exchanged>,
@@ -112,6 +121,45 @@ pub struct Exchanged {
     pub unanswered: u64,
     /// From when a message was due to when its id came back; of the answered ones.
     pub latency: Option<Spread>,
+}
+
+/// Numbers of events, which rise by one from event to event of a connection. Numbers from before the span do not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sequenced {
+    /// Events with a number.
+    pub read: u64,
+    /// Events without a number at the place that was named.
+    pub missing: u64,
+    /// Numbers between two that came, which did not come.
+    pub lost: u64,
+    /// Events whose number had come before.
+    pub duplicated: u64,
+    /// Events that came after one with a higher number.
+    pub reordered: u64,
+    /// Connections that lost an event, of those that were not replaced.
+    pub losers: u32,
+    /// Most events that one of them lost.
+    pub lost_max: u64,
+}
+
+/// Responses to the requests that connections make, one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Responses {
+    /// Responses that were completed in the span.
+    pub completed: u64,
+    /// From connecting to the first event.
+    pub first_event: Option<Spread>,
+    /// From connecting to the end of a complete response.
+    pub total: Option<Spread>,
+}
+
+/// Connections that read slowly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowReaders {
+    /// The number of these connections.
+    pub connections: u32,
+    /// Connections of these that the endpoint ended.
+    pub ended: u32,
 }
 
 /// How a timestamp is written.

@@ -27,7 +27,7 @@ pub fn faults(summary: &Summary, allowed: Allowed) -> Vec<Hit> {
 mod tests {
     use super::super::tests::summary_of_everything;
     use super::*;
-    use crate::measure::{Exchanged, Reasons, Received, Sample};
+    use crate::measure::{Exchanged, Reasons, Received, Sample, Sequenced};
     use crate::report::Faults;
 
     #[test]
@@ -41,6 +41,13 @@ mod tests {
             refused,
             silent: 2,
             exchanged: Some(exchanged),
+            sequenced: Some(Sequenced {
+                read: 98,
+                lost: 2,
+                duplicated: 1,
+                reordered: 3,
+                ..Sequenced::default()
+            }),
             ..Received::default()
         };
         let sample = Sample { received: Some(received), ..Sample::default() };
@@ -50,7 +57,13 @@ mod tests {
             faults(&summary, allowed).iter().map(|hit| format!("{}: {hit}", hit.kind)).collect()
         };
         let row = "example · websocket 100 × 128 B W4 · limit again";
-        let silent = Allowed { silent: true, ..Allowed::default() };
+        let silent = Allowed {
+            silent: true,
+            lost: true,
+            duplicated: true,
+            reordered: true,
+            ..Allowed::default()
+        };
         assert_eq!(
             reported(silent),
             [
@@ -64,8 +77,22 @@ mod tests {
                 ),
             ]
         );
-        assert!(reported(Allowed::default())[2].starts_with("silent: "));
-        let all = Allowed { refused: true, ended_early: true, unanswered: true, silent: true };
+        let by_default = reported(Allowed::default());
+        let kinds = by_default.iter().filter_map(|line| Some(line.split_once(':')?.0));
+        assert_eq!(
+            kinds.collect::<Vec<_>>(),
+            ["refused", "unanswered", "silent", "lost", "duplicated", "reordered"]
+        );
+        assert!(by_default[3].ends_with("4 of 200 messages were lost: --allow-lost allows this"));
+        let all = Allowed {
+            refused: true,
+            ended_early: true,
+            unanswered: true,
+            silent: true,
+            lost: true,
+            duplicated: true,
+            reordered: true,
+        };
         assert_eq!(reported(all), Vec::<String>::new());
     }
 }

@@ -21,6 +21,14 @@ pub struct Faults {
     pub unanswered: u64,
     /// Connections that were open for a whole span and got no message in it.
     pub silent: u64,
+    /// Events with a number.
+    pub numbered: u64,
+    /// Numbers of events that did not come.
+    pub lost: u64,
+    /// Events whose number had come before.
+    pub duplicated: u64,
+    /// Events that came after one with a higher number.
+    pub reordered: u64,
     /// The longest time without a message, in µs.
     pub silence_us_max: u64,
     #[serde(skip)]
@@ -40,6 +48,12 @@ pub struct Allowed {
     pub unanswered: bool,
     /// Connections without a message.
     pub silent: bool,
+    /// Lost events.
+    pub lost: bool,
+    /// Events that come twice.
+    pub duplicated: bool,
+    /// Events that come out of order.
+    pub reordered: bool,
 }
 
 impl Faults {
@@ -66,48 +80,58 @@ impl Faults {
                 faults.asked += exchanged.answered + exchanged.unanswered;
                 faults.unanswered += exchanged.unanswered;
             }
+            if let Some(sequenced) = received.sequenced {
+                faults.numbered += sequenced.read;
+                faults.lost = faults.lost.saturating_add(sequenced.lost);
+                faults.duplicated += sequenced.duplicated;
+                faults.reordered += sequenced.reordered;
+            }
         }
         is_endpoint.then_some(faults)
     }
 
     /// Returns the kind of each fault, and a sentence with the remedy.
     pub(super) fn sentences(&self, allowed: Allowed) -> Vec<(&'static str, String)> {
-        let Faults { connections, refused, ended_early, asked, unanswered, silent, .. } = self;
-        let of_connections = |count: &u64, what: &str, reason: &str, flag: &str| {
-            let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-            format!("{count} of {connections} connections {what}{reason}: {flag} allows this")
+        let Faults { connections, asked, numbered, .. } = self;
+        let because = |reason: &str| match reason {
+            "" => String::new(),
+            reason => format!(" ({reason})"),
         };
-        let all = [
-            (
-                "refused",
-                refused,
-                allowed.refused,
-                of_connections(refused, "were refused", &self.first_refusal, "--allow-refused"),
-            ),
-            (
-                "ended-early",
-                ended_early,
-                allowed.ended_early,
-                of_connections(ended_early, "ended early", &self.first_end, "--allow-ended-early"),
-            ),
+        let refused = format!("connections were refused{}", because(&self.first_refusal));
+        let ended = format!("connections ended early{}", because(&self.first_end));
+        let sent = &(numbered.saturating_add(self.lost));
+        let all: [(&str, u64, bool, &u64, &str); 7] = [
+            ("refused", self.refused, allowed.refused, connections, &refused),
+            ("ended-early", self.ended_early, allowed.ended_early, connections, &ended),
             (
                 "unanswered",
-                unanswered,
+                self.unanswered,
                 allowed.unanswered,
-                format!(
-                    "{unanswered} of {asked} messages were not answered: --allow-unanswered allows this"
-                ),
+                asked,
+                "messages were not answered",
+            ),
+            ("silent", self.silent, allowed.silent, connections, "connections got no message"),
+            ("lost", self.lost, allowed.lost, sent, "messages were lost"),
+            (
+                "duplicated",
+                self.duplicated,
+                allowed.duplicated,
+                numbered,
+                "messages repeated a number",
             ),
             (
-                "silent",
-                silent,
-                allowed.silent,
-                of_connections(silent, "got no message", "", "--allow-silent"),
+                "reordered",
+                self.reordered,
+                allowed.reordered,
+                numbered,
+                "messages came out of order",
             ),
         ];
         all.into_iter()
-            .filter(|(_, count, is_allowed, _)| **count > 0 && !is_allowed)
-            .map(|(kind, _, _, sentence)| (kind, sentence))
+            .filter(|(_, count, is_allowed, ..)| *count > 0 && !is_allowed)
+            .map(|(kind, count, _, total, what)| {
+                (kind, format!("{count} of {total} {what}: --allow-{kind} allows this"))
+            })
             .collect()
     }
 }

@@ -1,11 +1,12 @@
 //! Results of an endpoint that does not cooperate, as lines of text.
 
+use super::faults::Faults;
 use super::number::{digits, short};
 use super::part_summary::PartSummary;
 use super::row::Row;
 use super::summary::Summary;
 use super::words::folded;
-use crate::measure::{Exchanged, Reasons, Received, Spread, Timestamps};
+use crate::measure::{Exchanged, Reasons, Received, Responses, Sequenced, Spread, Timestamps};
 
 /// The widest name of a fact, and the spaces around it.
 const INDENT: usize = 15;
@@ -42,7 +43,10 @@ fn state(part: &PartSummary, row: &Row) -> Option<String> {
             .then(|| format!("no sample counts: {}", row.verdict));
     };
     // Counts of faults are sums over all samples, and need a number of connections that is one, too.
-    let has_faults = faults.ended_early + faults.silent + faults.unanswered > 0;
+    let Faults { ended_early, silent, unanswered, lost, duplicated, reordered, .. } = *faults;
+    let has_faults = [ended_early, silent, unanswered, lost, duplicated, reordered]
+        .iter()
+        .any(|count| *count > 0);
     let mut text = match faults.connections.saturating_sub(faults.connected) {
         0 if !has_faults => format!("{0} of {0} connected", received.connections),
         _ if row.samples == 1 => {
@@ -53,14 +57,27 @@ fn state(part: &PartSummary, row: &Row) -> Option<String> {
             faults.connected, faults.connections, row.samples
         ),
     };
-    for (count, name) in [(faults.ended_early, "ended early"), (faults.silent, "without a message")]
-    {
+    for (count, name) in [(ended_early, "ended early"), (silent, "without a message")] {
         if count > 0 {
             text += &format!(", {count} {name}");
         }
     }
     if faults.asked > 0 {
-        text += &format!(", {} unanswered", faults.unanswered);
+        text += &format!(", {unanswered} unanswered");
+    }
+    if received.sequenced.is_some() {
+        text += &format!(", {lost} lost");
+    }
+    for (count, name) in [(duplicated, "duplicated"), (reordered, "out of order")] {
+        if count > 0 {
+            text += &format!(", {count} {name}");
+        }
+    }
+    if let Some(responses) = received.responses {
+        text += &format!(", {} responses a second", digits(responses_per_s(received, responses)));
+        if let Some(first_event) = responses.first_event {
+            text += &format!(", first event p99 {}", time(first_event.p99_us));
+        }
     }
     if let Some(us) = row.latency.p99_us {
         let name = if part.is_endpoint() { "p99" } else { "p99 until connected" };
@@ -96,8 +113,17 @@ pub(super) fn facts(received: &Received) -> Vec<(&'static str, String)> {
     facts.extend(
         received.timestamps.as_ref().map(|timestamp| ("timestamps", timestamps(timestamp))),
     );
+    facts.extend(received.sequenced.map(|found| ("sequence", sequenced(found))));
+    facts.extend(received.responses.map(|found| ("responses", responses(received, found))));
     facts.extend(received.exchanged.map(|found| ("sent", exchanged(found))));
+    facts.extend(received.slow.map(|slow| {
+        ("slow", format!("{} read slowly, {} of them ended", slow.connections, slow.ended))
+    }));
     facts
+}
+
+pub(super) fn responses_per_s(received: &Received, responses: Responses) -> f64 {
+    responses.completed as f64 * 1e6 / received.span_us.max(1) as f64
 }
 
 fn answer(received: &Received) -> String {
@@ -169,6 +195,30 @@ fn timestamps(found: &Timestamps) -> String {
         let most = time(found.ahead_us_max);
         text +=
             &format!("; {} messages ahead of this machine's clock, by {most} at most", found.ahead);
+    }
+    text
+}
+
+fn sequenced(sequenced: Sequenced) -> String {
+    let Sequenced { read, missing, lost, duplicated, reordered, losers, lost_max } = sequenced;
+    let mut text = format!("{read} numbers, {lost} lost");
+    if losers > 0 {
+        text += &format!(" on {losers} connections, {lost_max} at most on one");
+    }
+    text += &format!("; {duplicated} duplicated, {reordered} out of order");
+    if missing > 0 {
+        text += &format!("; {missing} messages without a number");
+    }
+    text
+}
+
+fn responses(received: &Received, responses: Responses) -> String {
+    let rate = digits(responses_per_s(received, responses));
+    let mut text = format!("{} completed, {rate} a second", responses.completed);
+    for (name, found) in [("first event", responses.first_event), ("total", responses.total)] {
+        if let Some(found) = found {
+            text += &format!("; {name} {}", spread(found));
+        }
     }
     text
 }
@@ -257,6 +307,21 @@ mod tests {
         });
         assert!(ended.starts_with("150 of 150 connected in 3 samples, 3 ended early, "), "{ended}");
         assert!(ended.ends_with("longest silence 12.0 s"), "{ended}");
+        let lossy = of(&[one], "connections=50", &|_, received| {
+            received.sequenced = Some(Sequenced { lost: 2, reordered: 1, ..Sequenced::default() });
+            received.exchanged = None;
+        });
+        let expected = "150 of 150 connected in 3 samples, 6 lost, 3 out of order, p99 990 µs";
+        assert!(lossy.starts_with(expected), "{lossy}");
+        let streams = of(&[one], "connections=50", &|sample, received| {
+            let first_event = Some(Spread { p99_us: 310_000, ..Spread::default() });
+            received.responses =
+                Some(Responses { completed: 42, first_event, ..Responses::default() });
+            (received.span_us, received.exchanged, sample.latency) = (5_000_000, None, None);
+        });
+        let expected =
+            "50 of 50 connected, 8.40 responses a second, first event p99 310 ms, longest";
+        assert!(streams.starts_with(expected), "{streams}");
         let cells = of(&[one], "connections=[5, 50]", &|_, _| {});
         assert!(cells.ends_with(&format!("\n50 connections: {good}")), "{cells}");
         let endpoints = of(&[one, two], "connections=50", &|_, _| {});

@@ -1,9 +1,11 @@
 //! `--fail-if`: thresholds that fail a run, such as `p99>50ms`, `cpu-ratio>1.05` or `thalweg:memory>2KiB`.
 
+use super::faults::Faults;
+use super::received::responses_per_s;
 use super::row::Row;
 use super::summary::Summary;
 use crate::measure::comparison::{Comparison, Metric};
-use crate::measure::{Received, Timestamps};
+use crate::measure::{Received, Responses, Timestamps};
 use crate::scenario::{Plan, unknown};
 use Better::{High, Low, Neither};
 use std::fmt;
@@ -57,6 +59,9 @@ static METRICS: &[RowMetric] = &[
     ("ended-early", &NUMBER, Low, |row| Some(row.faults.as_ref()?.ended_early as f64)),
     ("unanswered", &NUMBER, Low, |row| Some(row.faults.as_ref()?.unanswered as f64)),
     ("silent", &NUMBER, Low, |row| Some(row.faults.as_ref()?.silent as f64)),
+    ("lost", &NUMBER, Low, |row| numbered(row, |faults| faults.lost)),
+    ("duplicated", &NUMBER, Low, |row| numbered(row, |faults| faults.duplicated)),
+    ("reordered", &NUMBER, Low, |row| numbered(row, |faults| faults.reordered)),
     ("completed", &NUMBER, Neither, |row| received(row, |found| Some(found.completed.into()))),
     ("set-up-p50", &TIME, Low, |row| received(row, |found| Some(found.set_up?.p50_us))),
     ("set-up-p99", &TIME, Low, |row| received(row, |found| Some(found.set_up?.p99_us))),
@@ -88,12 +93,36 @@ static METRICS: &[RowMetric] = &[
     ("without-timestamp", &NUMBER, Low, |row| timestamps(row, |found| found.missing)),
     ("timestamp-ahead", &NUMBER, Low, |row| timestamps(row, |found| found.ahead)),
     ("timestamp-ahead-max", &TIME, Low, |row| timestamps(row, |found| found.ahead_us_max)),
+    ("with-number", &NUMBER, Neither, |row| received(row, |found| Some(found.sequenced?.read))),
+    ("without-number", &NUMBER, Low, |row| received(row, |found| Some(found.sequenced?.missing))),
+    ("responses", &NUMBER, High, |row| received(row, |found| Some(found.responses?.completed))),
+    ("responses-per-s", &NUMBER, High, |row| {
+        let received = row.received.as_ref()?;
+        Some(responses_per_s(received, received.responses?))
+    }),
+    ("first-event-p50", &TIME, Low, |row| responses(row, |found| Some(found.first_event?.p50_us))),
+    ("first-event-p99", &TIME, Low, |row| responses(row, |found| Some(found.first_event?.p99_us))),
+    ("first-event-max", &TIME, Low, |row| responses(row, |found| Some(found.first_event?.max_us))),
+    ("response-p50", &TIME, Low, |row| responses(row, |found| Some(found.total?.p50_us))),
+    ("response-p99", &TIME, Low, |row| responses(row, |found| Some(found.total?.p99_us))),
+    ("response-max", &TIME, Low, |row| responses(row, |found| Some(found.total?.max_us))),
+    ("slow-ended", &NUMBER, Low, |row| received(row, |found| Some(found.slow?.ended.into()))),
     ("sent", &NUMBER, Neither, |row| received(row, |found| Some(found.exchanged?.sent))),
     ("answered", &NUMBER, High, |row| received(row, |found| Some(found.exchanged?.answered))),
 ];
 
 fn received(row: &Row, of: fn(&Received) -> Option<u64>) -> Option<f64> {
     Some(of(row.received.as_ref()?)? as f64)
+}
+
+/// Returns a count of faults in all samples, if messages have numbers.
+fn numbered(row: &Row, of: fn(&Faults) -> u64) -> Option<f64> {
+    row.received.as_ref()?.sequenced?;
+    Some(of(row.faults.as_ref()?) as f64)
+}
+
+fn responses(row: &Row, of: fn(&Responses) -> Option<u64>) -> Option<f64> {
+    Some(of(&row.received.as_ref()?.responses?)? as f64)
 }
 
 fn timestamps(row: &Row, of: fn(&Timestamps) -> u64) -> Option<f64> {
@@ -345,6 +374,7 @@ impl Threshold {
                 "p50" | "p90" | "p99" | "p99.9" | "max" => {
                     "; with --url it needs --timestamp, and a p99 is withheld if the load generator was late"
                 }
+                "lost" | "duplicated" | "reordered" => "; it needs --url and --sequence",
                 "cpu" | "busy" | "memory" | "rss" => {
                     "; it needs a server whose process the lab can see"
                 }
@@ -364,7 +394,7 @@ impl fmt::Display for Threshold {
 mod tests {
     use super::super::tests::summary_of_everything;
     use super::*;
-    use crate::measure::{Exchanged, Spread};
+    use crate::measure::{Exchanged, Sequenced, SlowReaders, Spread};
 
     fn judged(text: &str) -> Vec<String> {
         let (_, summary) = summary_of_everything();
@@ -454,6 +484,14 @@ mod tests {
                 missing: 22,
                 ..Timestamps::default()
             }),
+            sequenced: Some(Sequenced { read: 30, missing: 31, ..Sequenced::default() }),
+            responses: Some(Responses {
+                completed: 32,
+                first_event: spread(33),
+                total: spread(36),
+            }),
+            span_us: 500_000,
+            slow: Some(SlowReaders { connections: 40, ended: 41 }),
             exchanged: Some(Exchanged { sent: 23, answered: 24, ..Exchanged::default() }),
             ..Received::default()
         };
@@ -484,6 +522,17 @@ mod tests {
             ("without-timestamp", 22.0),
             ("timestamp-ahead", 20.0),
             ("timestamp-ahead-max", 21.0),
+            ("with-number", 30.0),
+            ("without-number", 31.0),
+            ("responses", 32.0),
+            ("responses-per-s", 64.0),
+            ("first-event-p50", 33.0),
+            ("first-event-p99", 34.0),
+            ("first-event-max", 35.0),
+            ("response-p50", 36.0),
+            ("response-p99", 37.0),
+            ("response-max", 38.0),
+            ("slow-ended", 41.0),
             ("sent", 23.0),
             ("answered", 24.0),
         ];

@@ -5,12 +5,15 @@ use super::secrets::{NOT_KEPT, hidden_url};
 /// An option whose value may be a secret, and the kept part of it.
 type Hidden = (&'static str, fn(&str) -> String);
 
-const HIDDEN: [Hidden; 3] = [
+const HIDDEN: [Hidden; 6] = [
     ("--header", |text| {
         format!("{}: {NOT_KEPT}", text.split(':').next().unwrap_or_default().trim())
     }),
     ("--url", hidden_url),
     ("--send-on-open", |_| NOT_KEPT.to_owned()),
+    ("--subscribe", |_| NOT_KEPT.to_owned()),
+    ("--auth", |_| NOT_KEPT.to_owned()),
+    ("--body", |_| NOT_KEPT.to_owned()),
 ];
 
 /// Returns the words without the folders of absolute paths, also after `=`, in lists, and within a quoted command.

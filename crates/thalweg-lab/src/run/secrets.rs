@@ -1,8 +1,8 @@
-//! Possible secrets are never stored: values of headers and of a URL's query, and messages sent when a WebSocket opens. A run
-//! with secrets cannot be repeated.
+//! Possible secrets are never stored: values of headers and of a URL's query, bodies of requests, and messages sent when a WebSocket
+//! opens. A run with secrets cannot be repeated.
 
 use super::{misuse, programs};
-use crate::scenario::{Endpoint, Plan, Program, Url};
+use crate::scenario::{Endpoint, OpeningStep, Plan, Program, Url};
 
 /// Stands for a possible secret.
 pub(super) const NOT_KEPT: &str = "(not kept)";
@@ -17,10 +17,17 @@ pub(super) fn hide(plan: &mut Plan) {
         for (_, value) in &mut endpoint.headers {
             NOT_KEPT.clone_into(value);
         }
-        endpoint.send_on_open.fill(NOT_KEPT.to_owned());
-        for secret in [&mut endpoint.data, &mut endpoint.tokens] {
-            secret.truncate(1);
-            secret.fill(NOT_KEPT.to_owned());
+        for step in &mut endpoint.opening {
+            if let OpeningStep::Send(text) = step {
+                NOT_KEPT.clone_into(text);
+            }
+        }
+        for secret in [&mut endpoint.auth, &mut endpoint.body].into_iter().flatten() {
+            NOT_KEPT.clone_into(secret);
+        }
+        for secrets in [&mut endpoint.subscribe, &mut endpoint.data, &mut endpoint.tokens] {
+            secrets.truncate(1);
+            secrets.fill(NOT_KEPT.to_owned());
         }
         endpoint.cacert = endpoint.cacert.take().and_then(|path| Some(path.file_name()?.into()));
     }
@@ -31,9 +38,13 @@ pub(super) fn expect_all_kept(plan: &Plan) -> anyhow::Result<()> {
     let lacks = |endpoint: &Endpoint| {
         String::from(endpoint.url.clone()).contains("(not-kept")
             || endpoint.headers.iter().any(|(_, value)| value == NOT_KEPT)
-            || [&endpoint.send_on_open, &endpoint.data, &endpoint.tokens]
-                .iter()
-                .any(|texts| texts.iter().any(|text| text == NOT_KEPT))
+            || endpoint.opening.contains(&OpeningStep::Send(NOT_KEPT.to_owned()))
+            || [&endpoint.subscribe, &endpoint.data, &endpoint.tokens]
+                .into_iter()
+                .flatten()
+                .chain(&endpoint.auth)
+                .chain(&endpoint.body)
+                .any(|text| text == NOT_KEPT)
             || endpoint.cacert.is_some()
     };
     if plan
@@ -41,7 +52,7 @@ pub(super) fn expect_all_kept(plan: &Plan) -> anyhow::Result<()> {
         .any(|subject| matches!(&subject.program, Program::Url(endpoint) if lacks(endpoint)))
     {
         return Err(misuse(
-            "this run used headers, query values, messages, tokens or --cacert, which are not stored because they may be secrets; measure again with `thalweg bench --url`",
+            "this run used headers, query values, messages, bodies, tokens or --cacert, which are not stored because they may be secrets; measure again with `thalweg bench --url`",
         ));
     }
     Ok(())
@@ -84,7 +95,7 @@ mod tests {
             Endpoint::read(&Typed {
                 url: (*url).to_owned(),
                 headers: owned(headers),
-                send_on_open: owned(texts),
+                opening: texts.iter().map(|text| OpeningStep::Send((*text).to_owned())).collect(),
                 data: (!texts.is_empty()).then(|| owned(texts)),
                 tokens: (!texts.is_empty()).then(|| owned(&["s3cret"; 10])),
                 ..Typed::default()

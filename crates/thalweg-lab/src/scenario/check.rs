@@ -164,6 +164,15 @@ pub(super) fn connecting(settings: &Settings, drive: Drive) -> Result<(), String
     Ok(())
 }
 
+/// Checks whether slow subscribers are slow.
+pub(super) fn slow(settings: &Settings) -> Result<(), String> {
+    let Settings { slow, slow_bytes_per_s, .. } = *settings;
+    match slow > 0 && !(1..=SLOW_BYTES_MAX).contains(&slow_bytes_per_s) {
+        true => Err(format!("a slow subscriber reads 1 to {SLOW_BYTES_MAX} bytes a second")),
+        false => Ok(()),
+    }
+}
+
 fn counts(settings: &Settings) -> Result<(), String> {
     let Settings { connections, stopped, slow, topics, window, .. } = *settings;
     if connections == 0 || topics == 0 || window == 0 || settings.shards == 0 {
@@ -206,9 +215,7 @@ fn transport(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
     if *program == Program::Limit && echoes && settings.tls {
         return Err("`limit` echoes without tls only: leave tls out for it".to_owned());
     }
-    if slow > 0 && !(1..=SLOW_BYTES_MAX).contains(&settings.slow_bytes_per_s) {
-        return Err(format!("a slow subscriber reads 1 to {SLOW_BYTES_MAX} bytes a second"));
-    }
+    self::slow(settings)?;
     if stopped + slow > 0 && transport == Transport::LongPolling {
         return Err(
             "a client that stops polling has no connection: remove stopped and slow".to_owned()

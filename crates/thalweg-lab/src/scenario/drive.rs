@@ -275,15 +275,27 @@ impl Drive {
                 span_us: Some(u64::from(settings.requests) * ROUND_TRIP_US),
                 ..plain
             },
-            Drive::Listen => DriveKind { label: format!("{connections} connections"), ..plain },
+            Drive::Listen => DriveKind {
+                keys: vec!["slow", "slow_bytes_per_s"],
+                label: format!("{connections} connections"),
+                ..plain
+            },
             Drive::Send => {
                 let bytes = match settings.event_bytes {
                     0 => String::new(),
                     _ => format!(" × {bytes}"),
                 };
+                let arrive = match settings.arrivals.are_at_once() {
+                    true => String::new(),
+                    false => format!(" arrive at {}", settings.arrivals),
+                };
+                let rate = match settings.rate {
+                    0 => "at random times".to_owned(),
+                    rate => format!("{rate}/s"),
+                };
                 DriveKind {
-                    keys: vec!["rate", "event_bytes"],
-                    label: format!("{connections} connections, {}/s{bytes} each", settings.rate),
+                    keys: vec!["rate", "event_bytes", "slow", "slow_bytes_per_s"],
+                    label: format!("{connections} connections{arrive}, {rate}{bytes} each"),
                     figure: Figure::RoundTrip,
                     ..plain
                 }

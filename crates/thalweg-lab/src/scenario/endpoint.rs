@@ -1,11 +1,17 @@
 //! A running endpoint, Thalweg or not, as `--url` and the options beside it name it.
 //!
-//! - `url`: where it is; `json_path`: where in an event a timestamp sits
+//! - `url`: where it is; `json_path`: where in an event a value is
+//! - `dialect`: the protocol that it speaks; `opening`: the dialogue that opens a WebSocket
 
+mod dialect;
 mod json_path;
+mod opening;
 mod url;
 
+pub use dialect::EndpointDialect;
+pub(crate) use dialect::invocation;
 pub use json_path::{JsonPath, PathStep, places};
+pub use opening::{Expectation, OpeningStep};
 pub use url::{Scheme, Url};
 
 use super::error::unknown;
@@ -31,9 +37,9 @@ const OWN_HEADERS: [(&str, &str); 10] = [
         "use --compress for permessage-deflate, the only one that is supported",
     ),
     ("accept-encoding", "use --compress for gzip; nothing else that is compressed can be read"),
-    ("content-length", "leave it out: the request has no body"),
-    ("transfer-encoding", "leave it out: the request has no body"),
-    ("expect", "leave it out: the request has no body"),
+    ("content-length", "leave it out: the lab counts the bytes of --body"),
+    ("transfer-encoding", "leave it out: --body is sent as it is"),
+    ("expect", "leave it out: --body is sent at once"),
 ];
 
 /// Options as typed.
@@ -47,10 +53,24 @@ pub struct Typed {
     pub headers: Vec<String>,
     /// `--subprotocol`.
     pub subprotocol: Option<String>,
-    /// Every `--send-on-open`.
-    pub send_on_open: Vec<String>,
+    /// `--dialect`.
+    pub dialect: Option<String>,
+    /// Every `--subscribe`.
+    pub subscribe: Vec<String>,
+    /// `--auth`.
+    pub auth: Option<String>,
+    /// Every `--send-on-open` and `--expect`, in their order.
+    pub opening: Vec<OpeningStep>,
+    /// `--method`.
+    pub method: Option<String>,
+    /// The text of `--body`.
+    pub body: Option<String>,
+    /// The shortest and the longest `--think`, µs.
+    pub think_us: Option<(u64, u64)>,
     /// Where a timestamp sits: `a.b[0].c`, `$.a.b` or `/a/b/0`.
     pub timestamp: Option<String>,
+    /// Where a number sits that rises by one from event to event.
+    pub sequence: Option<String>,
     /// `--cacert`.
     pub cacert: Option<PathBuf>,
     /// `--insecure`.
@@ -78,12 +98,33 @@ pub struct Endpoint {
     /// The one subprotocol that is offered (RFC 6455 §1.9).
     #[serde(default)]
     pub subprotocol: Option<String>,
-    /// Text messages that each WebSocket sends after it opens.
+    /// The protocol on top of the transport; without one, each message is an event.
     #[serde(default)]
-    pub send_on_open: Vec<String>,
+    pub dialect: Option<EndpointDialect>,
+    /// Subscriptions in the dialect's form.
+    #[serde(default)]
+    pub subscribe: Vec<String>,
+    /// JSON with which a client identifies itself, in the dialect's first message.
+    #[serde(default)]
+    pub auth: Option<String>,
+    /// Text messages and expected replies of each WebSocket after it opens.
+    #[serde(default, alias = "send_on_open")]
+    pub opening: Vec<OpeningStep>,
+    /// The method of a request, unless it is GET, or POST with a body.
+    #[serde(default)]
+    pub method: Option<String>,
+    /// The body of each request.
+    #[serde(default)]
+    pub body: Option<String>,
+    /// The shortest and the longest time between two messages on a WebSocket, or between a complete response and the next request, µs.
+    #[serde(default)]
+    pub think_us: Option<(u64, u64)>,
     /// Where an event says when it was made.
     #[serde(default)]
     pub timestamp: Option<JsonPath>,
+    /// Where an event has a number that rises by one from event to event of a connection.
+    #[serde(default)]
+    pub sequence: Option<JsonPath>,
     /// A PEM file of authorities that are trusted besides the machine's.
     #[serde(default)]
     pub cacert: Option<PathBuf>,
@@ -115,23 +156,62 @@ impl Endpoint {
         self.data.is_empty() || self.data.iter().any(|line| line.contains(ID))
     }
 
+    /// Returns whether each connection makes another request when a response is complete.
+    pub(crate) fn renews(&self) -> bool {
+        self.dialect == Some(EndpointDialect::LlmStream)
+    }
+
+    /// Returns whether each connection sends messages at random times.
+    pub(super) fn sends_at_random(&self) -> bool {
+        self.think_us.is_some() && self.transport == Transport::Websocket
+    }
+
+    /// Returns the method of requests.
+    pub(crate) fn method(&self) -> &str {
+        let default = if self.body.is_some() { "POST" } else { "GET" };
+        self.method.as_deref().unwrap_or(default)
+    }
+
     /// Reads typed options. The error is one sentence with the remedy.
     pub fn read(typed: &Typed) -> Result<Endpoint, ScenarioError> {
         let url = typed.url.parse::<Url>()?;
         let transport = transport(&url, typed.transport.as_deref())?;
+        let dialect = typed.dialect.as_deref().map(EndpointDialect::parse).transpose()?;
         let refuse = |message: &str| Err(ScenarioError::new(message));
-        if transport != Transport::Websocket {
-            if typed.subprotocol.is_some() {
-                return refuse(
-                    "--subprotocol needs a WebSocket: write the URL with ws:// or wss://",
-                );
-            }
-            if !typed.send_on_open.is_empty() {
-                return refuse(
-                    "--send-on-open needs a WebSocket, because SSE and HTTP streaming only receive: \
-                     put the data into the URL or a --header",
-                );
-            }
+        expect_transport(typed, dialect, transport)?;
+        let has = |is: fn(EndpointDialect) -> bool| dialect.is_some_and(is);
+        if !typed.subscribe.is_empty() && !has(EndpointDialect::subscribes) {
+            return refuse(
+                "--subscribe needs a --dialect that subscribes; for another protocol use \
+                 --send-on-open",
+            );
+        }
+        if typed.auth.is_some() && !has(EndpointDialect::authenticates) {
+            return refuse(
+                "--auth needs --dialect socketio, graphql-ws or centrifugo: put the token into the \
+                 URL or a --header",
+            );
+        }
+        if let Some(auth) = &typed.auth
+            && serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(auth).is_err()
+        {
+            return refuse("--auth takes a JSON object, such as '{\"token\": \"…\"}'");
+        }
+        let is_websocket = transport == Transport::Websocket;
+        if typed.think_us.is_some()
+            && !is_websocket
+            && !has(|dialect| dialect == EndpointDialect::LlmStream)
+        {
+            return refuse(
+                "--think is the time between messages on a WebSocket, or between requests: write \
+                 the URL with ws:// or wss://, or add --dialect llm-stream",
+            );
+        }
+        if let Some(method) = typed.method.as_deref().filter(|method| !is_token(method)) {
+            return Err(ScenarioError::new(format!("`{method}` is no method: write POST or GET")));
+        }
+        if let Some(dialect) = dialect {
+            typed.subscribe.iter().try_for_each(|text| dialect.check_subscribe(text))?;
         }
         if !url.is_tls() && (typed.insecure || typed.cacert.is_some()) {
             return refuse(
@@ -151,8 +231,15 @@ impl Endpoint {
             transport,
             headers: typed.headers.iter().map(|typed| header(typed)).collect::<Result<_, _>>()?,
             subprotocol: typed.subprotocol.clone(),
-            send_on_open: typed.send_on_open.clone(),
+            dialect,
+            subscribe: typed.subscribe.clone(),
+            auth: typed.auth.clone(),
+            opening: typed.opening.clone(),
+            method: typed.method.clone(),
+            body: typed.body.clone(),
+            think_us: typed.think_us,
             timestamp: typed.timestamp.as_deref().map(str::parse).transpose()?,
+            sequence: typed.sequence.as_deref().map(str::parse).transpose()?,
             cacert: typed.cacert.clone(),
             insecure: typed.insecure,
             data: lines("--data", "a message", typed.data.as_deref())?,
@@ -170,11 +257,16 @@ impl Endpoint {
         }
         let is_used_in_head = self.url.target().contains(TOKEN)
             || self.headers.iter().any(|(_, value)| value.contains(TOKEN));
-        let mut messages = self.send_on_open.iter().chain(&self.data);
+        let sent = self.opening.iter().filter_map(|step| match step {
+            OpeningStep::Send(text) => Some(text),
+            OpeningStep::Expect { .. } => None,
+        });
+        let texts = [&self.auth, &self.body].into_iter().flatten();
+        let mut messages = sent.chain(&self.subscribe).chain(&self.data).chain(texts);
         if !is_used_in_head && !messages.any(|message| message.contains(TOKEN)) {
             return Err(ScenarioError::new(
-                "--tokens has no effect: write {token} in the URL, a \
-                 --header, --send-on-open or --data",
+                "--tokens has no effect: write {token} in the URL, a --header, --auth, --body, \
+                 --send-on-open, --subscribe or --data",
             ));
         }
         let cannot_stand =
@@ -190,6 +282,45 @@ impl Endpoint {
             ))),
         }
     }
+}
+
+/// Refuses options that need another transport.
+fn expect_transport(
+    typed: &Typed,
+    dialect: Option<EndpointDialect>,
+    transport: Transport,
+) -> Result<(), ScenarioError> {
+    let refuse = |message: &str| Err(ScenarioError::new(message));
+    let is_websocket = transport == Transport::Websocket;
+    if let Some(dialect) = dialect.filter(|dialect| !dialect.is_over(transport)) {
+        return refuse(match (is_websocket, dialect) {
+            (true, _) => {
+                "this --dialect is spoken over HTTP: write the URL with http:// or https://"
+            }
+            (false, EndpointDialect::Sse) => {
+                "--dialect sse is spoken over SSE: remove --transports"
+            }
+            (false, _) => {
+                "this --dialect is spoken over a WebSocket: write the URL with ws:// or wss://"
+            }
+        });
+    }
+    if is_websocket {
+        return match typed.method.is_some() || typed.body.is_some() {
+            true => refuse("--method and --body need HTTP: write the URL with http:// or https://"),
+            false => Ok(()),
+        };
+    }
+    if typed.subprotocol.is_some() {
+        return refuse("--subprotocol needs a WebSocket: write the URL with ws:// or wss://");
+    }
+    if !typed.opening.is_empty() {
+        return refuse(
+            "--send-on-open and --expect need a WebSocket, because SSE and HTTP streaming only \
+             receive: put the data into the URL, a --header or the --body",
+        );
+    }
+    Ok(())
 }
 
 /// Returns the lines of a file; none if no file was named.
@@ -280,7 +411,7 @@ mod tests {
         let endpoint = Endpoint::read(&Typed {
             headers: vec!["Authorization:Bearer a:b ".to_owned(), "X-Empty:".to_owned()],
             subprotocol: Some("graphql-transport-ws".to_owned()),
-            send_on_open: vec!["{}".to_owned()],
+            opening: vec![OpeningStep::Send("{}".to_owned()), OpeningStep::expect("a=b")],
             timestamp: Some("a.b[0].c".to_owned()),
             insecure: true,
             ..typed("wss://[::1]:9/live?x=1")
@@ -308,7 +439,28 @@ mod tests {
         check(named("http://h/", "long-polling"), "there are websocket, sse, http-streaming");
         check(Typed { subprotocol: Some("a".into()), ..typed("http://h/") }, "ws://");
         check(Typed { subprotocol: Some("a b".into()), ..typed("ws://h/") }, "one name");
-        check(Typed { send_on_open: vec!["a".into()], ..typed("http://h/") }, "needs a WebSocket");
+        let opening = || vec![OpeningStep::Send("a".to_owned())];
+        check(Typed { opening: opening(), ..typed("http://h/") }, "need a WebSocket");
+        let speaks = |url, dialect: &str| Typed { dialect: Some(dialect.to_owned()), ..typed(url) };
+        check(speaks("ws://h/", "socket.io"), "did you mean `socketio`");
+        check(speaks("http://h/", "socketio"), "ws://");
+        check(speaks("ws://h/", "llm-stream"), "http://");
+        let subscribe = |dialect, text: &str| Typed {
+            subscribe: vec![text.to_owned()],
+            ..speaks(if dialect == "sse" { "http://h/" } else { "ws://h/" }, dialect)
+        };
+        check(subscribe("sse", "a"), "a --dialect that subscribes");
+        check(subscribe("signalr", "[1]"), "[\"join\", \"room\"]");
+        check(Typed { subscribe: vec!["a".into()], ..typed("ws://h/") }, "use --send-on-open");
+        let auth = |dialect, auth: &str| Typed {
+            auth: Some(auth.to_owned()),
+            ..speaks("ws://h/", dialect)
+        };
+        check(auth("signalr", "{}"), "--auth needs");
+        check(auth("centrifugo", "secret"), "a JSON object");
+        check(Typed { body: Some("{}".into()), ..typed("ws://h/") }, "http://");
+        check(Typed { method: Some("GET /".into()), ..typed("http://h/") }, "write POST or GET");
+        check(Typed { think_us: Some((1, 2)), ..typed("http://h/") }, "--dialect llm-stream");
         check(Typed { insecure: true, ..typed("ws://h/") }, "wss://");
         check(Typed { cacert: Some("x".into()), ..typed("http://h/") }, "https://");
         let header = |header: &str| Typed { headers: vec![header.to_owned()], ..typed("ws://h/") };

@@ -1,6 +1,6 @@
 //! A plan for endpoints that somebody runs: `thalweg bench --url`.
 
-use super::check::{EVENT_BYTES_MAX, RATE_MAX, connecting};
+use super::check::{EVENT_BYTES_MAX, RATE_MAX, connecting, slow};
 use super::plan::{Cell, Part, Plan, Subject};
 use super::read::{Changes, forced_block};
 use super::settings::Block;
@@ -25,7 +25,7 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
         base.event_bytes = 0;
     }
     let forced = forced_block(changes)?;
-    let drive = shape(&forced, changes)?;
+    let drive = shape(&forced, changes, endpoints)?;
     for endpoint in endpoints {
         sendable(&forced, drive, endpoint).map_err(ScenarioError::new)?;
     }
@@ -83,17 +83,27 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
 }
 
 /// Returns how connections come to the endpoint.
-fn shape(forced: &Block, changes: &Changes) -> Result<Drive, ScenarioError> {
-    let sends = forced.rate.is_some();
+fn shape(
+    forced: &Block,
+    changes: &Changes,
+    endpoints: &[Endpoint],
+) -> Result<Drive, ScenarioError> {
+    let thinks = endpoints.iter().any(Endpoint::sends_at_random);
+    if thinks && forced.rate.is_some() {
+        return Err(ScenarioError::new(
+            "--think and --rate both determine when messages are sent: remove one of them",
+        ));
+    }
+    let sends = forced.rate.is_some() || thinks;
     match (forced.arrivals.is_some(), forced.stay_ms.is_some(), changes.stampede, sends) {
         (false, false, false, false) => Ok(Drive::Listen),
         (true, false, false, false) => Ok(Drive::Ramp),
         (false, true, false, false) => Ok(Drive::Churn),
         (false, false, true, false) => Ok(Drive::Stampede),
-        (false, false, false, true) => Ok(Drive::Send),
+        (_, false, false, true) => Ok(Drive::Send),
         _ => Err(ScenarioError::new(
-            "a run can have only one of --arrivals, --stay, --stampede and --rate: make one run \
-             for each",
+            "a run can have only one of --arrivals, --stay and --stampede, and --rate only with \
+             --arrivals: make one run for each",
         )),
     }
 }
@@ -140,6 +150,19 @@ fn expect_possible(
         return Err("connections are at least 1".to_owned());
     }
     connecting(settings, drive)?;
+    if settings.slow > 0 && (!drive.is_of_endpoints() || !settings.arrivals.are_at_once()) {
+        return Err(
+            "--slow is for connections that stay: remove --arrivals, --stay and --stampede"
+                .to_owned(),
+        );
+    }
+    if settings.slow >= connections {
+        return Err(format!(
+            "{} of {connections} connections are slow: nobody is left to read",
+            settings.slow
+        ));
+    }
+    slow(settings)?;
     if let Some(few) =
         endpoints.iter().map(|endpoint| endpoint.tokens.len()).find(|count| *count > 0)
         && few < connections as usize
@@ -148,7 +171,8 @@ fn expect_possible(
             "--tokens has {few} lines for {connections} connections: each needs one of its own"
         ));
     }
-    if drive == Drive::Send && !(1..=RATE_MAX).contains(&rate) {
+    let thinks = endpoints.iter().any(Endpoint::sends_at_random);
+    if drive == Drive::Send && !thinks && !(1..=RATE_MAX).contains(&rate) {
         return Err(format!("a rate is 1 to {RATE_MAX} messages a second on each connection"));
     }
     let has_size = MESSAGE_BYTES_MIN..=EVENT_BYTES_MAX;

@@ -8,9 +8,7 @@ use super::parser::{Over, Parser, Stage};
 use super::resume_state::ResumeState;
 use crate::scenario::Transport;
 
-/// How a stream ended whose response was complete, by its length or its last chunk.
-pub(super) const IS_OVER: &str = "the answer was over";
-/// How a stream ended whose response has neither, so that its end looks like the end of its server (RFC 9112 §8).
+/// How a stream ended whose response has neither a length nor chunks, so that its end looks like the end of its server (RFC 9112 §8).
 pub(super) const ENDED_WITH_CONNECTION: &str = "the connection was ended, and with it the answer";
 
 #[derive(Debug)]
@@ -60,7 +58,7 @@ impl BodyStream {
                 },
                 ResponsePart::End => {
                     end_line(parser, decoder.rest(), stage, resume_state)?;
-                    parser.over = Some(Over::Ended(IS_OVER.to_owned()));
+                    parser.over = Some(Over::Completed);
                     return Ok(bytes.len());
                 }
                 ResponsePart::Head(_) | ResponsePart::Incomplete => return Ok(used),
@@ -116,7 +114,7 @@ mod tests {
             prop_assert_eq!((fed.carried_bytes(), fed.session.stage), (0, Stage::Established));
             prop_assert_eq!(fed.receiver.statistics.traffic.envelopes, events);
             fed.feed(b"0\r\n\r\n").unwrap();
-            prop_assert_eq!(fed.over, Some(Over::Ended(IS_OVER.to_owned())));
+            prop_assert_eq!(fed.over, Some(Over::Completed));
         }
     }
 

@@ -6,16 +6,22 @@
 //! - `thalweg`: `docs/reference/messages.md`
 //! - `limit`: the same for subscribers; the server echoes WebSocket messages
 //! - `raw`: messages without an envelope; the server echoes WebSocket messages
-//! - `external`: an endpoint that somebody else runs
+//! - `external`: an endpoint that somebody else runs, with or without one of the protocols of `--dialect` on top:
+//!   (`foreign`): `graphql_ws`, `llm_stream`, and those of `socketio`, `centrifugo` and `signalr`
 //! - `socketio`: Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them; Engine.IO alone
 //! - `sockjs`, `primus`, `nats`, `nchan`, `centrifugo`, `mercure`, `signalr`: the protocols of these servers
+//! - `message`: the content of a message
 //! - `echo`: messages of experiment C; `runner`: events of experiment B
 
 mod centrifugo;
 mod echo;
 mod external;
+mod foreign;
+mod graphql_ws;
 mod limit;
+mod llm_stream;
 mod mercure;
+mod message;
 mod nats;
 mod nchan;
 mod primus;
@@ -26,6 +32,7 @@ mod socketio;
 mod sockjs;
 mod thalweg;
 
+pub(super) use message::{Message, Version, VersionBody};
 pub(super) use runner::{runner, runner_id};
 pub(super) use thalweg::acks_target;
 
@@ -33,6 +40,7 @@ use super::carrier::{Kind, shown};
 use super::publishing::Publishing;
 use crate::scenario::{self, Program, Settings, Transport};
 use anyhow::anyhow;
+use message::alone;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -84,11 +92,42 @@ pub(super) trait Dialect: Debug {
         false
     }
 
-    /// Inserts the values of a single connection into its request.
-    fn personalise(&self, _connection: usize, _request: &mut Vec<u8>) {}
+    /// Returns the method of the first request.
+    fn method(&self) -> &str {
+        "GET"
+    }
+
+    /// Inserts the values of a single connection into its request, and appends the body.
+    fn complete_request(&self, _connection: usize, _request: &mut Vec<u8>) {}
 
     /// Appends the messages that a connection sends as soon as its transport is open.
     fn greet(&self, _connection: usize, _out: &mut Vec<u8>) {}
+
+    /// Returns how many replies open a connection to an endpoint. Until they have come, events are possible replies.
+    fn replies(&self) -> u32 {
+        0
+    }
+
+    /// Returns a description of the reply that comes next if `left` are yet to come.
+    fn awaited(&self, _left: u32) -> Option<String> {
+        None
+    }
+
+    /// Returns whether a message is the reply that comes next, and appends the messages that follow it.
+    fn is_reply(
+        &self,
+        _connection: usize,
+        _left: u32,
+        _message: &[u8],
+        _out: &mut Vec<u8>,
+    ) -> bool {
+        false
+    }
+
+    /// Returns the place of the event in the JSON of a message.
+    fn event_path(&self) -> &'static str {
+        ""
+    }
 
     /// Returns the first content of a message and the bytes after it, and appends answers to `replies`. Fails if the message is not of
     /// this dialect. A message without an envelope is an event by itself.
@@ -149,61 +188,6 @@ pub(super) trait Dialect: Debug {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Message<'a> {
-    /// Events of a topic; an empty list confirms the subscription.
-    Events {
-        topic: &'a [u8],
-        /// Position of the last event; empty if there are no events.
-        position: &'a [u8],
-        /// Offset of the first event, in digits; empty if the subject does not say.
-        first: &'a [u8],
-        /// Separated by commas.
-        events: &'a [u8],
-    },
-    /// The newest version of a value topic.
-    Version {
-        topic: &'a [u8],
-        /// Position of this version.
-        position: &'a [u8],
-        version: Version<'a>,
-    },
-    /// Events that will not come.
-    Gap {
-        topic: &'a [u8],
-        /// Position right before the next event.
-        position: &'a [u8],
-        /// Number of missed events; `None` if unknown.
-        missed: Option<u64>,
-    },
-    Confirmed,
-    /// A message that is an event by itself, of the connection's only topic.
-    Event(Kind, &'a [u8]),
-    Answer(&'a [u8]),
-    /// A message that is part of opening a connection.
-    Opening,
-    Heartbeat,
-    /// The end of a document that has grown large and must be loaded again.
-    Reload,
-    Close,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Version<'a> {
-    /// The offset of the version.
-    pub(super) number: u64,
-    /// Offset of the version that the subscriber received before.
-    pub(super) previous: u64,
-    pub(super) body: VersionBody<'a>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VersionBody<'a> {
-    Document(&'a [u8]),
-    /// A patch of the previous version (RFC 6902).
-    Patch(&'a [u8]),
-}
-
 pub(super) fn new(program: &Program, settings: &Settings) -> Box<dyn Dialect> {
     if let Program::Url(endpoint) = program {
         return Box::new(external::External::new(endpoint));
@@ -223,10 +207,6 @@ pub(super) fn new(program: &Program, settings: &Settings) -> Box<dyn Dialect> {
         scenario::PeerDialect::Mercure => Box::new(mercure::Mercure),
         scenario::PeerDialect::Signalr => Box::new(signalr::SignalR::new(settings)),
     }
-}
-
-fn alone(message: Message<'_>) -> (Message<'_>, &[u8]) {
-    (message, b"")
 }
 
 fn unknown(what: &str, message: &[u8]) -> anyhow::Error {

@@ -32,6 +32,10 @@ pub fn addresses(endpoint: &Endpoint) -> anyhow::Result<Vec<SocketAddr>> {
     Ok(found)
 }
 
+/// Receive buffer of a connection to an endpoint that reads slowly. With the kernel's own buffer of some MiB, the endpoint
+/// would not notice for a long time.
+const SLOW_BUFFER_BYTES: u32 = 16 * 1024;
+
 #[derive(Clone, Debug)]
 pub(super) struct Dialer {
     addresses: Vec<SocketAddr>,
@@ -116,8 +120,10 @@ impl Dialer {
         has_next
     }
 
-    pub(super) fn dial(&self, index: usize) -> io::Result<Link> {
-        let socket = socket::dial(self.address(), index, self.receive_buffer_bytes)?;
+    /// Dials a connection; one that `is_slow` gets a small receive buffer.
+    pub(super) fn dial(&self, index: usize, is_slow: bool) -> io::Result<Link> {
+        let buffer_bytes = if is_slow { SLOW_BUFFER_BYTES } else { self.receive_buffer_bytes };
+        let socket = socket::dial(self.address(), index, buffer_bytes)?;
         let session = match &self.tls {
             Some((config, name)) => {
                 let session = ClientConnection::new(Arc::clone(config), name.clone());

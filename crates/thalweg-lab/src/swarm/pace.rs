@@ -3,6 +3,8 @@
 //! Latency counts from the due time, so an event that the swarm publishes late is late; its lateness is in [`Pacing`].
 
 use crate::measure::{Latency, Pacing};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Rates are kept in thousandths, so that due times are exact fractions.
 const MILLI: f64 = 1000.0;
@@ -38,11 +40,29 @@ impl Pace {
     }
 }
 
-/// The schedule of all topics, and how well the swarm keeps it.
+/// Users who send again and again, each a random time after the message before was due.
+#[derive(Debug)]
+struct Users {
+    /// The next due time of each user.
+    due: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The shortest and the longest time between two messages of a user.
+    think_us: (u64, u64),
+    taken: u64,
+}
+
+impl Users {
+    fn due_by(&self, now_us: u64) -> u64 {
+        let waiting = self.due.iter().filter(|Reverse((due_us, _))| *due_us <= now_us);
+        self.taken + waiting.count() as u64
+    }
+}
+
+/// The schedule of all topics or users, and how well the swarm keeps it.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     paces: Vec<Pace>,
-    /// Due time of the next event of any topic; `None` without topics.
+    users: Option<Users>,
+    /// Due time of the next event of any topic or user; `None` without them.
     next_due_us: Option<u64>,
     /// Due times of events that are taken and not yet published.
     taken_us: Vec<u64>,
@@ -65,6 +85,25 @@ impl Schedule {
             next_due_us: Some(start_us),
             ..Schedule::default()
         }
+    }
+
+    /// Returns a schedule of users who think for a random time in this range between two messages, from `start_us` on.
+    pub(super) fn of_users(users: usize, think_us: (u64, u64), start_us: u64) -> Schedule {
+        let think_us = (think_us.0, think_us.1.max(think_us.0));
+        let first = |user| Reverse((start_us + fastrand::u64(0..=think_us.1), user));
+        let users = Users { due: (0..users).map(first).collect(), think_us, taken: 0 };
+        Schedule { users: Some(users), next_due_us: Some(start_us), ..Schedule::default() }
+    }
+
+    /// Takes the next message of any user, if it is due, and returns its due time and the user.
+    pub(super) fn take_of_users(&mut self, now_us: u64) -> Option<(u64, usize)> {
+        let Users { due, think_us, taken } = self.users.as_mut()?;
+        let Reverse((due_us, user)) = *due.peek().filter(|next| next.0.0 <= now_us)?;
+        due.pop();
+        due.push(Reverse((due_us + fastrand::u64(think_us.0..=think_us.1), user)));
+        *taken += 1;
+        self.taken_us.push(due_us);
+        Some((due_us, user))
     }
 
     #[inline]
@@ -95,7 +134,10 @@ impl Schedule {
 
     /// Finds the next due time, after all events due by now were taken.
     pub(super) fn look_ahead(&mut self) {
-        self.next_due_us = self.paces.iter().map(|pace| pace.due_us(pace.next)).min();
+        let user = self.users.as_ref().and_then(|users| users.due.peek());
+        let user_us = user.map(|Reverse((due_us, _))| *due_us);
+        let topics = self.paces.iter().map(|pace| pace.due_us(pace.next));
+        self.next_due_us = topics.chain(user_us).min();
     }
 
     /// Ends the schedule, and keeps its figures.
@@ -118,12 +160,13 @@ impl Schedule {
     }
 
     fn due_by(&self, now_us: u64) -> u64 {
-        self.paces.iter().map(|pace| pace.due_by(now_us)).sum()
+        let users = self.users.iter().map(|users| users.due_by(now_us));
+        self.paces.iter().map(|pace| pace.due_by(now_us)).chain(users).sum()
     }
 
-    /// Returns how well the schedule was kept since the span began; `None` without topics.
+    /// Returns how well the schedule was kept since the span began; `None` without topics and users.
     pub(super) fn pacing(&self, now_us: u64) -> Option<Pacing> {
-        (!self.paces.is_empty()).then(|| Pacing {
+        (!self.paces.is_empty() || self.users.is_some()).then(|| Pacing {
             scheduled: self.due_by(now_us) - self.due_before,
             published: self.published,
             late_p50_us: self.late.quantile_us(0.5).unwrap_or(0),
@@ -182,6 +225,29 @@ mod tests {
                 prop_assert!(timeout_us == 100_000 || schedule.is_due(now_us + timeout_us));
             }
         }
+    }
+
+    #[test]
+    fn users_think_for_a_time_in_their_range() {
+        let mut schedule = Schedule::of_users(3, (2000, 5000), 500);
+        schedule.begin_span(0);
+        let mut last_us = [None; 3];
+        for now_us in (0..100_000).step_by(700) {
+            while let Some((due_us, user)) = schedule.take_of_users(now_us) {
+                assert!(due_us <= now_us);
+                if let Some(last_us) = last_us[user] {
+                    let think_us: u64 = due_us - last_us;
+                    assert!((2000..=5000).contains(&think_us), "{think_us}");
+                }
+                last_us[user] = Some(due_us);
+            }
+            schedule.publish(now_us);
+            schedule.look_ahead();
+            assert!(!schedule.is_due(now_us));
+        }
+        let pacing = schedule.pacing(100_000).unwrap();
+        assert!((3 * 19..3 * 50).contains(&pacing.published), "{pacing:?}");
+        assert!(pacing.scheduled >= pacing.published, "{pacing:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Parses a connection's bytes into messages of the carrier. The dialect interprets them, and the receiver takes the result.
 
 use super::carrier::deflate::Inflate;
-use super::carrier::{Decoder, Incoming, PieceDecoder, websocket};
+use super::carrier::{Decoder, Incoming, PieceDecoder, shown, websocket};
 use super::dialect::{Dialect, Message};
 use super::handshake::Opening;
 use super::http_response::Body;
@@ -18,7 +18,7 @@ const TLS_ALERT: &[u8] = &[0x15, 0x03];
 pub(super) enum Stage {
     Connecting,
     Asked,
-    /// The transport is open; this many topics are yet to be confirmed.
+    /// The transport is open; this many topics are yet to be confirmed, or replies of an endpoint are yet to come.
     Subscribing(u32),
     Established,
     /// The connection was established, its response has ended, and it has sent another request with its cursors.
@@ -46,6 +46,8 @@ impl Stage {
 /// The reason in a connection's messages or answers why it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Over {
+    /// Its response was complete, by its length, its last chunk or its last message.
+    Completed,
     Refused(String),
     Closed(String),
     Ended(String),
@@ -119,12 +121,13 @@ impl Parser<'_> {
 
     /// Returns the stage after opening. A connection that resumes gets no new confirmations, but may get a gap.
     pub(super) fn opened(&self, stage: Stage) -> Stage {
-        match stage {
-            Stage::Asked if self.dialect.confirms() => {
+        match (stage, self.dialect.replies()) {
+            (Stage::Asked, replies @ 1..) => Stage::Subscribing(replies),
+            (Stage::Asked, _) if self.dialect.confirms() => {
                 Stage::Subscribing(self.receiver.topic_count())
             }
-            Stage::Asked | Stage::Returning => Stage::Established,
-            open => open,
+            (Stage::Asked | Stage::Returning, _) => Stage::Established,
+            (open, _) => open,
         }
     }
 
@@ -210,9 +213,14 @@ impl Parser<'_> {
                 self.receiver.statistics.traffic.envelopes += 1;
                 self.receiver.receive_version(self.index, topic, self.is_reader, version);
             }
-            Message::Event(kind, event) => {
-                self.receiver.event(self.index, self.is_reader, kind, event);
-            }
+            Message::Event(kind, event) => match *stage {
+                Stage::Subscribing(left) if self.dialect.replies() > 0 => {
+                    if self.dialect.is_reply(self.index, left, event, self.replies) {
+                        confirm(stage, 1);
+                    }
+                }
+                _ => self.receiver.event(self.index, self.is_reader, kind, event),
+            },
             Message::Gap { topic, position, missed } => {
                 let topic = self.reached(topic, position, resume_state)?;
                 if !confirm(stage, 1) {
@@ -227,6 +235,17 @@ impl Parser<'_> {
             Message::Close if !self.is_reader => {
                 self.over = Some(Over::Closed("closed".to_owned()));
             }
+            Message::Refusal(kind, answer) if !stage.is_opening() => {
+                self.receiver.event(self.index, self.is_reader, kind, answer);
+            }
+            Message::Ended(reason) | Message::Refusal(_, reason) => {
+                let reason = format!("it said {}", shown(reason));
+                self.over = Some(match stage.is_opening() {
+                    true => Over::Refused(reason),
+                    false => Over::Closed(reason),
+                });
+            }
+            Message::Done => self.over = Some(Over::Completed),
             Message::Answer(_) => bail!("the subject sent an answer without a request"),
             Message::Reload | Message::Close => {
                 bail!("the subject closed connection {}", self.index)

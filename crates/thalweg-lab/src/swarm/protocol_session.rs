@@ -166,7 +166,7 @@ impl ProtocolSession {
     pub(super) fn give_up(&self, reason: String) -> Over {
         match (self.shape.as_deref(), self.stage) {
             (Some(Shape::Refusal(refusal)), _) => Over::Refused(refusal.reason()),
-            (_, Stage::Connecting | Stage::Asked) => Over::Refused(reason),
+            (_, Stage::Connecting | Stage::Asked | Stage::Subscribing(_)) => Over::Refused(reason),
             _ => Over::Ended(reason),
         }
     }

@@ -7,12 +7,12 @@ use super::dialect::Version;
 use super::event::number;
 use super::generated::Rows;
 use super::published::{Arrival, Topic};
-use super::recorder::Recorder;
+use super::recorder::{EventValues, Recorder};
 use super::socket::now_real_ns;
 use super::span_statistics::SpanStatistics;
 use super::timetable::Timetable;
 use crate::measure::{Answer, Counts, Delays, Latency, Ledger, Received};
-use crate::scenario::{Drive, JsonPath, Settings};
+use crate::scenario::{Drive, Settings};
 use crate::subject::topic_name;
 use anyhow::anyhow;
 
@@ -82,9 +82,9 @@ impl Receiver {
         Receiver::with_expected(expected, first, settings)
     }
 
-    /// Returns a receiver for an external endpoint, whose events have a timestamp at this path.
-    pub(super) fn recording(timestamp: Option<JsonPath>, settings: &Settings) -> Receiver {
-        let recorder = Recorder::new(timestamp, settings.connections);
+    /// Returns a receiver for an external endpoint, whose events have these values.
+    pub(super) fn recording(values: EventValues, settings: &Settings) -> Receiver {
+        let recorder = Recorder::new(values, settings.connections);
         Receiver::with_expected(Expected::Anything(Box::new(recorder)), None, settings)
     }
 
@@ -237,12 +237,12 @@ impl Receiver {
         }
     }
 
-    /// Ends the span of an external endpoint. Fails if no message has a time at the configured path.
+    /// Ends the span of an external endpoint. Fails if no message has a value at a configured path.
     pub(super) fn end_recording(&mut self, begun_us: u64, end_us: u64) -> anyhow::Result<Received> {
         let Receiver { expected: Expected::Anything(recorder), statistics, .. } = self else {
             return Ok(Received::default());
         };
-        recorder.expect_timestamps()?;
+        recorder.expect_values()?;
         Ok(recorder.end_span(statistics, begun_us, end_us - begun_us))
     }
 
@@ -351,7 +351,9 @@ impl Receiver {
     #[inline]
     pub(super) fn event(&mut self, connection: usize, is_reader: bool, kind: Kind, event: &[u8]) {
         if let Expected::Anything(recorder) = &mut self.expected {
-            recorder.event(connection, kind, event, &mut self.statistics);
+            if is_reader {
+                recorder.event(connection, kind, event, &mut self.statistics);
+            }
             return;
         }
         self.statistics.traffic.envelopes += 1;

@@ -1,17 +1,19 @@
 //! Counts what an external endpoint sends and does: over all connections, and for each its events and the time of the last. The expected
-//! events are unknown, so there is no ledger, and latency only if events have a timestamp.
+//! events are unknown, so there is no ledger, latency only if events have a timestamp, and losses only if they have a number.
 //!
-//! - `json`, `timestamp`: timestamps of events
+//! - `timestamp`: timestamps of events; `sequence`: their numbers
 
-mod json;
+mod sequence;
 mod timestamp;
 
 use super::carrier::Kind;
 use super::exchange::Exchange;
+use super::json_value;
 use super::span_statistics::SpanStatistics;
-use crate::measure::{Answer, Latency, Received, Spread, Timestamps};
+use crate::measure::{Answer, Latency, Received, Responses, Sequenced, Spread, Timestamps};
 use crate::scenario::{JsonPath, places};
 use anyhow::anyhow;
+use sequence::Sequence;
 use serde::de::IgnoredAny;
 
 /// Interval at which an event is tested for JSON: parsing all events would be most of the swarm's work.
@@ -20,15 +22,30 @@ const JSON_EVERY_US: u64 = 10_000;
 /// Records of connections since the first was dialed, other records since the span began.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    timestamp: Option<JsonPath>,
-    /// Time from dialing a connection until its transport was open.
+    values: EventValues,
+    /// Time from dialing a connection until it was established.
     set_up: Latency,
     received: Received,
     connections: Vec<ConnectionRecord>,
+    /// For each connection, if events have numbers.
+    sequences: Vec<Sequence>,
     span: SpanRecord,
     read: ReadRecord,
     /// The exchange of a connection to which messages are sent.
     pub(super) exchange: Option<Box<Exchange>>,
+}
+
+/// Values that a recorder reads.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EventValues {
+    /// Place of the time in an event.
+    pub(super) timestamp: Option<JsonPath>,
+    /// Place of the number in an event.
+    pub(super) sequence: Option<JsonPath>,
+    /// Place of the event in a message.
+    pub(super) event: &'static str,
+    /// Whether each event belongs to the response to a request.
+    pub(super) has_responses: bool,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +59,12 @@ struct SpanRecord {
     stamps: Timestamps,
     /// The first event without a timestamp.
     unstamped: Vec<u8>,
+    sequenced: Sequenced,
+    /// The first event without a number.
+    unnumbered: Vec<u8>,
+    completed: u64,
+    first_events: Latency,
+    responses: Latency,
     text_events: u64,
     binary_events: u64,
     payload_bytes: u64,
@@ -58,6 +81,8 @@ struct ConnectionRecord {
     events: u64,
     /// Time of the last event; before the first, the beginning of the span.
     last_us: u64,
+    /// Whether an event has come since the connection was dialed.
+    has_event: bool,
     is_standing: bool,
     /// Whether the connection was established and has ended.
     is_over: bool,
@@ -74,13 +99,14 @@ struct ReadRecord {
 }
 
 impl Recorder {
-    /// Returns a recorder for this many connections, whose events have a timestamp at this path.
-    pub(super) fn new(timestamp: Option<JsonPath>, connections: u32) -> Recorder {
+    /// Returns a recorder for this many connections, whose events have these values.
+    pub(super) fn new(values: EventValues, connections: u32) -> Recorder {
         Recorder {
-            timestamp,
+            values,
             set_up: Latency::default(),
             received: Received { connections, ..Received::default() },
             connections: Vec::new(),
+            sequences: Vec::new(),
             span: SpanRecord::default(),
             read: ReadRecord::default(),
             exchange: None,
@@ -94,6 +120,10 @@ impl Recorder {
         match self.connections.get_mut(index) {
             Some(before) => *before = connection,
             None => self.connections.push(connection),
+        }
+        if self.values.sequence.is_some() {
+            self.sequences.resize_with(self.connections.len(), Sequence::default);
+            self.sequences[index] = Sequence::default();
         }
     }
 
@@ -109,14 +139,16 @@ impl Recorder {
         self.connections.get(index).map(|connection| connection.dialed_us)
     }
 
+    /// Records that the transport of a connection is open.
     pub(super) fn opened(&mut self, answer: Answer) {
-        if self.received.established == 0 {
+        if self.received.answer.status.is_empty() {
             self.received.answer = answer;
         }
-        self.received.established += 1;
     }
 
+    /// Records that a connection is established.
     pub(super) fn reached(&mut self, index: usize, address: String, now_us: u64) {
+        self.received.established += 1;
         if self.received.answer.address.is_empty() {
             self.received.answer.address = address;
         }
@@ -138,21 +170,39 @@ impl Recorder {
     }
 
     /// Records that the response of a connection was complete.
-    pub(super) fn completed(&mut self, index: usize) {
+    pub(super) fn completed(&mut self, index: usize, now_us: u64) {
         self.received.completed += 1;
+        self.span.completed += 1;
         if let Some(connection) = self.connections.get_mut(index) {
             (connection.is_standing, connection.is_over) = (false, true);
+            self.span.responses.record(now_us - connection.dialed_us, 1);
         }
     }
 
-    pub(super) fn why_nobody(&self) -> String {
+    /// Leaves a connection that reads slowly from now on out of all figures.
+    pub(super) fn slowed(&mut self, index: usize) {
+        self.received.slow.get_or_insert_default().connections += 1;
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.is_standing = false;
+        }
+    }
+
+    /// Records that the endpoint has ended a connection that reads slowly.
+    pub(super) fn ended_slow(&mut self) {
+        self.received.slow.get_or_insert_default().ended += 1;
+    }
+
+    /// Returns why the endpoint, to which no connection is established, cannot be measured.
+    pub(super) fn why_nobody(&self) -> Option<String> {
         let Received { refused, ended_early, completed, .. } = &self.received;
+        let has_completed_all = ended_early.count == 0 && *completed > 0;
         match self.received.established {
-            0 => format!("established no connection: {refused}"),
-            _ if ended_early.count == 0 && *completed > 0 => {
-                format!("completed every response before the span ({completed} connections)")
+            0 => Some(format!("established no connection: {refused}")),
+            _ if has_completed_all && self.values.has_responses => None,
+            _ if has_completed_all => {
+                Some(format!("completed every response before the span ({completed} connections)"))
             }
-            _ => format!("ended every connection before the span: {ended_early}"),
+            _ => Some(format!("ended every connection before the span: {ended_early}")),
         }
     }
 
@@ -164,12 +214,13 @@ impl Recorder {
         for connection in &mut self.connections {
             (connection.events, connection.last_us) = (0, now_us);
         }
+        self.sequences.iter_mut().for_each(Sequence::begin_span);
     }
 
     /// Begins a read. `real_ns` returns the time since 1970, and is called only if needed.
     #[inline]
     pub(super) fn begin_read(&mut self, now_us: u64, real_ns: impl FnOnce() -> u64) {
-        let real_ns = if self.timestamp.is_some() { real_ns() } else { 0 };
+        let real_ns = if self.values.timestamp.is_some() { real_ns() } else { 0 };
         self.read = ReadRecord { now_us, real_ns, events: 0 };
     }
 
@@ -183,6 +234,9 @@ impl Recorder {
         };
         if events == 0 {
             return;
+        }
+        if !std::mem::replace(&mut connection.has_event, true) {
+            self.span.first_events.record(now_us - connection.dialed_us, 1);
         }
         let silence_us = now_us.saturating_sub(connection.last_us);
         self.span.silence_us_max = self.span.silence_us_max.max(silence_us);
@@ -230,15 +284,35 @@ impl Recorder {
             let is_json = serde_json::from_slice::<IgnoredAny>(payload).is_ok();
             span.json_found += u64::from(is_json);
         }
-        if self.timestamp.is_some() {
+        if self.values.timestamp.is_some() {
             self.stamp(payload, statistics);
+        }
+        if self.values.sequence.is_some() {
+            self.number(connection, payload);
+        }
+    }
+
+    #[inline]
+    fn number(&mut self, connection: usize, payload: &[u8]) {
+        let (Some(path), counts) = (&self.values.sequence, &mut self.span.sequenced) else {
+            return;
+        };
+        let number = json_value::find(payload, path.steps()).and_then(|value| value.whole());
+        match (number, self.sequences.get_mut(connection)) {
+            (Some(number), Some(sequence)) => sequence.receive(number, counts),
+            _ => {
+                if counts.missing == 0 {
+                    self.span.unnumbered = payload.to_vec();
+                }
+                counts.missing += 1;
+            }
         }
     }
 
     #[inline]
     fn stamp(&mut self, payload: &[u8], statistics: &mut SpanStatistics) {
-        let (Some(path), stamps) = (&self.timestamp, &mut self.span.stamps) else { return };
-        let made = json::find(payload, path.steps()).as_ref().and_then(timestamp::read);
+        let (Some(path), stamps) = (&self.values.timestamp, &mut self.span.stamps) else { return };
+        let made = json_value::find(payload, path.steps()).as_ref().and_then(timestamp::read);
         let Some((made_ns, unit)) = made else {
             if stamps.missing == 0 {
                 self.span.unstamped = payload.to_vec();
@@ -296,32 +370,57 @@ impl Recorder {
             json_tried: span.json_tried,
             json_found: span.json_found,
             intervals: Spread::new(&span.intervals),
-            timestamps: self.timestamp.is_some().then(|| Timestamps {
+            timestamps: self.values.timestamp.is_some().then(|| Timestamps {
                 latency: Spread::new(&statistics.latency),
                 ..span.stamps.clone()
+            }),
+            sequenced: self.values.sequence.is_some().then(|| {
+                let lost = || self.sequences.iter().map(|sequence| sequence.lost);
+                Sequenced {
+                    losers: lost().filter(|lost| *lost > 0).count() as u32,
+                    lost_max: lost().max().unwrap_or(0),
+                    ..span.sequenced
+                }
+            }),
+            responses: self.values.has_responses.then(|| Responses {
+                completed: span.completed,
+                first_event: Spread::new(&span.first_events),
+                total: Spread::new(&span.responses),
             }),
             events_per_connection_min: events().min().unwrap_or(0),
             events_per_connection_max: events().max().unwrap_or(0),
             silence_us_max: still.max().unwrap_or(0).max(span.silence_us_max),
             silent: self.connections.iter().filter(is_silent).count() as u32,
+            // Requests whose response has not begun are not judged.
+            connections: match self.values.has_responses {
+                true => self.received.established + self.received.refused.count as u32,
+                false => self.received.connections,
+            },
             ..self.received.clone()
         }
     }
 
-    /// Refuses a path at which no event had a time; the error lists paths that have one.
-    pub(super) fn expect_timestamps(&self) -> anyhow::Result<()> {
-        let Timestamps { read, ahead, missing, .. } = self.span.stamps;
-        match &self.timestamp {
-            Some(path) if missing > 0 && read + ahead == 0 => {
-                let places = places(&self.span.unstamped);
-                let places = match places.as_slice() {
-                    [] => "is no JSON with keys".to_owned(),
-                    places => format!("has {}", places.join(", ")),
-                };
-                Err(anyhow!("no message has a time at {path}: the first {places}"))
-            }
-            _ => Ok(()),
+    /// Refuses a path at which no event had a value; the error lists paths that have one.
+    pub(super) fn expect_values(&self) -> anyhow::Result<()> {
+        let SpanRecord { stamps, sequenced, unstamped, unnumbered, .. } = &self.span;
+        let EventValues { timestamp, sequence, event, .. } = &self.values;
+        for (path, what, read, missing, lacking) in [
+            (timestamp, "time", stamps.read + stamps.ahead, stamps.missing, unstamped),
+            (sequence, "number", sequenced.read, sequenced.missing, unnumbered),
+        ] {
+            let Some(path) = path.as_ref().filter(|_| read == 0 && missing > 0) else { continue };
+            let places = places(lacking);
+            let of_event = places.iter().filter_map(|place| place.strip_prefix(event));
+            let mut of_event: Vec<&str> =
+                of_event.map(|place| place.strip_prefix('.').unwrap_or(place)).collect();
+            of_event.retain(|place| !place.is_empty());
+            let places = match of_event.as_slice() {
+                [] => "is no JSON with keys".to_owned(),
+                places => format!("has {}", places.join(", ")),
+            };
+            return Err(anyhow!("no message has a {what} at {path}: the first {places}"));
         }
+        Ok(())
     }
 }
 
@@ -337,7 +436,11 @@ mod tests {
     }
 
     fn listen(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> (Recorder, SpanStatistics) {
-        let mut recorder = Recorder::new(timestamp.map(|path| path.parse().unwrap()), 1);
+        let values = EventValues {
+            timestamp: timestamp.map(|path| path.parse().unwrap()),
+            ..EventValues::default()
+        };
+        let mut recorder = Recorder::new(values, 1);
         let mut statistics = SpanStatistics::default();
         recorder.dialed(0, 0);
         recorder.reached(0, String::new(), 7);
@@ -354,7 +457,7 @@ mod tests {
 
     #[test]
     fn silent_connections_and_complete_responses_are_counted() {
-        let mut recorder = Recorder::new(None, 4);
+        let mut recorder = Recorder::new(EventValues::default(), 4);
         let mut statistics = SpanStatistics::default();
         for index in 0..3 {
             recorder.dialed(index, 0);
@@ -364,7 +467,7 @@ mod tests {
         recorder.begin_read(950_000, || 0);
         recorder.event(0, Kind::Text, b"x", &mut statistics);
         recorder.end_read(0, &mut statistics);
-        recorder.completed(1);
+        recorder.completed(1, 955_000);
         // A connection that begins in the span may still get its first message.
         recorder.dialed(3, 960_000);
         recorder.reached(3, String::new(), 970_000);
@@ -423,7 +526,7 @@ mod tests {
     fn the_error_for_an_unmatched_path_lists_the_paths_of_the_event() {
         let check = |events: &[&str], expected: &str| {
             let (recorder, _) = listen(Some("t"), &[(1_000_000, events)]);
-            let refusal = recorder.expect_timestamps().map_err(|error| error.to_string());
+            let refusal = recorder.expect_values().map_err(|error| error.to_string());
             assert_eq!(refusal.err().unwrap_or_default(), expected);
         };
         check(&[], "");

@@ -30,6 +30,8 @@ pub(super) struct SubscribeRequest {
     first: Vec<String>,
     /// The same for the requests that follow, without the cursors.
     again: Vec<String>,
+    /// The method of requests over HTTP/1.1.
+    method: String,
     /// The end of requests over HTTP/1.1, without each connection's own fields.
     behind_target: String,
     handshake: Handshake,
@@ -83,7 +85,8 @@ impl SubscribeRequest {
         }
         let first = vec![dialect.target(wanted)];
         let again = first.clone();
-        SubscribeRequest { first, again, behind_target, handshake, host, scheme: "http" }
+        let method = dialect.method().to_owned();
+        SubscribeRequest { first, again, method, behind_target, handshake, host, scheme: "http" }
     }
 
     /// Appends the first request of a connection, over HTTP/1.1.
@@ -148,7 +151,8 @@ impl SubscribeRequest {
         cursors: Option<&Positions>,
         out: &mut Vec<u8>,
     ) {
-        out.extend_from_slice(b"GET ");
+        out.extend_from_slice(self.method.as_bytes());
+        out.push(b' ');
         out.extend_from_slice(target.as_bytes());
         if let Some(cursors) = cursors {
             cursors.write(out, target.contains('?'));

@@ -2,11 +2,13 @@
 //! which is recorded. A subject that does so cannot be measured.
 //!
 //! - `connection`: one subscriber; `ending`: how connections are established and how they end
-//! - `coming`: when connections arrive, leave and return; `slow`: subscribers that read slowly or not at all
+//! - `coming`: when connections arrive, leave and return; `renewals`: connections that make another request
+//! - `slow`: subscribers that read slowly or not at all
 
 mod coming;
 mod connection;
 mod ending;
+mod renewals;
 mod slow;
 
 use super::Load;
@@ -19,14 +21,16 @@ use super::parser::{Over, Parser, Stage};
 use super::protocol_session::{End, ProtocolSession, Shape};
 use super::read_buffer::{READ_BYTES, ReadBuffer};
 use super::receiver::Receiver;
+use super::recorder::EventValues;
 use super::socket::{Interest, Poller, Ready, now_us};
 use super::streams::Streams;
 use super::subscribe_request::SubscribeRequest;
 use crate::measure::{Counts, Negotiated};
-use crate::scenario::{Drive, Program, Settings};
+use crate::scenario::{Drive, JsonPath, Program, Settings};
 use crate::subject::tls;
 use anyhow::{Context, anyhow};
 use connection::Connection;
+use renewals::Renewals;
 use slow::Slow;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -57,6 +61,7 @@ pub(super) struct Subscribers {
     resumes: bool,
     /// Connections to be opened again.
     returning: VecDeque<usize>,
+    renewals: Renewals,
     /// Connections to a subject that were dialed a second time, and how many of them no span has reported yet.
     redialed: BTreeSet<usize>,
     redialed_new: u32,
@@ -83,7 +88,15 @@ impl Subscribers {
         let dialect = dialect::new(load.program, settings);
         let (dialer, receiver, url) = match load.program {
             Program::Url(endpoint) => {
-                let receiver = Receiver::recording(endpoint.timestamp.clone(), settings);
+                let event = dialect.event_path();
+                let below = |path: &JsonPath| path.below(event);
+                let values = EventValues {
+                    timestamp: endpoint.timestamp.as_ref().map(below),
+                    sequence: endpoint.sequence.as_ref().map(below),
+                    event,
+                    has_responses: endpoint.renews(),
+                };
+                let receiver = Receiver::recording(values, settings);
                 (Dialer::to_endpoint(endpoint)?, receiver, Some(endpoint.url.to_string()))
             }
             _ => {
@@ -105,6 +118,7 @@ impl Subscribers {
             allowed: wanted,
             resumes: load.drive == Drive::Stampede && dialect.resumes(),
             returning: VecDeque::new(),
+            renewals: Renewals::new(load),
             redialed: BTreeSet::new(),
             redialed_new: 0,
             newly_established: load.drive.is_connecting().then(Vec::new),
@@ -155,7 +169,8 @@ impl Subscribers {
             if let Some(recorder) = self.receiver.recorder() {
                 recorder.dialed(index, now_us());
             }
-            let link = match self.dialer.dial(index) {
+            let is_slow = self.url.is_some() && index >= self.readers;
+            let link = match self.dialer.dial(index, is_slow) {
                 Ok(link) => link,
                 // An unreachable network fails at once.
                 Err(_) if !self.dialer.is_reached() && self.dialer.turn_to_next() => continue,
@@ -182,14 +197,21 @@ impl Subscribers {
     pub(super) fn give_up_late(&mut self, poller: &Poller) -> anyhow::Result<()> {
         let now_us = now_us();
         while let Some(connection) = self.connections.get(self.oldest) {
-            if connection.session.stage.is_opening() {
+            let stage = connection.session.stage;
+            if stage.is_opening() {
                 let recorded =
                     self.receiver.recorder().and_then(|recorder| recorder.dialed_us(self.oldest));
                 if recorded.is_none_or(|us| now_us.saturating_sub(us) < OPEN_WITHIN_US) {
                     break;
                 }
                 let seconds = OPEN_WITHIN_US / 1_000_000;
-                self.fail(self.oldest, &anyhow!("no answer within {seconds} s"), poller)?;
+                let awaited = match stage {
+                    Stage::Subscribing(left) => self.dialect.awaited(left),
+                    _ => None,
+                };
+                let awaited =
+                    awaited.map_or("answer".to_owned(), |reply| format!("reply with {reply}"));
+                self.fail(self.oldest, &anyhow!("no {awaited} within {seconds} s"), poller)?;
             } else {
                 self.oldest += 1;
             }
@@ -228,6 +250,7 @@ impl Subscribers {
     /// Continues with connections that had more to read, and dials those that are due.
     pub(super) fn continue_connections(&mut self, poller: &Poller) -> anyhow::Result<()> {
         self.opened = 0;
+        self.renew_due(poller)?;
         self.open_more(poller)?;
         for (index, has_ended) in std::mem::take(&mut self.busy) {
             let stage = self.connections[index].session.stage;
@@ -256,7 +279,7 @@ impl Subscribers {
                 Stage::Asked
             }
         };
-        self.dialect.personalise(index, request);
+        self.dialect.complete_request(index, request);
         connection.send(index, request, poller)?;
         connection.session.stage = stage;
         request.clear();

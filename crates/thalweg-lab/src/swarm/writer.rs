@@ -29,7 +29,7 @@ impl Writer {
         first: Vec<u8>,
         poller: &Poller,
     ) -> anyhow::Result<Writer> {
-        Writer::over(dialer.dial(0)?, key, first, poller)
+        Writer::over(dialer.dial(0, false)?, key, first, poller)
     }
 
     /// Like [`Self::open`], over a connecting link.

@@ -1,9 +1,15 @@
 //! Endpoints that are not made for the lab: servers that live in the test.
 
+mod arriving;
 mod compressed;
+mod dialects;
 mod misbehaving;
+mod opening;
+mod responses;
 mod sending;
+mod sequences;
 mod server;
+mod slow;
 mod timestamps;
 mod trust;
 
@@ -18,7 +24,7 @@ use thalweg_lab::load_generator::{
     self, Cluster, Figures, Interrupted, Load, Moment, Observer, Outcome,
 };
 use thalweg_lab::measure::Received;
-use thalweg_lab::scenario::{Drive, Endpoint, Program, Settings, Typed};
+use thalweg_lab::scenario::{Drive, Endpoint, OpeningStep, Program, Settings, Transport, Typed};
 use thalweg_lab::swarm::Swarm;
 use thalweg_testing::undisturbed;
 
@@ -62,12 +68,14 @@ fn run_with(
 ) -> anyhow::Result<Outcome> {
     let endpoint = Endpoint::read(typed)?;
     let settings = Settings { transport: endpoint.transport, ..settings };
+    let sends = settings.rate > 0
+        || settings.transport == Transport::Websocket && endpoint.think_us.is_some();
     let load = Load {
         // The endpoint has its own.
         address: SocketAddr::from(([0, 0, 0, 0], 0)),
         program: &Program::Url(Box::new(endpoint)),
         settings: &settings,
-        drive: if settings.rate > 0 { Drive::Send } else { Drive::Listen },
+        drive: if sends { Drive::Send } else { Drive::Listen },
         start_us: 0,
         warm_up: Duration::from_millis(warm_up_ms),
         measured: Duration::from_millis(measured_ms),
@@ -291,7 +299,9 @@ fn the_typed_url_is_reported() {
         let typed = Typed {
             headers: vec!["Authorization: Bearer secret".to_owned()],
             subprotocol: Some("graphql-transport-ws".to_owned()),
-            send_on_open: vec!["{\"type\":\"connection_init\"}".to_owned(), "second".to_owned()],
+            opening: ["{\"type\":\"connection_init\"}", "second"]
+                .map(|text| OpeningStep::Send(text.to_owned()))
+                .to_vec(),
             ..typed(format!("ws://{address}/graphql?x=1"))
         };
         let received = received_in(visit_for(&typed, 1, 0, 400));

@@ -1,5 +1,6 @@
 //! Commands that measure: a scenario, `continue`, `rerun`.
 
+use super::endpoint::{ENDPOINT, EndpointArgs, duration};
 use super::{OUTPUT, OutputArgs, StoreArgs};
 use anyhow::Context;
 use clap::Args;
@@ -9,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_lab::report::metric_table;
 use thalweg_lab::run::{self, Ended, Misuse, PlanSource, RunContext, RunRequest};
-use thalweg_lab::scenario::{Changes, Control, Endpoint, LoadIn, Typed, published_config};
+use thalweg_lab::scenario::{Changes, Control, LoadIn, published_config};
 use thalweg_lab::subject::Place;
-use thalweg_server::config::{parse_bytes, parse_duration};
+use thalweg_server::config::parse_bytes;
 
 /// Options that need programs which the lab starts, and have no meaning for a running endpoint.
 const NOT_OF_URL: [&str; 10] = [
@@ -28,7 +29,6 @@ const NOT_OF_URL: [&str; 10] = [
 ];
 
 /// Headings of the help.
-const ENDPOINT: &str = "Endpoint";
 const LOAD: &str = "Load";
 const TIME: &str = "Time";
 const SUBJECTS: &str = "Subjects";
@@ -52,40 +52,8 @@ pub(super) struct ScenarioArgs {
     /// compare several endpoints. The report does not contain the values of the query string.
     #[arg(long, value_name = "URL", conflicts_with_all = NOT_OF_URL, help_heading = ENDPOINT)]
     url: Vec<String>,
-    /// Send this header to the endpoint, as "Name: value". The report does not contain the value.
-    #[arg(long, value_name = "HEADER", requires = "url", help_heading = ENDPOINT)]
-    header: Vec<String>,
-    /// Offer this WebSocket subprotocol.
-    #[arg(long, value_name = "NAME", requires = "url", help_heading = ENDPOINT)]
-    subprotocol: Option<String>,
-    /// Send this text on each WebSocket after it opens, e.g. to subscribe. The report does not contain it.
-    #[arg(long, value_name = "TEXT", requires = "url", help_heading = ENDPOINT)]
-    send_on_open: Vec<String>,
-    /// Send the lines of this file as messages, one after the other, at --rate. The report does not contain
-    /// them. {connection} in a line becomes the number of the connection, and {id} a new id. The lab measures
-    /// the time until a message with this id comes back.
-    #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
-    data: Option<PathBuf>,
-    /// Replace {token} in the URL, headers and messages with a line of this file. Each connection uses its own
-    /// line. The report does not contain the lines.
-    #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
-    tokens: Option<PathBuf>,
-    /// Send binary WebSocket messages.
-    #[arg(long, requires = "url", help_heading = ENDPOINT)]
-    binary: bool,
-    /// Offer compression as browsers do: permessage-deflate (with context takeover), or gzip.
-    #[arg(long, requires = "url", help_heading = ENDPOINT)]
-    compress: bool,
-    /// Read the creation time of each message from this path in its JSON, e.g. data.ts, $.items[0].time or
-    /// /data/ts. The time is RFC 3339, or a number of seconds, milli-, micro- or nanoseconds since 1970.
-    #[arg(long, value_name = "PATH", requires = "url", help_heading = ENDPOINT)]
-    timestamp: Option<String>,
-    /// Trust the certificates in this file (PEM), in addition to those of the system.
-    #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
-    cacert: Option<PathBuf>,
-    /// Accept any certificate.
-    #[arg(long, requires = "url", help_heading = ENDPOINT)]
-    insecure: bool,
+    #[command(flatten)]
+    endpoint: EndpointArgs,
     /// Break all connections at once, and measure how clients reconnect.
     #[arg(long, requires = "url", help_heading = ENDPOINT)]
     stampede: bool,
@@ -94,7 +62,7 @@ pub(super) struct ScenarioArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', help_heading = LOAD)]
     connections: Vec<u32>,
     /// Open connections at this rate, in stages, e.g. 100/s or "50/s 10s, 200/s 1m", and measure how long
-    /// each takes to open, counted from its scheduled time.
+    /// each takes to open, counted from its scheduled time. With --rate, measure the answers meanwhile.
     #[arg(long, value_name = "RATE", conflicts_with_all = ["stay", "stampede"], help_heading = LOAD)]
     arrivals: Option<String>,
     /// Close each connection after about this time, e.g. 10s, and open another one.
@@ -105,6 +73,10 @@ pub(super) struct ScenarioArgs {
     /// With --url: send this many messages per second on each WebSocket.
     #[arg(long, value_name = "N", value_delimiter = ',', help_heading = LOAD)]
     rate: Vec<u32>,
+    /// Let this many of the connections read slowly during the measurement: 1000 bytes a second, or with
+    /// --set slow_bytes_per_s=N another number.
+    #[arg(long, value_name = "N", value_delimiter = ',', help_heading = LOAD)]
+    slow: Vec<u32>,
     /// Publish events, or send messages, of this size, e.g. 100 or 16KiB.
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = parse_bytes, help_heading = LOAD)]
     size: Vec<usize>,
@@ -252,24 +224,8 @@ impl ScenarioArgs {
             )
             .into());
         }
-        let (data, tokens) = (lines("--data", &self.data)?, lines("--tokens", &self.tokens)?);
-        let read = |url: &String| {
-            Endpoint::read(&Typed {
-                url: url.clone(),
-                transport: self.transports.first().cloned(),
-                headers: self.header.clone(),
-                subprotocol: self.subprotocol.clone(),
-                send_on_open: self.send_on_open.clone(),
-                timestamp: self.timestamp.clone(),
-                cacert: self.cacert.clone(),
-                insecure: self.insecure,
-                data: data.clone(),
-                tokens: tokens.clone(),
-                binary: self.binary,
-                compress: self.compress,
-            })
-        };
-        Ok(PlanSource::Endpoints(self.url.iter().map(read).collect::<Result<_, _>>()?))
+        let endpoints = self.endpoint.endpoints(&self.url, self.transports.first())?;
+        Ok(PlanSource::Endpoints(endpoints))
     }
 
     /// Returns how often each cell is measured, if an option sets it.
@@ -297,6 +253,7 @@ impl ScenarioArgs {
         };
         add("connections", format!("{:?}", self.connections));
         add("rate", format!("{:?}", self.rate));
+        add("slow", format!("{:?}", self.slow));
         if let Some(arrivals) = &self.arrivals {
             add("arrivals", format!("{arrivals:?}"));
         }
@@ -305,22 +262,6 @@ impl ScenarioArgs {
         }
         add("event_bytes", format!("{:?}", self.size));
         Ok(set)
-    }
-}
-
-/// Reads the lines of a file, without empty ones.
-fn lines(option: &str, path: &Option<PathBuf>) -> anyhow::Result<Option<Vec<String>>> {
-    let Some(path) = path else { return Ok(None) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Misuse(format!("{option} {}: {error}", path.display())))?;
-    Ok(Some(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()))
-}
-
-/// Parses `10s`, and `10` as seconds.
-fn duration(text: &str) -> Result<Duration, String> {
-    match text.parse() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
-        Err(_) => parse_duration(text),
     }
 }
 

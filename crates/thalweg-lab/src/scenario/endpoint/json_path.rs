@@ -31,6 +31,13 @@ pub enum PathStep {
 }
 
 impl JsonPath {
+    /// Returns the path in a text that has the value of this path's own text at `base`.
+    pub(crate) fn below(&self, base: &str) -> JsonPath {
+        let steps = dotted(base).unwrap_or_default();
+        let steps = steps.into_iter().chain(self.steps.iter().cloned()).collect();
+        JsonPath { text: self.text.clone(), steps }
+    }
+
     /// Steps of the path; none for the whole text.
     pub fn steps(&self) -> &[PathStep] {
         &self.steps

@@ -2,15 +2,56 @@
 //! with line feeds between them. A topic is a channel. Over Server-Sent Events it is unidirectional: the query subscribes, and
 //! each message is a push without its envelope.
 
+use super::foreign::ForeignProtocol;
 use super::{Dialect, Message, Wanted, unknown};
-use crate::scenario::{Settings, Transport};
+use crate::scenario::{OpeningStep, Settings, Transport};
 use crate::subject::topic_name;
 use crate::swarm::carrier::{Kind, websocket};
 use crate::swarm::publishing::{Publishing, Requests};
-use memchr::memchr;
+use memchr::{memchr, memmem};
+use serde_json::json;
 
 /// The server's configuration permits publishing with this key.
 const API_KEY: &str = "lab";
+
+/// As any Centrifugo speaks it, over a WebSocket.
+pub(super) const FOREIGN: ForeignProtocol =
+    ForeignProtocol { subprotocol: None, event_path: "push.pub.data", opening, content };
+
+fn opening(auth: Option<&str>, subscribe: &[String]) -> Vec<OpeningStep> {
+    let mut steps = vec![
+        OpeningStep::Send(format!("{{\"id\":1,\"connect\":{}}}", auth.unwrap_or("{}"))),
+        OpeningStep::expect("id=1"),
+    ];
+    for (id, channel) in (2..).zip(subscribe) {
+        let message = json!({ "id": id, "subscribe": { "channel": channel } });
+        steps.push(OpeningStep::Send(message.to_string()));
+        steps.push(OpeningStep::expect(&format!("id={id}")));
+    }
+    steps
+}
+
+fn content<'a>(kind: Kind, message: &'a [u8], replies: &mut Vec<u8>) -> (Message<'a>, &'a [u8]) {
+    let (line, behind) = first_line(message);
+    let has = |name: &[u8]| memmem::find(line, name).is_some();
+    let content = match line {
+        b"{}" => {
+            websocket::text(b"{}", replies);
+            Message::Heartbeat
+        }
+        _ if line.starts_with(b"{\"push\":{\"disconnect\":") => Message::Ended(line),
+        _ if line.starts_with(b"{\"id\":") && has(b"\"error\":") => Message::Refusal(kind, line),
+        // Members that join and leave are no events.
+        _ if line.starts_with(b"{\"push\":") && !has(b"\"pub\":") => Message::Heartbeat,
+        _ => Message::Event(kind, line),
+    };
+    (content, behind)
+}
+
+fn first_line(message: &[u8]) -> (&[u8], &[u8]) {
+    let end = memchr(b'\n', message).unwrap_or(message.len());
+    (&message[..end], message.get(end + 1..).unwrap_or_default())
+}
 
 #[derive(Debug)]
 pub(super) struct Centrifugo {
@@ -55,8 +96,7 @@ impl Dialect for Centrifugo {
         message: &'a [u8],
         replies: &mut Vec<u8>,
     ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
-        let end = memchr(b'\n', message).unwrap_or(message.len());
-        let (line, behind) = (&message[..end], message.get(end + 1..).unwrap_or_default());
+        let (line, behind) = first_line(message);
         let push = match line.strip_prefix(b"{\"push\":") {
             Some(push) => push.strip_suffix(b"}"),
             None => Some(line),

@@ -2,7 +2,9 @@
 //! (<https://github.com/socketio/socket.io-protocol>), and Engine.IO 4 alone (<https://github.com/socketio/engine.io-protocol>).
 //! Every packet is text; `lab/subjects/socketio/README.md` explains its digits. A connection names its topic in its query.
 
+use super::foreign::ForeignProtocol;
 use super::{Dialect, Message, Wanted, alone, echo, unknown};
+use crate::scenario::{OpeningStep, invocation};
 use crate::subject::topic_name;
 use crate::swarm::carrier::{Kind, websocket};
 use crate::swarm::event::number;
@@ -16,6 +18,36 @@ const EVENT: &[u8] = b"42[\"event\",\"";
 const DUMMY: &[u8] = b"42[\"dummy\",\"";
 /// The acknowledgement of an event that asked for it.
 const ACKNOWLEDGEMENT: &[u8] = b"43";
+
+/// As any server speaks it: an event is an array of its name and its arguments, of which the first counts.
+pub(super) const FOREIGN: ForeignProtocol =
+    ForeignProtocol { subprotocol: None, event_path: "[1]", opening, content };
+
+fn opening(auth: Option<&str>, subscribe: &[String]) -> Vec<OpeningStep> {
+    let mut steps = vec![
+        OpeningStep::expect("0{"),
+        OpeningStep::Send(format!("40{}", auth.unwrap_or_default())),
+        OpeningStep::expect("40"),
+    ];
+    let events = subscribe.iter().filter_map(|text| invocation(text));
+    steps.extend(events.map(|event| OpeningStep::Send(format!("42{}", serde_json::json!(event)))));
+    steps
+}
+
+fn content<'a>(kind: Kind, message: &'a [u8], replies: &mut Vec<u8>) -> (Message<'a>, &'a [u8]) {
+    alone(match message {
+        // An attachment of the event before it.
+        _ if kind == Kind::Binary => Message::Heartbeat,
+        [b'4', b'1', ..] | [b'1'] => Message::Ended(b"the server has disconnected the client"),
+        [b'4', b'4', reason @ ..] => Message::Ended(reason),
+        // After a number of attachments, the namespace, and the id of an acknowledgement.
+        [b'4', b'2' | b'5', ..] => {
+            let start = memchr(b'[', message).unwrap_or(0);
+            Message::Event(kind, &message[start..])
+        }
+        _ => transport_packet(kind, message, replies).unwrap_or(Message::Event(kind, message)),
+    })
+}
 
 #[derive(Debug)]
 pub(super) struct SocketIo;

@@ -1,7 +1,7 @@
 mod speed;
 
 use super::*;
-use crate::scenario::Peer;
+use crate::scenario::{Endpoint, OpeningStep, Peer, Typed};
 use crate::swarm::carrier::{CarrierError, Decoder, Incoming};
 use crate::swarm::tests::golden;
 
@@ -124,6 +124,7 @@ fn parsed(dialect: &dyn Dialect, message: &str) -> (Vec<String>, Vec<String>) {
                 format!("{} {}", topic.escape_ascii(), String::from_utf8_lossy(events))
             }
             Message::Event(_, event) => String::from_utf8_lossy(event).into_owned(),
+            Message::Ended(reason) => format!("ended: {}", reason.escape_ascii()),
             other => format!("{other:?}"),
         });
         if behind.is_empty() {
@@ -211,4 +212,71 @@ fn every_name_in_a_subject_toml_has_its_dialect() {
         let dialect = new(&program, &Settings::default());
         assert_eq!(format!("{dialect:?}").to_lowercase().split(' ').next(), Some(name));
     }
+}
+
+fn external(change: impl FnOnce(&mut Typed)) -> Box<dyn Dialect> {
+    let mut typed = Typed { url: "ws://h/".to_owned(), ..Typed::default() };
+    change(&mut typed);
+    let endpoint = Endpoint::read(&typed).expect("an endpoint");
+    let settings = Settings { transport: endpoint.transport, ..Settings::default() };
+    new(&Program::Url(Box::new(endpoint)), &settings)
+}
+
+#[test]
+fn messages_of_an_opening_wait_for_the_replies_before_them() {
+    let send = |text: &str| OpeningStep::Send(text.to_owned());
+    let dialect = external(|typed| {
+        typed.opening = vec![
+            send("a {token}"),
+            OpeningStep::expect("type=ready"),
+            send("b {connection}"),
+            send("c"),
+            OpeningStep::expect("ok"),
+            OpeningStep::expect("[1]=true"),
+            send("d"),
+        ];
+        typed.tokens = Some(vec!["t0".to_owned(), "t1".to_owned()]);
+    });
+    let (mut out, mut left) = (Vec::new(), dialect.replies());
+    dialect.greet(1, &mut out);
+    let mut step = |message: &str| {
+        if dialect.is_reply(1, left, message.as_bytes(), &mut out) {
+            left -= 1;
+        }
+        (left, unmasked(&std::mem::take(&mut out)).join(", "), dialect.awaited(left))
+    };
+    let expected = |left, sent: &str, awaited: &str| {
+        (left, sent.to_owned(), Some(awaited.to_owned()).filter(|text| !text.is_empty()))
+    };
+    assert_eq!(step("ok, ready"), expected(3, "a t1", "type=ready"));
+    assert_eq!(step(r#"{"x":{"type":"ready"}}"#), expected(3, "", "type=ready"));
+    assert_eq!(step(r#"{"x":1,"type":"ready"}"#), expected(2, "b 1, c", "ok"));
+    assert_eq!(step("it is ok"), expected(1, "", "[1]=true"));
+    assert_eq!(step("[0,false]"), expected(1, "", "[1]=true"));
+    assert_eq!(step("[0,true]"), expected(0, "d", ""));
+    assert_eq!(step("[0,true]"), expected(0, "", ""));
+}
+
+#[test]
+fn foreign_protocols_tell_events_from_other_messages() {
+    let check = |name: &str, message: &str, contents: &[&str], replies: &[&str]| {
+        let dialect = external(|typed| typed.dialect = Some(name.to_owned()));
+        let (found, answered) = parsed(&*dialect, message);
+        assert_eq!((found, answered), (owned(contents), owned(replies)), "{name} {message}");
+    };
+    check("socketio", r#"42/chat,7["a",{"n":1}]"#, &[r#"["a",{"n":1}]"#], &[]);
+    check("socketio", r#"0{"sid":"x"}"#, &[r#"0{"sid":"x"}"#], &[]);
+    // The id of an acknowledgement is the answer's.
+    check("socketio", r#"4312["a"]"#, &[r#"4312["a"]"#], &[]);
+    check("socketio", "2", &["Heartbeat"], &["3"]);
+    check("socketio", "41", &["ended: the server has disconnected the client"], &[]);
+    check("graphql-ws", r#"{"type":"ping"}"#, &["Heartbeat"], &[r#"{"type":"pong"}"#]);
+    check("graphql-ws", r#"{"id":"1","type":"complete"}"#, &["Done"], &[]);
+    check("graphql-ws", r#"{"a":"complete"}"#, &[r#"{"a":"complete"}"#], &[]);
+    let both = "{\"type\":1,\"arguments\":[1]}\u{1e}{\"type\":6}\u{1e}";
+    let ping = "{\"type\":6}\u{1e}";
+    check("signalr", both, &[r#"{"type":1,"arguments":[1]}"#, "Heartbeat"], &[ping]);
+    let lines = "{\"push\":{\"pub\":{\"data\":1}}}\n{}\n{\"push\":{\"leave\":{}}}";
+    let push = r#"{"push":{"pub":{"data":1}}}"#;
+    check("centrifugo", lines, &[push, "Heartbeat", "Heartbeat"], &["{}"]);
 }

@@ -1,6 +1,5 @@
 use super::*;
 use crate::scenario::{Endpoint, Program, Transport, Typed};
-use crate::swarm::body_stream::IS_OVER;
 use crate::swarm::carrier::Kind;
 use crate::swarm::dialect::{self, Dialect, Message};
 use crate::swarm::handshake;
@@ -67,6 +66,7 @@ fn received(transport: Transport, bytes: &[u8], cuts: &[usize], end: Option<End>
     let how = match (&fed.over, fed.session.stage) {
         (Some(Over::Refused(reason)), _) => format!("-{reason}"),
         (Some(Over::Closed(how) | Over::Ended(how)), _) => format!(".{how}"),
+        (Some(Over::Completed), _) => ".completed".to_owned(),
         (None, Stage::Established) => "+".to_owned(),
         (None, _) => "?".to_owned(),
     };
@@ -115,12 +115,12 @@ fn from_the_head_to_the_end() {
     let cut = ".the connection was reset in the middle of the answer";
     check(Transport::Sse, &sse, reset, &["1", cut]);
     let lines = format!("{LINES}1\n\n2\r\n345xyz");
-    check(Transport::HttpStreaming, &lines, None, &["1", "2", "345", ".the answer was over"]);
+    check(Transport::HttpStreaming, &lines, None, &["1", "2", "345", ".completed"]);
     let short = format!("{LINES}1\n2");
     let cut = ".the connection was ended in the middle of the answer";
     check(Transport::HttpStreaming, &short, fin, &["1", cut]);
     let chunked = format!("{CHUNKED}1\r\na\r\n3\r\nb\nc\r\n0\r\n\r\n");
-    check(Transport::HttpStreaming, &chunked, None, &["ab", "c", ".the answer was over"]);
+    check(Transport::HttpStreaming, &chunked, None, &["ab", "c", ".completed"]);
     let until = "HTTP/1.0 200 OK\r\n\r\na\nb";
     check(Transport::HttpStreaming, until, fin, &["a", "b", with_connection]);
     let early = format!("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n{SSE}data:1\n\n");
@@ -204,8 +204,8 @@ fn a_compressed_body_is_the_same_however_it_is_cut_and_delimited() {
         |bytes: &[u8]| [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
     let chunks = [chunk(&body[..first]), chunk(&body[first..]), b"0\r\n\r\n".to_vec()].concat();
     for (bytes, end) in [
-        (with_head("Transfer-Encoding: chunked\r\n", &chunks), IS_OVER),
-        (with_head(&format!("Content-Length: {}\r\n", body.len()), &body), IS_OVER),
+        (with_head("Transfer-Encoding: chunked\r\n", &chunks), "completed"),
+        (with_head(&format!("Content-Length: {}\r\n", body.len()), &body), "completed"),
         (with_head("", &body), ENDED_WITH_CONNECTION),
     ] {
         let end = format!(".{end}");

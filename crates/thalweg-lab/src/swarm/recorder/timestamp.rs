@@ -1,8 +1,8 @@
 //! Time of an event, by its text: seconds, ms, µs or ns since 1970, told apart by their magnitude, or RFC 3339.
 
-use super::json::Scalar;
 use crate::measure::TimestampUnit;
 use crate::swarm::event::number;
+use crate::swarm::json_value::Scalar;
 
 const UNITS: [(TimestampUnit, u64); 4] = [
     (TimestampUnit::Seconds, 1_000_000_000),
@@ -101,7 +101,7 @@ mod tests {
 
     /// Returns the time of a JSON text.
     fn at(json: &str) -> Option<(u64, TimestampUnit)> {
-        read(&super::super::json::find(json.as_bytes(), &[])?)
+        read(&crate::swarm::json_value::find(json.as_bytes(), &[])?)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::scenario::Transport;
 use crate::swarm::carrier::websocket;
 use crate::swarm::parser::Stage;
 use crate::swarm::protocol_session::ProtocolSession;
-use crate::swarm::socket::Poller;
+use crate::swarm::socket::{Poller, now_us};
 
 impl Subscribers {
     /// Opens no connection until it is due, and due ones at once.
@@ -74,6 +74,35 @@ impl Subscribers {
             self.lose(index, poller)?;
         }
         self.open_more(poller)
+    }
+
+    /// Renews connections that are over from now on, if the endpoint is requested again and again.
+    pub(in crate::swarm) fn begin_renewals(&mut self) {
+        self.renewals.begin();
+    }
+
+    /// Returns whether connections that are over are renewed.
+    pub(in crate::swarm) fn renews(&self) -> bool {
+        self.renewals.are_on()
+    }
+
+    /// Returns how long to wait for the next renewal, at most `timeout_us`.
+    pub(in crate::swarm) fn wait_us(&self, timeout_us: u64) -> u64 {
+        let next_us = self.renewals.next_us();
+        next_us.map_or(timeout_us, |due_us| due_us.saturating_sub(now_us()).min(timeout_us))
+    }
+
+    /// Makes connections ready to be dialed again whose time has come.
+    pub(super) fn renew_due(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        while let Some(index) = self.renewals.take(now_us()) {
+            self.connections[index].session =
+                ProtocolSession::new(index, &self.settings, self.resumes);
+            self.disconnect(index, poller)?;
+            if let Some(recorder) = self.receiver.recorder() {
+                recorder.replaced(index);
+            }
+        }
+        Ok(())
     }
 
     fn lose(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {

@@ -3,7 +3,6 @@
 
 use super::{Connection, Subscribers};
 use crate::scenario::Transport;
-use crate::swarm::body_stream::IS_OVER;
 use crate::swarm::carrier::websocket;
 use crate::swarm::parser::{Over, Stage};
 use crate::swarm::protocol_session::{ProtocolSession, Shape};
@@ -35,7 +34,7 @@ impl Subscribers {
             }
             self.open_more(poller)?;
         }
-        if let Some(Over::Refused(_) | Over::Ended(_)) = &over
+        if let Some(Over::Refused(_) | Over::Ended(_) | Over::Completed) = &over
             && before.is_unanswered()
             && self.redial(index, poller)?
         {
@@ -46,7 +45,7 @@ impl Subscribers {
             Some(over) if self.url.is_some() => self.record(index, &over, poller),
             Some(Over::Refused(reason)) => bail!("connection {index} was refused: {reason}"),
             Some(Over::Closed(how)) => bail!("the subject closed connection {index}: {how}"),
-            Some(Over::Ended(_)) => self.end(index, poller),
+            Some(Over::Ended(_) | Over::Completed) => self.end(index, poller),
         }
     }
 
@@ -56,11 +55,13 @@ impl Subscribers {
         connection.link.shut_down();
         if let Some(recorder) = self.receiver.recorder() {
             match over {
+                Over::Completed => recorder.completed(index, now_us()),
                 Over::Refused(reason) => recorder.refused(reason),
-                Over::Ended(how) if how == IS_OVER => recorder.completed(index),
+                Over::Closed(how) | Over::Ended(how) if stage.is_opening() => recorder.refused(how),
                 Over::Closed(how) | Over::Ended(how) => recorder.ended(index, how),
             }
         }
+        self.renewals.add(index, *over == Over::Completed, now_us());
         if stage.is_opening() {
             self.opening -= 1;
         } else if stage == Stage::Established {
@@ -198,9 +199,11 @@ impl Subscribers {
 
     /// Returns why no connection is established; `None` if one is.
     pub(in crate::swarm) fn why_nobody(&mut self) -> Option<String> {
-        let why = (self.established == 0)
-            .then(|| self.receiver.recorder().map(|recorder| recorder.why_nobody()));
-        why.flatten().map(|why| format!("{} {why}", self.name()))
+        if self.established > 0 {
+            return None;
+        }
+        let why = self.receiver.recorder()?.why_nobody()?;
+        Some(format!("{} {why}", self.name()))
     }
 
     /// Leaves an external endpoint: closes each WebSocket with a close frame.

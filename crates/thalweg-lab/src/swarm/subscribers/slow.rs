@@ -27,6 +27,9 @@ impl Subscribers {
             }
             poller.remove(connection.link.socket())?;
             connection.session.stage = Stage::Stopped;
+            if let Some(recorder) = self.receiver.recorder() {
+                recorder.slowed(index);
+            }
             if index < stopped {
                 self.slow.connections.push(index);
             } else {
@@ -53,6 +56,9 @@ impl Subscribers {
                 Some(_) => {
                     self.connections[index].session.stage = Stage::Ended;
                     self.slow.cut += 1;
+                    if let Some(recorder) = self.receiver.recorder() {
+                        recorder.ended_slow();
+                    }
                 }
             }
         }

@@ -357,7 +357,13 @@ impl EchoProgress {
             Message::Version { .. } => {
                 bail!("the subject sent a value topic instead of a firehose")
             }
-            Message::Close | Message::Reload => bail!("the subject closed the connection"),
+            Message::Close
+            | Message::Reload
+            | Message::Ended(_)
+            | Message::Refusal(..)
+            | Message::Done => {
+                bail!("the subject closed the connection")
+            }
         }
         Ok(())
     }

@@ -387,7 +387,9 @@ impl TripState {
             Message::Confirmed => self.confirm(),
             Message::Opening | Message::Heartbeat => {}
             Message::Reload => self.must_reload = true,
-            Message::Close => bail!("the subject closed the connection"),
+            Message::Close | Message::Ended(_) | Message::Refusal(..) | Message::Done => {
+                bail!("the subject closed the connection")
+            }
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ pub(super) struct Send<'a> {
     load: Load<'a>,
     endpoint: &'a Endpoint,
     lines: Vec<Template>,
-    /// For all connections together, which take turns.
+    /// For all connections together, which take turns, unless each has random times.
     schedule: Schedule,
     turns: u64,
     payload: Vec<u8>,
@@ -37,9 +37,13 @@ impl Workload for Send<'_> {
     fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
         let settings = self.load.settings;
         let rate = f64::from(settings.rate) * f64::from(settings.connections);
-        self.schedule = Schedule::new(rate, 1, now_us());
+        self.schedule = match self.endpoint.think_us {
+            Some(think_us) => Schedule::of_users(settings.connections as usize, think_us, now_us()),
+            None => Schedule::new(rate, 1, now_us()),
+        };
         self.run(self.load.warm_up)?;
         self.listen.expect_somebody()?;
+        self.listen.slow_down()?;
         Ok(WarmUp::default())
     }
 
@@ -55,7 +59,7 @@ impl Workload for Send<'_> {
 
     /// Sends and listens for this time, or until no connection is left.
     fn run(&mut self, time: Duration) -> anyhow::Result<()> {
-        let until_us = now_us() + time.as_micros() as u64;
+        let until_us = self.listen.end_us(time);
         loop {
             let mut now_us = now_us();
             if now_us >= until_us || !self.listen.has_somebody() {
@@ -129,8 +133,13 @@ impl<'a> Send<'a> {
     fn send_due(&mut self, now_us: u64) -> anyhow::Result<()> {
         let connections = u64::from(self.load.settings.connections);
         let kind = if self.endpoint.binary { Kind::Binary } else { Kind::Text };
-        while let Some(due_us) = self.schedule.take(0, now_us) {
-            let connection = (self.turns % connections) as usize;
+        loop {
+            let turn = (self.turns % connections) as usize;
+            let next = match self.endpoint.think_us {
+                Some(_) => self.schedule.take_of_users(now_us),
+                None => self.schedule.take(0, now_us).map(|due_us| (due_us, turn)),
+            };
+            let Some((due_us, connection)) = next else { break };
             // Each connection begins at another line.
             let line = connection as u64 + self.turns / connections;
             let line = &self.lines[(line % self.lines.len() as u64) as usize];

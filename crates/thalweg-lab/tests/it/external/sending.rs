@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_lab::load_generator::Outcome;
 use thalweg_lab::measure::Exchanged;
-use thalweg_lab::scenario::{Settings, Typed};
+use thalweg_lab::scenario::{OpeningStep, Settings, Typed};
 use thalweg_testing::undisturbed;
 
 const CONNECTIONS: u32 = 3;
@@ -110,7 +110,7 @@ fn lines_are_sent_in_turn_and_filled_in() {
             data: Some(lines.map(str::to_owned).to_vec()),
             tokens: Some(vec!["t0".to_owned(), "t1".to_owned(), "t2".to_owned()]),
             headers: vec!["X-Token: {token}".to_owned()],
-            send_on_open: vec!["hello {token}".to_owned()],
+            opening: vec![OpeningStep::Send("hello {token}".to_owned())],
             binary: true,
             ..typed("/live?token={token}".to_owned())
         };
@@ -170,5 +170,29 @@ fn messages_are_text_or_binary_and_nothing_is_expected_of_those_without_an_id() 
             kinds.dedup();
             assert_eq!(kinds, [if binary { 0x82 } else { 0x81 }]);
         }
+    });
+}
+
+#[test]
+fn users_think_between_their_messages() {
+    undisturbed(|| {
+        let address = serve(script(|mut peer| {
+            peer.upgrade("")?;
+            loop {
+                let (_, _, message) = peer.read_frame()?;
+                peer.frame(0x81, &message)?;
+            }
+        }));
+        let think_us = Some((20_000, 40_000));
+        let typed = Typed { think_us, ..typed(format!("ws://{address}/")) };
+        let settings = Settings { connections: CONNECTIONS, ..Settings::default() };
+        let outcome = run_with(&typed, settings, 20, 400, &mut Blind).unwrap();
+        let Exchanged { sent, answered, unanswered, .. } = exchanged(&outcome);
+        assert_eq!((answered, unanswered), (sent, 0));
+        // Each sends once in 20 to 40 ms.
+        let span_ms = outcome.span_us / 1000;
+        let few = u64::from(CONNECTIONS) * (span_ms / 40 - 1);
+        let many = u64::from(CONNECTIONS) * (span_ms / 20 + 1);
+        assert!((few..=many).contains(&sent), "{sent} in {span_ms} ms");
     });
 }

@@ -86,6 +86,51 @@ fn refused_and_silent_connections_fail_a_run_unless_they_are_allowed() {
     assert!(said.stderr.contains("refused is 3, fail if refused>2"), "{}", said.stderr);
 }
 
+/// Starts an SSE endpoint whose events are numbered. It loses each tenth one.
+fn lossy() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("its address"));
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut head = BufReader::new(socket.try_clone()?).lines();
+                while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+                socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")?;
+                for number in (1_u64..).filter(|number| number % 10 != 0) {
+                    socket.write_all(format!("data: {{\"n\":{number}}}\n\n").as_bytes())?;
+                    thalweg_testing::let_pass(std::time::Duration::from_millis(1));
+                }
+                std::io::Result::Ok(())
+            });
+        }
+    });
+    url
+}
+
+#[test]
+fn lost_messages_fail_a_run_unless_they_are_allowed() {
+    let bench = |name: &str, words: &[&str]| {
+        let place = Place::new(name);
+        let (url, short) = (lossy(), ["--connections", "2", "--duration", "200ms"]);
+        let once = ["--repeats", "1", "--out", "store/run-a"];
+        place.bench(&[&["--url", &url, "--sequence", "n"], &short[..], &once, words].concat())
+    };
+    let said = bench("lossy", &[]);
+    said.ended_with(1);
+    assert!(
+        said.stderr.contains(" messages were lost: --allow-lost allows this"),
+        "{}",
+        said.stderr
+    );
+    let state = said.stdout.lines().next().unwrap_or_default();
+    assert!(state.starts_with("2 of 2 connected, ") && state.contains(" lost"), "{}", said.stdout);
+    assert!(said.stdout.contains(" lost on 2 connections, "), "{}", said.stdout);
+    bench("lossy-allowed", &["--allow-lost"]).ended_with(0);
+    let said = bench("lossy-threshold", &["--allow-lost", "--fail-if", "lost>0"]);
+    said.ended_with(1);
+    assert!(said.stderr.contains(", fail if lost>0"), "{}", said.stderr);
+}
+
 #[test]
 fn a_missing_timestamp_is_an_error_that_lists_existing_fields() {
     let (at, _) = endpoint();
@@ -124,6 +169,16 @@ fn options_without_effect_on_an_endpoint_are_refused() {
     let said = place.bench(&http);
     said.ended_with(2);
     assert!(said.stderr.contains("--rate needs a WebSocket"), "{}", said.stderr);
+    let said = place.bench(&["--url", "http://127.0.0.1:1/", "--think", "1s..2s"]);
+    said.ended_with(2);
+    assert!(said.stderr.contains("add --dialect llm-stream"), "{}", said.stderr);
+    refused(&["--subscribe", "x"], "--dialect <NAME>");
+    refused(&["--dialect", "mqtt"], "there are socketio, signalr, graphql-ws");
+    refused(&["--body", "@nothing.json"], "--body nothing.json: No such file");
+    refused(&["--body", "{}"], "--method and --body need HTTP");
+    refused(&["--think", "1s..2s", "--rate", "1"], "remove one of them");
+    refused(&["--slow", "10"], "nobody is left to read");
+    refused(&["--slow", "1", "--stampede"], "--slow is for connections that stay");
     refused(&["--no-control"], "cannot be used with");
     refused(&["--duration", "soon"], "is not a duration");
 }

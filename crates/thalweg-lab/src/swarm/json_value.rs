@@ -5,7 +5,7 @@ use crate::scenario::PathStep;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// A value that could be a time.
+/// A value that is no object, array or null.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar {
     Whole(u64),
@@ -13,7 +13,27 @@ pub(super) enum Scalar {
     Text(String),
 }
 
-/// Returns the value at the end of the path; `None` also if the value cannot be a time.
+impl Scalar {
+    /// Returns whether the value is written like this, with or without quotes.
+    pub(super) fn is(&self, text: &str) -> bool {
+        match self {
+            Scalar::Whole(number) => number.to_string() == text,
+            Scalar::Float(number) => number.to_string() == text,
+            Scalar::Text(value) => value == text,
+        }
+    }
+
+    /// Returns the value as an integer, also if it is written as a string.
+    pub(super) fn whole(&self) -> Option<u64> {
+        match self {
+            Scalar::Whole(number) => Some(*number),
+            Scalar::Float(_) => None,
+            Scalar::Text(text) => text.parse().ok(),
+        }
+    }
+}
+
+/// Returns the value at the end of the path; `None` also for an object, an array, null or a negative integer.
 pub(super) fn find(json: &[u8], path: &[PathStep]) -> Option<Scalar> {
     let mut found = None;
     // A walk that has found the value stops reading, which the parser reports as an error.
@@ -87,6 +107,10 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
         self.take(|| Scalar::Float(number))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.take(|| Scalar::Text(value.to_string()))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
