@@ -26,7 +26,7 @@ macro_rules! conformance {
         $crate::conformance! { $rig;
             order concurrent_appends batches duplicates keys_across_servers compare_and_set ranges losses newest ends pauses
             topics times readiness slow_readers restarts second_restarts gaps renewal faults tickets
-            keyed_records keyed_trims keyed_repetitions
+            keyed_records keyed_trims keyed_repetitions keyed_ends keyed_conditions
         }
     };
     ($rig:expr; $($case:ident)*) => {

@@ -15,7 +15,7 @@ pub use appends::{
     batches, compare_and_set, concurrent_appends, duplicates, keys_across_servers, tickets,
 };
 pub use following::{order, readiness, slow_readers, times};
-pub use keyed::{keyed_records, keyed_repetitions, keyed_trims};
+pub use keyed::{keyed_conditions, keyed_ends, keyed_records, keyed_repetitions, keyed_trims};
 pub use outages::{faults, gaps, renewal, restarts, second_restarts};
 pub use reads::{ends, losses, newest, pauses, ranges, topics};
 

@@ -34,24 +34,29 @@ pub struct Stream {
     /// Maximum number of appends with a key that are in flight for a topic, at least 1. Other appends to a topic are
     /// never in flight together: the server waits for each.
     pub in_flight_max: usize,
+    /// Whether several servers append to its topics. A condition on a key of such a topic then needs [`CompareAndSet`].
+    pub is_shared: bool,
 }
 
 impl Stream {
-    /// Returns a stream with bounds that suit any broker: 256 events, 1 MiB, and one append in flight.
+    /// Returns a stream of one server with bounds that suit any broker: 256 events, 1 MiB, and one append in flight.
     pub fn new(pattern: Pattern, kind: FeedKind, epoch: Epoch, from: Offset) -> Self {
-        let (events_max, bytes_max, in_flight_max) = (256, 1 << 20, 1);
-        Self { pattern, kind, epoch, from, events_max, bytes_max, in_flight_max }
+        let (events_max, bytes_max, in_flight_max, is_shared) = (256, 1 << 20, 1, false);
+        Self { pattern, kind, epoch, from, events_max, bytes_max, in_flight_max, is_shared }
     }
 }
 
 /// A system that orders and stores topics.
 ///
-/// **Keyed topics** are an optional capability: a broker that has it has streams of the kind [`FeedKind::Keyed`], and one server. Each
+/// **Keyed topics** are an optional capability: a broker that has it has streams of the kind [`FeedKind::Keyed`]. Each
 /// event in them has a key, and perhaps a time at which its key expires. The broker delivers and reads events with both, and never
 /// removes the newest event of a key, unless that is a removal (`null`), before the topic ends. Other events may be missing from a
-/// page. A removal may be missing after ten minutes; of those that are older, the newest of a topic stays as long as the topic has keys
-/// ([`ReadPage::compacted`]). A record whose outcome is unknown is never delivered to the server that has the answer. The server knows
-/// the newest event of each key, and checks the conditions of publishers itself.
+/// page. A removal may be missing after ten minutes, and [`ReadPage::compacted`] then says so. A page may have events from before an
+/// end; [`ReadPage::stored_from`] of a later page of the same range is then after the end.
+///
+/// The server knows the newest event of each key, and checks the conditions of publishers itself. If the stream has one server
+/// ([`Stream::is_shared`]), a record whose outcome is unknown is never delivered to the server that has the answer. Otherwise the
+/// server appends an event with a condition only if the topic has no newer record than those that it knows ([`CompareAndSet`]).
 ///
 /// A server opens a broker in a runtime of its own, calls [`Self::follow`] once, and all other methods at any time and
 /// concurrently. A "crash" may be that of this server, of the broker, or of the connection between them. A future may

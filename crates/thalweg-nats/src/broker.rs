@@ -10,7 +10,6 @@ use thalweg_broker::{
     Append, AppendError, BoxFuture, Broker, BrokerCounts, CompareAndSet, Follower, ReadPage,
     ReadRange, Stored, Stream, Tickets, TopicIndex, TopicRange, Unreadable,
 };
-use thalweg_core::stream::FeedKind;
 use thalweg_wire::{Offset, Pattern, Topic};
 use tokio::{
     sync::Semaphore,
@@ -22,6 +21,7 @@ use crate::{
     api::{Api, RETRY_PAUSE},
     bucket::{self, Bucket},
     checks,
+    compaction::Compaction,
     connection::{Connection, START_TIMEOUT},
     counts::Counts,
     leader,
@@ -34,12 +34,16 @@ use crate::{
     setup,
     store::{self, Store},
     stream_state::StreamState,
+    tallies::Tallies,
     tickets::TicketStore,
     topic_list,
 };
 
 /// Bytes of a message that are reserved for headers: three digests and names need a quarter of them.
 const HEADER_BYTES_MAX: usize = 1024;
+
+/// Bytes of a message of keyed events that its bytes of events and keys do not count: the times at which the keys expire.
+const EXPIRY_BYTES_MAX: usize = 8192;
 
 /// The timeout of JetStream's answers at the start: it may have to create a stream on several servers.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,7 +68,7 @@ pub struct Nats {
     api: Api,
     streams: Vec<Opened>,
     store: Store,
-    page_reader: PageReader,
+    page_reader: Arc<PageReader>,
     ticket_store: Option<TicketStore>,
     message_bytes_max: usize,
     counts: Arc<Counts>,
@@ -120,7 +124,9 @@ pub async fn open(settings: &Settings) -> Result<Nats, String> {
         counts: counts.clone(),
         event_bytes_max: message_bytes_max,
         failures: Mutex::default(),
+        tallies: streams.iter().map(|_| Mutex::<Tallies>::default()).collect(),
     };
+    let page_reader = Arc::new(page_reader);
     let ticket_store = settings.tickets.map(|tickets| TicketStore {
         requests: requests.clone(),
         api: api.clone(),
@@ -143,7 +149,7 @@ async fn open_stream(
         format!("stream {name} has no generation: delete it, or choose another name")
     })?;
     let from_sequence = loop {
-        match setup::sequence_ago(api, &name, &info, settings.warm).await {
+        match setup::first_sequence(api, (&name, settings.kind), &info, settings.warm).await {
             Ok(sequence) => break sequence,
             Err(error) if !error.is_transient() || Instant::now() > deadline => {
                 return Err(format!(
@@ -154,8 +160,8 @@ async fn open_stream(
         }
     };
     let config = setup::config_of(settings);
-    let StreamSettings { pattern, has_values, warm, .. } = settings.clone();
-    let state = Arc::new(StreamState::new(name, has_values, epoch, from_sequence));
+    let StreamSettings { pattern, kind, warm, .. } = settings.clone();
+    let state = Arc::new(StreamState::new(name, kind, epoch, from_sequence));
     Ok(Opened { pattern, config, warm, from_sequence, state })
 }
 
@@ -165,19 +171,60 @@ impl Nats {
     pub fn own_counts(&self) -> Arc<Counts> {
         self.counts.clone()
     }
+
+    /// Stores the states of all keyed topics, and removes the messages that they replace.
+    ///
+    /// # Errors
+    /// One sentence.
+    #[doc(hidden)]
+    pub async fn compact_all(&self) -> Result<(), String> {
+        for compaction in self.compactions() {
+            let topics = TopicRange {
+                patterns: vec![Pattern::all()],
+                prefix: String::new(),
+                after: String::new(),
+                limit: usize::MAX,
+            };
+            let stream = &self.streams[compaction.stream];
+            let streams = [(stream.pattern.clone(), &*stream.state)];
+            let topics = topic_list::topics(&self.api, &streams, topics).await;
+            for topic in topics.map_err(|error| error.to_string())? {
+                let compacted = compaction.compact_now(&topic).await;
+                compacted.map_err(|error| format!("{topic}: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compactions(&self) -> impl Iterator<Item = Compaction> {
+        let keyed = self.streams.iter().enumerate();
+        let keyed = keyed.filter(|(_, stream)| stream.state.kind.has_keys());
+        keyed.map(|(index, stream)| Compaction {
+            stream: index,
+            state: stream.state.clone(),
+            requests: self.requests.clone(),
+            api: self.api.clone(),
+            page_reader: self.page_reader.clone(),
+            counts: self.counts.clone(),
+        })
+    }
 }
 
 impl Broker for Nats {
     fn streams(&self) -> Vec<Stream> {
         let stream = |opened: &Opened| Stream {
             pattern: opened.pattern.clone(),
-            kind: if opened.state.has_values { FeedKind::Value } else { FeedKind::Log },
+            kind: opened.state.kind,
             epoch: opened.state.epoch(),
             from: offset_of(opened.from_sequence),
             events_max: EVENTS_MAX,
-            bytes_max: self.message_bytes_max,
+            bytes_max: match opened.state.kind.has_keys() {
+                true => self.message_bytes_max.saturating_sub(EXPIRY_BYTES_MAX),
+                false => self.message_bytes_max,
+            },
             // An older value that is retried must not overwrite a newer one.
-            in_flight_max: if opened.state.has_values { 1 } else { IN_FLIGHT_MAX },
+            in_flight_max: if opened.state.kind.has_versions() { 1 } else { IN_FLIGHT_MAX },
+            is_shared: true,
         };
         self.streams.iter().map(stream).collect()
     }
@@ -203,6 +250,9 @@ impl Broker for Nats {
         if let Some(TicketStore { bucket, counts, .. }) = &self.ticket_store {
             tasks.spawn(bucket.clone().watch(counts.clone()));
         }
+        for compaction in self.compactions() {
+            tasks.spawn(compaction.run());
+        }
         for (index, stream) in self.streams.iter().cloned().enumerate() {
             let api = &self.api;
             tasks.spawn(checks::watch(api.clone(), connection.clone(), stream.state.clone()));
@@ -220,6 +270,7 @@ impl Broker for Nats {
                 notes: Notes::default(),
                 sequence: Sequence::new(stream.from_sequence),
                 state: stream.state,
+                tallies: self.page_reader.tallies.clone(),
             };
             // With tokio's budget the reader would stop after 128 messages, while the connection reads the socket 128
             // times, with a hundred messages each.

@@ -94,7 +94,8 @@ impl<F: Follower> Reader<F> {
 
     async fn restart(&mut self, found: Epoch, info: &StreamInfo) -> Result<(), ApiError> {
         let stream = &self.state.name;
-        let from = setup::sequence_ago(&self.api, stream, info, self.warm).await?;
+        let from =
+            setup::first_sequence(&self.api, (stream, self.state.kind), info, self.warm).await?;
         add(&self.counts.restarts);
         tracing::error!(stream, epoch = %found, from, "the stream has a new epoch");
         self.sequence = Sequence::new(from);

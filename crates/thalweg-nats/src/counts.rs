@@ -38,8 +38,12 @@ pub struct Counts {
     pub pages: AtomicU64,
     /// Pages that could not be read.
     pub pages_failed: AtomicU64,
-    /// Ended topics whose events were not removed.
+    /// Ended topics whose events were not removed, and stored states whose replaced messages were not.
     pub purges_omitted: AtomicU64,
+    /// States of keyed topics that were stored.
+    pub states: AtomicU64,
+    /// States that could not be stored.
+    pub states_failed: AtomicU64,
     /// Tickets that were kept.
     pub tickets_kept: AtomicU64,
     /// Tickets that were redeemed.
@@ -114,8 +118,14 @@ impl BrokerCounts for Counts {
             counter("nats_unknown", "Appends whose outcome is unknown.", &self.unknown),
             counter(
                 "nats_purges_omitted",
-                "Ended topics whose events were not removed.",
+                "Ended topics and stored states whose older messages were not removed.",
                 &self.purges_omitted,
+            ),
+            counter("nats_states", "States of keyed topics stored here.", &self.states),
+            counter(
+                "nats_states_failed",
+                "States of keyed topics that could not be stored.",
+                &self.states_failed,
             ),
             counter("nats_tickets_kept", "Tickets issued here.", &self.tickets_kept),
             counter("nats_tickets_redeemed", "Tickets redeemed here.", &self.tickets_redeemed),

@@ -25,6 +25,9 @@
 //! pages        older messages of one topic
 //! health       whether this server has caught up                             (pure)
 //! store        appends, with retries
+//! stored_state parts of a keyed topic's state, and their index               (pure)
+//! tallies      when the state of a keyed topic is to be stored                (pure)
+//! compaction   stores these states, and removes older messages
 //! leader       whether a message may have gone to a former leader
 //! bucket       the bucket of tickets: creation and checks
 //! tickets      keeping and redeeming tickets
@@ -41,6 +44,7 @@ mod api;
 mod broker;
 mod bucket;
 mod checks;
+mod compaction;
 mod connection;
 mod consumer;
 mod counts;
@@ -59,7 +63,9 @@ mod sequence;
 mod settings;
 mod setup;
 mod store;
+mod stored_state;
 mod stream_state;
+mod tallies;
 mod tickets;
 mod topic_list;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_nats::{HeaderMap, HeaderName};
 use thalweg_broker::Content;
-use thalweg_core::stream::Payloads;
+use thalweg_core::stream::{FeedKind, Payloads};
 use thalweg_wire::{
     EndCode, Topic,
     event::{EventError, push_json},
@@ -32,6 +32,8 @@ pub(crate) const PAUSED: HeaderName = HeaderName::from_static("Thalweg-Paused");
 pub(crate) enum Skipped {
     Topic(TopicError),
     Event(EventError),
+    /// No keyed events as Thalweg stores them.
+    Keys,
     /// No event, or too many.
     Count,
     EmptyLine,
@@ -51,15 +53,16 @@ impl fmt::Display for Skipped {
             Self::Count => write!(f, "a message has 1 to {EVENTS_MAX} lines, each an event"),
             Self::End => write!(f, "its {END} is unknown to this release"),
             Self::Paused => write!(f, "its {PAUSED} is not a number of ms"),
+            Self::Keys => f.write_str("only Thalweg publishes to topics with keys"),
             Self::EmptyLine => f.write_str("a line is empty: each line must be an event"),
             Self::Sequence => write!(f, "sequence numbers go up to {SEQUENCE_MAX}"),
         }
     }
 }
 
-/// Parses a message. An event from other publishers has at most `event_bytes_max`.
+/// Parses a message of a stream with topics of this kind. An event from other publishers has at most `event_bytes_max`.
 pub(crate) fn read(
-    subject: &str,
+    (kind, subject): (FeedKind, &str),
     sequence: u64,
     headers: Option<&HeaderMap>,
     body: &[u8],
@@ -70,7 +73,7 @@ pub(crate) fn read(
     }
     let topic = topic_of(subject).map_err(Skipped::Topic)?;
     let header = |name| headers.and_then(|headers| headers.get(name));
-    let payloads = if header(MARK).is_some_and(|mark| mark.as_str() == MARK_VALUE) {
+    let payloads = if is_own(headers) {
         if let Some(end) = header(END) {
             let code = EndCode::ALL.into_iter().find(|code| code.name() == end.as_str());
             return Ok((topic, Content::End(code.ok_or(Skipped::End)?)));
@@ -79,8 +82,13 @@ pub(crate) fn read(
             let ms = paused.as_str().parse().map_err(|_| Skipped::Paused)?;
             return Ok((topic, Content::Paused(ms)));
         }
-        // This is the only copy of the body, which is a slice of the read buffer.
-        Payloads::from_lines(body.to_vec()).ok_or(Skipped::EmptyLine)?
+        match kind.has_keys() {
+            true => keyed(body)?,
+            // This is the only copy of the body, which is a slice of the read buffer.
+            false => Payloads::from_lines(body.to_vec()).ok_or(Skipped::EmptyLine)?,
+        }
+    } else if kind.has_keys() {
+        return Err(Skipped::Keys);
     } else {
         checked(body, event_bytes_max)?
     };
@@ -89,6 +97,24 @@ pub(crate) fn read(
     } else {
         Err(Skipped::Count)
     }
+}
+
+/// Returns the body of a message of keyed events.
+pub(crate) fn keyed_body(payloads: Payloads) -> Vec<u8> {
+    Content::Events(payloads).to_line()
+}
+
+fn keyed(body: &[u8]) -> Result<Payloads, Skipped> {
+    match Content::from_line(body) {
+        Some(Content::Events(payloads)) if payloads.has_keys() => Ok(payloads),
+        _ => Err(Skipped::Keys),
+    }
+}
+
+/// Returns whether Thalweg stored a message with these headers.
+pub(crate) fn is_own(headers: Option<&HeaderMap>) -> bool {
+    let mark = headers.and_then(|headers| headers.get(MARK));
+    mark.is_some_and(|mark| mark.as_str() == MARK_VALUE)
 }
 
 /// Returns whether a message with these raw headers ends its topic.
@@ -121,11 +147,11 @@ mod tests {
     fn parse_own(body: &str) -> Result<(Topic, Content), Skipped> {
         let mut headers = HeaderMap::new();
         headers.insert(MARK, MARK_VALUE);
-        read("thalweg.cars.v1/2", 1, Some(&headers), body.as_bytes(), 100)
+        read((FeedKind::Log, "thalweg.cars.v1/2"), 1, Some(&headers), body.as_bytes(), 100)
     }
 
     fn parse_foreign(body: &str) -> Result<(Topic, Content), Skipped> {
-        read("thalweg.cars.v1/2", 1, None, body.as_bytes(), 100)
+        read((FeedKind::Log, "thalweg.cars.v1/2"), 1, None, body.as_bytes(), 100)
     }
 
     fn joined(result: Result<(Topic, Content), Skipped>) -> String {
@@ -142,6 +168,25 @@ mod tests {
         assert!(matches!(parse_own("1\n"), Err(Skipped::EmptyLine)));
         assert!(parse_own(&["1"; 256].join("\n")).is_ok());
         assert!(matches!(parse_own(&["1"; 257].join("\n")), Err(Skipped::Count)));
+    }
+
+    #[test]
+    fn messages_with_keys_are_those_of_thalweg() {
+        let mut payloads = Payloads::from_lines(b"1\n2".to_vec()).unwrap();
+        ["a", "b"].iter().for_each(|key| payloads.push_key(key));
+        payloads.set_expiry(1, 7);
+        let mut headers = HeaderMap::new();
+        headers.insert(MARK, MARK_VALUE);
+        let read = |kind, headers, body: &[u8]| read((kind, "thalweg.a"), 1, headers, body, 100);
+        let body = keyed_body(payloads.clone());
+        let (_, content) = read(FeedKind::Keyed, Some(&headers), &body).unwrap();
+        let Content::Events(parsed) = content else { panic!("{content:?}") };
+        assert_eq!((parsed.joined_keys(), parsed.expiries()), (&b"\"a\",\"b\""[..], &[0, 7][..]));
+        assert!(matches!(read(FeedKind::Keyed, None, &body), Err(Skipped::Keys)));
+        for bad in [&b""[..], b"1\n2", b"events\t\t1"] {
+            let parsed = read(FeedKind::Keyed, Some(&headers), bad);
+            assert!(matches!(parsed, Err(Skipped::Keys)), "{bad:?}");
+        }
     }
 
     #[test]
@@ -166,7 +211,8 @@ mod tests {
             if is_marked {
                 headers.insert(MARK, MARK_VALUE);
             }
-            read("thalweg.a", 1, Some(&headers), b"", 9).map(|(_, content)| content)
+            read((FeedKind::Log, "thalweg.a"), 1, Some(&headers), b"", 9)
+                .map(|(_, content)| content)
         };
         assert!(matches!(read("deleted", true), Ok(Content::End(EndCode::Deleted))));
         assert!(matches!(read("gone", true), Ok(Content::End(EndCode::Gone))));
@@ -176,10 +222,14 @@ mod tests {
 
     #[test]
     fn a_message_without_topic_or_offset_is_skipped() {
-        assert!(matches!(read("thalweg.a$", 1, None, b"1", 9), Err(Skipped::Topic(_))));
-        let last = read("thalweg.a", SEQUENCE_MAX, None, b"1", 9);
+        assert!(matches!(
+            read((FeedKind::Log, "thalweg.a$"), 1, None, b"1", 9),
+            Err(Skipped::Topic(_))
+        ));
+        let subject = (FeedKind::Log, "thalweg.a");
+        let last = read(subject, SEQUENCE_MAX, None, b"1", 9);
         assert!(last.is_ok());
-        let beyond = read("thalweg.a", SEQUENCE_MAX + 1, None, b"1", 9);
+        let beyond = read(subject, SEQUENCE_MAX + 1, None, b"1", 9);
         assert!(matches!(beyond, Err(Skipped::Sequence)));
     }
 }

@@ -9,7 +9,10 @@ use std::{
 };
 
 use serde_json::json;
-use thalweg_broker::{LogThrottle, PageBuilder, ReadPage, ReadRange, Unreadable};
+use thalweg_broker::{
+    Content, LogThrottle, OFFSET_FIRST, PageBuilder, ReadPage, ReadRange, Unreadable,
+};
+use thalweg_wire::Topic;
 use tokio::time::Instant;
 
 use crate::{
@@ -19,9 +22,11 @@ use crate::{
     direct::{self, Batch, time_ns_of},
     message, now_us,
     offsets::{EVENTS_MAX, offset_of, sequence_of},
-    settings::subject_of,
+    settings::{index_subject_of, subject_of},
     setup,
+    stored_state::{StateIndex, read_part},
     stream_state::StreamState,
+    tallies::{self, Tallies},
 };
 
 /// Limits of a page. A subscriber takes about this much while the next page is read.
@@ -38,6 +43,8 @@ pub(crate) struct PageReader {
     pub(crate) counts: Arc<Counts>,
     pub(crate) event_bytes_max: usize,
     pub(crate) failures: Mutex<LogThrottle>,
+    /// For each stream.
+    pub(crate) tallies: Arc<[Mutex<Tallies>]>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -67,7 +74,11 @@ impl PageReader {
         })
     }
 
-    async fn page(&self, range: &ReadRange, is_newest: bool) -> Result<ReadPage, ApiError> {
+    pub(crate) async fn page(
+        &self,
+        range: &ReadRange,
+        is_newest: bool,
+    ) -> Result<ReadPage, ApiError> {
         let unreadable = |why: &str| ApiError::Unreadable(why.to_owned());
         let state = self.streams.get(range.stream).ok_or_else(|| unreadable("no such stream"))?;
         let info = self.api.stream_info(&state.name).await?;
@@ -84,6 +95,14 @@ impl PageReader {
         let head = offset_of(info.state.last_seq + 1);
         let mut first_sequence = info.state.first_seq.max(1);
         let mut from = sequence_of(range.from).max(first_sequence);
+        let has_keys = state.kind.has_keys();
+        let index = if has_keys { self.state_index(state, &range.topic).await? } else { None };
+        if let Some((_, index)) = &index {
+            if let Some(page) = self.part_page(state, range, index, head).await? {
+                return Ok(page);
+            }
+            from = from.max(index.base);
+        }
         let deadline = Instant::now() + PAGE_TIMEOUT;
         let is_empty = range.from > range.until && !is_newest;
         let (until, mut page) = match is_newest {
@@ -115,7 +134,61 @@ impl PageReader {
             }
             from = next;
         }
-        Ok(page.finish(offset_of(first_sequence)))
+        if !has_keys {
+            return Ok(page.finish(offset_of(first_sequence)));
+        }
+        // Messages are removed after another index is stored.
+        let now = self.state_index(state, &range.topic).await?.map(|(sequence, _)| sequence);
+        if now != index.as_ref().map(|(sequence, _)| *sequence) {
+            return Err(unreadable("the state of the topic was stored meanwhile"));
+        }
+        let compacted = index.map_or(0, |(_, index)| index.compacted);
+        // Older records were not trimmed: their keys have newer events, or are in the state.
+        Ok(ReadPage { compacted, ..page.finish(OFFSET_FIRST) })
+    }
+
+    /// Asks the leader for the index of a topic's stored state. Returns its sequence number, too; `None` if there is none.
+    async fn state_index(
+        &self,
+        state: &StreamState,
+        topic: &Topic,
+    ) -> Result<Option<(u64, StateIndex)>, ApiError> {
+        let found = self.api.last_message(&state.name, &index_subject_of(topic)).await?;
+        let Some((sequence, body)) = found else { return Ok(None) };
+        let unknown = || ApiError::Unreadable("the stored state has no readable index".to_owned());
+        Ok(Some((sequence, StateIndex::from_body(&body).ok_or_else(unknown)?)))
+    }
+
+    /// Reads the events of a range that are in the next part of a stored state. `None` if no part has any.
+    async fn part_page(
+        &self,
+        state: &StreamState,
+        range: &ReadRange,
+        index: &StateIndex,
+        head: u64,
+    ) -> Result<Option<ReadPage>, ApiError> {
+        let unreadable = |why: &str| ApiError::Unreadable(why.to_owned());
+        let parts = if range.from < range.until { index.parts_from(range.from) } else { &[] };
+        for part in parts {
+            let found = self.api.message(&state.name, part.sequence).await?;
+            let message =
+                found.ok_or_else(|| unreadable("the replica lacks a part of the state"))?;
+            let records = read_part(&message.payload);
+            let records = records.ok_or_else(|| unreadable("a part of the state is damaged"))?;
+            let mut page = PageBuilder::new(range, head).with_records_max(records.len());
+            for (first, payloads) in records {
+                page.push(first, Content::Events(payloads));
+            }
+            if !page.is_empty() {
+                page.leave_out();
+                let page = page.finish(OFFSET_FIRST);
+                return Ok(Some(ReadPage { compacted: index.compacted, ..page }));
+            }
+            if part.last >= range.until {
+                break;
+            }
+        }
+        Ok(None)
     }
 
     /// Adds the first messages of a range to a page. Returns the sequence number of the last one, readable or not.
@@ -148,11 +221,19 @@ impl PageReader {
             }
             last = Some(sequence);
             let (headers, body) = (message.headers.as_ref(), &message.payload);
-            // All servers skip a message that cannot be read.
-            if let Ok((_, content)) =
-                message::read(&subject, sequence, headers, body, self.event_bytes_max)
-            {
-                page.push(offset_of(sequence), content.stored_at(time_ns));
+            if state.kind.has_keys() {
+                let mut tallies = tallies::lock(&self.tallies[range.stream]);
+                tallies.has_message(&range.topic, body.len(), Instant::now());
+            }
+            let subject = (state.kind, subject.as_str());
+            match message::read(subject, sequence, headers, body, self.event_bytes_max) {
+                Ok((_, content)) => page.push(offset_of(sequence), content.stored_at(time_ns)),
+                // A condition depends on the newest message, readable or not.
+                Err(_) if state.kind.has_keys() => {
+                    page.push(offset_of(sequence), Content::Paused(0));
+                }
+                // All servers skip a message that cannot be read.
+                Err(_) => {}
             }
         }
     }

@@ -1,11 +1,14 @@
 //! Reading a stream: its messages are delivered to the server, each once and in order. They come from a consumer, or from direct
 //! gets while no consumer can be created.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use async_nats::Message;
 use serde_json::Value;
-use thalweg_broker::{Delivery, Follower, LogThrottle};
+use thalweg_broker::{Content, Delivery, Follower, LogThrottle};
 use tokio::time::Instant;
 
 use crate::{
@@ -16,7 +19,10 @@ use crate::{
     message, now_us,
     offsets::offset_of,
     sequence::{Sequence, Step},
+    settings::{is_part, topic_of, topic_of_index},
+    stored_state::StateIndex,
     stream_state::StreamState,
+    tallies::{self, Tallies},
 };
 
 #[derive(Debug)]
@@ -35,6 +41,8 @@ pub(crate) struct Reader<F> {
     pub(crate) counts: Arc<Counts>,
     pub(crate) notes: Notes,
     pub(crate) sequence: Sequence,
+    /// For each stream.
+    pub(crate) tallies: Arc<[Mutex<Tallies>]>,
 }
 
 #[derive(Debug, Default)]
@@ -80,15 +88,24 @@ impl<F: Follower> Reader<F> {
             Step::Old => return Ok(()),
             Step::Hole => return Err(Lost::Hole),
             // The stream keeps only the newest message of a value topic.
-            Step::Removed(_) if self.state.has_values => {}
+            Step::Removed(_) if self.state.kind.has_versions() => {}
+            Step::Removed(messages) if self.state.kind.has_keys() => {
+                return self.skip_removed(messages, sequence).await;
+            }
             Step::Removed(messages) => self.take_removed(messages, sequence).await?,
         }
         add(&self.counts.messages);
         let (headers, body) = (message.headers.as_ref(), &message.payload);
-        match message::read(subject, sequence, headers, body, self.event_bytes_max) {
+        let (stream, first) = (self.index, offset_of(sequence));
+        let kind = self.state.kind;
+        match message::read((kind, subject), sequence, headers, body, self.event_bytes_max) {
+            _ if kind.has_keys() && self.take_state(subject, body) => {}
             Ok((topic, content)) => {
                 let content = content.stored_at(received.time_ns);
-                let (stream, first) = (self.index, offset_of(sequence));
+                if kind.has_keys() {
+                    let mut tallies = tallies::lock(&self.tallies[stream]);
+                    tallies.has_message(&topic, body.len(), Instant::now());
+                }
                 self.follower.deliver(Delivery { stream, first, topic, content }).await;
             }
             Err(why) => {
@@ -96,6 +113,13 @@ impl<F: Follower> Reader<F> {
                 if let Some(times) = self.notes.skipped.take(1, now_us()) {
                     let stream = &self.state.name;
                     tracing::warn!(stream, subject, sequence, times, "skipped a message: {why}");
+                }
+                // A condition depends on the newest message, readable or not.
+                if kind.has_keys()
+                    && let Ok(topic) = topic_of(subject)
+                {
+                    let content = Content::Paused(0);
+                    self.follower.deliver(Delivery { stream, first, topic, content }).await;
                 }
             }
         }
@@ -105,6 +129,38 @@ impl<F: Follower> Reader<F> {
         health.read(received.time_ns);
         health.pending(received.pending, now);
         Ok(())
+    }
+
+    /// Takes a message of a topic's stored state, and returns whether it is one. States are read when they are needed.
+    fn take_state(&self, subject: &str, body: &[u8]) -> bool {
+        let Some(topic) = topic_of_index(subject) else { return is_part(subject) };
+        if let Some(index) = StateIndex::from_body(body) {
+            tallies::lock(&self.tallies[self.index]).has_state(&topic, index.bytes);
+        }
+        true
+    }
+
+    /// Skips messages of keyed topics, some of which were removed before they were read. The newest events of their keys may be among
+    /// them, so the states of all topics are read again.
+    async fn skip_removed(&mut self, messages: u64, sequence: u64) -> Result<(), Lost> {
+        let stream = &self.state.name;
+        let Ok(info) = self.api.stream_info(stream).await else {
+            // The next consumer begins before them.
+            self.sequence.take_back(sequence - messages);
+            return Err(Lost::Hole);
+        };
+        let next = info.state.last_seq.max(sequence) + 1;
+        add(&self.counts.removed);
+        tracing::warn!(
+            stream,
+            messages,
+            next,
+            "messages with keys were removed before they were read"
+        );
+        self.sequence.take_back(next);
+        self.state.set_next(next);
+        self.follower.restarted(self.index, self.state.epoch(), offset_of(next)).await;
+        Err(Lost::Hole)
     }
 
     /// Handles messages before `sequence` that were removed before they were read. If the stream begins after them, it

@@ -3,12 +3,20 @@
 use std::{fs::File, path::PathBuf, time::Duration};
 
 use async_nats::ServerAddr;
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::{Pattern, Topic, topic::TopicError};
 
 /// The time for which the stream recognises repeated messages: as long as a publisher may retry.
 pub(crate) const DUPLICATE_WINDOW: Duration = Duration::from_secs(5 * 60);
 
 const SUBJECT_PREFIX: &str = "thalweg.";
+
+/// The prefixes of the subjects of stored states: of their parts, and of the indexes of these.
+const PART_PREFIX: &str = "thalweg-state.part.";
+const INDEX_PREFIX: &str = "thalweg-state.index.";
+
+/// The subjects of stored states, before the pattern of a stream.
+const STATE_PREFIX: &str = "thalweg-state.*.";
 
 const STREAM_PREFIX: &str = "thalweg-";
 
@@ -46,13 +54,14 @@ pub struct StreamSettings {
     pub name: String,
     /// The pattern of its topics.
     pub pattern: Pattern,
-    /// Whether its topics are value topics. The stream keeps the newest message of a value topic until it ends.
-    pub has_values: bool,
+    /// The kind of its topics. The stream keeps the newest message of a value topic, and the newest event of each key of a keyed
+    /// topic, until the topic ends.
+    pub kind: FeedKind,
     /// Number of servers that store each message: 1, 3 or 5.
     pub replicas: usize,
-    /// Retention of messages, except for value topics; at least 5 minutes.
+    /// Retention of messages, except for value topics and keyed topics; at least 5 minutes.
     pub age: Duration,
-    /// Maximum bytes on each replica. Beyond it, the stream removes the oldest messages; a stream of values refuses new ones.
+    /// Maximum bytes on each replica. Beyond it, the stream removes the oldest messages; a stream of values or keys refuses new ones.
     pub bytes: Option<u64>,
     /// The age from which on messages are delivered at the start: that of this server's own history.
     pub warm: Duration,
@@ -140,7 +149,7 @@ impl StreamSettings {
         if !(1..=5).contains(&self.replicas) {
             return Err(format!("stream {name:?} has {} replicas: set 1, 3 or 5", self.replicas));
         }
-        if !self.has_values && self.age < DUPLICATE_WINDOW {
+        if !self.kind.is_state() && self.age < DUPLICATE_WINDOW {
             return Err(format!(
                 "stream {name:?} keeps messages for {}: set at least {}, because repeated publishes are recognised for this long",
                 humantime::format_duration(self.age),
@@ -154,17 +163,43 @@ impl StreamSettings {
         format!("{STREAM_PREFIX}{}", self.name)
     }
 
-    pub(crate) fn subject(&self) -> String {
+    /// Returns the subjects of its messages: those of the topics come first.
+    pub(crate) fn subjects(&self) -> Vec<String> {
         let tokens = self.pattern.as_str().split('/').map(|segment| match segment {
             "**" => ">".to_owned(),
             segment => segment.replace('.', "/"),
         });
-        format!("{SUBJECT_PREFIX}{}", tokens.collect::<Vec<_>>().join("."))
+        let tokens = tokens.collect::<Vec<_>>().join(".");
+        let mut subjects = vec![format!("{SUBJECT_PREFIX}{tokens}")];
+        if self.kind.has_keys() {
+            subjects.push(format!("{STATE_PREFIX}{tokens}"));
+        }
+        subjects
     }
 }
 
 pub(crate) fn subject_of(topic: &Topic) -> String {
     format!("{SUBJECT_PREFIX}{}", topic.to_nats_subject())
+}
+
+/// Returns the subject of the parts of a keyed topic's state.
+pub(crate) fn part_subject_of(topic: &Topic) -> String {
+    format!("{PART_PREFIX}{}", topic.to_nats_subject())
+}
+
+/// Returns the subject of the index of a keyed topic's state.
+pub(crate) fn index_subject_of(topic: &Topic) -> String {
+    format!("{INDEX_PREFIX}{}", topic.to_nats_subject())
+}
+
+/// Returns the topic of an index; `None` for any other subject.
+pub(crate) fn topic_of_index(subject: &str) -> Option<Topic> {
+    Topic::from_nats_subject(subject.strip_prefix(INDEX_PREFIX)?).ok()
+}
+
+/// Returns whether a message is a part of a state.
+pub(crate) fn is_part(subject: &str) -> bool {
+    subject.starts_with(PART_PREFIX)
 }
 
 /// Returns the topic of a subject. Fails if no topic has the subject.
@@ -180,7 +215,7 @@ mod tests {
         StreamSettings {
             name: name.to_owned(),
             pattern: pattern.parse().unwrap(),
-            has_values: false,
+            kind: FeedKind::Log,
             replicas: 1,
             age: Duration::from_secs(3600),
             bytes: None,
@@ -197,8 +232,20 @@ mod tests {
             ("users/*/inbox", "thalweg.users.*.inbox"),
             ("cars/v1.2/**", "thalweg.cars.v1/2.>"),
         ] {
-            assert_eq!(stream("s", pattern).subject(), subject);
+            assert_eq!(stream("s", pattern).subjects(), [subject]);
         }
+        let keyed = StreamSettings { kind: FeedKind::Keyed, ..stream("s", "cars/v1.2/**") };
+        assert_eq!(keyed.subjects(), ["thalweg.cars.v1/2.>", "thalweg-state.*.cars.v1/2.>"]);
+    }
+
+    #[test]
+    fn a_state_has_subjects_beside_those_of_its_topic() {
+        let topic: Topic = "cars/v1.2".parse().unwrap();
+        let (part, index) = (part_subject_of(&topic), index_subject_of(&topic));
+        assert_eq!((part.as_str(), is_part(&part)), ("thalweg-state.part.cars.v1/2", true));
+        assert_eq!((topic_of_index(&index), is_part(&index)), (Some(topic.clone()), false));
+        assert!(topic_of_index(&part).is_none() && topic_of_index(&subject_of(&topic)).is_none());
+        assert!(topic_of(&part).is_err() && topic_of(&index).is_err());
     }
 
     #[test]

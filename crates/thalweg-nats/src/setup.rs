@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::Epoch;
 use tokio::time::Instant;
 
@@ -103,13 +104,15 @@ fn sentence(settings: &StreamSettings, error: &ApiError) -> String {
 /// Returns the configuration with which a stream is created. Public for the lab's bare consumer, which uses the same.
 pub fn config_of(settings: &StreamSettings) -> Value {
     // A value stays until there is a newer one, or its topic ends. It is never removed because of its age or size.
-    let (discard, age, of_subject) = match settings.has_values {
-        true => ("new", Duration::ZERO, 1),
-        false => ("old", settings.age, -1),
+    // The same applies to keys, whose older events a server removes.
+    let (discard, age, of_subject) = match settings.kind {
+        FeedKind::Value => ("new", Duration::ZERO, 1),
+        FeedKind::Keyed => ("new", Duration::ZERO, -1),
+        FeedKind::Log => ("old", settings.age, -1),
     };
     json!({
         "name": settings.stream_name(),
-        "subjects": [settings.subject()],
+        "subjects": settings.subjects(),
         "retention": "limits",
         "storage": "file",
         "discard": discard,
@@ -162,10 +165,10 @@ fn check_maker(settings: &StreamSettings, info: &StreamInfo) -> Result<(), Strin
 }
 
 fn check_config(settings: &StreamSettings, config: &Value) -> Result<(), String> {
-    let (name, subjects) = (settings.stream_name(), json!([settings.subject()]));
+    let (name, subjects) = (settings.stream_name(), json!(settings.subjects()));
     if config["subjects"] != subjects {
         let is = format!("the subjects {}, and {subjects} are required", config["subjects"]);
-        return wrong(settings, &is, &format!("--subjects '{}'", settings.subject()));
+        return wrong(settings, &is, &format!("--subjects '{}'", settings.subjects().join(",")));
     }
     let replicas = settings.replicas;
     if config["num_replicas"] != replicas {
@@ -205,21 +208,21 @@ fn check_limits(
     }
     // -1 and 0 mean all.
     let of_subject = number("max_msgs_per_subject").max(0);
-    if settings.has_values && of_subject != 1 {
+    if settings.kind.has_versions() && of_subject != 1 {
         return Err(format!(
             "stream {} has no value topics, and the settings have kind=value: remove kind=value, or choose another name",
             settings.stream_name()
         ));
     }
     // A stream without value topics would lose messages in the middle before all servers have read them.
-    if !settings.has_values && of_subject > 0 {
+    if !settings.kind.has_versions() && of_subject > 0 {
         let is = format!("{of_subject} messages of each subject, and all are required");
         return wrong(settings, &is, "--max-msgs-per-subject=-1");
     }
-    if settings.has_values && number("max_age") > 0 {
+    if settings.kind.is_state() && number("max_age") > 0 {
         return wrong(
             settings,
-            "a maximum age, after which values would be removed",
+            "a maximum age, after which values or keys would be removed",
             "--max-age=0",
         );
     }
@@ -273,8 +276,22 @@ pub(crate) fn metadata<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
     config["metadata"][key].as_str()
 }
 
+/// Returns the sequence number of the first message that a server reads when it starts: of events that are not older than `warm`.
+/// A keyed topic's state is read when the topic is first used, so older events of keys are not needed.
+pub(crate) async fn first_sequence(
+    api: &Api,
+    (stream, kind): (&str, FeedKind),
+    info: &StreamInfo,
+    warm: Duration,
+) -> Result<u64, ApiError> {
+    match kind.has_keys() {
+        true => Ok(info.state.last_seq + 1),
+        false => sequence_ago(api, stream, info, warm).await,
+    }
+}
+
 /// Returns the sequence number of the first message that is not older than `warm`, or the next number if there is none.
-pub(crate) async fn sequence_ago(
+async fn sequence_ago(
     api: &Api,
     stream: &str,
     info: &StreamInfo,

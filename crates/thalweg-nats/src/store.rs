@@ -7,7 +7,7 @@ use async_nats::{HeaderMap, HeaderName, Message};
 use bytes::Bytes;
 use ring::digest::{Context, Digest, SHA256, digest};
 use thalweg_broker::{Append, AppendError, Content, Stored};
-use thalweg_wire::{Epoch, Offset};
+use thalweg_wire::{Epoch, Offset, Topic};
 use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{
@@ -15,10 +15,10 @@ use crate::{
     api::Api,
     counts::{Counts, add},
     leader,
-    message::{END, MARK, MARK_VALUE, PAUSED},
+    message::{END, MARK, MARK_VALUE, PAUSED, keyed_body},
     offsets::{offset_of, sequence_of},
     requests::{Requests, Unanswered},
-    settings::subject_of,
+    settings::{index_subject_of, part_subject_of, subject_of},
     setup,
     stream_state::StreamState,
 };
@@ -57,6 +57,9 @@ const MESSAGE_ID: HeaderName = HeaderName::from_static("Nats-Msg-Id");
 /// Makes the server store the message only if this is the newest message of the subject.
 pub(crate) const EXPECTED_LAST: HeaderName =
     HeaderName::from_static("Nats-Expected-Last-Subject-Sequence");
+/// A value that no stream accepts: a message that has it is answered as a repetition or refused, and never stored.
+const ROLLUP: HeaderName = HeaderName::from_static("Nats-Rollup");
+const ROLLUP_REFUSED: &str = "none";
 /// The digest of the body. It shows whether a message with the same id has another body.
 const BODY: HeaderName = HeaderName::from_static("Thalweg-Body");
 
@@ -80,6 +83,9 @@ struct Attempt {
     body: Bytes,
     /// The digest of the body, if there is a key.
     digest: Option<String>,
+    /// The headers of a message that finds out whether the stream knows the key, if there is a condition, too: a stream with one
+    /// replica checks the condition first.
+    question: Option<HeaderMap>,
 }
 
 impl Attempt {
@@ -91,7 +97,9 @@ impl Attempt {
         if let Some(after) = after {
             headers.insert(EXPECTED_LAST, sequence_of(after).to_string());
         }
+        let body_digest = key.is_some().then(|| digest_of(&content));
         let body = match content {
+            Content::Events(payloads) if payloads.has_keys() => Bytes::from(keyed_body(payloads)),
             Content::Events(payloads) => Bytes::from(payloads.into_lines()),
             Content::Paused(ms) => {
                 headers.insert(PAUSED, ms.to_string());
@@ -102,14 +110,33 @@ impl Attempt {
                 Bytes::new()
             }
         };
-        let mut body_digest = None;
-        if let Some(key) = key {
-            let digest = hex(&digest(&SHA256, &body));
-            headers.insert(MESSAGE_ID, message_id(topic.as_str(), &key));
-            headers.insert(BODY, digest.as_str());
-            body_digest = Some(digest);
+        let mut question = None;
+        if let Some((key, digest)) = key.zip(body_digest.as_deref()) {
+            let id = message_id(topic.as_str(), &key);
+            if after.is_some() {
+                let mut headers = HeaderMap::new();
+                headers.insert(EXPECTED_STREAM, stream);
+                headers.insert(MESSAGE_ID, id.as_str());
+                headers.insert(ROLLUP, ROLLUP_REFUSED);
+                question = Some(headers);
+            }
+            headers.insert(MESSAGE_ID, id);
+            headers.insert(BODY, digest);
         }
-        Self { subject: subject_of(&topic), headers, body, digest: body_digest }
+        Self { subject: subject_of(&topic), headers, body, digest: body_digest, question }
+    }
+}
+
+/// Returns the digest of events and their keys. A repetition may expire at another time.
+fn digest_of(content: &Content) -> String {
+    match content {
+        Content::Events(payloads) if payloads.has_keys() => {
+            let bytes = [payloads.joined_keys(), b"\n", payloads.joined()].concat();
+            hex(&digest(&SHA256, &bytes))
+        }
+        // A record with a key has one event.
+        Content::Events(payloads) => hex(&digest(&SHA256, payloads.joined())),
+        Content::Paused(_) | Content::End(_) => hex(&digest(&SHA256, b"")),
     }
 }
 
@@ -159,6 +186,7 @@ impl Store {
         if waited >= STORE_TIMEOUT {
             return Err(AppendError::Unavailable);
         }
+        let topic = append.topic.clone();
         let attempt = Attempt::new(&state.name, append, after);
         let begun = Instant::now();
         let start = begun.checked_sub(waited).unwrap_or(begun);
@@ -173,8 +201,8 @@ impl Store {
                 Outcome::Done(result) => {
                     if let Ok(Stored { first, .. }) = result {
                         self.counts.take_stored(begun.elapsed());
-                        if is_end && !state.has_values {
-                            self.purge(&state.name, &attempt.subject, sequence_of(first));
+                        if is_end && !state.kind.has_versions() {
+                            self.purge(&state, &topic, sequence_of(first));
                         }
                     }
                     return result;
@@ -199,8 +227,12 @@ impl Store {
 
     /// Removes the messages that come before the end message of a topic. If this fails, they stay until
     /// retention removes them. That does no harm, because no server reads them.
-    fn purge(&self, stream: &str, subject: &str, before: u64) {
-        let (api, stream, subject) = (self.api.clone(), stream.to_owned(), subject.to_owned());
+    fn purge(&self, state: &StreamState, topic: &Topic, before: u64) {
+        let (api, stream) = (self.api.clone(), state.name.clone());
+        let mut subjects = vec![subject_of(topic)];
+        if state.kind.has_keys() {
+            subjects.extend([index_subject_of(topic), part_subject_of(topic)]);
+        }
         let counts = self.counts.clone();
         let Ok(permit) = self.purges.clone().try_acquire_owned() else {
             return add(&counts.purges_omitted);
@@ -208,16 +240,22 @@ impl Store {
         tokio::spawn(async move {
             // In the meantime, servers that are a little behind can read these messages.
             tokio::time::sleep(PURGE_DELAY).await;
-            if let Err(error) = api.purge(&stream, &subject, before).await {
-                add(&counts.purges_omitted);
-                tracing::debug!(stream, subject, "cannot remove an ended topic's events: {error}");
+            for subject in subjects {
+                if let Err(error) = api.purge(&stream, &subject, before).await {
+                    add(&counts.purges_omitted);
+                    tracing::debug!(
+                        stream,
+                        subject,
+                        "cannot remove an ended topic's events: {error}"
+                    );
+                }
             }
             drop(permit);
         });
     }
 
     async fn attempt(&self, state: &StreamState, attempt: &Attempt, timeout: Duration) -> Outcome {
-        let Attempt { subject, headers, body, digest } = attempt;
+        let Attempt { subject, headers, body, digest, question } = attempt;
         let (epoch, next) = (state.epoch(), state.next());
         let sent = self.requests.send(subject.clone(), headers.clone(), body.clone(), timeout);
         // If the leader changes, stop waiting: the former leader does not answer, and all later messages of
@@ -236,7 +274,16 @@ impl Store {
                 return Outcome::Done(Err(AppendError::Refused(why.to_owned())));
             }
         };
-        let (sequence, is_repetition) = match Ack::read(&answer.payload) {
+        let mut ack = Ack::read(&answer.payload);
+        if let (Ack::Outdated, Some(question)) = (&ack, question) {
+            let sent = self.requests.send(subject.clone(), question.clone(), Bytes::new(), timeout);
+            ack = match sent.await.map(|answer| Ack::read(&answer.payload)) {
+                Ok(Ack::Refused(_)) => Ack::Outdated,
+                Ok(known) => known,
+                Err(_) => return Outcome::MaybeStored,
+            };
+        }
+        let (sequence, is_repetition) = match ack {
             Ack::Stored { sequence, is_duplicate } => (sequence, is_duplicate),
             Ack::NotNow => return Outcome::NotStored,
             Ack::InProcess | Ack::Unreadable => return Outcome::MaybeStored,

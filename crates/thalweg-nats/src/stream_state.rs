@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use thalweg_core::stream::FeedKind;
 use thalweg_wire::Epoch;
 use tokio::{sync::Notify, time::Instant};
 
@@ -13,7 +14,7 @@ use crate::health::Health;
 #[derive(Debug)]
 pub(crate) struct StreamState {
     pub(crate) name: String,
-    pub(crate) has_values: bool,
+    pub(crate) kind: FeedKind,
     epoch: Mutex<Epoch>,
     next: AtomicU64,
     /// Starts a check, because the stream may have another epoch.
@@ -27,10 +28,10 @@ pub(crate) struct StreamState {
 }
 
 impl StreamState {
-    pub(crate) fn new(name: String, has_values: bool, epoch: Epoch, next: u64) -> Self {
+    pub(crate) fn new(name: String, kind: FeedKind, epoch: Epoch, next: u64) -> Self {
         Self {
             name,
-            has_values,
+            kind,
             epoch: Mutex::new(epoch),
             next: AtomicU64::new(next),
             suspect: Notify::new(),

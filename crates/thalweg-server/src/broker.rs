@@ -57,6 +57,13 @@ pub(crate) struct BrokerStream {
     pub(crate) can_compare: bool,
 }
 
+impl BrokerStream {
+    /// Returns whether several servers share the keyed topics of the stream, and conditions on their keys hold for all of them.
+    pub(crate) fn shares_keys(&self) -> bool {
+        self.stream.kind.has_keys() && self.stream.is_shared && self.can_compare
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) append: Append,
@@ -100,6 +107,17 @@ pub(crate) struct PublishTerms {
     pub(crate) condition: Option<Condition>,
     /// How long the keys stay, in µs.
     pub(crate) ttl_us: Option<u64>,
+    /// Whether the events are changed members of another topic. The owner shard makes them when it can send them.
+    pub(crate) are_members: bool,
+    /// Set if the events remove keys that have expired: the offsets of the events that have. A key with another newest event stays.
+    pub(crate) expired: Option<Box<[Offset]>>,
+}
+
+impl PublishTerms {
+    /// Returns whether the events depend on the newest events of their keys.
+    pub(crate) fn is_conditional(&self) -> bool {
+        self.condition.is_some() || self.expired.is_some() || self.are_members
+    }
 }
 
 /// Identifies a publish across retries.

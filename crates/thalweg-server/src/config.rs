@@ -31,24 +31,25 @@ pub(crate) use limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_INTERVAL_US, H2_STREAM_WINDOW_BYTES,
     HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, KEY_LOADS_MAX, KEYS_BYTES_MAX, KEYS_GAP,
     KEYS_NAMED_MAX, KEYS_TIMEOUT, KEYS_WAIT, KEYS_WAITING_MAX, LISTS_IN_FLIGHT_MAX, LISTS_MAX,
-    MEMBERS_MAX, MEMBERS_SHARE, NEGOTIATION_LIFE_US, PATCH_US_MAX, PAUSE_MS_MIN, PLANNING_BURST_US,
-    PLANNING_PART, PLANNING_UNBROKEN_US, PLANNINGS_WAITING_MAX, PLANNINGS_WAITING_PER_ADDRESS,
-    QUERIES_US, QUERY_BYTES, QUERY_DROPS_US, QUERY_EVENT_STEPS, QUERY_GRAIN_BYTES,
-    QUERY_STEPS_PER_LOOK, QUERY_US_MIN, RANKED_MAX, RATED_MAX, READS_IN_FLIGHT_MAX, READS_MAX,
-    READS_PER_SHARD, RECONNECT_SPACING_US, REDIRECTS_MAX, REJECTION_WAIT, REJECTIONS_MAX,
-    REPLAY_OFFSETS_MAX, REPOLLS_MAX, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT, SAMPLE_PART,
-    SAMPLE_US, SAMPLED_TOPICS_MAX, SAMPLES_KEPT_US, SEEN_TOKENS_MAX, SETTLED_BYTES,
-    SETTLING_ROUNDS_MAX, SETTLING_TIME, SIGNALR_KEEP_ALIVE, SIGNALR_POLL_LEAST, SIGNALR_POLL_WAIT,
-    SIGNALR_TIMEOUT_US, SMALL_BODY_BYTES, SOCKET_READ_BYTES, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS,
-    STORES_IN_FLIGHT_MAX, STORES_MAX, SUBJECT_TICKETS_MAX, TICKET_WAIT, TICKETS_MAX,
-    TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX, UNANSWERED_MAX, UNSTORED_BYTES_MAX,
-    UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, WRONG_TOKEN_REQUESTS, has_read_enough, share_of_requests,
+    MEMBER_EVENTS_BYTES, MEMBER_EVENTS_MAX, MEMBERS_MAX, MEMBERS_SHARE, NEGOTIATION_LIFE_US,
+    PATCH_US_MAX, PAUSE_MS_MIN, PLANNING_BURST_US, PLANNING_PART, PLANNING_UNBROKEN_US,
+    PLANNINGS_WAITING_MAX, PLANNINGS_WAITING_PER_ADDRESS, QUERIES_US, QUERY_BYTES, QUERY_DROPS_US,
+    QUERY_EVENT_STEPS, QUERY_GRAIN_BYTES, QUERY_STEPS_PER_LOOK, QUERY_US_MIN, RANKED_MAX,
+    RATED_MAX, READS_IN_FLIGHT_MAX, READS_MAX, READS_PER_SHARD, RECONNECT_SPACING_US,
+    REDIRECTS_MAX, REJECTION_WAIT, REJECTIONS_MAX, REPLAY_OFFSETS_MAX, REPOLLS_MAX, RUN_FILE_BYTES,
+    RUNS_LISTED, RUNS_LOOKED_AT, SAMPLE_PART, SAMPLE_US, SAMPLED_TOPICS_MAX, SAMPLES_KEPT_US,
+    SEEN_TOKENS_MAX, SETTLED_BYTES, SETTLING_ROUNDS_MAX, SETTLING_TIME, SIGNALR_KEEP_ALIVE,
+    SIGNALR_POLL_LEAST, SIGNALR_POLL_WAIT, SIGNALR_TIMEOUT_US, SMALL_BODY_BYTES, SOCKET_READ_BYTES,
+    SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS, STORES_IN_FLIGHT_MAX, STORES_MAX, SUBJECT_TICKETS_MAX,
+    TICKET_WAIT, TICKETS_MAX, TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX, UNANSWERED_MAX,
+    UNSTORED_BYTES_MAX, UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, WRONG_TOKEN_REQUESTS,
+    has_read_enough, share_of_requests,
 };
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
+pub(crate) use presence::{NODES_TOPIC, presence_topic, topic_of_members};
 pub use presence::{Presence, PresenceOf};
-pub(crate) use presence::{presence_topic, topic_of_members};
 pub use query::QueryConfig;
 pub(crate) use query::{AD_HOC_STATES, AD_HOC_TOPICS};
 pub use rate::{Rate, Rates};
@@ -398,7 +399,7 @@ impl Config {
     }
 
     /// Returns whether any topic's members are published.
-    pub(crate) fn has_presence(&self) -> bool {
+    pub fn has_presence(&self) -> bool {
         let named = self.topics.iter().map(|(_, settings)| settings);
         named.chain([&self.topic_defaults]).any(|settings| settings.presence.is_some())
     }
@@ -408,9 +409,16 @@ impl Config {
         self.settings(topic).presence.filter(|_| topic_of_members(topic).is_none())
     }
 
-    /// Returns whether a topic lists the members of another one.
+    /// Returns whether only the server publishes to a topic: it lists the members of another one, or the servers that share such lists.
     pub(crate) fn is_presence(&self, topic: &Topic) -> bool {
         topic_of_members(topic).is_some_and(|of| self.presence(&of).is_some())
+            || (topic.as_str() == NODES_TOPIC && self.has_presence())
+    }
+
+    /// Returns whether servers may share a topic that lists the members of another one. A number of members has no parts of servers.
+    pub(crate) fn may_share_presence(&self, topic: &Topic) -> bool {
+        let presence = topic_of_members(topic).and_then(|of| self.presence(&of));
+        presence.is_none_or(|presence| presence.of != PresenceOf::Count)
     }
 
     /// Returns the patterns of keyed topics.

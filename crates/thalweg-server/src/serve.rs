@@ -165,6 +165,7 @@ pub(crate) fn serve_with(
         shared_topics: Arc::new(shared_topics),
         brokers: links.into(),
         open_sockets: Arc::default(),
+        presence_nodes: Arc::default(),
     };
     let shared = Shared {
         admin: prepared.admin.map(Arc::new),

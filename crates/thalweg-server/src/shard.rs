@@ -65,6 +65,9 @@
 //!   expiries          the times at which keys expire
 //!   presence          publishes the members of topics
 //!   members           the members of topics with presence
+//!   shared_presence   members that several servers share
+//!
+//! presence_nodes    the servers that share members
 //!
 //! broker            a shard's part of broker topics
 //!   order             the order of a broker topic, and the brokers' streams
@@ -93,6 +96,7 @@ mod ingest;
 mod message;
 mod open_sockets;
 mod page;
+mod presence_nodes;
 mod publish_result;
 mod session_input;
 mod subscribers;

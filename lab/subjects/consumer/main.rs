@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
+use thalweg_core::stream::FeedKind;
 use thalweg_nats::{StreamSettings, config_of};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -76,7 +77,7 @@ fn arguments() -> Result<Arguments, Failure> {
     let stream = StreamSettings {
         pattern: format!("{name}/**").parse()?,
         name,
-        has_values: false,
+        kind: FeedKind::Log,
         replicas: 1,
         age: AGE,
         bytes: None,

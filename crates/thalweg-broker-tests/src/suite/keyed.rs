@@ -125,3 +125,54 @@ pub fn keyed_repetitions<R: Rig>(rig: &mut R) {
     assert_eq!((again.first, again.is_repetition), (first, true));
     assert_eq!(append("b", 0), Err(AppendError::KeyReused));
 }
+
+/// The end of a topic leaves none of its keys, also of those that were stored long before.
+pub fn keyed_ends<R: Rig>(rig: &mut R) {
+    let node = node(rig);
+    if !keeps_keys(&node) {
+        return;
+    }
+    append(&node, "keys/a", &RECORDS);
+    rig.trim();
+    append(&node, "keys/a", &[&[("a", "8", 0)]]);
+    let ended = node.append_content("keys/a", Content::End(EndCode::Deleted), None);
+    let again = append(&node, "keys/a", &[&[("e", "7", 0)]]);
+    let pages = node.pages("keys/a", 0, again[0].0 + 1);
+    let stored_from = pages.last().map_or(0, |(_, page)| page.stored_from);
+    assert!(stored_from > ended.expect("stored").first, "{pages:?}");
+    let events = read(&node, "keys/a", again[0].0 + 1).into_iter();
+    assert_eq!(events.filter(|event| event.0 >= stored_from).collect::<Vec<_>>(), again);
+}
+
+/// Of two servers that append with the same newest record, one stores its events. An append that is outdated leaves its idempotency key
+/// free.
+pub fn keyed_conditions<R: Rig>(rig: &mut R) {
+    let nodes = [node(rig), node(rig)];
+    if !keeps_keys(&nodes[0]) || nodes[0].caller().broker.compare_and_set().is_none() {
+        return;
+    }
+    let start = |node: &Node<R::Broker>, record: (&str, &str, i64), key, newest| {
+        let record = node.record("keys/a", keyed(&[record]), key);
+        node.caller().start_append(record, Some(newest))
+    };
+    let mut newest = 0;
+    for round in 0..20 {
+        if round == 10 {
+            // The newest record of a topic stays.
+            rig.trim();
+        }
+        let event = round.to_string();
+        let pending = nodes.each_ref().map(|node| start(node, ("a", &event, 0), None, newest));
+        let both = pending.map(|pending| answer(&pending));
+        let stored: Vec<_> = both.iter().filter_map(|result| result.as_ref().ok()).collect();
+        assert_eq!(stored.len(), 1, "{both:?}");
+        newest = stored[0].first;
+    }
+    let append = |key, newest| answer(&start(&nodes[0], ("b", "1", 0), Some(key), newest));
+    assert_eq!(append("k", 0), Err(AppendError::Outdated(Some(newest))));
+    let stored = append("k", newest).expect("it is the newest");
+    // A known key has its answer, whatever the condition.
+    let again = append("k", Offset::MAX).expect("a repetition");
+    assert_eq!((again.first, again.is_repetition), (stored.first, true));
+    assert_eq!(append("l", Offset::MAX), Err(AppendError::Outdated(Some(stored.first))));
+}

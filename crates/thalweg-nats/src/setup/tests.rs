@@ -5,7 +5,7 @@ fn settings() -> StreamSettings {
     StreamSettings {
         name: "matches".to_owned(),
         pattern: "matches/**".parse().unwrap(),
-        has_values: false,
+        kind: FeedKind::Log,
         replicas: 3,
         age: Duration::from_secs(3600),
         bytes: Some(1 << 30),
@@ -58,7 +58,7 @@ fn a_wrong_stream_is_reported_with_the_remedy() {
 
 #[test]
 fn a_stream_of_value_topics_keeps_the_newest_message_of_each() {
-    let settings = StreamSettings { has_values: true, ..settings() };
+    let settings = StreamSettings { kind: FeedKind::Value, ..settings() };
     let mut info = StreamInfo {
         config: config_of(&settings),
         created: SystemTime::now(),

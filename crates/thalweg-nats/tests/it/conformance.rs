@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use thalweg_broker_tests::{Node, Rig, conformance};
+use thalweg_core::stream::FeedKind;
 use thalweg_nats::{Nats, Settings, StreamSettings};
+use tokio::runtime::Builder;
 
 use crate::harness::{Operator, Servers, settings, stream};
 
@@ -20,11 +22,18 @@ impl Jetstream {
         let values = StreamSettings {
             name: "values".to_owned(),
             pattern: pattern("values/**"),
-            has_values: true,
+            kind: FeedKind::Value,
             age: Duration::ZERO,
             ..stream()
         };
-        let settings = Settings { streams: vec![log, values], ..settings(&servers) };
+        let keys = StreamSettings {
+            name: "keys".to_owned(),
+            pattern: pattern("keys/**"),
+            kind: FeedKind::Keyed,
+            age: Duration::ZERO,
+            ..stream()
+        };
+        let settings = Settings { streams: vec![log, values, keys], ..settings(&servers) };
         Some(Self { servers, settings })
     }
 }
@@ -44,6 +53,10 @@ impl Rig for Jetstream {
 
     fn trim(&mut self) {
         Operator::new(&self.servers).purge_stream();
+        let opened = self.open();
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let stored = runtime.block_on(async { opened.await?.compact_all().await });
+        stored.expect("the states are stored");
     }
 
     fn renew(&mut self) {

@@ -1,7 +1,7 @@
 //! Topics end, and value topics have one message.
 
 use thalweg_broker::{AppendError, Content};
-use thalweg_core::stream::Payloads;
+use thalweg_core::stream::{FeedKind, Payloads};
 use thalweg_nats::{Settings, StreamSettings};
 use thalweg_wire::EndCode;
 
@@ -24,7 +24,8 @@ fn event(text: &str) -> Content {
 
 fn values(servers: &Servers) -> Settings {
     let Settings { streams, .. } = settings(servers);
-    let streams = streams.into_iter().map(|stream| StreamSettings { has_values: true, ..stream });
+    let streams =
+        streams.into_iter().map(|stream| StreamSettings { kind: FeedKind::Value, ..stream });
     Settings { streams: streams.collect(), ..settings(servers) }
 }
 

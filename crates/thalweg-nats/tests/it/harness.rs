@@ -10,6 +10,7 @@ mod servers;
 
 use std::time::Duration;
 
+use thalweg_core::stream::FeedKind;
 use thalweg_nats::{Settings, StreamSettings, TicketSettings};
 
 pub(crate) use node::{Call, Node, Page, Writer, open};
@@ -24,7 +25,7 @@ pub(crate) fn stream() -> StreamSettings {
     StreamSettings {
         name: "s".to_owned(),
         pattern: "**".parse().expect("a pattern"),
-        has_values: false,
+        kind: FeedKind::Log,
         replicas: 1,
         age: Duration::from_secs(3600),
         bytes: None,

@@ -30,6 +30,12 @@ pub(crate) const KEY_LOADS_MAX: usize = 3;
 /// Maximum number of members of one topic. Further members count as refused.
 pub(crate) const MEMBERS_MAX: usize = 100_000;
 
+/// Members that servers share are published by records of about this many bytes, which are batches for subscribers.
+pub(crate) const MEMBER_EVENTS_BYTES: usize = 48 << 10;
+
+/// Maximum number of members that one record changes. Each broker stores so many events together.
+pub(crate) const MEMBER_EVENTS_MAX: usize = 256;
+
 /// The members of all topics may use `history_bytes` divided by this.
 pub(crate) const MEMBERS_SHARE: usize = 8;
 

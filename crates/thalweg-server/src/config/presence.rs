@@ -5,6 +5,9 @@ use thalweg_wire::Topic;
 /// The prefix of the topics that list the members of other topics.
 const PRESENCE_TOPICS: &str = "presence/";
 
+/// The topic in which the servers that share the members of topics say that they run. It lists the members of no topic.
+pub(crate) const NODES_TOPIC: &str = "presence/presence/nodes";
+
 /// How the members of a topic are published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Presence {

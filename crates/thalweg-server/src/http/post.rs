@@ -160,7 +160,7 @@ impl Publisher {
         result: &mut Option<PublishResult>,
     ) -> Result<(), Refusal> {
         let (condition, ttl_us) = (self.condition, self.ttl_us);
-        let terms = PublishTerms { retry_key: None, condition, ttl_us };
+        let terms = PublishTerms { condition, ttl_us, ..PublishTerms::default() };
         let now = http.shard.publish(&self.topic, payloads, terms).await?;
         match result {
             Some(result) => result.extend(&now),
@@ -183,7 +183,8 @@ impl Publisher {
         self.take_rate(http, Act::Publish, payloads.count())?;
         let (identity, key) = (self.client.identity, self.key.clone());
         let retry_key = key.map(|key| RetryKey { identity, key });
-        let terms = PublishTerms { retry_key, condition: self.condition, ttl_us: self.ttl_us };
+        let (condition, ttl_us) = (self.condition, self.ttl_us);
+        let terms = PublishTerms { retry_key, condition, ttl_us, ..PublishTerms::default() };
         *result = Some(http.shard.publish(&self.topic, &mut payloads, terms).await?);
         Ok(())
     }

@@ -6,7 +6,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::{
     ingest::IdempotencyHasher, message::ShardMessage, open_sockets::OpenSockets,
-    topic_samples::TopicSamples,
+    presence_nodes::PresenceNodes, topic_samples::TopicSamples,
 };
 use crate::{
     broker::{BrokerLink, BrokerStream, FromBroker, ReadTopics},
@@ -43,6 +43,8 @@ pub(crate) struct Common {
     pub(crate) shared_topics: Arc<SharedTopics>,
     pub(crate) brokers: Arc<[BrokerLink]>,
     pub(crate) open_sockets: Arc<OpenSockets>,
+    /// The servers that share the members of topics.
+    pub(crate) presence_nodes: Arc<PresenceNodes>,
 }
 
 impl Common {

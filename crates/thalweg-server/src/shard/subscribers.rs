@@ -143,6 +143,9 @@ impl ReconnectReason {
 impl Subscribers {
     /// Creates a slab without connections. Fails if the kernel has no epoll left.
     pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> io::Result<Self> {
+        // A connection without an id is a member by this number, also on servers that share members.
+        let is_shared = common.streams.iter().any(|stream| stream.shares_keys());
+        let first_serial = if is_shared { fastrand::u64(..1 << 47) } else { 0 };
         Ok(Self {
             common,
             connections: Slab::new(),
@@ -150,7 +153,7 @@ impl Subscribers {
             dirty: VecDeque::new(),
             readable: VecDeque::new(),
             // No two connections of the server have the same serial number.
-            serials: (shard as u64) << 48,
+            serials: (shard as u64) << 48 | first_serial,
             timers: Timers::default(),
             token_ends: Timers::default(),
             reconnects: Timers::default(),

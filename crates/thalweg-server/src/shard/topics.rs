@@ -17,6 +17,8 @@ mod memory;
 mod origin;
 mod presence;
 mod replication;
+mod shared_members;
+mod shared_presence;
 mod stored_keys;
 mod unposted_changes;
 
@@ -55,6 +57,9 @@ use limits::too_many_new;
 use local_topic::{Order, OwnerState};
 use members::Members;
 
+/// The range of delays after which servers remove the expired keys of a shared topic, in µs. Without it, each of them would try.
+const EXPIRY_STAGGER_US: u64 = 500_000;
+
 pub(super) struct Topics {
     shard: usize,
     common: Common,
@@ -75,6 +80,8 @@ pub(super) struct Topics {
     awaited: HashMap<FeedKey, Vec<oneshot::Sender<()>>>,
     members: Members,
     expiries: Expiries,
+    /// How much later than its time this server removes an expired key of a shared topic, in µs.
+    stagger_us: u64,
     /// Whether there are timers of removed topics.
     has_stale_timers: bool,
     /// Memory of all histories, including copies of other shards' topics, in bytes.
@@ -144,6 +151,7 @@ impl Topics {
             awaited: HashMap::new(),
             members: Members::default(),
             expiries: Expiries::default(),
+            stagger_us: fastrand::u64(..EXPIRY_STAGGER_US),
             has_stale_timers: false,
             history_bytes: 0,
             state_bytes: 0,

@@ -6,7 +6,12 @@ use thalweg_core::stream::FeedKind;
 use thalweg_server::{broker::BrokerService, config::Config};
 use thalweg_token::Pattern;
 
-use super::{configured_broker::ConfiguredBroker, settings::Settings, stream::StreamConfig};
+use super::{
+    configured_broker::ConfiguredBroker, data::covers, settings::Settings, stream::StreamConfig,
+};
+
+/// The topics that list the members of other topics. Servers share all of them, or none.
+const PRESENCE_TOPICS: &str = "presence/**";
 
 /// Streams that the screens name.
 const STREAMS_SHOWN: usize = 4;
@@ -131,7 +136,8 @@ impl ConfiguredBroker for Cluster {
 }
 
 impl Cluster {
-    /// Refuses value topics in a stream of events, which keeps all of them, and keyed topics that no earlier broker has.
+    /// Refuses value topics in a stream of events, which keeps all of them, keyed topics that neither an earlier broker nor a stream of
+    /// keys has, and streams of keys without keyed topics.
     fn check_kinds(&self, config: &Config, earlier: &[(Pattern, FeedKind)]) -> Result<(), String> {
         let all = (Pattern::all(), config.topic_defaults.clone());
         let topics = config.topics.iter().chain([&all]);
@@ -148,16 +154,38 @@ impl Cluster {
             }
         }
         for pattern in config.keyed_patterns() {
-            if earlier.iter().any(|(other, kind)| kind.has_keys() && *other == pattern) {
+            let keeps =
+                |stream: &StreamConfig| stream.kind.has_keys() && covers(&stream.pattern, &pattern);
+            if earlier.iter().any(|(other, kind)| kind.has_keys() && *other == pattern)
+                || self.streams.iter().any(keeps)
+            {
                 continue;
             }
             let mut streams = self.streams.iter();
             if let Some(stream) = streams.find(|stream| stream.pattern.overlaps(&pattern)) {
                 return Err(format!(
                     "topic: {pattern} has kind=keyed, but stream {:?} shares some of these topics between servers, \
-                     and streams do not store keys: choose other patterns, or keep these topics in a data directory of one server \
-                     with --data and --store '{pattern},kind=keyed'",
+                     and no stream of keys has all of them: give them a stream of their own, with --stream 'keys={pattern},kind=keyed', \
+                     or keep them in a data directory of one server with --data and --store '{pattern},kind=keyed'",
                     stream.name
+                ));
+            }
+        }
+        let presence: Pattern = PRESENCE_TOPICS.parse().map_err(|error| format!("{error}"))?;
+        for stream in self.streams.iter().filter(|stream| stream.kind.has_keys()) {
+            if config.has_presence() && stream.pattern.overlaps(&presence) {
+                if covers(&stream.pattern, &presence) {
+                    continue;
+                }
+                let StreamConfig { name, pattern, .. } = stream;
+                return Err(format!(
+                    "stream {name:?} has the topics {pattern}, which are some of those that list members: give it the pattern {presence}"
+                ));
+            }
+            if !config.keyed_patterns().any(|pattern| pattern.overlaps(&stream.pattern)) {
+                let StreamConfig { name, pattern, .. } = stream;
+                return Err(format!(
+                    "stream {name:?} has kind=keyed, but none of its topics has keys: add --topic '{pattern},kind=keyed'"
                 ));
             }
         }
@@ -170,7 +198,7 @@ impl Cluster {
         let stream = |stream: &StreamConfig| thalweg_nats::StreamSettings {
             name: stream.name.clone(),
             pattern: stream.pattern.clone(),
-            has_values: stream.kind.has_versions(),
+            kind: stream.kind,
             replicas: stream.replicas,
             age: stream.age,
             bytes: stream.bytes,

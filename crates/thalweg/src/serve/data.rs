@@ -56,7 +56,7 @@ fn keep_keys(stores: &mut Vec<StoreConfig>, kinds: &[(Pattern, FeedKind)]) -> Re
 }
 
 /// Returns whether a pattern matches all topics that another one matches.
-fn covers(pattern: &Pattern, other: &Pattern) -> bool {
+pub(super) fn covers(pattern: &Pattern, other: &Pattern) -> bool {
     let mut others = other.as_str().split('/');
     for segment in pattern.as_str().split('/') {
         match (segment, others.next()) {

@@ -10,13 +10,14 @@ pub(super) struct StreamConfig {
     pub(super) name: String,
     /// The topics in it.
     pub(super) pattern: Pattern,
-    /// The kind of its topics. It stores the newest version of a value topic, without a time limit.
+    /// The kind of its topics. It stores the newest version of a value topic, or the newest event of each key of a keyed topic, without a
+    /// time limit.
     pub(super) kind: FeedKind,
     /// NATS servers that store each event.
     pub(super) replicas: usize,
-    /// The age at which events are deleted, but for value topics.
+    /// The age at which events are deleted, but for value topics and keyed topics.
     pub(super) age: Duration,
-    /// Bytes on each replica. Above this the oldest events are deleted; a stream of value topics rejects new versions.
+    /// Bytes on each replica. Above this the oldest events are deleted; a stream of value topics or keyed topics rejects new events.
     pub(super) bytes: Option<u64>,
 }
 

@@ -141,7 +141,7 @@ pub(super) struct StreamTable {
     name: String,
     /// Topics; no topic may match the patterns of two streams
     pattern: TopicPattern,
-    /// Store a log of events, or the newest value only [default: log]
+    /// Store a log of events, the newest value only, or the newest event of each key (keyed) [default: log]
     kind: Option<Kind>,
     /// Number of NATS servers that store each event: 1, 3 or 5 [default: 3]
     replicas: Option<Count>,
@@ -409,21 +409,15 @@ impl StreamTable {
     pub(super) fn stream(&self) -> Result<StreamConfig, String> {
         let mut stream = StreamConfig::new(self.name.clone(), self.pattern.0.clone());
         set(&mut stream.kind, self.kind);
-        if stream.kind.has_keys() {
-            return Err(format!(
-                "{}: streams do not store keys: set kind to log or value, or keep keyed topics in a data directory \
-                 with --data and --store '{},kind=keyed'",
-                self.name, stream.pattern
-            ));
-        }
         set(&mut stream.replicas, self.replicas);
         if ![1, 3, 5].contains(&stream.replicas) {
             return Err(format!("replicas is {}: write 1, 3 or 5", stream.replicas));
         }
-        if stream.kind.has_versions() && self.age.is_some() {
-            return Err(
-                "age: with kind=value a version stays until the next one: remove age".to_owned()
-            );
+        if stream.kind.is_state() && self.age.is_some() {
+            return Err(format!(
+                "age: with kind={} an event stays until the next one replaces it: remove age",
+                stream.kind.name()
+            ));
         }
         set(&mut stream.age, self.age);
         stream.bytes = self.bytes.map(|bytes| usize::from(bytes) as u64);

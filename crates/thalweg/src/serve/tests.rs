@@ -281,7 +281,7 @@ fn mistakes_in_a_short_form_are_answered_with_the_nearest_name() {
         "--stream live=a//b",
         "--stream live=**,replicas=2",
         "--stream live=**,kind=value,age=1h",
-        "--stream live=**,kind=keyed",
+        "--stream live=**,kind=keyed,age=1h",
         "--stream live=**,kind=other",
         "--stream live=**,replica=3",
     ];
@@ -348,6 +348,9 @@ fn settings_of_a_cluster_that_contradict_each_other_are_refused() {
         "--nats nats://a --stream live=** --source cars=cars",
         "--nats nats://a --stream live=a/** --topic */b,kind=value",
         "--nats nats://a --stream live=a/** --topic **,kind=value",
+        "--nats nats://a --stream live=a/**,kind=keyed",
+        "--nats nats://a --stream live=a/**,kind=keyed --topic **,kind=keyed",
+        "--nats nats://a --stream people=presence/a/**,kind=keyed --topic a/**,presence=true",
         "--set nats-ca=ca.pem",
     ];
     insta::assert_snapshot!(refusals.map(|flags| cluster(flags).unwrap_err()).join("\n"));

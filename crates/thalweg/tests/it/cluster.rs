@@ -13,6 +13,8 @@
 //! - `outage`: replies while NATS is unavailable
 //! - `tickets`: tickets, which any node accepts
 //! - `values`: value topics, also fetched ones
+//! - `keyed`: keyed topics
+//! - `presence`: members of all nodes
 //! - `moving`: topics that move from disk to NATS and back
 //! - `balanced`: behind HAProxy, without sticky sessions
 //!
@@ -22,11 +24,13 @@
 mod balanced;
 mod driver;
 mod fault;
+mod keyed;
 mod ledger;
 mod load;
 mod moving;
 mod nodes;
 mod outage;
+mod presence;
 mod pulse;
 mod queries;
 mod report;

@@ -11,9 +11,9 @@
 
 mod how_to;
 mod limits;
-mod mirror;
-mod publishing;
-mod random;
+pub(crate) mod mirror;
+pub(crate) mod publishing;
+pub(crate) mod random;
 mod states;
 mod stored;
 mod storms;

@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use crate::harness::{Server, Subscriber, Transport, wait_for};
 
 /// A topic's members as a subscriber of its presence knows them.
-struct Watch {
+pub(crate) struct Watch {
     subscriber: Subscriber,
-    members: BTreeMap<String, Value>,
+    pub(crate) members: BTreeMap<String, Value>,
     /// Each change in order: the key, and the event.
-    changes: Vec<(String, Value)>,
+    pub(crate) changes: Vec<(String, Value)>,
 }
 
 impl Watch {
-    fn new(server: &Server, topic: &str) -> Self {
+    pub(crate) fn new(server: &Server, topic: &str) -> Self {
         let target = format!("/presence/{topic}");
         let mut subscriber = server.subscribe(Transport::WebSocket, &target);
         let confirmed: Value = serde_json::from_str(&subscriber.envelope().text).expect("JSON");
@@ -23,7 +23,7 @@ impl Watch {
         Self { subscriber, members: BTreeMap::new(), changes: Vec::new() }
     }
 
-    fn until(&mut self, is_it: impl Fn(&BTreeMap<String, Value>) -> bool) {
+    pub(crate) fn until(&mut self, is_it: impl Fn(&BTreeMap<String, Value>) -> bool) {
         while !is_it(&self.members) {
             let message: Value =
                 serde_json::from_str(&self.subscriber.envelope().text).expect("JSON");
@@ -41,12 +41,17 @@ impl Watch {
         }
     }
 
-    fn until_there(&mut self, keys: &[&str]) {
+    pub(crate) fn until_there(&mut self, keys: &[&str]) {
         self.until(|members| members.keys().eq(keys));
     }
 }
 
-fn member(server: &Server, transport: Transport, topic: &str, query: &str) -> Subscriber {
+pub(crate) fn member(
+    server: &Server,
+    transport: Transport,
+    topic: &str,
+    query: &str,
+) -> Subscriber {
     let mut subscriber = server.subscribe(transport, &format!("/{topic}?{query}"));
     subscriber.envelope();
     subscriber

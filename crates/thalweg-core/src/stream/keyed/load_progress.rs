@@ -9,6 +9,8 @@ pub(super) struct Loading {
     pub(super) until: Offset,
     /// [`Page::compacted`](super::super::Page::compacted) of the first page.
     pub(super) compacted: Option<Offset>,
+    /// [`Page::stored_from`](super::super::Page::stored_from) of the first page.
+    pub(super) stored_from: Option<Offset>,
     /// Removals before this offset are missing.
     pub(super) complete_from: Offset,
     /// The first removal that the broker has.
@@ -23,6 +25,7 @@ impl Loading {
             next: 1,
             until,
             compacted: None,
+            stored_from: None,
             complete_from: 0,
             first_removal: None,
             has_lost: false,

@@ -83,8 +83,12 @@ impl Backfill for KeyedFeed {
             self.loading = Some(Box::new(Loading::new(loading.until)));
             return;
         }
-        // A page knows only the ends in its files.
+        // A page knows only the ends in its files, or in its range.
         loading.complete_from = loading.complete_from.max(stored_from);
+        if stored_from > *loading.stored_from.get_or_insert(stored_from) {
+            // The topic has ended, and the pages before have events from before the end.
+            self.table.forget_before(stored_from.min(loading.until));
+        }
         let mut holes = holes.into_iter().peekable();
         let mut end = loading.next;
         for (first, payloads) in &messages {

@@ -1,7 +1,11 @@
 //! The publishes to a keyed broker topic that wait, and the keys that have events on their way to the broker and back.
 //!
 //! The owner shard checks conditions and limits before it sends an event to the broker. It knows the newest event of a key from its
-//! feed, if none is on its way: a topic has one owner shard, and a broker that keeps keys has one server.
+//! feed, if none is on its way and the stream has one server: a topic has one owner shard.
+//!
+//! If several servers share the stream, another server's event may be on its way. An event with a condition is then sent alone, when
+//! all records are here that the server knows of, and the broker stores it only if the topic has no newer one. Otherwise the
+//! condition is checked again after that record.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -25,6 +29,24 @@ pub(in crate::shard) struct WaitingPublish {
     pub(in crate::shard) payloads: Payloads,
     pub(in crate::shard) terms: PublishTerms,
     pub(in crate::shard) answer: StoreAnswer,
+    /// When it came, in µs.
+    pub(in crate::shard) since_us: u64,
+}
+
+/// A publish that the broker stores only if the topic has no newer record.
+#[derive(Debug)]
+pub(super) struct ComparedPublish {
+    payloads: Payloads,
+    terms: PublishTerms,
+    since_us: u64,
+}
+
+impl ComparedPublish {
+    /// Returns the publish, to be checked again.
+    pub(super) fn again(self, answer: StoreAnswer) -> WaitingPublish {
+        let Self { payloads, terms, since_us } = self;
+        WaitingPublish { payloads, terms, answer, since_us }
+    }
 }
 
 /// A key with events on their way.
@@ -58,6 +80,13 @@ pub(in crate::shard) struct KeyedOrder {
     sent: Vec<(u64, KeyNames)>,
     /// Stored messages that were not delivered, with the offsets after their last events.
     stored: Vec<(Offset, KeyNames)>,
+    /// Whether several servers share the topic.
+    pub(in crate::shard) is_shared: bool,
+    /// The newest record of the topic that is here, and the newest that the broker has, as far as is known.
+    seen: Offset,
+    newest: Offset,
+    /// The publish that is on its way alone, if the topic is shared.
+    compared: Option<Box<ComparedPublish>>,
 }
 
 impl WaitingPublish {
@@ -69,6 +98,47 @@ impl WaitingPublish {
 }
 
 impl KeyedOrder {
+    pub(super) fn new(is_shared: bool) -> Self {
+        Self { is_shared, ..Self::default() }
+    }
+
+    /// Notes that a record is here: it was delivered, or read.
+    pub(in crate::shard) fn has_seen(&mut self, first: Offset) {
+        self.seen = self.seen.max(first);
+        self.newest = self.newest.max(first);
+    }
+
+    /// Notes the newest record of the topic, as the broker says, if known.
+    pub(super) fn is_outdated(&mut self, newest: Option<Offset>) {
+        self.newest = newest.unwrap_or(self.newest);
+    }
+
+    /// Notes that a publish goes to the broker alone. Returns the offset that the topic's newest record must have.
+    pub(in crate::shard) fn compare(
+        &mut self,
+        payloads: Payloads,
+        terms: PublishTerms,
+        since_us: u64,
+    ) -> Offset {
+        self.compared = Some(Box::new(ComparedPublish { payloads, terms, since_us }));
+        self.newest
+    }
+
+    /// Returns whether no event is on its way, and no publish waits.
+    pub(in crate::shard) fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Forgets the publish that was to go alone, if it does not.
+    pub(in crate::shard) fn end_compare(&mut self) {
+        self.compared = self.compared.take().filter(|_| !self.pending.is_empty());
+    }
+
+    /// Takes the publish that was on its way alone.
+    pub(super) fn take_compared(&mut self) -> Option<Box<ComparedPublish>> {
+        self.compared.take()
+    }
+
     /// Notes that events go to the broker.
     pub(super) fn push(&mut self, payloads: &Payloads) {
         for (key, event) in payloads.keyed_events() {
@@ -128,6 +198,7 @@ impl KeyedOrder {
     /// Returns the order of the next topic with this name, which begins at `head`.
     pub(in crate::shard) fn into_next(mut self, head: Offset) -> Self {
         (self.ends, self.is_refused) = (0, false);
+        (self.seen, self.newest) = (0, 0);
         self.has_come(head);
         self
     }
@@ -186,6 +257,12 @@ impl KeyedOrder {
         self.waiting.push_back(publish);
     }
 
+    /// Lets a publish wait in front of all others.
+    pub(super) fn wait_first(&mut self, publish: WaitingPublish) {
+        self.waiting_bytes += publish.bytes();
+        self.waiting.push_front(publish);
+    }
+
     /// Takes the next publish, if it need not wait.
     pub(in crate::shard) fn take_next(&mut self) -> Option<WaitingPublish> {
         let next = self.waiting.front()?;
@@ -195,6 +272,17 @@ impl KeyedOrder {
         let next = self.waiting.pop_front()?;
         self.waiting_bytes -= next.bytes();
         Some(next)
+    }
+
+    /// Takes the publishes that have waited since before a time, in µs, if several servers share the topic: the broker may not be
+    /// available for long.
+    pub(in crate::shard) fn take_late(&mut self, before_us: u64) -> Vec<WaitingPublish> {
+        let is_late = |publish: &WaitingPublish| publish.since_us < before_us;
+        let late = self.waiting.iter().take_while(|publish| self.is_shared && is_late(publish));
+        let count = late.count();
+        let late: Vec<_> = self.waiting.drain(..count).collect();
+        self.waiting_bytes -= late.iter().map(WaitingPublish::bytes).sum::<usize>();
+        late
     }
 
     /// Takes all publishes that wait.
@@ -214,7 +302,12 @@ impl KeyedOrder {
     /// Returns whether a publish waits for events that are on their way.
     pub(in crate::shard) fn must_wait(&self, payloads: &Payloads, terms: &PublishTerms) -> bool {
         let is_pending = |(key, _): (&[u8], &[u8])| self.pending(key).is_some();
-        self.ends > 0 || (terms.condition.is_some() && payloads.keyed_events().any(is_pending))
+        self.ends > 0
+            || match terms.is_conditional() {
+                true if self.is_shared => !self.pending.is_empty() || self.newest > self.seen,
+                true => payloads.keyed_events().any(is_pending),
+                false => false,
+            }
     }
 
     /// Returns whether publishers have answers to events that were not delivered. A read waits for those.
@@ -246,6 +339,7 @@ mod tests {
             payloads: payloads(&[(key, "1")]),
             terms: PublishTerms { condition, ..PublishTerms::default() },
             answer: StoreAnswer::Nowhere,
+            since_us: 0,
         });
     }
 
@@ -266,6 +360,39 @@ mod tests {
         order.has_come(303);
         assert!(order.take_next().is_some() && order.take_next().is_some());
         assert_eq!((order.pending_count(), order.is_awaited()), (0, false));
+    }
+
+    #[test]
+    fn a_condition_on_a_shared_topic_waits_for_all_known_records() {
+        let mut order = KeyedOrder::new(true);
+        order.has_seen(300);
+        let (one, condition) = (payloads(&[("a", "1")]), Some(Condition::New));
+        order.push(&one);
+        wait(&mut order, "b", condition);
+        assert!(order.take_next().is_none(), "another key may be on its way, too");
+        order.sent(7, &one);
+        order.settle(7, Some(400), 301);
+        assert!(order.take_next().is_none(), "it is stored, and has not come");
+        order.has_seen(400);
+        order.has_come(401);
+        let publish = order.take_next().expect("no event is on its way");
+        let terms = publish.terms.clone();
+        assert_eq!(order.compare(publish.payloads.clone(), terms, 0), 400);
+        order.push(&publish.payloads);
+        order.end_compare();
+        order.sent(8, &publish.payloads);
+        order.settle(8, None, 401);
+        let again = order.take_compared().expect("the publish").again(publish.answer);
+        order.is_outdated(Some(500));
+        order.wait_first(again);
+        assert!(order.take_next().is_none(), "a newer record has not come");
+        order.has_seen(500);
+        let again = order.take_next().expect("it has come");
+        // The broker has lost it, or a former leader answers.
+        order.is_outdated(Some(450));
+        assert_eq!(order.compare(again.payloads, again.terms, 0), 450);
+        order.end_compare();
+        assert!(order.take_compared().is_none(), "it was not sent");
     }
 
     #[test]
@@ -310,6 +437,7 @@ mod tests {
             payloads: payloads(&[("a", &large)]),
             terms: PublishTerms::default(),
             answer: StoreAnswer::Nowhere,
+            since_us: 0,
         };
         while order.may_wait(&publish()) {
             order.wait(publish());
@@ -326,6 +454,19 @@ mod tests {
         let mut order = KeyedOrder::default();
         (0..1000).for_each(|_| order.read(oneshot::channel().0));
         assert!(order.reads.len() < 10, "{}", order.reads.len());
+    }
+
+    #[test]
+    fn publishes_to_a_shared_topic_wait_for_a_limited_time() {
+        for (is_shared, count) in [(true, 1), (false, 0)] {
+            let mut order = KeyedOrder { ends: 1, ..KeyedOrder::new(is_shared) };
+            wait(&mut order, "a", None);
+            wait(&mut order, "a", None);
+            order.waiting[1].since_us = 7;
+            assert_eq!(order.take_late(7).len(), count);
+            order.take_late(8);
+            assert_eq!(order.waiting_bytes > 0, !is_shared);
+        }
     }
 
     #[test]

@@ -12,6 +12,12 @@ pub(in crate::shard) enum SingleMessage {
     Retry(RetryKey),
     /// An event that is not stored. The broker says whether it knows its idempotency key.
     Repeated(RetryKey),
+    /// An event with a condition on its key, or removals of expired keys, under the condition that the topic's newest record has
+    /// this offset. Servers that share a topic check such conditions in this way.
+    Compared {
+        after: Offset,
+        retry_key: Option<RetryKey>,
+    },
     /// A fetched document. The broker stores it if the topic's newest record has this offset (0: there is none).
     Fetched(Offset),
     /// The end of a topic whose document is gone, under the same condition.
@@ -32,8 +38,16 @@ impl Mark for SingleMessage {
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Retry(key) | Self::Repeated(key) => key.identity.as_bytes().len() + key.key.len(),
-            Self::Fetched(_) | Self::Gone(_) | Self::Deleted | Self::Paused { .. } => 0,
+            Self::Retry(key)
+            | Self::Repeated(key)
+            | Self::Compared { retry_key: Some(key), .. } => {
+                key.identity.as_bytes().len() + key.key.len()
+            }
+            Self::Compared { retry_key: None, .. }
+            | Self::Fetched(_)
+            | Self::Gone(_)
+            | Self::Deleted
+            | Self::Paused { .. } => 0,
         }
     }
 }
@@ -112,8 +126,8 @@ impl BrokerStreams {
         index: usize,
         batch_bytes_max: usize,
     ) -> (BrokerOrder, Offset) {
-        let StreamState { stream: BrokerStream { stream, broker, index: in_broker, .. }, .. } =
-            &self.streams[index];
+        let of_stream = self.get(index);
+        let BrokerStream { stream, broker, index: in_broker, .. } = of_stream;
         let outbox = Outbox::new(MessageBounds {
             events_max: stream.events_max,
             bytes_max: stream.bytes_max,
@@ -130,7 +144,10 @@ impl BrokerStreams {
             head,
             newest: 0,
             is_unstored: false,
-            keyed: stream.kind.has_keys().then(Box::default),
+            keyed: stream
+                .kind
+                .has_keys()
+                .then(|| Box::new(KeyedOrder::new(of_stream.shares_keys()))),
         };
         (order, head)
     }

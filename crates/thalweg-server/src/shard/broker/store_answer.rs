@@ -19,6 +19,8 @@ pub(in crate::shard) enum StoreAnswer {
     /// A publish that was refused, unless it repeats one that the broker knows.
     Repeated(Box<(StoreAnswer, Refusal)>),
     Deleted(oneshot::Sender<Result<(), Refusal>>),
+    /// Removals of expired keys, which are counted.
+    Expired(Arc<Counts>),
 }
 
 impl StoreAnswer {
@@ -42,6 +44,10 @@ impl StoreAnswer {
                 ((answer, _), Err(other)) => answer.send(Err(other)),
             },
             Self::Deleted(answer) => drop(answer.send(result.map(drop))),
+            // Keys that are not removed expire again.
+            Self::Expired(counts) => {
+                counts.keys_expired.add(result.map_or(0, |result| result.count));
+            }
         }
     }
 

@@ -246,6 +246,7 @@ impl Stores {
         let is_end =
             |answered: &Answered<StoreAnswer>| matches!(answered.answer, StoreAnswer::Deleted(_));
         let is_deleted = answered.iter().any(is_end);
+        let mut compared = order.keyed.as_mut().and_then(|keyed| keyed.take_compared());
         if let Some(keyed) = order.keyed.as_mut().filter(|_| is_deleted && result.is_err()) {
             keyed.ends = keyed.ends.saturating_sub(1);
         }
@@ -263,8 +264,16 @@ impl Stores {
                     counter.add(if replayed { 1 } else { count });
                     Ok(PublishResult { epoch, appended, count, replayed })
                 }
-                (_, Err(AppendError::Outdated(_))) => {
-                    answer.outdated();
+                (_, Err(AppendError::Outdated(newest))) => {
+                    match (compared.take(), &mut order.keyed) {
+                        (Some(compared), Some(keyed)) => {
+                            keyed.is_outdated(*newest);
+                            let publish = compared.again(answer);
+                            self.waiting_bytes += publish.bytes();
+                            keyed.wait_first(publish);
+                        }
+                        _ => answer.outdated(),
+                    }
                     continue;
                 }
                 (Outcome::NotStored, Err(failure)) => Err(match part {
@@ -316,6 +325,9 @@ fn store(
         Some(SingleMessage::Retry(key)) => (Content::Events(payloads), Some(key.to_bytes()), None),
         Some(SingleMessage::Repeated(key)) => {
             (Content::Events(payloads), Some(key.to_bytes()), Some(Offset::MAX))
+        }
+        Some(SingleMessage::Compared { after, retry_key }) => {
+            (Content::Events(payloads), retry_key.map(|key| key.to_bytes()), Some(after))
         }
         Some(SingleMessage::Fetched(after)) => (Content::Events(payloads), None, Some(after)),
         Some(SingleMessage::Gone(after)) => (Content::End(EndCode::Gone), None, Some(after)),

@@ -118,7 +118,7 @@ impl Shard {
                 if let Err(refused) = self.topics.check_named_keys(&topic, &payloads) {
                     return Execution::Done(Err(refused));
                 }
-                let terms = PublishTerms { retry_key: None, condition, ttl_us };
+                let terms = PublishTerms { condition, ttl_us, ..PublishTerms::default() };
                 match self.ingest.publish(&mut self.topics, &topic, &mut payloads, terms) {
                     PendingPublish::Done(result) => {
                         result.map(|result| Reply::Published(result.published(&topic)))

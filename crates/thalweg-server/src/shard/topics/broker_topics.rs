@@ -7,7 +7,7 @@ use thalweg_core::{
     fanout::FeedKey,
     stream::{AnyFeed, Backfill as _, Batch, Feed as _, Memory as _, Payloads},
 };
-use thalweg_wire::{Epoch, Offset, Topic, limits::OFFSET_MAX};
+use thalweg_wire::{Epoch, Offset, Topic, key::key_text, limits::OFFSET_MAX};
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{Topics, limits::Creator, local_topic::LocalTopic, stored_keys::expiries_of};
@@ -180,9 +180,13 @@ impl Topics {
         let Some(key) = opened.ok().or_else(|| self.feeds.find(topic)) else {
             return self.feeds.streams.move_known_from(stream);
         };
+        let local_is_presence = self.feeds.get(key).is_some_and(|local| local.origin.is_presence);
         let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::broker_order) else {
             return;
         };
+        if let Some(keyed) = &mut order.keyed {
+            keyed.has_seen(first);
+        }
         if first < order.head || end > OFFSET_MAX || payloads.is_empty() {
             return;
         }
@@ -204,6 +208,11 @@ impl Topics {
                 .collect(),
             false => Vec::new(),
         };
+        let is_members = local_is_presence && is_kept;
+        let changed: Vec<String> = match is_members {
+            true => payloads.keyed_events().map(|(name, _)| key_text(name).into()).collect(),
+            false => Vec::new(),
+        };
         let batch = Batch::seal(order.head, first, payloads, now_us());
         order.head = batch.end();
         order.has_record(first);
@@ -217,6 +226,9 @@ impl Topics {
                 self.set_stored_expiries(key, expiring, now_us());
                 self.store_waiting(key);
                 self.answer_reads(key);
+            }
+            if is_members {
+                self.members_came(key, &changed);
             }
             return;
         }
@@ -303,6 +315,10 @@ impl Topics {
         };
         // The end may have come before this answer, and waiting publishes may have created the topic again.
         self.store_waiting(key);
+        if self.feeds.get(key).is_some_and(|local| local.origin.is_presence) {
+            // More members may have changed meanwhile.
+            self.members_came(key, &[]);
+        }
         if is_end && self.feeds.get(key).is_some_and(LocalTopic::is_idle) {
             return self.forget(key, now_us());
         }
@@ -415,6 +431,11 @@ impl Topics {
         };
         if let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::broker_order) {
             order.has_record(first);
+            if let Some(keyed) = &mut order.keyed {
+                // It is a record that no server can read.
+                keyed.has_seen(first);
+                return self.store_waiting(key);
+            }
         }
         self.take_pauses(key, Pauses::from_iter([(first, ms)]));
         self.mark_unposted(key);
@@ -424,9 +445,11 @@ impl Topics {
 impl LocalTopic {
     /// Notes the newest record of a backfill. If the head moved backward, the next batch starts there.
     fn was_read(&mut self, head: Offset, newest: Offset) {
-        if let Some((_, order)) = self.broker_order()
-            && order.arrived.is_empty()
-        {
+        let Some((_, order)) = self.broker_order() else { return };
+        if let Some(keyed) = &mut order.keyed {
+            keyed.has_seen(newest);
+        }
+        if order.arrived.is_empty() {
             order.head = head;
             order.has_record(newest);
         }

@@ -1,6 +1,6 @@
 //! Keys that expire: the owner shard of a keyed topic publishes the removals, so that all readers see them in the same order.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use thalweg_core::{
     fanout::FeedKey,
@@ -38,8 +38,9 @@ impl Topics {
 
     /// Publishes the removals of keys that have expired, a limited number in each turn.
     pub(super) fn expire_keys(&mut self, now_us: u64) {
+        let mut shared: HashMap<FeedKey, Vec<(Arc<[u8]>, Offset)>> = HashMap::new();
         for _ in 0..EXPIRIES_PER_TURN {
-            let Some((expiry, offset)) = self.expiries.take_due(now_us) else { return };
+            let Some((expiry, offset)) = self.expiries.take_due(now_us) else { break };
             if self.feeds.get(expiry.feed).is_some_and(LocalTopic::has_arrived) {
                 // The event may have expired before it came.
                 self.settle(expiry.feed, now_us);
@@ -56,11 +57,17 @@ impl Topics {
                 // this expiry when it comes, unless it is not stored.
                 let waits = self.feeds.get(expiry.feed).is_some_and(LocalTopic::is_loading)
                     || order.pending(&expiry.key).is_some()
-                    || order.ends > 0;
+                    || order.ends > 0
+                    || (order.is_shared && !order.waiting.is_empty());
+                let is_shared = order.is_shared;
                 let (feed, key) = (expiry.feed, Arc::clone(&expiry.key));
                 let again_us = (waits || is_its).then_some(now_us + EXPIRY_RETRY_US);
                 self.expiries.set(expiry, offset, again_us);
                 if waits || !is_its {
+                    continue;
+                }
+                if is_shared {
+                    shared.entry(feed).or_default().push((key, offset));
                     continue;
                 }
                 self.append_key(feed, &key_text(&key), b"null", now_us);
@@ -69,6 +76,9 @@ impl Topics {
                 self.append_key(feed, &key_text(&key), b"null", now_us);
             }
             self.counts.keys_expired.add(1);
+        }
+        for (feed, expired) in shared {
+            self.expire_shared(feed, &expired);
         }
     }
 
@@ -80,12 +90,18 @@ impl Topics {
         now_us: u64,
     ) {
         let owner = self.feeds.get(feed).and_then(|local| local.owner.as_ref());
-        let Some(serial) = owner.map(|owner| owner.serial) else { return };
+        let Some(owner) = owner else { return };
+        let serial = owner.serial;
+        // Servers that share a topic do not all remove its keys at the same time.
+        let is_shared = owner.keyed_order().is_some_and(|order| order.is_shared);
+        let stagger_us = if is_shared { self.stagger_us } else { 0 };
         let now_ms = unix_ms();
         for (offset, key, expires_ms) in keys {
             let left_ms = |expires_ms: i64| expires_ms.saturating_sub(now_ms).max(0) as u64;
-            let due_us = expires_ms
-                .map(|expires_ms| now_us.saturating_add(left_ms(expires_ms).saturating_mul(1000)));
+            let due_us = expires_ms.map(|expires_ms| {
+                let left_us = left_ms(expires_ms).saturating_mul(1000);
+                now_us.saturating_add(left_us).saturating_add(stagger_us)
+            });
             self.expiries.set(Expiry { feed, serial, key }, offset, due_us);
         }
     }

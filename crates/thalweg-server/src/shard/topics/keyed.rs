@@ -48,6 +48,14 @@ impl Topics {
                 false => Ok(()),
             };
         };
+        let stream = self.origin(topic).stream().map(|stream| self.feeds.streams.get(stream));
+        let can_compare =
+            stream.is_none_or(|stream| !stream.stream.is_shared || stream.can_compare);
+        if terms.condition.is_some() && !can_compare {
+            return Err(bad(format!(
+                "the broker of {topic} cannot compare and set: publish without if"
+            )));
+        }
         if terms.condition.is_some() && payloads.count() != 1 {
             return Err(bad("a condition applies to one event: publish each event alone".into()));
         }

@@ -8,7 +8,7 @@ use std::{
 use serde_json::value::RawValue;
 use thalweg_wire::Topic;
 
-use super::unposted_changes::UnpostedChanges;
+use super::{shared_members::SharedMembers, unposted_changes::UnpostedChanges};
 use crate::{config::MEMBERS_MAX, shard::message::Member};
 
 /// The members of the topics whose presence this shard owns.
@@ -23,6 +23,8 @@ pub(super) struct Members {
     pub(super) bytes: usize,
     /// Changes for other shards.
     pub(super) unposted: UnpostedChanges,
+    /// The members that other servers know, too.
+    pub(super) shared: SharedMembers,
 }
 
 #[derive(Debug, Default)]

@@ -94,11 +94,15 @@ impl Topics {
         self.expiries.sweep(&self.feeds);
         let timers = self.expiries.memory_bytes();
         (self.state_bytes, self.keyed_bytes, self.row_bytes) = (state, keyed + timers, rows);
+        // Events of other servers come also if there is no room for them.
+        while self.keyed_bytes > self.keyed_bytes_max() && self.evict_keys(None) {}
         self.counts.keyed_bytes.set((state + timers) as u64);
         self.counts.keys.set(keys);
         self.sweep_backfills(backfilled);
         self.stores.sweep();
         self.publish_changed_members(now_us);
+        self.share_presence(now_us);
+        self.refuse_late(now_us);
         self.counts.members.set(self.members.count() as u64);
         self.counts.topics.set(topics);
         self.counts.history_bytes.set(history as u64);

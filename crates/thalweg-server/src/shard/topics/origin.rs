@@ -21,15 +21,18 @@ impl Origin {
     pub(super) fn new(config: &Config, streams: &BrokerStreams, topic: &Topic) -> Self {
         let is_derived = config.is_derived(topic);
         let upstream = config.upstream(topic);
-        // Members are those of this life of the server.
         let is_presence = config.is_presence(topic);
-        let is_keyed = config.keys(topic).is_some() && !is_presence;
+        let is_keyed = config.keys(topic).is_some();
         let stream = streams.matching(topic, is_keyed).filter(|stream| {
+            if is_presence {
+                // Members are those of this life of the server, or of all servers that share them.
+                return streams.get(*stream).shares_keys() && config.may_share_presence(topic);
+            }
             // Each server makes the rows of queries itself. A stream of versions stores fetched documents if its
             // broker can compare and set. Otherwise each server fetches for itself.
             let stream = streams.get(*stream);
             let has_versions = stream.stream.kind.has_versions() && stream.can_compare;
-            !is_derived && !is_presence && (upstream.is_none() || has_versions)
+            !is_derived && (upstream.is_none() || has_versions)
         });
         let index = |index: usize| index as u32;
         Self { stream: stream.map(index), upstream: upstream.map(index), is_derived, is_presence }

@@ -172,6 +172,9 @@ impl Topics {
     /// Publishes an event of a key to the presence of a topic. Returns whether there was room for that topic.
     fn publish_member(&mut self, topic: &Topic, key: &str, event: &[u8], now_us: u64) -> bool {
         let Some(presence) = presence_topic(topic) else { return true };
+        if self.origin(&presence).is_broker_topic() {
+            return self.share_member(topic, &presence, key);
+        }
         // The presence topic counts as created by a subscriber, because it must not take the place of a topic with publishers.
         let Ok(feed) = self.open(&presence, Creator::Subscriber(None)) else { return false };
         self.append_key(feed, key, event, now_us);

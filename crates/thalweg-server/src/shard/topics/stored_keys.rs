@@ -7,7 +7,7 @@ use thalweg_core::{
     fanout::FeedKey,
     stream::{AnyFeed, Feed as _, Memory as _, Payloads},
 };
-use thalweg_wire::{ErrorCode, Topic};
+use thalweg_wire::{ErrorCode, Offset, Topic, key::key_text};
 use tokio::sync::oneshot;
 
 use super::{
@@ -21,6 +21,13 @@ use crate::{
     refusal::Refusal,
     shard::broker::{KeyedOrder, SingleMessage, StoreAnswer, WaitingPublish, unavailable},
 };
+
+/// How long a publish to a shared topic waits, in µs: until the state is here, and while its condition is checked again and again because
+/// other servers publish to the topic.
+const COMPARE_US_MAX: u64 = 10_000_000;
+
+/// Maximum number of expired keys that are removed by one record.
+const EXPIRED_PER_RECORD: usize = 128;
 
 /// When the keys of a page expire, with the offsets of their events.
 pub(super) type PageExpiries = Vec<(u64, Arc<[u8]>, i64)>;
@@ -49,11 +56,13 @@ impl Topics {
             return answer.send(Err(no_room()));
         }
         let is_loading = feed.is_loading();
-        if is_loading || !order.waiting.is_empty() || order.must_wait(&payloads, &terms) {
-            let waiting = WaitingPublish { payloads, terms, answer };
-            return self.wait_for_keys(key, waiting, is_loading);
+        let must_wait =
+            is_loading || !order.waiting.is_empty() || order.must_wait(&payloads, &terms);
+        let publish = WaitingPublish { payloads, terms, answer, since_us: now_us() };
+        match must_wait {
+            true => self.wait_for_keys(key, publish, is_loading),
+            false => self.admit(key, publish),
         }
-        self.admit(key, WaitingPublish { payloads, terms, answer });
     }
 
     fn wait_for_keys(&mut self, key: FeedKey, waiting: WaitingPublish, is_loading: bool) {
@@ -77,7 +86,13 @@ impl Topics {
 
     /// Checks a publish and sends it to the broker.
     fn admit(&mut self, key: FeedKey, publish: WaitingPublish) {
-        let WaitingPublish { mut payloads, terms, answer } = publish;
+        let WaitingPublish { mut payloads, terms, answer, since_us } = publish;
+        if terms.are_members {
+            return self.store_members(key, since_us);
+        }
+        if let Some(offsets) = &terms.expired {
+            return self.remove_expired(key, &payloads, offsets, answer, since_us);
+        }
         let checked = self.check_room(key, &payloads, &terms, now_us());
         if let Err(refusal) = checked {
             // A publish that is repeated has the answer that it had before.
@@ -94,7 +109,77 @@ impl Topics {
                 payloads.set_expiry(at, expires_ms);
             }
         }
-        self.store_in(key, &mut payloads, terms.retry_key.map(SingleMessage::Retry), answer);
+        let is_compared = terms.is_conditional()
+            && self.keyed_order(key).is_some_and(|(_, order)| order.is_shared);
+        match is_compared {
+            true => self.store_compared(key, payloads, terms, answer, since_us),
+            false => {
+                let mark = terms.retry_key.map(SingleMessage::Retry);
+                self.store_in(key, &mut payloads, mark, answer);
+            }
+        }
+    }
+
+    /// Sends a publish, whose condition is met, to the broker of a shared topic. It is stored if the condition still holds there.
+    pub(super) fn store_compared(
+        &mut self,
+        key: FeedKey,
+        mut payloads: Payloads,
+        terms: PublishTerms,
+        answer: StoreAnswer,
+        since_us: u64,
+    ) {
+        if now_us() > since_us.saturating_add(COMPARE_US_MAX) {
+            let message = "other servers publish to the topic all the time: try again";
+            return answer.send(Err(Refusal::busy(message)));
+        }
+        let Some((_, order)) = self.keyed_order(key) else {
+            return answer.send(Err(Refusal::draining()));
+        };
+        let retry_key = terms.retry_key.clone();
+        let after = order.compare(payloads.clone(), terms, since_us);
+        let mark = SingleMessage::Compared { after, retry_key };
+        self.store_in(key, &mut payloads, Some(mark), answer);
+        if let Some((_, order)) = self.keyed_order(key) {
+            order.end_compare();
+        }
+        // If another server's record comes first, it comes without a delay.
+        self.mark_read(key);
+    }
+
+    /// Removes the keys whose newest events are still those that have expired.
+    fn remove_expired(
+        &mut self,
+        key: FeedKey,
+        removals: &Payloads,
+        offsets: &[Offset],
+        answer: StoreAnswer,
+        since_us: u64,
+    ) {
+        self.settle(key, now_us());
+        let Some((feed, _)) = self.keyed_order(key) else { return };
+        let is_due = |name: &[u8], offset: Offset| {
+            let newest = feed.keyed_event(name);
+            newest.is_some_and(|newest| newest.offset() == offset && !newest.is_removal())
+        };
+        let names = removals.keyed_events().map(|(name, _)| name).zip(offsets);
+        let due: Vec<_> = names.filter(|(name, offset)| is_due(name, **offset)).collect();
+        if !due.is_empty() {
+            let (payloads, terms) =
+                removals_of(due.into_iter().map(|(name, offset)| (name, *offset)));
+            self.store_compared(key, payloads, terms, answer, since_us);
+        }
+    }
+
+    /// Removes expired keys of a shared topic, given with the offsets of their events. Other servers do the same, and the first one
+    /// removes them.
+    pub(super) fn expire_shared(&mut self, key: FeedKey, expired: &[(Arc<[u8]>, Offset)]) {
+        for expired in expired.chunks(EXPIRED_PER_RECORD) {
+            let (mut payloads, terms) =
+                removals_of(expired.iter().map(|(name, offset)| (&**name, *offset)));
+            let answer = StoreAnswer::Expired(Arc::clone(&self.counts));
+            self.store_keys(key, &mut payloads, terms, answer);
+        }
     }
 
     /// Sends the publishes that need not wait any more to the broker.
@@ -112,7 +197,7 @@ impl Topics {
         }
     }
 
-    fn keyed_order(&mut self, key: FeedKey) -> Option<(&AnyFeed, &mut KeyedOrder)> {
+    pub(super) fn keyed_order(&mut self, key: FeedKey) -> Option<(&AnyFeed, &mut KeyedOrder)> {
         let (feed, order) = self.feeds.get_mut(key)?.broker_order()?;
         Some((feed, order.keyed.as_deref_mut()?))
     }
@@ -159,7 +244,9 @@ impl Topics {
         self.keyed_bytes = (self.keyed_bytes + bytes).saturating_sub(before);
         self.set_stored_expiries(key, expiring, now_us());
         let fits_alone = bytes <= self.keyed_bytes_max();
-        while fits_alone && self.keyed_bytes > self.keyed_bytes_max() && self.evict_keys(key) {}
+        while fits_alone && self.keyed_bytes > self.keyed_bytes_max() && self.evict_keys(Some(key))
+        {
+        }
         if self.keyed_bytes > self.keyed_bytes_max() {
             return self.refuse_keys(key, now_us());
         }
@@ -195,10 +282,9 @@ impl Topics {
     }
 
     /// Removes a topic with keys that nobody reads from the memory. Returns `false` if a short search finds none.
-    fn evict_keys(&mut self, loading: FeedKey) -> bool {
-        let Some(key) = self.feeds.unread_broker_topic(true).filter(|key| *key != loading) else {
-            return false;
-        };
+    pub(super) fn evict_keys(&mut self, loading: Option<FeedKey>) -> bool {
+        let unread = self.feeds.unread_broker_topic(true);
+        let Some(key) = unread.filter(|key| Some(*key) != loading) else { return false };
         let feed = self.feeds.get(key).and_then(|local| local.feed.as_ref());
         let bytes = feed.map_or(0, |feed| feed.state_bytes());
         self.keyed_bytes = self.keyed_bytes.saturating_sub(bytes);
@@ -259,6 +345,17 @@ impl Topics {
             }
         }
         overfull
+    }
+
+    /// Refuses publishes to shared topics that have waited for too long, as a broker does.
+    pub(super) fn refuse_late(&mut self, now_us: u64) {
+        let mut late = Vec::new();
+        for (_, local) in self.feeds.iter_mut() {
+            let keyed = local.broker_order().and_then(|(_, order)| order.keyed.as_mut());
+            let before_us = now_us.saturating_sub(COMPARE_US_MAX);
+            late.extend(keyed.into_iter().flat_map(|keyed| keyed.take_late(before_us)));
+        }
+        self.refuse_waiting(late, unavailable);
     }
 
     /// Refuses publishes and reads that wait for keyed topics of a broker that has ended, because neither a state
@@ -336,6 +433,23 @@ pub(super) fn expiries_of(page: &ReadPage) -> PageExpiries {
         expiring.extend(expire.map(|((offset, (key, _)), at)| (offset, key.into(), *at)));
     }
     expiring
+}
+
+/// Returns the removals of keys, given with the offsets of their events, and their terms.
+fn removals_of<'a>(expired: impl Iterator<Item = (&'a [u8], Offset)>) -> (Payloads, PublishTerms) {
+    let (mut payloads, mut offsets) = (Payloads::default(), Vec::new());
+    for (name, offset) in expired {
+        let written = payloads.push(|out| {
+            out.extend_from_slice(b"null");
+            Ok::<_, ()>(())
+        });
+        if written.is_ok() {
+            payloads.push_key(&key_text(name));
+            offsets.push(offset);
+        }
+    }
+    let terms = PublishTerms { expired: Some(offsets.into()), ..PublishTerms::default() };
+    (payloads, terms)
 }
 
 fn no_room() -> Refusal {

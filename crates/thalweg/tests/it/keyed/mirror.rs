@@ -6,33 +6,33 @@ use serde_json::Value;
 
 use crate::harness::{Gap, Received, Server, Subscriber, at, offset};
 
-pub(super) type Map = BTreeMap<String, Value>;
+pub(crate) type Map = BTreeMap<String, Value>;
 
 /// A client's map. It checks each message against its position.
 #[derive(Debug, Default)]
-pub(super) struct Mirror {
-    pub(super) map: Map,
-    pub(super) position: String,
+pub(crate) struct Mirror {
+    pub(crate) map: Map,
+    pub(crate) position: String,
     /// The largest `until` that it has received.
     until: u64,
     /// Events since the start.
-    pub(super) events: usize,
-    pub(super) gaps: Vec<Gap>,
+    pub(crate) events: usize,
+    pub(crate) gaps: Vec<Gap>,
 }
 
 impl Mirror {
     /// Returns a map that a client has kept, without the position: its next message confirms that.
-    pub(super) fn kept(&self) -> Self {
+    pub(crate) fn kept(&self) -> Self {
         Self { map: self.map.clone(), ..Self::default() }
     }
 
     /// Reads one message.
-    pub(super) fn next(&mut self, subscriber: &mut Subscriber) {
+    pub(crate) fn next(&mut self, subscriber: &mut Subscriber) {
         let received = subscriber.news();
         self.take(&received);
     }
 
-    pub(super) fn take(&mut self, received: &Received) {
+    pub(crate) fn take(&mut self, received: &Received) {
         match received {
             Received::Envelope(envelope) => self.take_message(&envelope.text),
             Received::Gap(gap) => {
@@ -47,7 +47,7 @@ impl Mirror {
     }
 
     /// Takes an envelope, or a page of a read.
-    pub(super) fn take_message(&mut self, text: &str) {
+    pub(crate) fn take_message(&mut self, text: &str) {
         let message: Value = serde_json::from_str(text).expect("JSON");
         let list = |name: &str| message[name].as_array().cloned().unwrap_or_default();
         let (keys, events, offsets) = (list("keys"), list("events"), list("offsets"));
@@ -84,19 +84,19 @@ impl Mirror {
     }
 
     /// Returns whether the map is a state that has existed.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         !self.position.is_empty() && offset(&self.position) >= self.until
     }
 
     /// Reads until the map is the state at a position or a later one.
-    pub(super) fn follow(&mut self, subscriber: &mut Subscriber, position: &str) {
+    pub(crate) fn follow(&mut self, subscriber: &mut Subscriber, position: &str) {
         while !self.is_complete() || offset(&self.position) < offset(position) {
             self.next(subscriber);
         }
     }
 
     /// Reads the first message, which has no events.
-    pub(super) fn confirmed(subscriber: &mut Subscriber) -> Self {
+    pub(crate) fn confirmed(subscriber: &mut Subscriber) -> Self {
         let mut mirror = Self::default();
         mirror.next(subscriber);
         assert_eq!(mirror.events, 0);
@@ -104,7 +104,7 @@ impl Mirror {
     }
 
     /// Reads the state in pages of at most `limit` keys.
-    pub(super) fn read(server: &Server, topic: &str, limit: usize) -> Self {
+    pub(crate) fn read(server: &Server, topic: &str, limit: usize) -> Self {
         let mut mirror = Self::default();
         loop {
             let cursor = match mirror.position.as_str() {

@@ -347,7 +347,7 @@ fn a_key_expires_unless_a_newer_event_comes() {
 }
 
 /// Adds to a counter until no other client was in between.
-fn increment(server: &Server, topic: &str, counter: &str) {
+pub(crate) fn increment(server: &Server, topic: &str, counter: &str) {
     let (mut condition, mut value) = ("new".to_owned(), 0);
     loop {
         let target = format!("{topic}?key={counter}&if={condition}");

@@ -1,4 +1,5 @@
-//! Publishers and clients at random: clients are cut off, resume anywhere, and have the published state at each complete position.
+//! Publishers and clients at random: clients are cut off, resume anywhere, and have the published state at each complete position. Servers
+//! may share the topic.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::mirror::{Map, Mirror};
 use super::start;
-use crate::harness::{Server, Transport, offset};
+use crate::harness::{Server, Transport, offset, wait_for};
 
 const TOPIC: &str = "users/random";
 const PUBLISHERS: u64 = 3;
@@ -16,6 +17,9 @@ const CLIENTS: u64 = 10;
 /// The connections of a client, one after the other.
 const CONNECTIONS: u64 = 12;
 const KEYS: u64 = 150;
+/// Keys that are changed with a condition, and keys that expire.
+const COUNTERS: u64 = 3;
+const EXPIRING: u64 = 20;
 
 /// A generator of pseudorandom numbers, reproducible (xorshift).
 struct Random(u64);
@@ -31,13 +35,45 @@ impl Random {
 
 type Events = BTreeMap<u64, (String, Value)>;
 
+/// Adds to a counter, on the condition that its newest event is the one that it was computed from. Returns the offset and the event.
+fn increment(server: &Server, counter: &str) -> (u64, Value) {
+    let (mut condition, mut count) = ("new".to_owned(), 0);
+    loop {
+        let event = json!({"id": counter, "count": count + 1});
+        let target = format!("{TOPIC}?if={condition}");
+        let answer = server.post(&target, "application/json", event.to_string());
+        if answer.status == 200 {
+            return (answer.published().first, event);
+        }
+        answer.refused(412, "condition_failed");
+        let newest = answer.json()["newest"].take();
+        count = newest["event"]["count"].as_u64().expect("a number");
+        condition = newest["position"].as_str().expect("a position").to_owned();
+    }
+}
+
 /// Publishes as long as there are clients, so that each has a next message. Returns the events by offset.
-fn publish(server: &Server, seed: u64, clients: &AtomicU64) -> Events {
+fn publish(servers: &[&Server], seed: u64, clients: &AtomicU64) -> Events {
     let mut random = Random(seed);
     let mut events = Events::new();
     for round in 0.. {
         if clients.load(Ordering::Acquire) == 0 {
             break;
+        }
+        let server = servers[random.below(servers.len() as u64) as usize];
+        if random.below(8) == 0 {
+            let counter = format!("c{}", random.below(COUNTERS));
+            let (first, event) = increment(server, &counter);
+            events.insert(first, (counter, event));
+            continue;
+        }
+        if random.below(8) == 0 {
+            let key = format!("t{}", random.below(EXPIRING));
+            let event = json!({"id": key, "by": seed, "round": round});
+            let target = format!("{TOPIC}?ttl=200ms");
+            let published = server.post(&target, "application/json", event.to_string());
+            events.insert(published.published().first, (key, event));
+            continue;
         }
         let key = format!("k{}", random.below(KEYS));
         if random.below(4) == 0 {
@@ -90,8 +126,9 @@ impl Client {
     }
 
     /// Follows the topic over connections that are cut off after some messages.
-    fn run(&mut self, server: &Server, random: &mut Random) {
+    fn run(&mut self, servers: &[&Server], random: &mut Random) {
         for _ in 0..CONNECTIONS {
+            let server = servers[random.below(servers.len() as u64) as usize];
             let mut subscriber = self.subscribe(server, random);
             for _ in 0..1 + random.below(12) {
                 self.mirror.next(&mut subscriber);
@@ -104,45 +141,67 @@ impl Client {
 #[test]
 fn each_client_has_a_state_that_existed_and_in_the_end_the_last_one() {
     for (shards, seed) in [("1", 0x5eed), ("2", 0xbeef)] {
-        let server = start(shards, &[]);
-        let working = AtomicU64::new(CLIENTS);
-        let (events, clients) = thread::scope(|scope| {
-            let (server, working) = (&server, &working);
-            let publishers: Vec<_> = (0..PUBLISHERS)
-                .map(|number| scope.spawn(move || publish(server, seed * 31 + number, working)))
-                .collect();
-            let clients: Vec<_> = (0..CLIENTS)
-                .map(|number| {
-                    scope.spawn(move || {
-                        let mut client = Client::default();
-                        // The publishers end with the last client, also with one that fails.
-                        let ends = Ends(working);
-                        client.run(server, &mut Random(seed * 97 + number));
-                        drop(ends);
-                        client
-                    })
-                })
-                .collect();
-            let clients = clients.into_iter().map(|client| client.join().expect("a client"));
-            let clients: Vec<Client> = clients.collect();
-            let publishers = publishers.into_iter().map(|one| one.join().expect("a publisher"));
-            (publishers.flatten().collect::<Events>(), clients)
-        });
-        let last = *events.keys().next_back().expect("events");
-        assert_eq!(events.len() as u64, last, "each offset is of one event");
-        let head = Mirror::read(&server, TOPIC, 1000).position;
-        assert_eq!(offset(&head), last);
-        let mut seen = Vec::new();
-        for (number, mut client) in (0..).zip(clients) {
-            let mut subscriber = client.subscribe(&server, &mut Random(seed * 7 + number));
-            client.mirror.follow(&mut subscriber, &head);
-            client.note();
-            assert!(client.mirror.gaps.is_empty(), "{:?}", client.mirror.gaps);
-            assert_eq!(client.mirror.position, head);
-            seen.append(&mut client.seen);
-        }
-        check(seen, events);
+        check_servers(&[&start(shards, &[])], seed);
     }
+}
+
+/// Publishes to servers that share the topic, follows it there, and compares all states.
+pub(crate) fn check_servers(servers: &[&Server], seed: u64) {
+    let working = AtomicU64::new(CLIENTS);
+    let (events, clients) = thread::scope(|scope| {
+        let working = &working;
+        let publishers: Vec<_> = (0..PUBLISHERS)
+            .map(|number| scope.spawn(move || publish(servers, seed * 31 + number, working)))
+            .collect();
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                scope.spawn(move || {
+                    let mut client = Client::default();
+                    // The publishers end with the last client, also with one that fails.
+                    let ends = Ends(working);
+                    client.run(servers, &mut Random(seed * 97 + number));
+                    drop(ends);
+                    client
+                })
+            })
+            .collect();
+        let clients = clients.into_iter().map(|client| client.join().expect("a client"));
+        let clients: Vec<Client> = clients.collect();
+        let publishers = publishers.into_iter().map(|one| one.join().expect("a publisher"));
+        (publishers.flatten().collect::<Events>(), clients)
+    });
+    let last = *events.keys().next_back().expect("events");
+    // All servers have the last state, without the keys that expire.
+    let all = wait_for("the same state everywhere", || {
+        let all: Vec<Mirror> =
+            servers.iter().map(|server| Mirror::read(server, TOPIC, 1000)).collect();
+        let is_same =
+            all.iter().all(|one| one.position == all[0].position && one.map == all[0].map);
+        let is_last = offset(&all[0].position) >= last;
+        let is_expired = !all[0].map.keys().any(|key| key.starts_with('t'));
+        (is_same && is_last && is_expired).then_some(all)
+    });
+    let head = &all[0].position;
+    let mut seen = vec![(offset(head), all[0].map.clone())];
+    for (number, mut client) in (0..).zip(clients) {
+        let server = servers[number as usize % servers.len()];
+        let mut subscriber = client.subscribe(server, &mut Random(seed * 7 + number));
+        client.mirror.follow(&mut subscriber, head);
+        client.note();
+        assert!(client.mirror.gaps.is_empty(), "{:?}", client.mirror.gaps);
+        assert_eq!(&client.mirror.position, head);
+        seen.append(&mut client.seen);
+    }
+    for nth in 0..COUNTERS {
+        let counter = format!("c{nth}");
+        let counted = events.values().filter(|(key, _)| *key == counter);
+        let counts: Vec<_> = counted.filter_map(|(_, event)| event["count"].as_u64()).collect();
+        assert!(
+            counts.len() > 1 && counts.iter().copied().eq(1..=counts.len() as u64),
+            "{counts:?}"
+        );
+    }
+    check(seen, events);
 }
 
 /// Counts a client that has ended.
@@ -166,7 +225,13 @@ fn check(mut seen: Vec<(u64, Map)>, events: Events) {
                 event => state.insert(key, event),
             };
         }
-        let expected: Map = state.clone().into_iter().collect();
+        // A server removes a key at some time after its last event.
+        let expires = |key: &str| key.starts_with('t');
+        let is_state =
+            |(key, event): (&String, &Value)| !expires(key) || state.get(key) == Some(event);
+        assert!(map.iter().all(is_state), "at {position}: {map:?}");
+        let lasting = |map: Map| map.into_iter().filter(|(key, _)| !expires(key)).collect::<Map>();
+        let (map, expected) = (lasting(map), lasting(state.clone().into_iter().collect()));
         assert!(map == expected, "at {position}: {}", difference(&map, &expected));
     }
 }

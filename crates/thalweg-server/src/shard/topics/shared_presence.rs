@@ -1,0 +1,338 @@
+//! Members that several servers share, in keyed topics of a broker.
+//!
+//! The event of a member names the servers to which it is connected. Each server adds and removes itself, under conditions, and the last
+//! one removes the key. A server says that it runs by a key that expires; when the key is gone, the others remove the server from the events
+//! of members.
+
+use std::{collections::HashSet, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use thalweg_core::{
+    fanout::FeedKey,
+    stream::{AnyFeed, Cursor, Feed as _, KeyedEvent, Payloads},
+};
+use thalweg_wire::{Topic, key::key_text};
+
+use super::{
+    Creator, Topics,
+    members::{Present, Roster},
+    shared_members::{SharedMembers, UNKNOWN_US},
+};
+use crate::{
+    broker::PublishTerms,
+    clock::now_us,
+    config::{
+        MEMBER_EVENTS_BYTES, MEMBER_EVENTS_MAX, NODES_TOPIC, presence_topic, topic_of_members,
+    },
+    shard::{broker::StoreAnswer, presence_nodes::PresenceNodes},
+};
+
+/// The time after which a server counts as gone that does not say that it runs, and the interval at which it says so, in µs.
+const NODE_LEASE_US: u64 = 10_000_000;
+const NODE_BEAT_US: u64 = 3_000_000;
+
+/// The time for which members are compared with the servers after a server has gone, or after their topic was read, in µs.
+const COMPARE_US: u64 = 30_000_000;
+
+/// The time after which an unknown server is forgotten, in µs. Its members are gone.
+const FORGOTTEN_US: u64 = 600_000_000;
+
+/// The event of a member.
+#[derive(Debug, Serialize, Deserialize)]
+struct SharedMember {
+    /// The servers to which it is connected.
+    on: Vec<Box<str>>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    user: Box<str>,
+    since: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    info: Option<Box<RawValue>>,
+}
+
+impl SharedMember {
+    /// Returns the event that a member must have. `None` if it has none, or is to have none.
+    fn merged(stored: Option<Self>, present: Option<&Present>, on: Vec<Box<str>>) -> Option<Self> {
+        let own = |present: &Present| Self {
+            on: Vec::new(),
+            user: present.user.clone(),
+            since: present.since_ms,
+            info: present.info.clone(),
+        };
+        let is_own = on.len() == 1;
+        let member = match (stored, present) {
+            // The only server knows the newest information.
+            (Some(stored), Some(present)) if is_own => Self { since: stored.since, ..own(present) },
+            (Some(stored), _) => stored,
+            (None, present) => own(present?),
+        };
+        (!on.is_empty()).then_some(Self { on, ..member })
+    }
+}
+
+impl Topics {
+    /// Publishes a member that has joined or left, when that is possible. Returns whether there is room for the topic.
+    pub(super) fn share_member(&mut self, topic: &Topic, presence: &Topic, key: &str) -> bool {
+        let changed = self.members.shared.changed.entry(topic.clone()).or_default();
+        changed.keys.insert(key.into());
+        self.share_members(presence)
+    }
+
+    /// Publishes the changed members of a topic, unless earlier ones are on their way: then they go together, later.
+    fn share_members(&mut self, presence: &Topic) -> bool {
+        let nodes = &self.common.presence_nodes;
+        if !nodes.runs(nodes.own()) {
+            return true;
+        }
+        // It must not take the place of a topic with publishers.
+        let Ok(feed) = self.open(presence, Creator::Subscriber(None)) else { return false };
+        if self.keyed_order(feed).is_some_and(|(_, order)| order.is_idle()) {
+            let terms = PublishTerms { are_members: true, ..PublishTerms::default() };
+            self.store_keys(feed, &mut Payloads::default(), terms, StoreAnswer::Nowhere);
+        }
+        true
+    }
+
+    /// Sends the events of changed members to the broker. Forgets those whose events are right.
+    pub(super) fn store_members(&mut self, key: FeedKey, since_us: u64) {
+        let now_us = now_us();
+        self.settle(key, now_us);
+        let local = self.feeds.get(key);
+        let of = local.and_then(|local| topic_of_members(&local.topic));
+        let feed = local.and_then(|local| local.feed.as_ref());
+        let Some((of, feed)) = of.zip(feed) else { return };
+        let members = &mut self.members;
+        let Some(mut changed) = members.shared.changed.remove(&of) else { return };
+        let (roster, nodes) = (members.rosters.get(&of), &*self.common.presence_nodes);
+        let mut payloads = Payloads::default();
+        changed.keys.retain(|key| {
+            if payloads.joined_bytes() > MEMBER_EVENTS_BYTES
+                || payloads.count() >= MEMBER_EVENTS_MAX
+            {
+                return true;
+            }
+            let Some(event) = member_event(key, feed, roster, nodes, &members.shared, now_us)
+            else {
+                return false;
+            };
+            let written = payloads.push(|out| {
+                out.extend_from_slice(&event);
+                Ok::<_, ()>(())
+            });
+            if written.is_ok() {
+                payloads.push_key(key);
+            }
+            true
+        });
+        members.shared.changed.insert(of, changed);
+        if !payloads.is_empty() {
+            let terms = PublishTerms { are_members: true, ..PublishTerms::default() };
+            self.store_compared(key, payloads, terms, StoreAnswer::Nowhere, since_us);
+        }
+    }
+
+    /// Notes that events of members have come, which other servers may have published.
+    pub(super) fn members_came(&mut self, key: FeedKey, keys: &[String]) {
+        let presence = self.feeds.get(key).map(|local| local.topic.clone());
+        let of = presence.as_ref().and_then(topic_of_members);
+        let Some((presence, of)) = presence.zip(of) else { return };
+        let members = &mut self.members;
+        if let Some(roster) = members.rosters.get(&of) {
+            let own = keys.iter().filter_map(|key| roster.members.get_key_value(key.as_str()));
+            let own: Vec<Arc<str>> = own.map(|(key, _)| Arc::clone(key)).collect();
+            if !own.is_empty() {
+                members.shared.changed.entry(of.clone()).or_default().keys.extend(own);
+            }
+        }
+        let changed = members.shared.changed.get(&of);
+        if changed.is_some_and(|changed| !changed.keys.is_empty()) {
+            self.share_members(&presence);
+        }
+    }
+
+    /// Says that this server runs, finds the members of those that do not, and publishes what waits. Call this function once a second.
+    pub(super) fn share_presence(&mut self, now_us: u64) {
+        let config = &self.common.config;
+        if !config.has_presence() || !self.common.streams.iter().any(|stream| stream.shares_keys())
+        {
+            return;
+        }
+        let Ok(nodes_topic) = NODES_TOPIC.parse::<Topic>() else { return };
+        if !self.origin(&nodes_topic).is_broker_topic() {
+            return;
+        }
+        if self.owns(&nodes_topic) {
+            self.say_running(&nodes_topic, now_us);
+        }
+        let nodes = Arc::clone(&self.common.presence_nodes);
+        if !nodes.runs(nodes.own()) {
+            self.members.shared.is_listed = false;
+            return;
+        }
+        if !std::mem::replace(&mut self.members.shared.is_listed, true) {
+            // Other servers may have removed the members of this one.
+            let shared = &mut self.members.shared;
+            for (topic, roster) in &self.members.rosters {
+                let keys = roster.members.keys().cloned();
+                shared.changed.entry(topic.clone()).or_default().keys.extend(keys);
+            }
+        }
+        self.compare_members(&nodes, now_us);
+        let waiting = &mut self.members.shared.changed;
+        waiting.retain(|_, changed| !changed.keys.is_empty() || changed.read_us.is_some());
+        let waiting: Vec<Topic> = waiting
+            .iter()
+            .filter(|(_, changed)| !changed.keys.is_empty())
+            .filter_map(|(topic, _)| presence_topic(topic))
+            .collect();
+        for presence in waiting {
+            self.share_members(&presence);
+        }
+    }
+
+    /// Publishes the key of this server again before it expires, and reads which servers run.
+    fn say_running(&mut self, nodes_topic: &Topic, now_us: u64) {
+        let Some((feed, _)) = self.open_permanent(nodes_topic) else { return };
+        if now_us >= self.members.shared.beat_us {
+            self.members.shared.beat_us = now_us + NODE_BEAT_US;
+            let mut payloads = Payloads::default();
+            let written = payloads.push(|out| {
+                out.extend_from_slice(b"{}");
+                Ok::<_, ()>(())
+            });
+            if written.is_ok() {
+                payloads.push_key(self.common.presence_nodes.own());
+            }
+            let terms = PublishTerms { ttl_us: Some(NODE_LEASE_US), ..PublishTerms::default() };
+            self.store_keys(feed, &mut payloads, terms, StoreAnswer::Nowhere);
+            self.mark_read(feed);
+        }
+        self.settle(feed, now_us);
+        let feed = self.feeds.get(feed).and_then(|local| local.feed.as_ref());
+        let Some(feed) = feed.filter(|feed| !feed.is_loading()) else { return };
+        let running = state_of(feed).into_iter().map(|event| key_text(event.key()).into());
+        self.common.presence_nodes.set(running.collect(), now_us);
+    }
+
+    /// Marks the members of servers that have gone as changed.
+    fn compare_members(&mut self, nodes: &PresenceNodes, now_us: u64) {
+        let mut presences = Vec::new();
+        for (key, local) in self.feeds.iter_mut() {
+            let is_here = local.owner.is_some() && local.end.is_none() && !local.is_loading();
+            if local.origin.is_presence && local.origin.is_broker_topic() && is_here {
+                presences.extend(topic_of_members(&local.topic).map(|of| (key, of)));
+            }
+        }
+        let shared = &mut self.members.shared;
+        shared.unknown.retain(|id, since_us| !nodes.runs(id) && now_us < *since_us + FORGOTTEN_US);
+        let topics: HashSet<&Topic> = presences.iter().map(|(_, of)| of).collect();
+        for (of, changed) in &mut shared.changed {
+            // The state is read again, if it is needed.
+            changed.read_us = changed.read_us.filter(|_| topics.contains(of));
+        }
+        for (key, of) in presences {
+            let changed = shared.changed.entry(of.clone()).or_default();
+            let read_us = *changed.read_us.get_or_insert(now_us);
+            let gone_us = nodes.gone_us();
+            if now_us > read_us.max(gone_us) + COMPARE_US {
+                continue;
+            }
+            let Some(feed) = self.feeds.get(key).and_then(|local| local.feed.as_ref()) else {
+                continue;
+            };
+            for event in state_of(feed) {
+                let Ok(OnlyServers { on }) = serde_json::from_slice(event.event()) else {
+                    continue;
+                };
+                for id in on.iter().filter(|id| !nodes.runs(id)) {
+                    let since_us = *shared.unknown.entry((*id).into()).or_insert(now_us);
+                    if now_us >= since_us + UNKNOWN_US
+                        && let Some(changed) = shared.changed.get_mut(&of)
+                    {
+                        changed.keys.insert(key_text(event.key()).into());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The part of a member's event that names its servers.
+#[derive(Deserialize)]
+struct OnlyServers<'a> {
+    #[serde(borrow)]
+    on: Vec<&'a str>,
+}
+
+/// Returns the newest events of the keys of a feed, whose state is here.
+fn state_of(feed: &AnyFeed) -> Vec<Arc<KeyedEvent>> {
+    let part = feed.state_part(&Cursor::before(1), usize::MAX);
+    let events = part.map(|(part, _)| part.events).unwrap_or_default();
+    events.into_iter().filter(|event| !event.is_removal()).collect()
+}
+
+/// Returns the event that the key of a member must get; `None` if the one that it has is right.
+fn member_event(
+    key: &str,
+    feed: &AnyFeed,
+    roster: Option<&Roster>,
+    nodes: &PresenceNodes,
+    shared: &SharedMembers,
+    now_us: u64,
+) -> Option<Vec<u8>> {
+    let mut name = Payloads::default();
+    name.push_key(key);
+    let newest = feed.keyed_event(name.joined_keys()).filter(|newest| !newest.is_removal());
+    let stored: Option<SharedMember> =
+        newest.and_then(|newest| serde_json::from_slice(newest.event()).ok());
+    let present = roster.and_then(|roster| roster.members.get(key));
+    let before = stored.iter().flat_map(|stored| stored.on.iter().cloned());
+    let mut on: Vec<Box<str>> =
+        before.filter(|id| **id != *nodes.own() && !shared.is_gone(id, now_us)).collect();
+    on.extend(present.map(|_| nodes.own().into()));
+    // All servers make the same event.
+    on.sort_unstable();
+    let event = match SharedMember::merged(stored, present, on) {
+        // Serializing it cannot fail.
+        Some(member) => serde_json::to_vec(&member).unwrap_or_default(),
+        None => b"null".to_vec(),
+    };
+    match newest {
+        Some(newest) => (newest.event() != event).then_some(event),
+        None => (event != b"null").then_some(event),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(on: &[&str], since: i64) -> SharedMember {
+        let on = on.iter().map(|id| (*id).into()).collect();
+        let info = RawValue::from_string("7".to_owned()).ok();
+        SharedMember { on, user: "ann".into(), since, info }
+    }
+
+    fn event(member: Option<SharedMember>) -> String {
+        member.map_or("null".to_owned(), |member| serde_json::to_string(&member).unwrap())
+    }
+
+    #[test]
+    fn the_last_server_of_a_member_removes_it() {
+        let of = |before: &[&str], after: &[&str]| {
+            let on = after.iter().map(|id| (*id).into()).collect();
+            event(SharedMember::merged(Some(stored(before, 5)), None, on))
+        };
+        assert_eq!(of(&["a", "b"], &["a"]), r#"{"on":["a"],"user":"ann","since":5,"info":7}"#);
+        assert_eq!(of(&["a"], &[]), "null");
+        assert_eq!(event(SharedMember::merged(None, None, Vec::new())), "null");
+    }
+
+    #[test]
+    fn an_event_names_its_servers() {
+        let text = r#"{"on":["a1","b2"],"since":5,"info":{"on":[1]}}"#;
+        let OnlyServers { on } = serde_json::from_str(text).unwrap();
+        assert_eq!(on, ["a1", "b2"]);
+        assert_eq!(event(serde_json::from_str(text).ok()), text);
+    }
+}
