@@ -88,7 +88,7 @@ impl Schedule {
     }
 
     /// Returns a schedule of users who think for a random time in this range between two messages, from `start_us` on.
-    pub(super) fn of_users(users: usize, think_us: (u64, u64), start_us: u64) -> Schedule {
+    pub(super) fn with_users(users: usize, think_us: (u64, u64), start_us: u64) -> Schedule {
         let think_us = (think_us.0, think_us.1.max(think_us.0));
         let first = |user| Reverse((start_us + fastrand::u64(0..=think_us.1), user));
         let users = Users { due: (0..users).map(first).collect(), think_us, taken: 0 };
@@ -96,7 +96,7 @@ impl Schedule {
     }
 
     /// Takes the next message of any user, if it is due, and returns its due time and the user.
-    pub(super) fn take_of_users(&mut self, now_us: u64) -> Option<(u64, usize)> {
+    pub(super) fn take_from_users(&mut self, now_us: u64) -> Option<(u64, usize)> {
         let Users { due, think_us, taken } = self.users.as_mut()?;
         let Reverse((due_us, user)) = *due.peek().filter(|next| next.0.0 <= now_us)?;
         due.pop();
@@ -229,11 +229,11 @@ mod tests {
 
     #[test]
     fn users_think_for_a_time_in_their_range() {
-        let mut schedule = Schedule::of_users(3, (2000, 5000), 500);
+        let mut schedule = Schedule::with_users(3, (2000, 5000), 500);
         schedule.begin_span(0);
         let mut last_us = [None; 3];
         for now_us in (0..100_000).step_by(700) {
-            while let Some((due_us, user)) = schedule.take_of_users(now_us) {
+            while let Some((due_us, user)) = schedule.take_from_users(now_us) {
                 assert!(due_us <= now_us);
                 if let Some(last_us) = last_us[user] {
                     let think_us: u64 = due_us - last_us;

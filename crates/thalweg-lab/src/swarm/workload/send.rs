@@ -38,7 +38,9 @@ impl Workload for Send<'_> {
         let settings = self.load.settings;
         let rate = f64::from(settings.rate) * f64::from(settings.connections);
         self.schedule = match self.endpoint.think_us {
-            Some(think_us) => Schedule::of_users(settings.connections as usize, think_us, now_us()),
+            Some(think_us) => {
+                Schedule::with_users(settings.connections as usize, think_us, now_us())
+            }
             None => Schedule::new(rate, 1, now_us()),
         };
         self.run(self.load.warm_up)?;
@@ -136,7 +138,7 @@ impl<'a> Send<'a> {
         loop {
             let turn = (self.turns % connections) as usize;
             let next = match self.endpoint.think_us {
-                Some(_) => self.schedule.take_of_users(now_us),
+                Some(_) => self.schedule.take_from_users(now_us),
                 None => self.schedule.take(0, now_us).map(|due_us| (due_us, turn)),
             };
             let Some((due_us, connection)) = next else { break };

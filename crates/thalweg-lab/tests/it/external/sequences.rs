@@ -35,7 +35,7 @@ fn losses_repeats_and_order_are_found_for_each_connection() {
         );
         let found = received.sequenced.expect("numbers");
         assert_eq!((found.read, found.missing), (received.events, 0));
-        // Of ten messages one is lost, one comes twice, and one comes late.
+        // One of ten messages is lost, one comes twice, and one comes late.
         let tenths = found.read as f64 / 10.0;
         for count in [found.lost, found.duplicated, found.reordered] {
             assert!((count as f64 - tenths).abs() <= 6.0, "{found:?}");
