@@ -69,7 +69,10 @@ impl Compaction {
             tokio::time::sleep(LOOK_INTERVAL).await;
             while let Some(topic) = self.take_due() {
                 match self.compact(&topic).await {
-                    Ok(Some(replaced)) => self.purge_later(replaced),
+                    Ok(Some(replaced)) => {
+                        self.tallies().stored(&topic);
+                        self.purge_later(replaced);
+                    }
                     Ok(None) => self.tallies().remove(&topic),
                     Err(error) => {
                         add(&self.counts.states_failed);
@@ -111,7 +114,9 @@ impl Compaction {
         let merged = self.read(topic, epoch, offset_of(base)).await?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let removed_ms = since.saturating_sub(REMOVAL_LIFE).as_millis() as i64;
-        let (bodies, compacted) = merged.into_parts(removed_ms);
+        // A large state takes long, and this thread serves all topics.
+        let made = tokio::task::spawn_blocking(move || merged.into_parts(removed_ms)).await;
+        let (bodies, compacted) = made.map_err(|error| ApiError::Unreadable(error.to_string()))?;
         let (mut parts, mut bytes) = (Vec::with_capacity(bodies.len()), 0);
         for (last, body) in bodies {
             bytes += body.len() as u64;

@@ -22,7 +22,7 @@ use crate::{
     direct::{self, Batch, time_ns_of},
     message, now_us,
     offsets::{EVENTS_MAX, offset_of, sequence_of},
-    settings::{index_subject_of, subject_of},
+    settings::{index_subject_of, part_subject_of, subject_of},
     setup,
     stored_state::{StateIndex, read_part},
     stream_state::StreamState,
@@ -170,9 +170,15 @@ impl PageReader {
         let unreadable = |why: &str| ApiError::Unreadable(why.to_owned());
         let parts = if range.from < range.until { index.parts_from(range.from) } else { &[] };
         for part in parts {
-            let found = self.api.message(&state.name, part.sequence).await?;
-            let message =
-                found.ok_or_else(|| unreadable("the replica lacks a part of the state"))?;
+            let Some(message) = self.api.message(&state.name, part.sequence).await? else {
+                let subject = part_subject_of(&range.topic);
+                let next = self.api.next_message(&state.name, part.sequence, &subject).await?;
+                if next.is_some_and(|(at, _)| at == part.sequence) {
+                    return Err(unreadable("the replica lacks a part of the state"));
+                }
+                // The topic has ended since, and its parts were removed. The messages from the base on have the end.
+                return Ok(None);
+            };
             let records = read_part(&message.payload);
             let records = records.ok_or_else(|| unreadable("a part of the state is damaged"))?;
             let mut page = PageBuilder::new(range, head).with_records_max(records.len());

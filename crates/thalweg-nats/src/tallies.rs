@@ -81,20 +81,27 @@ impl Tallies {
         while self.due.first().is_some_and(|(at, _)| *at <= now) {
             let (_, topic) = self.due.pop_first()?;
             let Some(tally) = self.topics.get_mut(&topic) else { continue };
-            tally.is_due = false;
-            // Another server may have stored the state since.
+            // Another server may have stored the state since. Until the state is stored, or that has failed, the topic is not due again,
+            // although its messages are read.
             if tally.is_large() {
                 return Some(topic);
             }
+            tally.is_due = false;
         }
         None
     }
 
-    /// Tries to store a state again later.
+    /// Notes that the state of a topic that was due is stored.
+    pub(crate) fn stored(&mut self, topic: &Topic) {
+        if let Some(tally) = self.topics.get_mut(topic) {
+            tally.is_due = false;
+        }
+    }
+
+    /// Tries to store the state of a topic that was due again later.
     pub(crate) fn failed(&mut self, topic: &Topic, now: Instant) {
-        if let Some(tally) = self.topics.get_mut(topic)
-            && !std::mem::replace(&mut tally.is_due, true)
-        {
+        if let Some(tally) = self.topics.get_mut(topic) {
+            tally.is_due = true;
             self.due.insert((now + RETRY_WAIT, topic.clone()));
         }
     }
@@ -124,6 +131,7 @@ mod tests {
         tallies.has_message(&topic("a"), half, now);
         assert_eq!((tallies.take_due(now), tallies.take_due(later)), (None, Some(topic("a"))));
         assert_eq!(tallies.take_due(later), None);
+        tallies.stored(&topic("a"));
         // Another server is faster.
         tallies.has_message(&topic("a"), half, now);
         tallies.has_state(&topic("a"), LOG_BYTES);
@@ -133,6 +141,8 @@ mod tests {
         assert_eq!(tallies.take_due(later), None);
         tallies.has_message(&topic("a"), half, now);
         assert_eq!(tallies.take_due(later), Some(topic("a")));
+        // The node reads the messages while it stores the state.
+        tallies.has_message(&topic("a"), half, now);
         tallies.failed(&topic("a"), now);
         assert_eq!(tallies.take_due(later), None);
         assert_eq!(tallies.take_due(now + RETRY_WAIT), Some(topic("a")));

@@ -18,7 +18,7 @@ pub(crate) struct PresenceNodes {
 }
 
 impl Default for PresenceNodes {
-    /// Returns the servers as one knows them that starts. It has a random id.
+    /// Returns what a server knows when it starts: its own random id.
     fn default() -> Self {
         let own = format!("{:08x}", fastrand::u32(..)).into();
         Self { own, running: RwLock::default(), gone_us: AtomicU64::new(0) }

@@ -302,7 +302,9 @@ impl KeyedOrder {
     /// Returns whether a publish waits for events that are on their way.
     pub(in crate::shard) fn must_wait(&self, payloads: &Payloads, terms: &PublishTerms) -> bool {
         let is_pending = |(key, _): (&[u8], &[u8])| self.pending(key).is_some();
+        // A publish that is checked again comes before later ones.
         self.ends > 0
+            || self.compared.is_some()
             || match terms.is_conditional() {
                 true if self.is_shared => !self.pending.is_empty() || self.newest > self.seen,
                 true => payloads.keyed_events().any(is_pending),

@@ -315,8 +315,8 @@ impl Topics {
         };
         // The end may have come before this answer, and waiting publishes may have created the topic again.
         self.store_waiting(key);
-        if self.feeds.get(key).is_some_and(|local| local.origin.is_presence) {
-            // More members may have changed meanwhile.
+        if result.is_ok() && self.feeds.get(key).is_some_and(|local| local.origin.is_presence) {
+            // More members may have changed meanwhile. After an error the next sweep tries again.
             self.members_came(key, &[]);
         }
         if is_end && self.feeds.get(key).is_some_and(LocalTopic::is_idle) {
