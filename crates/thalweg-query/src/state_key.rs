@@ -73,7 +73,7 @@ fn push_escaped(text: &str, escape: char, is_special: impl Fn(char) -> bool, out
         }
         match character {
             control if control.is_control() => {
-                drop(write!(out, "\\{escape}{:04x}", control as u32));
+                let _ = write!(out, "\\{escape}{:04x}", control as u32);
             }
             special if is_special(special) => out.extend(['\\', special]),
             other => out.push(other),

@@ -144,7 +144,7 @@ pub fn keyed_ends<R: Rig>(rig: &mut R) {
     assert_eq!(events.filter(|event| event.0 >= stored_from).collect::<Vec<_>>(), again);
 }
 
-/// Of two servers that append with the same newest record, one stores its events. An append that is outdated leaves its idempotency key
+/// One of two servers that append with the same newest record stores its events. An append that is outdated leaves its idempotency key
 /// free.
 pub fn keyed_conditions<R: Rig>(rig: &mut R) {
     let nodes = [node(rig), node(rig)];

@@ -123,7 +123,7 @@ pub struct Exchanged {
     pub latency: Option<Spread>,
 }
 
-/// Numbers of events, which rise by one from event to event of a connection. Numbers from before the span do not count.
+/// Numbers of events, which rise by one from event to event of a connection. Losses from before the span do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequenced {
     /// Events with a number.

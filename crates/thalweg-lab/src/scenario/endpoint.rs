@@ -207,6 +207,11 @@ impl Endpoint {
                  the URL with ws:// or wss://, or add --dialect llm-stream",
             );
         }
+        if is_websocket && typed.think_us.is_some_and(|(_, longest_us)| longest_us < 1000) {
+            return refuse(
+                "--think on a WebSocket is 1ms or longer: write a longer time, such as 1s..5s",
+            );
+        }
         if let Some(method) = typed.method.as_deref().filter(|method| !is_token(method)) {
             return Err(ScenarioError::new(format!("`{method}` is no method: write POST or GET")));
         }
@@ -292,7 +297,7 @@ fn expect_transport(
 ) -> Result<(), ScenarioError> {
     let refuse = |message: &str| Err(ScenarioError::new(message));
     let is_websocket = transport == Transport::Websocket;
-    if let Some(dialect) = dialect.filter(|dialect| !dialect.is_over(transport)) {
+    if let Some(dialect) = dialect.filter(|dialect| !is_spoken_over(*dialect, transport)) {
         return refuse(match (is_websocket, dialect) {
             (true, _) => {
                 "this --dialect is spoken over HTTP: write the URL with http:// or https://"
@@ -385,6 +390,15 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_token_byte)
 }
 
+/// Returns whether a dialect can be spoken over this transport.
+fn is_spoken_over(dialect: EndpointDialect, transport: Transport) -> bool {
+    match dialect {
+        EndpointDialect::Sse => transport == Transport::Sse,
+        EndpointDialect::LlmStream => transport != Transport::Websocket,
+        _ => transport == Transport::Websocket,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -461,6 +475,7 @@ mod tests {
         check(Typed { body: Some("{}".into()), ..typed("ws://h/") }, "http://");
         check(Typed { method: Some("GET /".into()), ..typed("http://h/") }, "write POST or GET");
         check(Typed { think_us: Some((1, 2)), ..typed("http://h/") }, "--dialect llm-stream");
+        check(Typed { think_us: Some((0, 0)), ..typed("ws://h/") }, "1ms or longer");
         check(Typed { insecure: true, ..typed("ws://h/") }, "wss://");
         check(Typed { cacert: Some("x".into()), ..typed("http://h/") }, "https://");
         let header = |header: &str| Typed { headers: vec![header.to_owned()], ..typed("ws://h/") };

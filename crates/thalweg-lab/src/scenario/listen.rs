@@ -150,11 +150,11 @@ fn expect_possible(
         return Err("connections are at least 1".to_owned());
     }
     connecting(settings, drive)?;
-    if settings.slow > 0 && (!drive.is_of_endpoints() || !settings.arrivals.are_at_once()) {
-        return Err(
-            "--slow is for connections that stay: remove --arrivals, --stay and --stampede"
-                .to_owned(),
-        );
+    let all_stay = drive.is_of_endpoints() && settings.arrivals.are_at_once();
+    if settings.slow > 0 && (!all_stay || endpoints.iter().any(Endpoint::renews)) {
+        return Err("--slow is for connections that stay: remove --arrivals, --stay, --stampede \
+                    and --dialect llm-stream"
+            .to_owned());
     }
     if settings.slow >= connections {
         return Err(format!(

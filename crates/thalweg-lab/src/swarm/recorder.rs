@@ -198,7 +198,7 @@ impl Recorder {
         let has_completed_all = ended_early.count == 0 && *completed > 0;
         match self.received.established {
             0 => Some(format!("established no connection: {refused}")),
-            _ if has_completed_all && self.values.has_responses => None,
+            _ if *completed > 0 && self.values.has_responses => None,
             _ if has_completed_all => {
                 Some(format!("completed every response before the span ({completed} connections)"))
             }

@@ -198,7 +198,8 @@ impl Subscribers {
         let now_us = now_us();
         while let Some(connection) = self.connections.get(self.oldest) {
             let stage = connection.session.stage;
-            if stage.is_opening() {
+            // A connection that is yet to be dialed again has the time of the one before it.
+            if stage.is_opening() && !self.returning.contains(&self.oldest) {
                 let recorded =
                     self.receiver.recorder().and_then(|recorder| recorder.dialed_us(self.oldest));
                 if recorded.is_none_or(|us| now_us.saturating_sub(us) < OPEN_WITHIN_US) {

@@ -1,10 +1,10 @@
 //! `thalweg doctor`: what it says about servers, proxies and programs that are neither.
 //!
 //! - `paths`: proxies that strip, buffer and cut
-//! - `strangers`: servers that the test writes
+//! - `foreign`: servers that the test writes
 
+mod foreign;
 mod paths;
-mod strangers;
 
 use crate::harness::{Program, Server};
 
@@ -22,7 +22,7 @@ struct Diagnosis {
 }
 
 impl Diagnosis {
-    fn of(url: &str, more: &[&[&str]]) -> Self {
+    fn from_url(url: &str, more: &[&[&str]]) -> Self {
         let arguments = [&["doctor", url], &*more.concat()].concat();
         let mut program = Program::thalweg(&arguments);
         let lines: Vec<String> = std::iter::from_fn(|| program.line()).collect();
@@ -32,7 +32,7 @@ impl Diagnosis {
     }
 
     fn of_server(server: &Server, more: &[&[&str]]) -> Self {
-        Self::of(&format!("http://{}", server.address), more)
+        Self::from_url(&format!("http://{}", server.address), more)
     }
 
     fn find(&self, check: &str) -> Option<&str> {
@@ -96,10 +96,10 @@ fn findings_are_also_json() {
 fn tls_is_checked_and_offers_http2() {
     let server = Server::start(&["--tls-self-signed"]);
     let url = format!("https://localhost:{}", server.address.port());
-    let diagnosis = Diagnosis::of(&url, &[&PATIENTLY]);
+    let diagnosis = Diagnosis::from_url(&url, &[&PATIENTLY]);
     diagnosis.has("problem", "server", "--cacert");
     assert_eq!(diagnosis.lines.len(), 1, "{diagnosis}");
-    let diagnosis = Diagnosis::of(&url, &[&PATIENTLY, &WITHOUT_IDLE, &["--insecure"]]);
+    let diagnosis = Diagnosis::from_url(&url, &[&PATIENTLY, &WITHOUT_IDLE, &["--insecure"]]);
     diagnosis.is_in_order();
     diagnosis.has("ok", "http2", "offered");
 }
@@ -111,7 +111,7 @@ fn a_client_that_may_only_read_names_a_topic() {
     let diagnosis = Diagnosis::of_server(&server, &[&PATIENTLY, &WITHOUT_IDLE]);
     diagnosis.has("problem", "access", "name a topic that it may read");
     let url = format!("http://{}/v1/topics/news/today", server.address);
-    let diagnosis = Diagnosis::of(&url, &[&PATIENTLY, &WITHOUT_IDLE]);
+    let diagnosis = Diagnosis::from_url(&url, &[&PATIENTLY, &WITHOUT_IDLE]);
     diagnosis.is_in_order();
     diagnosis.has("ok", "sse", "the confirmation");
     // A topic of a URL gets no events, although its reader could publish them.
@@ -143,7 +143,7 @@ fn origins_are_checked_with_a_preflight() {
 fn a_path_that_the_proxy_does_not_remove_is_named() {
     let server = Server::start(&[]);
     let url = format!("http://{}/live/", server.address);
-    let diagnosis = Diagnosis::of(&url, &[&PATIENTLY, &WITHOUT_IDLE]);
+    let diagnosis = Diagnosis::from_url(&url, &[&PATIENTLY, &WITHOUT_IDLE]);
     diagnosis.has("problem", "server", "let it remove the path");
     assert_eq!(diagnosis.lines.len(), 1, "{diagnosis}");
 }

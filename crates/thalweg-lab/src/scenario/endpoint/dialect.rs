@@ -1,7 +1,7 @@
 //! Protocols on top of a transport that the lab speaks to an endpoint (`--dialect`).
 
+use crate::scenario::ScenarioError;
 use crate::scenario::error::unknown;
-use crate::scenario::{ScenarioError, Transport};
 use serde::{Deserialize, Serialize};
 
 /// A protocol that an endpoint speaks.
@@ -41,15 +41,6 @@ impl EndpointDialect {
         let (_, dialect) =
             found.ok_or_else(|| ScenarioError::new(unknown("dialect", name, &names)))?;
         Ok(*dialect)
-    }
-
-    /// Returns whether the dialect can be spoken over this transport.
-    pub(super) fn is_over(self, transport: Transport) -> bool {
-        match self {
-            EndpointDialect::Sse => transport == Transport::Sse,
-            EndpointDialect::LlmStream => transport != Transport::Websocket,
-            _ => transport == Transport::Websocket,
-        }
     }
 
     /// Returns whether the dialect has messages that subscribe.

@@ -4,6 +4,9 @@ use super::message::Message;
 use crate::scenario::OpeningStep;
 use crate::swarm::carrier::Kind;
 
+/// Returns the first content of a message and the bytes after it, and appends answers.
+type FindContent = for<'a> fn(Kind, &'a [u8], &mut Vec<u8>) -> (Message<'a>, &'a [u8]);
+
 /// A protocol that an endpoint speaks.
 #[derive(Debug)]
 pub(super) struct ForeignProtocol {
@@ -13,5 +16,5 @@ pub(super) struct ForeignProtocol {
     /// Returns the dialogue that opens a connection, from the texts of `--auth` and `--subscribe`.
     pub(super) opening: fn(Option<&str>, &[String]) -> Vec<OpeningStep>,
     /// Returns the first content of a message and the bytes after it, and appends answers. Messages of the opening are events.
-    pub(super) content: for<'a> fn(Kind, &'a [u8], &mut Vec<u8>) -> (Message<'a>, &'a [u8]),
+    pub(super) content: FindContent,
 }

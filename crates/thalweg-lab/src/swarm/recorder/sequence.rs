@@ -11,7 +11,7 @@ const GAPS_MAX: usize = 256;
 pub(super) struct Sequence {
     /// The number after the highest one; `None` before the first event.
     next: Option<u64>,
-    /// Numbers before this one do not belong to the span.
+    /// Numbers before this one are from before the span; an event with one is out of order.
     first: u64,
     /// Numbers of the span that have not come, in ascending order.
     gaps: VecDeque<Range<u64>>,
@@ -48,6 +48,8 @@ impl Sequence {
     #[cold]
     fn receive_late(&mut self, number: u64, counts: &mut Sequenced) {
         if number < self.first {
+            // Also if the numbers began again: the rest of the span then has faults, not silence.
+            counts.reordered += 1;
             return;
         }
         let Some(at) = self.gaps.iter().position(|gap| gap.contains(&number)) else {
@@ -95,8 +97,9 @@ mod tests {
         check(&[], &[1, 5, 3, 3, 2, 4], [0, 1, 3]);
         // The span continues the numbers before it, whose gaps do not count.
         check(&[1, 3], &[4, 5], [0, 0, 0]);
-        check(&[1, 3], &[5, 2, 3, 6], [1, 0, 0]);
-        check(&[], &[3, 1, 4], [0, 0, 0]);
+        check(&[1, 3], &[5, 2, 3, 6], [1, 0, 2]);
+        check(&[], &[3, 1, 4], [0, 0, 1]);
+        check(&[8], &[9, 1, 2, 4], [0, 0, 3]);
         check(&[], &[0, u64::MAX, 5], [u64::MAX - 2, 0, 1]);
     }
 

@@ -79,6 +79,10 @@ impl Subscribers {
     /// Renews connections that are over from now on, if the endpoint is requested again and again.
     pub(in crate::swarm) fn begin_renewals(&mut self) {
         self.renewals.begin();
+        if self.renewals.are_on() {
+            // A request that waits for its response does not hold back those of other connections.
+            self.come_all_at_once();
+        }
     }
 
     /// Returns whether connections that are over are renewed.

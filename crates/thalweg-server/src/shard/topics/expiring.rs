@@ -14,6 +14,9 @@ use crate::{clock::unix_ms, config::EXPIRIES_PER_TURN};
 /// After this time a removal that has not come is published again, in µs: it was not stored.
 const EXPIRY_RETRY_US: u64 = 2_000_000;
 
+/// Keys that have expired, with the offset of the newest event of each.
+type ExpiredKeys = Vec<(Arc<[u8]>, Offset)>;
+
 impl Topics {
     /// Notes when the keys of these events, which are about to be appended, expire. An event without `ttl_us` cancels an earlier expiry.
     pub(super) fn set_expiries(
@@ -38,7 +41,7 @@ impl Topics {
 
     /// Publishes the removals of keys that have expired, a limited number in each turn.
     pub(super) fn expire_keys(&mut self, now_us: u64) {
-        let mut shared: HashMap<FeedKey, Vec<(Arc<[u8]>, Offset)>> = HashMap::new();
+        let mut shared: HashMap<FeedKey, ExpiredKeys> = HashMap::new();
         for _ in 0..EXPIRIES_PER_TURN {
             let Some((expiry, offset)) = self.expiries.take_due(now_us) else { break };
             if self.feeds.get(expiry.feed).is_some_and(LocalTopic::has_arrived) {

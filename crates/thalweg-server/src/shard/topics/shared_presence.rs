@@ -16,7 +16,6 @@ use thalweg_wire::{Topic, key::key_text};
 
 use super::{
     Creator, Topics,
-    local_topic::LocalTopic,
     members::{Present, Roster},
     shared_members::{SharedMembers, UNKNOWN_US},
 };
@@ -98,10 +97,6 @@ impl Topics {
     pub(super) fn store_members(&mut self, key: FeedKey, since_us: u64) {
         let now_us = now_us();
         self.settle(key, now_us);
-        let order = self.feeds.get_mut(key).and_then(LocalTopic::broker_order);
-        let Some(events_max) = order.map(|(_, order)| order.outbox.bounds().events_max) else {
-            return;
-        };
         let local = self.feeds.get(key);
         let of = local.and_then(|local| topic_of_members(&local.topic));
         let feed = local.and_then(|local| local.feed.as_ref());
@@ -294,8 +289,7 @@ fn member_event(
     let before = stored.iter().flat_map(|stored| stored.on.iter().cloned());
     // A server may have come back since the last comparison.
     let is_gone = |id: &str| !nodes.runs(id) && shared.is_gone(id, now_us);
-    let mut on: Vec<Box<str>> =
-        before.filter(|id| **id != *nodes.own() && !is_gone(id)).collect();
+    let mut on: Vec<Box<str>> = before.filter(|id| **id != *nodes.own() && !is_gone(id)).collect();
     on.extend(present.map(|_| nodes.own().into()));
     // All servers make the same event.
     on.sort_unstable();

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Nodes, Servers};
 use crate::{
     harness::{Subscriber, Transport, wait_for},
+    keyed::mirror::Mirror,
     presence::{Watch, member},
 };
 
@@ -93,8 +94,7 @@ fn the_people_of_a_killed_node_leave_and_nobody_else_flickers() {
     // A node that starts later lists them, too.
     nodes.run(0);
     wait_for("the list", || {
-        let page = nodes.at(0).get("/v1/topics/presence/room/a?limit=100").json();
-        (page["keys"].as_array().map(Vec::len) == Some(30)).then_some(())
+        (Mirror::read(nodes.at(0), "presence/room/a", 100).map.len() == 30).then_some(())
     });
     drop((stay, leave, both));
     watches.iter_mut().for_each(|watch| watch.until_there(&[]));

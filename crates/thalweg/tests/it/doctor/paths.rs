@@ -8,7 +8,7 @@ use crate::proxies::{Behind, ProxyKind};
 const SOON: [&str; 2] = ["--wait", "2s"];
 
 fn behind(behind: &Behind, more: &[&[&str]]) -> Diagnosis {
-    Diagnosis::of(&format!("http://{}/live/", behind.address), more)
+    Diagnosis::from_url(&format!("http://{}/live/", behind.address), more)
 }
 
 fn documented_is_in_order(kind: ProxyKind) {

@@ -13,8 +13,8 @@ const NDJSON: &str = "Content-Type: application/x-ndjson\r\n";
 const SOON: [&str; 2] = ["--wait", "1s"];
 
 fn diagnose(answer: impl Fn() -> Reply + Send + Sync + 'static) -> Diagnosis {
-    let stranger = Upstream::start(move |_| answer());
-    Diagnosis::of(&stranger.url(""), &[&SOON, &WITHOUT_IDLE])
+    let foreign = Upstream::start(move |_| answer());
+    Diagnosis::from_url(&foreign.url(""), &[&SOON, &WITHOUT_IDLE])
 }
 
 fn says(part: &str, answer: impl Fn() -> Reply + Send + Sync + 'static) {
@@ -43,7 +43,7 @@ fn other_answers_than_thalwegs_are_named() {
 fn an_address_where_nobody_listens_is_named() {
     let nobody = RefusingAddress::new().expect("an address where nobody listens");
     let url = format!("http://{}", nobody.address());
-    let diagnosis = Diagnosis::of(&url, &[&PATIENTLY]);
+    let diagnosis = Diagnosis::from_url(&url, &[&PATIENTLY]);
     diagnosis.has("problem", "server", "check the host and the port");
 }
 
@@ -97,7 +97,7 @@ fn each_transport_has_its_own_problem() {
         }
     });
     let url = proxy.url("/v1/topics/news");
-    let diagnosis = Diagnosis::of(&url, &[&["--wait", "3s"], &["--idle", "60s"]]);
+    let diagnosis = Diagnosis::from_url(&url, &[&["--wait", "3s"], &["--idle", "60s"]]);
     diagnosis.has("ok", "server", "is a Thalweg server and answers");
     diagnosis.has("problem", "websocket", "strips the upgrade to a WebSocket (status 400)");
     diagnosis.has("problem", "sse", "only without Accept-Encoding");
@@ -117,7 +117,7 @@ fn clocks_that_differ_are_named() {
         }
         _ => Reply::with(500, "", ""),
     });
-    let diagnosis = Diagnosis::of(&proxy.url(""), &[&PATIENTLY, &WITHOUT_IDLE]);
+    let diagnosis = Diagnosis::from_url(&proxy.url(""), &[&PATIENTLY, &WITHOUT_IDLE]);
     diagnosis.has("problem", "clock", "s behind this machine's");
     diagnosis.has("problem", "access", "answered by a proxy (status 500)");
 }
@@ -129,14 +129,18 @@ fn a_second_cors_header_is_named() {
                  Access-Control-Allow-Headers: authorization, content-type\r\n";
     let once = Upstream::start(move |_| Reply::json(allow, &ECHO));
     let more: [&[&str]; 3] = [&PATIENTLY, &WITHOUT_IDLE, &["--origin", "https://app.example"]];
-    Diagnosis::of(&once.url(""), &more).has("ok", "origin", "may use");
+    Diagnosis::from_url(&once.url(""), &more).has("ok", "origin", "may use");
     let twice = Upstream::start(move |_| {
         let headers = [allow, allow].concat();
         Reply::json(&headers, &ECHO)
     });
-    Diagnosis::of(&twice.url(""), &more).has("problem", "origin", "twice");
+    Diagnosis::from_url(&twice.url(""), &more).has("problem", "origin", "twice");
     let bare = Upstream::start(move |_| Reply::json(origin, &ECHO));
-    Diagnosis::of(&bare.url(""), &more).has("problem", "origin", "browsers reject");
+    Diagnosis::from_url(&bare.url(""), &more).has("problem", "origin", "browsers reject");
     let never = Upstream::start(|_| Reply::json("", &ECHO));
-    Diagnosis::of(&never.url(""), &more).has("problem", "origin", "let the proxy pass OPTIONS");
+    Diagnosis::from_url(&never.url(""), &more).has(
+        "problem",
+        "origin",
+        "let the proxy pass OPTIONS",
+    );
 }
