@@ -85,6 +85,9 @@ fn a_keyed_topic_has_the_same_state_at_every_node() {
     });
     let again = post(nodes.at(0), "users/a", &json!({"id": "again"}));
     let only = Map::from([("again".to_owned(), json!({"id": "again"}))]);
+    wait_for("the next topic of this name", || {
+        (nodes.at(2).get("/v1/topics/users/a?limit=1").status == 200).then_some(())
+    });
     assert_eq!(state(nodes.at(2), "users/a", &again).1, only);
 }
 
