@@ -25,6 +25,10 @@ fn start(servers: &Servers, count: usize) -> Nodes {
 /// Waits until a node has an event, and returns its state.
 fn state(node: &Server, topic: &str, position: &str) -> (String, Map) {
     wait_for("a state", || {
+        // The node may not have followed the stream to the topic's first event.
+        if node.get(&format!("/v1/topics/{topic}?limit=1")).status == 404 {
+            return None;
+        }
         let mirror = Mirror::read(node, topic, 100);
         (offset(&mirror.position) >= offset(position)).then_some((mirror.position, mirror.map))
     })
@@ -85,9 +89,6 @@ fn a_keyed_topic_has_the_same_state_at_every_node() {
     });
     let again = post(nodes.at(0), "users/a", &json!({"id": "again"}));
     let only = Map::from([("again".to_owned(), json!({"id": "again"}))]);
-    wait_for("the next topic of this name", || {
-        (nodes.at(2).get("/v1/topics/users/a?limit=1").status == 200).then_some(())
-    });
     assert_eq!(state(nodes.at(2), "users/a", &again).1, only);
 }
 
