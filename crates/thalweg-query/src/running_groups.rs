@@ -291,7 +291,7 @@ impl RunningGroups {
         !self.restart()
     }
 
-    /// Makes the topic's rows anew, because another topic has its name.
+    /// Forgets which rows the topic has, because another topic has its name. All are emitted again.
     pub(crate) fn emit_again(&mut self) {
         for running in &mut self.groups {
             (running.row_bytes, running.row_hash) = (0, 0);
