@@ -48,7 +48,7 @@ impl Sequence {
     #[cold]
     fn receive_late(&mut self, number: u64, counts: &mut Sequenced) {
         if number < self.first {
-            // Also if the numbers began again: the rest of the span then has faults, not silence.
+            // Also if the numbers began anew: the rest of the span then has faults, not silence.
             counts.reordered += 1;
             return;
         }
