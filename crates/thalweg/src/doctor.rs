@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use anyhow::bail;
 use clap::Args;
 use thalweg_client::{Client, Options, Topic, Transport};
 use thalweg_lab::run::say;
@@ -98,14 +97,11 @@ fn topics(client: &Client) -> anyhow::Result<[Topic; TRANSPORTS.len()]> {
     }
     // The standard library seeds the state from the operating system.
     let random = RandomState::new().hash_one(0);
-    let mut topics: Vec<Topic> = Vec::new();
-    for transport in TRANSPORTS {
-        topics.push(format!("thalweg-doctor/{random:016x}/{}", transport.name()).parse()?);
-    }
-    match topics.try_into() {
-        Ok(topics) => Ok(topics),
-        Err(_) => bail!("each transport has one topic"),
-    }
+    let topic = |transport: Transport| {
+        format!("thalweg-doctor/{random:016x}/{}", transport.name()).parse::<Topic>()
+    };
+    let [a, b, c, d] = TRANSPORTS.map(topic);
+    Ok([a?, b?, c?, d?])
 }
 
 async fn check_streams(

@@ -49,6 +49,7 @@ impl ConnectionArgs {
         Ok(Client::new(url, self.options())?)
     }
 
+    /// Returns the options of such a client.
     pub(crate) fn options(&self) -> Options {
         Options {
             token: self.token.clone().filter(|token| !token.is_empty()),

@@ -374,7 +374,14 @@ impl Threshold {
                 "p50" | "p90" | "p99" | "p99.9" | "max" => {
                     "; with --url it needs --timestamp, and a p99 is withheld if the load generator was late"
                 }
-                "lost" | "duplicated" | "reordered" => "; it needs --url and --sequence",
+                "lost" | "duplicated" | "reordered" | "with-number" | "without-number" => {
+                    "; it needs --url and --sequence"
+                }
+                "responses" | "responses-per-s" | "first-event-p50" | "first-event-p99"
+                | "first-event-max" | "response-p50" | "response-p99" | "response-max" => {
+                    "; it needs --url and --dialect llm-stream"
+                }
+                "slow-ended" => "; it needs --url and --slow",
                 "cpu" | "busy" | "memory" | "rss" => {
                     "; it needs a server whose process the lab can see"
                 }

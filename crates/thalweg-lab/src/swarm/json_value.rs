@@ -33,7 +33,7 @@ impl Scalar {
     }
 }
 
-/// Returns the value at the end of the path; `None` also for an object, an array, null or a negative integer.
+/// Returns the value at the end of the path; `None` also for an object, an array or null.
 pub(super) fn find(json: &[u8], path: &[PathStep]) -> Option<Scalar> {
     let mut found = None;
     // A walk that has found the value stops reading, which the parser reports as an error.
@@ -105,6 +105,11 @@ impl<'de> Visitor<'de> for Walk<'_> {
         self.take(|| Scalar::Whole(number))
     }
 
+    /// Takes a negative number, which is neither a time nor the number of an event, as a text.
+    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
+        self.take(|| Scalar::Text(number.to_string()))
+    }
+
     fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
         self.take(|| Scalar::Float(number))
     }
@@ -169,6 +174,7 @@ mod tests {
         check("ea", Some(Scalar::Whole(6)));
         check("/", Some(Scalar::Float(7.5)));
         assert_eq!(at("17", "$"), Some(Scalar::Whole(17)));
+        assert_eq!(at(r#"{"code":-1}"#, "code"), Some(Scalar::Text("-1".to_owned())));
         assert_eq!(at("[]", "[0]"), None);
         assert_eq!(at(r#"{"0":8}"#, "/0"), Some(Scalar::Whole(8)));
         assert_eq!(at("", "$"), None);

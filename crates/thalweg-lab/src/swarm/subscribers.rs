@@ -196,6 +196,11 @@ impl Subscribers {
     /// Gives up connections to an external endpoint that take too long.
     pub(super) fn give_up_late(&mut self, poller: &Poller) -> anyhow::Result<()> {
         let now_us = now_us();
+        let are_renewed = self.renewals.are_on();
+        if are_renewed {
+            // Connections are not in the order of their age.
+            self.oldest = 0;
+        }
         while let Some(connection) = self.connections.get(self.oldest) {
             let stage = connection.session.stage;
             // A connection that is yet to be dialed again has the time of the one before it.
@@ -203,6 +208,10 @@ impl Subscribers {
                 let recorded =
                     self.receiver.recorder().and_then(|recorder| recorder.dialed_us(self.oldest));
                 if recorded.is_none_or(|us| now_us.saturating_sub(us) < OPEN_WITHIN_US) {
+                    if are_renewed {
+                        self.oldest += 1;
+                        continue;
+                    }
                     break;
                 }
                 let seconds = OPEN_WITHIN_US / 1_000_000;

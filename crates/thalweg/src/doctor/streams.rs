@@ -63,7 +63,7 @@ impl StreamCheck {
         }
     }
 
-    /// Does the same. `compress`: accepts compressed responses, as browsers do.
+    /// Does the same as [`Self::carry`] once. `compress`: accept compressed responses, as browsers do.
     async fn carry_with(&self, compress: bool) -> Result<Duration, Trouble> {
         let begun = Instant::now();
         let mut subscription = self.open(&self.client, compress).await?;
@@ -112,7 +112,9 @@ impl StreamCheck {
                 if is_it(&update) {
                     return Ok(());
                 }
-                ends(&update).map_or(Ok(()), |why| Err(Trouble::Cut(why)))?;
+                if let Some(why) = ends(&update) {
+                    return Err(Trouble::Cut(why));
+                }
             }
         };
         timeout(self.wait, waiting).await.unwrap_or(Err(Trouble::Late(name)))

@@ -41,11 +41,11 @@ fn content<'a>(kind: Kind, message: &'a [u8], replies: &mut Vec<u8>) -> (Message
         }
         _ if line.starts_with(b"{\"push\":{\"disconnect\":") => Message::Ended(line),
         _ if line.starts_with(b"{\"id\":") && has(b"\"error\":") => Message::Refusal(kind, line),
-        _ if line.starts_with(b"{\"push\":") && has(b"\"unsubscribe\":{") && !has(b"\"pub\":") => {
-            Message::Ended(line)
-        }
         // Members that join and leave are no events.
-        _ if line.starts_with(b"{\"push\":") && !has(b"\"pub\":") => Message::Heartbeat,
+        _ if line.starts_with(b"{\"push\":") && !has(b"\"pub\":") => {
+            let is_end = has(b"\"unsubscribe\":{");
+            if is_end { Message::Ended(line) } else { Message::Heartbeat }
+        }
         _ => Message::Event(kind, line),
     };
     (content, behind)

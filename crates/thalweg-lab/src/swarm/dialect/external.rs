@@ -111,10 +111,10 @@ impl Dialect for External {
     }
 
     fn complete_request(&self, connection: usize, request: &mut Vec<u8>) {
-        if !self.endpoint.tokens.is_empty() {
+        if let Some(token) = self.endpoint.tokens.get(connection) {
             // Typed values were checked to be text.
             let text = String::from_utf8_lossy(request);
-            *request = self.filled(connection, &text).into_bytes();
+            *request = text.replace(TOKEN, token).into_bytes();
         }
         if let Some(body) = &self.endpoint.body {
             let body = self.filled(connection, body);
@@ -162,13 +162,16 @@ impl Dialect for External {
         message: &'a [u8],
         replies: &mut Vec<u8>,
     ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
-        let is_websocket = self.endpoint.transport == Transport::Websocket;
-        if is_websocket && kind == Kind::Text && std::str::from_utf8(message).is_err() {
-            bail!("it sent a text message that is not UTF-8 (RFC 6455 §8.1)");
-        }
-        Ok(match self.protocol {
+        let (content, behind) = match self.protocol {
             None => alone(Message::Event(kind, message)),
             Some(protocol) => (protocol.content)(kind, message, replies),
-        })
+        };
+        // The bytes behind it are read next. Protocols split messages at ASCII characters.
+        let read = &message[..message.len() - behind.len()];
+        let is_websocket = self.endpoint.transport == Transport::Websocket;
+        if is_websocket && kind == Kind::Text && std::str::from_utf8(read).is_err() {
+            bail!("it sent a text message that is not UTF-8 (RFC 6455 §8.1)");
+        }
+        Ok((content, behind))
     }
 }

@@ -66,6 +66,10 @@ impl Sequence {
                 self.gaps.insert(at, rest);
             }
         }
+        // A gap with a late number in its middle becomes two.
+        if self.gaps.len() > GAPS_MAX {
+            self.gaps.pop_front();
+        }
     }
 }
 
@@ -101,6 +105,16 @@ mod tests {
         check(&[], &[3, 1, 4], [0, 0, 1]);
         check(&[8], &[9, 1, 2, 4], [0, 0, 3]);
         check(&[], &[0, u64::MAX, 5], [u64::MAX - 2, 0, 1]);
+    }
+
+    #[test]
+    fn gaps_that_are_split_stay_within_the_limit() {
+        let (mut sequence, mut counts) = (Sequence::default(), Sequenced::default());
+        for number in [0, 2000].into_iter().chain((2..2000).step_by(2)) {
+            sequence.receive(number, &mut counts);
+        }
+        assert_eq!(sequence.gaps.len(), GAPS_MAX);
+        assert_eq!((counts.lost, counts.duplicated, counts.reordered), (1000, 0, 999));
     }
 
     proptest! {
