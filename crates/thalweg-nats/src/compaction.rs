@@ -12,7 +12,7 @@ use std::{
 use async_nats::HeaderMap;
 use bytes::Bytes;
 use thalweg_broker::{LogThrottle, ReadRange};
-use thalweg_wire::Topic;
+use thalweg_wire::{Epoch, Topic};
 use tokio::time::Instant;
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
     pages::PageReader,
     requests::Requests,
     settings::{index_subject_of, part_subject_of, subject_of},
-    store::{EXPECTED_LAST, EXPECTED_STREAM},
+    store::{EXPECTED_LAST, EXPECTED_STREAM, PURGE_DELAY},
     stored_state::{MergedState, PartEntry, StateIndex},
     stream_state::StreamState,
     tallies::{self, Tallies},
@@ -36,9 +36,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The timeout of the stream's answer to a part or an index.
 const ACK_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The time for which replaced messages stay, so that servers that are a little behind read them.
-const PURGE_DELAY: Duration = Duration::from_secs(10);
 
 /// Removals that are older than this are left out: servers do not remember them longer either.
 const REMOVAL_LIFE: Duration = Duration::from_secs(600);
@@ -136,12 +133,7 @@ impl Compaction {
     }
 
     /// Reads the state of a topic before an offset.
-    async fn read(
-        &self,
-        topic: &Topic,
-        epoch: thalweg_wire::Epoch,
-        until: u64,
-    ) -> Result<MergedState, ApiError> {
+    async fn read(&self, topic: &Topic, epoch: Epoch, until: u64) -> Result<MergedState, ApiError> {
         let (mut merged, mut from) = (MergedState::default(), 1);
         loop {
             let (stream, topic) = (self.stream, topic.clone());
@@ -189,6 +181,7 @@ impl Compaction {
         let (api, stream) = (self.api.clone(), self.state.name.clone());
         let counts = Arc::clone(&self.counts);
         tokio::spawn(async move {
+            // In the meantime, servers that are a little behind can read these messages.
             tokio::time::sleep(PURGE_DELAY).await;
             // If this fails, the next state replaces these messages, too.
             if let Err(error) = purge(&api, &stream, replaced).await {

@@ -37,8 +37,8 @@ const ACK_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// The time for which the events of an ended topic stay.
-const PURGE_DELAY: Duration = Duration::from_secs(10);
+/// The time for which the events of an ended topic, and messages that a stored state replaces, stay.
+pub(crate) const PURGE_DELAY: Duration = Duration::from_secs(10);
 
 /// Maximum number of ended topics whose events wait for removal. If more topics end, the server does not
 /// purge their events: they stay until the stream removes them by age.

@@ -26,12 +26,17 @@ const RETRY_WAIT: Duration = Duration::from_secs(30);
 /// Maximum number of topics that are counted.
 const TOPICS_MAX: usize = 100_000;
 
+/// The least time between two looks at all topics for those with few messages.
+const FORGET_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Counts of the topics of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies {
     topics: HashMap<Topic, Tally>,
     /// Topics whose states are to be stored, and when.
     due: BTreeSet<(Instant, Topic)>,
+    /// When topics with few messages were last forgotten.
+    forgotten: Option<Instant>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -51,8 +56,11 @@ impl Tallies {
     /// Counts a message of a topic, which was delivered, or read because the topic's state was needed.
     pub(crate) fn has_message(&mut self, topic: &Topic, bytes: usize, now: Instant) {
         if self.topics.len() >= TOPICS_MAX && !self.topics.contains_key(topic) {
-            // Topics with few messages can wait.
-            self.topics.retain(|_, tally| tally.is_due || tally.log_bytes >= LOG_BYTES / 8);
+            if self.forgotten.is_none_or(|at| now >= at + FORGET_INTERVAL) {
+                self.forgotten = Some(now);
+                // Topics with few messages can wait.
+                self.topics.retain(|_, tally| tally.is_due || tally.log_bytes >= LOG_BYTES / 8);
+            }
             if self.topics.len() >= TOPICS_MAX {
                 return;
             }
@@ -67,8 +75,11 @@ impl Tallies {
 
     /// Notes that a state of this size was stored, by any server.
     pub(crate) fn has_state(&mut self, topic: &Topic, state_bytes: u64) {
-        let is_due = self.topics.get(topic).is_some_and(|tally| tally.is_due);
-        self.topics.insert(topic.clone(), Tally { log_bytes: 0, state_bytes, is_due });
+        let known = self.topics.get(topic).map(|tally| tally.is_due);
+        if known.is_some() || self.topics.len() < TOPICS_MAX {
+            let is_due = known.unwrap_or_default();
+            self.topics.insert(topic.clone(), Tally { log_bytes: 0, state_bytes, is_due });
+        }
     }
 
     /// Forgets a topic.

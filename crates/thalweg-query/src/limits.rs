@@ -103,13 +103,13 @@ pub const EXACT_VALUES_MAX: usize = 128;
 /// The least time between two emissions of changed groups without windows, in ms, and the default: people do not read faster.
 pub const PERIOD_MS: i64 = 200;
 
-/// Bytes of a group's key in a topic of keys. A longer key has no row, and is counted.
+/// Bytes of a group's key in a keyed topic. A longer key has no row, and is counted.
 pub const KEY_BYTES_MAX: usize = 256;
 
 /// The groups of a query without windows may take its memory divided by this. The rest is for their rows.
 pub(crate) const GROUPS_PART: usize = 2;
 
-/// Memory of a row in a topic of keys, besides the row and its key, in bytes.
+/// Memory of a row in a keyed topic, besides the row and its key, in bytes.
 pub(crate) const STATE_ROW_BYTES: usize = 256;
 
 /// Centroids of a digest. One in the middle has 1 % of the values, and one at either end has fewer. The error of a rank is up to
@@ -158,7 +158,8 @@ pub const BLOCK_OFFSETS: u64 = 256;
 pub struct Bounds {
     /// Groups of all open windows, or of a query without windows; at most [`GROUPS_MAX`].
     pub groups: usize,
-    /// Memory of all groups, with keys and aggregated texts, in bytes. Without windows, their rows have half of it.
+    /// Memory of all groups, with keys and aggregated texts, in bytes. Without windows, groups have at most half of it, and their
+    /// rows the rest.
     pub state_bytes: usize,
     /// Open windows.
     pub windows: usize,

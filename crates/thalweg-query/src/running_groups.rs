@@ -41,11 +41,11 @@ pub(crate) struct RunningGroups {
     has_refused: bool,
     /// Whether a row cost too much, so that the topic's row of this group is not the newest one.
     has_failed: bool,
-    /// Without the rows.
+    /// The number of groups, and their memory without the rows.
     held: Held,
     /// The memory of the topic's rows.
     row_bytes: usize,
-    /// Groups of before, to be dropped.
+    /// Groups from before they began again, to be dropped.
     remains: Remains,
     key: Vec<u8>,
 }
@@ -188,13 +188,13 @@ impl RunningGroups {
     pub(crate) fn emit_changed(&mut self, now_ms: i64, has_room: bool) -> usize {
         (self.emission.now_ms, self.emission.has_room) = (now_ms, has_room);
         let changed = std::mem::take(&mut self.changed);
-        // Mostly none is left from before.
+        // Usually no group is left from the last emission.
         let rest: Vec<u32> = std::mem::take(&mut self.emission.rest).chain(changed).collect();
         self.emission.rest = rest.into_iter();
         self.emission.rest.len()
     }
 
-    /// Continues to emit groups, and to drop those of before. Returns whether none is left.
+    /// Continues to emit groups, and to drop those from before they began again. Returns whether none is left.
     #[inline]
     pub(crate) fn finish<S: Sink>(
         &mut self,

@@ -1,4 +1,4 @@
-//! The key of a group in a topic of keys.
+//! The key of a group in a keyed topic.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-use std::ops::Range;
+use std::{convert::Infallible, ops::Range};
 
 use super::keys::Keys;
 
@@ -50,6 +50,15 @@ impl Payloads {
     /// Sets the key of the event that was appended last. A key has no control characters. All events of keyed topics have one.
     pub fn push_key(&mut self, text: &str) {
         self.keys.get_or_insert_default().push(text);
+    }
+
+    /// Appends one event and its key, as [`Self::push_key`] takes it.
+    pub fn push_keyed(&mut self, key: &str, event: &[u8]) {
+        let Ok(()) = self.push(|out| {
+            out.extend_from_slice(event);
+            Ok::<_, Infallible>(())
+        });
+        self.push_key(key);
     }
 
     /// Returns whether the events have keys.

@@ -268,14 +268,7 @@ impl Topics {
     /// Appends one event of a key.
     pub(super) fn append_key(&mut self, feed: FeedKey, key: &str, event: &[u8], now_us: u64) {
         let mut payloads = Payloads::default();
-        let written = payloads.push(|out| {
-            out.extend_from_slice(event);
-            Ok::<_, ()>(())
-        });
-        if written.is_err() {
-            return;
-        }
-        payloads.push_key(key);
+        payloads.push_keyed(key, event);
         if self.is_broker_topic(feed) {
             // A removal that is not stored is published again later.
             return self.store_in(feed, &mut payloads, None, StoreAnswer::Nowhere);

@@ -94,6 +94,14 @@ impl Topics {
         self.expiries.sweep(&self.feeds);
         let timers = self.expiries.memory_bytes();
         (self.state_bytes, self.keyed_bytes, self.row_bytes) = (state, keyed + timers, rows);
+        // These topics exist only for their subscribers now.
+        emptied.into_iter().for_each(|key| self.feeds.set_kind(key, TopicKind::Emptied(now_us)));
+        // Before topics are evicted or opened: another topic may then have the key, or the topic may have events.
+        for key in idle {
+            if self.detach_from_owner(key) {
+                self.feeds.remove(key);
+            }
+        }
         // Events of other servers come also if there is no room for them.
         while self.keyed_bytes > self.keyed_bytes_max() && self.evict_keys(None) {}
         self.counts.keyed_bytes.set((state + timers) as u64);
@@ -108,13 +116,6 @@ impl Topics {
         self.counts.history_bytes.set(history as u64);
         self.counts.tail_bytes.set(tails as u64);
         self.counts.pinned_bytes.set(pinned as u64);
-        // These topics exist only for their subscribers now.
-        emptied.into_iter().for_each(|key| self.feeds.set_kind(key, TopicKind::Emptied(now_us)));
-        for key in idle {
-            if self.detach_from_owner(key) {
-                self.feeds.remove(key);
-            }
-        }
         self.counts.subscribed_topics.set(self.feeds.topic_limits.subscriber_only as u64);
         let mut over = self.take_overfull(now_us);
         over.extend(self.feeds.emptied_over_limit());

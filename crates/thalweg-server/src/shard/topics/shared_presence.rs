@@ -115,13 +115,7 @@ impl Topics {
             else {
                 return false;
             };
-            let written = payloads.push(|out| {
-                out.extend_from_slice(&event);
-                Ok::<_, ()>(())
-            });
-            if written.is_ok() {
-                payloads.push_key(key);
-            }
+            payloads.push_keyed(key, &event);
             true
         });
         members.shared.changed.insert(of, changed);
@@ -196,13 +190,7 @@ impl Topics {
         if now_us >= self.members.shared.beat_us {
             self.members.shared.beat_us = now_us + NODE_BEAT_US;
             let mut payloads = Payloads::default();
-            let written = payloads.push(|out| {
-                out.extend_from_slice(b"{}");
-                Ok::<_, ()>(())
-            });
-            if written.is_ok() {
-                payloads.push_key(self.common.presence_nodes.own());
-            }
+            payloads.push_keyed(self.common.presence_nodes.own(), b"{}");
             let terms = PublishTerms { ttl_us: Some(NODE_LEASE_US), ..PublishTerms::default() };
             self.store_keys(feed, &mut payloads, terms, StoreAnswer::Nowhere);
             self.mark_read(feed);

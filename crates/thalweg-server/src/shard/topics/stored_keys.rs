@@ -349,6 +349,9 @@ impl Topics {
 
     /// Refuses publishes to shared topics that have waited for too long, as a broker does.
     pub(super) fn refuse_late(&mut self, now_us: u64) {
+        if !self.common.streams.iter().any(|stream| stream.shares_keys()) {
+            return;
+        }
         let mut late = Vec::new();
         for (_, local) in self.feeds.iter_mut() {
             let keyed = local.broker_order().and_then(|(_, order)| order.keyed.as_mut());
@@ -439,14 +442,8 @@ pub(super) fn expiries_of(page: &ReadPage) -> PageExpiries {
 fn removals_of<'a>(expired: impl Iterator<Item = (&'a [u8], Offset)>) -> (Payloads, PublishTerms) {
     let (mut payloads, mut offsets) = (Payloads::default(), Vec::new());
     for (name, offset) in expired {
-        let written = payloads.push(|out| {
-            out.extend_from_slice(b"null");
-            Ok::<_, ()>(())
-        });
-        if written.is_ok() {
-            payloads.push_key(&key_text(name));
-            offsets.push(offset);
-        }
+        payloads.push_keyed(&key_text(name), b"null");
+        offsets.push(offset);
     }
     let terms = PublishTerms { expired: Some(offsets.into()), ..PublishTerms::default() };
     (payloads, terms)
