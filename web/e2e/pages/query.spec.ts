@@ -104,6 +104,23 @@ test("each example runs", async ({ page }) => {
   await later(page, 100);
 });
 
+test("a typed query without windows has a row for each group, which changes in place", async ({ page }) => {
+  await page.goto("/live");
+  await page.getByRole("button", { name: "Query" }).click();
+  await page.keyboard.type("SELECT car, count(*) AS positions FROM car_live_data GROUP BY car");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("radio", { name: "table" }).check();
+  await expect(page.getByRole("columnheader")).toHaveText(["key", "car", "positions"]);
+  const rows = page.locator("tbody tr");
+  await expect(rows).toHaveCount(20);
+  const keys = await rows.locator("th").allInnerTexts();
+  const positions = async () => (await rows.locator("td:last-child").allInnerTexts()).map(Number);
+  const before = await positions();
+  // Each car has a new position every second.
+  await expect.poll(async () => (await positions()).every((count, at) => count > (before[at] ?? 0))).toBe(true);
+  expect(await rows.locator("th").allInnerTexts()).toEqual(keys);
+});
+
 test("the form is accessible, and fits", async ({ page }) => {
   test.slow();
   await page.goto(`/?query=${encodeURIComponent(CHART)}`);

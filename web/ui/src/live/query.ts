@@ -74,6 +74,10 @@ const EXAMPLES: readonly Example[] = [
       `SELECT window_start, car, avg(speed_kmh) AS speed_kmh FROM hop(${CARS}, INTERVAL 1 s, INTERVAL 5 s) ` +
       "GROUP BY window_start, car HAVING avg(speed_kmh) > 60",
   },
+  {
+    name: "each car so far",
+    query: `SELECT car, count(*) AS positions, max(speed_kmh) AS fastest FROM ${CARS} GROUP BY car`,
+  },
 ];
 
 /** @param topics - the topics that the server lists. @param current - the topic that the page shows. */
