@@ -20,6 +20,9 @@ use crate::{
     wal::{WalFile, place_of},
 };
 
+/// Time between two removals of expired tickets, in ms.
+const TICKETS_SWEEP_MS: u64 = 1000;
+
 /// The result of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Committed {
@@ -42,6 +45,8 @@ pub(crate) struct Committer<D> {
     durable: Offset,
     /// When the oldest group without a sync was written. The clock of the records may be wrong.
     unsynced: Option<Instant>,
+    /// When expired tickets were last removed, in ms since 1970.
+    swept_ms: u64,
 }
 
 #[derive(Debug)]
@@ -53,7 +58,7 @@ struct OpenFile {
 impl<D: Disk> Committer<D> {
     /// Creates the committer of a log whose groups end at `previous`, all durable.
     pub(crate) fn new(log: Arc<Log<D>>, previous: Offset) -> Self {
-        Self { log, file: None, previous, durable: previous, unsynced: None }
+        Self { log, file: None, previous, durable: previous, unsynced: None, swept_ms: 0 }
     }
 
     /// Commits one group of the oldest requests. `now_ms` is the time in ms since 1970.
@@ -173,6 +178,12 @@ impl<D: Disk> Committer<D> {
         Counts::add(&self.log.counts.commits, 1);
         Counts::add(&self.log.counts.written, bytes.len() as u64);
         let Batch { records, answers, .. } = batch;
+        // Not at each commit: publishers would wait while a hundred thousand tickets are compared. An expired ticket is void
+        // before it is removed.
+        let sweeps = time_ms.abs_diff(self.swept_ms) >= TICKETS_SWEEP_MS;
+        if sweeps {
+            self.swept_ms = time_ms;
+        }
         self.log.with(|shared| {
             (shared.head, shared.durable) = (head.end, self.durable);
             for (staged, place) in records.into_iter().zip(&places) {
@@ -191,8 +202,9 @@ impl<D: Disk> Committer<D> {
             if let Some(file) = shared.wal.back_mut() {
                 file.push_group(position, &head);
             }
-            let time_ms = shared.time_ms;
-            shared.tickets.retain(|_, (_, until_ms)| *until_ms > time_ms);
+            if sweeps {
+                shared.tickets.retain(|_, (_, until_ms)| *until_ms > time_ms);
+            }
         });
         self.log.changes.send_replace(());
         answer(answers);

@@ -265,7 +265,8 @@ impl AccessPolicy {
         Err(self.refusal(holder, right).with_subject(holder.names(), topic))
     }
 
-    fn may_read(&self, holder: &Holder, topic: &Topic) -> bool {
+    /// Returns whether a holder may read the events of a topic.
+    pub(crate) fn may_read(&self, holder: &Holder, topic: &Topic) -> bool {
         let [own, all] = [&holder.rights.subscribe, &self.holders.everybody.rights.subscribe];
         if topic.as_str().starts_with(AD_HOC_TOPICS) {
             // The topic's name does not tell its source.

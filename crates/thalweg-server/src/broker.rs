@@ -105,6 +105,8 @@ pub(crate) struct PublishTerms {
     pub(crate) retry_key: Option<RetryKey>,
     /// A condition for a single event of a keyed topic.
     pub(crate) condition: Option<Condition>,
+    /// Whether the publisher may read the topic. Only then the refusal of a conditional publish contains an event.
+    pub(crate) may_read: bool,
     /// How long the keys stay, in µs.
     pub(crate) ttl_us: Option<u64>,
     /// Whether the events are changed members of another topic. The owner shard makes them when it can send them.

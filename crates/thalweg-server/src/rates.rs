@@ -224,14 +224,20 @@ impl AllRates {
         let take = |rates: Rates| {
             move |buckets: &mut ClientBuckets| buckets.take(act, count, rates.rate(act), now_us)
         };
-        let subject = rated.subject.map(|key| self.by_subject.with(key, take(of_subject)));
-        let address = rated.address.map(|key| self.by_address.with(key, take(of_address)));
-        for (taken, whose) in [(subject, "this subject"), (address, "this address")] {
-            match taken {
-                None | Some(Some(Ok(()))) => {}
-                Some(Some(Err(wait))) => return Err(refused(whose, wait)),
-                Some(None) => uncounted += 1,
+        let mut check = |taken: Option<Result<(), Duration>>, whose: &str| match taken {
+            Some(taken) => taken.map_err(|wait| refused(whose, wait)),
+            None => {
+                uncounted += 1;
+                Ok(())
             }
+        };
+        // What is refused for the subject must not count for the address: one subject would lock out all others behind its
+        // address.
+        if let Some(key) = rated.subject {
+            check(self.by_subject.with(key, take(of_subject)), "this subject")?;
+        }
+        if let Some(key) = rated.address {
+            check(self.by_address.with(key, take(of_address)), "this address")?;
         }
         Ok(uncounted)
     }
@@ -307,6 +313,25 @@ mod tests {
                 prop_assert_eq!(taken, fits);
             }
         }
+    }
+
+    #[test]
+    fn what_is_refused_for_a_subject_does_not_count_for_its_address() {
+        let rates = Rates { handshakes: RATE, commands: RATE, publishes: RATE, bytes: RATE };
+        let commands = Rate { burst: 50, ..RATE };
+        let limits = Limits {
+            rates_of_subject: rates,
+            rates_of_address: Rates { commands, ..rates },
+            ..Limits::default()
+        };
+        let all = AllRates::new(&limits);
+        let address = Some(Address::from_ip(std::net::Ipv4Addr::LOCALHOST.into()));
+        let allowed = |subject| {
+            let take = || all.take(Rated { subject, address }, None, (Act::Command, 1), 0);
+            (0..100).filter(|_| take().is_ok()).count()
+        };
+        assert_eq!(allowed(Some(7)), 5);
+        assert_eq!(allowed(None), 45);
     }
 
     #[test]

@@ -112,12 +112,14 @@ impl Tickets {
 pub(crate) struct IssueRates {
     /// The issue times of possibly unused tickets, the oldest first.
     issued: HashMap<Identity, VecDeque<TimeUs>>,
+    /// The same times of all identities together.
+    all: VecDeque<TimeUs>,
     swept_us: TimeUs,
 }
 
 impl IssueRates {
-    /// Counts a ticket. Returns `false` if its holder got too many within the lifetime of a ticket, or too
-    /// many holders are counted.
+    /// Counts a ticket. Returns `false` if its holder, or all together, got too many within the lifetime of a ticket, or
+    /// too many holders are counted.
     pub(crate) fn take(&mut self, holder: &Holder, now_us: u64) -> bool {
         if self.issued.len() >= ALL_TICKETS_MAX && self.swept_us + SWEEP_US <= now_us {
             self.swept_us = now_us;
@@ -125,7 +127,10 @@ impl IssueRates {
                 issued.back().is_some_and(|last_us| last_us + TICKET_LIFE_US > now_us)
             });
         }
-        if self.issued.len() >= ALL_TICKETS_MAX {
+        while self.all.front().is_some_and(|issued_us| issued_us + TICKET_LIFE_US <= now_us) {
+            self.all.pop_front();
+        }
+        if self.issued.len() >= ALL_TICKETS_MAX || self.all.len() >= ALL_TICKETS_MAX {
             return false;
         }
         let issued = self.issued.entry(holder.identity).or_default();
@@ -135,6 +140,7 @@ impl IssueRates {
         let has_room = issued.len() < holder.tickets_max();
         if has_room {
             issued.push_back(now_us);
+            self.all.push_back(now_us);
         }
         has_room
     }
@@ -255,6 +261,20 @@ mod tests {
         assert!(!rates.take(&subscriber(), TICKET_LIFE_US - 1));
         assert!(rates.take(&publisher(), TICKET_LIFE_US - 1), "each has its own");
         assert!(rates.take(&subscriber(), TICKET_LIFE_US));
+    }
+
+    #[test]
+    fn tickets_in_a_broker_have_a_limit_for_all_holders_together() {
+        let mut rates = IssueRates::default();
+        let holder =
+            |nth: usize| Holder::named("x", &Secret::new(&nth.to_string()), Rights::default());
+        for nth in 0..ALL_TICKETS_MAX / TICKETS_MAX {
+            let holder = holder(nth);
+            assert!((0..TICKETS_MAX).all(|_| rates.take(&holder, 0)));
+        }
+        let another = holder(ALL_TICKETS_MAX);
+        assert!(!rates.take(&another, TICKET_LIFE_US - 1));
+        assert!(rates.take(&another, TICKET_LIFE_US));
     }
 
     #[test]

@@ -184,7 +184,9 @@ impl Publisher {
         let (identity, key) = (self.client.identity, self.key.clone());
         let retry_key = key.map(|key| RetryKey { identity, key });
         let (condition, ttl_us) = (self.condition, self.ttl_us);
-        let terms = PublishTerms { retry_key, condition, ttl_us, ..PublishTerms::default() };
+        let may_read = condition.is_some() && http.access().may_read(&self.holder, &self.topic.0);
+        let terms =
+            PublishTerms { retry_key, condition, may_read, ttl_us, ..PublishTerms::default() };
         *result = Some(http.shard.publish(&self.topic, &mut payloads, terms).await?);
         Ok(())
     }
@@ -200,6 +202,11 @@ impl Publisher {
     ) -> Result<(), Refusal> {
         let limits = http.limits();
         let mut drain = pin!(http.shard.drain());
+        // The drain may have begun while the token was verified. Then nothing completes the future, and the request would
+        // keep the shard from ending.
+        if http.shard.is_draining() {
+            return Err(Refusal::draining());
+        }
         let mut publishing = http.shard.publishing(&self.holder, &self.topic)?;
         let mut token_end = pin!(until(ends_at(&self.holder)));
         // The time between lines is not limited, but a line that has begun must be finished in time.
@@ -302,7 +309,7 @@ pub(super) async fn command(
         }
     }
     let reply = match request.command.and_then(|command| http.access().allow(&holder, command)) {
-        Ok(command) => http.shard.execute(command, &context).await,
+        Ok(command) => http.shard.execute(command, &holder, &context).await,
         Err(refused) => Err(refused),
     };
     match reply {

@@ -429,7 +429,8 @@ async fn delete(
 ) -> Result<Answer, ErrorResponse> {
     let topic = Topic::from_path(topic).map_err(Refusal::from)?;
     let query = Query::from_publish(parts)?;
-    let topic = http.allow(Writing(topic), parts, &query, requester).await?;
+    let holder = http.identify(parts, &query, requester).await?;
+    let topic = http.access().allow(&holder, Writing(topic))?;
     match &query.key {
         _ if query.ttl_us.is_some() => {
             return Err(parameters::bad("ttl is for publishes: remove it".into()).into());
@@ -438,7 +439,7 @@ async fn delete(
             let message = "a key that is new cannot be removed: use if=exists or a position";
             return Err(parameters::bad(message.into()).into());
         }
-        Some(key) => http.shard.remove_key(&topic, key, query.condition).await?,
+        Some(key) => http.shard.remove_key(&holder, &topic, key, query.condition).await?,
         None if query.condition.is_some() => {
             return Err(parameters::bad("if needs a key: name it with key=".into()).into());
         }

@@ -43,10 +43,11 @@ use crate::{
 /// The message for a subscriber that cannot begin.
 const NOT_BEGUN: &str = "the server cannot open another connection now: try again";
 
-/// Time between two checks whether a long poll has its start position.
+/// Time until the first check whether a poll has its start position, or a stream of columns has begun. It doubles with each
+/// check: a topic may wait for its broker, with thousands of requests.
 const FIRST_REPLY_POLL: Duration = Duration::from_millis(1);
 
-/// The longest time between two checks whether a stream of columns has begun.
+/// The longest time between two of these checks.
 const STREAM_START_POLL_MAX: Duration = Duration::from_millis(20);
 
 /// How long a poll may take to begin: another shard may own its topic.
@@ -194,7 +195,7 @@ pub(super) async fn subscribe(
     };
     let wanted = &granted.subscription.request;
     let starts = http.shard.find_starts(client, wanted).await?;
-    if !is_polled && wanted.is_return && http.shard.has_lost_all(wanted).await {
+    if !is_polled && wanted.is_return && http.shard.has_lost_all(client, wanted).await {
         // The client has already received the reason in an `end`. Only this status stops an EventSource
         // (WHATWG HTML §9.2.3).
         return Ok(empty(StatusCode::NO_CONTENT));
@@ -321,6 +322,7 @@ async fn respond(
 /// takes too long.
 async fn wait_until_begun(http: &Http, id: SubscriberId) -> bool {
     let deadline = Instant::now() + BEGUN_WAIT;
+    let mut pause = FIRST_REPLY_POLL;
     loop {
         if http.shard.has_begun(id) {
             return true;
@@ -328,7 +330,8 @@ async fn wait_until_begun(http: &Http, id: SubscriberId) -> bool {
         if Instant::now() > deadline {
             return false;
         }
-        sleep(FIRST_REPLY_POLL).await;
+        sleep(pause).await;
+        pause = (pause * 2).min(STREAM_START_POLL_MAX);
     }
 }
 

@@ -48,7 +48,7 @@ use super::{
     topics::Topics,
 };
 use crate::{
-    access::{AccessPolicy, Allowed, Writing},
+    access::{AccessPolicy, Allowed, Holder, Writing},
     broker::PublishTerms,
     clock::now_us,
     config::Config,
@@ -212,9 +212,10 @@ impl Handle {
         appending.result().await
     }
 
-    /// Removes a key of a keyed topic. Fails with `NoSuchKey` if there is none, or like [`Self::publish`].
+    /// Removes a key of a keyed topic, for `holder`. Fails with `NoSuchKey` if there is none, or like [`Self::publish`].
     pub(crate) async fn remove_key(
         &self,
+        holder: &Holder,
         topic: &Allowed<Writing>,
         key: &str,
         condition: Option<Condition>,
@@ -226,7 +227,9 @@ impl Handle {
         })?;
         removal.push_key(key);
         let condition = condition.unwrap_or(Condition::Exists);
-        let terms = PublishTerms { condition: Some(condition), ..PublishTerms::default() };
+        let may_read = self.access().may_read(holder, &topic.0);
+        let terms =
+            PublishTerms { condition: Some(condition), may_read, ..PublishTerms::default() };
         let removed = self.publish(topic, &mut removal, terms).await;
         removed.map(drop).map_err(|refusal| match (refusal.code, condition) {
             (ErrorCode::ConditionFailed, Condition::Exists) => Refusal::new(

@@ -46,6 +46,10 @@ use tunnels::Tunnels;
 /// Connections with expired tokens that one turn closes.
 const TOKEN_ENDS_PER_TURN: usize = 16;
 
+/// Timers of tokens that a shard keeps in any case, beside two for each connection. Above this, those of connections that
+/// have gone are removed.
+const TOKEN_TIMERS_SPARE: usize = 1024;
+
 pub(super) struct Subscribers {
     common: Common,
     connections: Slab<Connection>,
@@ -231,7 +235,23 @@ impl Subscribers {
         if ends_us != u64::MAX {
             connection.token_watched_us = ends_us;
             self.token_ends.set(ends_us, (key, connection.serial));
+            self.remove_stale_token_timers();
         }
+    }
+
+    /// Removes the timers of connections that have gone, if they are many. Each poll is a connection, and its token may be
+    /// valid for years.
+    fn remove_stale_token_timers(&mut self) {
+        let Self { token_ends, connections, .. } = self;
+        if token_ends.len() <= 2 * connections.len() + TOKEN_TIMERS_SPARE {
+            return;
+        }
+        // A connection needs only its earliest timer, which sets the next one.
+        token_ends.retain(|at_us, &(key, serial)| {
+            connections
+                .get(key as usize)
+                .is_some_and(|found| found.serial == serial && found.token_watched_us == at_us)
+        });
     }
 
     /// Replaces the holder of a connection that has sent another token.

@@ -76,6 +76,8 @@ pub(in crate::shard) struct KeyedOrder {
     retry_us: u64,
     refusals: u32,
     pending: HashMap<Box<[u8]>, PendingKey>,
+    /// How many of these are not removals.
+    pending_puts: usize,
     /// Messages without an answer, by number.
     sent: Vec<(u64, KeyNames)>,
     /// Stored messages that were not delivered, with the offsets after their last events.
@@ -143,8 +145,12 @@ impl KeyedOrder {
     pub(super) fn push(&mut self, payloads: &Payloads) {
         for (key, event) in payloads.keyed_events() {
             let (is_removal, bytes) = (event == b"null", event.len());
+            self.pending_puts += usize::from(!is_removal);
             match self.pending.get_mut(key) {
-                Some(known) => *known = PendingKey { count: known.count + 1, is_removal, bytes },
+                Some(known) => {
+                    self.pending_puts -= usize::from(!known.is_removal);
+                    *known = PendingKey { count: known.count + 1, is_removal, bytes };
+                }
                 None => {
                     _ = self.pending.insert(key.into(), PendingKey { count: 1, is_removal, bytes });
                 }
@@ -189,6 +195,7 @@ impl KeyedOrder {
             if let Some(pending) = self.pending.get_mut(&key) {
                 pending.count -= 1;
                 if pending.count == 0 {
+                    self.pending_puts -= usize::from(!pending.is_removal);
                     self.pending.remove(&key);
                 }
             }
@@ -242,9 +249,9 @@ impl KeyedOrder {
         self.pending.iter().map(|(key, pending)| (&**key, pending))
     }
 
-    /// Returns the number of keys with events on their way.
-    pub(in crate::shard) fn pending_count(&self) -> usize {
-        self.pending.len()
+    /// Returns the number of keys whose newest event on its way is not a removal.
+    pub(in crate::shard) fn pending_puts(&self) -> usize {
+        self.pending_puts
     }
 
     /// Returns whether another publish may wait. Those of one topic leave room for other topics.
@@ -352,6 +359,7 @@ mod tests {
         order.push(&message);
         order.sent(7, &message);
         assert!(order.pending(b"\"a\"").is_some_and(|pending| pending.is_removal));
+        assert_eq!(order.pending_puts(), 1);
         wait(&mut order, "a", Some(Condition::New));
         wait(&mut order, "c", None);
         assert!(order.take_next().is_none());
@@ -361,7 +369,8 @@ mod tests {
         assert!(order.take_next().is_none());
         order.has_come(303);
         assert!(order.take_next().is_some() && order.take_next().is_some());
-        assert_eq!((order.pending_count(), order.is_awaited()), (0, false));
+        assert_eq!((order.pending_puts(), order.all_pending().count()), (0, 0));
+        assert!(!order.is_awaited());
     }
 
     #[test]

@@ -122,6 +122,7 @@ impl Handle {
     pub(crate) async fn topic_columns(
         &self,
         topic: &Allowed<Reading>,
+        client: PlanningClient,
     ) -> Result<Option<Arc<Columns>>, Refusal> {
         let Reading(topic) = &**topic;
         let Common { config, ad_hoc, peers, .. } = &self.common;
@@ -129,12 +130,12 @@ impl Handle {
         if let Some(columns) = declared.or_else(|| ad_hoc.columns(topic)) {
             return Ok(Some(columns));
         }
-        // Lookups run one at a time like other reads, because one takes as long as visits to many connections.
-        let _turn = self.read_queue.turns.turn().await;
         if let Some(query) = config.queries.iter().find(|query| query.topic == *topic) {
             // The columns of its source are not declared, so the query is planned over those of the source's events.
-            return Ok(self.planned_columns(&query.text).await.map(Arc::new));
+            return Ok(self.planned_columns(&query.text, client).await?.map(Arc::new));
         }
+        // Lookups run one at a time like other reads, because one takes as long as visits to many connections.
+        let _turn = self.read_queue.turns.turn().await;
         let (owner, wanted) = (owner_shard(topic, peers.len()), topic.clone());
         let lookup = |answer| Lookup::ToldColumns { topic: wanted, answer };
         let known = self.look_up(owner, lookup).await?;
@@ -143,10 +144,17 @@ impl Handle {
     }
 
     /// Returns the columns of a query's rows, if the query can run over its source's events.
-    async fn planned_columns(&self, text: &str) -> Option<Columns> {
-        let query = Query::parse(text).ok()?;
-        let (_, columns) = self.columns_of(&query).await.ok()?;
-        derived::columns_of(&query.plan_inferred(&columns).ok()?)
+    async fn planned_columns(
+        &self,
+        text: &str,
+        client: PlanningClient,
+    ) -> Result<Option<Columns>, Refusal> {
+        let Ok(query) = self.planning.run(client, || Query::parse(text)).await? else {
+            return Ok(None);
+        };
+        let Ok((_, columns)) = self.columns_of(&query).await else { return Ok(None) };
+        let plan = self.planning.run(client, || query.plan_inferred(&columns)).await?;
+        Ok(plan.ok().and_then(|plan| derived::columns_of(&plan)))
     }
 
     fn is_shared(&self, source: &Topic) -> bool {

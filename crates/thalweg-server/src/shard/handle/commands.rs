@@ -56,13 +56,14 @@ impl PendingCommand {
 }
 
 impl Handle {
-    /// Executes a command and waits for its reply. Fails if the command is refused.
+    /// Executes a command of `holder` and waits for its reply. Fails if the command is refused.
     pub(crate) async fn execute(
         &self,
         command: Allowed<Command>,
+        holder: &Holder,
         context: &Context,
     ) -> Result<Reply, Refusal> {
-        match self.with_shard(|shard| shard.execute(command, context)) {
+        match self.with_shard(|shard| shard.execute(command, holder, context)) {
             Execution::Done(answer) => answer,
             Execution::Pending(waiting) => self.finish(waiting, context).await,
         }
@@ -111,14 +112,20 @@ impl Handle {
 
 impl Shard {
     /// Executes this shard's part of a command.
-    pub(super) fn execute(&mut self, command: Allowed<Command>, context: &Context) -> Execution {
+    pub(super) fn execute(
+        &mut self,
+        command: Allowed<Command>,
+        holder: &Holder,
+        context: &Context,
+    ) -> Execution {
         Execution::Done(match command.into_inner() {
             Command::Echo { data } => Ok(Reply::Echo(data)),
             Command::Publish { topic, mut payloads, condition, ttl_us } => {
                 if let Err(refused) = self.topics.check_named_keys(&topic, &payloads) {
                     return Execution::Done(Err(refused));
                 }
-                let terms = PublishTerms { condition, ttl_us, ..PublishTerms::default() };
+                let may_read = condition.is_some() && self.access.may_read(holder, &topic);
+                let terms = PublishTerms { condition, may_read, ttl_us, ..PublishTerms::default() };
                 match self.ingest.publish(&mut self.topics, &topic, &mut payloads, terms) {
                     PendingPublish::Done(result) => {
                         result.map(|result| Reply::Published(result.published(&topic)))

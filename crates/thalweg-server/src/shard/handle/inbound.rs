@@ -1,6 +1,6 @@
 //! Executes the messages of connections, one after the other, within a turn's read budget.
 
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
 use serde_json::value::RawValue;
 use tokio::task::spawn_local;
@@ -74,10 +74,11 @@ impl Shard {
         let Some(connection) = self.subscribers.get(key) else { return };
         let subscriber = SubscriberId { key, serial: connection.serial };
         let context = Context { client: connection.client, subscriber: Some(subscriber) };
+        let holder = Arc::clone(&connection.holder);
         let allowed = taken.and(command);
-        let allowed = allowed.and_then(|command| self.access.allow(&connection.holder, command));
+        let allowed = allowed.and_then(|command| self.access.allow(&holder, command));
         let execution = match allowed {
-            Ok(command) => self.execute(command, &context),
+            Ok(command) => self.execute(command, &holder, &context),
             Err(refused) => Execution::Done(Err(refused)),
         };
         let waiting = match execution {

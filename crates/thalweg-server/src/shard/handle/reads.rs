@@ -278,12 +278,15 @@ impl Handle {
     }
 
     /// Returns whether each topic of a subscription with `policy=close` would begin with a gap, because events
-    /// after its position are trimmed.
-    pub(crate) async fn has_lost_all(&self, request: &SubscribeRequest) -> bool {
+    /// after its position are trimmed. A client has one such check, history or search at a time: each may read a page of every
+    /// topic.
+    pub(crate) async fn has_lost_all(&self, client: Client, request: &SubscribeRequest) -> bool {
         if request.terms.policy != Policy::Close {
             return false;
         }
         let deadline = Instant::now() + self.common.config.limits.write_timeout;
+        let first = timeout_at(deadline, self.read_queue.turns.first_of(client)).await;
+        let Ok(_first) = first else { return false };
         for (topic, start) in &request.topics {
             let page = self.page(topic, *start, 1, deadline).await;
             if !matches!(page, Ok(PageParts { gap: Some((_, GapReason::Trimmed)), .. })) {

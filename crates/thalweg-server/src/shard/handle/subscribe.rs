@@ -133,9 +133,10 @@ impl Handle {
 impl Shard {
     fn subscribe(&mut self, new: NewSubscriber<'_>) -> io::Result<SubscriberId> {
         let NewSubscriber { writer, head, request, feeds, protocol, client, holder, permit } = new;
-        // A topic may have gone while the request waited, and another one may have its key.
+        // A topic may have gone while the request waited, and another one may have its key. A topic that has ended and has
+        // other readers keeps its key, but its end was sent before.
         let wanted = feeds.iter().zip(&request.topics).map(|(&feed, (topic, _))| {
-            match self.topics.topic(feed) == Some(topic) {
+            match self.topics.topic(feed) == Some(topic) && !self.topics.is_ended(feed) {
                 true => Ok(feed),
                 false => self.topics.open_subscribed(topic, client.counted()),
             }

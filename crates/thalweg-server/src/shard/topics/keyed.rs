@@ -173,7 +173,8 @@ impl Topics {
                     Condition::At(wanted) => newest.map(position) == Some(wanted),
                 };
                 if !is_met {
-                    return Err(not_met(name, newest.map(|newest| (position(newest), newest))));
+                    let newest = newest.map(|newest| (position(newest), newest));
+                    return Err(not_met(name, newest, terms.may_read));
                 }
             }
             let known = || {
@@ -291,10 +292,11 @@ impl LocalTopic {
         self.owner.is_some() && !self.origin.is_presence && !self.origin.is_derived
     }
 
-    /// Returns the maximum number of keys that the topic can have, with the events that are not in its feed yet.
+    /// Returns the maximum number of keys that the topic can have, with the events that are not in its feed yet. Removals on their way do not
+    /// count: otherwise removals of keys that do not exist would make each publish count all pending keys.
     fn keys_at_most(&self) -> usize {
         let open = self.owner.as_ref().map_or(0, |owner| match owner.keyed_order() {
-            Some(order) => order.pending_count() + owner.order.arrived_events(),
+            Some(order) => order.pending_puts() + owner.order.arrived_events(),
             None => owner.open_keys as usize,
         });
         open + self.feed.as_ref().map_or(0, |feed| feed.retained_events())
@@ -314,7 +316,7 @@ impl LocalTopic {
     }
 }
 
-fn not_met(name: &[u8], newest: Option<(Position, &KeyedEvent)>) -> Refusal {
+fn not_met(name: &[u8], newest: Option<(Position, &KeyedEvent)>, may_read: bool) -> Refusal {
     let name = key_text(name);
     let message = match newest {
         Some((position, _)) => {
@@ -326,7 +328,8 @@ fn not_met(name: &[u8], newest: Option<(Position, &KeyedEvent)>) -> Refusal {
     };
     let refusal = Refusal::new(ErrorCode::ConditionFailed, message);
     match newest {
-        Some((position, newest)) => refusal.with_newest(position, newest.event()),
-        None => refusal,
+        // Otherwise a client that may only publish could read each key with a condition that fails.
+        Some((position, newest)) if may_read => refusal.with_newest(position, newest.event()),
+        _ => refusal,
     }
 }

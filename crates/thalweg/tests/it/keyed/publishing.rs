@@ -137,6 +137,35 @@ fn a_key_is_removed_by_null_and_by_delete() {
 }
 
 #[test]
+fn a_condition_that_fails_shows_an_event_only_to_those_who_may_read_it() {
+    let blind = ["--token", "blind=secret-of-blind-1234567890,publish=**"];
+    let seeing = ["--token", "seeing=secret-of-seeing-1234567890,publish=**,subscribe=**"];
+    for shards in ["1", "2"] {
+        let server = start(shards, &[blind, seeing].concat());
+        let ask = |name: &str, method: &str, target: &str, body: &str| {
+            let authorization = format!("Bearer secret-of-{name}-1234567890");
+            let headers = [("Authorization", authorization.as_str()), ("Content-Type", JSON)];
+            server.ask(method, target, &headers, body)
+        };
+        let new = "/v1/topics/rooms/a?key=k&if=new";
+        let position = ask("seeing", "POST", new, "1").published().position;
+        let newest = json!({"position": position, "event": 1});
+        let other = format!("/v1/topics/rooms/a?key=k&if={}", at(&position, 9));
+        let command = r#"{"command":"publish","topic":"rooms/a","key":"k","if":"new","event":2}"#;
+        for (method, target, body) in
+            [("POST", new, "2"), ("DELETE", other.as_str(), ""), ("POST", "/v1/commands", command)]
+        {
+            let refused = ask("seeing", method, target, body);
+            refused.refused(412, "condition_failed");
+            assert_eq!(refused.json()["newest"], newest, "{method} {target}");
+            let refused = ask("blind", method, target, body);
+            refused.refused(412, "condition_failed");
+            assert_eq!(refused.json()["newest"], Value::Null, "{method} {target}");
+        }
+    }
+}
+
+#[test]
 fn a_condition_is_checked_against_the_newest_event_of_the_key() {
     for shards in ["1", "2"] {
         let server = start(shards, &[]);
