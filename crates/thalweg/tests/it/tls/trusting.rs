@@ -1,16 +1,16 @@
 //! Certificates that `thalweg tail` and upstreams accept, and the error for others.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 use serde_json::json;
+use thalweg_testing::TemporaryPath;
 
 use crate::harness::{Program, Server, Transport};
 
 /// The files of a certificate, removed at the end.
-struct Made(PathBuf);
+struct Made(TemporaryPath);
 
 impl Made {
     /// Creates a certificate, signed by itself or by its own authority.
@@ -24,15 +24,14 @@ impl Made {
     }
 
     fn files(name: &str, cert: &str, key: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("thalweg-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
+        let folder = TemporaryPath::folder(name);
         fs::write(folder.join("cert.pem"), cert).expect("write it");
         fs::write(folder.join("key.pem"), key).expect("write it");
         Self(folder)
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("a path is text").to_owned()
+        self.0.inside(name)
     }
 
     fn serve(&self) -> Server {
@@ -49,12 +48,6 @@ impl Made {
         assert_eq!(status.code(), Some(1), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
         said
-    }
-}
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
