@@ -1,11 +1,11 @@
 //! A subject that broadcasts on a schedule of its own, and does not keep it.
 
 use crate::listen::{listen, read_head, text_frame, upgraded};
-use crate::swarm::Blind;
+use crate::swarm::{Blind, load};
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use thalweg_lab::load_generator::{Cluster, Load, Outcome, monotonic_us, run};
+use thalweg_lab::load_generator::{Load, Outcome, monotonic_us, run};
 use thalweg_lab::scenario::{Drive, Program, Settings};
 use thalweg_lab::swarm::Swarm;
 use thalweg_testing::undisturbed;
@@ -75,17 +75,9 @@ fn measure_as(drive: Drive, tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Out
         ..Settings::default()
     };
     let start_us = monotonic_us() + 300_000;
-    let load = Load {
-        address: serve(start_us, tick)?,
-        program: &Program::Thalweg,
-        settings: &settings,
-        drive,
-        start_us,
-        warm_up: Duration::from_millis(60),
-        measured: Duration::from_millis(200),
-        cluster: Cluster::default(),
-    };
-    run(&Swarm, &load, &mut Blind)
+    let address = serve(start_us, tick)?;
+    let load = load(address, &Program::Thalweg, &settings, drive, [60, 200]);
+    run(&Swarm, &Load { start_us, ..load }, &mut Blind)
 }
 
 /// Latencies of rows that were due in the span, and how many rows were.
