@@ -64,6 +64,12 @@ fn same(_: u64, message: &str) -> Vec<String> {
     vec![message.to_owned()]
 }
 
+/// A request as the lab makes it.
+fn request(number: u64) -> String {
+    let digits = (number * 0x9E37_79B9) & 0xFFFF_FFFF;
+    format!("{number:08x}-7468-416c-8765-{digits:012x}")
+}
+
 /// Thalweg's answer to an echo command.
 fn thalweg_echo(_: u64, message: &str) -> Vec<String> {
     let inner = message.replacen(r#"{"command":"echo","#, r#"{"answer":{"#, 1);
@@ -267,11 +273,8 @@ fn answers_that_are_missing_or_wrong_are_seen() {
         check(Drive::RoundTrip, silent, "silent for 2 s");
         let late: Answer = |number, message| match number {
             7 => vec![],
-            // The seventh after the eighth, made as the lab makes them.
-            8 => {
-                let seventh = (7 * 0x9E37_79B9_u64) & 0xFFFF_FFFF;
-                vec![message.to_owned(), format!("00000007-7468-416c-8765-{seventh:012x}")]
-            }
+            // The seventh after the eighth.
+            8 => vec![message.to_owned(), request(7)],
             _ => vec![message.to_owned()],
         };
         check(Drive::Echo, late, "1 reordered");
@@ -282,12 +285,9 @@ fn answers_that_are_missing_or_wrong_are_seen() {
             if number == 7 { vec!["?".to_owned()] } else { vec![message.to_owned()] }
         };
         check(Drive::Echo, unasked, "neither an answer nor an envelope");
-        // The last with the first, made as the lab makes them.
+        // The last with the first.
         let early: Answer = |number, message| match number {
-            1 => {
-                let last = (20 * 0x9E37_79B9_u64) & 0xFFFF_FFFF;
-                vec![message.to_owned(), format!("00000014-7468-416c-8765-{last:012x}")]
-            }
+            1 => vec![message.to_owned(), request(20)],
             20 => vec![],
             _ => vec![message.to_owned()],
         };
