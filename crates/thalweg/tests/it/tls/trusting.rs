@@ -49,6 +49,16 @@ impl Made {
         assert_eq!(said.lines().count(), 1, "{said}");
         said
     }
+
+    /// Publishes with a `pub` that trusts `ca`.
+    fn published(&self, ca: &str) {
+        let server = self.serve();
+        let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
+        let mut publishing = Program::thalweg(&["pub", &url, "--cacert", ca]);
+        publishing.give("1\n");
+        let (status, said) = publishing.end();
+        assert!(status.success(), "{said}");
+    }
 }
 
 const HERE: &[&str] = &["localhost"];
@@ -68,12 +78,7 @@ fn an_authoritys_certificate_as_the_servers_is_named_with_the_remedy() {
 #[test]
 fn a_self_signed_certificate_that_is_no_authoritys_is_trusted_by_name() {
     let own = Made::new("own", HERE, |params| params.is_ca = IsCa::ExplicitNoCa);
-    let server = own.serve();
-    let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
-    let mut publishing = Program::thalweg(&["pub", &url, "--cacert", &own.path("cert.pem")]);
-    publishing.give("1\n");
-    let (status, said) = publishing.end();
-    assert!(status.success(), "{said}");
+    own.published(&own.path("cert.pem"));
 }
 
 /// Upstreams are verified with the certificates of this machine.
@@ -130,10 +135,5 @@ fn a_certificate_error_has_a_remedy() {
     let leaf = leaf.expect("a certificate").pem();
     let made = Made::files("chain", &leaf, &key.serialize_pem());
     fs::write(made.path("ca.pem"), authority_cert.pem()).expect("write it");
-    let server = made.serve();
-    let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
-    let mut publishing = Program::thalweg(&["pub", &url, "--cacert", &made.path("ca.pem")]);
-    publishing.give("1\n");
-    let (status, said) = publishing.end();
-    assert!(status.success(), "{said}");
+    made.published(&made.path("ca.pem"));
 }
