@@ -98,9 +98,11 @@ pub struct Cluster {
 /// after the span may be long.
 pub trait Observer {
     /// Called when a look is due.
-    fn at(&mut self, moment: Moment<'_>);
+    fn at(&mut self, _moment: Moment<'_>) {}
     /// Called about ten times a second; may end the sample.
-    fn progress(&mut self, figures: Figures<'_>) -> ControlFlow<()>;
+    fn progress(&mut self, _figures: Figures<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
     /// Returns whether other programs may use the swarm's core. If so, the swarm sleeps instead of polling.
     fn shares_core(&self) -> bool {
         false

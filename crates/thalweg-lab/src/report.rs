@@ -63,7 +63,7 @@ pub use deliveries::deliveries;
 pub use entry::{Entry, State};
 pub use equality::{DifferentSetting, Equality};
 pub use fault_hits::faults;
-pub use faults::{Allowed, Faults};
+pub use faults::Faults;
 pub use junit::junit;
 pub use most::Most;
 pub use number::short;

@@ -55,7 +55,7 @@ pub use stored_run::StoredRun;
 use crate::browser::{self, Chromium};
 use crate::load_generator::LoadGenerator;
 use crate::measure::Sample;
-use crate::report::{Allowed, Manifest, Threshold};
+use crate::report::{Manifest, Threshold};
 use crate::scenario::{self, Changes, Endpoint, Plan, Program};
 use crate::subject::{self, Cores, Place};
 use crate::swarm::Swarm;
@@ -118,8 +118,8 @@ pub struct OutputOptions {
     pub is_json: bool,
     /// Thresholds that fail the run.
     pub fail_if: Vec<Threshold>,
-    /// Faults of endpoints that do not fail the run.
-    pub allowed: Allowed,
+    /// Kinds of faults of endpoints that do not fail the run, e.g. `refused`.
+    pub allowed: Vec<&'static str>,
     /// The file for the JUnit XML.
     pub junit: Option<PathBuf>,
     /// The built report page without a summary. Without it a run has no report.html.

@@ -8,6 +8,7 @@
 //! - `skipped`: notes the tests that this machine cannot run
 //! - `ports`: reserves ports, and an address where nobody listens
 //! - `cpu`: compares CPU time, which does not depend on the machine's load
+//! - `temporary`: files and folders that are removed
 
 mod connecting;
 mod cpu;
@@ -15,6 +16,7 @@ mod patience;
 mod ports;
 mod quiet;
 mod skipped;
+mod temporary;
 mod waiting;
 
 pub use connecting::{connect, is_timeout, read_to_end, write_all};
@@ -23,6 +25,7 @@ pub use patience::{PATIENCE, Patience};
 pub use ports::{RefusingAddress, ReservedPort};
 pub use quiet::undisturbed;
 pub use skipped::skipped;
+pub use temporary::TemporaryPath;
 pub use waiting::{
     LOOK_AGAIN_AFTER, let_pass, paced, receive, try_receive, wait_for, wait_for_value,
 };

@@ -11,7 +11,7 @@ mod query;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use thalweg_lab::report::{Allowed, Threshold, metrics, wrapped};
+use thalweg_lab::report::{Threshold, metrics, wrapped};
 use thalweg_lab::run::{Ended, INTERRUPTED, Misuse, OutputOptions, STORE, Store, say};
 use thalweg_lab::scenario::{ScenarioError, titles};
 
@@ -132,15 +132,16 @@ struct OutputArgs {
 
 impl OutputArgs {
     fn options(self, is_quiet: bool) -> OutputOptions {
-        let allowed = Allowed {
-            refused: self.allow_refused,
-            ended_early: self.allow_ended_early,
-            unanswered: self.allow_unanswered,
-            silent: self.allow_silent,
-            lost: self.allow_lost,
-            duplicated: self.allow_duplicated,
-            reordered: self.allow_reordered,
-        };
+        let allowed = [
+            ("refused", self.allow_refused),
+            ("ended-early", self.allow_ended_early),
+            ("unanswered", self.allow_unanswered),
+            ("silent", self.allow_silent),
+            ("lost", self.allow_lost),
+            ("duplicated", self.allow_duplicated),
+            ("reordered", self.allow_reordered),
+        ];
+        let allowed = allowed.into_iter().filter_map(|(kind, is)| is.then_some(kind)).collect();
         let OutputArgs { fail_if, junit, json, .. } = self;
         let page = crate::serve::report_page();
         OutputOptions {

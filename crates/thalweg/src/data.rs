@@ -149,28 +149,24 @@ fn check(args: &CheckArgs) -> anyhow::Result<()> {
 
 fn export(args: &ExportArgs) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(WRITE_BYTES, Output { is_closed: false });
-    if let Some(url) = server::url(&args.source) {
-        let exported = server::export(&args.connection.client(url)?, &args.topic, &mut out);
-        let flushed = if exported.is_ok() { out.flush() } else { Ok(()) };
-        if out.get_ref().is_closed {
-            let _ = out.into_parts();
-            return Ok(());
-        }
-        return exported.and(flushed.map_err(Into::into));
-    }
-    let mut meter = Meter::new("exported");
-    let progress = &mut |done, total| meter.show(done, total);
-    let exported = thalweg_disk::export(&args.source, &args.topic, &mut out, progress);
-    meter.clear();
-    let flushed = if exported.is_ok() { out.flush() } else { Ok(()) };
+    let damage = if let Some(url) = server::url(&args.source) {
+        server::export(&args.connection.client(url)?, &args.topic, &mut out).map(|()| 0)
+    } else {
+        let mut meter = Meter::new("exported");
+        let progress = &mut |done, total| meter.show(done, total);
+        let exported = thalweg_disk::export(&args.source, &args.topic, &mut out, progress);
+        meter.clear();
+        exported.map(|exported| exported.damage).map_err(|error| anyhow!(error))
+    };
+    let flushed = if damage.is_ok() { out.flush() } else { Ok(()) };
     if out.get_ref().is_closed {
         // Dropping `out` would write the rest.
         let _ = out.into_parts();
         return Ok(());
     }
-    let exported = exported.map_err(|error| anyhow!(error))?;
+    let damage = damage?;
     flushed?;
-    match exported.damage {
+    match damage {
         0 => Ok(()),
         _ => bail!("damaged events are missing: list them with thalweg data check"),
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_client::{Client, Error, Options};
+use thalweg_testing::TemporaryPath;
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer},
@@ -31,10 +32,7 @@ fn identity() -> (String, TlsAcceptor) {
 async fn an_unknown_certificate_is_refused_unless_it_is_named() {
     let (pem, acceptor) = identity();
     let fake = Fake::start().await;
-    let folder = std::env::temp_dir().join(format!("thalweg-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("ca.pem");
-    std::fs::write(&file, pem).unwrap();
+    let file = TemporaryPath::file("ca", &pem);
     let client = |options| Client::new(&fake.url("https"), options).unwrap();
     let server = async {
         assert!(acceptor.accept(fake.socket().await).await.is_err(), "the client must refuse");
@@ -48,7 +46,7 @@ async fn an_unknown_certificate_is_refused_unless_it_is_named() {
     };
     let asking = async {
         let token = Some("secret".to_owned());
-        let options = Options { cacert: Some(file.clone()), ..Options::default() };
+        let options = Options { cacert: Some(file.to_path_buf()), ..Options::default() };
         let insecure = Options { is_insecure: true, ..Options::default() };
         match client(Options::default()).topics().await {
             // On a machine without authorities creating the client fails.
@@ -61,7 +59,6 @@ async fn an_unknown_certificate_is_refused_unless_it_is_named() {
         }
     };
     both(server, asking).await;
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

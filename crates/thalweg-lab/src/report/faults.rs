@@ -37,25 +37,6 @@ pub struct Faults {
     first_end: String,
 }
 
-/// Faults that do not fail a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowed {
-    /// Refused connections.
-    pub refused: bool,
-    /// Connections that end early.
-    pub ended_early: bool,
-    /// Messages without an answer.
-    pub unanswered: bool,
-    /// Connections without a message.
-    pub silent: bool,
-    /// Lost events.
-    pub lost: bool,
-    /// Events that come twice.
-    pub duplicated: bool,
-    /// Events that come out of order.
-    pub reordered: bool,
-}
-
 impl Faults {
     /// Returns the faults in the samples of one subject in one cell; `None` if it is no endpoint.
     pub(super) fn new(samples: &[&Sample]) -> Option<Faults> {
@@ -90,8 +71,8 @@ impl Faults {
         is_endpoint.then_some(faults)
     }
 
-    /// Returns the kind of each fault, and a sentence with the remedy.
-    pub(super) fn sentences(&self, allowed: Allowed) -> Vec<(&'static str, String)> {
+    /// Returns the kind of each fault that is not allowed, and a sentence with the remedy.
+    pub(super) fn sentences(&self, allowed: &[&str]) -> Vec<(&'static str, String)> {
         let Faults { connections, asked, numbered, .. } = self;
         let because = |reason: &str| match reason {
             "" => String::new(),
@@ -100,36 +81,18 @@ impl Faults {
         let refused = format!("connections were refused{}", because(&self.first_refusal));
         let ended = format!("connections ended early{}", because(&self.first_end));
         let sent = &(numbered.saturating_add(self.lost));
-        let all: [(&str, u64, bool, &u64, &str); 7] = [
-            ("refused", self.refused, allowed.refused, connections, &refused),
-            ("ended-early", self.ended_early, allowed.ended_early, connections, &ended),
-            (
-                "unanswered",
-                self.unanswered,
-                allowed.unanswered,
-                asked,
-                "messages were not answered",
-            ),
-            ("silent", self.silent, allowed.silent, connections, "connections got no message"),
-            ("lost", self.lost, allowed.lost, sent, "messages were lost"),
-            (
-                "duplicated",
-                self.duplicated,
-                allowed.duplicated,
-                numbered,
-                "messages repeated a number",
-            ),
-            (
-                "reordered",
-                self.reordered,
-                allowed.reordered,
-                numbered,
-                "messages came out of order",
-            ),
+        let all: [(&str, u64, &u64, &str); 7] = [
+            ("refused", self.refused, connections, &refused),
+            ("ended-early", self.ended_early, connections, &ended),
+            ("unanswered", self.unanswered, asked, "messages were not answered"),
+            ("silent", self.silent, connections, "connections got no message"),
+            ("lost", self.lost, sent, "messages were lost"),
+            ("duplicated", self.duplicated, numbered, "messages repeated a number"),
+            ("reordered", self.reordered, numbered, "messages came out of order"),
         ];
         all.into_iter()
-            .filter(|(_, count, is_allowed, ..)| *count > 0 && !is_allowed)
-            .map(|(kind, count, _, total, what)| {
+            .filter(|(kind, count, ..)| *count > 0 && !allowed.contains(kind))
+            .map(|(kind, count, total, what)| {
                 (kind, format!("{count} of {total} {what}: --allow-{kind} allows this"))
             })
             .collect()

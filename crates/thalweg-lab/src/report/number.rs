@@ -2,23 +2,13 @@
 
 /// Formats three significant digits and a unit prefix: `812 k`, `1.23 M`.
 pub fn short(value: f64) -> String {
-    let (scaled, letter) = match value.abs() {
-        1e9.. => (value / 1e9, " G"),
-        1e6.. => (value / 1e6, " M"),
-        1e4.. => (value / 1e3, " k"),
-        _ => (value, ""),
-    };
+    let (scaled, letter) = scaled(value);
     format!("{}{letter}", digits(scaled))
 }
 
 /// Formats a number for an axis, without needless zeros.
 pub(super) fn round(value: f64) -> String {
-    let (scaled, letter) = match value.abs() {
-        1e9.. => (value / 1e9, " G"),
-        1e6.. => (value / 1e6, " M"),
-        1e4.. => (value / 1e3, " k"),
-        _ => (value, ""),
-    };
+    let (scaled, letter) = scaled(value);
     let text = format!("{scaled:.3}");
     format!("{}{letter}", text.trim_end_matches('0').trim_end_matches('.'))
 }
@@ -50,6 +40,16 @@ pub(super) fn digits(value: f64) -> String {
         1.0.. => format!("{value:.2}"),
         0.0 => "0".to_owned(),
         _ => format!("{value:.3}"),
+    }
+}
+
+/// Returns a number with its unit prefix.
+fn scaled(value: f64) -> (f64, &'static str) {
+    match value.abs() {
+        1e9.. => (value / 1e9, " G"),
+        1e6.. => (value / 1e6, " M"),
+        1e4.. => (value / 1e3, " k"),
+        _ => (value, ""),
     }
 }
 

@@ -152,8 +152,6 @@ pub struct Lateness {
     pub max_us: Option<f64>,
     /// How late the swarm itself published, where it had a schedule: 99 of 100 events.
     pub published_late_p99_us: Option<f64>,
-    /// The latest.
-    pub published_late_max_us: Option<f64>,
 }
 
 /// How late events were before a span, and in it.
@@ -273,7 +271,7 @@ impl Valid<'_> {
         row.load = self.load();
         row.round_trip = self.round_trip();
         row.held = HeldFigures::new(&self.0, settings);
-        row.browser = BrowserFigures::new(&self.0, settings.connections);
+        row.browser = BrowserFigures::new(&self.0);
         row.received = self.received();
     }
 
@@ -302,7 +300,6 @@ impl Valid<'_> {
             p999_us: high(|latency| latency.p999_us),
             max_us: high(|latency| latency.max_us),
             published_late_p99_us: self.middle(|sample| Some(sample.pacing?.late_p99_us as f64)),
-            published_late_max_us: self.middle(|sample| Some(sample.pacing?.late_max_us as f64)),
         }
     }
 

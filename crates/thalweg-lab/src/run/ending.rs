@@ -76,7 +76,7 @@ pub(super) fn end(
 /// Returns faults that are not allowed, and thresholds that are crossed.
 pub(super) fn hits(output: &OutputOptions, summary: &Summary) -> Vec<Hit> {
     let met = output.fail_if.iter().flat_map(|threshold| threshold.hits(summary));
-    report::faults(summary, output.allowed).into_iter().chain(met).collect()
+    report::faults(summary, &output.allowed).into_iter().chain(met).collect()
 }
 
 /// Fails with an error that names all hits, if there are any.

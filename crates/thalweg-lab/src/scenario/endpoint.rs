@@ -297,18 +297,21 @@ fn expect_transport(
 ) -> Result<(), ScenarioError> {
     let refuse = |message: &str| Err(ScenarioError::new(message));
     let is_websocket = transport == Transport::Websocket;
-    if let Some(dialect) = dialect.filter(|dialect| !is_spoken_over(*dialect, transport)) {
-        return refuse(match (is_websocket, dialect) {
-            (true, _) => {
-                "this --dialect is spoken over HTTP: write the URL with http:// or https://"
-            }
-            (false, EndpointDialect::Sse) => {
-                "--dialect sse is spoken over SSE: remove --transports"
-            }
-            (false, _) => {
-                "this --dialect is spoken over a WebSocket: write the URL with ws:// or wss://"
-            }
-        });
+    match dialect {
+        Some(EndpointDialect::Sse) if transport == Transport::HttpStreaming => {
+            return refuse("--dialect sse is spoken over SSE: remove --transports");
+        }
+        Some(dialect) if dialect.subscribes() != is_websocket => {
+            return refuse(match is_websocket {
+                true => {
+                    "this --dialect is spoken over HTTP: write the URL with http:// or https://"
+                }
+                false => {
+                    "this --dialect is spoken over a WebSocket: write the URL with ws:// or wss://"
+                }
+            });
+        }
+        _ => {}
     }
     if is_websocket {
         return match typed.method.is_some() || typed.body.is_some() {
@@ -388,15 +391,6 @@ fn is_token(text: &str) -> bool {
     let is_token_byte =
         |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_token_byte)
-}
-
-/// Returns whether a dialect can be spoken over this transport.
-fn is_spoken_over(dialect: EndpointDialect, transport: Transport) -> bool {
-    match dialect {
-        EndpointDialect::Sse => transport == Transport::Sse,
-        EndpointDialect::LlmStream => transport != Transport::Websocket,
-        _ => transport == Transport::Websocket,
-    }
 }
 
 #[cfg(test)]

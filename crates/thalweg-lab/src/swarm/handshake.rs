@@ -155,7 +155,6 @@ impl Handshake {
         };
         let chosen = head.field("sec-websocket-protocol");
         match (self.subprotocol.as_deref(), chosen.as_deref()) {
-            (wanted, chosen) if wanted == chosen => Ok(opening),
             (None, Some(chosen)) => {
                 Err(format!("it chose the subprotocol {chosen}, which was not offered"))
             }
@@ -163,10 +162,10 @@ impl Handshake {
                 "it does not speak the subprotocol {wanted}, where a browser would hang up; \
                  leave --subprotocol out"
             )),
-            (Some(wanted), Some(chosen)) => {
+            (Some(wanted), Some(chosen)) if wanted != chosen => {
                 Err(format!("it chose the subprotocol {chosen} where {wanted} was offered"))
             }
-            (None, None) => Ok(opening),
+            _ => Ok(opening),
         }
     }
 

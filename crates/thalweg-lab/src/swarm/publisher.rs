@@ -118,8 +118,7 @@ impl Publisher {
             Publisher::Ndjson { writer, .. } => {
                 writer.send(poller, |out| out.extend_from_slice(b"0\r\n\r\n"))
             }
-            Publisher::Requests(_) => Ok(()),
-            Publisher::Nats(nats) => nats.send_rest(poller),
+            _ => self.send_rest(poller),
         }
     }
 

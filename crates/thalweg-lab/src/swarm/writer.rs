@@ -29,16 +29,7 @@ impl Writer {
         first: Vec<u8>,
         poller: &Poller,
     ) -> anyhow::Result<Writer> {
-        Writer::over(dialer.dial(0, false)?, key, first, poller)
-    }
-
-    /// Like [`Self::open`], over a connecting link.
-    pub(super) fn over(
-        link: Link,
-        key: u64,
-        first: Vec<u8>,
-        poller: &Poller,
-    ) -> anyhow::Result<Writer> {
+        let link = dialer.dial(0, false)?;
         poller.add(link.socket(), key, Interest::ReadAndWrite)?;
         Ok(Writer { link, key, pending: first, sent: 0, waits: true })
     }

@@ -1,14 +1,13 @@
 //! A subject that broadcasts to a tab of Chromium: the findings of the page's ledger.
 
 use crate::listen::{listen, read_head, text_frame, upgraded};
+use crate::swarm::{Blind, load};
 use std::fs::OpenOptions;
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use thalweg_lab::browser::{Chromium, find};
-use thalweg_lab::load_generator::{
-    Cluster, Figures, Load, Moment, Observer, Outcome, monotonic_us, run,
-};
+use thalweg_lab::load_generator::{Load, Outcome, monotonic_us, run};
 use thalweg_lab::scenario::{Consumer, Drive, Program, Settings};
 use thalweg_lab::subject::Cores;
 
@@ -17,16 +16,6 @@ const INTERVAL: Duration = Duration::from_millis(5);
 const MEASURED: Duration = Duration::from_millis(400);
 /// The batch that is changed: it cannot pass for the first.
 const CHEATED: u64 = 30;
-
-struct Blind;
-
-impl Observer for Blind {
-    fn at(&mut self, _: Moment<'_>) {}
-
-    fn progress(&mut self, _: Figures<'_>) -> std::ops::ControlFlow<()> {
-        std::ops::ControlFlow::Continue(())
-    }
-}
 
 type Cheat = fn(u64, Vec<String>) -> Vec<Vec<String>>;
 
@@ -79,15 +68,10 @@ fn measure(cheat: Cheat, consumer: Consumer, measured: Duration) -> Option<Outco
         consumer,
         ..Settings::default()
     };
+    let address = serve(cheat).expect("a server");
     let load = Load {
-        address: serve(cheat).expect("a server"),
-        program: &Program::Limit,
-        settings: &settings,
-        drive: Drive::GeneratedLoad,
-        start_us: 0,
-        warm_up: Duration::from_millis(100),
         measured,
-        cluster: Cluster::default(),
+        ..load(address, &Program::Limit, &settings, Drive::GeneratedLoad, [100, 0])
     };
     Some(run(&chromium, &load, &mut Blind).expect("a sample"))
 }

@@ -1,10 +1,10 @@
 //! The search for a ceiling, where something goes wrong on the way.
 
 use crate::fake::serve;
-use crate::swarm::Blind;
+use crate::swarm::{Blind, load};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use thalweg_lab::load_generator::{Cluster, Figures, Load, Moment, Observer, Outcome, run};
+use thalweg_lab::load_generator::{Figures, Moment, Observer, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Settings};
 use thalweg_lab::swarm::Swarm;
 use thalweg_testing::undisturbed;
@@ -20,7 +20,8 @@ fn find(rate: u32, warm_up_ms: u64, observer: &mut dyn Observer) -> Outcome {
     let address = serve(|_, event| {
         thalweg_testing::let_pass(EACH);
         vec![event.to_owned()]
-    });
+    })
+    .expect("a server");
     let settings = Settings {
         connections: 1,
         rate,
@@ -28,16 +29,7 @@ fn find(rate: u32, warm_up_ms: u64, observer: &mut dyn Observer) -> Outcome {
         p99_us_max: 60_000,
         ..Settings::default()
     };
-    let load = Load {
-        address: address.expect("a server"),
-        program: &Program::Thalweg,
-        settings: &settings,
-        drive: Drive::Ceiling,
-        start_us: 0,
-        warm_up: Duration::from_millis(warm_up_ms),
-        measured: Duration::from_millis(150),
-        cluster: Cluster::default(),
-    };
+    let load = load(address, &Program::Thalweg, &settings, Drive::Ceiling, [warm_up_ms, 150]);
     run(&Swarm, &load, observer).expect("a search")
 }
 
@@ -116,9 +108,6 @@ impl Observer for Greedy {
                 std::hint::spin_loop();
             }
         }
-    }
-    fn progress(&mut self, _: Figures<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
     }
 }
 

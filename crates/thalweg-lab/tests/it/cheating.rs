@@ -1,7 +1,7 @@
 //! A subject that cheats is caught by the ledger, in every dialect and over every transport.
 
 use crate::fake::{self, Fault};
-use crate::swarm::{ALL, measure_at};
+use crate::swarm::{ALL, found, measure_at};
 use thalweg_lab::scenario::{Peer, Program, Transport};
 use thalweg_testing::undisturbed;
 
@@ -48,11 +48,7 @@ fn check_fault(fault: impl Fn() -> Fault, expected: &str) {
                 let outcome = fake::serve(fault())
                     .map_err(anyhow::Error::from)
                     .and_then(|address| measure_at(address, program, 3, transport));
-                let found = match outcome {
-                    Ok(outcome) => outcome.ledger.to_string(),
-                    Err(error) => format!("{error:#}"),
-                };
-                assert_eq!(found, expected, "{program:?} over {transport}");
+                assert_eq!(found(outcome), expected, "{program:?} over {transport}");
             }
         }
     });

@@ -1,13 +1,13 @@
 //! Conversations: echo and round trips with a subject that takes a known time to answer.
 
 use crate::fake::{RELOAD, cursor, envelope};
-use crate::listen::{listen, read_head, read_message, text_frame, upgraded};
-use crate::swarm::{Blind, assert_negotiated};
-use std::io::{BufRead, BufReader, Read, Write};
+use crate::listen::{header, listen, read_head, read_message, text_frame, upgraded};
+use crate::swarm::{Blind, assert_negotiated, found, load};
+use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
+use thalweg_lab::load_generator::{Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
 use thalweg_lab::swarm::Swarm;
 use thalweg_testing::undisturbed;
@@ -57,21 +57,17 @@ fn converse(
     drive: Drive,
     program: &Program,
 ) -> anyhow::Result<Outcome> {
-    let load = Load {
-        address,
-        program,
-        settings,
-        drive,
-        start_us: 0,
-        warm_up: Duration::from_millis(1),
-        measured: Duration::from_millis(50),
-        cluster: Cluster::default(),
-    };
-    run(&Swarm, &load, &mut Blind)
+    run(&Swarm, &load(address, program, settings, drive, [1, 50]), &mut Blind)
 }
 
 fn same(_: u64, message: &str) -> Vec<String> {
     vec![message.to_owned()]
+}
+
+/// A request as the lab makes it.
+fn request(number: u64) -> String {
+    let digits = (number * 0x9E37_79B9) & 0xFFFF_FFFF;
+    format!("{number:08x}-7468-416c-8765-{digits:012x}")
 }
 
 /// Thalweg's answer to an echo command.
@@ -147,12 +143,7 @@ impl Documents {
         connection.set_nodelay(true)?;
         let mut reader = BufReader::new(connection.try_clone()?);
         loop {
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") {
-                if reader.read_line(&mut head)? == 0 {
-                    return Ok(());
-                }
-            }
+            let head = read_head(&mut reader)?;
             let mut this = this.lock().unwrap_or_else(PoisonError::into_inner);
             if head.starts_with("GET") {
                 connection.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
@@ -161,8 +152,7 @@ impl Documents {
                 this.say(&envelope(from as u64, ""))?;
                 return if from < this.number { this.runner() } else { Ok(()) };
             }
-            let length = head.split("Content-Length: ").nth(1).unwrap_or_default();
-            let length = length.lines().next().unwrap_or_default().parse().unwrap_or(0);
+            let length = header(&head, "Content-Length").parse().unwrap_or(0);
             reader.read_exact(&mut vec![0; length])?;
             connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
             this.number += 1;
@@ -203,10 +193,7 @@ fn round_trips_continue_in_the_next_document() {
 
 /// The ledger, or the reason why there is none.
 fn check(drive: Drive, answer: Answer, expected: &str) {
-    let found = match measure(drive, &Program::Limit, answer) {
-        Ok(outcome) => outcome.ledger.to_string(),
-        Err(error) => format!("{error:#}"),
-    };
+    let found = found(measure(drive, &Program::Limit, answer));
     assert!(found.contains(expected), "{found:?} should say {expected:?}");
 }
 
@@ -286,11 +273,8 @@ fn answers_that_are_missing_or_wrong_are_seen() {
         check(Drive::RoundTrip, silent, "silent for 2 s");
         let late: Answer = |number, message| match number {
             7 => vec![],
-            // The seventh after the eighth, made as the lab makes them.
-            8 => {
-                let seventh = (7 * 0x9E37_79B9_u64) & 0xFFFF_FFFF;
-                vec![message.to_owned(), format!("00000007-7468-416c-8765-{seventh:012x}")]
-            }
+            // The seventh after the eighth.
+            8 => vec![message.to_owned(), request(7)],
             _ => vec![message.to_owned()],
         };
         check(Drive::Echo, late, "1 reordered");
@@ -301,12 +285,9 @@ fn answers_that_are_missing_or_wrong_are_seen() {
             if number == 7 { vec!["?".to_owned()] } else { vec![message.to_owned()] }
         };
         check(Drive::Echo, unasked, "neither an answer nor an envelope");
-        // The last with the first, made as the lab makes them.
+        // The last with the first.
         let early: Answer = |number, message| match number {
-            1 => {
-                let last = (20 * 0x9E37_79B9_u64) & 0xFFFF_FFFF;
-                vec![message.to_owned(), format!("00000014-7468-416c-8765-{last:012x}")]
-            }
+            1 => vec![message.to_owned(), request(20)],
             20 => vec![],
             _ => vec![message.to_owned()],
         };

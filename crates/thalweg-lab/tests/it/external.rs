@@ -13,6 +13,7 @@ mod slow;
 mod timestamps;
 mod trust;
 
+use crate::swarm::{Blind, load};
 use server::{Peer, Script, script, serve};
 use std::io;
 use std::net::SocketAddr;
@@ -20,9 +21,7 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use thalweg_lab::load_generator::{
-    self, Cluster, Figures, Interrupted, Load, Moment, Observer, Outcome,
-};
+use thalweg_lab::load_generator::{self, Figures, Interrupted, Moment, Observer, Outcome};
 use thalweg_lab::measure::Received;
 use thalweg_lab::scenario::{Drive, Endpoint, OpeningStep, Program, Settings, Transport, Typed};
 use thalweg_lab::swarm::Swarm;
@@ -44,7 +43,7 @@ fn visit_for(
     warm_up_ms: u64,
     measured_ms: u64,
 ) -> anyhow::Result<Outcome> {
-    run(typed, connections, warm_up_ms, measured_ms, &mut crate::swarm::Blind)
+    run(typed, connections, warm_up_ms, measured_ms, &mut Blind)
 }
 
 fn run(
@@ -70,17 +69,11 @@ fn run_with(
     let settings = Settings { transport: endpoint.transport, ..settings };
     let sends = settings.rate > 0
         || settings.transport == Transport::Websocket && endpoint.think_us.is_some();
-    let load = Load {
-        // The endpoint has its own.
-        address: SocketAddr::from(([0, 0, 0, 0], 0)),
-        program: &Program::Url(Box::new(endpoint)),
-        settings: &settings,
-        drive: if sends { Drive::Send } else { Drive::Listen },
-        start_us: 0,
-        warm_up: Duration::from_millis(warm_up_ms),
-        measured: Duration::from_millis(measured_ms),
-        cluster: Cluster::default(),
-    };
+    // The endpoint has its own.
+    let address = SocketAddr::from(([0, 0, 0, 0], 0));
+    let program = Program::Url(Box::new(endpoint));
+    let drive = if sends { Drive::Send } else { Drive::Listen };
+    let load = load(address, &program, &settings, drive, [warm_up_ms, measured_ms]);
     load_generator::run(&Swarm, &load, observer)
 }
 

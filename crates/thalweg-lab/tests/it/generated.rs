@@ -1,11 +1,11 @@
 //! A subject that broadcasts on a schedule of its own, and does not keep it.
 
 use crate::listen::{listen, read_head, text_frame, upgraded};
-use crate::swarm::Blind;
+use crate::swarm::{Blind, load};
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use thalweg_lab::load_generator::{Cluster, Load, Outcome, monotonic_us, run};
+use thalweg_lab::load_generator::{Load, Outcome, monotonic_us, run};
 use thalweg_lab::scenario::{Drive, Program, Settings};
 use thalweg_lab::swarm::Swarm;
 use thalweg_testing::undisturbed;
@@ -75,35 +75,28 @@ fn measure_as(drive: Drive, tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Out
         ..Settings::default()
     };
     let start_us = monotonic_us() + 300_000;
-    let load = Load {
-        address: serve(start_us, tick)?,
-        program: &Program::Thalweg,
-        settings: &settings,
-        drive,
-        start_us,
-        warm_up: Duration::from_millis(60),
-        measured: Duration::from_millis(200),
-        cluster: Cluster::default(),
-    };
-    run(&Swarm, &load, &mut Blind)
+    let address = serve(start_us, tick)?;
+    let load = load(address, &Program::Thalweg, &settings, drive, [60, 200]);
+    run(&Swarm, &Load { start_us, ..load }, &mut Blind)
 }
 
-/// Latencies of rows that were due in the span, and how many rows were.
-fn recorded(outcome: &Outcome) -> (u64, u64) {
-    let recorded = outcome.latency.buckets().map(|(_, count)| count).sum();
-    (recorded, outcome.span_us / INTERVAL_US * BATCH * CONNECTIONS)
+/// Every row that was due in the span has a latency.
+fn assert_recorded(outcome: &Outcome) {
+    assert_eq!(outcome.failure, None);
+    let recorded: u64 = outcome.latency.buckets().map(|(_, count)| count).sum();
+    let due = outcome.span_us / INTERVAL_US * BATCH * CONNECTIONS;
+    assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+}
+
+fn assert_whole(outcome: &Outcome) {
+    assert_eq!(outcome.ledger.to_string(), "whole");
+    assert_recorded(outcome);
 }
 
 #[test]
 fn a_generator_on_schedule_is_whole() {
     undisturbed(|| {
-        let outcome = measure(|_| Some(IN_TIME)).unwrap();
-        assert_eq!(
-            (outcome.ledger.to_string().as_str(), outcome.failure.as_deref()),
-            ("whole", None)
-        );
-        let (recorded, due) = recorded(&outcome);
-        assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+        assert_whole(&measure(|_| Some(IN_TIME)).unwrap());
     });
 }
 
@@ -113,12 +106,7 @@ fn a_late_generator_that_says_so_is_only_late() {
         // Events that come in the span were due before it, and those due in it come later.
         let late = |_| Some(Tick { late_us: 450_000, stamped_late_us: 0 });
         let outcome = measure(late).unwrap();
-        assert_eq!(
-            (outcome.ledger.to_string().as_str(), outcome.failure.as_deref()),
-            ("whole", None)
-        );
-        let (recorded, due) = recorded(&outcome);
-        assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+        assert_whole(&outcome);
         assert!(outcome.latency.quantile_us(0.0).unwrap() >= 449_000);
     });
 }
@@ -129,9 +117,7 @@ fn a_generator_that_falls_behind_is_late_by_its_lag() {
         // A second's worth of ticks takes twenty.
         let slow = |number| Some(Tick { late_us: 19 * number * INTERVAL_US, stamped_late_us: 0 });
         let outcome = measure(slow).unwrap();
-        assert_eq!(outcome.failure, None);
-        let (recorded, due) = recorded(&outcome);
-        assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+        assert_recorded(&outcome);
     });
 }
 

@@ -1,13 +1,12 @@
 //! The swarm over HTTP/2, against a server made with the h2 crate.
 
 use crate::fake::{DOCUMENT_ENVELOPES, RELOAD, cursor, envelope};
-use crate::swarm::Blind;
+use crate::swarm::{Blind, found, load};
 use bytes::Bytes;
 use h2::{SendStream, server};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
+use thalweg_lab::load_generator::{Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
 use thalweg_lab::swarm::Swarm;
 use thalweg_testing::undisturbed;
@@ -183,17 +182,8 @@ fn settings(transport: Transport, event_bytes: u32) -> Settings {
 }
 
 fn measure(settings: &Settings, fault: Fault) -> anyhow::Result<Outcome> {
-    let transport = settings.transport;
-    let load = Load {
-        address: serve(transport, fault)?,
-        program: &Program::Thalweg,
-        settings,
-        drive: Drive::PublishedLoad,
-        start_us: 0,
-        warm_up: Duration::from_millis(50),
-        measured: Duration::from_millis(150),
-        cluster: Cluster::default(),
-    };
+    let address = serve(settings.transport, fault)?;
+    let load = load(address, &Program::Thalweg, settings, Drive::PublishedLoad, [50, 150]);
     run(&Swarm, &load, &mut Blind)
 }
 
@@ -235,10 +225,7 @@ fn windows_are_given_back() {
 /// The ledger, or the reason why there is none.
 fn check(transports: &[Transport], fault: Fault, expected: &str) {
     for &transport in transports {
-        let found = match measure(&settings(transport, 200), fault) {
-            Ok(outcome) => outcome.ledger.to_string(),
-            Err(error) => format!("{error:#}"),
-        };
+        let found = found(measure(&settings(transport, 200), fault));
         assert!(found.contains(expected), "{transport}: {found:?} should say {expected:?}");
     }
 }

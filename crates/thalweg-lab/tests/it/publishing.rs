@@ -1,11 +1,10 @@
 //! Publishing for its own sake, to a subject that counts as it likes.
 
-use crate::listen::{lines_in_chunks, listen};
-use crate::swarm::{Blind, assert_negotiated};
-use std::io::{BufRead, BufReader, Read, Write};
+use crate::listen::{header, lines_in_chunks, listen, read_head};
+use crate::swarm::{Blind, assert_negotiated, load};
+use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
+use thalweg_lab::load_generator::{Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Request, Settings};
 use thalweg_lab::swarm::Swarm;
 use thalweg_testing::undisturbed;
@@ -23,19 +22,13 @@ fn attend(mut connection: TcpStream, count: Count) -> std::io::Result<()> {
     connection.set_nodelay(true)?;
     let mut reader = BufReader::new(connection.try_clone()?);
     loop {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if reader.read_line(&mut head)? == 0 {
-                return Ok(());
-            }
-        }
-        let length = head.split("Content-Length: ").nth(1).and_then(|head| head.lines().next());
-        let events = match length.and_then(|length| length.parse().ok()) {
-            Some(length) => {
+        let head = read_head(&mut reader)?;
+        let events = match header(&head, "Content-Length").parse::<usize>() {
+            Ok(length) => {
                 reader.read_exact(&mut vec![0; length])?;
                 1
             }
-            None => {
+            Err(_) => {
                 let mut lines = 0;
                 lines_in_chunks(&mut reader, |_| lines += 1)?;
                 lines
@@ -50,16 +43,7 @@ fn attend(mut connection: TcpStream, count: Count) -> std::io::Result<()> {
 fn measure(request: Request, count: Count) -> anyhow::Result<Outcome> {
     let connections = CONNECTIONS;
     let settings = Settings { connections, request, event_bytes: 200, ..Settings::default() };
-    let load = Load {
-        address: serve(count)?,
-        program: &Program::Thalweg,
-        settings: &settings,
-        drive: Drive::Publish,
-        start_us: 0,
-        warm_up: Duration::from_millis(20),
-        measured: Duration::from_millis(50),
-        cluster: Cluster::default(),
-    };
+    let load = load(serve(count)?, &Program::Thalweg, &settings, Drive::Publish, [20, 50]);
     run(&Swarm, &load, &mut Blind)
 }
 

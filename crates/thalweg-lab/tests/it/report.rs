@@ -1,11 +1,12 @@
 //! A report opens in a browser, asks for nothing, and shows its charts.
 
 use anyhow::Context;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use thalweg_lab::measure::{Delays, Latency, MachineNote, Point, Sample, Step, Traffic, Verdict};
 use thalweg_lab::report::{Manifest, Summary, html};
 use thalweg_lab::scenario::{Changes, Plan, read};
+use thalweg_testing::TemporaryPath;
 
 /// A part for every kind of chart.
 const SCENARIOS: [(&str, &str); 3] = [
@@ -13,24 +14,6 @@ const SCENARIOS: [(&str, &str); 3] = [
     ("ceiling", "connections = 100"),
     ("round-trip", "connections = 1\nrequests = [100, 200]"),
 ];
-
-/// A folder that is gone when the test is.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> std::io::Result<Folder> {
-        let path = std::env::temp_dir().join(format!("thalweg-report-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // The system cleans up the rest.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn summary(drive: &str, cells: &str) -> anyhow::Result<Summary> {
     let text = format!(
@@ -111,10 +94,10 @@ fn a_report_opens_in_a_browser_without_a_word_of_complaint() -> anyhow::Result<(
         eprintln!("skipped: build the pages with `make pages`");
         return Ok(());
     };
-    let folder = Folder::new()?;
+    let folder = TemporaryPath::folder("report");
     for (drive, cells) in SCENARIOS {
         let page = html(&summary(drive, cells)?, &built)?;
-        let (dom, log) = open(&folder.0, &page)?;
+        let (dom, log) = open(&folder, &page)?;
         // As its console is logged: errors of pages, and what a policy refused.
         let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
         assert!(complaints.is_empty(), "{drive}: {complaints:?}");
@@ -128,7 +111,7 @@ fn a_report_opens_in_a_browser_without_a_word_of_complaint() -> anyhow::Result<(
     // The log does hold what a page complains of, or the above would say nothing.
     let page = html(&summary("published-load", "")?, &built)?;
     let asking = page.replace("</main>", "</main><img src=\"https://127.0.0.1:1/\" alt=\"\">");
-    let (_, log) = open(&folder.0, &asking)?;
+    let (_, log) = open(&folder, &asking)?;
     assert!(log.lines().any(|line| line.contains("CONSOLE")), "{log}");
     Ok(())
 }

@@ -1,12 +1,11 @@
 //! Publishing to NATS for a subject that reads a stream, and counts as it likes.
 
 use crate::listen::{listen, read_head};
-use crate::swarm::Blind;
+use crate::swarm::{Blind, load};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, PublishTo, Settings};
 use thalweg_lab::swarm::Swarm;
@@ -60,17 +59,8 @@ fn measure(rate: u32, count: Count) -> anyhow::Result<Outcome> {
         ..Settings::default()
     };
     let cluster = Cluster { nats: Some(nats(Arc::clone(&stored))?), nodes: Vec::new() };
-    let load = Load {
-        address: subject(stored, count)?,
-        program: &Program::Thalweg,
-        settings: &settings,
-        drive: Drive::Stored,
-        start_us: 0,
-        warm_up: Duration::from_millis(20),
-        measured: Duration::from_millis(50),
-        cluster,
-    };
-    run(&Swarm, &load, &mut Blind)
+    let load = load(subject(stored, count)?, &Program::Thalweg, &settings, Drive::Stored, [20, 50]);
+    run(&Swarm, &Load { cluster, ..load }, &mut Blind)
 }
 
 #[test]
@@ -91,16 +81,8 @@ fn the_subjects_own_count_is_compared_with_stored_events() {
 #[test]
 fn without_a_nats_server_there_is_nothing_to_publish_to() {
     let settings = Settings { rate: 10, ..Settings::default() };
-    let load = Load {
-        address: SocketAddr::from(([127, 0, 0, 1], 9)),
-        program: &Program::Thalweg,
-        settings: &settings,
-        drive: Drive::Stored,
-        start_us: 0,
-        warm_up: Duration::ZERO,
-        measured: Duration::from_millis(1),
-        cluster: Cluster::default(),
-    };
+    let address = SocketAddr::from(([127, 0, 0, 1], 9));
+    let load = load(address, &Program::Thalweg, &settings, Drive::Stored, [0, 1]);
     let error = run(&Swarm, &load, &mut Blind).unwrap_err().to_string();
     assert_eq!(error, "this subject has no NATS server to publish to");
 }

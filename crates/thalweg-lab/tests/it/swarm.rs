@@ -17,12 +17,7 @@ use thalweg_testing::undisturbed;
 
 pub(crate) struct Blind;
 
-impl Observer for Blind {
-    fn at(&mut self, _: Moment<'_>) {}
-    fn progress(&mut self, _: Figures<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
+impl Observer for Blind {}
 
 pub(crate) const ALL: [Transport; 5] = [
     Transport::Websocket,
@@ -58,17 +53,27 @@ fn measure_with(
 ) -> anyhow::Result<Outcome> {
     let settings =
         Settings { transport, connections: 5, window, event_bytes: 200, ..Settings::default() };
-    let load = Load {
-        address,
-        program,
-        settings: &settings,
-        drive: Drive::PublishedLoad,
-        start_us: 0,
-        warm_up: Duration::from_millis(50),
-        measured: Duration::from_millis(150),
-        cluster: Cluster { nats: Some(address), ..Cluster::default() },
-    };
-    run(&Swarm, &load, observer)
+    let cluster = Cluster { nats: Some(address), ..Cluster::default() };
+    let load = load(address, program, &settings, Drive::PublishedLoad, [50, 150]);
+    run(&Swarm, &Load { cluster, ..load }, observer)
+}
+
+/// Returns a load with a warm-up and a span.
+pub(crate) fn load<'a>(
+    address: SocketAddr,
+    program: &'a Program,
+    settings: &'a Settings,
+    drive: Drive,
+    [warm_up_ms, measured_ms]: [u64; 2],
+) -> Load<'a> {
+    let [warm_up, measured] = [warm_up_ms, measured_ms].map(Duration::from_millis);
+    let (start_us, cluster) = (0, Cluster::default());
+    Load { address, program, settings, drive, start_us, warm_up, measured, cluster }
+}
+
+/// Returns the ledger, or the reason why there is none.
+pub(crate) fn found(outcome: anyhow::Result<Outcome>) -> String {
+    outcome.map_or_else(|error| format!("{error:#}"), |outcome| outcome.ledger.to_string())
 }
 
 /// A proxy to this server that resets its first connections.
@@ -109,10 +114,6 @@ fn a_connection_that_fails_is_dialed_a_second_time_and_counted() {
 struct Sharing;
 
 impl Observer for Sharing {
-    fn at(&mut self, _: Moment<'_>) {}
-    fn progress(&mut self, _: Figures<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
     fn shares_core(&self) -> bool {
         true
     }
@@ -168,16 +169,8 @@ fn a_search_for_the_ceiling_reports_negotiated_values() {
     undisturbed(|| {
         let settings =
             Settings { connections: 2, rate: 1000, p99_us_max: 20_000, ..Settings::default() };
-        let load = Load {
-            address: serve(|_, event| vec![event.to_owned()]).unwrap(),
-            program: &Program::Thalweg,
-            settings: &settings,
-            drive: Drive::Ceiling,
-            start_us: 0,
-            warm_up: Duration::from_millis(20),
-            measured: Duration::from_millis(50),
-            cluster: Cluster::default(),
-        };
+        let address = serve(|_, event| vec![event.to_owned()]).unwrap();
+        let load = load(address, &Program::Thalweg, &settings, Drive::Ceiling, [20, 50]);
         assert_negotiated(&run(&Swarm, &load, &mut Blind).unwrap());
     });
 }
@@ -185,10 +178,7 @@ fn a_search_for_the_ceiling_reports_negotiated_values() {
 /// The ledger of every transport, or the reason why there is none.
 fn check(fault: impl FnMut(u64, &str) -> Vec<String> + Clone + Send + 'static, expected: &str) {
     for transport in ALL {
-        let found = match measure(transport, fault.clone()) {
-            Ok(outcome) => outcome.ledger.to_string(),
-            Err(error) => format!("{error:#}"),
-        };
+        let found = found(measure(transport, fault.clone()));
         assert!(found.contains(expected), "{transport}: {found:?} should say {expected:?}");
     }
 }
@@ -251,22 +241,13 @@ fn an_observer_can_end_it() {
     undisturbed(|| {
         struct Impatient;
         impl Observer for Impatient {
-            fn at(&mut self, _: Moment<'_>) {}
             fn progress(&mut self, _: Figures<'_>) -> ControlFlow<()> {
                 ControlFlow::Break(())
             }
         }
         let settings = Settings { connections: 1, ..Settings::default() };
-        let load = Load {
-            address: serve(|_, event| vec![event.into()]).unwrap(),
-            program: &Program::Thalweg,
-            settings: &settings,
-            drive: Drive::PublishedLoad,
-            start_us: 0,
-            warm_up: Duration::ZERO,
-            measured: Duration::from_secs(60),
-            cluster: Cluster::default(),
-        };
+        let address = serve(|_, event| vec![event.into()]).unwrap();
+        let load = load(address, &Program::Thalweg, &settings, Drive::PublishedLoad, [0, 60_000]);
         assert!(run(&Swarm, &load, &mut Impatient).unwrap_err().is::<Interrupted>());
     });
 }
@@ -280,9 +261,6 @@ impl Observer for Thorough {
             thalweg_testing::let_pass(self.0);
         }
     }
-    fn progress(&mut self, _: Figures<'_>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
 }
 
 #[test]
@@ -292,16 +270,8 @@ fn long_looks_are_in_no_latency() {
         // Events are always under way.
         let settings =
             Settings { connections: 2, rate: 2000, event_bytes: 128, ..Settings::default() };
-        let load = Load {
-            address: serve(|_, event| vec![event.to_owned()]).unwrap(),
-            program: &Program::Thalweg,
-            settings: &settings,
-            drive: Drive::PublishedLoad,
-            start_us: 0,
-            warm_up: Duration::from_millis(50),
-            measured: Duration::from_millis(200),
-            cluster: Cluster::default(),
-        };
+        let address = serve(|_, event| vec![event.to_owned()]).unwrap();
+        let load = load(address, &Program::Thalweg, &settings, Drive::PublishedLoad, [50, 200]);
         let outcome = run(&Swarm, &load, &mut Thorough(look)).unwrap();
         assert_eq!(outcome.ledger.to_string(), "whole");
         let max_us = outcome.latency.quantile_us(1.0).unwrap();

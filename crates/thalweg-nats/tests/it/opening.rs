@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use thalweg_nats::{Settings, StreamSettings, sequence_of};
+use thalweg_testing::TemporaryPath;
 
 use crate::harness::{Node, Operator, Servers, open, settings, stream, wait_for};
 
@@ -85,8 +86,7 @@ fn rejected_credentials_are_reported() {
 #[test]
 fn tls_is_checked_by_the_authorities_that_are_named() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let folder = std::env::temp_dir().join(format!("thalweg-nats-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = TemporaryPath::folder("nats-tls");
     let file = |name: &str, text: String| {
         let path = folder.join(name);
         std::fs::write(&path, text).expect("write a file");
@@ -111,7 +111,6 @@ fn tls_is_checked_by_the_authorities_that_are_named() {
         let says = open(&settings).unwrap_err();
         assert!(says.contains("none.creds"), "{says}");
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

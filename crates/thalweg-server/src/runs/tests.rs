@@ -2,18 +2,16 @@ use std::{fs, io::Write as _, os::unix::fs::symlink};
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
+use thalweg_testing::TemporaryPath;
 
 use super::*;
 
 /// A temporary folder.
-struct Place(PathBuf);
+struct Place(TemporaryPath);
 
 impl Place {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("thalweg-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(TemporaryPath::folder(name))
     }
 
     fn write(&self, run: &str, file: &str, text: &str) {
@@ -32,12 +30,6 @@ impl Place {
     fn listed(&self) -> Vec<Value> {
         let (runs, _) = listed(&Folder::open(&self.0).unwrap()).unwrap();
         runs.iter().map(|run| serde_json::to_value(run).unwrap()).collect()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -119,7 +111,7 @@ fn links_lead_nowhere() {
     assert_eq!(run.read("report.html", 100), Err(NotRead::NotThere));
     // The path of the user may be a link.
     let link = outside.0.join("link");
-    symlink(&inside.0, &link).unwrap();
+    symlink(&*inside.0, &link).unwrap();
     assert!(Folder::open(&link).is_ok());
 }
 

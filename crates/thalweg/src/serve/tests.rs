@@ -633,13 +633,11 @@ fn every_setting_reaches_the_configuration() {
 
 #[test]
 fn a_token_is_read_from_a_file_and_never_shown() {
-    let path = std::env::temp_dir().join(format!("thalweg-token-{}", std::process::id()));
-    std::fs::write(&path, "s3cret\n").unwrap();
+    let path = thalweg_testing::TemporaryPath::file("token", "s3cret\n");
     let flags = format!("--token a=@{},publish=**", path.display());
     let settings = line(&flags).unwrap();
     let shown = format!("{settings:?}");
     let (made, _) = config(settings).unwrap();
-    std::fs::remove_file(&path).unwrap();
     assert_eq!(made.access.tokens[0].secret.as_bytes(), b"s3cret");
     let shown = format!("{shown}{made:?}");
     assert!(!shown.contains("s3cret"), "{shown}");

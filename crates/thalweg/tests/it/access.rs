@@ -3,7 +3,7 @@
 use crate::harness::{Response, Server, Transport, request};
 
 /// Sends a request. Returns the response, or only the head of a stream.
-fn ask(
+pub(crate) fn ask(
     server: &Server,
     method: &str,
     target: &str,

@@ -6,7 +6,7 @@ mod cluster;
 mod peers;
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output};
 use std::sync::{PoisonError, RwLock};
 
 use serde_json::Value;
@@ -48,17 +48,25 @@ name = "thalweg"
 program = "thalweg"
 "#
     );
-    let file = folder.join("scenario.toml");
-    std::fs::write(&file, scenario).expect("write the scenario");
-    let out = folder.join("run");
-    let mut command = Command::new(THALWEG);
-    command.arg("bench").arg(&file).args(options).arg("--out").arg(&out);
-    let ran = command.output().expect("start the binary");
-    let samples = std::fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
-    let samples: Vec<Value> =
-        samples.lines().map(|line| serde_json::from_str(line).expect("a sample")).collect();
+    let (ran, samples) = run(&folder, &scenario, |command| command.args(options));
     assert!(!samples.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
     samples
+}
+
+/// Runs a scenario in this folder, with the options that `complete` adds. Returns the output and the samples.
+pub(crate) fn run(
+    folder: &Path,
+    scenario: &str,
+    complete: impl FnOnce(&mut Command) -> &mut Command,
+) -> (Output, Vec<Value>) {
+    let (file, out) = (folder.join("scenario.toml"), folder.join("run"));
+    std::fs::write(&file, scenario).expect("write the scenario");
+    let mut command = Command::new(THALWEG);
+    command.arg("bench").arg(&file).arg("--out").arg(&out);
+    let ran = complete(&mut command).output().expect("start the binary");
+    let samples = std::fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
+    let samples = samples.lines().map(|line| serde_json::from_str(line).expect("a sample"));
+    (ran, samples.collect())
 }
 
 fn has(program: &str) -> bool {
@@ -66,7 +74,7 @@ fn has(program: &str) -> bool {
     std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
-fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("make a folder");
@@ -83,6 +91,14 @@ fn assert_whole(samples: &[Value], expected: usize) {
             let is_delivered = what == "delivered";
             assert_eq!(*count != 0, is_delivered, "{what}: {sample}");
         }
+    }
+}
+
+/// Checks the same of a keyed load: on a busy machine a version may be replaced before it is sent.
+fn assert_no_holes(sample: &Value) {
+    for (what, count) in sample["ledger"].as_object().expect("a ledger") {
+        let is_usual = what == "delivered" || what == "replaced";
+        assert!(is_usual || *count == 0, "{what}: {sample}");
     }
 }
 
@@ -152,11 +168,7 @@ with = { kind = "value", deltas = true }
     let samples = bench("keys", "published-load", &cells);
     assert_eq!(samples.len(), 12 + 6);
     for sample in samples {
-        let ledger = sample["ledger"].as_object().expect("a ledger");
-        // On a busy machine a version may be replaced before it is sent.
-        let holes =
-            ledger.iter().filter(|(what, _)| !["delivered", "replaced"].contains(&&***what));
-        assert!(holes.into_iter().all(|(_, count)| *count == 0), "{sample}");
+        assert_no_holes(&sample);
         assert!(sample["round_trips"]["count"].as_u64() > Some(0), "the probe: {sample}");
         let traffic = &sample["traffic"];
         let bytes = traffic["wire_bytes"].as_f64().unwrap() / traffic["events"].as_f64().unwrap();
@@ -215,10 +227,7 @@ with = {{ kind = "value", deltas = true }}
         let samples = bench(&format!("keyed-{drive}"), drive, &cells(own));
         assert_eq!(samples.len(), 2);
         for sample in samples {
-            let ledger = sample["ledger"].as_object().expect("a ledger");
-            let holes =
-                ledger.iter().filter(|(what, _)| !["delivered", "replaced"].contains(&&***what));
-            assert!(holes.into_iter().all(|(_, count)| *count == 0), "{sample}");
+            assert_no_holes(&sample);
             match drive {
                 "ramp" => assert_eq!(sample["held"]["connections"], 20, "{sample}"),
                 _ => assert!(sample["beside"]["before"]["p99_us"].is_u64(), "{sample}"),
@@ -477,16 +486,9 @@ fn lives(drive: &str, concurrent: bool) -> Vec<&'static str> {
          concurrent = {concurrent}\n[defaults]\n{rate}\nconnections = 3\n\
          [[subjects]]\nprogram = \"thalweg\"\n"
     );
-    let file = folder.join("scenario.toml");
-    std::fs::write(&file, scenario).expect("write the scenario");
-    let out = folder.join("run");
-    let ran = Command::new(THALWEG).arg("bench").arg(&file).arg("--out").arg(&out).output();
-    ran.expect("start the binary");
-    let samples = std::fs::read_to_string(out.join("samples.jsonl")).expect("samples");
-    let samples: Vec<Value> =
-        samples.lines().map(|line| serde_json::from_str(line).expect("a sample")).collect();
+    let (_, samples) = run(&folder, &scenario, |command| command);
     assert_whole(&samples, 2);
-    let log = std::fs::read_to_string(out.join("subjects.log")).expect("what they said");
+    let log = std::fs::read_to_string(folder.join("run/subjects.log")).expect("what they said");
     let said = |line: &str| match line {
         line if line.contains("Ctrl-C stops the server") => Some("begin"),
         line if line.contains("drained") => Some("end"),

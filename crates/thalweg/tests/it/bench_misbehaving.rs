@@ -1,13 +1,11 @@
 //! `thalweg bench` detects and names a subject that misbehaves on purpose (`tests/subjects/rogue`), or its
 //! percentiles show the fault.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use serde_json::Value;
 use thalweg_testing::undisturbed;
 
-const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
+use crate::bench::{folder, run};
+
 /// A busy machine may disturb a confirmation. The test then repeats it.
 const ATTEMPTS: usize = 5;
 
@@ -43,30 +41,12 @@ program = "rogue"
 arguments = ["--sin", "{sin}"{arguments}]
 "#
     );
-    let file = folder.join("scenario.toml");
-    std::fs::write(&file, scenario).expect("write the scenario");
-    let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/subjects");
-    let out = folder.join("run");
-    let ran = Command::new(THALWEG)
-        .args(["bench".as_ref(), file.as_os_str()])
-        .args(["--peers".as_ref(), peers.as_os_str()])
-        .args(["--out".as_ref(), out.as_os_str()])
-        .output()
-        .expect("start the binary");
-    let read = |name: &str| {
-        let text = std::fs::read_to_string(out.join(name)).unwrap_or_default();
-        serde_json::from_str::<Value>(text.trim())
-            .unwrap_or_else(|_| panic!("{name}: {}", String::from_utf8_lossy(&ran.stderr)))
-    };
-    let summary = read("summary.json");
-    Seen { sample: read("samples.jsonl"), row: summary["parts"][0]["rows"][0].clone() }
-}
-
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{name}"));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("make a folder");
-    folder
+    let peers = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/subjects");
+    let (ran, samples) = run(&folder, &scenario, |command| command.args(["--peers", peers]));
+    let text = std::fs::read_to_string(folder.join("run/summary.json")).unwrap_or_default();
+    let summary: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&ran.stderr)));
+    Seen { sample: samples[0].clone(), row: summary["parts"][0]["rows"][0].clone() }
 }
 
 const CLOSED_LOOP: &str = r#"

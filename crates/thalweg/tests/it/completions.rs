@@ -2,11 +2,10 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use thalweg_testing::skipped;
+use thalweg_testing::{TemporaryPath, skipped};
 
 fn thalweg(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
@@ -28,24 +27,6 @@ fn has(program: &str) -> bool {
         skipped(&format!("there is no {program} on this machine"));
     }
     found
-}
-
-/// An empty folder, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path =
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// bash runs the script, and completes commands and flags with it.
@@ -84,10 +65,10 @@ fn each_shell_gets_a_script() {
 /// A page for each command that the help shows. `man` and `mandoc` would read them; groff may not be installed.
 #[test]
 fn each_command_has_a_man_page() {
-    let folder = Folder::new("man");
-    said_by(thalweg(&["man"]).arg(&folder.0));
+    let folder = TemporaryPath::new("man");
+    said_by(thalweg(&["man"]).arg(&*folder));
     let page = |name: &str| {
-        let path = folder.0.join(format!("{name}.1"));
+        let path = folder.join(format!("{name}.1"));
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
     for name in ["thalweg", "thalweg-serve", "thalweg-tail", "thalweg-doctor", "thalweg-data-check"]
@@ -95,7 +76,7 @@ fn each_command_has_a_man_page() {
         assert!(page(name).contains(".TH"), "{name}");
     }
     assert!(page("thalweg-doctor").contains("\\-\\-idle"));
-    assert!(!folder.0.join("thalweg-limit.1").exists(), "a hidden command has a page");
+    assert!(!folder.join("thalweg-limit.1").exists(), "a hidden command has a page");
 }
 
 #[test]

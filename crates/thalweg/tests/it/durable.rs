@@ -2,14 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     process::Command,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::{Duration, SystemTime},
 };
 
 use serde_json::{Value, json};
-use thalweg_testing::let_pass;
+use thalweg_testing::{TemporaryPath, let_pass};
 
 use crate::{
     harness::{Received, Server, Subscriber, Transport, offset, skipped, wait_for},
@@ -22,27 +21,19 @@ const JSON: &str = "application/json";
 const KILLS: u64 = 5;
 
 /// A directory that is removed after the test.
-pub(crate) struct Directory(PathBuf);
+pub(crate) struct Directory(TemporaryPath);
 
 impl Directory {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("thalweg-data-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        Self(std::env::temp_dir().join(name))
+        Self(TemporaryPath::new("data"))
     }
 
-    fn path(&self) -> &str {
-        self.0.to_str().expect("a path is text")
+    pub(crate) fn path(&self) -> &str {
+        self.0.text()
     }
 
     pub(crate) fn start(&self, more: &[&str]) -> Server {
         Server::start(&[&["--data", self.path()], more].concat())
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -117,7 +108,7 @@ fn everything_is_there_after_a_kill() {
 /// Damages the place of an event in the files of a server that has ended.
 fn damage(directory: &Directory, event: &str) {
     let mut count = 0;
-    for entry in std::fs::read_dir(&directory.0).expect("a directory") {
+    for entry in std::fs::read_dir(&*directory.0).expect("a directory") {
         let path = entry.expect("an entry").path();
         let mut bytes = std::fs::read(&path).expect("a file");
         let found = bytes.windows(event.len()).position(|window| window == event.as_bytes());
@@ -474,7 +465,7 @@ struct SmallDisk(Directory);
 impl SmallDisk {
     fn mount(megabytes: u32) -> Option<Self> {
         let directory = Directory::new();
-        std::fs::create_dir(&directory.0).expect("a directory");
+        std::fs::create_dir(&*directory.0).expect("a directory");
         let size = format!("size={megabytes}m");
         let mut mount = Command::new("mount");
         let mount = mount.args(["-t", "tmpfs", "-o", &size, "tmpfs", directory.path()]).output();

@@ -2,39 +2,20 @@
 
 use std::{
     fs::File,
-    path::PathBuf,
     process::{Command, Output, Stdio},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use crate::harness::{Server, Transport, offset};
+use thalweg_testing::TemporaryPath;
+
+use crate::{
+    durable::Directory,
+    harness::{Server, Transport, offset},
+};
 
 const JSON: &str = "application/json";
 
-/// A directory that is removed after the test.
-struct DataDirectory(PathBuf);
-
-impl DataDirectory {
-    fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("thalweg-moving-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        Self(std::env::temp_dir().join(name))
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("a path is text")
-    }
-
-    fn start(&self) -> Server {
-        let stores = ["--store", "scores/**,kind=value", "--store", "**"];
-        Server::start(&[&["--data", self.path()], &stores[..]].concat())
-    }
-}
-
-impl Drop for DataDirectory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn start(directory: &Directory) -> Server {
+    directory.start(&["--store", "scores/**,kind=value", "--store", "**"])
 }
 
 fn data(arguments: &[&str], input: Stdio) -> Output {
@@ -73,18 +54,15 @@ fn fill(server: &Server) -> String {
 }
 
 fn import(directory: &str, text: &str, more: &[&str]) -> Output {
-    let path = DataDirectory::new();
-    std::fs::write(&path.0, text).expect("written");
-    let input = File::open(&path.0).expect("a file");
-    let output = data(&[&["import", directory], more].concat(), input.into());
-    std::fs::remove_file(&path.0).expect("removed");
-    output
+    let path = TemporaryPath::file("import", text);
+    let input = File::open(&*path).expect("a file");
+    data(&[&["import", directory], more].concat(), input.into())
 }
 
 #[test]
 fn an_export_of_a_killed_server_is_imported_with_its_positions() {
-    let directory = DataDirectory::new();
-    let server = directory.start();
+    let directory = Directory::new();
+    let server = start(&directory);
     let middle = fill(&server);
     let running = refused(&["check", directory.path()]);
     assert!(running.contains("another process uses"), "{running}");
@@ -99,13 +77,13 @@ fn an_export_of_a_killed_server_is_imported_with_its_positions() {
     let text = done(&["export", directory.path()]);
     assert!(text.contains(r#""event":{"version":2,"price":1.50}}"#), "{text}");
     assert!(text.contains(&format!(r#""position":"{middle}""#)), "{text}");
-    let copy = DataDirectory::new();
+    let copy = Directory::new();
     let output = import(copy.path(), &text, &[]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("11 events with their positions"), "{said}");
     assert_eq!(done(&["export", copy.path()]), text);
 
-    let server = copy.start();
+    let server = start(&copy);
     let mut subscriber = server.subscribe(Transport::Sse, &format!("/orders/7?cursor={middle}"));
     let (numbers, position) = subscriber.numbers(7);
     assert_eq!(numbers, (3..10).collect::<Vec<_>>());
@@ -113,9 +91,9 @@ fn an_export_of_a_killed_server_is_imported_with_its_positions() {
     server.kill();
 
     // New epochs are reported to subscribers.
-    let copy = DataDirectory::new();
+    let copy = Directory::new();
     assert!(import(copy.path(), &text, &["--new-epochs"]).status.success());
-    let server = copy.start();
+    let server = start(&copy);
     let mut subscriber = server.subscribe(Transport::Sse, &format!("/orders/7?cursor={middle}"));
     subscriber.gap();
 }
@@ -142,10 +120,10 @@ fn a_server_takes_no_other_lines_and_gives_its_own_epochs() {
 
 #[test]
 fn a_backup_of_a_running_server_has_all_answered_events() {
-    let directory = DataDirectory::new();
-    let server = directory.start();
+    let directory = Directory::new();
+    let server = start(&directory);
     let middle = fill(&server);
-    let copy = DataDirectory::new();
+    let copy = Directory::new();
     let output = data(&["backup", directory.path(), copy.path()], Stdio::null());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("copied"), "{said}");
@@ -154,7 +132,7 @@ fn a_backup_of_a_running_server_has_all_answered_events() {
     assert!(again.contains("is not empty"), "{again}");
     done(&["check", copy.path()]);
 
-    let server = copy.start();
+    let server = start(&copy);
     let mut subscriber = server.subscribe(Transport::Sse, "/orders/7?cursor=earliest");
     assert_eq!(subscriber.numbers(10).0, (0..10).collect::<Vec<_>>());
     let mut subscriber = server.subscribe(Transport::Sse, &format!("/orders/7?cursor={middle}"));
@@ -163,11 +141,11 @@ fn a_backup_of_a_running_server_has_all_answered_events() {
 
 #[test]
 fn a_damaged_directory_is_reported_with_status_1() {
-    let directory = DataDirectory::new();
-    let server = directory.start();
+    let directory = Directory::new();
+    let server = start(&directory);
     fill(&server);
     server.kill();
-    let state = directory.0.join("state");
+    let state = format!("{}/state", directory.path());
     let mut text = std::fs::read(&state).expect("a state");
     text[30] ^= 1;
     std::fs::write(&state, text).expect("written");
@@ -182,8 +160,8 @@ fn a_damaged_directory_is_reported_with_status_1() {
 
 #[test]
 fn a_reader_of_an_export_may_have_read_enough() {
-    let directory = DataDirectory::new();
-    let server = directory.start();
+    let directory = Directory::new();
+    let server = start(&directory);
     for _ in 0..20 {
         server.publish("orders/7", 0..5000);
     }

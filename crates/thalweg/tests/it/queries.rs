@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
+use thalweg_testing::TemporaryPath;
 
 use crate::harness::{Received, Server, Transport, wait_for};
 
@@ -364,9 +365,9 @@ fn queries_are_limited_and_running_ones_continue() {
 
 #[test]
 fn a_file_has_a_table_for_each_topic() {
-    let path = std::env::temp_dir().join(format!("thalweg-queries-{}.toml", std::process::id()));
-    let write = |text: &str| std::fs::write(&path, text).expect("the file");
-    let file = path.to_str().expect("a name");
+    let path = TemporaryPath::new("queries");
+    let write = |text: &str| std::fs::write(&*path, text).expect("the file");
+    let file = path.text();
     write(&format!(
         "shards = 2\n[[topic]]\npattern = \"cars\"\n\
          columns = [\"speed:double\", \"car:string\", \"time:time\"]\n\
@@ -397,7 +398,6 @@ fn a_file_has_a_table_for_each_topic() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains(says), "{said}");
     }
-    std::fs::remove_file(&path).expect("removed");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use thalweg_testing::TemporaryPath;
+
 use crate::harness::Server;
 
 fn check(arguments: &[&str], tokens: Option<&str>) -> Output {
@@ -58,13 +60,11 @@ fn a_server_that_others_reach_needs_tokens_or_rights_of_everybody() {
 /// Tokens of the file must not be ignored because a unit or a chart has some, too.
 #[test]
 fn tokens_are_in_one_place() {
-    let file = std::env::temp_dir().join(format!("thalweg-tokens-{}.toml", std::process::id()));
     let table = "[[token]]\nname = \"a\"\nsecret = \"s3cret\"\npublish = [\"**\"]\n";
-    std::fs::write(&file, table).expect("write it");
-    let config = ["--config", file.to_str().expect("a path is text")];
+    let file = TemporaryPath::file("tokens", table);
+    let config = ["--config", file.text()];
     let flags = [&config[..], &["--token", "everybody,subscribe=**"]].concat();
     let complained = [refused(&flags, None), refused(&config, Some("everybody,subscribe=**"))];
-    std::fs::remove_file(&file).expect("remove it");
     assert!(complained.iter().all(|words| words.contains("in one place")), "{complained:?}");
 }
 
@@ -138,8 +138,8 @@ fn settings_of_nats_are_checked_without_a_server() {
 
 #[test]
 fn a_folder_of_runs_may_come_later() {
-    let folder = std::env::temp_dir().join(format!("thalweg-later-{}", std::process::id()));
-    let folder = folder.to_str().expect("a path is text");
+    let folder = TemporaryPath::new("later");
+    let folder = folder.text();
     let said = served(&["--runs", folder], None);
     assert!(said.contains("does not exist yet"), "{said}");
     let server = Server::start(&["--runs", folder]);
@@ -159,10 +159,8 @@ fn a_flag_of_other_servers_leads_to_ours() {
     let complained = text(output.stderr);
     assert_eq!(output.status.code(), Some(2), "{complained}");
     assert!(complained.contains("'--listen'"), "{complained}");
-    let file = std::env::temp_dir().join(format!("thalweg-port-{}.toml", std::process::id()));
-    std::fs::write(&file, "port = 8080\n").expect("write it");
-    let complained = refused(&["--config", file.to_str().expect("a path is text")], None);
-    std::fs::remove_file(&file).expect("remove it");
+    let file = TemporaryPath::file("port", "port = 8080\n");
+    let complained = refused(&["--config", file.text()], None);
     assert!(complained.contains("did you mean \"listen\"?"), "{complained}");
 }
 
@@ -269,11 +267,10 @@ fn tokens_of_the_server_in_the_variable_of_clients_are_refused() {
 /// A flag wins over its variable, the variable over the file. A list in a variable has one value per line.
 #[test]
 fn each_flag_has_a_variable() {
-    let file = std::env::temp_dir().join(format!("thalweg-variables-{}.toml", std::process::id()));
-    std::fs::write(&file, "heartbeat = \"7s\"\nwrite-timeout = \"8s\"\n").expect("write it");
+    let file = TemporaryPath::file("variables", "heartbeat = \"7s\"\nwrite-timeout = \"8s\"\n");
     let served = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-        command.args(["serve", "--check"]).args(arguments).env("THALWEG_CONFIG", &file);
+        command.args(["serve", "--check"]).args(arguments).env("THALWEG_CONFIG", file.text());
         command.env("THALWEG_HEARTBEAT", "9s").env("THALWEG_COMPRESSION", "true");
         command.env("THALWEG_SOURCE", "a=cars,cars=1\nb=dummy").env("THALWEG_DEMO", "false");
         command.env("THALWEG_SET", "limits.topics=55\nlimits.event-bytes=2MiB");
@@ -291,7 +288,6 @@ fn each_flag_has_a_variable() {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(served(&["--heartbeat", "3s"]).contains("heartbeat 3s"));
-    std::fs::remove_file(&file).expect("remove it");
 }
 
 /// An old token must not be ignored: without it everybody might publish.

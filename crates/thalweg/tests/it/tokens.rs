@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use crate::harness::{PUBLISHER, Response, Server, Transport, request, wait_for_value};
+use crate::{
+    access::ask,
+    harness::{PUBLISHER, Server, Transport, wait_for_value},
+};
 
 const PUBLISH: &str = "Bearer publish-secret-1234567890";
 const SUBSCRIBE: &str = "Bearer subscribe-secret-1234567890";
@@ -16,23 +19,6 @@ const SUBSCRIBE_TOKEN: [&str; 2] =
 
 fn with_both() -> Server {
     Server::start(&[PUBLISH_TOKEN, SUBSCRIBE_TOKEN].concat())
-}
-
-/// Sends a request. Returns the response, or only the head of a stream.
-fn ask(
-    server: &Server,
-    method: &str,
-    target: &str,
-    headers: &[(&str, &str)],
-    body: &str,
-) -> Response {
-    let mut socket = server.connect();
-    socket.send_if_open(request(method, target, headers, body.as_bytes()));
-    let mut head = socket.response_head();
-    if head.header("content-length").is_some() {
-        head.body = socket.body(&head);
-    }
-    head
 }
 
 /// Requests of publishers: target and body of a `POST`.

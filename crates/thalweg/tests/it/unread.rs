@@ -18,13 +18,6 @@ const COST_MAX: usize = 16 << 20;
 /// The bytes that an HTTP/2 client may send before the server's first frame (RFC 9113 §6.9.2).
 const FIRST_WINDOW: usize = 65_535;
 
-const UPGRADE: [(&str, &str); 4] = [
-    ("Upgrade", "websocket"),
-    ("Connection", "Upgrade"),
-    ("Sec-WebSocket-Version", "13"),
-    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
-];
-
 fn echo(bytes: usize) -> String {
     format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(bytes))
 }
@@ -98,7 +91,7 @@ fn answers_over_websockets_are_in_the_same_budget() {
         let mut waiting = Vec::new();
         for _ in 0..CONNECTIONS {
             let mut raw = Raw::connect(server.address);
-            raw.ask("GET", "/v1/topics", &UPGRADE, "");
+            raw.ask("GET", "/v1/topics", &Transport::WebSocket.headers(), "");
             raw.until(b"\r\n\r\n", "the handshake").expect("a handshake");
             raw.send(&message);
             waiting.push(raw);

@@ -16,7 +16,6 @@ pub(in crate::swarm) const CONNECTION_WINDOW_BYTES: u32 = 15 << 20;
 
 const DATA: u8 = 0x0;
 const HEADERS: u8 = 0x1;
-const PRIORITY: u8 = 0x2;
 const RST_STREAM: u8 = 0x3;
 const SETTINGS: u8 = 0x4;
 const PING: u8 = 0x6;
@@ -90,8 +89,7 @@ pub(in crate::swarm) fn frame(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>
             Frame::Ping(bytes.map_err(|_| wrong("a ping of other than eight bytes"))?)
         }
         GOAWAY => Frame::GoAway { error: number(payload.get(4..).unwrap_or_default())? },
-        SETTINGS | PING | WINDOW_UPDATE | PRIORITY => Frame::Nothing,
-        // Unknown frames must be ignored (§5.5); the lab has disabled push.
+        // Acks, updates of windows, and unknown frames, which must be ignored (§5.5); the lab has disabled push.
         _ => Frame::Nothing,
     };
     Ok(Some((frame, FRAME_HEAD_BYTES + length)))

@@ -197,4 +197,4 @@ fn head(first: u8, masked: u8, length: usize, out: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(in crate::swarm) mod tests;

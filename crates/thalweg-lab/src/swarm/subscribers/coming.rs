@@ -60,6 +60,7 @@ impl Subscribers {
         connection.session = ProtocolSession::new(index, &self.settings, self.resumes);
         self.receiver.restart(index);
         self.lose(index, poller)?;
+        self.established -= 1;
         self.open_more(poller)
     }
 
@@ -73,6 +74,7 @@ impl Subscribers {
             self.connections[index].session.reconnect();
             self.lose(index, poller)?;
         }
+        self.established -= established.len();
         self.open_more(poller)
     }
 
@@ -101,10 +103,7 @@ impl Subscribers {
         while let Some(index) = self.renewals.take(now_us()) {
             self.connections[index].session =
                 ProtocolSession::new(index, &self.settings, self.resumes);
-            self.disconnect(index, poller)?;
-            if let Some(recorder) = self.receiver.recorder() {
-                recorder.replaced(index);
-            }
+            self.lose(index, poller)?;
         }
         Ok(())
     }
@@ -114,7 +113,6 @@ impl Subscribers {
         if let Some(recorder) = self.receiver.recorder() {
             recorder.replaced(index);
         }
-        self.established -= 1;
         Ok(())
     }
 

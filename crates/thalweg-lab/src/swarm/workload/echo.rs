@@ -178,9 +178,7 @@ impl<'a> Echo<'a> {
             begun_us: 0,
         })
     }
-}
 
-impl Echo<'_> {
     fn open_line(&mut self, topic: u32, query: &str) -> anyhow::Result<()> {
         let Load { address: host, settings, .. } = self.load;
         let dialer = Dialer::to_subject(host, settings, tls::HTTP_1)?;

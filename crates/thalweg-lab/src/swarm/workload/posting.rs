@@ -53,7 +53,11 @@ impl Workload for PublishWorkload<'_> {
     }
 
     fn run(&mut self, time: Duration) -> anyhow::Result<()> {
-        let taken = self.take(time)?;
+        let until_us = now_us() + time.as_micros() as u64;
+        let taken = match self.load.settings.request {
+            Request::Ndjson => self.stream(until_us)?,
+            Request::Single => self.single(until_us)?,
+        };
         self.taken.add(&taken);
         Ok(())
     }
@@ -140,14 +144,6 @@ impl<'a> PublishWorkload<'a> {
             taken: Taken::default(),
             before: Taken::default(),
         })
-    }
-
-    fn take(&mut self, time: Duration) -> anyhow::Result<Taken> {
-        let until_us = now_us() + time.as_micros() as u64;
-        match self.load.settings.request {
-            Request::Ndjson => self.stream(until_us),
-            Request::Single => self.single(until_us),
-        }
     }
 
     /// Sends long NDJSON requests as fast as the kernel takes them; the answer at their end has the count.

@@ -15,14 +15,7 @@ fn connections_arrive_at_a_rate_and_send() {
         let times = Arc::clone(&arrived);
         let address = serve(script(move |mut peer| {
             times.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
-            peer.upgrade("")?;
-            loop {
-                let (first, _, message) = peer.read_frame()?;
-                if first & 0x0F == 8 {
-                    return Ok(());
-                }
-                peer.frame(0x81, &message)?;
-            }
+            peer.echo()
         }));
         let settings = Settings {
             connections: 9,

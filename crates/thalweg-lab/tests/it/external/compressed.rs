@@ -118,16 +118,7 @@ fn bodies_are_read_as_they_come_compressed() {
 #[test]
 fn uncompressed_servers_are_measured_too() {
     undisturbed(|| {
-        let plain = script(|mut peer: Peer| {
-            peer.upgrade("")?;
-            loop {
-                match peer.read_frame()? {
-                    (0x81, _, message) => peer.frame(0x81, &message)?,
-                    (first, ..) => return Err(Error::other(format!("{first:x}"))),
-                }
-            }
-        });
-        let received = visit("ws", 100, plain).received.unwrap();
+        let received = visit("ws", 100, script(|mut peer| peer.echo())).received.unwrap();
         let exchanged = received.exchanged.unwrap();
         assert!(exchanged.sent > 20 && exchanged.unanswered == 0, "{exchanged:?}");
         assert_eq!(received.answer.compression, None);

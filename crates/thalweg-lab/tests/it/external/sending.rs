@@ -176,13 +176,7 @@ fn messages_are_text_or_binary_and_nothing_is_expected_of_those_without_an_id() 
 #[test]
 fn users_think_between_their_messages() {
     undisturbed(|| {
-        let address = serve(script(|mut peer| {
-            peer.upgrade("")?;
-            loop {
-                let (_, _, message) = peer.read_frame()?;
-                peer.frame(0x81, &message)?;
-            }
-        }));
+        let address = serve(script(|mut peer| peer.echo()));
         let think_us = Some((20_000, 40_000));
         let typed = Typed { think_us, ..typed(format!("ws://{address}/")) };
         let settings = Settings { connections: CONNECTIONS, ..Settings::default() };

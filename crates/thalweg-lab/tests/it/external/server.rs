@@ -102,6 +102,18 @@ impl Peer {
         self.say(&listen::upgraded(&self.head, more))
     }
 
+    /// Opens the WebSocket, and returns each message until the client closes.
+    pub(crate) fn echo(&mut self) -> io::Result<()> {
+        self.upgrade("")?;
+        loop {
+            let (first, _, message) = self.read_frame()?;
+            if first & 0x0F == 8 {
+                return Ok(());
+            }
+            self.frame(0x81, &message)?;
+        }
+    }
+
     /// Sends a frame; `first` is its first byte.
     pub(crate) fn frame(&mut self, first: u8, payload: &[u8]) -> io::Result<()> {
         let length = (payload.len() as u16).to_be_bytes();

@@ -2,6 +2,7 @@
 
 use super::server::{Peer, Script, script, serve};
 use super::{forever, received, typed, visit};
+use humantime::format_rfc3339_millis;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_lab::measure::{TimestampUnit, Timestamps};
 use thalweg_lab::scenario::Typed;
@@ -32,29 +33,6 @@ fn stamps(script: Script, path: &str) -> Timestamps {
     assert_eq!(stamps.read + stamps.ahead + stamps.missing, found.events);
     assert!(found.events > 10);
     stamps
-}
-
-/// The date is found by counting days, year by year.
-fn rfc3339(time: Duration) -> String {
-    let (mut days, mut year) = (time.as_secs() / 86_400, 1970_u64);
-    let length = |year: u64| {
-        let is_leap =
-            year.is_multiple_of(400) || year.is_multiple_of(4) && !year.is_multiple_of(100);
-        365 + u64::from(is_leap)
-    };
-    while days >= length(year) {
-        days -= length(year);
-        year += 1;
-    }
-    let months = [31, length(year) - 337, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while days >= months[month] {
-        days -= months[month];
-        month += 1;
-    }
-    let (seconds, ms) = (time.as_secs() % 86_400, time.subsec_millis());
-    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year}-{:02}-{:02}T{h:02}:{m:02}:{s:02}.{ms:03}Z", month + 1, days + 1)
 }
 
 #[test]
@@ -92,7 +70,9 @@ fn a_known_age_is_measured_in_every_unit() {
             TimestampUnit::Nanoseconds,
         );
         check(
-            stamped(|now| format!(r#"{{"t":"{}"}}"#, rfc3339(now - AGE))),
+            stamped(|now| {
+                format!(r#"{{"t":"{}"}}"#, format_rfc3339_millis(UNIX_EPOCH + now - AGE))
+            }),
             "t",
             TimestampUnit::Rfc3339,
         );

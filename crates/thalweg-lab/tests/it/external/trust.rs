@@ -3,7 +3,7 @@
 use super::server::{script, serve, serve_tls};
 use super::{SSE, forever, received, typed, visit};
 use thalweg_lab::scenario::Typed;
-use thalweg_testing::undisturbed;
+use thalweg_testing::{TemporaryPath, undisturbed};
 
 #[test]
 fn an_unknown_certificate_is_refused_unless_it_is_named_or_all_are_taken() {
@@ -16,16 +16,15 @@ fn an_unknown_certificate_is_refused_unless_it_is_named_or_all_are_taken() {
             peer.say(&format!("{SSE}\r\n"))?;
             forever(|| peer.say("data: event\n\n"))
         }));
-        let file =
-            std::env::temp_dir().join(format!("thalweg-external-{}.pem", std::process::id()));
-        std::fs::write(&file, pem).unwrap();
+        let file = TemporaryPath::file("external", &pem);
         for scheme in ["wss", "https"] {
             let url = format!("{scheme}://localhost:{}/", address.port());
             let insecure = received(&Typed { insecure: true, ..typed(url.clone()) }, 5);
             assert_eq!(insecure.established, 5, "{insecure:?}");
             assert!(insecure.events > 10 && insecure.wire_bytes > 6 * insecure.payload_bytes / 5);
             assert!(insecure.set_up.is_some());
-            let named = received(&Typed { cacert: Some(file.clone()), ..typed(url.clone()) }, 2);
+            let named =
+                received(&Typed { cacert: Some(file.to_path_buf()), ..typed(url.clone()) }, 2);
             assert!(named.established == 2 && named.events > 0, "{named:?}");
 
             let error = visit(&typed(url), 2).unwrap_err().to_string();
@@ -33,9 +32,9 @@ fn an_unknown_certificate_is_refused_unless_it_is_named_or_all_are_taken() {
             assert!(error.contains("--cacert") && error.contains("--insecure"), "{error}");
         }
         let another = format!("wss://127.0.0.1:{}/", address.port());
-        let error = visit(&Typed { cacert: Some(file.clone()), ..typed(another) }, 1).unwrap_err();
+        let error =
+            visit(&Typed { cacert: Some(file.to_path_buf()), ..typed(another) }, 1).unwrap_err();
         assert!(error.to_string().contains("not valid for name"), "{error}");
-        std::fs::remove_file(&file).unwrap();
     });
 }
 

@@ -20,17 +20,11 @@ fn run(name: &str, scenario: &str) -> Option<Vec<Value>> {
     }
     let _alone = CORES.write().unwrap_or_else(std::sync::PoisonError::into_inner);
     let folder = folder(name);
-    let file = folder.join("scenario.toml");
-    std::fs::write(&file, scenario).expect("write the scenario");
-    let out = folder.join("run");
-    let mut command = Command::new(THALWEG);
-    command.arg("bench").arg(&file).args(["--browser", "chromium", "--peers", PEERS, "--out"]);
-    command.arg(&out);
-    let ran = command.output().expect("start the binary");
-    let samples = std::fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
-    let samples: Vec<Value> =
-        samples.lines().map(|line| serde_json::from_str(line).expect("a sample")).collect();
+    let (ran, samples) = super::run(&folder, scenario, |command| {
+        command.args(["--browser", "chromium", "--peers", PEERS])
+    });
     assert!(!samples.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let out = folder.join("run");
     let manifest = std::fs::read_to_string(out.join("manifest.json")).expect("a manifest");
     assert!(manifest.contains("\"browser\": \"Chromium "), "{manifest}");
     assert!(!manifest.contains("HTTP/1.1 in TLS"), "{manifest}");

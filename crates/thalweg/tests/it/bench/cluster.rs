@@ -1,12 +1,12 @@
 //! Subjects with several processes: a node, its NATS server and another node.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::PoisonError;
 
 use serde_json::Value;
 
-use super::{CORES, THALWEG, assert_whole, folder};
+use super::{CORES, assert_whole, folder, run};
 use crate::harness::skipped;
 
 const NATS: &str = r#"
@@ -51,20 +51,14 @@ arguments = ["--nats", "nats://127.0.0.1:{{port.nats}}", "--stream", "bench=benc
 {beside}
 "#
     );
-    let file = folder.join("scenario.toml");
-    std::fs::write(&file, scenario).expect("write the scenario");
-    let out = folder.join("run");
-    let mut command = Command::new(THALWEG);
-    command.arg("bench").arg(&file).arg("--out").arg(&out);
-    // Files that remain in this folder would be found.
-    command.env("THALWEG_NATS_SERVER", nats).env("TMPDIR", &folder);
-    let ran = command.output().expect("start the binary");
-    let samples = std::fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
-    let samples = samples.lines().map(|line| serde_json::from_str(line).expect("a sample"));
+    let (ran, samples) = run(&folder, &scenario, |command| {
+        // Files that remain in this folder would be found.
+        command.env("THALWEG_NATS_SERVER", nats).env("TMPDIR", &folder)
+    });
     let left = std::fs::read_dir(&folder).expect("the folder").flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
     assert_eq!(left.len(), 2, "scenario and run: {left:?}");
-    Some((ran, samples.collect()))
+    Some((ran, samples))
 }
 
 #[test]

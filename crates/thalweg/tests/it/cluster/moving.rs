@@ -2,11 +2,12 @@
 
 use std::{
     fs::File,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
 };
 
 use serde_json::{Value, json};
+use thalweg_testing::TemporaryPath;
 
 use super::{Nodes, Servers};
 use crate::harness::{Server, Transport, wait_for};
@@ -14,27 +15,6 @@ use crate::harness::{Server, Transport, wait_for};
 const TOPICS: u64 = 12;
 
 const EVENTS: u64 = 500;
-
-/// A folder that is removed after the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("thalweg-moves-{}", std::process::id()));
-        std::fs::create_dir(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("text").to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn url(server: &Server) -> String {
     format!("http://{}", server.address)
@@ -76,9 +56,9 @@ fn has_all(server: &Server) {
 #[test]
 fn topics_move_from_disk_to_nats_and_back() {
     let Some(servers) = Servers::start(1) else { return };
-    let folder = Folder::new();
-    let lines = folder.path("lines");
-    let start = |name: &str| Server::start(&["--data", &folder.path(name)]);
+    let folder = TemporaryPath::folder("moves");
+    let lines = folder.inside("lines");
+    let start = |name: &str| Server::start(&["--data", &folder.inside(name)]);
 
     let disk = start("disk");
     let mut position = String::new();
@@ -114,6 +94,6 @@ fn topics_move_from_disk_to_nats_and_back() {
     // From a directory without a server.
     disk.kill();
     let memory = Server::start(&[]);
-    move_topics(&folder.path("disk"), &url(&memory), &lines);
+    move_topics(&folder.inside("disk"), &url(&memory), &lines);
     has_all(&memory);
 }

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use crate::harness::{Answer, Http2, Raw, Server, outside, ticking, unharmed, wait_for};
+use crate::harness::{Answer, Http2, Raw, Server, Transport, outside, ticking, unharmed, wait_for};
 
 /// Connections that arrive at once, several times the limit.
 const FLOOD: usize = 300;
@@ -80,21 +80,10 @@ fn a_place_is_given_back_however_its_connection_ends() {
         let mut sockets: Vec<Raw> = Vec::new();
         while sockets.len() < FEW {
             let mut raw = Raw::connect(server.address);
-            let (upgrade, accept) = (("Upgrade", "websocket"), ("Accept", "text/event-stream"));
             match (round, sockets.len() % 2) {
                 (0, _) => raw.ask("GET", "/healthz", &[], ""),
-                (1, 0) => raw.ask("GET", "/v1/topics/tick", &[accept], ""),
-                _ => raw.ask(
-                    "GET",
-                    "/v1/topics/tick",
-                    &[
-                        upgrade,
-                        ("Connection", "Upgrade"),
-                        ("Sec-WebSocket-Version", "13"),
-                        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
-                    ],
-                    "",
-                ),
+                (1, 0) => raw.ask("GET", "/v1/topics/tick", &Transport::Sse.headers(), ""),
+                _ => raw.ask("GET", "/v1/topics/tick", &Transport::WebSocket.headers(), ""),
             }
             // A connection before the other places are free is refused: it tries again.
             let head = raw.until(b"\r\n\r\n", "an answer's head").expect("an answer");

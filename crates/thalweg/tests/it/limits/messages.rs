@@ -10,6 +10,22 @@ fn connect(server: &Server) -> Subscriber {
     subscriber
 }
 
+/// Connects eight clients whose messages come in two parts, which are answered.
+fn answered_in_halves(server: &Server, bytes: usize) {
+    let echo = format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(bytes));
+    let echo = Frame::new(opcode::TEXT, &echo).bytes();
+    let mut clients: Vec<Subscriber> = (0..8).map(|_| connect(server)).collect();
+    for half in [&echo[..bytes / 2], &echo[bytes / 2..]] {
+        for client in &mut clients {
+            client.socket.send(half);
+        }
+        server.get("/healthz");
+    }
+    for client in &mut clients {
+        assert!(matches!(client.next(), Received::Answer(_)));
+    }
+}
+
 fn closed(subscriber: &mut Subscriber) -> u16 {
     loop {
         match subscriber.next() {
@@ -206,18 +222,7 @@ fn unfinished_messages_over_their_memory_are_1013() {
         let mut other = connect(&server);
         assert!(other.command(ECHO)["answer"]["data"].is_string());
         // Neither is a message in two parts, which exceeds the limit again.
-        let echo = format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(8000));
-        let echo = Frame::new(opcode::TEXT, &echo).bytes();
-        let mut others: Vec<Subscriber> = (0..8).map(|_| connect(&server)).collect();
-        for half in [&echo[..4000], &echo[4000..]] {
-            for other in &mut others {
-                other.socket.send(half);
-            }
-            server.get("/healthz");
-        }
-        for other in &mut others {
-            assert!(matches!(other.next(), Received::Answer(_)));
-        }
+        answered_in_halves(&server, 8000);
         drop(holders);
     });
     server.has_counted("thalweg_unfinished_bytes", 0);
@@ -238,8 +243,6 @@ fn messages_of_a_client_that_does_not_read_count_against_it() {
     ]);
     // Each is refused with a reply that is far longer than itself.
     let many = Frame::new(opcode::TEXT, "{}").bytes().repeat(24_000);
-    let echo = format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(40_000));
-    let echo = Frame::new(opcode::TEXT, &echo).bytes();
     unharmed(&server, || {
         let mut holders = Vec::new();
         wait_for("them to hold what may be held", || {
@@ -248,16 +251,7 @@ fn messages_of_a_client_that_does_not_read_count_against_it() {
             holders.push(holder);
             (server.count("thalweg_unfinished_bytes") > ROOM * 9 / 10).then_some(())
         });
-        let mut others: Vec<Subscriber> = (0..8).map(|_| connect(&server)).collect();
-        for half in [&echo[..20_000], &echo[20_000..]] {
-            for other in &mut others {
-                other.socket.send(half);
-            }
-            server.get("/healthz");
-        }
-        for other in &mut others {
-            assert!(matches!(other.next(), Received::Answer(_)));
-        }
+        answered_in_halves(&server, 40_000);
     });
     server.has_counted("thalweg_unfinished_bytes", 0);
 }

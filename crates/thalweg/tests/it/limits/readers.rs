@@ -1,15 +1,8 @@
 use std::time::Duration;
 
 use crate::harness::{
-    Frame, H2, Raw, Server, flag, hpack, kind, opcode, ticking, unharmed, wait_for,
+    Frame, H2, Raw, Server, Transport, flag, hpack, kind, opcode, ticking, unharmed, wait_for,
 };
-
-const UPGRADE: [(&str, &str); 4] = [
-    ("Upgrade", "websocket"),
-    ("Connection", "Upgrade"),
-    ("Sec-WebSocket-Version", "13"),
-    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
-];
 
 /// A topic with 100 kB, 200 times per second.
 const HOSE: [&str; 4] =
@@ -23,9 +16,9 @@ fn with_history(arguments: &[&str]) -> Server {
     server
 }
 
-fn websocket(server: &Server) -> Raw {
+fn websocket(server: &Server, target: &str) -> Raw {
     let mut raw = Raw::connect(server.address);
-    raw.ask("GET", "/v1/topics", &UPGRADE, "");
+    raw.ask("GET", target, &Transport::WebSocket.headers(), "");
     raw.until(b"\r\n\r\n", "the handshake").expect("a handshake");
     raw
 }
@@ -47,7 +40,7 @@ fn commands_without_end_whose_answers_are_not_read_hold_little() {
         unharmed(&server, || {
             let many = frame.repeat(100_000 / frame.len());
             for _ in 0..CONNECTIONS {
-                let mut raw = websocket(&server);
+                let mut raw = websocket(&server, "/v1/topics");
                 let sent = raw.stuff(&many, 64 << 20, Duration::from_millis(100));
                 assert!(sent < 64 << 20, "it is read no more when it does not read");
                 waiting.push(raw);
@@ -66,13 +59,13 @@ fn subscribers_that_read_nothing_are_reset_after_the_stall_over_every_transport(
     unharmed(&server, || {
         let mut stopped = Vec::new();
         for (query, headers) in [
-            ("", &UPGRADE[..]),
-            ("?transport=sse", &[]),
-            ("?transport=http-streaming", &[]),
-            ("?transport=forever-frame", &[]),
+            ("", Transport::WebSocket.headers()),
+            ("?transport=sse", vec![]),
+            ("?transport=http-streaming", vec![]),
+            ("?transport=forever-frame", vec![]),
         ] {
             let mut raw = Raw::connect(server.address);
-            raw.ask("GET", &format!("/v1/topics/hose{query}"), headers, "");
+            raw.ask("GET", &format!("/v1/topics/hose{query}"), &headers, "");
             stopped.push(raw);
         }
         server.has_closed(4002, 4);
@@ -182,9 +175,7 @@ fn a_connection_of_http_2_that_is_not_read_is_ended() {
 #[test]
 fn an_unsubscribe_inside_of_a_frame_survives_a_disconnect() {
     let server = ticking(&HOSE);
-    let mut raw = Raw::connect(server.address);
-    raw.ask("GET", "/v1/topics/hose", &UPGRADE, "");
-    raw.until(b"\r\n\r\n", "the handshake").expect("a handshake");
+    let mut raw = websocket(&server, "/v1/topics/hose");
     wait_for("its socket to be full", || {
         (server.count("thalweg_blocked_connections") > 0).then_some(())
     });
@@ -206,9 +197,7 @@ fn an_unsubscribe_inside_of_a_frame_survives_a_disconnect() {
 fn an_unsubscribe_and_subscribe_inside_of_a_frame_stalls() {
     let server = ticking(&[&HOSE[..], &["--write-timeout", "500ms"]].concat());
     unharmed(&server, || {
-        let mut raw = Raw::connect(server.address);
-        raw.ask("GET", "/v1/topics/hose", &UPGRADE, "");
-        raw.until(b"\r\n\r\n", "the handshake").expect("a handshake");
+        let mut raw = websocket(&server, "/v1/topics/hose");
         wait_for("its socket to be full", || {
             (server.count("thalweg_blocked_connections") > 0).then_some(())
         });

@@ -1,11 +1,9 @@
 //! Runs the examples of the README in bash, each with ports and a folder of its own.
 
-use std::{
-    env, fmt::Write, fs, os::unix::process::CommandExt, path::Path, path::PathBuf, process::Command,
-};
+use std::{env, fmt::Write, fs, os::unix::process::CommandExt, path::Path, process::Command};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use thalweg_testing::ReservedPort;
+use thalweg_testing::{ReservedPort, TemporaryPath};
 
 use super::read;
 use crate::harness::{Program, Server};
@@ -21,7 +19,7 @@ const FIRST_EVENTS: &str =
 struct Example {
     program: Program,
     group: Pid,
-    folder: PathBuf,
+    _folder: TemporaryPath,
     ports: Vec<(String, ReservedPort)>,
 }
 
@@ -29,7 +27,6 @@ impl Drop for Example {
     fn drop(&mut self) {
         // Fails if the whole group has ended.
         let _ = kill_process_group(self.group, Signal::KILL);
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -56,12 +53,7 @@ impl Example {
         for (name, port) in &ports {
             script = script.replace(name.as_str(), &port.number().to_string());
         }
-        let folder = env::temp_dir().join(format!(
-            "thalweg-readme-{}-{}",
-            std::process::id(),
-            heading.replace(|character: char| !character.is_ascii_alphanumeric(), "-")
-        ));
-        fs::create_dir_all(&folder).expect("make a folder");
+        let folder = TemporaryPath::folder("readme");
         // A file: `pkill -f` finds the words of a command line.
         let file = folder.join("example.sh");
         fs::write(&file, script + "echo done\nwait\n").expect("write the example");
@@ -73,12 +65,12 @@ impl Example {
             Command::new("bash")
                 .arg(&file)
                 .env("PATH", path.expect("folders"))
-                .current_dir(&folder)
+                .current_dir(&*folder)
                 .process_group(0),
         );
         let group = program.line().expect("the process id of bash").parse().ok();
         let group = group.and_then(Pid::from_raw).expect("a process id");
-        Self { program, group, folder, ports }
+        Self { program, group, _folder: folder, ports }
     }
 
     /// Returns what it prints until its last command has ended.

@@ -1,14 +1,13 @@
 //! Endpoints that cannot be measured, refusals before a run starts, and the comparison with another build.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
 use thalweg_testing::undisturbed;
 
 use super::place::{Place, THALWEG};
-use super::secrets::endpoint;
-use crate::harness::Server;
+use super::secrets::{endpoint, made};
+use crate::harness::{Reply, Server, Upstream, response};
 
 /// Measures this URL, which must fail. Returns the error, and checks that no other file remains.
 fn failure(name: &str, words: &[&str]) -> String {
@@ -30,29 +29,18 @@ fn a_visit_that_fails_leaves_no_run() {
     let expected = format!("thalweg: nothing listens at {nobody}: start the server first, or");
     assert!(said.contains(&expected) && !said.contains("s3cret"), "{said}");
 
-    let (at, _) = endpoint();
+    let (at, _) = endpoint(made);
     let said = failure("no-websocket", &["--url", &format!("ws://{at}/live")]);
     assert!(said.contains("established no connection"), "{said}");
 }
 
 /// Starts an endpoint that accepts one connection, sends nothing on it, and refuses all others.
 fn faulty() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}/", listener.local_addr().expect("its address"));
-    std::thread::spawn(move || {
-        let mut sockets = Vec::new();
-        for socket in listener.incoming().flatten() {
-            let mut head = BufReader::new(socket.try_clone().expect("a socket")).lines();
-            while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-            let head = match sockets.is_empty() {
-                true => "200 OK\r\nContent-Type: text/event-stream\r\n\r\n",
-                false => "503 Service Unavailable\r\nContent-Length: 5\r\n\r\nfull\n",
-            };
-            let _ = (&socket).write_all(format!("HTTP/1.1 {head}").as_bytes());
-            sockets.push(socket);
-        }
+    let endpoint = Upstream::start(|asked| match asked.before {
+        0 => Reply::Never(response(200, "Content-Type: text/event-stream\r\n", b"")),
+        _ => Reply::with(503, "", "full\n"),
     });
-    url
+    endpoint.url("/")
 }
 
 #[test]
@@ -68,8 +56,7 @@ fn refused_and_silent_connections_fail_a_run_unless_they_are_allowed() {
     };
     let (said, junit) = bench("faults", &[]);
     said.ended_with(1);
-    let refused =
-        "3 of 4 connections were refused (503 Service Unavailable: full): --allow-refused";
+    let refused = "3 of 4 connections were refused (503 So: full): --allow-refused";
     let silent = "1 of 4 connections got no message: --allow-silent";
     for expected in [refused, silent] {
         assert!(said.stderr.contains(expected), "{}", said.stderr);
@@ -86,32 +73,17 @@ fn refused_and_silent_connections_fail_a_run_unless_they_are_allowed() {
     assert!(said.stderr.contains("refused is 3, fail if refused>2"), "{}", said.stderr);
 }
 
-/// Starts an SSE endpoint whose events are numbered. It loses each tenth one.
-fn lossy() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}/", listener.local_addr().expect("its address"));
-    std::thread::spawn(move || {
-        for mut socket in listener.incoming().flatten() {
-            std::thread::spawn(move || {
-                let mut head = BufReader::new(socket.try_clone()?).lines();
-                while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-                socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")?;
-                for number in (1_u64..).filter(|number| number % 10 != 0) {
-                    socket.write_all(format!("data: {{\"n\":{number}}}\n\n").as_bytes())?;
-                    thalweg_testing::let_pass(std::time::Duration::from_millis(1));
-                }
-                std::io::Result::Ok(())
-            });
-        }
-    });
-    url
+/// An event with a number. Each tenth number is missing.
+fn lossy(event: u64) -> String {
+    format!("{{\"n\":{}}}", event + (event - 1) / 9)
 }
 
 #[test]
 fn lost_messages_fail_a_run_unless_they_are_allowed() {
     let bench = |name: &str, words: &[&str]| {
         let place = Place::new(name);
-        let (url, short) = (lossy(), ["--connections", "2", "--duration", "200ms"]);
+        let url = format!("http://{}/", endpoint(lossy).0);
+        let short = ["--connections", "2", "--duration", "200ms"];
         let once = ["--repeats", "1", "--out", "store/run-a"];
         place.bench(&[&["--url", &url, "--sequence", "n"], &short[..], &once, words].concat())
     };
@@ -133,7 +105,7 @@ fn lost_messages_fail_a_run_unless_they_are_allowed() {
 
 #[test]
 fn a_missing_timestamp_is_an_error_that_lists_existing_fields() {
-    let (at, _) = endpoint();
+    let (at, _) = endpoint(made);
     let said = failure("no-time", &["--url", &format!("http://{at}/"), "--timestamp", "data.ts"]);
     let expected = "thalweg: no message has a time at data.ts: the first has made\n";
     assert!(said.ends_with(expected), "{said}");

@@ -9,8 +9,8 @@ use super::place::Place;
 
 const SECRET: &str = "s3cret";
 
-/// Starts an SSE endpoint. Returns its URL and its requests.
-pub(super) fn endpoint() -> (String, Arc<Mutex<Vec<String>>>) {
+/// Starts an SSE endpoint whose events, numbered from 1, `event` returns. Returns its address and its requests.
+pub(super) fn endpoint(event: fn(u64) -> String) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let place = listener.local_addr().expect("its address").to_string();
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -18,23 +18,33 @@ pub(super) fn endpoint() -> (String, Arc<Mutex<Vec<String>>>) {
     thread::spawn(move || {
         for socket in listener.incoming().flatten() {
             let heads = Arc::clone(&heads);
-            thread::spawn(move || serve(socket, &heads));
+            thread::spawn(move || serve(socket, &heads, event));
         }
     });
     (place, asked)
 }
 
-fn serve(mut socket: TcpStream, heads: &Mutex<Vec<String>>) -> Option<()> {
+/// An event of an endpoint of which only the requests matter.
+pub(super) fn made(_: u64) -> String {
+    r#"{"made":1}"#.to_owned()
+}
+
+fn serve(
+    mut socket: TcpStream,
+    heads: &Mutex<Vec<String>>,
+    event: fn(u64) -> String,
+) -> Option<()> {
     let lines = BufReader::new(socket.try_clone().ok()?).lines();
     let head: Vec<String> =
         lines.map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
     heads.lock().unwrap_or_else(PoisonError::into_inner).push(head.join("\n"));
     socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n").ok()?;
-    // The loop ends when the client disconnects.
-    loop {
-        socket.write_all(b"data: {\"made\":1}\n\n").ok()?;
+    // Until the client disconnects.
+    (1..).try_for_each(|number| {
+        socket.write_all(format!("data: {}\n\n", event(number)).as_bytes()).ok()?;
         thalweg_testing::let_pass(std::time::Duration::from_millis(1));
-    }
+        Some(())
+    })
 }
 
 fn assert_kept_nowhere(place: &Place, run: &str) {
@@ -50,7 +60,7 @@ fn assert_kept_nowhere(place: &Place, run: &str) {
 #[test]
 fn secrets_are_not_stored_and_such_a_run_cannot_be_repeated() {
     let place = Place::new("secrets");
-    let (at, asked) = endpoint();
+    let (at, asked) = endpoint(made);
     let url = format!("http://{at}/live?token={SECRET}-query&{SECRET}");
     let (header, out) = (format!("Authorization: Bearer {SECRET}-header"), "store/run-a");
     let tokens: Vec<String> = (0..2).map(|number| format!("{SECRET}-token{number}")).collect();

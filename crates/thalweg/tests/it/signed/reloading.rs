@@ -7,21 +7,20 @@ use std::sync::{
 
 use rustix::process::{Signal, kill_process};
 use serde_json::json;
+use thalweg_testing::TemporaryPath;
 
 use super::{EC, bearer, disconnecting::publish_without_end, key_set, token};
 use crate::harness::{Received, Reply, Server, Transport, Upstream, close};
 
-struct Settings(std::path::PathBuf);
+struct Settings(TemporaryPath);
 
 impl Settings {
     fn new(name: &str, text: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("thalweg-{name}-{}.toml", std::process::id()));
-        std::fs::write(&path, text).expect("a file");
-        Self(path)
+        Self(TemporaryPath::file(name, text))
     }
 
     fn change(&self, server: &Server, text: &str, said: &str) {
-        std::fs::write(&self.0, text).expect("a file");
+        std::fs::write(&*self.0, text).expect("a file");
         kill_process(server.pid(), Signal::HUP).expect("a signal");
         server.has_said(said);
     }
@@ -39,17 +38,11 @@ fn tables(tokens: &[&str]) -> String {
     tokens.iter().map(table).collect()
 }
 
-impl Drop for Settings {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 #[test]
 fn tokens_are_read_again_and_no_connection_is_lost() {
     let all = tables(&["a=one,subscribe=**", "b=two,subscribe=**,publish=**"]);
     let settings = Settings::new("again", &all);
-    let path = settings.0.to_str().expect("a path");
+    let path = settings.0.text();
     let server = Server::start(&["--config", path, "--shards", "2"]);
     let with = |token: &str| ("Authorization", format!("Bearer {token}"));
     let open = |token: &str| {
@@ -86,7 +79,7 @@ fn tokens_are_read_again_and_no_connection_is_lost() {
 #[test]
 fn a_reload_without_tokens_opens_nothing() {
     let settings = Settings::new("empty", &tables(&["a=one,publish=**"]));
-    let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
+    let server = Server::start(&["--config", settings.0.text()]);
     settings.change(&server, "", "keeping the old ones");
     server.ask("POST", "/v1/topics/cars", &[], "7").refused(401, "unauthorized");
 }
@@ -101,7 +94,7 @@ fn a_publisher_of_lines_ends_with_its_right() {
             "publisher",
             &tables(&["a=one,publish=users/alice/out", "b=two,subscribe=x"]),
         );
-        let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
+        let server = Server::start(&["--config", settings.0.text()]);
         let mut turns = 0;
         let ended = publish_without_end(&server, "Bearer one", || {
             turns += 1;
@@ -126,7 +119,7 @@ fn keys_that_were_read_stay_when_settings_are_read_again() {
     });
     let all = format!("jwks-url = \"{}\"\n", issuer.url("/keys"));
     let settings = Settings::new("keys", &all);
-    let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
+    let server = Server::start(&["--config", settings.0.text()]);
     let get = |subject: &str| {
         let token = token(EC[0], Some("one"), json!({ "sub": subject }));
         let target = format!("/v1/topics/users/{subject}/in?limit=1");
@@ -143,7 +136,7 @@ fn keys_that_were_read_stay_when_settings_are_read_again() {
 #[test]
 fn a_ticket_has_the_rights_of_its_token_at_the_time_of_use() {
     let settings = Settings::new("ticket", &tables(&["a=one,subscribe=**", "b=two,publish=**"]));
-    let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
+    let server = Server::start(&["--config", settings.0.text()]);
     let ticket = |token: &str| {
         let answer = server.ask("POST", "/v1/tickets", &[("Authorization", token)], "").json();
         answer["ticket"].as_str().expect("a ticket").to_owned()
@@ -160,7 +153,7 @@ fn a_ticket_has_the_rights_of_its_token_at_the_time_of_use() {
 #[test]
 fn proxies_are_those_of_the_start() {
     let settings = Settings::new("proxies", "trusted-proxy = [\"127.0.0.1\"]\n");
-    let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
+    let server = Server::start(&["--config", settings.0.text()]);
     server.get("/metrics").refused(401, "unauthorized");
     settings.change(&server, "", "loaded tokens");
     server.get("/metrics").refused(401, "unauthorized");
@@ -171,7 +164,7 @@ fn limits_are_reloaded_and_connections_stay() {
     let narrow = "trusted-proxy = [\"127.0.0.1\"]\n[limits]\nconnections-per-address = 1\n\
                   address-rates = { handshakes = 1 }\n";
     let settings = Settings::new("limits", narrow);
-    let path = settings.0.to_str().expect("a path");
+    let path = settings.0.text();
     let server = Server::start(&["--config", path, "--shards", "2", "--demo"]);
     let from = |address| [("X-Forwarded-For", address)];
     let subscribe = || server.subscribe_with(Transport::WebSocket, "/echo", &from("192.0.2.1"));

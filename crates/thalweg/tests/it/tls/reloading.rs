@@ -1,25 +1,23 @@
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use rustix::process::{Signal, kill_process};
+use thalweg_testing::TemporaryPath;
 
 use super::unharmed;
 use crate::harness::{Raw, Server, TlsClient, ticking, wait_for};
 
 /// A folder with a certificate and its key, removed at the end.
-struct Files(PathBuf);
+struct Files(TemporaryPath);
 
 impl Files {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("thalweg-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        let files = Self(folder);
+        let files = Self(TemporaryPath::folder(name));
         files.renew();
         files
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+    fn path(&self, name: &str) -> String {
+        self.0.inside(name)
     }
 
     fn renew(&self) {
@@ -30,15 +28,7 @@ impl Files {
     }
 
     fn serve(&self) -> Server {
-        let text = |path: &Path| path.to_str().expect("a path is text").to_owned();
-        let (cert, key) = (text(&self.path("cert.pem")), text(&self.path("key.pem")));
-        ticking(&["--tls-cert", &cert, "--tls-key", &key])
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        ticking(&["--tls-cert", &self.path("cert.pem"), "--tls-key", &self.path("key.pem")])
     }
 }
 

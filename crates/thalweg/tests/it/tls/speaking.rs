@@ -2,7 +2,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use super::{FAILURES, has_counted, secure};
-use crate::harness::{H2, Raw, Server, TlsClient};
+use crate::harness::{H2, Raw, Server, TlsClient, Transport};
 
 /// Returns the output of curl, or its standard error if it fails.
 fn curl(server: &Server, arguments: &[&str], target: &str) -> Result<String, String> {
@@ -116,12 +116,7 @@ fn received_until(mut output: impl std::io::Read + Send + 'static, words: &'stat
 fn websocket_over_tls(server: &Server) {
     use crate::harness::{Frame, opcode};
     let mut raw = TlsClient::raw(server.address);
-    let headers = [
-        ("Upgrade", "websocket"),
-        ("Connection", "Upgrade"),
-        ("Sec-WebSocket-Version", "13"),
-        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
-    ];
+    let headers = Transport::WebSocket.headers();
     raw.ask("GET", "/v1/topics/t?cursor=earliest", &headers, "");
     let head = raw.until(b"\r\n\r\n", "the handshake").expect("a handshake");
     assert!(head.starts_with(b"HTTP/1.1 101"));

@@ -1,16 +1,16 @@
 //! Certificates that `thalweg tail` and upstreams accept, and the error for others.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 use serde_json::json;
+use thalweg_testing::TemporaryPath;
 
 use crate::harness::{Program, Server, Transport};
 
 /// The files of a certificate, removed at the end.
-struct Made(PathBuf);
+struct Made(TemporaryPath);
 
 impl Made {
     /// Creates a certificate, signed by itself or by its own authority.
@@ -24,15 +24,14 @@ impl Made {
     }
 
     fn files(name: &str, cert: &str, key: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("thalweg-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
+        let folder = TemporaryPath::folder(name);
         fs::write(folder.join("cert.pem"), cert).expect("write it");
         fs::write(folder.join("key.pem"), key).expect("write it");
         Self(folder)
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("a path is text").to_owned()
+        self.0.inside(name)
     }
 
     fn serve(&self) -> Server {
@@ -50,11 +49,15 @@ impl Made {
         assert_eq!(said.lines().count(), 1, "{said}");
         said
     }
-}
 
-impl Drop for Made {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+    /// Publishes with a `pub` that trusts `ca`.
+    fn published(&self, ca: &str) {
+        let server = self.serve();
+        let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
+        let mut publishing = Program::thalweg(&["pub", &url, "--cacert", ca]);
+        publishing.give("1\n");
+        let (status, said) = publishing.end();
+        assert!(status.success(), "{said}");
     }
 }
 
@@ -75,12 +78,7 @@ fn an_authoritys_certificate_as_the_servers_is_named_with_the_remedy() {
 #[test]
 fn a_self_signed_certificate_that_is_no_authoritys_is_trusted_by_name() {
     let own = Made::new("own", HERE, |params| params.is_ca = IsCa::ExplicitNoCa);
-    let server = own.serve();
-    let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
-    let mut publishing = Program::thalweg(&["pub", &url, "--cacert", &own.path("cert.pem")]);
-    publishing.give("1\n");
-    let (status, said) = publishing.end();
-    assert!(status.success(), "{said}");
+    own.published(&own.path("cert.pem"));
 }
 
 /// Upstreams are verified with the certificates of this machine.
@@ -137,10 +135,5 @@ fn a_certificate_error_has_a_remedy() {
     let leaf = leaf.expect("a certificate").pem();
     let made = Made::files("chain", &leaf, &key.serialize_pem());
     fs::write(made.path("ca.pem"), authority_cert.pem()).expect("write it");
-    let server = made.serve();
-    let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
-    let mut publishing = Program::thalweg(&["pub", &url, "--cacert", &made.path("ca.pem")]);
-    publishing.give("1\n");
-    let (status, said) = publishing.end();
-    assert!(status.success(), "{said}");
+    made.published(&made.path("ca.pem"));
 }

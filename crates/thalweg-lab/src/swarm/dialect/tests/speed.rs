@@ -8,6 +8,7 @@
 use super::super::*;
 use crate::measure::statistics::median;
 use crate::scenario::Drive;
+use crate::swarm::carrier::websocket::tests::frame;
 use crate::swarm::json_string;
 use crate::swarm::parser::Stage;
 use crate::swarm::receiver::Receiver;
@@ -24,17 +25,8 @@ const EVENT_BYTES: u32 = 128;
 /// Writes events, with `behind` earlier events before them, as a server of a dialect does.
 type Write = fn(behind: u64, events: &[&[u8]], out: &mut Vec<u8>);
 
-fn frame(first: u8, payload: &[u8], out: &mut Vec<u8>) {
-    out.push(first);
-    match payload.len() {
-        short @ 0..126 => out.push(short as u8),
-        long => out.extend([126, (long >> 8) as u8, long as u8]),
-    }
-    out.extend_from_slice(payload);
-}
-
 fn text(parts: &[&[u8]], out: &mut Vec<u8>) {
-    frame(0x81, &parts.concat(), out);
+    out.extend(frame(0x81, &parts.concat()));
 }
 
 fn sse(parts: &[&[u8]], out: &mut Vec<u8>) {
@@ -80,7 +72,7 @@ fn spoken(settings: &Settings) -> Vec<Spoken> {
             let line = |event: &&[u8]| {
                 [format!("MSG bench/0 1 {}\r\n", event.len()).as_bytes(), event, b"\r\n"].concat()
             };
-            frame(0x82, &events.iter().flat_map(line).collect::<Vec<u8>>(), out);
+            out.extend(frame(0x82, &events.iter().flat_map(line).collect::<Vec<u8>>()));
         }),
         ("nchan", Websocket, 1, Box::new(nchan::Nchan), |_, events, out| text(events, out)),
         (
