@@ -165,12 +165,14 @@ impl Parser<'_> {
         resume_state: &mut impl ResumeState,
     ) -> anyhow::Result<()> {
         match incoming {
+            // Behind an answer that ends the connection no message counts (RFC 6455 §5.5.1).
+            Incoming::Message(..) if self.over.is_some() => {}
             Incoming::Message(kind, message) => {
                 let mut rest = message;
                 loop {
                     let (content, behind) = self.dialect.on_message(kind, rest, self.replies)?;
                     self.on_message(content, stage, resume_state)?;
-                    if behind.is_empty() {
+                    if behind.is_empty() || self.over.is_some() {
                         break;
                     }
                     rest = behind;

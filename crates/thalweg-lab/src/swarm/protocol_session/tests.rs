@@ -131,6 +131,14 @@ fn from_the_head_to_the_end() {
 }
 
 #[test]
+fn messages_behind_a_close_do_not_count() {
+    let bytes = [SOCKET.as_bytes(), b"\x81\x011\x88\x02\x03\xe8\x81\x012"].concat();
+    let found = received(Transport::Websocket, &bytes, &[], None);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0] == "1" && found[1].starts_with('.'), "{found:?}");
+}
+
+#[test]
 fn refusals_quote_the_body() {
     let fin = Some(End::Orderly);
     let full = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 26\r\n\r\n\n too many connections \nxyz";
