@@ -84,6 +84,7 @@
 //! publish_result    the result of a publish
 //! topic_ranking     the answer of the overview                            (pure)
 //! topic_samples     the activity of all topics, sampled                   (pure)
+//! topic_subscribers the subscribers of a topic, as the overview shows them (pure)
 //! timers            keys with due times
 //! alarm             the shard's timer
 //! ```
@@ -103,6 +104,7 @@ mod subscribers;
 mod timers;
 mod topic_ranking;
 mod topic_samples;
+mod topic_subscribers;
 mod topics;
 
 pub(crate) use common::{Common, Peer, ShardQueues};

@@ -37,6 +37,22 @@ test("shows the settings, and where each comes from", async ({ page }) => {
   await expectAccessible(page);
 });
 
+test("shows the subscribers, and those that come", async ({ page, server }) => {
+  await open(page, "news/a");
+  const rows = part(page, "Subscribers").locator("tbody tr");
+  await expect(rows).toHaveCount(1);
+  await expect(rows.getByRole("cell")).toHaveText(["websocket", "0", "has room"]);
+  const leave = new AbortController();
+  await fetch(`${server.origin}/v1/topics/news/a`, {
+    headers: { Accept: "text/event-stream" },
+    signal: leave.signal,
+  });
+  await expect(part(page, "Subscribers").getByText("2 subscribers at this server.")).toBeVisible();
+  await expect(rows.getByRole("cell", { name: "sse" })).toHaveCount(1);
+  leave.abort();
+  await expect(rows).toHaveCount(1);
+});
+
 test("reads the newest 50 events, the newest first", async ({ page, server }) => {
   await publish(server, "news/a", 1, 80);
   await open(page, "news/a");

@@ -292,6 +292,13 @@ impl Subscriber {
         behind.max().unwrap_or(0)
     }
 
+    /// Returns how many events the subscriber lags on a feed ([`Feed::events_from`]).
+    pub fn lag_on(&self, feeds: &impl Feeds, key: FeedKey) -> Offset {
+        let found = self.subscriptions.iter().find(|subscription| subscription.feed == key);
+        let next = found.and_then(|subscription| Some(subscription.cursor()?.next()));
+        feeds.feed(key).zip(next).map_or(0, |(feed, next)| feed.events_from(next))
+    }
+
     /// Releases the subscriber's pins in the feeds. Call this method when the connection ends, then
     /// [`Self::pop`] until it returns `None`.
     pub fn leave(&mut self, feeds: &mut impl Feeds) {

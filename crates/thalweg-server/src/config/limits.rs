@@ -200,6 +200,9 @@ pub(crate) const RATED_MAX: usize = 200_000;
 /// Topics whose figures a shard returns, or that an answer of the overview searches, at once: less than a millisecond of its time.
 pub(crate) const FIGURES_PER_LOOKUP: usize = 1024;
 
+/// Maximum number of subscribers of a topic that a shard and an answer show: less than a millisecond of a shard's time.
+pub(crate) const SHOWN_SUBSCRIBERS_MAX: usize = 1000;
+
 /// Maximum number of topics of each shard that the overview covers. It holds about 300 bytes of each while a client shows it.
 pub(crate) const SAMPLED_TOPICS_MAX: usize = 100_000;
 

@@ -1,4 +1,4 @@
-//! The activity of all topics, and the settings of one, for the overview page.
+//! The activity of all topics, and the settings and subscribers of one, for the overview page.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use super::{
     respond::{Answer, ErrorResponse, json, json_line},
 };
 use crate::{
-    access::ViewTopic,
+    access::{Allowed, ViewTopic},
     config::{RANKED_MAX, nearest},
     connection_limits::Requester,
     refusal::Refusal,
@@ -27,6 +27,10 @@ const LIMIT: usize = 100;
 
 pub(super) fn settings_topic(path: &str) -> Option<&str> {
     path.strip_prefix("/overview/settings/")
+}
+
+pub(super) fn subscribed_topic(path: &str) -> Option<&str> {
+    path.strip_prefix("/overview/subscribers/")
 }
 
 /// Returns the topics of a ranking, the totals of all topics, and the limits of the server.
@@ -62,6 +66,32 @@ fn ranking(parts: &Parts, query: &Query<'_>, shown: Topics) -> Result<Ranking, R
     Ok(Ranking { search, order, descends: name.len() < sort.len(), limit, shown })
 }
 
+/// Returns the subscribers of a topic.
+pub(super) async fn topic_subscribers(
+    http: &Http,
+    parts: &Parts,
+    topic: &str,
+    requester: &Requester,
+) -> Result<Answer, ErrorResponse> {
+    let topic = viewed(http, parts, topic, requester).await?;
+    Ok(json(StatusCode::OK, http.shard.topic_subscribers(&topic).await?))
+}
+
+/// Returns the topic of a request that its client may inspect.
+async fn viewed(
+    http: &Http,
+    parts: &Parts,
+    topic: &str,
+    requester: &Requester,
+) -> Result<Allowed<ViewTopic>, ErrorResponse> {
+    if parts.method != Method::GET {
+        return Err(ErrorResponse::method("GET, HEAD"));
+    }
+    let topic = Topic::from_path(topic).map_err(Refusal::from)?;
+    let query = Query::from_request_with(parts, &["ticket"])?;
+    Ok(http.allow(ViewTopic(topic), parts, &query, requester).await?)
+}
+
 /// Returns the settings of a topic, and where each comes from.
 pub(super) async fn topic_settings(
     http: &Http,
@@ -69,12 +99,7 @@ pub(super) async fn topic_settings(
     topic: &str,
     requester: &Requester,
 ) -> Result<Answer, ErrorResponse> {
-    if parts.method != Method::GET {
-        return Err(ErrorResponse::method("GET, HEAD"));
-    }
-    let topic = Topic::from_path(topic).map_err(Refusal::from)?;
-    let query = Query::from_request_with(parts, &["ticket"])?;
-    let topic = http.allow(ViewTopic(topic), parts, &query, requester).await?;
+    let topic = viewed(http, parts, topic, requester).await?;
     let ViewTopic(topic) = &*topic;
     let config = http.config();
     let described = json!({

@@ -365,6 +365,9 @@ async fn route(
     if let Some(topic) = overview::settings_topic(path) {
         return Box::pin(overview::topic_settings(http, parts, topic, &requester)).await;
     }
+    if let Some(topic) = overview::subscribed_topic(path) {
+        return Box::pin(overview::topic_subscribers(http, parts, topic, &requester)).await;
+    }
     let shown = &http.config().pages;
     match path {
         // Boxed because it is rare: it must not enlarge the future of every request.

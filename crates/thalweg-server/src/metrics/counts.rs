@@ -24,7 +24,7 @@ pub(crate) enum CountedTransport {
 }
 
 impl CountedTransport {
-    pub(super) const NAMES: [&str; 6] =
+    pub(crate) const NAMES: [&str; 6] =
         ["websocket", "sse", "http-streaming", "forever-frame", "long-polling", "arrow"];
 }
 

@@ -152,8 +152,8 @@ impl Handle {
         if shard == self.id {
             match lookup {
                 // The state may have to be read.
-                Lookup::Keys { .. } => self.with_shard(|shard| shard.topics.answer(lookup)),
-                lookup => self.shard.borrow_mut().topics.answer(lookup),
+                Lookup::Keys { .. } => self.with_shard(|shard| shard.answer(lookup)),
+                lookup => self.shard.borrow_mut().answer(lookup),
             }
         } else {
             let publishes = &self.common.peers[shard].publishes;

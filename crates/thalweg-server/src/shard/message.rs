@@ -16,6 +16,7 @@ use super::{
     publish_result::PublishResult,
     session_input::{SessionInput, SubscriberId},
     topic_samples::FiguresPart,
+    topic_subscribers::ShownSubscribers,
 };
 use crate::{
     access::{AccessPolicy, Holder, Right, Wanted},
@@ -196,6 +197,8 @@ pub(crate) enum Lookup {
     Topics { listing: TopicListing, answer: oneshot::Sender<Vec<ListedTopic>> },
     /// The figures of some topics from this place on.
     Figures { from: u32, answer: oneshot::Sender<FiguresPart> },
+    /// The subscribers of a topic.
+    Subscribers { topic: Topic, answer: oneshot::Sender<ShownSubscribers> },
     /// The first of these topics that the shard does not have.
     Missing { topics: Vec<Topic>, answer: oneshot::Sender<Option<Topic>> },
     /// At most `limit` events of a topic from `start` on. `None` if there is no such topic.

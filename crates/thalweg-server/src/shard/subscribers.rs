@@ -8,6 +8,7 @@ mod poll;
 mod read_budget;
 mod reading;
 mod requests;
+mod showing;
 mod tunnels;
 mod upkeep;
 mod walk;

@@ -128,6 +128,42 @@ fn only_inspectors_see_figures_and_settings_of_their_topics() {
     assert_eq!(settings(CARS, "cars/1").status, 200);
     settings(CARS, "news").refused(403, "forbidden");
     settings(READER, "news").refused(403, "forbidden");
+    let of = |topic| format!("/overview/subscribers/{topic}");
+    assert_eq!(server.ask("GET", &of("cars/1"), &[CARS], "").json()["count"], 0);
+    server.ask("GET", &of("news"), &[CARS], "").refused(403, "forbidden");
+}
+
+#[test]
+fn subscribers_of_a_topic_are_shown_with_their_tokens_and_lags() {
+    for shards in ["1", "2"] {
+        let server = Server::start(&[
+            "--shards",
+            shards,
+            "--token",
+            "all=all-secret,publish=**,subscribe=**,inspect=**",
+            "--token",
+            "reader=reader-secret,subscribe=**",
+        ]);
+        let mut open =
+            [(Transport::WebSocket, ALL), (Transport::Sse, READER), (Transport::Sse, READER)]
+                .map(|(transport, token)| server.subscribe_with(transport, "/news", &[token]));
+        open.iter_mut().for_each(|subscriber| _ = subscriber.next());
+        let published = server.ask("POST", "/v1/topics/news", &[ALL], "1");
+        assert_eq!(published.status, 200);
+        open.iter_mut().for_each(|subscriber| _ = subscriber.next());
+        let shown = server.ask("GET", "/overview/subscribers/news", &[ALL], "").json();
+        assert_eq!(shown["count"], 3);
+        let all = shown["subscribers"].as_array().expect("a list");
+        let mut tokens: Vec<String> = all
+            .iter()
+            .map(|one| format!("{} {} {}", one["token"], one["transport"], one["lag"]))
+            .collect();
+        tokens.sort();
+        let reader = r#""reader" "sse" 0"#;
+        assert_eq!(tokens, [r#""all" "websocket" 0"#, reader, reader]);
+        let none = server.ask("GET", "/overview/subscribers/nobody", &[ALL], "").json();
+        assert_eq!(none, serde_json::json!({"count": 0, "subscribers": []}));
+    }
 }
 
 #[test]

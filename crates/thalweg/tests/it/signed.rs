@@ -132,6 +132,7 @@ fn ways(topic: &str) -> Vec<Way> {
         way("/metrics", Some(Inspect), "GET", "/metrics", ""),
         way("/overview/topics", Some(Inspect), "GET", "/overview/topics", ""),
         way("/overview/settings", Some(Inspect), "GET", "/overview/settings/TOPIC", ""),
+        way("/overview/subscribers", Some(Inspect), "GET", "/overview/subscribers/TOPIC", ""),
         way("/runs", Some(Subscribe), "GET", "/runs", ""),
         way(
             "/v1/admin/disconnect",

@@ -1,4 +1,4 @@
-/** The part of a topic's page that is closed at first: publish, settings, newest events, code, link, delete. */
+/** The part of a topic's page that is closed at first: publish, code, newest events, subscribers, settings, delete. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
@@ -22,6 +22,7 @@ export function Manage({ topic, isQuery }: Props) {
       {!isQuery && <Publish topic={topic} />}
       <Copy topic={topic} isQuery={isQuery} />
       <Newest topic={topic} />
+      <Subscribers topic={topic} />
       <Settings topic={topic} />
       {!isQuery && <Delete topic={topic} />}
     </section>
@@ -206,6 +207,76 @@ function Newest({ topic }: { topic: string }) {
         </pre>
       )}
       <Said outcome={outcome} />
+    </Part>
+  );
+}
+
+interface ShownSubscribers {
+  readonly count: number;
+  readonly subscribers: readonly {
+    readonly subject?: string;
+    readonly token?: string;
+    readonly transport: string;
+    readonly lag: number;
+    readonly full_ms: number;
+  }[];
+}
+
+/** Time between two looks at the subscribers, in ms. */
+const LOOK_MS = 2_000;
+
+/** Rows of the table of subscribers. Those that lag most come first. */
+const SHOWN = 20;
+
+function Subscribers({ topic }: { topic: string }) {
+  const [shown, setShown] = useState<ShownSubscribers | null>(null);
+  const [outcome, run, clear] = useOutcome();
+  useEffect(() => {
+    const look = () =>
+      run(async () => {
+        const response = await checked(await request(`overview/subscribers/${topicPath(topic)}`, { isQuiet: true }));
+        setShown((await response.json()) as ShownSubscribers);
+        clear();
+        return "";
+      });
+    look();
+    const timer = setInterval(() => document.hidden || look(), LOOK_MS);
+    return () => clearInterval(timer);
+  }, [topic]);
+  const count = shown?.count ?? 0;
+  return (
+    <Part title="Subscribers">
+      {outcome?.isError && <Said outcome={outcome} />}
+      {shown && (
+        <p class="origin">
+          {count === 0 ? "No client subscribes to this topic." : `${counted(count, "subscriber")} at this server.`}
+          {count > SHOWN && ` The ${SHOWN} that lag most:`}
+        </p>
+      )}
+      {count > 0 && (
+        <table class="settings">
+          <thead>
+            <tr>
+              <th>Subscriber</th>
+              <th>Transport</th>
+              <th>Events behind</th>
+              <th>Connection</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown?.subscribers.slice(0, SHOWN).map(({ subject, token, transport, lag, full_ms }, index) => (
+              <tr key={index}>
+                <th scope="row">{subject ?? (token ? `token ${token}` : "without a token")}</th>
+                <td>{transport}</td>
+                <td>{lag.toLocaleString("en")}</td>
+                <td class={full_ms === 0 ? "soft" : undefined}>
+                  {full_ms === 0 ? "has room" : `full for ${(full_ms / 1000).toFixed(1)} s`}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
     </Part>
   );
 }

@@ -1,10 +1,10 @@
-//! The activity of all topics.
+//! The activity of all topics, and the subscribers of one.
 
 use tokio::{task::yield_now, time::timeout};
 
-use super::Handle;
+use super::{Handle, Shard};
 use crate::{
-    access::Allowed,
+    access::{Allowed, ViewTopic},
     clock::now_us,
     config::{FIGURES_PER_LOOKUP, SAMPLED_TOPICS_MAX},
     refusal::Refusal,
@@ -12,6 +12,7 @@ use crate::{
         message::Lookup,
         topic_ranking::{MatchingTopics, OverviewLimits, Ranking},
         topic_samples::TopicSamples,
+        topic_subscribers::ShownSubscribers,
     },
 };
 
@@ -51,6 +52,20 @@ impl Handle {
         Ok(matching.answer(is_cut, limits, now_us()))
     }
 
+    /// Returns the subscribers of a topic at this server as JSON. Fails with `Draining` if the server ends.
+    pub(crate) async fn topic_subscribers(
+        &self,
+        topic: &Allowed<ViewTopic>,
+    ) -> Result<Vec<u8>, Refusal> {
+        let ViewTopic(topic) = &**topic;
+        let mut all = ShownSubscribers::default();
+        for shard in 0..self.common.peers.len() {
+            let lookup = |answer| Lookup::Subscribers { topic: topic.clone(), answer };
+            all.add(self.look_up(shard, lookup).await?);
+        }
+        Ok(all.into_json())
+    }
+
     /// Adds the figures of a shard's topics, in parts, so that other work of the shard continues in between.
     async fn take_figures(&self, shard: usize, samples: &mut TopicSamples) -> Result<(), Refusal> {
         let (mut next, mut taken) = (Some(0), 0);
@@ -66,5 +81,18 @@ impl Handle {
             yield_now().await;
         }
         Ok(())
+    }
+}
+
+impl Shard {
+    /// Answers a lookup. The receiver may be gone.
+    pub(super) fn answer(&mut self, lookup: Lookup) {
+        match lookup {
+            Lookup::Subscribers { topic, answer } => {
+                let shown = self.subscribers.shown(&self.topics, &topic, now_us());
+                let _ = answer.send(shown);
+            }
+            lookup => self.topics.answer(lookup),
+        }
     }
 }

@@ -66,7 +66,7 @@ impl Shard {
             ShardMessage::Paused(paused) => topics.write_pause(paused),
             ShardMessage::FromBroker(message) => topics.receive_from_broker(message),
             ShardMessage::Fetched(fetched) => topics.receive_fetched(fetched),
-            ShardMessage::Lookup(lookup) => topics.answer(lookup),
+            ShardMessage::Lookup(lookup) => self.answer(lookup),
             ShardMessage::Append { topic, is_broker_topic, mut payloads, terms, answer } => {
                 let topic = (&topic, is_broker_topic);
                 ingest.answer(topics, topic, &mut payloads, terms, answer);

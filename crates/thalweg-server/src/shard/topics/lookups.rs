@@ -28,6 +28,8 @@ impl Topics {
         match lookup {
             Lookup::Topics { listing, answer } => drop(answer.send(self.list(&listing))),
             Lookup::Figures { from, answer } => drop(answer.send(self.figures(from))),
+            // `Shard::answer` knows the connections.
+            Lookup::Subscribers { .. } => {}
             Lookup::Missing { topics, answer } => {
                 let missing = topics.into_iter().find(|topic| self.feeds.find(topic).is_none());
                 drop(answer.send(missing));
@@ -42,6 +44,12 @@ impl Topics {
             Lookup::Columns { topic, answer } => drop(answer.send(self.columns_of(&topic))),
             Lookup::ToldColumns { topic, answer } => drop(answer.send(self.columns_told(&topic))),
         }
+    }
+
+    /// Returns the subscribers of a topic on this shard, by the keys of their connections.
+    pub(in crate::shard) fn subscribers_of(&self, topic: &Topic) -> Option<(FeedKey, &[u32])> {
+        let key = self.feeds.find(topic)?;
+        Some((key, &*self.feeds.get(key)?.subscribers))
     }
 
     /// Returns at most `limit` topics of a list, in order. Two shards may list the same topic: its owner and a follower.
