@@ -267,7 +267,7 @@ mod tests {
     fn tickets_in_a_broker_have_a_limit_for_all_holders_together() {
         let mut rates = IssueRates::default();
         let holder =
-            |nth: usize| Holder::named("x", &Secret::new(&nth.to_string()), Rights::default());
+            |nth: usize| Holder::named("x", &Secret::new(nth.to_string()), Rights::default());
         for nth in 0..ALL_TICKETS_MAX / TICKETS_MAX {
             let holder = holder(nth);
             assert!((0..TICKETS_MAX).all(|_| rates.take(&holder, 0)));
