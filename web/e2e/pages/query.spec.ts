@@ -112,7 +112,7 @@ test("a typed query without windows has a row for each group, which changes in p
   await page.getByRole("radio", { name: "table" }).check();
   await expect(page.getByRole("columnheader")).toHaveText(["key", "car", "positions"]);
   const rows = page.locator("tbody tr");
-  await expect(rows).toHaveCount(20);
+  await expect(page.getByText("20 keys in memory.")).toBeVisible();
   const keys = await rows.locator("th").allInnerTexts();
   const positions = async () => (await rows.locator("td:last-child").allInnerTexts()).map(Number);
   const before = await positions();
