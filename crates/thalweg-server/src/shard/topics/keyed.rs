@@ -245,9 +245,12 @@ impl Topics {
     /// Returns whether there is room for more rows of groups of ad hoc queries, or of the settings' queries. The rows are the keys of
     /// the queries' topics, and a sweep counts them.
     pub(in crate::shard) fn has_room_for_rows(&self, is_ad_hoc: bool) -> bool {
-        let bytes_max =
-            self.common.config.limits.history_bytes / self.common.peers.len() / GROUP_ROWS_SHARE;
-        self.row_bytes[usize::from(is_ad_hoc)] < bytes_max
+        self.row_bytes[usize::from(is_ad_hoc)] < self.row_bytes_max()
+    }
+
+    /// Returns the most bytes that the rows of ad hoc queries may have on this shard, and those of the settings' queries each.
+    pub(super) fn row_bytes_max(&self) -> usize {
+        self.common.config.limits.history_bytes / self.common.peers.len() / GROUP_ROWS_SHARE
     }
 
     fn count_keys(&mut self, now_us: u64) {

@@ -11,8 +11,8 @@ use super::*;
 use crate::{
     broker::{BrokerLink, BrokerStream, FromBroker, Read, Readiness, Store},
     config::{
-        Config, LEFT_MEMBERS_MAX, Limits, MEMBERS_COMPARED_MAX, MEMBERS_MAX, NODES_TOPIC, Presence,
-        PresenceOf, SharedTopics, TopicSettings,
+        Config, GROUP_ROWS_SHARE, LEFT_MEMBERS_MAX, Limits, MEMBERS_COMPARED_MAX, MEMBERS_MAX,
+        NODES_TOPIC, Presence, PresenceOf, SharedTopics, TopicSettings,
     },
     connection_limits::{AddressCounts, AddressRates},
     metrics::Metrics,
@@ -300,4 +300,34 @@ fn the_members_of_other_servers_count_towards_the_limit_of_a_topic() {
     assert_eq!(shard.listed(), MEMBERS_MAX);
     shard.join("newest");
     assert_eq!(shard.topics.counts.members_refused.get(), 2);
+}
+
+#[test]
+fn the_rows_of_a_topic_that_has_ended_do_not_count_for_the_next_one() {
+    let row: &[u8] = br#"{"car":"a","count":1}"#;
+    let mut shard = SharingShard::new(1 << 30);
+    let next = |shard: &mut SharingShard| {
+        let topic = topic("query/keyed/1");
+        if let Some(key) = shard.topics.find(&topic) {
+            shard.topics.end(key, Ending::Restarted, shard.now_us);
+        }
+        let key = shard.topics.open(&topic, Creator::Publisher).expect("room");
+        // A slow reader keeps it.
+        shard.topics.feeds.get_mut(key).expect("the topic").join(1, Format::SSE);
+        let rows = shard.topics.derived(key).expect("a query makes its events");
+        rows.push_keyed(1, ("a", row), 0, shard.now_us);
+        shard.topics.settle(key, shard.now_us);
+        shard.pass_seconds(1);
+        shard.topics.row_bytes[1]
+    };
+    let bytes = next(&mut shard);
+    assert!(bytes > 0);
+    assert_eq!(next(&mut shard), bytes);
+    // Those that have ended take no more than other rows.
+    // There is room for five rows.
+    let mut shard = SharingShard::new(5 * bytes * GROUP_ROWS_SHARE);
+    let rows: Vec<usize> = (0..10).map(|_| next(&mut shard)).collect();
+    assert_eq!(rows[..6], [bytes; 6]);
+    assert_eq!(rows[6..], [2 * bytes, 3 * bytes, 4 * bytes, 5 * bytes]);
+    assert!(!shard.topics.has_room_for_rows(true) && shard.topics.has_room_for_rows(false));
 }
