@@ -66,6 +66,7 @@
 //!   presence          publishes the members of topics
 //!   members           the members of topics with presence
 //!   shared_presence   members that several servers share
+//!   shared_members    their changes and comparisons                        (pure)
 //!
 //! presence_nodes    the servers that share members
 //!

@@ -36,6 +36,13 @@ pub(crate) const MEMBER_EVENTS_BYTES: usize = 48 << 10;
 /// Maximum number of members that one record changes. Each broker stores so many events together.
 pub(crate) const MEMBER_EVENTS_MAX: usize = 256;
 
+/// Maximum number of members that have left a topic and whose events wait for a broker, besides those that are here. If there are
+/// more, the server forgets which ones, and compares all members of the topic when the broker is available.
+pub(crate) const LEFT_MEMBERS_MAX: usize = 8192;
+
+/// Maximum number of members of all topics that a shard compares with the servers that run, once a second. It takes a few ms.
+pub(crate) const MEMBERS_COMPARED_MAX: usize = 8192;
+
 /// The members of all topics may use `history_bytes` divided by this.
 pub(crate) const MEMBERS_SHARE: usize = 8;
 

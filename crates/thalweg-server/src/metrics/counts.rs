@@ -92,6 +92,13 @@ counts! {
         /// Members that are not listed, because their topic has as many as allowed, or the server has no room. A number of members without
         /// room counts once.
         members_refused: Counter,
+        /// Times that too many members of a topic left while their events waited for a broker. The server compares all members of the
+        /// topic afterwards.
+        members_unnoted: Counter,
+        /// Members whose events were compared with the servers that run.
+        members_compared: Counter,
+        /// Seconds in which a shard had more members to compare than it may. It compares the rest later.
+        members_compared_later: Counter,
         /// Memory of the newest events of all keys, in bytes. It is a part of the histories.
         keyed_bytes: Gauge,
         /// Memory of the newest frames that subscribers share, and of frames of columns, in bytes.

@@ -20,6 +20,8 @@ mod replication;
 mod shared_members;
 mod shared_presence;
 mod stored_keys;
+#[cfg(test)]
+mod tests;
 mod unposted_changes;
 
 use std::{collections::HashMap, sync::Arc};

@@ -28,7 +28,7 @@ const FREED_PART: usize = 16;
 const SLIGHT_BYTES: usize = 1024;
 
 /// The approximate memory of a key besides its event, in bytes.
-const KEY_BYTES: usize = 256;
+pub(super) const KEY_BYTES: usize = 256;
 
 impl Topics {
     /// Gives events of a keyed topic their keys, if they have none yet. Fails if they cannot have keys, or if the terms do not suit
@@ -246,9 +246,12 @@ impl Topics {
     /// Returns whether there is room for more rows of groups of ad hoc queries, or of the settings' queries. The rows are the keys of
     /// the queries' topics, and a sweep counts them.
     pub(in crate::shard) fn has_room_for_rows(&self, is_ad_hoc: bool) -> bool {
-        let bytes_max =
-            self.common.config.limits.history_bytes / self.common.peers.len() / GROUP_ROWS_SHARE;
-        self.row_bytes[usize::from(is_ad_hoc)] < bytes_max
+        self.row_bytes[usize::from(is_ad_hoc)] < self.row_bytes_max()
+    }
+
+    /// Returns the most bytes that the rows of ad hoc queries may have on this shard, and those of the settings' queries each.
+    pub(super) fn row_bytes_max(&self) -> usize {
+        self.common.config.limits.history_bytes / self.common.peers.len() / GROUP_ROWS_SHARE
     }
 
     fn count_keys(&mut self, now_us: u64) {
@@ -287,9 +290,11 @@ impl Topics {
 }
 
 impl LocalTopic {
-    /// Returns whether this shard counts the memory of the topic's keys: it owns the topic, and clients publish the keys.
+    /// Returns whether the topic's keys count towards the memory of keys: this shard owns the topic, and clients or other servers
+    /// publish the keys. The rows of queries, and the members of a server that shares none, have limits of their own.
     pub(super) fn counts_keys(&self) -> bool {
-        self.owner.is_some() && !self.origin.is_presence && !self.origin.is_derived
+        let is_unshared = self.origin.is_presence && !self.origin.is_broker_topic();
+        self.owner.is_some() && !is_unshared && !self.origin.is_derived
     }
 
     /// Returns the maximum number of keys that the topic can have, with the events that are not in its feed yet. Removals on their way do not

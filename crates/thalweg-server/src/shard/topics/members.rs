@@ -30,6 +30,8 @@ pub(super) struct Members {
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     pub(super) members: HashMap<Arc<str>, Present>,
+    /// The number of members whose event no broker can have.
+    pub(super) unsent: usize,
     /// Whether the published number, or the event of a member, is out of date.
     pub(super) is_old: bool,
     /// Whether the published number had no room, which counts once.
@@ -47,6 +49,8 @@ pub(super) struct Present {
     pub(super) info: Option<Box<RawValue>>,
     /// Whether its event must be published: there was no room for it, or the information has changed.
     pub(super) is_unlisted: bool,
+    /// Whether a broker may have an event that names this server.
+    pub(super) may_be_stored: bool,
 }
 
 /// The result of adding a connection.
@@ -67,6 +71,23 @@ impl Present {
     pub(super) fn memory_bytes(&self, key: &str) -> usize {
         let info = self.info.as_ref().map_or(0, |info| info.get().len());
         MEMBER_BYTES + 2 * (key.len() + self.user.len() + info)
+    }
+}
+
+impl Roster {
+    /// Removes a member.
+    pub(super) fn remove(&mut self, key: &str) -> Option<Present> {
+        let present = self.members.remove(key)?;
+        self.unsent -= usize::from(!present.may_be_stored);
+        Some(present)
+    }
+
+    /// Notes that the event of a member goes to a broker, if the member is here.
+    pub(super) fn has_sent(&mut self, key: &str) {
+        if let Some(present) = self.members.get_mut(key) {
+            let was_stored = std::mem::replace(&mut present.may_be_stored, true);
+            self.unsent -= usize::from(!was_stored);
+        }
     }
 }
 
@@ -110,7 +131,19 @@ impl Members {
             Entry::Vacant(place) => {
                 let (absence, since_ms, is_unlisted) = (None, now_ms, true);
                 let connections = vec![connection];
-                let present = Present { connections, absence, since_ms, user, info, is_unlisted };
+                // The member may have left a short time ago, and its removal waits.
+                let changed = self.shared.changed.get(topic);
+                let may_be_stored = changed.is_some_and(|changed| changed.keys.contains(&key));
+                roster.unsent += usize::from(!may_be_stored);
+                let present = Present {
+                    connections,
+                    absence,
+                    since_ms,
+                    user,
+                    info,
+                    is_unlisted,
+                    may_be_stored,
+                };
                 self.bytes += present.memory_bytes(&key);
                 place.insert(present);
                 roster.is_old = true;
@@ -131,6 +164,23 @@ impl Members {
             present.absence = Some(absence);
             self.absences.insert(absence, (topic.clone(), Arc::clone(key)));
         }
+    }
+
+    /// Notes a member whose event may be out of date. Returns `false` if too many have left the topic: the server forgets these.
+    pub(super) fn note_changed(&mut self, topic: &Topic, key: &str) -> bool {
+        let present = self.rosters.get(topic).map(|roster| &roster.members);
+        self.shared.changed.entry(topic.clone()).or_default().note(key, present)
+    }
+
+    /// Forgets that a member that has left must be published, if the broker cannot have its event. Returns whether it was to be published.
+    pub(super) fn forget_unsent(&mut self, topic: &Topic, key: &str, left: &Present) -> bool {
+        let changed = self.shared.changed.get_mut(topic).filter(|_| !left.may_be_stored);
+        let Some(changed) = changed else { return false };
+        let was_noted = changed.keys.remove(key);
+        if !changed.is_awaited() && changed.comparison.is_none() {
+            self.shared.changed.remove(topic);
+        }
+        was_noted
     }
 
     pub(super) fn next_us(&self) -> Option<u64> {
@@ -173,6 +223,27 @@ mod tests {
         assert_eq!(members.next_us(), None);
         members.leave(&topic("room"), &"bob".into(), 3, 10);
         assert_eq!(members.next_us(), Some(10));
+    }
+
+    #[test]
+    fn a_member_that_no_broker_has_leaves_nothing_behind() {
+        let (mut members, room, key) = (Members::default(), topic("room"), "ann");
+        let leave = |members: &mut Members| {
+            let roster = members.rosters.get_mut(&room).expect("the topic has a member");
+            let left = roster.remove(key).expect("it is here");
+            assert_eq!(roster.unsent, 0);
+            members.forget_unsent(&room, key, &left)
+        };
+        assert_eq!(join(&mut members, "room", (key, 1), usize::MAX), Join::Added);
+        assert!(members.note_changed(&room, key) && leave(&mut members));
+        assert!(members.shared.changed.is_empty());
+        assert_eq!(join(&mut members, "room", (key, 2), usize::MAX), Join::Added);
+        assert!(members.note_changed(&room, key));
+        members.rosters.get_mut(&room).expect("the topic has a member").has_sent(key);
+        assert!(!leave(&mut members), "its removal must be published");
+        // It comes back before its removal is published.
+        assert_eq!(join(&mut members, "room", (key, 3), usize::MAX), Join::Added);
+        assert!(!leave(&mut members));
     }
 
     #[test]

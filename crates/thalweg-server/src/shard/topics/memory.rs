@@ -5,7 +5,7 @@ use thalweg_core::{
     stream::{AnyFeed, Backfill as _, Feed as _, Memory as _, Pinning as _},
 };
 
-use super::{Origin, Topics, limits::TopicKind, local_topic::LocalTopic};
+use super::{Topics, limits::TopicKind, local_topic::LocalTopic};
 use crate::{config::AD_HOC_TOPICS, owner_shard::hash_of};
 
 impl Topics {
@@ -33,12 +33,14 @@ impl Topics {
     pub(in crate::shard) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
         let mut read = Vec::new();
         let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
-        let (mut state, mut keyed, mut keys, mut rows) = (0, 0, 0, [0; 2]);
+        let (mut state, mut keyed, mut keys) = (0, 0, 0);
+        let (mut rows, mut ended_rows) = ([0; 2], [0; 2]);
         let (mut history, mut tails, mut pinned, mut backfilled, mut topics) = (0, 0, 0, 0, 0);
         let is_crowded = self.feeds.topic_limits.is_crowded();
         for (key, local) in self.feeds.iter_mut() {
             let change = local.update_demand(now_us);
             self.news.demand.extend(change.map(|change| (key, change)));
+            let counts_keys = local.counts_keys();
             if let Some(feed) = &mut local.feed {
                 feed.sweep(now_us);
                 let forgotten = feed.take_forgotten_early();
@@ -48,13 +50,12 @@ impl Topics {
                 state += state_bytes;
                 if local.owner.is_some() && state_bytes > 0 {
                     keys += feed.retained_events() as u64;
-                    match local.origin {
-                        Origin { is_derived: true, .. } => {
-                            let is_ad_hoc = local.topic.as_str().starts_with(AD_HOC_TOPICS);
-                            rows[usize::from(is_ad_hoc)] += state_bytes;
-                        }
-                        Origin { is_presence: true, .. } => {}
-                        Origin { .. } => keyed += state_bytes,
+                    if local.origin.is_derived {
+                        let is_ad_hoc = local.topic.as_str().starts_with(AD_HOC_TOPICS);
+                        let rows = if local.end.is_some() { &mut ended_rows } else { &mut rows };
+                        rows[usize::from(is_ad_hoc)] += state_bytes;
+                    } else if counts_keys {
+                        keyed += state_bytes;
                     }
                 }
                 // Copies on other shards forget removals, too. Each removal counts once, on the owner shard.
@@ -93,6 +94,11 @@ impl Topics {
         self.history_bytes = history;
         self.expiries.sweep(&self.feeds);
         let timers = self.expiries.memory_bytes();
+        // The next topic of a query has the rows of the one that has ended, which slow readers keep. Those have as much room again.
+        let ended_max = self.row_bytes_max();
+        for (rows, ended) in rows.iter_mut().zip(ended_rows) {
+            *rows += ended.saturating_sub(ended_max);
+        }
         (self.state_bytes, self.keyed_bytes, self.row_bytes) = (state, keyed + timers, rows);
         // These topics exist only for their subscribers now.
         emptied.into_iter().for_each(|key| self.feeds.set_kind(key, TopicKind::Emptied(now_us)));

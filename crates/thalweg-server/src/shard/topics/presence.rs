@@ -81,6 +81,8 @@ impl Topics {
         let bytes_max =
             self.common.config.limits.history_bytes / self.common.peers.len() / MEMBERS_SHARE;
         let key = Arc::clone(&member.key);
+        // Further connections of a member need no room.
+        let bytes_max = if self.shares_room(topic, &key) { bytes_max } else { 0 };
         match self.members.join(topic, member, unix_ms(), bytes_max) {
             Join::Added if settings.of != PresenceOf::Count => {
                 let is_listed = self.list_member(topic, &key, now_us);
@@ -115,13 +117,16 @@ impl Topics {
             let (topic, key) = entry.remove();
             let members = &mut self.members;
             let Some(roster) = members.rosters.get_mut(&topic) else { continue };
-            let Some(present) = roster.members.remove(&key) else { continue };
+            let Some(present) = roster.remove(&key) else { continue };
             members.bytes -= present.memory_bytes(&key);
             roster.is_old = true;
             let settings = self.common.config.presence(&topic);
             if settings.is_some_and(|settings| settings.of != PresenceOf::Count) {
                 if roster.members.is_empty() {
                     members.rosters.remove(&topic);
+                }
+                if members.forget_unsent(&topic, &key, &present) {
+                    continue;
                 }
                 self.publish_member(&topic, &key, b"null", now_us);
             }

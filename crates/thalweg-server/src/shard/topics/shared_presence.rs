@@ -4,7 +4,10 @@
 //! one removes the key. A server says that it runs by a key that expires; when the key is gone, the others remove the server from the events
 //! of members.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -16,14 +19,16 @@ use thalweg_wire::{Topic, key::key_text};
 
 use super::{
     Creator, Topics,
-    members::{Present, Roster},
-    shared_members::{SharedMembers, UNKNOWN_US},
+    keyed::KEY_BYTES,
+    members::{Members, Present, Roster},
+    shared_members::{ChangedMembers, SharedMembers, UNKNOWN_US},
 };
 use crate::{
     broker::PublishTerms,
     clock::now_us,
     config::{
-        MEMBER_EVENTS_BYTES, MEMBER_EVENTS_MAX, NODES_TOPIC, presence_topic, topic_of_members,
+        MEMBER_EVENTS_BYTES, MEMBER_EVENTS_MAX, MEMBERS_COMPARED_MAX, MEMBERS_MAX, NODES_TOPIC,
+        presence_topic, topic_of_members,
     },
     shard::{broker::StoreAnswer, presence_nodes::PresenceNodes},
 };
@@ -31,9 +36,6 @@ use crate::{
 /// The time after which a server counts as gone that does not say that it runs, and the interval at which it says so, in µs.
 const NODE_LEASE_US: u64 = 10_000_000;
 const NODE_BEAT_US: u64 = 3_000_000;
-
-/// The time for which members are compared with the servers after a server has gone, or after their topic was read, in µs.
-const COMPARE_US: u64 = 30_000_000;
 
 /// The time after which an unknown server is forgotten, in µs. Its members are gone.
 const FORGOTTEN_US: u64 = 600_000_000;
@@ -73,9 +75,23 @@ impl SharedMember {
 impl Topics {
     /// Publishes a member that has joined or left, when that is possible. Returns whether there is room for the topic.
     pub(super) fn share_member(&mut self, topic: &Topic, presence: &Topic, key: &str) -> bool {
-        let changed = self.members.shared.changed.entry(topic.clone()).or_default();
-        changed.keys.insert(key.into());
+        let is_noted = self.members.note_changed(topic, key);
+        self.counts.members_unnoted.add(u64::from(!is_noted));
         self.share_members(presence)
+    }
+
+    /// Returns whether a new member has room among the members of all servers, if servers share them. A member that another server
+    /// has listed needs none.
+    pub(super) fn shares_room(&self, topic: &Topic, key: &str) -> bool {
+        let presence = presence_topic(topic).and_then(|presence| self.feeds.find(&presence));
+        let local = presence.and_then(|presence| self.feeds.get(presence));
+        let local = local.filter(|local| local.origin.is_presence && local.counts_keys());
+        let Some(feed) = local.and_then(|local| local.feed.as_ref()) else { return true };
+        if newest_of(feed, key).is_some() {
+            return true;
+        }
+        let unsent = self.members.rosters.get(topic).map_or(0, |roster| roster.unsent);
+        feed.retained_events() + unsent < MEMBERS_MAX && self.keyed_bytes < self.keyed_bytes_max()
     }
 
     /// Publishes the changed members of a topic, unless earlier ones are on their way: then they go together, later.
@@ -103,23 +119,29 @@ impl Topics {
         let Some((of, feed)) = of.zip(feed) else { return };
         let members = &mut self.members;
         let Some(mut changed) = members.shared.changed.remove(&of) else { return };
-        let (roster, nodes) = (members.rosters.get(&of), &*self.common.presence_nodes);
-        let mut payloads = Payloads::default();
+        let nodes = &*self.common.presence_nodes;
+        let mut roster = members.rosters.get_mut(&of);
+        let (mut payloads, mut compared) = (Payloads::default(), 0);
         changed.keys.retain(|key| {
             if payloads.joined_bytes() > MEMBER_EVENTS_BYTES
                 || payloads.count() >= MEMBER_EVENTS_MAX
+                || compared >= MEMBERS_COMPARED_MAX
             {
                 return true;
             }
-            let Some(event) = member_event(key, feed, roster, nodes, &members.shared, now_us)
-            else {
-                return false;
-            };
+            compared += 1;
+            let event = member_event(key, feed, roster.as_deref(), nodes, &members.shared, now_us);
+            let Some(event) = event else { return false };
             payloads.push_keyed(key, &event);
+            if let Some(roster) = &mut roster {
+                roster.has_sent(key);
+            }
             true
         });
         members.shared.changed.insert(of, changed);
         if !payloads.is_empty() {
+            // The next sweep counts exactly.
+            self.keyed_bytes += payloads.joined_bytes() + payloads.count() * KEY_BYTES;
             let terms = PublishTerms { are_members: true, ..PublishTerms::default() };
             self.store_compared(key, payloads, terms, StoreAnswer::Nowhere, since_us);
         }
@@ -167,18 +189,18 @@ impl Topics {
             // Other servers may have removed the members of this one.
             let shared = &mut self.members.shared;
             for (topic, roster) in &self.members.rosters {
-                let keys = roster.members.keys().cloned();
-                shared.changed.entry(topic.clone()).or_default().keys.extend(keys);
+                let presence = presence_topic(topic);
+                if presence.is_some_and(|presence| self.feeds.origin(&presence).is_broker_topic()) {
+                    let keys = roster.members.keys().cloned();
+                    shared.changed.entry(topic.clone()).or_default().keys.extend(keys);
+                }
             }
         }
         self.compare_members(&nodes, now_us);
-        let waiting = &mut self.members.shared.changed;
-        waiting.retain(|_, changed| !changed.keys.is_empty() || changed.read_us.is_some());
-        let waiting: Vec<Topic> = waiting
-            .iter()
-            .filter(|(_, changed)| !changed.keys.is_empty())
-            .filter_map(|(topic, _)| presence_topic(topic))
-            .collect();
+        let changed = &mut self.members.shared.changed;
+        changed.retain(|_, changed| changed.is_awaited() || changed.comparison.is_some());
+        let waiting = changed.iter().filter(|(_, changed)| changed.is_awaited());
+        let waiting: Vec<Topic> = waiting.filter_map(|(topic, _)| presence_topic(topic)).collect();
         for presence in waiting {
             self.share_members(&presence);
         }
@@ -202,46 +224,82 @@ impl Topics {
         self.common.presence_nodes.set(running.collect(), now_us);
     }
 
-    /// Marks the members of servers that have gone as changed.
+    /// Marks members as changed whose events name servers that have gone, or do not agree with the members that are here. Compares a
+    /// limited number of members; the next call continues.
     fn compare_members(&mut self, nodes: &PresenceNodes, now_us: u64) {
         let mut presences = Vec::new();
         for (key, local) in self.feeds.iter_mut() {
             let is_here = local.owner.is_some() && local.end.is_none() && !local.is_loading();
-            if local.origin.is_presence && local.origin.is_broker_topic() && is_here {
+            let has_members = local.origin.is_presence && local.topic.as_str() != NODES_TOPIC;
+            if has_members && local.origin.is_broker_topic() && is_here {
                 presences.extend(topic_of_members(&local.topic).map(|of| (key, of)));
             }
         }
-        let shared = &mut self.members.shared;
+        let Members { rosters, shared, .. } = &mut self.members;
         shared.unknown.retain(|id, since_us| !nodes.runs(id) && now_us < *since_us + FORGOTTEN_US);
         let topics: HashSet<&Topic> = presences.iter().map(|(_, of)| of).collect();
         for (of, changed) in &mut shared.changed {
             // The state is read again, if it is needed.
-            changed.read_us = changed.read_us.filter(|_| topics.contains(of));
+            changed.comparison = changed.comparison.take().filter(|_| topics.contains(of));
         }
-        for (key, of) in presences {
+        let (mut room, mut is_cut) = (MEMBERS_COMPARED_MAX, false);
+        for (key, of) in &presences {
             let changed = shared.changed.entry(of.clone()).or_default();
-            let read_us = *changed.read_us.get_or_insert(now_us);
-            let gone_us = nodes.gone_us();
-            if now_us > read_us.max(gone_us) + COMPARE_US {
-                continue;
-            }
-            let Some(feed) = self.feeds.get(key).and_then(|local| local.feed.as_ref()) else {
+            let comparison = changed.comparison.get_or_insert_default();
+            let Some(place) = comparison.place(nodes.gone_us(), now_us) else { continue };
+            let mut roster = rosters.get_mut(of);
+            let present = roster.as_ref().map_or(0, |roster| roster.members.len());
+            let notes = changed.room(present).unwrap_or(0);
+            let feed = self.feeds.get(*key).and_then(|local| local.feed.as_ref());
+            let part = feed
+                .filter(|_| room.min(notes) > 0)
+                .and_then(|feed| feed.state_part(&place, room.min(notes)));
+            let Some((part, after)) = part else {
+                is_cut = true;
                 continue;
             };
-            for event in state_of(feed) {
-                let Ok(OnlyServers { on }) = serde_json::from_slice(event.event()) else {
-                    continue;
-                };
-                for id in on.iter().filter(|id| !nodes.runs(id)) {
-                    let since_us = *shared.unknown.entry((*id).into()).or_insert(now_us);
-                    if now_us >= since_us + UNKNOWN_US
-                        && let Some(changed) = shared.changed.get_mut(&of)
-                    {
-                        changed.keys.insert(key_text(event.key()).into());
-                    }
-                }
+            room -= part.events.len();
+            for event in part.events.iter().filter(|event| !event.is_removal()) {
+                let roster = roster.as_deref_mut();
+                compare_member(event, changed, roster, nodes, &mut shared.unknown, now_us);
+                self.counts.members_compared.add(1);
             }
+            let is_last = part.to >= part.head;
+            is_cut |= !is_last;
+            changed.has_compared(after, is_last, now_us);
         }
+        self.counts.members_compared_later.add(u64::from(is_cut));
+    }
+}
+
+/// Marks a member as changed if its event names a server that has gone, or does not agree with the members that are here.
+fn compare_member(
+    event: &KeyedEvent,
+    changed: &mut ChangedMembers,
+    roster: Option<&mut Roster>,
+    nodes: &PresenceNodes,
+    unknown: &mut HashMap<Box<str>, u64>,
+    now_us: u64,
+) {
+    let Ok(OnlyServers { on }) = serde_json::from_slice(event.event()) else { return };
+    let key = key_text(event.key());
+    let names_own = on.contains(&nodes.own());
+    let roster = roster.filter(|roster| roster.members.contains_key(&*key));
+    let mut is_changed = roster.is_some() != names_own;
+    if let Some(roster) = roster.filter(|_| names_own) {
+        // It may have left and come back, and its removal may have been forgotten.
+        roster.has_sent(&key);
+    }
+    for id in on.into_iter().filter(|id| !nodes.runs(id)) {
+        let since_us = *unknown.entry(id.into()).or_insert(now_us);
+        if now_us >= since_us + UNKNOWN_US {
+            is_changed = true;
+        } else if let Some(comparison) = &mut changed.comparison {
+            comparison.found_early();
+        }
+    }
+    if is_changed {
+        changed.keys.insert(Arc::from(&*key));
     }
 }
 
@@ -259,6 +317,13 @@ fn state_of(feed: &AnyFeed) -> Vec<Arc<KeyedEvent>> {
     events.into_iter().filter(|event| !event.is_removal()).collect()
 }
 
+/// Returns the newest event of a member, if it has one.
+fn newest_of<'a>(feed: &'a AnyFeed, key: &str) -> Option<&'a KeyedEvent> {
+    let mut name = Payloads::default();
+    name.push_key(key);
+    feed.keyed_event(name.joined_keys()).filter(|newest| !newest.is_removal())
+}
+
 /// Returns the event that the key of a member must get; `None` if the one that it has is right.
 fn member_event(
     key: &str,
@@ -268,9 +333,7 @@ fn member_event(
     shared: &SharedMembers,
     now_us: u64,
 ) -> Option<Vec<u8>> {
-    let mut name = Payloads::default();
-    name.push_key(key);
-    let newest = feed.keyed_event(name.joined_keys()).filter(|newest| !newest.is_removal());
+    let newest = newest_of(feed, key);
     let stored: Option<SharedMember> =
         newest.and_then(|newest| serde_json::from_slice(newest.event()).ok());
     let present = roster.and_then(|roster| roster.members.get(key));
