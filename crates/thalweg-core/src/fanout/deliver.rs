@@ -130,6 +130,16 @@ impl Subscriber {
     ) {
         match why {
             Interruption::Unmade => scratch.columns += self.make_frames(feeds, index, now_us),
+            Interruption::Skipped(after) => {
+                let subscription = &mut self.subscriptions[index];
+                let Some(feed) = feeds.feed(subscription.feed) else { return };
+                if subscription.skip(feed, after, now_us, self.control.frames()) {
+                    if self.format.has_trailer() {
+                        self.end_control(feeds, Ids::default(), 0);
+                    }
+                    self.has_delivered = true;
+                }
+            }
             Interruption::OtherColumns => self.change_columns(feeds, index),
             Interruption::Lost(_)
                 if self.framing.ends_at_gaps() && self.subscriptions[index].allows_gaps() =>

@@ -1,5 +1,7 @@
+use std::sync::Arc;
+
 use smallvec::SmallVec;
-use thalweg_wire::{Close, EndCode, Format, Offset, Position, signalr::StreamId};
+use thalweg_wire::{Close, EndCode, Format, KeyFilter, Offset, Position, signalr::StreamId};
 
 use super::{
     FeedKey, Feeds, Subscribe,
@@ -100,6 +102,19 @@ impl Subscriber {
     pub fn subscribe(&mut self, subscribe: Subscribe) {
         self.subscriptions.push(Subscription::new(subscribe, self.format));
         self.lose_context();
+    }
+
+    /// Sets the filter of keys of a feed, which the subscriber has just subscribed to.
+    pub fn set_filter(&mut self, key: FeedKey, filter: Arc<KeyFilter>) {
+        if let Some(index) = self.index_of(key) {
+            self.subscriptions[usize::from(index)].set_filter(filter);
+        }
+    }
+
+    /// Returns the filter of keys of a feed, if its subscription has one.
+    pub fn filter_of(&self, key: FeedKey) -> Option<&Arc<KeyFilter>> {
+        let index = self.index_of(key).map(usize::from)?;
+        self.subscriptions[index].filter()
     }
 
     /// Holds a subscription back until [`Self::settle_start`].
@@ -287,7 +302,7 @@ impl Subscriber {
     /// Returns how many events the subscriber lags on the feed on which it lags most ([`Feed::events_from`]).
     pub fn lag(&self, feeds: &impl Feeds) -> Offset {
         let behind = self.subscriptions.iter().filter_map(|subscription| {
-            Some(feeds.feed(subscription.feed)?.events_from(subscription.cursor()?.next()))
+            Some(feeds.feed(subscription.feed)?.events_from(subscription.cursor()?.needed_from()))
         });
         behind.max().unwrap_or(0)
     }
@@ -335,6 +350,8 @@ impl Subscriber {
         }
         if after.in_frame() {
             feed.pin(&after, subscription.format);
+        } else {
+            subscription.told(feed, &after, now_us);
         }
         if let Some(age_us) = age_us {
             feeds.sent(age_us);

@@ -98,6 +98,8 @@ pub(super) enum Interruption {
     /// The next rows have another schema than the response of columns.
     OtherColumns,
     Unmade,
+    /// The subscription has skipped events, and continues at this cursor.
+    Skipped(Cursor),
 }
 
 impl Interrupted {
@@ -229,7 +231,11 @@ impl<'f, 's> Transmit<'f, 's> {
                     (cold_after - cold_before + events.len(), *after)
                 }
                 // Send the planned bytes before making a gap, an end or a new frame.
-                Next::Lost(_) | Next::Unknown(_) | Next::OtherColumns | Next::Unmade
+                Next::Lost(_)
+                | Next::Unknown(_)
+                | Next::OtherColumns
+                | Next::Unmade
+                | Next::Skipped(_)
                     if planned > 0 || from.is_some() =>
                 {
                     self.summary.is_complete = false;
@@ -244,6 +250,7 @@ impl<'f, 's> Transmit<'f, 's> {
                 Next::Unknown(cursor) => return Err(interrupted(Interruption::Unknown(*cursor))),
                 Next::OtherColumns => return Err(interrupted(Interruption::OtherColumns)),
                 Next::Unmade => return Err(interrupted(Interruption::Unmade)),
+                Next::Skipped(after) => return Err(interrupted(Interruption::Skipped(*after))),
                 Next::Backfill(from) => {
                     self.buffers.backfills.push((subscription.feed, *from));
                     return Ok(cursor);
@@ -273,6 +280,7 @@ impl<'f, 's> Transmit<'f, 's> {
                 | Next::Unknown(_)
                 | Next::OtherColumns
                 | Next::Unmade
+                | Next::Skipped(_)
                 | Next::Backfill(_)
                 | Next::Nothing => {}
             }

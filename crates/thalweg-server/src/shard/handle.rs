@@ -199,7 +199,7 @@ impl Handle {
         payloads: &mut Payloads,
         terms: PublishTerms,
     ) -> Result<PublishResult, Refusal> {
-        let Writing(topic) = &**topic;
+        let Writing { topic, .. } = &**topic;
         let bytes = payloads.joined().len();
         let appending = {
             let shard = &mut *self.shard.borrow_mut();
@@ -212,13 +212,13 @@ impl Handle {
         appending.result().await
     }
 
-    /// Removes a key of a keyed topic. Fails with `NoSuchKey` if there is none, or like [`Self::publish`].
+    /// Removes the key of a keyed topic that is allowed. Fails with `NoSuchKey` if there is none, or like [`Self::publish`].
     pub(crate) async fn remove_key(
         &self,
         topic: &Allowed<Writing>,
-        key: &str,
         condition: Option<Condition>,
     ) -> Result<(), Refusal> {
+        let key = topic.key.as_deref().unwrap_or_default();
         let mut removal = Payloads::default();
         removal.push(|out| {
             out.extend_from_slice(b"null");
@@ -248,7 +248,7 @@ impl Handle {
     /// Deletes a topic, after this shard's earlier publishes to it. Fails if there is no such topic, if a source, query or
     /// upstream of the server uses the topic, or if the owner shard has ended.
     pub(crate) async fn delete(&self, topic: Allowed<Writing>) -> Result<(), Refusal> {
-        let Writing(topic) = topic.into_inner();
+        let Writing { topic, .. } = topic.into_inner();
         let owner = owner_shard(&topic, self.common.peers.len());
         if self.shard.borrow().topics.origin(&topic).is_broker_topic() {
             self.check_stored(&topic).await?;

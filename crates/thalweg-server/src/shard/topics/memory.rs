@@ -5,7 +5,7 @@ use thalweg_core::{
     stream::{AnyFeed, Backfill as _, Feed as _, Memory as _, Pinning as _},
 };
 
-use super::{Origin, Topics, limits::TopicKind, local_topic::LocalTopic};
+use super::{Topics, limits::TopicKind, local_topic::LocalTopic};
 use crate::{config::AD_HOC_TOPICS, owner_shard::hash_of};
 
 impl Topics {
@@ -48,13 +48,9 @@ impl Topics {
                 state += state_bytes;
                 if local.owner.is_some() && state_bytes > 0 {
                     keys += feed.retained_events() as u64;
-                    match local.origin {
-                        Origin { is_derived: true, .. } => {
-                            let is_ad_hoc = local.topic.as_str().starts_with(AD_HOC_TOPICS);
-                            rows[usize::from(is_ad_hoc)] += state_bytes;
-                        }
-                        Origin { is_presence: true, .. } => {}
-                        Origin { .. } => keyed += state_bytes,
+                    if local.origin.is_derived {
+                        let is_ad_hoc = local.topic.as_str().starts_with(AD_HOC_TOPICS);
+                        rows[usize::from(is_ad_hoc)] += state_bytes;
                     }
                 }
                 // Copies on other shards forget removals, too. Each removal counts once, on the owner shard.
@@ -63,6 +59,7 @@ impl Topics {
                 backfilled += feed.backfilled_bytes();
                 pinned += feed.pinned_bytes();
             }
+            keyed += local.counted_bytes();
             if local.has_broker_readers() {
                 read.push(hash_of(&local.topic));
             }
@@ -105,6 +102,10 @@ impl Topics {
         // Events of other servers come also if there is no room for them.
         while self.keyed_bytes > self.keyed_bytes_max() && self.evict_keys(None) {}
         self.counts.keyed_bytes.set((state + timers) as u64);
+        // Updates of keys may take a sixteenth more, as `check_room` allows: removals are no reason for that.
+        if self.keyed_bytes > self.keyed_bytes_max() / 16 * 17 {
+            self.forget_all_removals(now_us);
+        }
         self.counts.keys.set(keys);
         self.sweep_backfills(backfilled);
         self.stores.sweep();

@@ -254,7 +254,7 @@ struct OnlyServers<'a> {
 
 /// Returns the newest events of the keys of a feed, whose state is here.
 fn state_of(feed: &AnyFeed) -> Vec<Arc<KeyedEvent>> {
-    let part = feed.state_part(&Cursor::before(1), usize::MAX);
+    let part = feed.state_part(&Cursor::before(1), usize::MAX, None);
     let events = part.map(|(part, _)| part.events).unwrap_or_default();
     events.into_iter().filter(|event| !event.is_removal()).collect()
 }
