@@ -302,6 +302,7 @@ it("requests the options of a subscription", async () => {
 
 it("requests some keys, each topic its own", async () => {
   const names = ["bus 7", "a&b,c"];
+  world.keyed.add("cars");
   begin().map("cars", { keys: names, prefix: "tram " });
   await advance();
   expect(world.commands[0]).toMatchObject({ keys: names, prefix: "tram " });

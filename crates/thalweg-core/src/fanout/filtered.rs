@@ -10,40 +10,42 @@ const TOLD_US: u64 = 10_000_000;
 #[derive(Debug)]
 pub(super) struct Filtered {
     pub(super) filter: Arc<KeyFilter>,
-    /// The client's state is complete at this position, or complete now if this is 0. The client must learn that it has reached the
-    /// position, even if the filter selects no event there.
-    until: Offset,
-    /// When the client has learned its position, or 0 if its subscription has just begun.
-    told_us: u64,
+    /// From this time on, the client must learn a position that it has reached without an event. 0: the client waits for a position at
+    /// which its state is complete. `u64::MAX`: a poll, which learns its position when it ends.
+    pub(super) tells_us: u64,
 }
 
 impl Filtered {
     pub(super) fn new(filter: Arc<KeyFilter>) -> Self {
-        Self { filter, until: 0, told_us: 0 }
+        Self { filter, tells_us: 0 }
     }
 
-    /// Notes that the client was told that its state is complete at `until`.
-    pub(super) fn confirmed(&mut self, until: Option<Offset>) {
-        self.until = until.unwrap_or(0);
+    /// Notes that the client was told that its state is complete at `until`, or now. A client that resumes may wait for an `until` that an
+    /// earlier connection, perhaps to another server, has told it.
+    pub(super) fn confirmed(
+        &mut self,
+        until: Option<Offset>,
+        is_resuming: bool,
+        is_poll: bool,
+        now_us: u64,
+    ) {
+        self.tells_us = match until {
+            Some(_) => 0,
+            // Polls resume, too. On a topic that changes often, none of them would wait.
+            None if is_poll => u64::MAX,
+            None if is_resuming => 0,
+            None => now_us.saturating_add(TOLD_US),
+        };
     }
 
-    /// Notes that the client was told that it has no key.
-    pub(super) fn begins_again(&mut self) {
-        self.until = Offset::MAX;
+    /// Notes that the client waits for a position, for example because it was told that it has no key.
+    pub(super) fn waits(&mut self) {
+        self.tells_us = 0;
     }
 
     /// Notes that the client got a message that ends before `next`.
     pub(super) fn told(&mut self, next: Offset, head: Offset, now_us: u64) {
-        self.told_us = now_us;
-        // The message may have named any position before the head.
-        self.until = if next < head { head - 1 } else { 0 };
-    }
-
-    /// Returns whether the client, which has everything and does not know the newest position, must learn it now.
-    pub(super) fn must_tell(&mut self, now_us: u64) -> bool {
-        if self.told_us == 0 {
-            self.told_us = now_us;
-        }
-        self.until > 0 || now_us >= self.told_us.saturating_add(TOLD_US)
+        // Before the head, the message may have an `until`.
+        self.tells_us = if next < head { 0 } else { now_us.saturating_add(TOLD_US) };
     }
 }

@@ -30,6 +30,8 @@ pub struct Subscriber {
     /// The subscription that is removed when its frame is finished.
     pub(super) leaving: Option<u16>,
     pub(super) has_ends: bool,
+    /// When a client must learn a position that it has reached without an event, in µs. It may be too early. `u64::MAX`: never.
+    pub(super) tells_us: u64,
     /// A feed that the subscriber has left since the last `take_left`.
     pub(super) left: Option<Left>,
     /// Whether frames other than confirmations and heartbeats were sent.
@@ -70,6 +72,7 @@ impl Subscriber {
             close_code: None,
             leaving: None,
             has_ends: false,
+            tells_us: u64::MAX,
             left: None,
             has_delivered: false,
             mode,
@@ -115,6 +118,19 @@ impl Subscriber {
     pub fn filter_of(&self, key: FeedKey) -> Option<&Arc<KeyFilter>> {
         let index = self.index_of(key).map(usize::from)?;
         self.subscriptions[index].filter()
+    }
+
+    /// Returns when the subscriber must be visited, in µs, because its client learns a position without an event then.
+    pub fn tells_us(&self) -> Option<u64> {
+        (self.tells_us != u64::MAX).then_some(self.tells_us)
+    }
+
+    /// Lets the next visit tell the client the positions that it has reached without an event. Call this when the time of a long poll is
+    /// over. Returns `false` if no subscription has a filter.
+    pub fn tell_positions(&mut self) -> bool {
+        self.subscriptions.iter_mut().for_each(Subscription::waits_for_position);
+        self.tells_us = 0;
+        self.subscriptions.iter().any(|subscription| subscription.filter().is_some())
     }
 
     /// Holds a subscription back until [`Self::settle_start`].

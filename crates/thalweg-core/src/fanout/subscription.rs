@@ -152,30 +152,37 @@ impl Subscription {
         self.filtered.as_ref().map(|filtered| &filtered.filter)
     }
 
-    /// Takes a cursor that has skipped events. Returns whether an envelope without events tells the client its position, in `control`.
-    pub(super) fn skip(
-        &mut self,
-        feed: &impl Feed,
-        after: Cursor,
-        now_us: u64,
-        control: &mut Vec<u8>,
-    ) -> bool {
+    /// Takes a cursor that has skipped events.
+    pub(super) fn skip(&mut self, feed: &impl Feed, after: Cursor, now_us: u64) {
         self.set_cursor(after);
-        if !feed.has_all(&after) {
-            return false;
+        if feed.has_all(&after) {
+            self.caught_up(feed, now_us);
         }
-        self.caught_up(feed, now_us);
-        let Some(filtered) = self.filtered.as_mut() else { return false };
-        let tells = filtered.must_tell(now_us);
-        if tells {
-            let head = feed.head();
-            filtered.told(head, head, now_us);
-            let before = Before::Event(after.next().saturating_sub(1));
-            let keyed = Some(Keyed { keys: &[], until: None });
-            write_empty(feed, head, (before, keyed), self.format, control);
-            self.set_cursor(Cursor::before(head));
+    }
+
+    /// Returns when the client must learn a position that it has reached without an event, in µs. `None` if there is no such position.
+    pub(super) fn tells_us(&self, feed: &impl Feed) -> Option<u64> {
+        let (filtered, cursor) = (self.filtered.as_ref()?, self.cursor()?);
+        let is_news = cursor.needed_from() > cursor.next() && feed.has_all(&cursor);
+        (is_news && !self.ends_alone()).then_some(filtered.tells_us)
+    }
+
+    /// Notes that the client must learn its position now, if it does not know it.
+    pub(super) fn waits_for_position(&mut self) {
+        if let Some(filtered) = &mut self.filtered {
+            filtered.waits();
         }
-        tells
+    }
+
+    /// Writes an envelope without events to `control`, which tells the client that it has everything.
+    pub(super) fn tell(&mut self, feed: &impl Feed, now_us: u64, control: &mut Vec<u8>) {
+        let (Some(cursor), head) = (self.cursor(), feed.head()) else { return };
+        let before = Before::Event(cursor.next().saturating_sub(1));
+        let keyed = Some(Keyed { keys: &[], until: None });
+        write_empty(feed, head, (before, keyed), self.format, control);
+        let after = Cursor::before(head);
+        self.told(feed, &after, now_us);
+        self.set_cursor(after);
     }
 
     /// Notes that the client has the frame before `after`.
@@ -353,14 +360,22 @@ impl Subscription {
     }
 
     /// Begins and confirms the subscription in `control`, unless it has begun or needs a [backfill](Self::backfill_before).
-    pub(super) fn begin(&mut self, feed: &impl Feed, control: &mut Vec<u8>) -> Begun {
+    pub(super) fn begin(
+        &mut self,
+        feed: &impl Feed,
+        is_poll: bool,
+        now_us: u64,
+        control: &mut Vec<u8>,
+    ) -> Begun {
         let Progress::Starting(at) = self.progress else { return Begun::NotYet };
+        let is_resuming = self.asks_for_position();
         let format = self.format;
         match feed.start(at) {
             Start::At(cursor) => {
                 let keyed = feed.confirmed_keys(&cursor, self.filter().map(|filter| &**filter));
                 if let Some(filtered) = &mut self.filtered {
-                    filtered.confirmed(keyed.and_then(|keyed| keyed.until));
+                    let until = keyed.and_then(|keyed| keyed.until);
+                    filtered.confirmed(until, is_resuming, is_poll, now_us);
                 }
                 let confirmed = (feed.confirmed_after(&cursor), keyed);
                 write_empty(feed, cursor.next(), confirmed, format, control);
@@ -399,9 +414,7 @@ impl Subscription {
 
     /// Continues at `cursor`, after a gap.
     fn begin_again(&mut self, cursor: Cursor) {
-        if let Some(filtered) = &mut self.filtered {
-            filtered.begins_again();
-        }
+        self.waits_for_position();
         self.set_cursor(cursor);
     }
 

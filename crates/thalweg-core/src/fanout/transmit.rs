@@ -56,6 +56,8 @@ pub(super) struct SendBuffers {
     /// The offset that each subscription will reach. Trailers contain these offsets.
     reached: Vec<Option<Offset>>,
     pub(super) backfills: Vec<(FeedKey, Offset)>,
+    /// The subscriptions that have skipped events, and their next cursors.
+    pub(super) skips: Vec<(u16, Cursor)>,
 }
 
 #[derive(Debug)]
@@ -98,8 +100,6 @@ pub(super) enum Interruption {
     /// The next rows have another schema than the response of columns.
     OtherColumns,
     Unmade,
-    /// The subscription has skipped events, and continues at this cursor.
-    Skipped(Cursor),
 }
 
 impl Interrupted {
@@ -121,6 +121,7 @@ impl<'f, 's> Transmit<'f, 's> {
         buffers.pieces.clear();
         buffers.cold.clear();
         buffers.reached.clear();
+        buffers.skips.clear();
         let summary = PlanSummary { bytes: 0, is_complete: true, wake_us: None, is_costly: false };
         let mut plan = Self { buffers, sources: SmallVec::new(), ids: subscriber.ids, summary };
         plan.all(subscriber, feeds, now_us)?;
@@ -250,7 +251,10 @@ impl<'f, 's> Transmit<'f, 's> {
                 Next::Unknown(cursor) => return Err(interrupted(Interruption::Unknown(*cursor))),
                 Next::OtherColumns => return Err(interrupted(Interruption::OtherColumns)),
                 Next::Unmade => return Err(interrupted(Interruption::Unmade)),
-                Next::Skipped(after) => return Err(interrupted(Interruption::Skipped(*after))),
+                Next::Skipped(after) => {
+                    self.buffers.skips.push((index, *after));
+                    return Ok(cursor);
+                }
                 Next::Backfill(from) => {
                     self.buffers.backfills.push((subscription.feed, *from));
                     return Ok(cursor);
@@ -299,6 +303,11 @@ impl<'f, 's> Transmit<'f, 's> {
                 return Ok(cursor);
             }
         }
+    }
+
+    /// Returns whether subscriptions must move because they have skipped events. Plan again after that.
+    pub(super) fn has_skips(&self) -> bool {
+        !self.buffers.skips.is_empty()
     }
 
     /// Returns whether the send has messages that only this connection gets.

@@ -1,6 +1,6 @@
 //! Subscribers whose filters select some keys: each has the state of these keys, and no more messages than necessary.
 
-use std::io::IoSlice;
+use std::{cell::Cell, io::IoSlice};
 
 use thalweg_core::fanout::{
     Budget, ConnectionFraming, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink,
@@ -76,7 +76,7 @@ struct Messages {
     empty: u64,
     late: u64,
     wholes: u64,
-    /// How often the client had everything, and did not know the newest position.
+    /// How often the client had everything, and was not told the newest position.
     silent: u64,
 }
 
@@ -134,7 +134,7 @@ impl Reader {
         self.tally.connects += 1;
     }
 
-    /// Returns whether the client has everything.
+    /// Returns whether the client has everything, and knows its position.
     fn visit(
         &mut self,
         feeds: &mut Both<'_>,
@@ -150,10 +150,14 @@ impl Reader {
             let line: Vec<u8> = self.unread.drain(..=end).collect();
             self.apply(&serde_json::from_slice(&line).expect("JSON"), published, now_us);
         }
-        let head = feeds.0[self.at as usize].head();
+        let (feed, tells_us) = (&*feeds.0[self.at as usize], self.subscriber.tells_us());
         let has_all = delivered == Delivered::CaughtUp(None) && self.has_position;
-        self.tally.silent += u64::from(has_all && self.position + 1 < head);
-        has_all
+        self.tally.silent += u64::from(has_all && tells_us.is_some());
+        // A client that is not told later knows that it has everything now.
+        let is_told = has_all && tells_us.is_none();
+        assert!(!is_told || feed.is_partial() || self.position + 1 >= feed.head());
+        assert!(tells_us.is_none_or(|tells_us| tells_us <= now_us + TOLD_US));
+        is_told
     }
 
     fn apply(&mut self, message: &Json, published: &Published, now_us: u64) {
@@ -220,6 +224,7 @@ impl Reader {
 
     /// Checks that the client, which has everything, knows this. `jumps`: how often the longest time without a message has passed.
     fn check_end(&self, published: &Published, jumps: u64) {
+        assert_eq!(self.position + 1, published.head());
         assert!(self.position >= self.until, "{} {}", self.position, self.until);
         self.check_state(published, published.head() - 1);
         let Messages { with_events, gaps, connects, empty, .. } = self.tally;
@@ -366,6 +371,131 @@ fn a_large_state_comes_in_several_reads() {
     }
     visits(&mut reader, &mut feeds);
     reader.check_end(&owner.published, 0);
+}
+
+/// Topics that count how often a subscriber looks at one of them.
+struct Counted {
+    owners: Vec<Owner>,
+    looks: Cell<usize>,
+}
+
+impl Feeds for Counted {
+    type Feed = KeyedFeed;
+
+    fn feed(&self, key: FeedKey) -> Option<&KeyedFeed> {
+        self.looks.update(|looks| looks + 1);
+        Some(&self.owners[key as usize].feed)
+    }
+
+    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut KeyedFeed> {
+        Some(&mut self.owners[key as usize].feed)
+    }
+}
+
+impl Counted {
+    fn new(topics: usize) -> Self {
+        let history = HistoryBounds { events_max: 10, bytes_max: 1000, age_us_max: u64::MAX };
+        let feed = || KeyedFeed::new(topic(), epoch(), 1, Offsets::Consecutive, history);
+        Self { owners: (0..topics).map(|_| owner(feed(), 10)).collect(), looks: Cell::new(0) }
+    }
+
+    fn publish_all(&mut self, key: &str, now_us: u64) {
+        for owner in &mut self.owners {
+            owner.publish_all(vec![(key.to_owned(), Json::from(now_us))], now_us);
+        }
+    }
+}
+
+/// Returns the lines that a visit sends, and its end.
+fn visit(
+    subscriber: &mut Subscriber,
+    feeds: &mut Counted,
+    now_us: u64,
+) -> (Vec<String>, Delivered) {
+    let mut taken = Vec::new();
+    let mut socket = Socket { room: usize::MAX, taken: &mut taken };
+    let budget = Budget { socket_bytes: 1 << 20 };
+    let end = subscriber.deliver(feeds, &mut socket, now_us, budget, &mut Scratch::default());
+    let text = String::from_utf8(taken).expect("UTF-8");
+    (text.lines().map(str::to_owned).collect(), end)
+}
+
+fn reader_of_all(feeds: &Counted, start: StartAt, mode: ResponseMode) -> Subscriber {
+    let all = 0..feeds.owners.len() as FeedKey;
+    let all: Vec<Subscribe> =
+        all.map(|feed| Subscribe { feed, start, terms: Terms::default() }).collect();
+    let mut subscriber =
+        Subscriber::new(FORMAT, b"", &all, mode, ConnectionFraming::new(FORMAT));
+    let filter = filter(&["own"], None);
+    all.iter().for_each(|one| subscriber.set_filter(one.feed, Arc::clone(&filter)));
+    subscriber
+}
+
+fn after(offset: Offset) -> StartAt {
+    StartAt::After(Position { epoch: epoch(), offset })
+}
+
+#[test]
+fn a_visit_looks_at_each_topic_a_few_times_if_no_event_is_selected() {
+    const TOPICS: usize = 200;
+    let mut feeds = Counted::new(TOPICS);
+    let mut reader = reader_of_all(&feeds, StartAt::Latest, ResponseMode::Endless);
+    assert_eq!(visit(&mut reader, &mut feeds, 1).0.len(), TOPICS);
+    feeds.publish_all("other", 2);
+    for now_us in [2, 1 + TOLD_US] {
+        feeds.looks.set(0);
+        let (lines, end) = visit(&mut reader, &mut feeds, now_us);
+        assert_eq!((lines.len(), end), (if now_us > 2 { TOPICS } else { 0 }, Delivered::CaughtUp(None)));
+        assert!(feeds.looks.get() <= 12 * TOPICS, "{:?}", feeds.looks);
+    }
+}
+
+#[test]
+fn a_client_learns_its_position_in_time() {
+    let mut feeds = Counted::new(1);
+    feeds.publish_all("own", 1);
+    let mut reader = reader_of_all(&feeds, StartAt::Latest, ResponseMode::Endless);
+    assert_eq!(visit(&mut reader, &mut feeds, 1).0.len(), 2, "the confirmation, and the key");
+    assert_eq!(reader.tells_us(), None);
+    feeds.publish_all("other", 2);
+    assert_eq!(visit(&mut reader, &mut feeds, 2).0.len(), 0);
+    let due_us = reader.tells_us().expect("a time");
+    assert_eq!(due_us, 1 + TOLD_US);
+    assert_eq!(visit(&mut reader, &mut feeds, due_us - 1).0.len(), 0);
+    let (lines, _) = visit(&mut reader, &mut feeds, due_us);
+    assert!(lines.len() == 1 && lines[0].contains(".2\",\"first\":3,\"after\":1,"), "{lines:?}");
+    assert_eq!(reader.tells_us(), None);
+
+    // A client that resumes may wait for a position that an earlier connection has told it.
+    let mut reader = reader_of_all(&feeds, after(1), ResponseMode::Endless);
+    assert_eq!(visit(&mut reader, &mut feeds, 3).0.len(), 2, "the confirmation, and the position");
+    feeds.publish_all("other", 4);
+    assert_eq!(visit(&mut reader, &mut feeds, 4).0.len(), 0);
+    assert_eq!(reader.tells_us(), Some(3 + TOLD_US));
+}
+
+#[test]
+fn a_poll_waits_for_its_keys_and_learns_its_position_when_it_ends() {
+    let mut feeds = Counted::new(2);
+    feeds.publish_all("own", 1);
+    feeds.publish_all("other", 2);
+    let mut poll = reader_of_all(&feeds, after(1), ResponseMode::Once);
+    assert_eq!(visit(&mut poll, &mut feeds, 2).0.len(), 2, "the confirmations");
+    feeds.publish_all("other", 3);
+    let late_us = 5 * TOLD_US;
+    assert_eq!(visit(&mut poll, &mut feeds, late_us), (vec![], Delivered::CaughtUp(None)));
+    assert_eq!(poll.tells_us(), None);
+    assert!(poll.tell_positions());
+    let (lines, end) = visit(&mut poll, &mut feeds, late_us);
+    assert_eq!(end, Delivered::Closed);
+    assert!(lines.len() == 2 && lines.iter().all(|line| line.contains(".3\",")), "{lines:?}");
+
+    let mut poll = reader_of_all(&feeds, after(3), ResponseMode::Once);
+    assert!(poll.tell_positions());
+    let (lines, end) = visit(&mut poll, &mut feeds, late_us);
+    assert_eq!((lines.len(), end), (2, Delivered::CaughtUp(None)), "it has the newest position");
+    feeds.publish_all("own", late_us);
+    assert_eq!(visit(&mut poll, &mut feeds, late_us).1, Delivered::Closed);
 }
 
 fn feed_of_nothing() -> KeyedFeed {

@@ -104,6 +104,13 @@ impl Handle {
         self.with_subscriber(id, |shard| shard.subscribers.remove(&mut shard.topics, id.key));
     }
 
+    /// Ends a long poll whose time is over, if its client can learn a later position.
+    pub(crate) fn tell_positions(&self, id: SubscriberId) {
+        self.with_subscriber(id, |shard| {
+            shard.subscribers.tell_positions(&mut shard.topics, id.key);
+        });
+    }
+
     /// Returns whether a subscriber's start position was sent, or the subscriber has gone.
     pub(crate) fn has_begun(&self, id: SubscriberId) -> bool {
         let subscribers = &mut self.shard.borrow_mut().subscribers;

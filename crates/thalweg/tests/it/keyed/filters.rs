@@ -104,6 +104,30 @@ fn a_client_without_any_of_its_keys_is_complete_at_once_and_after_a_gap() {
 }
 
 #[test]
+fn a_poll_without_events_tells_the_position_when_its_time_is_over() {
+    for shards in ["1", "2"] {
+        let server = start(shards, &[]);
+        let mut state = Map::new();
+        let position = publish(&server, "users/a", &[(7, 0)], &mut state);
+        let head = publish(&server, "users/a", &[(1, 0)], &mut state);
+        let poll = |position: &str| {
+            let target =
+                format!("/v1/topics/users/a?key=u7&cursor={position}&transport=long-polling&wait=10ms");
+            let answer = server.get(&target);
+            assert_eq!(answer.status, 200);
+            let text = answer.text();
+            text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>()
+        };
+        // The first poll may end before its shard has the state.
+        let mut polls = (0..1000).map(|_| poll(&position));
+        let messages = polls.find(|messages| messages.len() > 1).expect("a position");
+        assert_eq!(messages.len(), 2, "the confirmation and the position: {messages:?}");
+        assert_eq!((&messages[1]["position"], &messages[1]["events"]), (&json!(head), &json!([])));
+        assert_eq!(poll(&head).len(), 1, "nothing has changed");
+    }
+}
+
+#[test]
 fn each_topic_of_a_connection_has_its_own_filter() {
     for shards in ["1", "2"] {
         let server = start(shards, &[]);

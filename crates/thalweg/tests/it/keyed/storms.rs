@@ -133,6 +133,9 @@ fn keys_that_come_and_go_are_never_refused_and_old_readers_begin_again() {
 #[test]
 fn removals_of_idle_topics_make_room_for_keys_of_others() {
     let server = Server::start(&[&SMALL[..], &["--shards", "1"]].concat());
+    // The server does not keep a topic that has only removals and no subscriber.
+    let mut reader = server.subscribe(Transport::WebSocket, "/users/idle");
+    reader.confirmed();
     // Two thirds of the memory.
     for first in (0..2000).step_by(250) {
         server.post("users/idle?ttl=1ms", LINES, lines(first..first + 250)).published();
