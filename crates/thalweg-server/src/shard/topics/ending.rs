@@ -119,8 +119,8 @@ impl Topics {
         let is_output =
             local.owner.as_mut().is_some_and(|owner| std::mem::take(&mut owner.is_permanent));
         let is_input = std::mem::take(&mut local.is_input);
-        let topic = local.topic.clone();
-        if is_output {
+        let (topic, is_derived) = (local.topic.clone(), local.origin.is_derived);
+        if is_output && is_derived {
             // The ended topic may still have readers, and must not take the place of the next one.
             self.feeds.set_kind(key, TopicKind::SubscriberOnly(None));
         }
