@@ -296,7 +296,10 @@ fn rights_to_some_keys_are_checked_on_each_way_in() {
             read("?limit=9&key=alice&key=bob"),
             read("?limit=9&prefix=alice"),
             read("?limit=9&prefix=pub"),
+            read("?newest=1"),
             read("?transport=sse"),
+            read("?transport=long-polling&wait=0s"),
+            ("GET", "topics/presence/rooms/a?limit=9&key=alice".to_owned(), String::new()),
             read("?transport=http-streaming&key=bob"),
             ("GET", "topics?transport=sse&topic=rooms/a%3Fkey%3Dbob".to_owned(), String::new()),
             (
