@@ -424,8 +424,7 @@ fn reader_of_all(feeds: &Counted, start: StartAt, mode: ResponseMode) -> Subscri
     let all = 0..feeds.owners.len() as FeedKey;
     let all: Vec<Subscribe> =
         all.map(|feed| Subscribe { feed, start, terms: Terms::default() }).collect();
-    let mut subscriber =
-        Subscriber::new(FORMAT, b"", &all, mode, ConnectionFraming::new(FORMAT));
+    let mut subscriber = Subscriber::new(FORMAT, b"", &all, mode, ConnectionFraming::new(FORMAT));
     let filter = filter(&["own"], None);
     all.iter().for_each(|one| subscriber.set_filter(one.feed, Arc::clone(&filter)));
     subscriber
@@ -445,7 +444,10 @@ fn a_visit_looks_at_each_topic_a_few_times_if_no_event_is_selected() {
     for now_us in [2, 1 + TOLD_US] {
         feeds.looks.set(0);
         let (lines, end) = visit(&mut reader, &mut feeds, now_us);
-        assert_eq!((lines.len(), end), (if now_us > 2 { TOPICS } else { 0 }, Delivered::CaughtUp(None)));
+        assert_eq!(
+            (lines.len(), end),
+            (if now_us > 2 { TOPICS } else { 0 }, Delivered::CaughtUp(None))
+        );
         assert!(feeds.looks.get() <= 12 * TOPICS, "{:?}", feeds.looks);
     }
 }

@@ -111,12 +111,15 @@ fn a_poll_without_events_tells_the_position_when_its_time_is_over() {
         let position = publish(&server, "users/a", &[(7, 0)], &mut state);
         let head = publish(&server, "users/a", &[(1, 0)], &mut state);
         let poll = |position: &str| {
-            let target =
-                format!("/v1/topics/users/a?key=u7&cursor={position}&transport=long-polling&wait=10ms");
+            let target = format!(
+                "/v1/topics/users/a?key=u7&cursor={position}&transport=long-polling&wait=10ms"
+            );
             let answer = server.get(&target);
             assert_eq!(answer.status, 200);
             let text = answer.text();
-            text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>()
+            text.lines()
+                .map(|line| serde_json::from_str(line).expect("JSON"))
+                .collect::<Vec<Value>>()
         };
         // The first poll may end before its shard has the state.
         let mut polls = (0..1000).map(|_| poll(&position));
