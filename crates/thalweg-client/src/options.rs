@@ -76,6 +76,10 @@ pub struct Subscribe {
     /// WebSocket only: bytes that the server may send ahead of the events that [`crate::Subscription::next`] has
     /// returned and the caller has processed; at least 1 KiB. `None` leaves flow control to the socket.
     pub window: Option<u64>,
+    /// Keyed topics only: the keys to receive. Empty with [`Self::prefix`] `None`: all keys. The server does not send other keys.
+    pub keys: Vec<String>,
+    /// Keyed topics only: also receive the keys with this prefix.
+    pub prefix: Option<String>,
 }
 
 /// A transport from the server to a subscriber.

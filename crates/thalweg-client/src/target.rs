@@ -85,9 +85,14 @@ impl Server {
                 query.extend_pairs(subscribe.query.iter().map(|text| ("query", text)));
                 self.path("/v1/topics")
             }
-            [(topic, _)] => self.topic_path(topic),
+            [(topic, _)] => {
+                append_filter(&mut query, subscribe);
+                self.topic_path(topic)
+            }
             _ => {
-                query.extend_pairs(topics.iter().map(|(topic, _)| ("topic", topic.as_str())));
+                for (topic, _) in topics {
+                    query.append_pair("topic", &filtered_topic(topic, subscribe));
+                }
                 self.path("/v1/topics")
             }
         };
@@ -116,6 +121,22 @@ impl Server {
             Transport::Sse | Transport::HttpStreaming => {}
         }
         format!("{path}?{}", query.finish())
+    }
+}
+
+fn append_filter(query: &mut form_urlencoded::Serializer<'_, String>, subscribe: &Subscribe) {
+    query.extend_pairs(subscribe.keys.iter().map(|key| ("key", key)));
+    query.extend_pairs(subscribe.prefix.iter().map(|prefix| ("prefix", prefix)));
+}
+
+/// Returns a topic of a list with its filter: in a URL with several topics each has its own.
+fn filtered_topic(topic: &Topic, subscribe: &Subscribe) -> String {
+    let mut filter = form_urlencoded::Serializer::new(String::new());
+    append_filter(&mut filter, subscribe);
+    let filter = filter.finish();
+    match filter.is_empty() {
+        true => topic.to_string(),
+        false => format!("{topic}?{filter}"),
     }
 }
 
@@ -167,6 +188,22 @@ mod tests {
         check("127.0.0.1:8080", "127.0.0.1", 8080, "", None);
         check("localhost:8080/v1/topics/cars", "localhost", 8080, "", Some("cars"));
         check(":8080/v1/topics/cars", "localhost", 8080, "", Some("cars"));
+    }
+
+    #[test]
+    fn each_topic_of_a_list_has_the_filter() {
+        let (server, _) = Server::parse(":8080").unwrap();
+        let topics = ["a", "b"].map(|topic| (topic.parse().unwrap(), StartAt::Latest));
+        let keys = vec!["x,y".to_owned(), "z&".to_owned()];
+        let subscribe = Subscribe { keys, prefix: Some("p/".to_owned()), ..Subscribe::default() };
+        let check = |topics: &[(Topic, StartAt)], expected: &str| {
+            let transport = Transport::HttpStreaming;
+            let path = server.subscription(topics, transport, &subscribe, Duration::ZERO, false);
+            assert!(path.starts_with(expected), "{path}");
+        };
+        check(&topics[..1], "/v1/topics/a?key=x%2Cy&key=z%26&prefix=p%2F&cursor=latest");
+        let filter = "%3Fkey%3Dx%252Cy%26key%3Dz%2526%26prefix%3Dp%252F";
+        check(&topics, &format!("/v1/topics?topic=a{filter}&topic=b{filter}&cursor=latest"));
     }
 
     #[test]

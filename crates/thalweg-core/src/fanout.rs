@@ -5,6 +5,7 @@
 //! subscriber      one connection's subscriptions and its control messages
 //! framing         the bytes that a connection adds to shared frames
 //! ids             decides which frames name the cursors of several topics
+//! filtered        the filter of keys of a subscription
 //! window          the limit of bytes ahead of a client's acks
 //! transmit        one send: planned, sent, committed
 //! at_once         a visit that is a single send
@@ -86,6 +87,7 @@
 mod at_once;
 mod control;
 mod deliver;
+mod filtered;
 mod framing;
 mod ids;
 mod subscriber;

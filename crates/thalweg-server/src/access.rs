@@ -26,8 +26,8 @@ use std::{collections::HashMap, net::SocketAddr, ops::Deref, sync::Arc};
 
 use http::request::Parts;
 use rustls::crypto::SecureRandom;
-use thalweg_token::{Rights, Topics};
-use thalweg_wire::{ErrorCode, Excerpt, Topic};
+use thalweg_token::{Rights, TopicScope, Topics};
+use thalweg_wire::{ErrorCode, Excerpt, KeyFilter, Topic, key::push_key};
 
 use crate::{
     config::{AD_HOC_TOPICS, Access},
@@ -64,10 +64,10 @@ pub(crate) struct MadeOf {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Right<'a> {
-    /// Subscribe to a topic, read its history or ack its events.
-    Subscribe(&'a Topic),
-    /// Publish to a topic, or delete it.
-    Publish(&'a Topic),
+    /// Subscribe to keys of a topic, read its history or ack its events.
+    Subscribe(&'a Topic, WantedKeys<'a>),
+    /// Write a key of a topic. Without a key: publish anything to the topic, or delete it.
+    Publish(&'a Topic, Option<&'a str>),
     ViewRuns,
     /// List topics: those that the holder may inspect.
     ViewTopics,
@@ -77,6 +77,23 @@ pub(crate) enum Right<'a> {
     ViewMetrics,
     /// Close connections of others.
     Administer,
+}
+
+/// The keys of a topic that a holder wants to read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WantedKeys<'a> {
+    /// All keys, or a topic without keys.
+    All,
+    /// The keys that a filter selects.
+    Selected(&'a KeyFilter),
+    /// Any keys that the holder may read.
+    Any,
+}
+
+impl<'a> From<Option<&'a KeyFilter>> for WantedKeys<'a> {
+    fn from(filter: Option<&'a KeyFilter>) -> Self {
+        filter.map_or(Self::All, Self::Selected)
+    }
 }
 
 /// A request for something that needs rights.
@@ -113,21 +130,35 @@ impl<T: Wanted> Wanted for Box<T> {
 
 /// A topic whose events, history or columns a client requests.
 #[derive(Debug)]
-pub(crate) struct Reading(pub(crate) Topic);
+pub(crate) struct Reading {
+    pub(crate) topic: Topic,
+    /// The keys that the client requests. `None`: all.
+    pub(crate) filter: Option<Arc<KeyFilter>>,
+}
+
+impl Reading {
+    pub(crate) fn all(topic: Topic) -> Self {
+        Self { topic, filter: None }
+    }
+}
 
 impl Wanted for Reading {
     fn rights(&self) -> impl Iterator<Item = Right<'_>> {
-        [Right::Subscribe(&self.0)].into_iter()
+        [Right::Subscribe(&self.topic, self.filter.as_deref().into())].into_iter()
     }
 }
 
 /// A topic to publish to, or to delete.
-#[derive(Debug)]
-pub(crate) struct Writing(pub(crate) Topic);
+#[derive(Debug, Clone)]
+pub(crate) struct Writing {
+    pub(crate) topic: Topic,
+    /// The only key that is written, if the client names one.
+    pub(crate) key: Option<Box<str>>,
+}
 
 impl Wanted for Writing {
     fn rights(&self) -> impl Iterator<Item = Right<'_>> {
-        [Right::Publish(&self.0)].into_iter()
+        [Right::Publish(&self.topic, self.key.as_deref())].into_iter()
     }
 }
 
@@ -240,8 +271,11 @@ impl AccessPolicy {
         };
         let is = |is: fn(&Rights) -> bool| is(&holder.rights) || is(&self.holders.everybody.rights);
         let may = match right {
-            Right::Publish(topic) => has(|rights, topic| rights.publish.contain(topic), topic),
-            Right::Subscribe(topic) => self.may_read(holder, topic),
+            Right::Publish(topic, key) => {
+                has(|rights, topic| rights.publish.contain(topic), topic)
+                    || key.is_some_and(|key| self.may_write_key(holder, topic, key))
+            }
+            Right::Subscribe(topic, keys) => self.may_read(holder, topic, keys),
             Right::ViewRuns => is(|rights| rights.subscribe.are_all()),
             Right::ViewTopic(topic) => {
                 let may_inspect =
@@ -257,7 +291,7 @@ impl AccessPolicy {
             return Ok(());
         }
         let topic = match right {
-            Right::Subscribe(topic) | Right::Publish(topic) | Right::ViewTopic(topic) => {
+            Right::Subscribe(topic, _) | Right::Publish(topic, _) | Right::ViewTopic(topic) => {
                 topic.as_str()
             }
             _ => "",
@@ -265,20 +299,39 @@ impl AccessPolicy {
         Err(self.refusal(holder, right).with_subject(holder.names(), topic))
     }
 
-    /// Returns whether a holder may read the events of a topic.
-    pub(crate) fn may_read(&self, holder: &Holder, topic: &Topic) -> bool {
+    fn may_write_key(&self, holder: &Holder, topic: &Topic, key: &str) -> bool {
+        let mut json = Vec::new();
+        push_key(key, &mut json);
+        let [own, all] = [&holder.rights.publish, &self.holders.everybody.rights.publish];
+        own.keys_of(topic).chain(all.keys_of(topic)).any(|keys| keys.matches(&json))
+    }
+
+    /// Returns whether a holder may read the event of a key.
+    pub(crate) fn may_read_key(&self, holder: &Holder, topic: &Topic, key: Option<&str>) -> bool {
+        let filter = key.and_then(|key| KeyFilter::new(&[key], None).ok().flatten());
+        self.may_read(holder, topic, WantedKeys::from(filter.as_ref()))
+    }
+
+    fn may_read(&self, holder: &Holder, topic: &Topic, keys: WantedKeys<'_>) -> bool {
         let [own, all] = [&holder.rights.subscribe, &self.holders.everybody.rights.subscribe];
         if topic.as_str().starts_with(AD_HOC_TOPICS) {
             // The topic's name does not tell its source.
             return match self.made_of.ad_hoc.source_of(topic) {
-                Some(source) => self.may_read(holder, &source),
+                Some(source) => self.may_read(holder, &source, WantedKeys::All),
                 None => own.are_all() || all.are_all(),
             };
         }
         let source = self.made_of.configured.get(topic);
-        (own.contain(topic) || all.contain(topic))
+        let mut limits = own.keys_of(topic).chain(all.keys_of(topic));
+        let may_read_keys = match keys {
+            _ if own.contain(topic) || all.contain(topic) => true,
+            WantedKeys::All => false,
+            WantedKeys::Selected(filter) => filter.is_within_all(&limits),
+            WantedKeys::Any => limits.next().is_some(),
+        };
+        may_read_keys
             // The recursion ends: no query reads its own rows.
-            && source.is_none_or(|source| self.may_read(holder, source))
+            && source.is_none_or(|source| self.may_read(holder, source, WantedKeys::All))
     }
 
     fn refusal(&self, holder: &Holder, right: Right<'_>) -> Refusal {
@@ -290,11 +343,37 @@ impl AccessPolicy {
                  --admin-listen, or with a --token that has inspect=**",
             );
         }
+        let everybody = &self.holders.everybody.rights;
+        let is_limited = |has: fn(&Rights) -> &Topics, topic: &Topic| {
+            [has(&holder.rights), has(everybody)]
+                .iter()
+                .any(|own| own.keys_of(topic).next().is_some())
+        };
         let (doing, claim) = match right {
-            Right::Publish(topic) => {
+            Right::Publish(topic, None) if is_limited(|rights| &rights.publish, topic) => (
+                format!("publishing to {} without key=", Excerpt(topic.as_str())),
+                "publish patterns match it and have no ?key= or ?prefix=",
+            ),
+            Right::Publish(topic, Some(key)) if is_limited(|rights| &rights.publish, topic) => (
+                format!("writing the key {:?} of {}", Excerpt(key), Excerpt(topic.as_str())),
+                "publish patterns match both",
+            ),
+            Right::Publish(topic, _) => {
                 (format!("publishing to {}", Excerpt(topic.as_str())), "publish patterns match it")
             }
-            Right::Subscribe(topic) => (
+            Right::Subscribe(topic, WantedKeys::All)
+                if is_limited(|rights| &rights.subscribe, topic) =>
+            {
+                (
+                    format!("reading {} without key= or prefix=", Excerpt(topic.as_str())),
+                    "subscribe patterns match it and have no ?key= or ?prefix=",
+                )
+            }
+            Right::Subscribe(topic, _) if is_limited(|rights| &rights.subscribe, topic) => (
+                format!("reading these keys of {}", Excerpt(topic.as_str())),
+                "subscribe patterns match all of them",
+            ),
+            Right::Subscribe(topic, _) => (
                 format!("subscribing to {}", Excerpt(topic.as_str())),
                 "subscribe patterns match it and, if it has the rows of a query, the topic that the query reads",
             ),
@@ -320,7 +399,12 @@ impl AccessPolicy {
     /// Returns the topics that a holder may see in the list.
     pub(crate) fn shown_to(&self, holder: &Holder) -> Topics {
         let patterns = [&holder.rights.inspect, &self.holders.everybody.rights.inspect];
-        patterns.into_iter().flat_map(|topics| topics.patterns()).cloned().collect()
+        patterns
+            .into_iter()
+            .flat_map(|topics| topics.patterns())
+            .cloned()
+            .map(TopicScope::from)
+            .collect()
     }
 
     pub(crate) fn lets_publish(&self, holder: &Holder) -> bool {

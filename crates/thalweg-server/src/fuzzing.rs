@@ -194,8 +194,8 @@ impl<'a> RequestChecks<'a> {
 
     /// Returns whether the holder may subscribe to a topic, and publish to it.
     pub fn authorise(&self, who: &Who, topic: &Topic) -> [Result<(), Refused>; 2] {
-        let reading = self.access.allow(&who.0, Reading(topic.clone()));
-        let writing = self.access.allow(&who.0, Writing(topic.clone()));
+        let reading = self.access.allow(&who.0, Reading::all(topic.clone()));
+        let writing = self.access.allow(&who.0, Writing { topic: topic.clone(), key: None });
         [reading.map(|_| ()), writing.map(|_| ())].map(|may| may.map_err(refused))
     }
 }

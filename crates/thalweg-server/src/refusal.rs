@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use thalweg_query::QueryError;
 use thalweg_wire::{
-    ErrorCode, Excerpt, KeyError, Position, Topic,
+    ErrorCode, Excerpt, FilterError, KeyError, Position, Topic,
     answer::{self, Published},
     event::EventError,
     limits::MESSAGE_BYTES_MAX,
@@ -215,6 +215,17 @@ impl From<KeyError> for Refusal {
             KeyError::Missing(_) => ErrorCode::BadEvent,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<FilterError> for Refusal {
+    fn from(error: FilterError) -> Self {
+        match error {
+            FilterError::Key(error) => error.into(),
+            FilterError::TooMany | FilterError::TooLarge => {
+                Self::new(ErrorCode::BadParameter, error.to_string())
+            }
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
-use thalweg_wire::{Excerpt, Pattern, Topic, limits::MEMBER_INFO_BYTES};
+use thalweg_wire::{Excerpt, Topic, limits::MEMBER_INFO_BYTES};
 
 use crate::{
     error::TokenError,
-    rights::{Rights, Topics},
+    rights::{Rights, TopicScope, Topics},
 };
 
 /// The default name of the claim with the topics.
@@ -237,15 +237,17 @@ fn topics_granted(claim: &Value, subject: &str) -> Result<TopicsGranted, String>
         inspect: topics("inspect", claim.inspect)?,
         admin: claim.admin,
     };
+    if rights.inspect.have_limits() {
+        return Err("inspect cannot be limited to keys: remove ?key= and ?prefix=".to_owned());
+    }
     Ok(TopicsGranted { rights, info })
 }
 
 /// Parses a pattern with the subject inserted. The subject must be one segment without wildcards: a user who chooses
 /// the subject could otherwise choose the rights.
-fn pattern(text: &str, subject: &str) -> Result<Pattern, String> {
-    let parse = |text: &str| text.parse::<Pattern>().map_err(|error| error.to_string());
+fn pattern(text: &str, subject: &str) -> Result<TopicScope, String> {
     if !text.contains(SUBJECT) {
-        return parse(text);
+        return text.parse();
     }
     let is_name = !subject.contains('/') && subject.parse::<Topic>().is_ok();
     if !is_name {
@@ -253,5 +255,5 @@ fn pattern(text: &str, subject: &str) -> Result<Pattern, String> {
             "the subject is not a segment of a topic, so {SUBJECT} cannot stand for it"
         ));
     }
-    parse(&text.replace(SUBJECT, subject))
+    text.replace(SUBJECT, subject).parse()
 }

@@ -29,6 +29,6 @@ pub use algorithm::Algorithm;
 pub use claims::{Audience, CLAIM, Claims, Expectations, Granted};
 pub use error::TokenError;
 pub use key::{KEYS_MAX, Key, KeyError, Keys, SigningKey, SkippedKey};
-pub use rights::{Rights, Topics};
+pub use rights::{Rights, TopicScope, Topics};
 pub use thalweg_wire::Pattern;
 pub use verifier::{Explained, TOKEN_BYTES_MAX, explain, parts, verify};

@@ -65,6 +65,10 @@ pub struct Subscribe<'a> {
     pub interval: Option<Cow<'a, str>>,
     /// Maximum bytes in flight without an ack.
     pub window: Option<Cow<'a, str>>,
+    /// The keys that the client gets.
+    pub keys: Vec<Cow<'a, str>>,
+    /// The prefix of further keys that the client gets.
+    pub prefix: Option<Cow<'a, str>>,
 }
 
 /// A text, parsed as a command.
@@ -110,6 +114,10 @@ struct CommandFields<'a> {
     interval: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     window: Option<BorrowedText<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    keys: Option<Vec<BorrowedText<'a>>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    prefix: Option<BorrowedText<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     token: Option<BorrowedText<'a>>,
 }
@@ -178,6 +186,8 @@ impl<'a> CommandFields<'a> {
                 policy: text(&mut self.policy),
                 interval: text(&mut self.interval),
                 window: text(&mut self.window),
+                keys: self.keys()?,
+                prefix: text(&mut self.prefix),
             }),
             "unsubscribe" => Command::Unsubscribe { topic: self.topic(&name)? },
             "echo" => Command::Echo {
@@ -208,6 +218,15 @@ impl<'a> CommandFields<'a> {
         text(&mut self.topic).ok_or_else(|| format!("{command} has no topic: add the member topic"))
     }
 
+    fn keys(&mut self) -> Result<Vec<Cow<'a, str>>, String> {
+        match self.keys.take() {
+            Some(keys) if keys.is_empty() => {
+                Err("keys has no key: add one, or remove the member".into())
+            }
+            keys => Ok(keys.into_iter().flatten().map(|key| key.0).collect()),
+        }
+    }
+
     fn events(&mut self) -> Result<Vec<&'a RawValue>, String> {
         match (self.event.take(), self.events.take()) {
             (Some(event), None) => Ok(vec![event]),
@@ -231,6 +250,8 @@ impl<'a> CommandFields<'a> {
             ("policy", self.policy.is_some()),
             ("interval", self.interval.is_some()),
             ("window", self.window.is_some()),
+            ("keys", self.keys.is_some()),
+            ("prefix", self.prefix.is_some()),
             ("token", self.token.is_some()),
         ];
         members.into_iter().find(|(_, is_left)| *is_left).map(|(member, _)| member)

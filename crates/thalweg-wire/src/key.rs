@@ -58,6 +58,18 @@ pub fn check_key(key: &str) -> Result<(), KeyError> {
     if is_valid { Ok(()) } else { Err(KeyError::BadText) }
 }
 
+/// Appends a key as a JSON string. The key must have no control characters.
+pub fn push_key(key: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    for byte in key.bytes() {
+        if let b'"' | b'\\' = byte {
+            out.push(b'\\');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
 impl KeyPointer {
     /// Returns the key in an event of valid JSON: a string's text, or an integer's digits. The event `null` has no key.
     ///

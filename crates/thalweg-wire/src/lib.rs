@@ -9,6 +9,7 @@
 //! format                      messages as frames of each transport
 //! command, answer             a client's commands and their answers
 //! incoming                    a subscriber's parser of messages
+//! key, key_filter             keys of events, and filters of them
 //! authority                   the port of a URL
 //! excerpt                     a peer's text within an error message
 //! websocket                   RFC 6455, server side, sans I/O
@@ -27,6 +28,7 @@ pub mod excerpt;
 pub mod format;
 pub mod incoming;
 pub mod key;
+pub mod key_filter;
 pub mod limits;
 pub mod notice;
 pub mod pattern;
@@ -42,6 +44,7 @@ pub use error::ErrorCode;
 pub use excerpt::Excerpt;
 pub use format::{ContextUse, ContextWindow, Format, Framing, SharedContext};
 pub use key::{Condition, KeyError, KeyPointer};
+pub use key_filter::{FilterError, KeyFilter};
 pub use notice::{End, EndCode, Gap, GapReason};
 pub use pattern::Pattern;
 pub use position::{Epoch, Offset, Position, StartAt};

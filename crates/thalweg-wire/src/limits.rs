@@ -47,3 +47,9 @@ pub const OFFSET_MAX: u64 = (1 << 53) - 1;
 
 /// Maximum bytes of the description of a client for other members of its topics, from the client or from its token.
 pub const MEMBER_INFO_BYTES: usize = 1024;
+
+/// Maximum keys of a filter. A page for a filter looks up each of them.
+pub const FILTER_KEYS_MAX: usize = 100;
+
+/// Maximum bytes of a filter's keys: they fit a URL, and each connection may have such a filter.
+pub const FILTER_BYTES_MAX: usize = 4 << 10;

@@ -82,6 +82,12 @@ pub(crate) struct TailArgs {
     /// Let the server send at most this much data before it is printed, e.g. 64KiB. WebSocket only.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     window: Option<usize>,
+    /// Print only the events of this key of keyed topics. Repeat the flag for several keys.
+    #[arg(long = "key", value_name = "KEY", conflicts_with = "query")]
+    keys: Vec<String>,
+    /// Print only the events of keys with this prefix, and those of --key.
+    #[arg(long, value_name = "PREFIX", conflicts_with = "query")]
+    prefix: Option<String>,
     #[command(flatten)]
     reach: ReachArgs,
 }
@@ -138,6 +144,8 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
         query: args.query.clone(),
         window: args.window.map(|window| window as u64),
         compress: args.compress,
+        keys: args.keys.clone(),
+        prefix: args.prefix.clone(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {

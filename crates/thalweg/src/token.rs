@@ -268,7 +268,7 @@ fn patterns(topics: &Topics) -> String {
     if topics.are_none() {
         return "nothing".to_owned();
     }
-    let patterns: Vec<_> = topics.patterns().iter().map(|pattern| pattern.as_str()).collect();
+    let patterns: Vec<_> = topics.scopes().iter().map(ToString::to_string).collect();
     patterns.join(" ")
 }
 

@@ -15,8 +15,8 @@ import type { Newest } from "./wire.js";
  * | `slow`, `trimmed` | events are missing, and the subscription's policy is `close`: the subscription fell behind, or its position is too old |
  * | `closed` | the session is closed |
  * | `bad_event` | the page published a value that is not JSON, such as bytes |
- * | `bad_topic`, `bad_cursor` | the topic's name or the start is invalid; no request was sent |
- * | `already_subscribed` | the session is subscribed to the topic with another `from`, `interval` or `policy`, which cannot be changed, or with `map` instead of `subscribe` (or the reverse); no request was sent |
+ * | `bad_topic`, `bad_cursor`, `bad_key` | the topic's name, the start or the filter of keys is invalid; no request was sent |
+ * | `already_subscribed` | the session is subscribed to the topic with another `from`, `interval`, `policy`, `keys` or `prefix`, which cannot be changed, or with `map` instead of `subscribe` (or the reverse); no request was sent |
  * | `not_keyed`, `no_module` | a map ended: its topic is not keyed, or the module `keyed.js` does not load |
  * | `no_transport` | the requested transport is not available here, or none is |
  * | `unreachable` | a `POST` was not answered; the session sent a single event up to six times |

@@ -4,7 +4,7 @@ import type { SubscribeOptions } from "./subscription.js";
 import type { Gap, Position } from "./wire.js";
 
 /** The options of {@link Session.map}. A map always begins with all keys, so there is no `from`. */
-export type KeyedOptions = Pick<SubscribeOptions, "interval" | "onError">;
+export type KeyedOptions = Pick<SubscribeOptions, "interval" | "keys" | "prefix" | "onError">;
 
 /**
  * Changes of a keyed topic's map, from one state that the topic had to a later one. The first batch has all keys, and

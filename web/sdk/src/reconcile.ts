@@ -69,6 +69,8 @@ function subscribe(connection: Connection, wanted: DesiredTopics, subscription: 
     policy: options.policy,
     interval: quantity(interval, "ms"),
     window: quantity(wanted.settings.window, ""),
+    keys: options.keys?.length ? options.keys : undefined,
+    prefix: options.prefix || undefined,
   };
   wanted.commands.send(connection, "subscribe", members).catch((error: ThalwegError) => {
     // The next connection repeats a command that this one did not execute.

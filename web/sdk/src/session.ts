@@ -47,7 +47,7 @@ export interface Session {
    * If the session is already subscribed to the topic, the new subscription begins with the next batch; on a
    * value topic it first gets the newest version that the session has. Its `from` must be `latest` or the
    * position of the last batch that the session has received. The first subscription's `interval` and
-   * `policy` apply to all: omit them or pass the same values. A batch counts as processed when every
+   * `policy` apply to all: omit them or pass the same values. Its `keys` and `prefix` do, too: pass the same ones. A batch counts as processed when every
    * subscription has processed it. The server stops sending when too much data is unprocessed, so a slow
    * subscription delays the others.
    *

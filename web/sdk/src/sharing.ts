@@ -65,6 +65,8 @@ export class SharedSubscription {
   declare readonly topic: string;
   /** The options of the first subscription. They apply to all. */
   declare readonly options: Readonly<SubscribeOptions>;
+  /** The filter of keys, as the query of a URL; empty without one. */
+  declare readonly filter: string;
   /** The cursor after the last received message. */
   declare cursor: Cursor;
   /** The position of the last batch that all subscriptions have processed. */
@@ -95,6 +97,7 @@ export class SharedSubscription {
     this.#owner = owner;
     this.topic = topic;
     this.options = options;
+    this.filter = filterOf(options);
     this.cursor = cursor;
   }
 
@@ -122,10 +125,12 @@ export class SharedSubscription {
     return options.isMap && { changed: [...map.keys()], values: [...map.values()], removed: [] };
   }
 
-  fits(from: Cursor, { interval, policy, isMap }: SubscribeOptions): boolean {
+  fits(from: Cursor, options: SubscribeOptions): boolean {
+    const { interval, policy, isMap } = options;
     const { interval: itsInterval = 0, policy: itsPolicy = "skip" } = this.options;
     return (
       isMap === this.options.isMap &&
+      filterOf(options) === this.filter &&
       ["latest", this.cursor].includes(from) &&
       (interval ?? itsInterval) === itsInterval &&
       (policy ?? itsPolicy) === itsPolicy
@@ -190,6 +195,10 @@ export class SharedSubscription {
   }
 }
 
+function filterOf({ keys = [], prefix }: SubscribeOptions): string {
+  return `${new URLSearchParams([...keys.map((key) => ["key", key]), ...(prefix ? [["prefix", prefix]] : [])])}`;
+}
+
 /** Subscribes to a topic, and shares an existing subscription to it. @internal @throws ThalwegError */
 export function subscribe<T>(
   topics: Map<string, SharedSubscription>,
@@ -201,6 +210,9 @@ export function subscribe<T>(
   const from = checkStart(topic, options.from);
   if (options.isMap && from !== "latest") {
     throw new ThalwegError("bad_cursor", "a map begins with all keys: omit from");
+  }
+  if ((options.keys ?? options.prefix) !== undefined && !filterOf(options)) {
+    throw new ThalwegError("bad_key", "keys or prefix is empty: omit it to get all keys");
   }
   let shared = topics.get(topic);
   if (!shared) {

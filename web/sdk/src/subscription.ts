@@ -34,6 +34,13 @@ export interface SubscribeOptions {
    */
   policy?: Policy;
   /**
+   * On a keyed topic only: the keys to receive, at most 100. The server sends no others. Default: all keys. The first
+   * subscription's `keys` and `prefix` apply to all: pass the same ones.
+   */
+  keys?: readonly string[];
+  /** On a keyed topic only: also receive the keys with this prefix. */
+  prefix?: string;
+  /**
    * Called once if a subscription with a listener ends, unless the page closed it. Reasons: the server
    * rejected it; the topic ended (`deleted`, `gone`); the policy `close` ended it (`slow`, `trimmed`); or the
    * session failed. Without `onError` a rejection or an end is an uncaught error. A `for await` loop throws

@@ -300,6 +300,35 @@ it("requests the options of a subscription", async () => {
   expect(asked).toEqual({ cursor: "e1.0", deltas: "patch", interval: "250ms", policy: "latest", transport: "sse" });
 });
 
+it("requests some keys, each topic its own", async () => {
+  const names = ["bus 7", "a&b,c"];
+  world.keyed.add("cars");
+  begin().map("cars", { keys: names, prefix: "tram " });
+  await advance();
+  expect(world.commands[0]).toMatchObject({ keys: names, prefix: "tram " });
+  const session = begin({ transports: ["sse"] });
+  session.map("cars", { keys: names, prefix: "tram " });
+  await advance();
+  const { pathname, searchParams } = world.requests.at(-1)?.url ?? new URL("http://none");
+  expect([pathname, searchParams.getAll("key"), searchParams.get("prefix")]).toEqual([
+    "/v1/topics/cars",
+    names,
+    "tram ",
+  ]);
+  session.subscribe("boats");
+  await advance();
+  const topics = world.requests
+    .at(-1)
+    ?.url.searchParams.getAll("topic")
+    .map((topic) => topic.split("?"));
+  const filter = new URLSearchParams(topics?.[0]?.[1]);
+  expect([filter.getAll("key"), filter.get("prefix"), topics?.[1]]).toEqual([names, "tram ", ["boats"]]);
+  const refused = (code: string) => expect.objectContaining({ code });
+  expect(() => session.map("cars", { keys: ["bus 7"] })).toThrow(refused("already_subscribed"));
+  session.map("cars", { keys: names, prefix: "tram " });
+  expect(() => session.map("trains", { keys: [] })).toThrow(refused("bad_key"));
+});
+
 it("has a policy for a one-way connection if all of its topics have the same", async () => {
   const session = begin({ transports: ["sse"] });
   const policy = (): string | null | undefined => world.requests.at(-1)?.url.searchParams.get("policy");

@@ -253,7 +253,8 @@ export class World implements Network {
 
   subscribe(listener: Listener, url: URL): void {
     const inPath = url.pathname.replace(/^\/v1\/topics\/?/, "");
-    const topics = inPath ? [inPath] : url.searchParams.getAll("topic");
+    // It sends all keys, whatever the filters of the topics are.
+    const topics = inPath ? [inPath] : url.searchParams.getAll("topic").map((topic) => topic.replace(/\?.*/, ""));
     // Over SSE with several topics, documents arrive whole.
     listener.isPatched = url.searchParams.get("deltas") === "patch" && !(listener.way === "sse" && topics.length > 1);
     const cursors = url.searchParams.getAll("cursor");

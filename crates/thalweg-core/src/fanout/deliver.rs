@@ -14,7 +14,7 @@ use crate::stream::{ColumnCounts, Feed as _, Lost};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivered {
     /// The subscriber has everything that is due. Visit it again when one of its feeds gets a batch, when it
-    /// gets a control message, when its client acks, or at the given time in µs, at which an interval ends.
+    /// gets a control message, when its client acks, at the given time in µs, at which an interval ends, or at [`Subscriber::tells_us`].
     CaughtUp(Option<u64>),
     /// The budget is spent, and more is due now. Visit the subscriber again after the others.
     More,
@@ -70,13 +70,18 @@ impl Subscriber {
         let mut spent = 0;
         let mut has_made = false;
         loop {
-            self.begin(feeds, scratch);
+            self.begin(feeds, now_us, scratch);
+            if self.tells_us <= now_us {
+                self.tell(feeds, now_us);
+            }
             if self.has_ends {
                 self.say_end(feeds);
             }
             let mut interrupted = None;
             let plan = Transmit::plan(self, feeds, now_us, &mut scratch.buffers);
-            let Ok(planned) = plan.map_err(|why| interrupted = Some(why)) else {
+            let plan = plan.map_err(|why| interrupted = Some(why)).ok();
+            let Some(planned) = plan.filter(|plan| !plan.has_skips()) else {
+                self.skip(feeds, &mut scratch.buffers, now_us);
                 let is_unmade = interrupted.as_ref().is_some_and(Interrupted::is_unmade);
                 if is_unmade && std::mem::replace(&mut has_made, true) {
                     // A visit makes shared frames at most once, so that other subscribers get their turn.
@@ -161,9 +166,45 @@ impl Subscriber {
         }
     }
 
+    /// Moves the subscriptions that have skipped events.
+    fn skip(&mut self, feeds: &impl Feeds, buffers: &mut SendBuffers, now_us: u64) {
+        for (index, after) in buffers.skips.drain(..) {
+            let subscription = &mut self.subscriptions[usize::from(index)];
+            let Some(feed) = feeds.feed(subscription.feed) else { continue };
+            subscription.skip(feed, after, now_us);
+            let tells_us = subscription.tells_us(feed).unwrap_or(u64::MAX);
+            self.tells_us = self.tells_us.min(tells_us);
+        }
+    }
+
+    /// Tells the client the positions that it must learn now.
+    fn tell(&mut self, feeds: &impl Feeds, now_us: u64) {
+        // The trailer of a partly sent frame would name the new positions.
+        if self.is_ending() || (self.format.has_trailer() && self.in_frame.is_some()) {
+            return;
+        }
+        self.tells_us = u64::MAX;
+        for index in 0..self.subscriptions.len() {
+            let subscription = &mut self.subscriptions[index];
+            let Some(feed) = feeds.feed(subscription.feed) else { continue };
+            let Some(tells_us) = subscription.tells_us(feed) else { continue };
+            if tells_us > now_us || self.control.unsent().len() >= CONTROL_BYTES_MAX {
+                self.tells_us = self.tells_us.min(tells_us);
+                continue;
+            }
+            let before = self.control.frames().len();
+            subscription.tell(feed, now_us, self.control.frames());
+            if self.format.has_trailer() {
+                let frame_bytes = self.control.frames().len() - before;
+                self.end_control(feeds, self.ids, frame_bytes);
+            }
+            self.has_delivered = true;
+        }
+    }
+
     /// Begins subscriptions whose feed now exists. If a partly sent frame has a trailer, the frame is finished
     /// first, because its trailer would name the new subscriptions.
-    fn begin(&mut self, feeds: &mut impl Feeds, scratch: &mut Scratch) {
+    fn begin(&mut self, feeds: &mut impl Feeds, now_us: u64, scratch: &mut Scratch) {
         let Scratch { buffers, gaps, .. } = scratch;
         if self.format.has_trailer() && self.in_frame.is_some() {
             return;
@@ -187,7 +228,8 @@ impl Subscriber {
             let is_resuming = self.subscriptions[index].asks_for_position();
             let subscription = &mut self.subscriptions[index];
             let control = self.control.frames();
-            let begun = subscription.begin(feed, control);
+            let is_poll = self.mode == ResponseMode::Once;
+            let begun = subscription.begin(feed, is_poll, now_us, control);
             self.framing.begun(feed, subscription, is_resuming, begun, control);
             if self.format.has_trailer()
                 && let Begun::Exact | Begun::Gap(_) = begun

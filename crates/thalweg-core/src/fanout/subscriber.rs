@@ -1,5 +1,7 @@
+use std::sync::Arc;
+
 use smallvec::SmallVec;
-use thalweg_wire::{Close, EndCode, Format, Offset, Position, signalr::StreamId};
+use thalweg_wire::{Close, EndCode, Format, KeyFilter, Offset, Position, signalr::StreamId};
 
 use super::{
     FeedKey, Feeds, Subscribe,
@@ -28,6 +30,8 @@ pub struct Subscriber {
     /// The subscription that is removed when its frame is finished.
     pub(super) leaving: Option<u16>,
     pub(super) has_ends: bool,
+    /// When a client must learn a position that it has reached without an event, in µs. It may be too early. `u64::MAX`: never.
+    pub(super) tells_us: u64,
     /// A feed that the subscriber has left since the last `take_left`.
     pub(super) left: Option<Left>,
     /// Whether frames other than confirmations and heartbeats were sent.
@@ -68,6 +72,7 @@ impl Subscriber {
             close_code: None,
             leaving: None,
             has_ends: false,
+            tells_us: u64::MAX,
             left: None,
             has_delivered: false,
             mode,
@@ -100,6 +105,32 @@ impl Subscriber {
     pub fn subscribe(&mut self, subscribe: Subscribe) {
         self.subscriptions.push(Subscription::new(subscribe, self.format));
         self.lose_context();
+    }
+
+    /// Sets the filter of keys of a feed, which the subscriber has just subscribed to.
+    pub fn set_filter(&mut self, key: FeedKey, filter: Arc<KeyFilter>) {
+        if let Some(index) = self.index_of(key) {
+            self.subscriptions[usize::from(index)].set_filter(filter);
+        }
+    }
+
+    /// Returns the filter of keys of a feed, if its subscription has one.
+    pub fn filter_of(&self, key: FeedKey) -> Option<&Arc<KeyFilter>> {
+        let index = self.index_of(key).map(usize::from)?;
+        self.subscriptions[index].filter()
+    }
+
+    /// Returns when the subscriber must be visited, in µs, because its client learns a position without an event then.
+    pub fn tells_us(&self) -> Option<u64> {
+        (self.tells_us != u64::MAX).then_some(self.tells_us)
+    }
+
+    /// Lets the next visit tell the client the positions that it has reached without an event. Call this when the time of a long poll is
+    /// over. Returns `false` if no subscription has a filter.
+    pub fn tell_positions(&mut self) -> bool {
+        self.subscriptions.iter_mut().for_each(Subscription::waits_for_position);
+        self.tells_us = 0;
+        self.subscriptions.iter().any(|subscription| subscription.filter().is_some())
     }
 
     /// Holds a subscription back until [`Self::settle_start`].
@@ -287,7 +318,7 @@ impl Subscriber {
     /// Returns how many events the subscriber lags on the feed on which it lags most ([`Feed::events_from`]).
     pub fn lag(&self, feeds: &impl Feeds) -> Offset {
         let behind = self.subscriptions.iter().filter_map(|subscription| {
-            Some(feeds.feed(subscription.feed)?.events_from(subscription.cursor()?.next()))
+            Some(feeds.feed(subscription.feed)?.events_from(subscription.cursor()?.needed_from()))
         });
         behind.max().unwrap_or(0)
     }
@@ -342,6 +373,8 @@ impl Subscriber {
         }
         if after.in_frame() {
             feed.pin(&after, subscription.format);
+        } else {
+            subscription.told(feed, &after, now_us);
         }
         if let Some(age_us) = age_us {
             feeds.sent(age_us);

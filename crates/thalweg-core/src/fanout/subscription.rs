@@ -2,10 +2,11 @@ use std::sync::Arc;
 
 use thalweg_columns::Columns;
 use thalweg_wire::{
-    End, EndCode, Envelope, Format, Gap, GapReason, Offset, Position, StartAt, signalr::StreamId,
+    Before, End, EndCode, Envelope, Format, Gap, GapReason, KeyFilter, Keyed, Offset, Position,
+    StartAt, signalr::StreamId,
 };
 
-use super::{FeedKey, window::Window};
+use super::{FeedKey, filtered::Filtered, window::Window};
 use crate::stream::{Cursor, Encoding, Feed, Lost, Start};
 
 /// The policy for a subscription that falls behind the history, or begins behind it.
@@ -92,6 +93,7 @@ pub(super) struct Subscription {
     pub(super) window: Option<Box<Window>>,
     /// The schema with which the stream of columns began.
     columns: Option<Arc<Columns>>,
+    filtered: Option<Box<Filtered>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,13 +138,66 @@ impl Subscription {
             end: None,
             window: subscribe.terms.window_bytes.map(|bytes| Box::new(Window::new(bytes))),
             columns: None,
+            filtered: None,
+        }
+    }
+
+    /// Sets the filter of keys. Call this before the subscription begins.
+    pub(super) fn set_filter(&mut self, filter: Arc<KeyFilter>) {
+        self.filtered = Some(Box::new(Filtered::new(filter)));
+    }
+
+    #[inline]
+    pub(super) fn filter(&self) -> Option<&Arc<KeyFilter>> {
+        self.filtered.as_ref().map(|filtered| &filtered.filter)
+    }
+
+    /// Takes a cursor that has skipped events.
+    pub(super) fn skip(&mut self, feed: &impl Feed, after: Cursor, now_us: u64) {
+        self.set_cursor(after);
+        if feed.has_all(&after) {
+            self.caught_up(feed, now_us);
+        }
+    }
+
+    /// Returns when the client must learn a position that it has reached without an event, in µs. `None` if there is no such position.
+    pub(super) fn tells_us(&self, feed: &impl Feed) -> Option<u64> {
+        let (filtered, cursor) = (self.filtered.as_ref()?, self.cursor()?);
+        let is_news = cursor.needed_from() > cursor.next() && feed.has_all(&cursor);
+        (is_news && !self.ends_alone()).then_some(filtered.tells_us)
+    }
+
+    /// Notes that the client must learn its position now, if it does not know it.
+    pub(super) fn waits_for_position(&mut self) {
+        if let Some(filtered) = &mut self.filtered {
+            filtered.waits();
+        }
+    }
+
+    /// Writes an envelope without events to `control`, which tells the client that it has everything.
+    pub(super) fn tell(&mut self, feed: &impl Feed, now_us: u64, control: &mut Vec<u8>) {
+        let (Some(cursor), head) = (self.cursor(), feed.head()) else { return };
+        let before = Before::Event(cursor.next().saturating_sub(1));
+        let keyed = Some(Keyed { keys: &[], until: None });
+        write_empty(feed, head, (before, keyed), self.format, control);
+        let after = Cursor::before(head);
+        self.told(feed, &after, now_us);
+        self.set_cursor(after);
+    }
+
+    /// Notes that the client has the frame before `after`.
+    #[inline]
+    pub(super) fn told(&mut self, feed: &impl Feed, after: &Cursor, now_us: u64) {
+        if let Some(filtered) = &mut self.filtered {
+            filtered.told(after.next(), feed.head(), now_us);
         }
     }
 
     #[inline]
     pub(super) fn encoding(&self) -> Encoding<'_> {
         let is_conflated = self.interval_us >= CONFLATED_INTERVAL_US;
-        Encoding::new(self.format, self.columns.as_ref()).conflated(is_conflated)
+        let encoding = Encoding::new(self.format, self.columns.as_ref());
+        encoding.conflated(is_conflated).filtered(self.filter())
     }
 
     pub(super) fn columns(&self) -> Option<&Arc<Columns>> {
@@ -271,7 +326,7 @@ impl Subscription {
     /// subscription had not caught up before, or has an interval.
     pub(super) fn age_us(&self, feed: &impl Feed, before: &Cursor, now_us: u64) -> Option<u64> {
         let is_waited_for = self.is_live && self.interval_us == 0;
-        let published_us = is_waited_for.then(|| feed.published_us(before.next()))??;
+        let published_us = is_waited_for.then(|| feed.published_us(before.needed_from()))??;
         Some(now_us.saturating_sub(published_us))
     }
 
@@ -305,12 +360,25 @@ impl Subscription {
     }
 
     /// Begins and confirms the subscription in `control`, unless it has begun or needs a [backfill](Self::backfill_before).
-    pub(super) fn begin(&mut self, feed: &impl Feed, control: &mut Vec<u8>) -> Begun {
+    pub(super) fn begin(
+        &mut self,
+        feed: &impl Feed,
+        is_poll: bool,
+        now_us: u64,
+        control: &mut Vec<u8>,
+    ) -> Begun {
         let Progress::Starting(at) = self.progress else { return Begun::NotYet };
+        let is_resuming = self.asks_for_position();
         let format = self.format;
         match feed.start(at) {
             Start::At(cursor) => {
-                write_confirmation(feed, &cursor, format, control);
+                let keyed = feed.confirmed_keys(&cursor, self.filter().map(|filter| &**filter));
+                if let Some(filtered) = &mut self.filtered {
+                    let until = keyed.and_then(|keyed| keyed.until);
+                    filtered.confirmed(until, is_resuming, is_poll, now_us);
+                }
+                let confirmed = (feed.confirmed_after(&cursor), keyed);
+                write_empty(feed, cursor.next(), confirmed, format, control);
                 self.set_cursor(cursor);
                 self.is_live = cursor.next() == feed.head();
                 Begun::Exact
@@ -318,7 +386,7 @@ impl Subscription {
             Start::OtherEpoch(cursor) => {
                 let gap = AnnouncedGap { missed: None, reason: GapReason::Epoch };
                 write_gap(feed, cursor.next(), gap, format, control);
-                self.set_cursor(cursor);
+                self.begin_again(cursor);
                 Begun::Gap(gap)
             }
             Start::Lost(lost) => self.jump(feed, lost, GapReason::Trimmed, control),
@@ -337,11 +405,17 @@ impl Subscription {
     ) -> AnnouncedGap {
         let gap = AnnouncedGap { missed: None, reason: feed.unknown_reason() };
         write_gap(feed, cursor.next(), gap, self.format, control);
-        self.set_cursor(cursor);
+        self.begin_again(cursor);
         if let Some(window) = &mut self.window {
             window.begin_again(cursor.next());
         }
         gap
+    }
+
+    /// Continues at `cursor`, after a gap.
+    fn begin_again(&mut self, cursor: Cursor) {
+        self.waits_for_position();
+        self.set_cursor(cursor);
     }
 
     /// Continues where the policy says and announces the gap in `control`. With [`Policy::Close`], ends the
@@ -392,16 +466,22 @@ pub(super) fn write_end(
     position
 }
 
-/// Writes the confirmation of a subscription that begins at `cursor`: an envelope without events.
-fn write_confirmation(feed: &impl Feed, cursor: &Cursor, format: Format, control: &mut Vec<u8>) {
+/// Writes an envelope without events, after which the client is before `next`: the confirmation of a subscription, for example.
+fn write_empty(
+    feed: &impl Feed,
+    next: Offset,
+    (before, keyed): (Before, Option<Keyed<'_>>),
+    format: Format,
+    control: &mut Vec<u8>,
+) {
     let envelope = Envelope {
         topic: feed.topic(),
         epoch: feed.epoch(),
-        first: cursor.next().max(1),
-        last: cursor.next().saturating_sub(1),
-        before: feed.confirmed_after(cursor),
+        first: next.max(1),
+        last: next.saturating_sub(1),
+        before,
         offsets: None,
-        keyed: feed.confirmed_keys(cursor),
+        keyed,
         events: &[],
     };
     format.batch(&envelope, control);

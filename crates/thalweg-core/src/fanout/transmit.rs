@@ -56,6 +56,8 @@ pub(super) struct SendBuffers {
     /// The offset that each subscription will reach. Trailers contain these offsets.
     reached: Vec<Option<Offset>>,
     pub(super) backfills: Vec<(FeedKey, Offset)>,
+    /// The subscriptions that have skipped events, and their next cursors.
+    pub(super) skips: Vec<(u16, Cursor)>,
 }
 
 #[derive(Debug)]
@@ -119,6 +121,7 @@ impl<'f, 's> Transmit<'f, 's> {
         buffers.pieces.clear();
         buffers.cold.clear();
         buffers.reached.clear();
+        buffers.skips.clear();
         let summary = PlanSummary { bytes: 0, is_complete: true, wake_us: None, is_costly: false };
         let mut plan = Self { buffers, sources: SmallVec::new(), ids: subscriber.ids, summary };
         plan.all(subscriber, feeds, now_us)?;
@@ -229,7 +232,11 @@ impl<'f, 's> Transmit<'f, 's> {
                     (cold_after - cold_before + events.len(), *after)
                 }
                 // Send the planned bytes before making a gap, an end or a new frame.
-                Next::Lost(_) | Next::Unknown(_) | Next::OtherColumns | Next::Unmade
+                Next::Lost(_)
+                | Next::Unknown(_)
+                | Next::OtherColumns
+                | Next::Unmade
+                | Next::Skipped(_)
                     if planned > 0 || from.is_some() =>
                 {
                     self.summary.is_complete = false;
@@ -244,6 +251,10 @@ impl<'f, 's> Transmit<'f, 's> {
                 Next::Unknown(cursor) => return Err(interrupted(Interruption::Unknown(*cursor))),
                 Next::OtherColumns => return Err(interrupted(Interruption::OtherColumns)),
                 Next::Unmade => return Err(interrupted(Interruption::Unmade)),
+                Next::Skipped(after) => {
+                    self.buffers.skips.push((index, *after));
+                    return Ok(cursor);
+                }
                 Next::Backfill(from) => {
                     self.buffers.backfills.push((subscription.feed, *from));
                     return Ok(cursor);
@@ -273,6 +284,7 @@ impl<'f, 's> Transmit<'f, 's> {
                 | Next::Unknown(_)
                 | Next::OtherColumns
                 | Next::Unmade
+                | Next::Skipped(_)
                 | Next::Backfill(_)
                 | Next::Nothing => {}
             }
@@ -291,6 +303,11 @@ impl<'f, 's> Transmit<'f, 's> {
                 return Ok(cursor);
             }
         }
+    }
+
+    /// Returns whether subscriptions must move because they have skipped events. Plan again after that.
+    pub(super) fn has_skips(&self) -> bool {
+        !self.buffers.skips.is_empty()
     }
 
     /// Returns whether the send has messages that only this connection gets.

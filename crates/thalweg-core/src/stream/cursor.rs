@@ -31,6 +31,10 @@ const PAGE: u64 = 1 << 62;
 /// these pages was made: the reader has no key that was removed before that.
 const CHAIN: u64 = 1 << 61;
 
+/// The filter of the cursor's reader selects no event before the other bits, which are an offset. [`CHAIN`] is set, too: a removal before
+/// that is none of the reader's.
+const SKIP: u64 = 1 << 60;
+
 /// The bits of an offset, which is a JSON number and has at most 53 bits.
 const OFFSET: u64 = (1 << 53) - 1;
 
@@ -61,6 +65,18 @@ impl Cursor {
     /// Returns the cursor of a reader that was told that all keys follow. The reader gets a page even if there are no keys.
     pub(super) fn owed_page() -> Self {
         Self::after_page(1, Some(0))
+    }
+
+    /// Returns this cursor, which is between pages, for a reader whose filter selects no event before `end`. The next page still begins
+    /// at this cursor, because its client knows no later position.
+    pub(super) fn skipping_to(self, end: Offset) -> Self {
+        Self { hot: SKIP | CHAIN | end, ..Self::before(self.next) }
+    }
+
+    /// Returns the offset before which the reader needs no further event.
+    pub(crate) fn needed_from(&self) -> Offset {
+        let skips = self.is_hot() && self.hot & SKIP != 0;
+        if skips { self.hot & OFFSET } else { self.next }
     }
 
     pub(super) fn is_owed_page(&self) -> bool {

@@ -1,15 +1,16 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{Close, EndCode, Envelope, Epoch, Format, Topic};
+use thalweg_wire::{Close, EndCode, Envelope, Epoch, Format, KeyFilter, Topic};
 
-/// A format, and the schema of a stream of columns. Subscribers with equal encodings get the same bytes.
+/// A format, the schema of a stream of columns, and the filter of keys. Subscribers with equal encodings get the same bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Encoding<'a> {
     format: Format,
     /// `None` for JSON, or for a stream without a schema yet.
     columns: Option<&'a Arc<Columns>>,
     is_conflated: bool,
+    filter: Option<&'a Arc<KeyFilter>>,
 }
 
 /// The metadata key for the reason why a stream of columns ends.
@@ -18,13 +19,24 @@ const CLOSE: &str = "thalweg.close";
 impl<'a> Encoding<'a> {
     /// Combines a format with the schema of a stream, if it has one.
     pub fn new(format: Format, columns: Option<&'a Arc<Columns>>) -> Self {
-        Self { format, columns, is_conflated: false }
+        Self { format, columns, is_conflated: false, filter: None }
     }
 
     /// Sets whether the readers want one event of each key per interval ([`super::Feed::conflates`]).
     #[must_use]
     pub fn conflated(self, is_conflated: bool) -> Self {
         Self { is_conflated, ..self }
+    }
+
+    /// Sets the filter of a keyed topic's readers.
+    #[must_use]
+    pub fn filtered(self, filter: Option<&'a Arc<KeyFilter>>) -> Self {
+        Self { filter, ..self }
+    }
+
+    #[inline]
+    pub(super) fn filter(self) -> Option<&'a Arc<KeyFilter>> {
+        self.filter
     }
 
     #[inline]

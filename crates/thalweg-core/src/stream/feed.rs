@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{Before, Epoch, Format, GapReason, Keyed, Offset, Position, StartAt, Topic};
+use thalweg_wire::{
+    Before, Epoch, Format, GapReason, KeyFilter, Keyed, Offset, Position, StartAt, Topic,
+};
 
 use super::{Batch, ColumnCounts, Cursor, Encoding, KeyedEvent, Next, Page, Start, StatePart};
 
@@ -101,7 +103,11 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     }
 
     /// Returns the list of keys in the confirmation of a subscription at `cursor`, if the topic is keyed.
-    fn confirmed_keys(&self, _cursor: &Cursor) -> Option<Keyed<'static>> {
+    fn confirmed_keys(
+        &self,
+        _cursor: &Cursor,
+        _filter: Option<&KeyFilter>,
+    ) -> Option<Keyed<'static>> {
         None
     }
 
@@ -134,8 +140,14 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     }
 
     /// Returns a part of the state, of at most `count_max` events, for another shard that has everything before `cursor`, and the
-    /// cursor after the part. `None` if the feed has no state besides its batches.
-    fn state_part(&self, _cursor: &Cursor, _count_max: usize) -> Option<(StatePart, Cursor)> {
+    /// cursor after the part. With a filter, the part has only selected keys, perhaps none. `None` if the feed has no state besides
+    /// its batches.
+    fn state_part(
+        &self,
+        _cursor: &Cursor,
+        _count_max: usize,
+        _filter: Option<&KeyFilter>,
+    ) -> Option<(StatePart, Cursor)> {
         None
     }
 
@@ -204,6 +216,11 @@ pub trait Memory {
 
     /// Returns the memory of the state of keys, in bytes. It is part of [`Self::history_bytes`], and never freed for room.
     fn state_bytes(&self) -> usize {
+        0
+    }
+
+    /// Returns the memory of removals of keys, in bytes. It is part of [`Self::state_bytes`].
+    fn removal_bytes(&self) -> usize {
         0
     }
 

@@ -38,6 +38,11 @@ impl<V> FormatMap<V> {
         self.0.shrink_to_fit();
     }
 
+    /// Returns whether there is no format.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the formats and their values.
     pub fn iter(&self) -> impl Iterator<Item = (Format, &V)> {
         self.0.iter().map(|(format, value)| (*format, value))

@@ -25,18 +25,20 @@ mod pages;
 mod state_part;
 mod table;
 
+use std::sync::Arc;
+
 use thalweg_wire::{Epoch, Format, Offset, Topic};
 
 use super::{
-    ColumnMemory, ColumnRows, Cursor, Encoding, Feed, HistoryBounds, Log, Memory, Offsets, Pinning,
-    log::PART_DIVISOR, tail::TAIL_BYTES,
+    ColumnMemory, ColumnRows, Cursor, Encoding, Feed, HistoryBounds, KeyedEvent, Log, Memory,
+    Offsets, Pinning, log::PART_DIVISOR, tail::TAIL_BYTES,
 };
 pub use frames::KeyedFrames;
 pub use joined::JoinedKeys;
 use load_progress::Loading;
 use pages::{KeyedPage, Pages};
 pub use state_part::StatePart;
-use table::Table;
+use table::{Selected, Table};
 
 /// The bounds of the removals that a keyed topic remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,26 +134,38 @@ impl KeyedFeed {
         cursor.next <= 1 || self.complete_from() <= has_no_key_of_before
     }
 
-    /// Makes the page that begins at `from`.
-    fn make_page(&self, from: Offset, format: Format, now_us: u64) -> KeyedPage {
-        let head = self.head();
-        let is_first = from <= 1;
+    /// Makes the page at a cursor.
+    fn make_page(&self, cursor: &Cursor, encoding: Encoding<'_>, now_us: u64) -> KeyedPage {
+        let (from, head) = (cursor.next(), self.head());
         let mut joined = JoinedKeys::default();
-        let mut to = head;
-        for event in self.table.events_from(from) {
-            // A reader without keys needs no removal.
-            if is_first && event.is_removal() {
-                continue;
+        let to = match encoding.filter() {
+            None => self.join(from, self.table.events_from(from), &mut joined),
+            Some(filter) => {
+                let Selected { events, end } =
+                    self.table.selected_from(cursor.needed_from(), filter);
+                self.join(from, events.into_iter(), &mut joined).or(end)
             }
-            if !joined.push(event, self.page_bytes) {
-                to = joined.end().unwrap_or(head);
-                break;
-            }
-        }
+        };
+        let to = to.unwrap_or(head);
+        let (format, filter) = (encoding.format(), encoding.filter().map(Arc::clone));
         let mut bytes = Vec::new();
         let envelope = joined.envelope((self.topic(), self.epoch()), (from, to), head);
         Encoding::from(format).batch(&envelope, &mut bytes);
-        KeyedPage::new((from, to, head), format, bytes, now_us)
+        let bytes = (bytes, joined.end().is_none());
+        KeyedPage::new((from, to, head), (format, filter), bytes, now_us)
+    }
+
+    /// Joins the events from `from` on, as many as a page has. Returns where the page ends, if it does not have all of them.
+    fn join<'a>(
+        &self,
+        from: Offset,
+        events: impl Iterator<Item = &'a Arc<KeyedEvent>>,
+        joined: &mut JoinedKeys,
+    ) -> Option<Offset> {
+        // A reader without keys needs no removal.
+        let mut events = events.filter(|event| from > 1 || !event.is_removal());
+        let is_whole = events.all(|event| joined.push(event, self.page_bytes));
+        if is_whole { None } else { joined.end() }
     }
 }
 
@@ -162,6 +176,10 @@ impl Memory for KeyedFeed {
 
     fn state_bytes(&self) -> usize {
         self.table.bytes()
+    }
+
+    fn removal_bytes(&self) -> usize {
+        self.table.removed_bytes()
     }
 
     // The state stays.

@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use thalweg_wire::key::push_key;
+
 /// The keys of events in order, one for each event: JSON strings joined by commas, as an envelope holds them. Those that a broker stores
 /// may expire.
 #[derive(Debug, Default, Clone)]
@@ -32,15 +34,7 @@ impl Keys {
         if !self.ends.is_empty() {
             self.bytes.push(b',');
         }
-        self.bytes.push(b'"');
-        for character in text.chars() {
-            if let '"' | '\\' = character {
-                self.bytes.push(b'\\');
-            }
-            let mut utf8 = [0; 4];
-            self.bytes.extend_from_slice(character.encode_utf8(&mut utf8).as_bytes());
-        }
-        self.bytes.push(b'"');
+        push_key(text, &mut self.bytes);
         self.ends.push(self.bytes.len() as u32);
     }
 

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{Before, Epoch, Format, GapReason, Keyed as Keys, Offset, StartAt, Topic};
+use thalweg_wire::{
+    Before, Epoch, Format, GapReason, KeyFilter, Keyed as Keys, Offset, StartAt, Topic,
+};
 
 use super::{
     Backfill, Batch, ColumnCounts, ColumnMemory, ColumnRows, Cursor, Encoding, Feed, Frames,
@@ -172,9 +174,18 @@ impl Feed for AnyFeed {
         fn unknown_reason(&self) -> GapReason;
         fn conflates(&self) -> bool;
         fn is_loading(&self) -> bool;
-        fn confirmed_keys(&self, cursor: &Cursor) -> Option<Keys<'static>>;
+        fn confirmed_keys(
+            &self,
+            cursor: &Cursor,
+            filter: Option<&KeyFilter>
+        ) -> Option<Keys<'static>>;
         fn keyed_event(&self, key: &[u8]) -> Option<&KeyedEvent>;
-        fn state_part(&self, cursor: &Cursor, count_max: usize) -> Option<(StatePart, Cursor)>;
+        fn state_part(
+            &self,
+            cursor: &Cursor,
+            count_max: usize,
+            filter: Option<&KeyFilter>
+        ) -> Option<(StatePart, Cursor)>;
     }
 
     delegate! { AnyFeed [Log Value Keyed]:
@@ -205,6 +216,7 @@ impl Memory for AnyFeed {
     delegate! { AnyFeed [Log Value Keyed]:
         fn history_bytes(&self) -> usize;
         fn state_bytes(&self) -> usize;
+        fn removal_bytes(&self) -> usize;
         fn tail_bytes(&self) -> usize;
     }
 

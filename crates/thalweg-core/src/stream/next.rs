@@ -24,6 +24,8 @@ pub enum Next<'a> {
     /// The subscriber lacks a part of the state that no longer exists, for example the newest version of a value. Announce a gap
     /// ([`super::Feed::unknown_reason`]), and read again with this cursor.
     Unknown(Cursor),
+    /// The reader's filter selects none of the next events. Read again with this cursor, which remembers that.
+    Skipped(Cursor),
     /// The events from this offset on need a backfill ([`super::Backfill::backfill`]). Read again after it.
     Backfill(Offset),
     /// The frame at the cursor is not made yet. Make it ([`super::Feed::make_frames`]), and read again.

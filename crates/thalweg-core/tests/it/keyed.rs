@@ -1,6 +1,8 @@
 //! A keyed topic, read by clients that are slow, cut and late. Each state that a client takes for whole has
 //! existed.
 
+mod filters;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -101,14 +103,22 @@ fn written(at: StartAt) -> StartAt {
 
 impl Owner {
     fn publish(&mut self, keys: usize, now_us: u64, rng: &mut Rng) {
-        let mut payloads = Payloads::default();
-        for _ in 0..rng.usize(1..8) {
+        let head = self.published.0.len();
+        let events = (head..head + rng.usize(1..8)).map(|number| {
             let key = format!("k{}\"", rng.usize(0..keys));
-            let number = self.published.0.len();
             let event = match rng.u8(0..4) {
                 0 => Json::Null,
                 _ => serde_json::json!({ "n": number, "pad": "x".repeat(rng.usize(0..30)) }),
             };
+            (key, event)
+        });
+        let events: Vec<_> = events.collect();
+        self.publish_all(events, now_us);
+    }
+
+    fn publish_all(&mut self, events: Vec<(String, Json)>, now_us: u64) {
+        let mut payloads = Payloads::default();
+        for (key, event) in events {
             let text = event.to_string();
             let write = |out: &mut Vec<u8>| {
                 out.extend_from_slice(text.as_bytes());
@@ -141,7 +151,7 @@ impl Follower {
             return true;
         }
         let (part, cursor) =
-            owner.feed.state_part(&self.cursor, rng.usize(1..6)).expect("a keyed topic");
+            owner.feed.state_part(&self.cursor, rng.usize(1..6), None).expect("a keyed topic");
         if part.from < next {
             return false;
         }

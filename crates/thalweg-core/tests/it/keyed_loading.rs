@@ -126,7 +126,7 @@ fn payloads(stored: &Stored) -> Payloads {
 /// Applies the newest events from a cursor on.
 fn follow(feed: &KeyedFeed, from: Offset, state: &mut State) {
     let cursor = Cursor::before(from);
-    let (part, _) = feed.state_part(&cursor, usize::MAX).expect("a keyed feed");
+    let (part, _) = feed.state_part(&cursor, usize::MAX, None).expect("a keyed feed");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let events = part.events.iter().filter(|event| event.offset() >= from);
     let events: Vec<(String, String)> = events

@@ -114,7 +114,7 @@ impl Reading {
             Next::Cold { before, events, after } => {
                 ([&cold[..before], events, &cold[before..]].concat(), after)
             }
-            Next::OtherColumns | Next::Unmade => panic!("it is of JSON"),
+            Next::OtherColumns | Next::Unmade | Next::Skipped(_) => panic!("it is of JSON"),
             Next::Lost(lost) => {
                 assert!(!self.cursor.in_frame(), "lost within a frame");
                 assert_eq!(lost.expected, self.next);

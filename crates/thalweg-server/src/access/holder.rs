@@ -4,8 +4,7 @@ use std::{fmt, sync::Arc};
 
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
-use thalweg_token::{Granted, Rights, Topics};
-use thalweg_wire::Pattern;
+use thalweg_token::{Granted, Rights, TopicScope, Topics};
 
 use crate::{
     clock::Now,
@@ -150,7 +149,7 @@ impl Holder {
     /// Returns the text that [`Self::from_text`] parses on any server that shares the tickets.
     pub(crate) fn to_text(&self, now: Now) -> String {
         fn texts(topics: &Topics) -> Vec<String> {
-            topics.patterns().iter().map(ToString::to_string).collect()
+            topics.scopes().iter().map(ToString::to_string).collect()
         }
         let carried = Carried {
             kind: self.kind,
@@ -171,7 +170,7 @@ impl Holder {
     pub(crate) fn from_text(text: &str, now: Now) -> Option<Arc<Self>> {
         let carried: Carried = serde_json::from_str(text).ok()?;
         let topics = |texts: Vec<String>| -> Option<Topics> {
-            texts.into_iter().map(|text| text.parse::<Pattern>().ok()).collect()
+            texts.into_iter().map(|text| text.parse::<TopicScope>().ok()).collect()
         };
         let rights = Rights {
             subscribe: topics(carried.subscribe)?,
@@ -202,7 +201,7 @@ mod tests {
     #[test]
     fn a_holder_is_the_same_on_every_server() {
         let now = Now { us: 5_000_000, unix_s: 1_800_000_000 };
-        let topics = |text: &str| Topics::from_iter([text.parse::<Pattern>().unwrap()]);
+        let topics = |text: &str| Topics::from_iter([text.parse::<TopicScope>().unwrap()]);
         let rights =
             Rights { subscribe: topics("a/*"), inspect: Topics::all(), ..Rights::default() };
         let granted = Granted {
@@ -211,7 +210,7 @@ mod tests {
             rights: rights.clone(),
             info: Some(r#"{"name":"Alice"}"#.to_owned()),
         };
-        let admin = Rights { admin: true, publish: topics("b"), ..rights.clone() };
+        let admin = Rights { admin: true, publish: topics("b?key=c"), ..rights.clone() };
         for holder in [
             Holder::from_signed(granted, now),
             Holder::named("x", &Secret::new("secret"), admin),

@@ -173,6 +173,13 @@ pub(crate) const REPLAY_OFFSETS_MAX: u64 = 1 << 26;
 /// Storing takes seconds while NATS has no leader.
 pub(crate) const UNSTORED_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of the different filters of keys that the subscriptions of a shard have: about 200,000 filters of one key. Further filters are
+/// refused (`busy`).
+pub(crate) const FILTERS_BYTES_MAX: usize = 32 << 20;
+
+/// The filters that came first from one address may use `FILTERS_BYTES_MAX` divided by this.
+pub(crate) const FILTERS_SHARE: usize = 8;
+
 /// Number of missing upstream documents that the server remembers. Above this it forgets the oldest, and
 /// fetches it again when a client asks for it.
 pub(crate) const GONE_MAX: usize = 10_000;

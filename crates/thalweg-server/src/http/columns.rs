@@ -26,9 +26,9 @@ pub(super) async fn answer(
     }
     let topic = Topic::from_path(topic).map_err(Refusal::from)?;
     let query = Query::from_request_with(parts, &["ticket"])?;
-    let reading = http.allow(Reading(topic), parts, &query, requester).await?;
+    let reading = http.allow(Reading::all(topic), parts, &query, requester).await?;
     let columns = http.shard.topic_columns(&reading, requester.into()).await?;
-    let Reading(topic) = reading.into_inner();
+    let Reading { topic, .. } = reading.into_inner();
     let columns = columns.iter().flat_map(|columns| columns.iter());
     let line = described(&topic, columns);
     Ok(json_line(StatusCode::OK, line))

@@ -80,7 +80,8 @@ impl Publisher {
         }
         let query = Query::from_publish(parts)?;
         let holder = http.identify(parts, &query, requester).await?;
-        let topic = http.access().allow(&holder, Writing(topic));
+        let key = query.keys.first().map(|key| Box::from(&**key));
+        let topic = http.access().allow(&holder, Writing { topic, key });
         let topic = topic.map_err(|refusal| http.take_for_refused(refusal, requester))?;
         reject_encoded(parts)?;
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
@@ -95,9 +96,10 @@ impl Publisher {
                 "if cannot be used with several lines: send one event in each request".into(),
             ));
         }
-        let settings = http.shard.config().keys(&topic.0);
-        let event_keys = match (query.key, settings.and_then(|keys| keys.pointer.clone())) {
-            (Some(key), pointer) => EventKeys::Same((*key).into(), pointer),
+        let settings = http.shard.config().keys(&topic.topic);
+        let pointer = settings.and_then(|keys| keys.pointer.clone());
+        let event_keys = match (topic.key.as_deref(), pointer) {
+            (Some(key), pointer) => EventKeys::Same(key.into(), pointer),
             (None, Some(pointer)) => EventKeys::Within(pointer),
             (None, None) => EventKeys::None,
         };
@@ -131,7 +133,7 @@ impl Publisher {
         } else {
             self.publish_one(http, body, &mut result).await
         };
-        let answered = result.map(|result| result.published(&self.topic.0));
+        let answered = result.map(|result| result.published(&self.topic.topic));
         match (published, answered) {
             (Err(refusal), published) => Err(ErrorResponse { published, ..refusal.into() }),
             (Ok(()), published) => {
@@ -149,7 +151,8 @@ impl Publisher {
     fn take_rate(&self, http: &Http, act: Act, count: usize) -> Result<(), Refusal> {
         let Some(rated) = self.holder.rated(self.client.counted()) else { return Ok(()) };
         let taken = http.take(rated, (act, count as u64));
-        taken.map_err(|refusal| refusal.with_subject(self.holder.names(), self.topic.0.as_str()))
+        taken
+            .map_err(|refusal| refusal.with_subject(self.holder.names(), self.topic.topic.as_str()))
     }
 
     /// Appends lines, and adds them to the request's result.
@@ -184,7 +187,12 @@ impl Publisher {
         let (identity, key) = (self.client.identity, self.key.clone());
         let retry_key = key.map(|key| RetryKey { identity, key });
         let (condition, ttl_us) = (self.condition, self.ttl_us);
-        let may_read = condition.is_some() && http.access().may_read(&self.holder, &self.topic.0);
+        let may_read = condition.is_some()
+            && http.access().may_read_key(
+                &self.holder,
+                &self.topic.topic,
+                self.topic.key.as_deref(),
+            );
         let terms =
             PublishTerms { retry_key, condition, may_read, ttl_us, ..PublishTerms::default() };
         *result = Some(http.shard.publish(&self.topic, &mut payloads, terms).await?);

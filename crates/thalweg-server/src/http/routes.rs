@@ -433,8 +433,9 @@ async fn delete(
     let topic = Topic::from_path(topic).map_err(Refusal::from)?;
     let query = Query::from_publish(parts)?;
     let holder = http.identify(parts, &query, requester).await?;
-    let topic = http.access().allow(&holder, Writing(topic))?;
-    match &query.key {
+    let key = query.keys.first().map(|key| Box::from(&**key));
+    let topic = http.access().allow(&holder, Writing { topic, key })?;
+    match &topic.key {
         _ if query.ttl_us.is_some() => {
             return Err(parameters::bad("ttl is for publishes: remove it".into()).into());
         }
@@ -442,7 +443,7 @@ async fn delete(
             let message = "a key that is new cannot be removed: use if=exists or a position";
             return Err(parameters::bad(message.into()).into());
         }
-        Some(key) => http.shard.remove_key(&holder, &topic, key, query.condition).await?,
+        Some(_) => http.shard.remove_key(&holder, &topic, query.condition).await?,
         None if query.condition.is_some() => {
             return Err(parameters::bad("if needs a key: name it with key=".into()).into());
         }
@@ -471,9 +472,18 @@ async fn read(
         .into());
     }
     let named = path_topic
-        .map(|path| Topic::from_path(path).map_err(Refusal::from))
-        .or_else(|| query.topics.first().map(|name| parameters::topic(name)));
-    let Some(topic) = named else {
+        .map(|path| {
+            let topic = Topic::from_path(path).map_err(Refusal::from);
+            topic.and_then(|topic| Ok((topic, query.filter()?)))
+        })
+        .or_else(|| query.first_topic());
+    let Some(named) = named else {
+        if !query.keys.is_empty() {
+            return Err(parameters::bad(
+                "key needs a topic: request /v1/topics/vehicles?key=bus".into(),
+            )
+            .into());
+        }
         if query.newest.is_some() {
             return Err(parameters::bad(
                 "newest needs a topic: request /v1/topics/cars?newest=5".into(),
@@ -487,7 +497,7 @@ async fn read(
     if query.topics.len() + usize::from(path_topic.is_some()) > 1 {
         return Err(parameters::bad("a read has one topic: name only one".into()).into());
     }
-    let topic = topic?;
+    let (topic, filter) = named?;
     let start = match query.starts()?.as_slice() {
         [] => StartAt::Earliest,
         [start] => *start,
@@ -498,10 +508,10 @@ async fn read(
         }
     };
     let holder = http.identify(parts, &query, requester).await?;
-    let topic = http.access().allow(&holder, Reading(topic))?;
-    if query.newest.is_some() && http.config().keys(&topic.0).is_some() {
+    let topic = http.access().allow(&holder, Reading { topic, filter })?;
+    if query.newest.is_some() && http.config().has_keys(&topic.topic) {
         let message =
-            format!("newest is for logs: read {} in pages with limit and cursor", topic.0);
+            format!("newest is for logs: read {} in pages with limit and cursor", topic.topic);
         return Err(parameters::bad(message).into());
     }
     let limit = query.newest.map_or(query.limit.unwrap_or(LIMIT), |count| count as usize);

@@ -289,6 +289,7 @@ async fn respond(
                 http.shard.remove(id);
                 return Err(Refusal::catching_up().into());
             }
+            http.shard.tell_positions(id);
             // Messages may have arrived in the meantime. If the last one does not fit into the pipe, the
             // response continues with its rest.
             if !body.is_full_or_finished() {

@@ -87,6 +87,8 @@ counts! {
         /// Removals of keys that were forgotten before ten minutes had passed, for want of room. Clients that were away since before that
         /// begin again.
         removals_forgotten: Counter,
+        /// Subscriptions that were refused because the different filters of keys had no room.
+        filters_refused: Counter,
         /// Members of topics with presence.
         members: Gauge,
         /// Members that are not listed, because their topic has as many as allowed, or the server has no room. A number of members without

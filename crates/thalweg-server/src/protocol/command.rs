@@ -1,11 +1,15 @@
 //! Commands and replies, independent of the protocol.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 use thalweg_core::{fanout::Terms, stream::Payloads};
-use thalweg_wire::{Condition, Position, StartAt, Topic, answer::Published, signalr::StreamId};
+use thalweg_wire::{
+    Condition, KeyFilter, Position, StartAt, Topic, answer::Published, signalr::StreamId,
+};
 
 use crate::{
-    access::{Right, Wanted},
+    access::{Right, Wanted, WantedKeys},
     rates::Act,
     refusal::Refusal,
 };
@@ -23,6 +27,8 @@ pub(crate) enum Command {
     Publish {
         topic: Topic,
         payloads: Payloads,
+        /// The key of all events, if the client names one.
+        key: Option<Box<str>>,
         condition: Option<Condition>,
         /// How long the keys stay, in µs.
         ttl_us: Option<u64>,
@@ -31,6 +37,8 @@ pub(crate) enum Command {
         topic: Topic,
         start: StartAt,
         terms: Terms,
+        /// The keys that the client gets.
+        filter: Option<Arc<KeyFilter>>,
     },
     Unsubscribe {
         topic: Topic,
@@ -81,10 +89,11 @@ impl Request {
 impl Wanted for Command {
     fn rights(&self) -> impl Iterator<Item = Right<'_>> {
         let right = match self {
-            Self::Publish { topic, .. } => Some(Right::Publish(topic)),
-            Self::Subscribe { topic, .. } | Self::Ack { topic, .. } => {
-                Some(Right::Subscribe(topic))
+            Self::Publish { topic, key, .. } => Some(Right::Publish(topic, key.as_deref())),
+            Self::Subscribe { topic, filter, .. } => {
+                Some(Right::Subscribe(topic, filter.as_deref().into()))
             }
+            Self::Ack { topic, .. } => Some(Right::Subscribe(topic, WantedKeys::Any)),
             Self::Unsubscribe { .. }
             | Self::Cancel { .. }
             | Self::Echo { .. }

@@ -96,7 +96,7 @@ fn command(line: &str, event_bytes_max: Option<usize>) -> Result<Command, Refusa
     Ok(match verb {
         Some("sub") => {
             let (start, terms) = (StartAt::Latest, Terms::default());
-            Command::Subscribe { topic: topic.parse()?, start, terms }
+            Command::Subscribe { topic: topic.parse()?, start, terms, filter: None }
         }
         Some("unsub") => Command::Unsubscribe { topic: topic.parse()? },
         Some("pub") => {
@@ -105,7 +105,8 @@ fn command(line: &str, event_bytes_max: Option<usize>) -> Result<Command, Refusa
             if let Some(bytes_max) = event_bytes_max {
                 payloads.push(|out| event::push_json(text.as_bytes(), bytes_max, out))?;
             }
-            Command::Publish { topic: topic.parse()?, payloads, condition: None, ttl_us: None }
+            let (key, condition, ttl_us) = (None, None, None);
+            Command::Publish { topic: topic.parse()?, payloads, key, condition, ttl_us }
         }
         _ => return Err(Refusal::new(ErrorCode::BadCommand, "say sub, unsub or pub")),
     })

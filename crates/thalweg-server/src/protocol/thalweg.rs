@@ -86,7 +86,8 @@ fn check(
             }
             let condition = condition.as_deref().map(parameters::condition).transpose()?;
             let ttl_us = ttl.as_deref().map(parameters::ttl_us).transpose()?;
-            Command::Publish { topic: topic.parse()?, payloads, condition, ttl_us }
+            let key = key.map(Box::from);
+            Command::Publish { topic: topic.parse()?, payloads, key, condition, ttl_us }
         }
         command::Command::Subscribe(command::Subscribe {
             topic,
@@ -94,10 +95,13 @@ fn check(
             policy,
             interval,
             window,
+            keys,
+            prefix,
         }) => Command::Subscribe {
             topic: topic.parse()?,
             start: cursor.as_deref().map_or(Ok(StartAt::default()), parameters::start)?,
             terms: parameters::terms(policy.as_deref(), interval.as_deref(), window.as_deref())?,
+            filter: parameters::filter(&keys, prefix.as_deref())?,
         },
         command::Command::Unsubscribe { topic } => Command::Unsubscribe { topic: topic.parse()? },
         command::Command::Echo { data } => {

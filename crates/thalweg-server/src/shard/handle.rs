@@ -199,7 +199,7 @@ impl Handle {
         payloads: &mut Payloads,
         terms: PublishTerms,
     ) -> Result<PublishResult, Refusal> {
-        let Writing(topic) = &**topic;
+        let Writing { topic, .. } = &**topic;
         let bytes = payloads.joined().len();
         let appending = {
             let shard = &mut *self.shard.borrow_mut();
@@ -212,14 +212,14 @@ impl Handle {
         appending.result().await
     }
 
-    /// Removes a key of a keyed topic, for `holder`. Fails with `NoSuchKey` if there is none, or like [`Self::publish`].
+    /// Removes the key of a keyed topic that is allowed, for `holder`. Fails with `NoSuchKey` if there is none, or like [`Self::publish`].
     pub(crate) async fn remove_key(
         &self,
         holder: &Holder,
         topic: &Allowed<Writing>,
-        key: &str,
         condition: Option<Condition>,
     ) -> Result<(), Refusal> {
+        let key = topic.key.as_deref().unwrap_or_default();
         let mut removal = Payloads::default();
         removal.push(|out| {
             out.extend_from_slice(b"null");
@@ -227,7 +227,7 @@ impl Handle {
         })?;
         removal.push_key(key);
         let condition = condition.unwrap_or(Condition::Exists);
-        let may_read = self.access().may_read(holder, &topic.0);
+        let may_read = self.access().may_read_key(holder, &topic.topic, topic.key.as_deref());
         let terms =
             PublishTerms { condition: Some(condition), may_read, ..PublishTerms::default() };
         let removed = self.publish(topic, &mut removal, terms).await;
@@ -251,7 +251,7 @@ impl Handle {
     /// Deletes a topic, after this shard's earlier publishes to it. Fails if there is no such topic, if a source, query or
     /// upstream of the server uses the topic, or if the owner shard has ended.
     pub(crate) async fn delete(&self, topic: Allowed<Writing>) -> Result<(), Refusal> {
-        let Writing(topic) = topic.into_inner();
+        let Writing { topic, .. } = topic.into_inner();
         let owner = owner_shard(&topic, self.common.peers.len());
         if self.shard.borrow().topics.origin(&topic).is_broker_topic() {
             self.check_stored(&topic).await?;

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use thalweg_columns::Columns;
 use thalweg_core::stream::{Batch, Payloads, StatePart};
-use thalweg_wire::{EndCode, Epoch, Offset, Pattern, Position, StartAt, Topic};
+use thalweg_wire::{EndCode, Epoch, KeyFilter, Offset, Pattern, Position, StartAt, Topic};
 use tokio::sync::oneshot;
 
 use super::{
@@ -201,9 +201,10 @@ pub(crate) enum Lookup {
     Subscribers { topic: Topic, answer: oneshot::Sender<ShownSubscribers> },
     /// The first of these topics that the shard does not have.
     Missing { topics: Vec<Topic>, answer: oneshot::Sender<Option<Topic>> },
-    /// At most `limit` events of a topic from `start` on. `None` if there is no such topic.
+    /// At most `limit` events of a topic, or of its keys that a filter selects, from `start` on. `None` if there is no such topic.
     History {
         topic: Topic,
+        filter: Option<Arc<KeyFilter>>,
         start: StartAt,
         limit: usize,
         answer: oneshot::Sender<Option<HistorySource>>,
@@ -249,12 +250,11 @@ impl TopicListing {
     /// so the shard looks at few topics if the reader may see few.
     pub(super) fn beginnings(&self) -> Vec<&str> {
         let prefix = &*self.prefix;
-        let narrowed =
-            self.shown.patterns().iter().filter_map(|pattern| match pattern.beginning() {
-                own if own.starts_with(prefix) => Some(own),
-                own if prefix.starts_with(own) => Some(prefix),
-                _ => None,
-            });
+        let narrowed = self.shown.patterns().filter_map(|pattern| match pattern.beginning() {
+            own if own.starts_with(prefix) => Some(own),
+            own if prefix.starts_with(own) => Some(prefix),
+            _ => None,
+        });
         let mut beginnings: Vec<&str> = narrowed.collect();
         beginnings.sort_unstable();
         beginnings.dedup_by(|next, before| next.starts_with(*before));
@@ -298,7 +298,7 @@ impl<T: Display> Serialize for Text<T> {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_token::{Pattern, Topics};
+    use thalweg_token::{TopicScope, Topics};
 
     use super::TopicListing;
 
@@ -306,7 +306,7 @@ mod tests {
     fn only_permitted_topics_are_inspected() {
         let check = |patterns: &[&str], prefix: &str, expected: &[&str]| {
             let shown: Topics =
-                patterns.iter().map(|pattern| pattern.parse::<Pattern>().unwrap()).collect();
+                patterns.iter().map(|pattern| pattern.parse::<TopicScope>().unwrap()).collect();
             let listing =
                 TopicListing { after: String::new(), prefix: prefix.to_owned(), limit: 1, shown };
             assert_eq!(listing.beginnings(), expected, "{patterns:?} {prefix}");

@@ -1,7 +1,7 @@
 //! A page of a topic's history as JSON. Pure.
 
 use thalweg_core::stream::{Cursor, Feed, JoinedKeys, Slice, Start};
-use thalweg_wire::{Envelope, GapReason, Offset, StartAt};
+use thalweg_wire::{Envelope, GapReason, KeyFilter, Offset, StartAt};
 
 use crate::config::HISTORY_PAGE_BYTES;
 
@@ -14,10 +14,15 @@ pub(crate) struct PageParts {
     pub(super) gap: Option<(Option<Offset>, GapReason)>,
 }
 
-/// Returns at most `limit` events of a feed from a start position on.
-pub(super) fn page(feed: &impl Feed, start: StartAt, limit: usize) -> PageParts {
+/// Returns at most `limit` events of a feed, or of its keys that a filter selects, from a start position on.
+pub(super) fn page(
+    feed: &impl Feed,
+    filter: Option<&KeyFilter>,
+    start: StartAt,
+    limit: usize,
+) -> PageParts {
     if feed.conflates() {
-        return keyed_page(feed, start, limit);
+        return keyed_page(feed, filter, start, limit);
     }
     let (from, gap) = match feed.start(start) {
         // A cursor after the head gets the head: a client that reads on stops there.
@@ -66,14 +71,19 @@ pub(super) fn page_of(
 }
 
 /// Returns the newest event of at most `limit` keys that changed from a start position on, in the order of the changes.
-fn keyed_page(feed: &impl Feed, start: StartAt, limit: usize) -> PageParts {
+fn keyed_page(
+    feed: &impl Feed,
+    filter: Option<&KeyFilter>,
+    start: StartAt,
+    limit: usize,
+) -> PageParts {
     let (cursor, gap) = match feed.start(start) {
         Start::At(cursor) => (cursor, None),
         Start::OtherEpoch(cursor) => (cursor, Some((None, GapReason::Epoch))),
         Start::Unknown(cursor) => (cursor, Some((None, feed.unknown_reason()))),
         Start::Lost(_) | Start::Backfill(_) => (Cursor::before(feed.head()), None),
     };
-    let part = feed.state_part(&cursor, limit).map(|(part, _)| part);
+    let part = feed.state_part(&cursor, limit, filter).map(|(part, _)| part);
     let (from, head) = (cursor.next().min(feed.head()), feed.head());
     let mut joined = JoinedKeys::default();
     let mut to = part.as_ref().map_or(head, |part| part.to);
@@ -130,7 +140,7 @@ mod tests {
         push(258, 1024, &["3", "4"]);
         let json = |cursor: &str, limit| {
             let PageParts { before, mut events, after, .. } =
-                page(&feed, cursor.parse().unwrap(), limit);
+                page(&feed, None, cursor.parse().unwrap(), limit);
             let events = events.next_piece(99).unwrap_or_default();
             String::from_utf8([&before, &*events, &after].concat()).unwrap()
         };

@@ -4,6 +4,7 @@
 mod answering;
 mod connection;
 mod history_query;
+mod key_filters;
 mod poll;
 mod read_budget;
 mod reading;
@@ -22,7 +23,7 @@ use std::{
 
 use slab::Slab;
 use thalweg_core::fanout::{FeedKey, Left, Scratch};
-use thalweg_wire::{Close, EndCode, close};
+use thalweg_wire::{Close, EndCode, KeyFilter, close};
 
 use super::{
     common::Common,
@@ -36,10 +37,13 @@ use crate::{
     answers::{AnswerAccount, Answers},
     clock::now_us,
     config::SOCKET_READ_BYTES,
+    connection_limits::Address,
     metrics::Counts,
+    refusal::Refusal,
 };
 pub(super) use connection::Connection;
 use history_query::HistoryQuery;
+use key_filters::KeyFilters;
 use poll::{Poll, Ready};
 use read_budget::ReadBudget;
 use tunnels::Tunnels;
@@ -74,6 +78,7 @@ pub(super) struct Subscribers {
     control_accounts: HashMap<u32, Arc<AnswerAccount>>,
     /// History queries whose answers are being sent.
     history_queries: Vec<HistoryQuery>,
+    filters: KeyFilters,
     poll: Poll,
     tunnels: Tunnels,
     scratch: Scratch,
@@ -166,6 +171,7 @@ impl Subscribers {
             answers: Answers::default(),
             control_accounts: HashMap::new(),
             history_queries: Vec::new(),
+            filters: KeyFilters::default(),
             poll: Poll::new()?,
             tunnels: Tunnels::default(),
             scratch: Scratch::default(),
@@ -174,6 +180,20 @@ impl Subscribers {
             heartbeat_slot: 0,
             heartbeat_due_us: 0,
             counts: Arc::clone(counts),
+        })
+    }
+
+    /// Returns the filter that subscriptions with this filter share. Fails with `Busy` if there is no room for another filter.
+    pub(super) fn share_filter(
+        &mut self,
+        filter: &Arc<KeyFilter>,
+        address: Option<Address>,
+    ) -> Result<Arc<KeyFilter>, Refusal> {
+        self.filters.share(filter, address, now_us()).ok_or_else(|| {
+            self.counts.filters_refused.add(1);
+            Refusal::busy(
+                "too many different filters of keys are in use: try again, or subscribe with a prefix or without key",
+            )
         })
     }
 

@@ -98,6 +98,8 @@ pub(super) struct Topics {
     overfull: Vec<FeedKey>,
     /// When `keyed_bytes` was last counted exactly, in µs.
     recounted_us: u64,
+    /// When the removals of all topics were last forgotten, in µs.
+    forgotten_us: u64,
     pub(super) news: News,
     patch_time: PatchTime,
     counts: Arc<Counts>,
@@ -161,6 +163,7 @@ impl Topics {
             row_bytes: [0; 2],
             overfull: Vec::new(),
             recounted_us: 0,
+            forgotten_us: 0,
             common,
             news: News::default(),
             patch_time: PatchTime::default(),

@@ -1,9 +1,9 @@
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use http::{HeaderMap, HeaderValue, Version, header, request::Parts};
 use thalweg_core::fanout::{ConnectionFraming, ResponseMode, Terms};
 use thalweg_wire::{
-    ContextWindow, ErrorCode, Excerpt, Format, Position, StartAt, Topic,
+    ContextWindow, ErrorCode, Excerpt, Format, KeyFilter, Position, StartAt, Topic,
     websocket::{accept_key, deflate_offer},
 };
 
@@ -12,6 +12,7 @@ use super::{
     accept::{allowed, preferred, takes, takes_gzip},
     head::{self, Head},
     parameters::{self, bad},
+    query::TopicFilter,
 };
 use crate::{
     access::AccessPolicy,
@@ -27,6 +28,8 @@ pub(crate) struct SubscribeRequest {
     /// Each topic and its start.
     pub(crate) topics: Vec<(Topic, StartAt)>,
     pub(crate) terms: Terms,
+    /// The filter of the keys of each topic. Empty if no topic has one.
+    pub(crate) filters: Vec<Option<Arc<KeyFilter>>>,
     /// When the response ends by itself.
     pub(crate) mode: ResponseMode,
     /// The connection's additions to frames.
@@ -40,6 +43,12 @@ pub(crate) struct SubscribeRequest {
 }
 
 impl SubscribeRequest {
+    /// Returns the topics and the filters of their keys.
+    pub(crate) fn filtered(&self) -> impl Iterator<Item = (&Topic, Option<&Arc<KeyFilter>>)> {
+        let filters = self.filters.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        self.topics.iter().map(|(topic, _)| topic).zip(filters)
+    }
+
     /// Returns a WebSocket without topics, for a protocol whose client sends them. Fails when the handshake is not valid.
     pub(crate) fn websocket(request: &Parts, config: &Config) -> Result<Self, Refusal> {
         super::check_upgrade(request)?;
@@ -75,6 +84,7 @@ impl SubscribeRequest {
             head,
             topics: Vec::new(),
             terms: Terms::default(),
+            filters: Vec::new(),
             mode: ResponseMode::Endless,
             framing: ConnectionFraming::new(format),
             wait_us: 0,
@@ -111,12 +121,12 @@ pub(crate) fn negotiate(
     if query.wait_us.is_some() && transport != Transport::LongPolling {
         return Err(bad("the parameter wait works only for long polling: remove it".into()));
     }
-    if query.limit.is_some() || query.after.is_some() || query.prefix.is_some() {
-        return Err(bad(
-            "limit, after and prefix are for reads, not for subscriptions: remove them".into(),
-        ));
+    if query.limit.is_some() || query.after.is_some() {
+        return Err(
+            bad("limit and after are for reads, not for subscriptions: remove them".into()),
+        );
     }
-    let topics = topics(query, path_topic, transport, config.limits.subscriptions)?;
+    let (topics, filters) = topics(query, path_topic, transport, config.limits.subscriptions)?;
     let topics = with_starts(query, topics, &request.headers)?;
     let gzips = config.compression && takes_gzip(&request.headers);
     // Only a stream of one topic has a context for compression.
@@ -177,7 +187,18 @@ pub(crate) fn negotiate(
     }
     let is_return = transport == Transport::Sse && last_event_id(query, &request.headers).is_some();
     let member = query.member.clone().map(Box::new);
-    Ok(SubscribeRequest { format, head, topics, terms, mode, framing, wait_us, is_return, member })
+    Ok(SubscribeRequest {
+        format,
+        head,
+        topics,
+        terms,
+        filters,
+        mode,
+        framing,
+        wait_us,
+        is_return,
+        member,
+    })
 }
 
 /// Returns the time after which one EventSource reconnects, in ms: each has its own, so that not all reconnect together.
@@ -231,23 +252,35 @@ fn topics(
     path_topic: Option<&str>,
     transport: Transport,
     subscriptions_max: usize,
-) -> Result<Vec<Topic>, Refusal> {
-    let names: Vec<Result<Topic, Refusal>> = match path_topic {
+) -> Result<(Vec<Topic>, Vec<TopicFilter>), Refusal> {
+    let has_filter = !query.keys.is_empty() || query.prefix.is_some();
+    let named: Vec<Result<(Topic, TopicFilter), Refusal>> = match path_topic {
         Some(_) if !query.topics.is_empty() => {
             return Err(bad("name the topic in the path or as topic=, not both".into()));
         }
-        Some(path) => vec![Topic::from_path(path).map_err(Refusal::from)],
+        Some(path) => {
+            let topic = Topic::from_path(path).map_err(Refusal::from);
+            vec![topic.and_then(|topic| Ok((topic, query.filter()?)))]
+        }
         None if query.topics.len() > subscriptions_max => {
             return Err(Refusal::too_many_subscriptions(subscriptions_max));
         }
-        None => query.topics.iter().map(|name| parameters::topic(name)).collect(),
+        None if query.topics.len() == 1 => query.first_topic().into_iter().collect(),
+        None if has_filter => {
+            return Err(bad(
+                "key and prefix select keys of one topic: write topic=vehicles%3Fkey%3Dbus for each topic"
+                    .into(),
+            ));
+        }
+        None => query.topics.iter().map(|name| parameters::filtered_topic(name)).collect(),
     };
-    if names.is_empty() && transport != Transport::WebSocket {
+    if named.is_empty() && transport != Transport::WebSocket {
         return Err(bad("name a topic: /v1/topics/cars or /v1/topics?topic=cars".into()));
     }
-    let mut topics: Vec<Topic> = Vec::with_capacity(names.len());
-    for name in names {
-        let topic = name?;
+    let mut topics: Vec<Topic> = Vec::with_capacity(named.len());
+    let mut filters = Vec::new();
+    for named in named {
+        let (topic, filter) = named?;
         if topics.contains(&topic) {
             return Err(bad(format!(
                 "topic {} is in the request twice: remove one",
@@ -255,8 +288,12 @@ fn topics(
             )));
         }
         topics.push(topic);
+        filters.push(filter);
     }
-    Ok(topics)
+    if filters.iter().all(Option::is_none) {
+        filters.clear();
+    }
+    Ok((topics, filters))
 }
 
 /// Returns the id of the client's last event, from the header or, for clients that cannot set headers, from the query.

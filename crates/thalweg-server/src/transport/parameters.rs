@@ -1,11 +1,11 @@
 //! The parameters of a subscription, in a query or in a command. This is the only place that parses them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 use thalweg_core::fanout::{Policy, Terms};
 use thalweg_wire::{
-    Condition, ErrorCode, Excerpt, StartAt, Topic, event, limits::MEMBER_INFO_BYTES,
+    Condition, ErrorCode, Excerpt, KeyFilter, StartAt, Topic, event, limits::MEMBER_INFO_BYTES,
     topic::TopicError,
 };
 
@@ -57,6 +57,35 @@ pub(crate) fn terms(
         window_bytes: window.map(self::window).transpose()?,
         stream: None,
     })
+}
+
+/// Parses a topic of a list, which may have a filter of its own: `TOPIC?key=KEY&prefix=PREFIX`, in the encoding of URLs.
+pub(crate) fn filtered_topic(text: &str) -> Result<(Topic, Option<Arc<KeyFilter>>), Refusal> {
+    let Some((name, filter)) = text.split_once('?') else { return Ok((topic(text)?, None)) };
+    let (mut keys, mut prefix) = (Vec::new(), None);
+    for (parameter, value) in form_urlencoded::parse(filter.as_bytes()) {
+        match &*parameter {
+            "key" => keys.push(value),
+            "prefix" if prefix.is_none() => prefix = Some(value),
+            "prefix" => return Err(two_prefixes()),
+            other => return Err(unknown("parameter of a topic", other, &["key", "prefix"])),
+        }
+    }
+    Ok((topic(name)?, self::filter(&keys, prefix.as_deref())?))
+}
+
+/// Returns the refusal of a second prefix.
+pub(super) fn two_prefixes() -> Refusal {
+    bad("a filter has one prefix: remove the others".into())
+}
+
+/// Returns the filter of a subscription or a read. `None` if it names neither keys nor a prefix.
+pub(crate) fn filter(
+    keys: &[impl AsRef<str>],
+    prefix: Option<&str>,
+) -> Result<Option<Arc<KeyFilter>>, Refusal> {
+    let keys: Vec<&str> = keys.iter().map(AsRef::as_ref).collect();
+    Ok(KeyFilter::new(&keys, prefix)?.map(Arc::new))
 }
 
 /// Parses a client's description of itself, for the members of its topics. Fails if it is not JSON, or too large.

@@ -1,12 +1,15 @@
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use http::request::Parts;
 
 use thalweg_core::fanout::Terms;
-use thalweg_wire::{Condition, StartAt, key::check_key, limits::NEWEST_MAX};
+use thalweg_wire::{Condition, KeyFilter, StartAt, Topic, key::check_key, limits::NEWEST_MAX};
 
 use super::{MemberRequest, Transport, parameters};
 use crate::refusal::Refusal;
+
+/// The keys of a topic that a subscriber wants. `None`: all.
+pub(crate) type TopicFilter = Option<Arc<KeyFilter>>;
 
 /// The parameters of a request for topics, decoded as browsers encode them (`URLSearchParams` writes `/` as `%2F`).
 #[derive(Debug, Default)]
@@ -33,12 +36,12 @@ pub(crate) struct Query<'a> {
     pub(crate) limit: Option<usize>,
     /// List the topics after this one.
     pub(crate) after: Option<Cow<'a, str>>,
-    /// List the topics with this prefix.
+    /// List the topics with this prefix, or select the keys of a topic with it.
     pub(crate) prefix: Option<Cow<'a, str>>,
     /// The client's description of itself, for the members of its topics.
     pub(crate) member: Option<MemberRequest>,
-    /// The key of the published events, or the key to remove.
-    pub(crate) key: Option<Cow<'a, str>>,
+    /// The key of the published events, the key to remove, or the keys to read.
+    pub(crate) keys: Vec<Cow<'a, str>>,
     /// How long the published keys stay, in µs.
     pub(crate) ttl_us: Option<u64>,
     /// The condition of the publish.
@@ -51,7 +54,7 @@ pub(crate) struct Query<'a> {
 /// The parameters of a publish, or of the removal of a key.
 const PUBLISH_PARAMETERS: [&str; 4] = ["key", "if", "ttl", "ticket"];
 
-const PARAMETERS: [&str; 19] = [
+const PARAMETERS: [&str; 20] = [
     "topic",
     "query",
     "explain",
@@ -68,6 +71,7 @@ const PARAMETERS: [&str; 19] = [
     "limit",
     "after",
     "prefix",
+    "key",
     "member",
     "info",
     "ticket",
@@ -84,7 +88,11 @@ impl<'a> Query<'a> {
 
     /// Parses the query of a publish. Fails like [`Query::from_request`].
     pub(crate) fn from_publish(request: &'a Parts) -> Result<Self, Refusal> {
-        Self::from_request_with(request, &PUBLISH_PARAMETERS)
+        let query = Self::from_request_with(request, &PUBLISH_PARAMETERS)?;
+        match query.keys.len() > 1 {
+            true => Err(parameters::bad("a publish has one key: remove the others".into())),
+            false => Ok(query),
+        }
     }
 
     /// Parses a request's query in which only the `known` parameters are allowed. Fails like
@@ -114,10 +122,11 @@ impl<'a> Query<'a> {
                 "wait" => query.wait_us = Some(parameters::time_us("wait", &value)?),
                 "limit" => query.limit = Some(parameters::number("limit", &value, LIMIT_MAX)?),
                 "after" => query.after = Some(value),
+                "prefix" if query.prefix.is_some() => return Err(parameters::two_prefixes()),
                 "prefix" => query.prefix = Some(value),
                 "key" => {
                     check_key(&value)?;
-                    query.key = Some(value);
+                    query.keys.push(value);
                 }
                 "ttl" => query.ttl_us = Some(parameters::ttl_us(&value)?),
                 "if" => query.condition = Some(parameters::condition(&value)?),
@@ -145,6 +154,27 @@ impl<'a> Query<'a> {
             )));
         }
         Ok(query)
+    }
+
+    /// Returns the filter of the keys of the only topic. Fails if the keys are too many or too long.
+    pub(crate) fn filter(&self) -> Result<Option<Arc<KeyFilter>>, Refusal> {
+        parameters::filter(&self.keys, self.prefix.as_deref())
+    }
+
+    /// Returns the first topic of the list, and the filter of its keys. `None` if the list is empty. Fails like [`Self::filter`].
+    pub(crate) fn first_topic(&self) -> Option<Result<(Topic, TopicFilter), Refusal>> {
+        let (topic, filter) = match parameters::filtered_topic(self.topics.first()?) {
+            Ok(named) => named,
+            Err(refusal) => return Some(Err(refusal)),
+        };
+        Some(match self.filter() {
+            Ok(None) => Ok((topic, filter)),
+            Ok(Some(_)) if filter.is_some() => Err(parameters::bad(
+                "the topic has a filter in topic= and beside it: remove one of them".into(),
+            )),
+            Ok(own) => Ok((topic, own)),
+            Err(refusal) => Err(refusal),
+        })
     }
 
     /// Returns the ticket of a request whose other parameters belong to another protocol, and its token, if the

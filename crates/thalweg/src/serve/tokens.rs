@@ -4,7 +4,7 @@ use std::{fmt, fs::File, io::Read, path::Path, str::FromStr};
 
 use serde::{Deserialize, Deserializer, de};
 use thalweg_server::config::{Access, NamedToken, Secret};
-use thalweg_token::{Key, KeyError, Pattern, Rights, Topics};
+use thalweg_token::{Key, KeyError, Rights, TopicScope, Topics};
 
 use super::{document::keys_of, short};
 
@@ -130,7 +130,7 @@ impl TokenTable {
         let wrong = |error| format!("{name}: {error}");
         let topics = |right: &str, patterns: &[String]| -> Result<Topics, String> {
             let pattern = |text: &String| {
-                text.parse::<Pattern>()
+                text.parse::<TopicScope>()
                     .map_err(|error| format!("{name}: {right}: {text:?}: {error}"))
             };
             patterns.iter().map(pattern).collect()
@@ -141,6 +141,11 @@ impl TokenTable {
             inspect: topics("inspect", &inspect)?,
             admin,
         };
+        if rights.inspect.have_limits() {
+            return Err(wrong(
+                "inspect cannot be limited to keys: remove ?key= and ?prefix=".to_owned(),
+            ));
+        }
         if name == EVERYBODY {
             return match (secret, &access.everybody) {
                 (Some(_), _) => Err(wrong(

@@ -2,18 +2,22 @@
 //!
 //! - `mirror`: the map of a subscriber
 //! - `publishing`: keys, conditions and refusals
+//! - `filters`: subscribers, readers and rights of some keys
 //! - `how_to`: the page docs/how-to/keyed.md
 //! - `limits`: the most keys, and their memory
 //! - `random`: publishers and clients that are cut off
+//! - `restarts`: the same, while the server is killed and reads its data directory again
 //! - `states`: queries whose rows have keys
 //! - `stored`: keys in a data directory
 //! - `storms`: many keys expire, keys come and go, and many members join
 
+mod filters;
 mod how_to;
 mod limits;
 pub(crate) mod mirror;
 pub(crate) mod publishing;
 pub(crate) mod random;
+mod restarts;
 mod states;
 mod stored;
 mod storms;

@@ -61,6 +61,16 @@ fn check(spec: &Value, schema: &Value, value: &Value) -> Result<(), String> {
                     return wrong(keyword);
                 }
             }
+            "minItems" | "maxItems" => {
+                let count = value.as_array().map(|items| items.len() as u64);
+                let is_within = |count| match keyword.as_str() {
+                    "minItems" => Some(count) >= expected.as_u64(),
+                    _ => Some(count) <= expected.as_u64(),
+                };
+                if !count.is_none_or(is_within) {
+                    return wrong(keyword);
+                }
+            }
             "required" => {
                 let mut names = expected.as_array().expect("names").iter();
                 if !names.all(|name| value.get(name.as_str().expect("a name")).is_some()) {

@@ -6,6 +6,8 @@ import { type Close, type Cursor, type Refusal, topicPath } from "../wire.js";
 export interface TopicCursor {
   /** The topic. */
   readonly topic: string;
+  /** The filter of keys of a keyed topic, as the query of a URL, e.g. `key=bus+7&prefix=tram%2F`; empty without one. */
+  readonly filter?: string;
   /** The cursor after the last received message. It changes while the connection lasts. */
   readonly cursor: Cursor;
 }
@@ -115,8 +117,9 @@ export interface Transport {
 export function url(plan: ConnectPlan, more: Readonly<Record<string, string>> = {}): URL {
   const { topics, terms, deltas, member, ticket } = plan;
   const only = topics.length === 1 ? topics[0] : undefined;
-  const url = new URL(only ? topicPath(only.topic) : "v1/topics", plan.base);
-  for (const { topic } of only ? [] : topics) url.searchParams.append("topic", topic);
+  const url = new URL(only ? `${topicPath(only.topic)}?${only.filter ?? ""}` : "v1/topics", plan.base);
+  for (const { topic, filter } of only ? [] : topics)
+    url.searchParams.append("topic", topic + (filter ? `?${filter}` : ""));
   for (const { cursor } of topics) url.searchParams.append("cursor", cursor);
   for (const [key, value] of Object.entries({ ...terms, deltas, ...member, ...more, ticket })) {
     if (value) url.searchParams.set(key, value);

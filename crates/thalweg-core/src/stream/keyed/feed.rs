@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{Epoch, GapReason, Keyed as Keys, Offset, StartAt, Topic};
+use thalweg_wire::{Epoch, GapReason, KeyFilter, Keyed as Keys, Offset, StartAt, Topic};
 
 use super::{
     super::{Batch, ColumnCounts, Cursor, Encoding, Feed, KeyedEvent, Start},
     KeyedFeed, KeyedFrames, StatePart,
+    table::Selected,
 };
 
 impl Feed for KeyedFeed {
@@ -70,9 +71,16 @@ impl Feed for KeyedFeed {
         GapReason::Trimmed
     }
 
-    fn confirmed_keys(&self, cursor: &Cursor) -> Option<Keys<'static>> {
+    fn confirmed_keys(&self, cursor: &Cursor, filter: Option<&KeyFilter>) -> Option<Keys<'static>> {
         let newest = self.head().max(self.state_head) - 1;
-        Some(Keys { keys: &[], until: (newest >= cursor.next()).then_some(newest) })
+        // A client whose keys have not changed gets nothing until they do. One that was cut off within a snapshot knows an `until`.
+        let may_get = filter.is_none_or(|filter| {
+            self.is_partial()
+                || cursor.chain().is_some()
+                || self.table.may_select_from(cursor.next(), filter)
+        });
+        let until = (may_get && newest >= cursor.next()).then_some(newest);
+        Some(Keys { keys: &[], until })
     }
 
     fn batches_from(&self, from: Offset) -> impl Iterator<Item = &Arc<Batch>> {
@@ -88,6 +96,10 @@ impl Feed for KeyedFeed {
             self.table.push(Arc::clone(event), now_us);
         }
         self.log.push(batch, now_us);
+    }
+
+    fn has_all(&self, cursor: &Cursor) -> bool {
+        !cursor.in_frame() && cursor.needed_from() >= self.head()
     }
 
     // The keys in between are unknown.
@@ -110,16 +122,24 @@ impl Feed for KeyedFeed {
         self.loading.is_some()
     }
 
-    fn state_part(&self, cursor: &Cursor, count_max: usize) -> Option<(StatePart, Cursor)> {
+    fn state_part(
+        &self,
+        cursor: &Cursor,
+        count_max: usize,
+        filter: Option<&KeyFilter>,
+    ) -> Option<(StatePart, Cursor)> {
         let (head, complete_from) = (self.head(), self.complete_from());
         let cursor = if self.is_complete_after(cursor) { *cursor } else { Cursor::before(1) };
         let from = cursor.next();
-        let mut following = self.table.events_from(from);
-        let events: Vec<_> = following.by_ref().take(count_max).cloned().collect();
-        let to = match following.next() {
-            Some(_) => events.last().map_or(head, |last| last.offset() + 1),
-            None => head,
+        let (events, end) = match filter {
+            None => first_of(self.table.events_from(from), count_max),
+            Some(filter) => {
+                let Selected { events, end } = self.table.selected_from(from, filter);
+                let (events, cut) = first_of(events.into_iter(), count_max);
+                (events, cut.or(end))
+            }
         };
+        let to = end.unwrap_or(head);
         let chain = if from <= 1 { Some(head) } else { cursor.chain() };
         Some((StatePart { from, events, to, head, complete_from }, Cursor::after_page(to, chain)))
     }
@@ -144,8 +164,11 @@ impl Feed for KeyedFeed {
         if self.is_loading() {
             return;
         }
-        self.forgotten_early += self.table.forget_removals(0, 0) as u64;
-        self.pages.sweep(u64::MAX, self.complete_from());
+        let forgotten = self.table.forget_removals(0, 0) as u64;
+        self.forgotten_early += forgotten;
+        if forgotten > 0 {
+            self.pages.sweep(u64::MAX, self.complete_from());
+        }
     }
 
     fn make_frames(
@@ -154,11 +177,10 @@ impl Feed for KeyedFeed {
         encoding: Encoding<'_>,
         now_us: u64,
     ) -> ColumnCounts {
-        let is_behind = cursor.next() < self.head() || cursor.is_owed_page();
+        let is_behind = !self.has_all(cursor) || cursor.is_owed_page();
         let is_behind = is_behind && !self.is_partial();
         if is_behind && !cursor.in_frame() && self.is_complete_after(cursor) {
-            let format = encoding.without_patches().format();
-            let page = self.make_page(cursor.next(), format, now_us);
+            let page = self.make_page(cursor, encoding.without_patches(), now_us);
             self.pages.keep(page);
         }
         ColumnCounts::default()
@@ -189,4 +211,14 @@ impl Feed for KeyedFeed {
     fn newest_version(&self) -> Option<&Batch> {
         None
     }
+}
+
+/// Returns the first `count_max` events, and one past the offset of the last one if there are more.
+fn first_of<'a>(
+    mut all: impl Iterator<Item = &'a Arc<KeyedEvent>>,
+    count_max: usize,
+) -> (Vec<Arc<KeyedEvent>>, Option<Offset>) {
+    let first: Vec<_> = all.by_ref().take(count_max).cloned().collect();
+    let end = all.next().and_then(|_| first.last()).map(|last| last.offset() + 1);
+    (first, end)
 }

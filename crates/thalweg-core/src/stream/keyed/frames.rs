@@ -1,4 +1,6 @@
-use thalweg_wire::{Format, Offset};
+use std::sync::Arc;
+
+use thalweg_wire::{Format, KeyFilter, Offset};
 
 use super::{
     super::{Cursor, Encoding, Feed, Frames, LogFrames, Next},
@@ -11,6 +13,7 @@ pub struct KeyedFrames<'a, 'e> {
     feed: &'a KeyedFeed,
     log: LogFrames<'a, 'e>,
     format: Format,
+    filter: Option<&'e Arc<KeyFilter>>,
     is_conflated: bool,
 }
 
@@ -19,7 +22,8 @@ impl<'a, 'e> KeyedFrames<'a, 'e> {
     pub(super) fn new(feed: &'a KeyedFeed, encoding: Encoding<'e>) -> Self {
         let encoding = encoding.without_patches();
         let (format, is_conflated) = (encoding.format(), encoding.is_conflated());
-        Self { feed, log: feed.log.frames(encoding), format, is_conflated }
+        let (log, filter) = (feed.log.frames(encoding), encoding.filter());
+        Self { feed, log, format, filter, is_conflated }
     }
 
     /// Returns the events after a cursor that is between frames, from the log's tail, if the tail has all of them.
@@ -30,7 +34,7 @@ impl<'a, 'e> KeyedFrames<'a, 'e> {
             Some(head) => cursor.next < head,
             None => cursor.next <= 1 && cursor.next < self.feed.complete_from(),
         };
-        if self.is_conflated || is_new {
+        if self.is_conflated || self.filter.is_some() || is_new {
             return None;
         }
         let live = self.log.kept(&cursor.without_chain(), one_frame);
@@ -38,11 +42,38 @@ impl<'a, 'e> KeyedFrames<'a, 'e> {
     }
 
     /// Returns the page after a cursor that is between frames, if the page is made, and its serial number.
-    fn page(&self, cursor: &Cursor) -> Option<(u32, &'a KeyedPage)> {
+    fn made(&self, cursor: &Cursor) -> Option<(u32, &'a KeyedPage)> {
         let is_complete = self.feed.is_complete_after(cursor) && !self.feed.is_partial();
-        let found = is_complete.then(|| self.feed.pages.find(self.format, cursor.next)).flatten();
+        let find = || self.feed.pages.find(self.format, self.filter, cursor.next);
+        let found = is_complete.then(find).flatten();
         // A page without keys is of use only to a reader who waits for one.
         found.filter(|(_, page)| page.to > cursor.next || cursor.is_owed_page())
+    }
+
+    /// Returns the page that a reader gets after a cursor that is between frames, if the page is made.
+    fn page(&self, cursor: &Cursor) -> Option<(u32, &'a KeyedPage)> {
+        self.made(cursor).filter(|(_, page)| self.has_keys(page) || cursor.is_owed_page())
+    }
+
+    /// Returns the cursor of a reader that has skipped events, if the next events are known to be of keys that its filter does not select.
+    fn skip(&self, cursor: &Cursor) -> Option<Cursor> {
+        let filter = self.filter.filter(|_| !cursor.is_owed_page())?;
+        let from = cursor.needed_from();
+        let empty = self.made(cursor).filter(|(_, page)| page.is_empty && page.to > from);
+        if let Some((_, page)) = empty {
+            return Some(cursor.skipping_to(page.to));
+        }
+        let has_none = self.feed.table.has_none_from(from, filter);
+        has_none.then(|| cursor.skipping_to(self.feed.head()))
+    }
+
+    fn is_at_head(&self, cursor: &Cursor) -> bool {
+        cursor.needed_from() >= self.feed.head() && !cursor.is_owed_page()
+    }
+
+    /// Returns whether readers get a page: they skip one without keys, if they have a filter.
+    fn has_keys(&self, page: &KeyedPage) -> bool {
+        self.filter.is_none() || !page.is_empty
     }
 }
 
@@ -54,9 +85,9 @@ impl<'a> Frames<'a> for KeyedFrames<'a, '_> {
             None if cursor.in_frame() => self.log.next(cursor, one_frame, scratch),
             None if self.feed.is_loading() => Next::Backfill(1),
             None if self.feed.is_partial() => Next::Nothing,
-            None if cursor.next >= self.feed.head() && !cursor.is_owed_page() => Next::Nothing,
+            None if self.is_at_head(cursor) => Next::Nothing,
             None if !self.feed.is_complete_after(cursor) => Next::Unknown(Cursor::before(1)),
-            None => Next::Unmade,
+            None => self.skip(cursor).map_or(Next::Unmade, Next::Skipped),
         }
     }
 
@@ -73,7 +104,7 @@ impl<'a> Frames<'a> for KeyedFrames<'a, '_> {
         if self.feed.is_loading() {
             return None;
         }
-        if cursor.next == self.feed.head() && !cursor.is_owed_page() {
+        if self.is_at_head(cursor) {
             return Some((&[], *cursor));
         }
         self.live(cursor, one_frame).or_else(|| {

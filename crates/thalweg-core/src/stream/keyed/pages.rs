@@ -1,9 +1,12 @@
 //! Pages of a keyed topic that readers share.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+};
 
 use slab::Slab;
-use thalweg_wire::{Format, Offset};
+use thalweg_wire::{Format, KeyFilter, Offset};
 
 use super::super::{ColumnMemory, FormatMap};
 
@@ -16,7 +19,10 @@ pub(super) struct KeyedPage {
     /// The head when the page was made. Keys that changed between `to` and this offset may be missing.
     pub(super) head: Offset,
     pub(super) bytes: Box<[u8]>,
+    /// Whether the page has no keys.
+    pub(super) is_empty: bool,
     format: Format,
+    filter: Option<Arc<KeyFilter>>,
     made_us: u64,
     /// The connections that are within the page.
     holders: u32,
@@ -24,11 +30,15 @@ pub(super) struct KeyedPage {
     is_kept: bool,
 }
 
-/// The pages of a topic, by format and first offset.
+/// The kept pages of one filter, or of all keys, by format and first offset.
+type ByFrom = FormatMap<BTreeMap<Offset, u32>>;
+
+/// The pages of a topic, by filter, format and first offset.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     all: Slab<KeyedPage>,
-    by_from: FormatMap<BTreeMap<Offset, u32>>,
+    by_from: ByFrom,
+    filtered: HashMap<Arc<KeyFilter>, ByFrom>,
     /// The kept pages, the oldest first. Some may have been dropped since.
     order: VecDeque<u32>,
     bytes: usize,
@@ -44,12 +54,22 @@ pub(super) const PAGE_BYTES_MAX: usize = 16 << 20;
 impl KeyedPage {
     pub(super) fn new(
         (from, to, head): (Offset, Offset, Offset),
-        format: Format,
-        bytes: Vec<u8>,
+        (format, filter): (Format, Option<Arc<KeyFilter>>),
+        (bytes, is_empty): (Vec<u8>, bool),
         now_us: u64,
     ) -> Self {
-        let bytes = bytes.into_boxed_slice();
-        Self { from, to, head, bytes, format, made_us: now_us, holders: 0, is_kept: true }
+        Self {
+            from,
+            to,
+            head,
+            bytes: bytes.into_boxed_slice(),
+            is_empty,
+            format,
+            filter,
+            made_us: now_us,
+            holders: 0,
+            is_kept: true,
+        }
     }
 
     fn memory_bytes(&self) -> usize {
@@ -66,9 +86,18 @@ impl Pages {
         pages
     }
 
-    /// Returns the kept page of a format that begins at `from`.
-    pub(super) fn find(&self, format: Format, from: Offset) -> Option<(u32, &KeyedPage)> {
-        let serial = *self.by_from.get(format)?.get(&from)?;
+    /// Returns the kept page of a format and a filter that begins at `from`.
+    pub(super) fn find(
+        &self,
+        format: Format,
+        filter: Option<&Arc<KeyFilter>>,
+        from: Offset,
+    ) -> Option<(u32, &KeyedPage)> {
+        let by_from = match filter {
+            None => &self.by_from,
+            Some(filter) => self.filtered.get(filter)?,
+        };
+        let serial = *by_from.get(format)?.get(&from)?;
         Some((serial, self.all.get(serial as usize)?))
     }
 
@@ -81,10 +110,28 @@ impl Pages {
         self.bytes += page.memory_bytes();
         self.memory.add(page.memory_bytes());
         let (format, from) = (page.format, page.from);
-        let serial = self.all.insert(page) as u32;
-        self.order.push_back(serial);
-        let by_from = self.by_from.get_or_insert_with(format, BTreeMap::new);
-        if let Some(before) = by_from.insert(from, serial) {
+        let by_from = match &page.filter {
+            None => &mut self.by_from,
+            Some(filter) => self.filtered.entry(Arc::clone(filter)).or_default(),
+        };
+        let by_from = by_from.get_or_insert_with(format, BTreeMap::new);
+        // The page of readers that skip events is made again at the same place. It keeps its entry in `order`.
+        let is_free =
+            |serial: &u32| self.all.get(*serial as usize).is_some_and(|page| page.holders == 0);
+        let serial = match by_from.get(&from).copied().filter(is_free) {
+            Some(serial) => {
+                let before = std::mem::replace(&mut self.all[serial as usize], page);
+                self.bytes -= before.memory_bytes();
+                self.memory.subtract(before.memory_bytes());
+                serial
+            }
+            None => {
+                let serial = self.all.insert(page) as u32;
+                self.order.push_back(serial);
+                serial
+            }
+        };
+        if let Some(before) = by_from.insert(from, serial).filter(|before| *before != serial) {
             self.drop_page(before);
         }
         while (self.bytes > PAGE_BYTES_MAX || self.memory.over() > 0)
@@ -109,17 +156,24 @@ impl Pages {
             page.is_some() && !stays
         });
         over.into_iter().for_each(|serial| self.unlink(serial));
-        // Some formats have only one reader, so empty maps would pile up.
+        // Some formats and filters have only one reader, so empty maps would pile up.
         self.by_from.retain(|pages| !pages.is_empty());
+        self.filtered.retain(|_, by_from| {
+            by_from.retain(|pages| !pages.is_empty());
+            !by_from.is_empty()
+        });
     }
 
     /// Drops the pages of formats without readers.
     pub(super) fn close(&mut self, format: Format) {
-        if let Some(by_from) = self.by_from.get_mut(format) {
-            let dropped = std::mem::take(by_from);
-            dropped.into_values().for_each(|serial| self.drop_page(serial));
+        let mut dropped = Vec::new();
+        for by_from in std::iter::once(&mut self.by_from).chain(self.filtered.values_mut()) {
+            if let Some(pages) = by_from.get_mut(format) {
+                dropped.extend(std::mem::take(pages).into_values());
+            }
+            by_from.remove(format);
         }
-        self.by_from.remove(format);
+        dropped.into_iter().for_each(|serial| self.drop_page(serial));
     }
 
     /// Keeps a page for a connection that is within it.
@@ -151,8 +205,12 @@ impl Pages {
 
     fn unlink(&mut self, serial: u32) {
         let Some(page) = self.all.get(serial as usize).filter(|page| page.is_kept) else { return };
-        if let Some(by_from) = self.by_from.get_mut(page.format) {
-            by_from.remove(&page.from);
+        let by_from = match &page.filter {
+            None => Some(&mut self.by_from),
+            Some(filter) => self.filtered.get_mut(filter),
+        };
+        if let Some(pages) = by_from.and_then(|by_from| by_from.get_mut(page.format)) {
+            pages.remove(&page.from);
         }
         self.drop_page(serial);
     }

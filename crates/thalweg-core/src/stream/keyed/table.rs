@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use thalweg_wire::Offset;
+use thalweg_wire::{KeyFilter, Offset};
 
 use super::super::KeyedEvent;
 
@@ -25,7 +25,29 @@ pub(super) struct Table {
     complete_from: Offset,
     live: usize,
     bytes: usize,
+    /// The part of `bytes` that removals have.
+    removed_bytes: usize,
 }
+
+/// Events that a filter selects, in the order of their offsets.
+#[derive(Debug)]
+pub(super) struct Selected<'t> {
+    pub(super) events: Vec<&'t Arc<KeyedEvent>>,
+    /// The offset before which no event is missing. `None` if none is missing at all.
+    pub(super) end: Option<Offset>,
+}
+
+/// How many of the newest events are examined before keys are looked up: a reader that keeps up is a few events behind.
+const RECENT: usize = 64;
+
+/// The same for the pages of a filter with a prefix, because a look-up of its keys may cost more.
+const RECENT_OF_PREFIX: usize = 512;
+
+/// Maximum keys that are looked up to confirm a subscription, which costs its client only a command.
+const CONFIRMED_MAX: usize = 256;
+
+/// Maximum events that one read for a filter looks up or examines.
+const EXAMINED_MAX: usize = 4096;
 
 /// An event, ordered by its key.
 #[derive(Debug)]
@@ -69,7 +91,9 @@ impl Table {
     }
 
     fn put(&mut self, event: Arc<KeyedEvent>) {
-        self.bytes += memory_bytes(&event);
+        let bytes = memory_bytes(&event);
+        self.bytes += bytes;
+        self.removed_bytes += if event.is_removal() { bytes } else { 0 };
         self.by_offset.insert(event.offset(), Arc::clone(&event));
         if let Some(ByKey(before)) = self.by_key.replace(ByKey(event)) {
             self.by_offset.remove(&before.offset());
@@ -135,6 +159,63 @@ impl Table {
         self.by_offset.range((Bound::Included(from), Bound::Unbounded)).map(|(_, event)| event)
     }
 
+    /// Returns the events of a filter from `from` on, or some of the first ones.
+    pub(super) fn selected_from(&self, from: Offset, filter: &KeyFilter) -> Selected<'_> {
+        let recent = if filter.prefix().is_some() { RECENT_OF_PREFIX } else { RECENT };
+        if let Some(events) = self.recent_from(from, filter, recent) {
+            return Selected { events, end: None };
+        }
+        if let Some(mut events) = self.selected(filter, EXAMINED_MAX) {
+            events.retain(|event| event.offset() >= from);
+            events.sort_unstable_by_key(|event| event.offset());
+            return Selected { events, end: None };
+        }
+        let mut rest = self.events_from(from);
+        let examined = rest.by_ref().take(EXAMINED_MAX);
+        let events = examined.filter(|event| filter.matches(event.key())).collect();
+        Selected { events, end: rest.next().map(|event| event.offset()) }
+    }
+
+    /// Returns whether a filter selects no event from `from` on. `false` if this is not known without a look at many events.
+    pub(super) fn has_none_from(&self, from: Offset, filter: &KeyFilter) -> bool {
+        self.recent_from(from, filter, RECENT).is_some_and(|events| events.is_empty())
+    }
+
+    /// Returns whether a reader at `from` may get events of a filter. `true` if this takes a look at too many events.
+    pub(super) fn may_select_from(&self, from: Offset, filter: &KeyFilter) -> bool {
+        // A reader without keys needs no removal.
+        let is_sent =
+            |event: &Arc<KeyedEvent>| event.offset() >= from && !(from <= 1 && event.is_removal());
+        let recent = self.recent_from(from, filter, RECENT_OF_PREFIX);
+        let found = recent.or_else(|| self.selected(filter, CONFIRMED_MAX));
+        found.is_none_or(|events| events.into_iter().any(is_sent))
+    }
+
+    /// Returns the events of a filter from `from` on, if there are at most `count_max` events.
+    fn recent_from(
+        &self,
+        from: Offset,
+        filter: &KeyFilter,
+        count_max: usize,
+    ) -> Option<Vec<&Arc<KeyedEvent>>> {
+        let mut rest = self.events_from(from);
+        let recent = rest.by_ref().take(count_max);
+        let events = recent.filter(|event| filter.matches(event.key())).collect();
+        rest.next().is_none().then_some(events)
+    }
+
+    /// Returns all events of a filter in the order of their keys. `None` if there are more than `count_max`.
+    fn selected(&self, filter: &KeyFilter, count_max: usize) -> Option<Vec<&Arc<KeyedEvent>>> {
+        let named = filter.keys().filter_map(|key| self.get(key));
+        let prefixed = filter.prefix().into_iter().flat_map(|prefix| {
+            let from = self.by_key.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
+            let from = from.map(|ByKey(event)| event);
+            from.take_while(|event| event.key().starts_with(prefix))
+        });
+        let events: Vec<_> = named.chain(prefixed).take(count_max + 1).collect();
+        (events.len() <= count_max).then_some(events)
+    }
+
     /// Returns the offset of the oldest event.
     pub(super) fn oldest(&self) -> Option<Offset> {
         self.by_offset.keys().next().copied()
@@ -191,9 +272,18 @@ impl Table {
         self.bytes
     }
 
+    /// Returns the memory of removals, which is a part of [`Self::bytes`].
+    pub(super) fn removed_bytes(&self) -> usize {
+        self.removed_bytes
+    }
+
     fn subtract(&mut self, event: &KeyedEvent) {
-        self.bytes -= memory_bytes(event);
-        self.live -= usize::from(!event.is_removal());
+        let bytes = memory_bytes(event);
+        self.bytes -= bytes;
+        match event.is_removal() {
+            true => self.removed_bytes -= bytes,
+            false => self.live -= 1,
+        }
     }
 }
 
@@ -221,6 +311,44 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_selects_the_same_events_in_each_way() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        for (count, keys) in [(40, 10), (1000, 300), (20_000, 9000)] {
+            let mut table = Table::default();
+            for offset in 1..=count {
+                let key = format!("\"{:04}\"", rng.usize(0..keys));
+                let event = if rng.u8(0..4) == 0 { "null" } else { "1" };
+                table.push(event_of(&key, offset, event), offset);
+            }
+            for prefix in [None, Some("00"), Some("0"), Some("9")] {
+                let filter = KeyFilter::new(&["0003", "0777", "x"], prefix).unwrap().unwrap();
+                for from in [0, 1, 2, count / 2, count.saturating_sub(70), count - 10, count + 1] {
+                    let offsets = |events: Vec<&Arc<KeyedEvent>>| {
+                        events.iter().map(|event| event.offset()).collect::<Vec<_>>()
+                    };
+                    let expected: Vec<_> =
+                        table.events_from(from).filter(|e| filter.matches(e.key())).collect();
+                    let is_sent = |e: &&Arc<KeyedEvent>| from > 1 || !e.is_removal();
+                    let is_any = expected.iter().any(is_sent);
+                    let may = table.may_select_from(from, &filter);
+                    let is_unknown = table.selected(&filter, CONFIRMED_MAX).is_none();
+                    assert!(may == is_any || may && is_unknown, "{count} {prefix:?} {from}");
+                    assert!(!table.has_none_from(from, &filter) || expected.is_empty());
+                    let expected = offsets(expected);
+                    let (mut found, mut next) = (Vec::new(), Some(from));
+                    while let Some(from) = next {
+                        let Selected { events, end } = table.selected_from(from, &filter);
+                        assert!(end.is_none_or(|end| end > from));
+                        found.extend(offsets(events));
+                        next = end;
+                    }
+                    assert_eq!(found, expected, "{count} {prefix:?} {from}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn only_removals_of_keys_that_are_gone_count() {
         let again = [("a", "null"), ("a", "1")];
         let events = [&[("b", "1"), ("b", "null")], &again.repeat(5000)[..]].concat();
@@ -228,8 +356,11 @@ mod tests {
         assert!(table.removals.len() < 2000, "those of keys that have come back are forgotten");
         assert_eq!(table.forget_removals(0, 1), 0);
         assert_eq!((table.complete_from(), table.len(), table.live()), (0, 2, 1));
+        assert!(table.removed_bytes() > 0 && table.removed_bytes() < table.bytes());
         table.push(event_of("c", 20_000, "null"), 20_000);
         assert_eq!(table.forget_removals(0, 1), 1);
         assert_eq!((table.complete_from(), table.len()), (3, 2));
+        assert_eq!(table.forget_removals(0, 0), 1);
+        assert_eq!((table.removed_bytes(), table.live()), (0, 1));
     }
 }

@@ -176,7 +176,7 @@ impl<F: Feeding> Shard<F> {
             }
             return Followed::Batches;
         }
-        let part = owner.state_part(&cursor, 1 + rng.usize(0..=owner.retained_events()));
+        let part = owner.state_part(&cursor, 1 + rng.usize(0..=owner.retained_events()), None);
         let (part, after) = part.expect("of a keyed topic");
         if part.from < next {
             return Followed::Outdated;
@@ -370,6 +370,7 @@ impl<F: Feeding> Shard<F> {
             | Next::Unknown(_)
             | Next::OtherColumns
             | Next::Unmade
+            | Next::Skipped(_)
             | Next::Backfill(_)
             | Next::Nothing => None,
         }
@@ -394,7 +395,8 @@ impl<F: Feeding> Shard<F> {
         let state = events.state_at(published.sealed());
         let live: BTreeSet<Offset> = state.iter().copied().filter(|offset| *offset > 0).collect();
         assert_eq!(feed.retained_events(), live.len());
-        let (all, _) = feed.state_part(&Cursor::before(1), usize::MAX).expect("a keyed topic");
+        let (all, _) =
+            feed.state_part(&Cursor::before(1), usize::MAX, None).expect("a keyed topic");
         let all = all.events.iter().filter(|event| !event.is_removal());
         assert!(all.map(|event| event.offset()).eq(live), "not in the order of offsets");
         for (number, offset) in state.into_iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Tokens and tickets: identities and their rights.
 
 use super::*;
-use crate::clock::Now;
+use crate::{access::WantedKeys, clock::Now};
 
 #[test]
 fn tokens_say_who_it_is() {
@@ -50,9 +50,9 @@ fn rights_are_those_of_the_token() {
             }
         };
         let [subscribes, publishes, inspects] = expected;
-        assert_eq!(may(Right::Subscribe(&topic)), subscribes, "{name} {access:?}");
+        assert_eq!(may(Right::Subscribe(&topic, WantedKeys::All)), subscribes, "{name} {access:?}");
         assert_eq!(may(Right::ViewRuns), subscribes, "{name} {access:?}");
-        assert_eq!(may(Right::Publish(&topic)), publishes, "{name} {access:?}");
+        assert_eq!(may(Right::Publish(&topic, None)), publishes, "{name} {access:?}");
         assert_eq!(may(Right::ViewTopics), inspects, "{name} {access:?} {listen}");
         assert_eq!(may(Right::ViewMetrics), inspects, "{name} {access:?} {listen}");
     };
@@ -136,10 +136,10 @@ fn rights_are_to_topics() {
         ("users/77/a", false),
         ("Cars/1", false),
     ] {
-        check(Right::Subscribe(&topic(text)), may);
+        check(Right::Subscribe(&topic(text), WantedKeys::All), may);
     }
-    check(Right::Publish(&topic("cars/new")), true);
-    check(Right::Publish(&topic("cars/1")), false);
+    check(Right::Publish(&topic("cars/new"), None), true);
+    check(Right::Publish(&topic("cars/1"), None), false);
     // These concern no single topic.
     check(Right::ViewMetrics, false);
     check(Right::Administer, false);
@@ -150,6 +150,6 @@ fn rights_are_to_topics() {
     assert!(guarded.lets_publish(&holder));
     // A holder of a token has the rights of everybody, too.
     let shown = policy(&access("p", ""), LOOPBACK).unwrap();
-    assert!(shown.authorise(&holder, Right::Subscribe(&topic("bikes"))).is_ok());
-    assert!(shown.authorise(&holder, Right::Publish(&topic("bikes"))).is_err());
+    assert!(shown.authorise(&holder, Right::Subscribe(&topic("bikes"), WantedKeys::All)).is_ok());
+    assert!(shown.authorise(&holder, Right::Publish(&topic("bikes"), None)).is_err());
 }

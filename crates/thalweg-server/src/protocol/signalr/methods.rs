@@ -26,6 +26,10 @@ struct SubscribeOptions<'a> {
     interval: Option<Cow<'a, str>>,
     #[serde(borrow)]
     window: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    keys: Vec<Cow<'a, str>>,
+    #[serde(borrow)]
+    prefix: Option<Cow<'a, str>>,
 }
 
 /// Returns the command of an invocation. `event_bytes_max` limits each event of a client that may publish; without it
@@ -60,7 +64,7 @@ pub(crate) fn command(
                     payloads.push(|out| event::push_json(raw.get().as_bytes(), bytes_max, out))?;
                 }
             }
-            Command::Publish { topic, payloads, condition: None, ttl_us: None }
+            Command::Publish { topic, payloads, key: None, condition: None, ttl_us: None }
         }
         "Ack" if !is_stream => Command::Ack {
             topic: arguments.text("a topic")?.parse()?,
@@ -96,9 +100,10 @@ fn subscribe(
         })?),
         None => None,
     };
-    let SubscribeOptions { policy, interval, window } = &options;
+    let SubscribeOptions { policy, interval, window, keys, prefix } = &options;
     let terms = parameters::terms(policy.as_deref(), interval.as_deref(), window.as_deref())?;
-    Ok(Command::Subscribe { topic, start, terms: Terms { stream, ..terms } })
+    let filter = parameters::filter(keys, prefix.as_deref())?;
+    Ok(Command::Subscribe { topic, start, terms: Terms { stream, ..terms }, filter })
 }
 
 /// The arguments of an invocation that are not read yet.
@@ -171,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_subscription_has_a_cursor_and_terms() {
-        let Ok(Command::Subscribe { topic, start, terms }) = invoke("Subscribe", r#""cars""#)
+        let Ok(Command::Subscribe { topic, start, terms, .. }) = invoke("Subscribe", r#""cars""#)
         else {
             panic!()
         };
@@ -184,6 +189,11 @@ mod tests {
         assert_eq!((terms.policy, terms.interval_us), (Policy::Close, 5_000));
         assert_eq!(terms.window_bytes, Some(2048));
         assert_eq!(terms.stream.map(StreamId::number), Some(12));
+        let with = r#""cars",null,{"keys":["a","b"],"prefix":"c/"}"#;
+        let Ok(Command::Subscribe { filter: Some(filter), .. }) = invoke("Subscribe", with) else {
+            panic!()
+        };
+        assert!(filter.matches(br#""b""#) && filter.matches(br#""c/d""#));
         let Ok(Command::Subscribe { start, .. }) = stream("0", "Subscribe", r#""a",null,null"#)
         else {
             panic!()

@@ -104,7 +104,7 @@ impl HistoryBackfill {
         let mut feed = self.page;
         feed.skip_to(self.until);
         feed.backfill(page_of(page, self.from, self.until), now_us());
-        Ok(page::page(&feed, self.start, limit))
+        Ok(page::page(&feed, None, self.start, limit))
     }
 }
 

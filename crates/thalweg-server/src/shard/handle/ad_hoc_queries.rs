@@ -9,7 +9,7 @@ use thalweg_wire::{ErrorCode, Topic};
 
 use super::{Handle, planning::PlanningClient};
 use crate::{
-    access::{Allowed, Reading, Right, Wanted},
+    access::{Allowed, Reading, Right, Wanted, WantedKeys},
     clock::now_us,
     connection_limits::Address,
     derived::{self, DerivedTopic, ParsedQuery},
@@ -36,7 +36,7 @@ impl AdHocQuery {
 
 impl Wanted for AdHocQuery {
     fn rights(&self) -> impl Iterator<Item = Right<'_>> {
-        [Right::Subscribe(&self.parsed.source)].into_iter()
+        [Right::Subscribe(&self.parsed.source, WantedKeys::All)].into_iter()
     }
 }
 
@@ -124,7 +124,7 @@ impl Handle {
         topic: &Allowed<Reading>,
         client: PlanningClient,
     ) -> Result<Option<Arc<Columns>>, Refusal> {
-        let Reading(topic) = &**topic;
+        let Reading { topic, .. } = &**topic;
         let Common { config, ad_hoc, peers, .. } = &self.common;
         let declared = config.topic(topic).columns;
         if let Some(columns) = declared.or_else(|| ad_hoc.columns(topic)) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_core::fanout::{FeedKey, Subscribe, Terms};
 use thalweg_wire::{
-    EndCode, ErrorCode, Excerpt, Position, StartAt, Topic, close, signalr::StreamId,
+    EndCode, ErrorCode, Excerpt, KeyFilter, Position, StartAt, Topic, close, signalr::StreamId,
 };
 use tokio::{sync::oneshot, time::timeout};
 
@@ -40,12 +40,20 @@ pub(super) enum PendingCommand {
     /// The events are being appended.
     Append(Topic, PendingPublish),
     /// The owner shard must confirm that the topic exists, or find where the subscription begins. The subscription begins after that.
-    Find(Topic, StartAt, Terms),
+    Find(NewSubscription),
     /// The owner shard must post the topic. The start of the subscription is settled then, before the events of the connection's
     /// next commands.
     Attach(Topic, Terms, oneshot::Receiver<()>),
     /// The key of a token must be fetched.
     Key(Box<str>),
+}
+
+/// A subscription that a command begins.
+pub(super) struct NewSubscription {
+    topic: Topic,
+    start: StartAt,
+    terms: Terms,
+    filter: Option<Arc<KeyFilter>>,
 }
 
 impl PendingCommand {
@@ -79,15 +87,14 @@ impl Handle {
             PendingCommand::Append(topic, appending) => {
                 appending.result().await.map(|result| Reply::Published(result.published(&topic)))
             }
-            PendingCommand::Find(topic, start, terms) => {
-                self.find(std::iter::once(&topic), context.client.counted()).await?;
-                let start = self.find_start(context.client, &topic, start).await?;
-                let begins = self
-                    .with_shard(|shard| shard.begin_subscription(context, &topic, start, terms));
+            PendingCommand::Find(mut new) => {
+                self.find(std::iter::once(&new.topic), context.client.counted()).await?;
+                new.start = self.find_start(context.client, &new.topic, new.start).await?;
+                let begins = self.with_shard(|shard| shard.begin_subscription(context, &new));
                 if let Some(arrival) = begins? {
-                    self.settle(context, &topic, arrival).await;
+                    self.settle(context, &new.topic, arrival).await;
                 }
-                Ok(begun(topic, terms))
+                Ok(begun(new.topic, new.terms))
             }
             PendingCommand::Attach(topic, terms, arrival) => {
                 self.settle(context, &topic, arrival).await;
@@ -120,11 +127,12 @@ impl Shard {
     ) -> Execution {
         Execution::Done(match command.into_inner() {
             Command::Echo { data } => Ok(Reply::Echo(data)),
-            Command::Publish { topic, mut payloads, condition, ttl_us } => {
+            Command::Publish { topic, mut payloads, key, condition, ttl_us } => {
                 if let Err(refused) = self.topics.check_named_keys(&topic, &payloads) {
                     return Execution::Done(Err(refused));
                 }
-                let may_read = condition.is_some() && self.access.may_read(holder, &topic);
+                let may_read =
+                    condition.is_some() && self.access.may_read_key(holder, &topic, key.as_deref());
                 let terms = PublishTerms { condition, may_read, ttl_us, ..PublishTerms::default() };
                 match self.ingest.publish(&mut self.topics, &topic, &mut payloads, terms) {
                     PendingPublish::Done(result) => {
@@ -135,16 +143,19 @@ impl Shard {
                     }
                 }
             }
-            Command::Subscribe { topic, start, terms } => {
+            Command::Subscribe { topic, start, terms, filter } => {
                 let is_found = !self.topics.needs_lookup(&topic, context.client.counted());
                 let is_searched = self.topics.is_searched(&topic, start);
                 if context.subscriber.is_some() && (!is_found || is_searched) {
-                    return Execution::Pending(PendingCommand::Find(topic, start, terms));
+                    let new = NewSubscription { topic, start, terms, filter };
+                    return Execution::Pending(PendingCommand::Find(new));
                 }
-                match self.begin_subscription(context, &topic, start, terms) {
-                    Ok(None) => Ok(begun(topic, terms)),
+                let new = NewSubscription { topic, start, terms, filter };
+                match self.begin_subscription(context, &new) {
+                    Ok(None) => Ok(begun(new.topic, terms)),
                     Ok(Some(arrival)) => {
-                        return Execution::Pending(PendingCommand::Attach(topic, terms, arrival));
+                        let attach = PendingCommand::Attach(new.topic, terms, arrival);
+                        return Execution::Pending(attach);
                     }
                     Err(refusal) => Err(refusal),
                 }
@@ -172,10 +183,9 @@ impl Shard {
     fn begin_subscription(
         &mut self,
         context: &Context,
-        topic: &Topic,
-        start: StartAt,
-        terms: Terms,
+        NewSubscription { topic, start, terms, filter }: &NewSubscription,
     ) -> Result<Option<oneshot::Receiver<()>>, Refusal> {
+        let (start, terms) = (*start, *terms);
         let id = context.subscriber()?;
         if self.feed_read(id, topic).is_some() {
             let topic = Excerpt(topic.as_str());
@@ -185,7 +195,8 @@ impl Shard {
         }
         let Some(connection) = self.subscribers.get_mut(id) else { return Ok(None) };
         // The rights may have changed during the lookup.
-        self.access.authorise(&connection.holder, Right::Subscribe(topic))?;
+        let keys = filter.as_deref().into();
+        self.access.authorise(&connection.holder, Right::Subscribe(topic, keys))?;
         if terms.stream.is_some_and(|stream| connection.subscriber.feed_of_stream(stream).is_some())
         {
             let message = "another stream of this connection has this invocation id: use a new id for each invocation";
@@ -196,10 +207,16 @@ impl Shard {
         if count >= subscriptions_max {
             return Err(Refusal::too_many_subscriptions(subscriptions_max));
         }
+        let address = context.client.counted();
+        let share = |filter| self.share_filter(topic, filter, address);
+        let filter = filter.as_ref().map(share).transpose()?;
         // The topic opens last, so that a refused command leaves none behind.
         let feed = self.topics.open_subscribed(topic, context.client.counted())?;
         if let Some(connection) = self.subscribers.get_mut(id) {
             connection.subscriber.subscribe(Subscribe { feed, start, terms });
+            if let Some(filter) = filter {
+                connection.subscriber.set_filter(feed, filter);
+            }
         }
         self.subscribers.join(&mut self.topics, id.key, feed, now_us());
         let arrival = self.topics.arrival(feed);
@@ -272,7 +289,8 @@ impl Shard {
         let Some(connection) = self.subscribers.get(key) else { return };
         let is_lost = |feed: &FeedKey| {
             self.topics.topic(*feed).is_some_and(|topic| {
-                self.access.authorise(&holder, Right::Subscribe(topic)).is_err()
+                let keys = connection.subscriber.filter_of(*feed).map(|filter| &**filter).into();
+                self.access.authorise(&holder, Right::Subscribe(topic, keys)).is_err()
             })
         };
         let lost: SmallVec<[FeedKey; 4]> = connection.subscriber.feeds().filter(is_lost).collect();

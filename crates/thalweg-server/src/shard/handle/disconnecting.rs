@@ -44,7 +44,6 @@ impl Handle {
         topic: &Allowed<Writing>,
     ) -> Result<Publishing<'_>, Refusal> {
         let shard = &mut *self.shard.borrow_mut();
-        let Writing(topic) = &**topic;
         let (key, ended) = shard.publishers.add(&shard.access, holder, topic)?;
         Ok(Publishing { handle: self, key, ended })
     }

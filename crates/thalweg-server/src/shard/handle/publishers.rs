@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use slab::Slab;
-use thalweg_wire::{ErrorCode, Topic};
+use thalweg_wire::ErrorCode;
 use tokio::sync::oneshot;
 
 use crate::{
-    access::{AccessPolicy, Holder, Right},
+    access::{AccessPolicy, Allowed, Holder, Wanted as _, Writing},
     refusal::Refusal,
     shard::message::Disconnect,
 };
@@ -17,7 +17,7 @@ pub(super) struct LinePublishers(Slab<LinePublisher>);
 
 struct LinePublisher {
     holder: Arc<Holder>,
-    topic: Topic,
+    wanted: Writing,
     /// Ends the publisher. `None` after that.
     end: Option<oneshot::Sender<Refusal>>,
 }
@@ -29,11 +29,12 @@ impl LinePublishers {
         &mut self,
         access: &AccessPolicy,
         holder: &Arc<Holder>,
-        topic: &Topic,
+        wanted: &Allowed<Writing>,
     ) -> Result<(usize, oneshot::Receiver<Refusal>), Refusal> {
-        let holder = successor(access, holder, topic)?;
+        let wanted = Writing::clone(wanted);
+        let holder = successor(access, holder, &wanted)?;
         let (end, ended) = oneshot::channel();
-        let publisher = LinePublisher { holder, topic: topic.clone(), end: Some(end) };
+        let publisher = LinePublisher { holder, wanted, end: Some(end) };
         Ok((self.0.insert(publisher), ended))
     }
 
@@ -45,7 +46,7 @@ impl LinePublishers {
     pub(super) fn disconnect(&mut self, wanted: &Disconnect) -> usize {
         let mut ended = 0;
         for (_, publisher) in &mut self.0 {
-            if wanted.means(&publisher.holder, [&publisher.topic].into_iter()) {
+            if wanted.means(&publisher.holder, [&publisher.wanted.topic].into_iter()) {
                 let message = "an administrator has ended this request: ask the operator of the server before you publish again";
                 let refusal = || Refusal::new(ErrorCode::Forbidden, message);
                 ended += usize::from(publisher.end_with(refusal));
@@ -57,7 +58,7 @@ impl LinePublishers {
     /// Ends publishers whose token a new access policy refuses, or gives no right to their topic.
     pub(super) fn change_access(&mut self, access: &AccessPolicy) {
         for (_, publisher) in &mut self.0 {
-            match successor(access, &publisher.holder, &publisher.topic) {
+            match successor(access, &publisher.holder, &publisher.wanted) {
                 Ok(holder) => publisher.holder = holder,
                 Err(refusal) => drop(publisher.end_with(|| refusal)),
             }
@@ -73,15 +74,15 @@ impl LinePublisher {
 }
 
 /// Returns the holder of a publisher under a new access policy. Fails if the token is void, or gives no right to publish to the
-/// topic.
+/// topic, or to its key.
 fn successor(
     access: &AccessPolicy,
     holder: &Arc<Holder>,
-    topic: &Topic,
+    wanted: &Writing,
 ) -> Result<Arc<Holder>, Refusal> {
     let holder = access.holders.successor(holder).ok_or_else(|| {
         Refusal::new(ErrorCode::Unauthorized, "the token is no longer valid: get a new one")
     })?;
-    access.authorise(&holder, Right::Publish(topic))?;
+    wanted.rights().try_for_each(|right| access.authorise(&holder, right))?;
     Ok(holder)
 }

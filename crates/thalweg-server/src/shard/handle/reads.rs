@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use thalweg_broker::{ReadPage, ReadRange, TopicRange, Unreadable};
 use thalweg_core::{fanout::Policy, stream::Slice};
-use thalweg_wire::{ErrorCode, GapReason, Position, StartAt, Topic};
+use thalweg_wire::{ErrorCode, GapReason, KeyFilter, Position, StartAt, Topic};
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout, timeout_at},
@@ -91,14 +91,17 @@ impl Handle {
         start: StartAt,
         limit: usize,
     ) -> Result<HistoryPage, Refusal> {
-        let Reading(topic) = &**topic;
+        let Reading { topic, filter } = &**topic;
+        if filter.is_some() {
+            self.shard.borrow().topics.check_filter(topic)?;
+        }
         self.may_read_more(client)?;
         let deadline = Instant::now() + self.common.config.limits.write_timeout;
         let first = timeout_at(deadline, self.read_queue.turns.first_of(client)).await;
         let _first = first.map_err(|_| Refusal::busy(HISTORIES))?;
         self.room_to_send(client, deadline).await?;
         let PageParts { before, events, after, .. } =
-            self.page(topic, start, limit, deadline).await?;
+            self.page((topic, filter.as_ref()), start, limit, deadline).await?;
         let events = Rc::new(RefCell::new(events));
         self.shard.borrow_mut().subscribers.begin_history(client, account, &events);
         let (before, after) = (before.into(), after.into());
@@ -127,7 +130,7 @@ impl Handle {
     /// `Unavailable` if the stream cannot be read now, and `Busy` after `deadline`.
     async fn page(
         &self,
-        topic: &Topic,
+        (topic, filter): (&Topic, Option<&Arc<KeyFilter>>),
         start: StartAt,
         limit: usize,
         deadline: Instant,
@@ -151,7 +154,8 @@ impl Handle {
             }
             let turn = self.read_queue.turns.turn().await;
             let wanted = topic.clone();
-            let lookup = |answer| Lookup::History { topic: wanted, start, limit, answer };
+            let filter = filter.cloned();
+            let lookup = |answer| Lookup::History { topic: wanted, filter, start, limit, answer };
             let history = self.look_up(owner, lookup).await?;
             // Other reads need not wait for a stream.
             drop(turn);
@@ -288,7 +292,7 @@ impl Handle {
         let first = timeout_at(deadline, self.read_queue.turns.first_of(client)).await;
         let Ok(_first) = first else { return false };
         for (topic, start) in &request.topics {
-            let page = self.page(topic, *start, 1, deadline).await;
+            let page = self.page((topic, None), *start, 1, deadline).await;
             if !matches!(page, Ok(PageParts { gap: Some((_, GapReason::Trimmed)), .. })) {
                 return false;
             }
@@ -338,7 +342,7 @@ impl Handle {
     /// Checks that a broker topic exists, here or in its stream. Fails like [`Self::page`].
     pub(super) async fn check_stored(&self, topic: &Topic) -> Result<(), Refusal> {
         let deadline = Instant::now() + self.common.config.limits.write_timeout;
-        self.page(topic, StartAt::Earliest, 1, deadline).await.map(drop)
+        self.page((topic, None), StartAt::Earliest, 1, deadline).await.map(drop)
     }
 
     /// Returns a new account for a connection that HTTP serves.
@@ -408,7 +412,7 @@ impl Handle {
     ) -> Result<Vec<Topic>, Refusal> {
         let Some(lists) = &self.common.brokers[broker].lists else { return Ok(Vec::new()) };
         let TopicListing { after, prefix, limit, shown } = listing;
-        let patterns = shown.patterns().to_vec();
+        let patterns = shown.patterns().cloned().collect();
         let (prefix, limit) = (prefix.clone(), *limit);
         let mut range = TopicRange { patterns, prefix, after: after.clone(), limit };
         let mut topics = Vec::new();

@@ -1,7 +1,7 @@
 use std::{io, sync::Arc};
 
 use thalweg_core::fanout::{FeedKey, Subscribe, Subscriber};
-use thalweg_wire::{Topic, close};
+use thalweg_wire::{KeyFilter, Topic, close};
 
 use super::{Handle, Shard, ad_hoc_queries::AdHocQuery};
 use crate::{
@@ -42,7 +42,10 @@ pub(crate) struct Subscription {
 impl Wanted for Subscription {
     /// Returns the rights to the topics, or to the source of the query.
     fn rights(&self) -> impl Iterator<Item = Right<'_>> {
-        let topics = self.request.topics.iter().map(|(topic, _)| Right::Subscribe(topic));
+        let topics = self
+            .request
+            .filtered()
+            .map(|(topic, filter)| Right::Subscribe(topic, filter.map(|filter| &**filter).into()));
         let topics = topics.filter(|_| self.ad_hoc.is_none());
         topics.chain(self.ad_hoc.iter().flat_map(|ad_hoc| ad_hoc.rights()))
     }
@@ -82,8 +85,14 @@ impl Handle {
         }
         let topics = || subscription.request.topics.iter().map(|(topic, _)| topic);
         self.find(topics(), address).await?;
-        let topics = topics();
-        self.with_shard(|shard| shard.topics.open_all(topics, address))
+        self.with_shard(|shard| {
+            for (topic, filter) in subscription.request.filtered() {
+                filter.map_or(Ok(()), |filter| {
+                    shard.share_filter(topic, filter, address).map(drop)
+                })?;
+            }
+            shard.topics.open_all(topics(), address)
+        })
     }
 
     /// Notes that a subscriber's pipe has room again.
@@ -93,6 +102,13 @@ impl Handle {
 
     pub(crate) fn remove(&self, id: SubscriberId) {
         self.with_subscriber(id, |shard| shard.subscribers.remove(&mut shard.topics, id.key));
+    }
+
+    /// Ends a long poll whose time is over, if its client can learn a later position.
+    pub(crate) fn tell_positions(&self, id: SubscriberId) {
+        self.with_subscriber(id, |shard| {
+            shard.subscribers.tell_positions(&mut shard.topics, id.key);
+        });
     }
 
     /// Returns whether a subscriber's start position was sent, or the subscriber has gone.
@@ -131,6 +147,18 @@ impl Handle {
 }
 
 impl Shard {
+    /// Returns the filter that all subscriptions with this filter share. Fails if the topic has no keys, or there is no room for
+    /// another filter, or another one of the address.
+    pub(super) fn share_filter(
+        &mut self,
+        topic: &Topic,
+        filter: &Arc<KeyFilter>,
+        address: Option<Address>,
+    ) -> Result<Arc<KeyFilter>, Refusal> {
+        self.topics.check_filter(topic)?;
+        self.subscribers.share_filter(filter, address)
+    }
+
     fn subscribe(&mut self, new: NewSubscriber<'_>) -> io::Result<SubscriberId> {
         let NewSubscriber { writer, head, request, feeds, protocol, client, holder, permit } = new;
         // A topic may have gone while the request waited, and another one may have its key. A topic that has ended and has
@@ -148,13 +176,20 @@ impl Shard {
             .zip(&request.topics)
             .map(|(&feed, &(_, start))| Subscribe { feed, start, terms: request.terms })
             .collect();
-        let subscriber = Subscriber::new(
+        let mut subscriber = Subscriber::new(
             request.format,
             head,
             &subscriptions,
             request.mode,
             request.framing.clone(),
         );
+        for (feed, (topic, filter)) in feeds.iter().zip(request.filtered()) {
+            if let Some(filter) = filter {
+                // There was room when the feeds were opened.
+                let shared = self.share_filter(topic, filter, client.counted());
+                subscriber.set_filter(*feed, shared.unwrap_or_else(|_| Arc::clone(filter)));
+            }
+        }
         let command_bytes_max = self.command_bytes_max(&holder);
         let connection = Connection::new(
             writer,

@@ -130,6 +130,15 @@ impl Subscribers {
         }
     }
 
+    /// Ends a long poll whose client can learn a later position, although there are no events for it.
+    pub(in crate::shard) fn tell_positions(&mut self, topics: &mut Topics, key: u32) {
+        let connection = self.connections.get_mut(key as usize);
+        if connection.is_some_and(|connection| connection.subscriber.tell_positions()) {
+            self.mark_dirty(key);
+            self.visit(topics, key, now_us());
+        }
+    }
+
     /// Visits one connection. Returns whether that may have taken long. It is not inlined, so that the loop over
     /// connections that keep up, which are most, stays small.
     #[inline(never)]
@@ -160,7 +169,8 @@ impl Subscribers {
         connection.moved(sent as usize);
         flags.is_paced = matches!(delivered, Delivered::CaughtUp(Some(_)))
             && connection.subscriber.feeds().count() == 1;
-        if let Delivered::CaughtUp(Some(due_us)) = delivered
+        if let Delivered::CaughtUp(due_us) = delivered
+            && let Some(due_us) = due_us.into_iter().chain(connection.subscriber.tells_us()).min()
             && connection.wants_timer(due_us)
         {
             self.timers.set(due_us, Timer::Visit(key));

@@ -368,8 +368,7 @@ impl FeedTable {
             let Some(local) = self.feeds.get_mut(self.evict_next) else { continue };
             let is_permanent = local.owner.as_ref().is_some_and(|owner| owner.is_permanent);
             let is_read = local.has_readers() || local.end.is_some() || is_permanent;
-            let state_bytes = local.feed.as_ref().map_or(0, |feed| feed.state_bytes());
-            if wants_keys && state_bytes == 0 {
+            if wants_keys && local.counted_bytes() == 0 {
                 continue;
             }
             if local.broker_order().is_some_and(|(_, order)| !is_read && !order.holds_events()) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use thalweg_core::{
     fanout::FeedKey,
-    stream::{Feed as _, KeyedEvent, Memory as _, Payloads},
+    stream::{AnyFeed, Feed as _, KeyedEvent, Memory as _, Payloads},
 };
 use thalweg_wire::{Condition, ErrorCode, Position, Topic, key::key_text};
 
@@ -20,6 +20,9 @@ use crate::{
 
 /// The time between two exact counts of the memory of keys, in µs. A count looks at all topics.
 const RECOUNT_US: u64 = 10_000;
+
+/// The time between two searches for removals in all topics, in µs.
+const FORGET_US: u64 = 10_000;
 
 /// An exact count follows if forgotten removals had more than the memory for keys divided by this.
 const FREED_PART: usize = 16;
@@ -78,6 +81,16 @@ impl Topics {
                 ErrorCode::BadKey,
                 format!("{topic} is a keyed topic: name the key of the event with key="),
             )),
+        }
+    }
+
+    /// Checks that a topic has keys, which a filter can select.
+    pub(in crate::shard) fn check_filter(&self, topic: &Topic) -> Result<(), Refusal> {
+        match self.common.config.has_keys(topic) {
+            true => Ok(()),
+            false => Err(bad(format!(
+                "{topic} is not a keyed topic: read it without key and prefix, or declare it with --topic '{topic},kind=keyed'"
+            ))),
         }
     }
 
@@ -212,8 +225,8 @@ impl Topics {
         if grown > 0 && self.keyed_bytes + grown > bytes_max {
             self.recount_keys(now_us);
         }
-        if grown > 0
-            && self.keyed_bytes + grown > bytes_max
+        let is_over = |topics: &Self| grown > 0 && topics.keyed_bytes + grown > bytes_max;
+        if is_over(self)
             && let Some(feed) = self.feeds.get_mut(key).and_then(|local| local.feed.as_mut())
         {
             // Readers that lack the removals begin again.
@@ -226,7 +239,10 @@ impl Topics {
                 self.count_keys(now_us);
             }
         }
-        if grown > 0 && self.keyed_bytes + grown > bytes_max {
+        if is_over(self) {
+            self.forget_all_removals(now_us);
+        }
+        if is_over(self) {
             return Err(Refusal::new(
                 ErrorCode::TooManyKeys,
                 "the memory for keys is full: remove keys or topics, or set limits.history-bytes to a larger size",
@@ -256,9 +272,20 @@ impl Topics {
 
     fn count_keys(&mut self, now_us: u64) {
         self.recounted_us = now_us;
-        let counted = self.feeds.iter_mut().filter(|(_, local)| local.counts_keys());
-        let state = counted.filter_map(|(_, local)| Some(local.feed.as_ref()?.state_bytes()));
-        self.keyed_bytes = state.sum::<usize>() + self.expiries.memory_bytes();
+        let bytes: usize = self.feeds.iter_mut().map(|(_, local)| local.counted_bytes()).sum();
+        self.keyed_bytes = bytes + self.expiries.memory_bytes();
+    }
+
+    /// Forgets the removals of all topics that this shard owns, unless it has just done so. Readers that lack them begin again.
+    pub(super) fn forget_all_removals(&mut self, now_us: u64) {
+        if now_us < self.forgotten_us + FORGET_US {
+            return;
+        }
+        self.forgotten_us = now_us;
+        for (_, local) in self.feeds.iter_mut().filter(|(_, local)| local.owner.is_some()) {
+            local.feed.iter_mut().for_each(AnyFeed::forget_removals);
+        }
+        self.count_keys(now_us);
     }
 
     /// Counts events that are about to be appended. The next sweep counts exactly.
@@ -295,6 +322,16 @@ impl LocalTopic {
     pub(super) fn counts_keys(&self) -> bool {
         let is_unshared = self.origin.is_presence && !self.origin.is_broker_topic();
         self.owner.is_some() && !is_unshared && !self.origin.is_derived
+    }
+
+    /// Returns the memory of the topic's keys that counts towards the limit of all keys. The members of a server that shares none have a
+    /// limit of their own, of which only the removals count here, and so have the rows of queries.
+    pub(super) fn counted_bytes(&self) -> usize {
+        match self.feed.as_ref().filter(|_| self.owner.is_some() && !self.origin.is_derived) {
+            Some(feed) if self.counts_keys() => feed.state_bytes(),
+            Some(feed) => feed.removal_bytes(),
+            None => 0,
+        }
     }
 
     /// Returns the maximum number of keys that the topic can have, with the events that are not in its feed yet. Removals on their way do not

@@ -207,7 +207,7 @@ impl Follower {
         if goes_on && self.has_first_reply {
             return None;
         }
-        let (part, after) = feed.state_part(&self.state, STATE_PART_EVENTS)?;
+        let (part, after) = feed.state_part(&self.state, STATE_PART_EVENTS, None)?;
         self.state = after;
         Some(part)
     }

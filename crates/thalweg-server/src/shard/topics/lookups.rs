@@ -7,7 +7,7 @@ use thalweg_core::{
     fanout::FeedKey,
     stream::{AnyFeed, Batch, ColumnRows as _, Feed as _, Memory as _},
 };
-use thalweg_wire::{StartAt, Topic};
+use thalweg_wire::{KeyFilter, StartAt, Topic};
 
 use super::{Topics, local_topic::LocalTopic};
 use crate::{
@@ -34,8 +34,8 @@ impl Topics {
                 let missing = topics.into_iter().find(|topic| self.feeds.find(topic).is_none());
                 drop(answer.send(missing));
             }
-            Lookup::History { topic, start, limit, answer } => {
-                drop(answer.send(self.history(&topic, start, limit)));
+            Lookup::History { topic, filter, start, limit, answer } => {
+                drop(answer.send(self.history(&topic, filter.as_deref(), start, limit)));
             }
             Lookup::Keys { topic, answer } => self.read_keys(&topic, answer),
             Lookup::Start { topic, start, answer } => {
@@ -95,7 +95,13 @@ impl Topics {
         FiguresPart { topics: topics.map(figures).collect(), next }
     }
 
-    fn history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<HistorySource> {
+    fn history(
+        &self,
+        topic: &Topic,
+        filter: Option<&KeyFilter>,
+        start: StartAt,
+        limit: usize,
+    ) -> Option<HistorySource> {
         let local = self.feeds.find(topic).and_then(|key| self.feeds.get(key));
         let feed = local.and_then(|local| local.feed.as_ref());
         let origin = local.map_or_else(|| self.feeds.origin(topic), |local| local.origin);
@@ -106,7 +112,7 @@ impl Topics {
             };
             // A topic without any event does not exist.
             return (feed.events_from(0) > 0)
-                .then(|| HistorySource::Retained(page(feed, start, limit)));
+                .then(|| HistorySource::Retained(page(feed, filter, start, limit)));
         }
         if let Some(stream) = origin.stream()
             && let Some(backfill) = HistoryBackfill::new(
@@ -119,7 +125,7 @@ impl Topics {
         {
             return Some(HistorySource::Backfill(Box::new(backfill)));
         }
-        Some(HistorySource::Retained(page(feed?, start, limit)))
+        Some(HistorySource::Retained(page(feed?, filter, start, limit)))
     }
 
     /// Returns whether a start must be searched for: a time, or the newest events of a broker topic.

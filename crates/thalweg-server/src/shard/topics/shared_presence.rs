@@ -253,7 +253,7 @@ impl Topics {
             let feed = self.feeds.get(*key).and_then(|local| local.feed.as_ref());
             let part = feed
                 .filter(|_| room.min(notes) > 0)
-                .and_then(|feed| feed.state_part(&place, room.min(notes)));
+                .and_then(|feed| feed.state_part(&place, room.min(notes), None));
             let Some((part, after)) = part else {
                 is_cut = true;
                 continue;
@@ -312,7 +312,7 @@ struct OnlyServers<'a> {
 
 /// Returns the newest events of the keys of a feed, whose state is here.
 fn state_of(feed: &AnyFeed) -> Vec<Arc<KeyedEvent>> {
-    let part = feed.state_part(&Cursor::before(1), usize::MAX);
+    let part = feed.state_part(&Cursor::before(1), usize::MAX, None);
     let events = part.map(|(part, _)| part.events).unwrap_or_default();
     events.into_iter().filter(|event| !event.is_removal()).collect()
 }

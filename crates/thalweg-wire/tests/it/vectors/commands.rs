@@ -49,6 +49,9 @@ enum Command {
         policy: Option<String>,
         interval: Option<String>,
         window: Option<String>,
+        #[serde(default)]
+        keys: Vec<String>,
+        prefix: Option<String>,
     },
     Unsubscribe {
         topic: String,
@@ -141,6 +144,8 @@ impl From<command::Command<'_>> for Command {
                 policy: subscribe.policy.map(Cow::into_owned),
                 interval: subscribe.interval.map(Cow::into_owned),
                 window: subscribe.window.map(Cow::into_owned),
+                keys: subscribe.keys.into_iter().map(Cow::into_owned).collect(),
+                prefix: subscribe.prefix.map(Cow::into_owned),
             },
             command::Command::Unsubscribe { topic } => Self::Unsubscribe { topic: topic.into() },
             command::Command::Echo { data } => Self::Echo { data: data.get().to_owned() },

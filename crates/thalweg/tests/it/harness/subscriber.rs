@@ -311,6 +311,8 @@ fn first_target(transport: Transport, target: &str) -> String {
 fn topics(path: &str, query: &str) -> Vec<String> {
     let in_path = path.strip_prefix("/v1/topics/");
     let in_query = query.split('&').filter_map(|pair| pair.strip_prefix("topic="));
+    // A topic may have a filter of keys.
+    let in_query = in_query.map(|text| text.split_once("%3F").map_or(text, |(topic, _)| topic));
     let decoded = |text: &str| match Topic::from_path(&text.replace("%2F", "/")) {
         Ok(topic) => topic.as_str().to_owned(),
         Err(_) => text.to_owned(),

@@ -44,12 +44,13 @@ fn the_commands_do_what_the_page_says() {
         output.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let shown = blocks("json").into_iter().map(|block| serde_json::from_str(block).expect("JSON"));
     let shown: Vec<Value> = shown.collect();
-    // Publish, read, remove by an event, a new counter, and a condition that is not met.
-    let [published, state, removed, new, refused] = &*answers else { panic!("{output}") };
+    // Publish, read, remove by an event, read one key, a new counter, and a condition that is not met.
+    let [published, state, removed, selected, new, refused] = &*answers else { panic!("{output}") };
     assert_eq!((&published["count"], &removed["first"]), (&json!(3), &json!(5)));
     for member in ["topic", "first", "after", "keys", "events", "gap"] {
         assert_eq!(state[member], shown[0][member], "{member}");
     }
+    assert_eq!((&selected["keys"], &selected["head"]), (&json!([]), &removed["position"]));
     assert_eq!(refused["newest"]["position"], new["position"]);
     assert_eq!(refused["newest"]["event"], shown[1]["newest"]["event"]);
     assert_eq!(refused["error"]["code"], shown[1]["error"]["code"]);

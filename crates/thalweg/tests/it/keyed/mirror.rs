@@ -18,6 +18,8 @@ pub(crate) struct Mirror {
     /// Events since the start.
     pub(crate) events: usize,
     pub(crate) gaps: Vec<Gap>,
+    /// The events, with their offsets and keys.
+    pub(crate) received: Vec<(u64, String, Value)>,
 }
 
 impl Mirror {
@@ -73,8 +75,14 @@ impl Mirror {
             self.until = self.until.max(until);
         }
         self.events += events.len();
-        for (key, event) in keys.iter().zip(events) {
+        let numbers = offsets.iter().filter_map(Value::as_u64);
+        let numbers: Vec<u64> = match offsets.is_empty() {
+            true => (first..).take(events.len()).collect(),
+            false => numbers.collect(),
+        };
+        for ((number, key), event) in numbers.into_iter().zip(&keys).zip(events) {
             let key = key.as_str().expect("a key is text").to_owned();
+            self.received.push((number, key.clone(), event.clone()));
             match event {
                 Value::Null => self.map.remove(&key),
                 event => self.map.insert(key, event),

@@ -22,10 +22,10 @@ const COUNTERS: u64 = 3;
 const EXPIRING: u64 = 20;
 
 /// A generator of pseudorandom numbers, reproducible (xorshift).
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -236,7 +236,7 @@ fn check(mut seen: Vec<(u64, Map)>, events: Events) {
     }
 }
 
-fn difference(map: &Map, expected: &Map) -> String {
+pub(super) fn difference(map: &Map, expected: &Map) -> String {
     let keys = map.keys().chain(expected.keys());
     let wrong: Vec<_> = keys.filter(|key| map.get(*key) != expected.get(*key)).take(5).collect();
     format!("{} keys, {} expected, wrong: {wrong:?}", map.len(), expected.len())

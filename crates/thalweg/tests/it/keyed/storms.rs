@@ -131,6 +131,42 @@ fn keys_that_come_and_go_are_never_refused_and_old_readers_begin_again() {
 }
 
 #[test]
+fn removals_of_idle_topics_make_room_for_keys_of_others() {
+    let server = Server::start(&[&SMALL[..], &["--shards", "1"]].concat());
+    // The server does not keep a topic that has only removals and no subscriber.
+    let mut reader = server.subscribe(Transport::WebSocket, "/users/idle");
+    reader.confirmed();
+    // Two thirds of the memory.
+    for first in (0..2000).step_by(250) {
+        server.post("users/idle?ttl=1ms", LINES, lines(first..first + 250)).published();
+        let remaining = || count_keys(&server, "users/idle");
+        wait_for_value("keys to expire", remaining, |keys| *keys == 0);
+    }
+    assert_eq!(server.metric("thalweg_removals_forgotten_total"), 0.0);
+    for first in (0..1000).step_by(50) {
+        server.post("users/other", LINES, lines(first..first + 50)).published();
+    }
+    server.await_metric("thalweg_removals_forgotten_total", |count| count >= 1000.0);
+    assert_eq!(count_keys(&server, "users/other"), 1000);
+}
+
+#[test]
+fn removals_of_members_count_in_the_memory_of_keys() {
+    let settings = ["--topic", "room,presence=users,presence-grace=0", "--shards", "1"];
+    let server = Server::start(&[&settings[..], &["--set", "limits.history-bytes=1MiB"]].concat());
+    let mut count = 0;
+    while server.metric("thalweg_removals_forgotten_total") == 0.0 {
+        for _ in 0..100 {
+            count += 1;
+            let target = format!("/room?member={count:0>250}");
+            server.subscribe(Transport::WebSocket, &target).confirmed();
+        }
+        assert!(count < 20_000, "the memory has no limit");
+    }
+    server.await_metric("thalweg_keyed_bytes", |bytes| bytes <= KEYED_BYTES_MAX);
+}
+
+#[test]
 fn members_without_room_get_all_events_and_take_no_memory() {
     const CLIENTS: usize = 300;
     // A member takes 512 bytes and more, and all of them an eighth of the memory.
