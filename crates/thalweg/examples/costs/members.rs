@@ -25,7 +25,8 @@ const SPANS: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(15)];
 const READERS: usize = 10;
 
 fn serve(presence: &str) -> anyhow::Result<Server> {
-    let topics = format!("rooms/**,presence={presence},presence-grace=1s");
+    let grace = if presence == "none" { "" } else { ",presence-grace=1s" };
+    let topics = format!("rooms/**,presence={presence}{grace}");
     Server::start(&["--topic", topics.as_str()])
 }
 

@@ -42,7 +42,8 @@ impl Server {
             .spawn()?;
         let mut first = String::new();
         BufReader::new(child.stdout.take().context("a pipe")?).read_line(&mut first)?;
-        let address = first.trim().strip_prefix("listening on http://").context(first.clone())?;
+        let address = first.trim().strip_prefix("listening on http://");
+        let address = address.context("the server did not start")?;
         Ok(Self { address: address.parse()?, child })
     }
 
