@@ -231,7 +231,7 @@ impl AllRates {
                 Ok(())
             }
         };
-        // What is refused for the subject must not count for the address: one subject would lock out all others behind its
+        // Requests that are refused for the subject must not count for the address: one subject would lock out all others behind its
         // address.
         if let Some(key) = rated.subject {
             check(self.by_subject.with(key, take(of_subject)), "this subject")?;
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_for_a_subject_does_not_count_for_its_address() {
+    fn requests_refused_for_a_subject_do_not_count_for_its_address() {
         let rates = Rates { handshakes: RATE, commands: RATE, publishes: RATE, bytes: RATE };
         let commands = Rate { burst: 50, ..RATE };
         let limits = Limits {

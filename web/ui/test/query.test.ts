@@ -34,11 +34,9 @@ describe("a mistake", () => {
 });
 
 test("examples use the demo's topic, or the current one", () => {
-  expect(examples(["a", "car_live_data"], "a").map(({ query }) => /car_live_data/.test(query))).toEqual([
-    true,
-    true,
-    true,
-  ]);
+  const cars = examples(["a", "car_live_data"], "a").map(({ query }) => query);
+  expect(cars.length).toBeGreaterThan(1);
+  for (const query of cars) expect(query).toMatch(/ car_live_data\b|\(car_live_data,/);
   expect(examples(["a"], "a").map(({ query }) => query)).toEqual(["SELECT * FROM a"]);
   expect(examples([], "lab/rows/1").map(({ query }) => query)).toEqual(['SELECT * FROM "lab/rows/1"']);
   expect(examples(["a"], "query/0123")).toEqual([]);

@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo build --release -p thalweg --bin thalweg --example costs
-//! target/release/examples/costs read-back   # 100 subscribers read 1,000,000 stored events
+//! target/release/examples/costs backfill    # 100 subscribers read 1,000,000 stored events
 //! target/release/examples/costs snapshot    # 100 subscribers get a state of 100,000 keys
 //! target/release/examples/costs conflated   # 1,000 subscribers get 1,000 keys five times a second
 //! target/release/examples/costs members     # 100,000 members of ten topics
@@ -10,12 +10,12 @@
 //! ```
 //!
 //! The server runs on core 0, everything else on core 1. Each line of output is a JSON object. A second word is the number of starts,
-//! or of events of `read-back`, and a third one the number of subscribers. `THALWEG_BIN` names the binary, unless it is in the folder
+//! or of events of `backfill`, and a third one the number of subscribers. `THALWEG_BIN` names the binary, unless it is in the folder
 //! above this one.
 
+mod backfill;
 mod conflated;
 mod members;
-mod read_back;
 mod server;
 mod snapshot;
 
@@ -32,7 +32,7 @@ fn run() -> anyhow::Result<bool> {
         words.get(nth).map_or(Ok(default), |word| word.parse::<usize>())
     };
     match words.first().map(String::as_str) {
-        Some("read-back") => read_back::run(number(1, 1_000_000)?, number(2, 100)?)?,
+        Some("backfill") => backfill::run(number(1, 1_000_000)?, number(2, 100)?)?,
         Some("snapshot") => snapshot::run(number(1, 3)?, number(2, 100)?)?,
         Some("conflated") => conflated::run(number(1, 6)?, number(2, 1_000)?)?,
         Some("members") => members::hold(number(1, 2)?, number(2, 10_000)?)?,
@@ -45,7 +45,7 @@ fn run() -> anyhow::Result<bool> {
 fn main() -> ExitCode {
     match run() {
         Ok(true) => return ExitCode::SUCCESS,
-        Ok(false) => eprintln!("say one of read-back, snapshot, conflated, members, joins"),
+        Ok(false) => eprintln!("say one of backfill, snapshot, conflated, members, joins"),
         Err(error) => eprintln!("error: {error:#}"),
     }
     ExitCode::FAILURE

@@ -53,7 +53,7 @@ fn drop_caches() -> anyhow::Result<()> {
 /// Stores the events, and measures their readers.
 pub(crate) fn run(events: usize, readers: usize) -> anyhow::Result<()> {
     ensure!(events >= REQUEST_EVENTS && readers > 0, "at least {REQUEST_EVENTS} events");
-    let name = format!("thalweg-read-back-{}", std::process::id());
+    let name = format!("thalweg-backfill-{}", std::process::id());
     let directory = Directory(std::env::temp_dir().join(name));
     let lines = format!("\"{}\"\n", "x".repeat(EVENT_BYTES - 2)).repeat(REQUEST_EVENTS);
     let server = start(&directory.0)?;
