@@ -31,7 +31,7 @@ export class ThalwegError extends Error {
   /** The status of the HTTP response that rejected the request; `null` without a response. */
   declare readonly status: number | null;
 
-  /** After `condition_failed`: the newest event of the key; `null` if the key has none. Also `null` after other errors. */
+  /** After `condition_failed`: the newest event of the key; `null` if the key has none, or the client may not read it. Also `null` after other errors. */
   declare readonly newest: Newest | null;
 
   /** @internal How long the response asked to wait, ms. */

@@ -126,7 +126,7 @@ export interface Message extends Partial<Envelope> {
   answer?: Answer;
   /** The reason why a command or a request was rejected. */
   error?: Refusal;
-  /** Beside the error `condition_failed`: the newest event of the key, if it has one. */
+  /** Beside the error `condition_failed`: the newest event of the key, if it has one and the client may read it. */
   newest?: Newest;
   /** Replaces a token in the URL of one connection. */
   ticket?: string;

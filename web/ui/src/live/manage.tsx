@@ -225,7 +225,7 @@ interface ShownSubscribers {
 /** Time between two looks at the subscribers, in ms. */
 const LOOK_MS = 2_000;
 
-/** Rows of the table of subscribers. Those that lag most come first. */
+/** Rows of the table of subscribers. The server sorts them by how long their connections have been full, then by lag. */
 const SHOWN = 20;
 
 function Subscribers({ topic }: { topic: string }) {
@@ -234,13 +234,15 @@ function Subscribers({ topic }: { topic: string }) {
   useEffect(() => {
     const look = () =>
       run(async () => {
-        const response = await checked(await request(`overview/subscribers/${topicPath(topic)}`, { isQuiet: true }));
-        setShown((await response.json()) as ShownSubscribers);
+        const response = await request(`overview/subscribers/${topicPath(topic)}`, { isQuiet: true });
+        // Without the right, each further look would be refused, too.
+        if (response.status === 401 || response.status === 403) clearInterval(timer);
+        setShown((await (await checked(response)).json()) as ShownSubscribers);
         clear();
         return "";
       });
-    look();
     const timer = setInterval(() => document.hidden || look(), LOOK_MS);
+    look();
     return () => clearInterval(timer);
   }, [topic]);
   const count = shown?.count ?? 0;
@@ -249,18 +251,18 @@ function Subscribers({ topic }: { topic: string }) {
       {outcome?.isError && <Said outcome={outcome} />}
       {shown && (
         <p class="origin">
-          {count === 0 ? "No client subscribes to this topic." : `${counted(count, "subscriber")} at this server.`}
-          {count > SHOWN && ` The ${SHOWN} that lag most:`}
+          {count === 0 ? "No client subscribes to this topic at this server." : `${counted(count, "subscriber")} at this server.`}
+          {count > SHOWN && ` The table has ${SHOWN} of them, those with full connections first.`}
         </p>
       )}
       {count > 0 && (
-        <table class="settings">
+        <table class="settings" aria-label="Subscribers">
           <thead>
             <tr>
-              <th>Subscriber</th>
-              <th>Transport</th>
-              <th>Events behind</th>
-              <th>Connection</th>
+              <th scope="col">Subscriber</th>
+              <th scope="col">Transport</th>
+              <th scope="col">Events behind</th>
+              <th scope="col">Connection</th>
             </tr>
           </thead>
           <tbody>
