@@ -173,7 +173,7 @@ pub(crate) const REPLAY_OFFSETS_MAX: u64 = 1 << 26;
 /// Storing takes seconds while NATS has no leader.
 pub(crate) const UNSTORED_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of the different filters of keys that the subscriptions of a shard have: about 200,000 filters of one key. Further filters are
+/// Bytes of the different filters of keys that the subscriptions of a shard have: about 400,000 filters of one short key. Further filters are
 /// refused (`busy`).
 pub(crate) const FILTERS_BYTES_MAX: usize = 32 << 20;
 

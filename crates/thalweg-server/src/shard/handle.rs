@@ -151,8 +151,10 @@ impl Handle {
         let lookup = lookup(answer);
         if shard == self.id {
             match lookup {
-                // The state may have to be read.
-                Lookup::Keys { .. } => self.with_shard(|shard| shard.answer(lookup)),
+                // The state may have to be read, and events may get into the history.
+                Lookup::Keys { .. } | Lookup::History { .. } => {
+                    self.with_shard(|shard| shard.answer(lookup));
+                }
                 lookup => self.shard.borrow_mut().answer(lookup),
             }
         } else {

@@ -49,7 +49,7 @@ impl ShownSubscriber {
 }
 
 impl ShownSubscribers {
-    /// Shows the first of `count` subscribers.
+    /// Shows the first of `count` subscribers, in no order.
     pub(super) fn new(count: usize, subscribers: impl Iterator<Item = ShownSubscriber>) -> Self {
         Self { count, subscribers: subscribers.take(SHOWN_SUBSCRIBERS_MAX).collect() }
     }
@@ -60,7 +60,7 @@ impl ShownSubscribers {
         self.subscribers.extend(other.subscribers);
     }
 
-    /// Returns the subscribers as JSON, those that lag most first.
+    /// Returns the subscribers as JSON: first those whose connections have been full for longest, then those that lag most.
     pub(super) fn into_json(mut self) -> Vec<u8> {
         self.subscribers.sort_by_key(|shown| std::cmp::Reverse((shown.full_ms, shown.lag)));
         self.subscribers.truncate(SHOWN_SUBSCRIBERS_MAX);

@@ -54,6 +54,30 @@ fn pages_have_the_events_of_the_stream() {
 }
 
 #[test]
+fn an_answered_event_can_be_read_while_its_batch_waits_for_more() {
+    for shards in ["1", "2"] {
+        let server = Server::start(&[
+            "--shards",
+            shards,
+            "--topic",
+            "logs/*,flush=1h",
+            "--topic",
+            "keys/*,flush=1h,kind=keyed,key=/id",
+        ]);
+        for topic in ["logs/a", "logs/b", "logs/c", "keys/a", "keys/b", "keys/c"] {
+            for number in 0..3 {
+                let event = json!({"id": number.to_string()}).to_string();
+                let published = server.ask("POST", &format!("/v1/topics/{topic}"), &[], event);
+                let position = published.published().position;
+                let page = read(&server, &format!("/{topic}?limit=10"));
+                assert_eq!(page["head"], json!(position), "{topic} {shards} {page}");
+                assert_eq!(page["events"].as_array().map(Vec::len), Some(number + 1), "{page}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_page_is_an_envelope_with_a_head_and_a_gap() {
     let server = Server::start(&[]);
     let head = server.publish("cars", 0..3).position;

@@ -96,12 +96,13 @@ impl Topics {
     }
 
     fn history(
-        &self,
+        &mut self,
         topic: &Topic,
         filter: Option<&KeyFilter>,
         start: StartAt,
         limit: usize,
     ) -> Option<HistorySource> {
+        self.seal_open(topic);
         let local = self.feeds.find(topic).and_then(|key| self.feeds.get(key));
         let feed = local.and_then(|local| local.feed.as_ref());
         let origin = local.map_or_else(|| self.feeds.origin(topic), |local| local.origin);
@@ -126,6 +127,15 @@ impl Topics {
             return Some(HistorySource::Backfill(Box::new(backfill)));
         }
         Some(HistorySource::Retained(page(feed?, filter, start, limit)))
+    }
+
+    /// Adds the events that wait for more to the topic's feed: a publisher whose request was answered must be able to read its event.
+    fn seal_open(&mut self, topic: &Topic) {
+        let Some(key) = self.feeds.find(topic) else { return };
+        let owner = self.feeds.get(key).and_then(|local| local.owner.as_ref());
+        if owner.is_some_and(|owner| owner.order.due_us().is_some()) {
+            self.settle(key, now_us());
+        }
     }
 
     /// Returns whether a start must be searched for: a time, or the newest events of a broker topic.
