@@ -325,9 +325,9 @@ impl Subscriber {
 
     /// Returns how many events the subscriber lags on a feed ([`Feed::events_from`]).
     pub fn lag_on(&self, feeds: &impl Feeds, key: FeedKey) -> Offset {
-        let found = self.subscriptions.iter().find(|subscription| subscription.feed == key);
-        let next = found.and_then(|subscription| Some(subscription.cursor()?.next()));
-        feeds.feed(key).zip(next).map_or(0, |(feed, next)| feed.events_from(next))
+        let found = self.index_of(key).map(|index| &self.subscriptions[usize::from(index)]);
+        let from = found.and_then(|subscription| Some(subscription.cursor()?.needed_from()));
+        feeds.feed(key).zip(from).map_or(0, |(feed, from)| feed.events_from(from))
     }
 
     /// Releases the subscriber's pins in the feeds. Call this method when the connection ends, then

@@ -242,8 +242,8 @@ impl Subscribers {
             };
             if connection.holder.is_over(now_us) {
                 self.close(key, close::EXPIRED);
-            } else {
-                // The token was refreshed: set a timer for the new one.
+            } else if connection.token_watched_us <= now_us {
+                // The token was refreshed: set a timer for the new one. Later timers of earlier tokens set none.
                 self.watch_token(key);
             }
         }
@@ -253,8 +253,8 @@ impl Subscribers {
     fn watch_token(&mut self, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let ends_us = connection.holder.ends_us;
+        connection.token_watched_us = ends_us;
         if ends_us != u64::MAX {
-            connection.token_watched_us = ends_us;
             self.token_ends.set(ends_us, (key, connection.serial));
             self.remove_stale_token_timers();
         }

@@ -96,6 +96,8 @@ pub(super) struct Topics {
     row_bytes: [usize; 2],
     /// Topics whose stored state has no room. The next sweep closes their readers.
     overfull: Vec<FeedKey>,
+    /// The part of `keyed_bytes` that removals take, when they were last counted.
+    removal_bytes: usize,
     /// When `keyed_bytes` was last counted exactly, in µs.
     recounted_us: u64,
     /// When the removals of all topics were last forgotten, in µs.
@@ -162,6 +164,7 @@ impl Topics {
             keyed_bytes: 0,
             row_bytes: [0; 2],
             overfull: Vec::new(),
+            removal_bytes: 0,
             recounted_us: 0,
             forgotten_us: 0,
             common,

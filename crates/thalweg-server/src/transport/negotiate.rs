@@ -505,6 +505,7 @@ mod tests {
         refused("/v1/topics/a?interval=5", SSE, ErrorCode::BadParameter, "250ms");
         refused("/v1/topics/a?topic=b", SSE, ErrorCode::BadParameter, "not both");
         refused("/v1/topics?topic=a&topic=a", SSE, ErrorCode::BadParameter, "twice");
+        refused("/v1/topics?topic=a%3F", SSE, ErrorCode::BadParameter, "without key=");
         refused("/v1/topics/a%20b", SSE, ErrorCode::BadTopic, "' '");
         refused("/v1/topics/a%2Fb", SSE, ErrorCode::BadTopic, "%2F");
         refused("/v1/topics/a%252Fb", SSE, ErrorCode::BadTopic, "'%'");

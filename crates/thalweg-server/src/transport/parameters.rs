@@ -71,7 +71,11 @@ pub(crate) fn filtered_topic(text: &str) -> Result<(Topic, Option<Arc<KeyFilter>
             other => return Err(unknown("parameter of a topic", other, &["key", "prefix"])),
         }
     }
-    Ok((topic(name)?, self::filter(&keys, prefix.as_deref())?))
+    let filter = self::filter(&keys, prefix.as_deref())?;
+    if filter.is_none() {
+        return Err(bad("a topic has ? without key= or prefix=: add one, or remove the ?".into()));
+    }
+    Ok((topic(name)?, filter))
 }
 
 /// Returns the refusal of a second prefix.

@@ -437,6 +437,25 @@ fn a_connection_goes_on_with_another_token() {
 }
 
 #[test]
+fn a_token_that_ends_may_follow_one_that_hardly_does() {
+    let server = server(&[]);
+    let mut subscriber = short_lived(&server, Transport::WebSocket, 2);
+    let mut other = short_lived(&server, Transport::Sse, 3);
+    subscriber.confirmed();
+    other.confirmed();
+    let refresh = |subscriber: &mut Subscriber, ends_s: u64| {
+        let token = token(EC[0], None, json!({ "exp": ends_s }));
+        let command = json!({ "command": "refresh", "id": 1, "token": token }).to_string();
+        assert!(subscriber.command(&command)["answer"].is_object());
+    };
+    refresh(&mut subscriber, 1 << 60);
+    // By then, the timer of the first token has found the second one.
+    assert_eq!(other.next(), close(Transport::Sse, 4004, "expired", true));
+    refresh(&mut subscriber, now_s() + 2);
+    assert_eq!(subscriber.next(), close(Transport::WebSocket, 4004, "expired", true));
+}
+
+#[test]
 fn the_limit_of_messages_follows_the_rights_of_another_token() {
     let server = server(&[]);
     let reader = json!({ "thalweg": { "subscribe": ["users/{sub}/**"] } });

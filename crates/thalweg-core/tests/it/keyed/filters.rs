@@ -461,6 +461,7 @@ fn a_client_learns_its_position_in_time() {
     assert_eq!(reader.tells_us(), None);
     feeds.publish_all("other", 2);
     assert_eq!(visit(&mut reader, &mut feeds, 2).0.len(), 0);
+    assert_eq!(reader.lag_on(&feeds, 0), 0, "it needs no event");
     let due_us = reader.tells_us().expect("a time");
     assert_eq!(due_us, 1 + TOLD_US);
     assert_eq!(visit(&mut reader, &mut feeds, due_us - 1).0.len(), 0);

@@ -27,7 +27,7 @@ struct SubscribeOptions<'a> {
     #[serde(borrow)]
     window: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    keys: Vec<Cow<'a, str>>,
+    keys: Option<Vec<Cow<'a, str>>>,
     #[serde(borrow)]
     prefix: Option<Cow<'a, str>>,
 }
@@ -102,7 +102,11 @@ fn subscribe(
     };
     let SubscribeOptions { policy, interval, window, keys, prefix } = &options;
     let terms = parameters::terms(policy.as_deref(), interval.as_deref(), window.as_deref())?;
-    let filter = parameters::filter(keys, prefix.as_deref())?;
+    // As in the command of a WebSocket: a client that has no key does not want all of them.
+    if keys.as_ref().is_some_and(Vec::is_empty) {
+        return Err(bad("keys has no key: add one, or remove the member"));
+    }
+    let filter = parameters::filter(keys.as_deref().unwrap_or_default(), prefix.as_deref())?;
     Ok(Command::Subscribe { topic, start, terms: Terms { stream, ..terms }, filter })
 }
 
@@ -194,6 +198,7 @@ mod tests {
             panic!()
         };
         assert!(filter.matches(br#""b""#) && filter.matches(br#""c/d""#));
+        assert!(invoke("Subscribe", r#""cars",null,{"keys":[]}"#).is_err());
         let Ok(Command::Subscribe { start, .. }) = stream("0", "Subscribe", r#""a",null,null"#)
         else {
             panic!()

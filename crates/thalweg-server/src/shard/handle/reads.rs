@@ -285,7 +285,9 @@ impl Handle {
     /// after its position are trimmed. A client has one such check, history or search at a time: each may read a page of every
     /// topic.
     pub(crate) async fn has_lost_all(&self, client: Client, request: &SubscribeRequest) -> bool {
-        if request.terms.policy != Policy::Close {
+        // The policy has no effect on a keyed topic: its whole state follows a gap.
+        let is_keyed = |(topic, _): &(Topic, StartAt)| self.common.config.has_keys(topic);
+        if request.terms.policy != Policy::Close || request.topics.iter().any(is_keyed) {
             return false;
         }
         let deadline = Instant::now() + self.common.config.limits.write_timeout;

@@ -239,7 +239,8 @@ impl Topics {
                 self.count_keys(now_us);
             }
         }
-        if is_over(self) {
+        // Otherwise a publisher that has filled the memory would make the readers of all topics begin again, for nothing.
+        if is_over(self) && self.keyed_bytes + grown <= bytes_max + self.removal_bytes {
             self.forget_all_removals(now_us);
         }
         if is_over(self) {
@@ -272,8 +273,13 @@ impl Topics {
 
     fn count_keys(&mut self, now_us: u64) {
         self.recounted_us = now_us;
-        let bytes: usize = self.feeds.iter_mut().map(|(_, local)| local.counted_bytes()).sum();
-        self.keyed_bytes = bytes + self.expiries.memory_bytes();
+        (self.keyed_bytes, self.removal_bytes) = (self.expiries.memory_bytes(), 0);
+        for (_, local) in self.feeds.iter_mut() {
+            let bytes = local.counted_bytes();
+            self.keyed_bytes += bytes;
+            let removals = local.feed.as_ref().map_or(0, |feed| feed.removal_bytes());
+            self.removal_bytes += removals.min(bytes);
+        }
     }
 
     /// Forgets the removals of all topics that this shard owns, unless it has just done so. Readers that lack them begin again.

@@ -127,6 +127,11 @@ fn keys_that_come_and_go_are_never_refused_and_old_readers_begin_again() {
             let reasons: Vec<&str> = mirror.gaps.iter().map(|gap| &*gap.reason).collect();
             assert_eq!(reasons, ["trimmed"], "{transport:?}");
         }
+        // An EventSource must not be ended for good: the policy has no effect.
+        let returns = [("Last-Event-ID", before.as_str())];
+        let target = "/users/a?policy=close";
+        let mut source = server.subscribe_with(Transport::Sse, target, &returns);
+        assert_eq!(source.gap().reason, "trimmed");
     }
 }
 
@@ -149,6 +154,27 @@ fn removals_of_idle_topics_make_room_for_keys_of_others() {
     }
     server.await_metric("thalweg_removals_forgotten_total", |count| count >= 1000.0);
     assert_eq!(count_keys(&server, "users/other"), 1500);
+}
+
+#[test]
+fn a_publisher_that_fills_the_memory_takes_no_removals_from_other_topics() {
+    let server = Server::start(&[&SMALL[..], &["--shards", "1"]].concat());
+    let mut reader = server.subscribe(Transport::WebSocket, "/users/idle");
+    reader.confirmed();
+    server.post("users/idle?ttl=1ms", LINES, lines(0..2)).published();
+    let remaining = || count_keys(&server, "users/idle");
+    wait_for_value("keys to expire", remaining, |keys| *keys == 0);
+    let mut refused = 0;
+    for first in (0..).step_by(50) {
+        // Two removals make no room for fifty keys.
+        if server.post("users/other", LINES, lines(first..first + 50)).status == 409 {
+            refused += 1;
+        }
+        if refused == 20 {
+            break;
+        }
+    }
+    assert_eq!(server.metric("thalweg_removals_forgotten_total"), 0.0);
 }
 
 #[test]
