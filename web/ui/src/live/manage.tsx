@@ -251,7 +251,9 @@ function Subscribers({ topic }: { topic: string }) {
       {outcome?.isError && <Said outcome={outcome} />}
       {shown && (
         <p class="origin">
-          {count === 0 ? "No client subscribes to this topic at this server." : `${counted(count, "subscriber")} at this server.`}
+          {count === 0
+            ? "No client subscribes to this topic at this server."
+            : `${counted(count, "subscriber")} at this server.`}
           {count > SHOWN && ` The table has ${SHOWN} of them, those with full connections first.`}
         </p>
       )}
