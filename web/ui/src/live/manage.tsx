@@ -258,7 +258,7 @@ function Subscribers({ topic }: { topic: string }) {
         </p>
       )}
       {count > 0 && (
-        <table class="settings" aria-label="Subscribers">
+        <table class="settings subscribers" aria-label="Subscribers">
           <thead>
             <tr>
               <th scope="col">Subscriber</th>
