@@ -1,7 +1,5 @@
 //! The subscribers of a topic, for the overview page.
 
-use std::sync::Arc;
-
 use serde::Serialize;
 
 use crate::{access::Holder, config::SHOWN_SUBSCRIBERS_MAX};
@@ -9,23 +7,17 @@ use crate::{access::Holder, config::SHOWN_SUBSCRIBERS_MAX};
 /// A subscriber of a topic.
 #[derive(Debug, Serialize)]
 pub(crate) struct ShownSubscriber {
-    #[serde(flatten)]
-    whose: Whose,
-    transport: &'static str,
-    /// Events of the topic that were published and that the server has not sent to it.
-    lag: u64,
-    /// For how long its connection has had no room for more data, in ms.
-    full_ms: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Whose {
     /// The subject of its signed token.
     #[serde(skip_serializing_if = "String::is_empty")]
     subject: String,
     /// The name of its configured token.
     #[serde(skip_serializing_if = "String::is_empty")]
     token: String,
+    transport: &'static str,
+    /// Events of the topic that were published and that the server has not sent to it.
+    lag: u64,
+    /// For how long its connection has had no room for more data, in ms.
+    full_ms: u64,
 }
 
 /// Subscribers of a topic: those of a shard, or of the server.
@@ -37,14 +29,9 @@ pub(crate) struct ShownSubscribers {
 }
 
 impl ShownSubscriber {
-    pub(super) fn new(
-        holder: &Arc<Holder>,
-        transport: &'static str,
-        lag: u64,
-        full_ms: u64,
-    ) -> Self {
+    pub(super) fn new(holder: &Holder, transport: &'static str, lag: u64, full_ms: u64) -> Self {
         let [subject, token] = holder.names().map(str::to_owned);
-        Self { whose: Whose { subject, token }, transport, lag, full_ms }
+        Self { subject, token, transport, lag, full_ms }
     }
 }
 
