@@ -13,7 +13,7 @@ use thalweg_broker::{Append, AppendError, Content};
 use thalweg_core::stream::{FeedKind, Payloads};
 use thalweg_wire::{
     EndCode, Epoch, Offset, Pattern, Position, Topic,
-    event::{EventError, push_json},
+    event::{EventError, push_value},
     key::check_key,
     limits::OFFSET_MAX,
 };
@@ -361,7 +361,7 @@ impl<'a, D: Disk> Reading<'a, D> {
         };
         if let Some(event) = line.event {
             let mut json = Vec::new();
-            let pushed = push_json(event.get().as_bytes(), RECORD_BYTES_MAX, &mut json);
+            let pushed = push_value(event, RECORD_BYTES_MAX, &mut json);
             pushed
                 .map_err(|error: EventError| self.wrong(format!("has a wrong event: {error}")))?;
             let key = line.key.as_ref().map(|key| (key.to_string(), line.expires.unwrap_or(0)));

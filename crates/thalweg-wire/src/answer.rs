@@ -3,7 +3,10 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::{ErrorCode, Offset, Position, Topic};
+use crate::{
+    ErrorCode, Offset, Position, Topic,
+    position::{write_decimal, write_position},
+};
 
 /// The result of a publish: the body of an HTTP answer, or the answer to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +30,6 @@ struct AnswerFields<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    first: Option<Offset>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    count: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_in_s: Option<u64>,
@@ -53,7 +52,7 @@ struct Answer<'a> {
 struct Refusal<'a> {
     error: ErrorFields<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    published: Option<AnswerFields<'a>>,
+    published: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     newest: Option<NewestFields<'a>>,
 }
@@ -67,25 +66,43 @@ struct NewestFields<'a> {
 impl Published {
     /// Returns the JSON body of a `POST`'s answer.
     pub fn to_json(&self) -> Vec<u8> {
-        json(&self.fields(None))
+        let mut json = Vec::with_capacity(MEMBERS_BYTES + self.topic.as_str().len());
+        json.push(b'{');
+        self.write_members(&mut json);
+        json.push(b'}');
+        json
     }
 
     /// Returns the JSON answer to the command with this id.
     pub fn to_answer(&self, id: Option<&RawValue>) -> Vec<u8> {
-        answer(self.fields(id))
+        let id = id.map_or("", RawValue::get);
+        let mut json = Vec::with_capacity(MEMBERS_BYTES + self.topic.as_str().len() + id.len());
+        json.extend_from_slice(br#"{"answer":{"#);
+        if !id.is_empty() {
+            json.extend_from_slice(br#""id":"#);
+            json.extend_from_slice(id.as_bytes());
+            json.push(b',');
+        }
+        self.write_members(&mut json);
+        json.extend_from_slice(b"}}");
+        json
     }
 
-    fn fields<'a>(&'a self, id: Option<&'a RawValue>) -> AnswerFields<'a> {
-        AnswerFields {
-            id,
-            topic: Some(self.topic.as_str()),
-            position: Some(self.position.to_string()),
-            first: Some(self.first),
-            count: Some(self.count),
-            ..AnswerFields::default()
-        }
+    /// Each publish has such an answer, so serde does not write it. No character of a topic or a position needs an escape.
+    fn write_members(&self, json: &mut Vec<u8>) {
+        json.extend_from_slice(br#""topic":""#);
+        json.extend_from_slice(self.topic.as_str().as_bytes());
+        json.extend_from_slice(br#"","position":""#);
+        write_position(self.position.epoch, self.position.offset, json);
+        json.extend_from_slice(br#"","first":"#);
+        write_decimal(self.first, json);
+        json.extend_from_slice(br#","count":"#);
+        write_decimal(self.count, json);
     }
 }
+
+/// Space for an answer without its topic and id: names, and numbers of usual length.
+const MEMBERS_BYTES: usize = 128;
 
 /// Returns the answer to `subscribe` and `unsubscribe` and, with a position, to `ack`.
 pub fn done(id: Option<&RawValue>, topic: &Topic, position: Option<Position>) -> Vec<u8> {
@@ -110,7 +127,8 @@ pub fn refusal(
     id: Option<&RawValue>,
     published: Option<&Published>,
 ) -> Vec<u8> {
-    let published = published.map(|published| published.fields(None));
+    let published = published.map(Published::to_json);
+    let published = published.as_deref().and_then(|json| serde_json::from_slice(json).ok());
     json(&Refusal { error: ErrorFields { id, code, message }, published, newest: None })
 }
 

@@ -46,6 +46,21 @@ pub fn push_json(json: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
     let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
     let value: &RawValue =
         serde_json::from_slice(json).map_err(|error| EventError::NotJson(error.to_string()))?;
+    push_minified(value, out)
+}
+
+/// Does the same for a value that serde_json has parsed, which needs no second parse.
+///
+/// # Errors
+/// When `value` is too large or nests too deep.
+pub fn push_value(value: &RawValue, bytes_max: usize, out: &mut Vec<u8>) -> Result<(), EventError> {
+    if value.get().len() > bytes_max {
+        return Err(EventError::TooLarge(bytes_max));
+    }
+    push_minified(value, out)
+}
+
+fn push_minified(value: &RawValue, out: &mut Vec<u8>) -> Result<(), EventError> {
     let json = value.get().as_bytes();
     if json.len() <= SHALLOW_BYTES && !has_whitespace(json) {
         out.extend_from_slice(json);
@@ -91,9 +106,10 @@ pub fn push_text(text: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
 }
 
 /// Returns whether valid JSON has bytes that are whitespace outside of strings: in strings all control characters are
-/// escaped. The loop tests every byte, because the compiler could not vectorize one that stops at the first hit.
+/// escaped. It looks for the least byte, because the compiler vectorizes neither a loop that stops at the first hit nor one over
+/// flags.
 fn has_whitespace(json: &[u8]) -> bool {
-    json.iter().fold(false, |has_any, byte| has_any | (*byte <= b' '))
+    json.iter().fold(u8::MAX, |least, byte| least.min(*byte)) <= b' '
 }
 
 /// Passes valid `json` without insignificant whitespace to `take`, part by part. Its strings have no control characters.

@@ -80,7 +80,7 @@ fn check(
             let mut payloads = Payloads::default();
             if let Some(bytes_max) = event_bytes_max {
                 for raw in events {
-                    payloads.push(|out| event::push_json(raw.get().as_bytes(), bytes_max, out))?;
+                    payloads.push(|out| event::push_value(raw, bytes_max, out))?;
                     key.iter().for_each(|key| payloads.push_key(key));
                 }
             }

@@ -1,10 +1,11 @@
 //! Properties of all messages of the wire.
 
 use proptest::{collection::vec, prelude::*};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use thalweg_wire::{
     Format, Position, Topic,
-    event::{push_json, push_text},
+    answer::Published,
+    event::{push_json, push_text, push_value},
     incoming::{Incoming, Kind},
     limits::{EVENT_BYTES, TOPIC_BYTES_MAX},
 };
@@ -124,9 +125,32 @@ proptest! {
         let mut event = Vec::new();
         prop_assert!(push_json(published.as_bytes(), EVENT_BYTES, &mut event).is_ok(), "{}", published);
         prop_assert!(!event.iter().any(|byte| b"\r\n\t".contains(byte)));
+        let mut same = Vec::new();
+        let parsed: &RawValue = serde_json::from_str(&published).expect("JSON");
+        prop_assert!(push_value(parsed, EVENT_BYTES, &mut same).is_ok(), "{}", published);
+        prop_assert_eq!(&same, &event);
         let value: Value = serde_json::from_str(&published).expect("JSON");
         prop_assert_eq!(serde_json::from_slice::<Value>(&event).expect("JSON"), value);
         prop_assert_eq!(String::from_utf8(event), Ok(minified));
+    }
+
+    #[test]
+    fn an_answer_to_a_publish_is_json_with_its_members(
+        topic in topic(), epoch in epoch(), first in offset(), count in 1..1000_u64, (id, _) in json(),
+    ) {
+        let position = Position { epoch, offset: first };
+        let published = Published { topic, position, first, count };
+        let members = serde_json::json!({
+            "topic": published.topic.as_str(), "position": position.to_string(), "first": first, "count": count,
+        });
+        let told: Value = serde_json::from_slice(&published.to_json()).expect("JSON");
+        prop_assert_eq!(&told, &members);
+        let told: Value = serde_json::from_slice(&published.to_answer(None)).expect("JSON");
+        prop_assert_eq!(&told["answer"], &members);
+        let raw: &RawValue = serde_json::from_str(&id).expect("JSON");
+        let told: Value = serde_json::from_slice(&published.to_answer(Some(raw))).expect("JSON");
+        prop_assert_eq!(&told["answer"]["id"], &serde_json::from_str::<Value>(&id).expect("JSON"));
+        prop_assert_eq!(&told["answer"]["position"], &members["position"]);
     }
 
     #[test]

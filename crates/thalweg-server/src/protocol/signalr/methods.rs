@@ -61,7 +61,7 @@ pub(crate) fn command(
             let mut payloads = Payloads::default();
             for raw in std::mem::take(&mut arguments.rest) {
                 if let Some(bytes_max) = event_bytes_max {
-                    payloads.push(|out| event::push_json(raw.get().as_bytes(), bytes_max, out))?;
+                    payloads.push(|out| event::push_value(raw, bytes_max, out))?;
                 }
             }
             Command::Publish { topic, payloads, key: None, condition: None, ttl_us: None }
