@@ -124,7 +124,8 @@ pub(crate) fn serve_with(
         });
         let (to_fetched, fetched) = mpsc::channel(FETCHED_MAX);
         to_shards.push(to_fetched);
-        queues.push(ShardQueues { messages, publishes, fetched, from_broker, answers });
+        let watched = [false; 5];
+        queues.push(ShardQueues { messages, publishes, fetched, from_broker, answers, watched });
     }
     let shutdown = Arc::<ShutdownState>::default();
     let keeper = brokers.iter().position(|broker| broker.keeps_tickets);

@@ -150,6 +150,47 @@ pub fn string_len(json: &[u8]) -> (usize, bool) {
     (json.len(), has_escapes)
 }
 
+/// Returns the value of the member `name` of valid JSON; of several members with this name the last. Returns `None` if there is
+/// none, or if the JSON is not an object. Other members are skipped, not parsed.
+pub fn member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut found = None;
+    let mut rest = json.trim_ascii_start().strip_prefix(b"{")?.trim_ascii_start();
+    while rest.first() == Some(&b'"') {
+        let (len, has_escapes) = string_len(rest);
+        let quoted = &rest[..len];
+        let is_named = if has_escapes {
+            serde_json::from_slice::<String>(quoted).is_ok_and(|text| text == name)
+        } else {
+            quoted.get(1..len - 1) == Some(name.as_bytes())
+        };
+        let value = rest[len..].trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+        let (value, after) = value.split_at(value_len(value));
+        if is_named {
+            found = Some(value);
+        }
+        let after = after.trim_ascii_start();
+        rest = after.strip_prefix(b",").unwrap_or(after).trim_ascii_start();
+    }
+    found
+}
+
+/// Returns the length in bytes of the value at the front of valid JSON.
+fn value_len(json: &[u8]) -> usize {
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'"' => at += string_len(&json[at..]).0 - 1,
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' if depth == 0 => return at,
+            b']' | b'}' => depth -= 1,
+            b',' | b' ' | b'\n' | b'\t' | b'\r' if depth == 0 => return at,
+            _ => {}
+        }
+        at += 1;
+    }
+    at
+}
+
 /// Returns the index of the next quote or backslash. Names and most strings are too short for a search in blocks.
 #[inline]
 fn end_or_escape(rest: &[u8]) -> Option<usize> {
@@ -178,6 +219,25 @@ mod tests {
         check(" {\"a\" :\r\n\t1.50e+3 } ", "{\"a\":1.50e+3}");
         check(r#"["a b", "\" \\", "\\" , ""]"#, r#"["a b","\" \\","\\",""]"#);
         check("123456789012345678901234567890", "123456789012345678901234567890");
+    }
+
+    #[test]
+    fn a_member_is_found_by_its_name() {
+        let find = |json: &str, name| {
+            member(json.as_bytes(), name).map(|value| String::from_utf8_lossy(value).into_owned())
+        };
+        let json = r#" { "a\"b" : [1,"]",{"id":5}] ,"id":{"id":6}, "\u0069d" : 7 , "x" : "}" } "#;
+        assert_eq!(find(json, "id").as_deref(), Some("7"));
+        assert_eq!(find(json, "a\"b").as_deref(), Some(r#"[1,"]",{"id":5}]"#));
+        assert_eq!(find(json, "x").as_deref(), Some("\"}\""));
+        for other in ["{}", "[]", "null", "7", r#""id""#, r#"{"a":{"id":1}}"#, r#"["id",1]"#] {
+            assert_eq!(find(other, "id"), None, "{other}");
+        }
+        for broken in
+            ["", "{", r#"{"id"#, r#"{"id""#, r#"{"id":"#, r#"{"id":["#, r#"{"#, "{\"", "{\"\\"]
+        {
+            assert!(find(broken, "id").is_none_or(|value| value.len() < broken.len()), "{broken}");
+        }
     }
 
     #[test]

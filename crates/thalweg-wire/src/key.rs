@@ -1,10 +1,10 @@
 //! The keys of events, and the conditions of their publishers. Form: `docs/reference/http.md`, "Keyed topics".
 
-use std::{borrow::Cow, collections::HashMap, fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde_json::value::RawValue;
 
-use crate::{Excerpt, Position, position::CursorError};
+use crate::{Excerpt, Position, event::member, position::CursorError};
 
 /// Maximum bytes of a key.
 pub const KEY_BYTES_MAX: usize = 256;
@@ -77,10 +77,10 @@ impl KeyPointer {
     /// When there is no key.
     pub fn key_of(&self, event: &[u8]) -> Result<String, KeyError> {
         let missing = || KeyError::Missing(self.clone());
-        let key = self.member(event).and_then(|key| match key.get().as_bytes() {
-            [b'"', ..] => serde_json::from_str(key.get()).ok(),
+        let key = self.member(event).and_then(|key| match key {
+            [b'"', ..] => serde_json::from_slice(key).ok(),
             [b'-' | b'0'..=b'9', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => {
-                Some(key.get().to_owned())
+                std::str::from_utf8(key).ok().map(str::to_owned)
             }
             _ => None,
         });
@@ -104,20 +104,19 @@ impl KeyPointer {
         }
     }
 
-    /// Returns the text of the member. Other members are not parsed.
-    fn member<'a>(&self, event: &'a [u8]) -> Option<&'a RawValue> {
-        let mut at: &RawValue = serde_json::from_slice(event).ok()?;
+    /// Returns the JSON of the member.
+    fn member<'a>(&self, event: &'a [u8]) -> Option<&'a [u8]> {
+        let mut at = event;
         for name in self.0.split('/').skip(1) {
-            let name = name.replace("~1", "/").replace("~0", "~");
-            at = match at.get().as_bytes().first()? {
-                b'{' => {
-                    let members: HashMap<Cow<'_, str>, &RawValue> =
-                        serde_json::from_str(at.get()).ok()?;
-                    members.get(&*name).copied()?
-                }
+            let name = match name.contains('~') {
+                true => Cow::Owned(name.replace("~1", "/").replace("~0", "~")),
+                false => Cow::Borrowed(name),
+            };
+            at = match at.trim_ascii_start().first()? {
+                b'{' => member(at, &name)?,
                 b'[' => {
-                    let items: Vec<&RawValue> = serde_json::from_str(at.get()).ok()?;
-                    items.get(name.parse::<usize>().ok()?).copied()?
+                    let items: Vec<&RawValue> = serde_json::from_slice(at).ok()?;
+                    items.get(name.parse::<usize>().ok()?)?.get().as_bytes()
                 }
                 _ => return None,
             };

@@ -76,6 +76,9 @@ pub(crate) struct ShardQueues {
     pub(crate) fetched: mpsc::Receiver<Fetched>,
     pub(crate) from_broker: mpsc::Receiver<FromBroker>,
     pub(crate) answers: mpsc::UnboundedReceiver<FromBroker>,
+    /// Whether each queue, in the order above, was empty when the shard asked it last. Then it keeps the waker of the shard's task
+    /// until a message comes, and costs nothing in a turn.
+    pub(crate) watched: [bool; 5],
 }
 
 /// Queues a key, unless its item's flag says that it is queued.

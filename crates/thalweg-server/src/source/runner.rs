@@ -1,6 +1,5 @@
-use serde::Deserialize;
 use thalweg_core::stream::Payloads;
-use thalweg_wire::Offset;
+use thalweg_wire::{Offset, event::member};
 
 use super::{Input, Source, push};
 
@@ -12,20 +11,14 @@ pub(super) struct Runner {
     last: Offset,
 }
 
-/// The relevant part of an input event: the `id` of the processed event.
-#[derive(Deserialize)]
-struct AckEvent {
-    id: Offset,
-}
-
 impl Source for Runner {
     fn input(&mut self, input: Input<'_>, now_us: u64, out: &mut Payloads) {
         let offset = match input {
             Input::Ack(offset) => offset,
-            Input::Event(event) => match serde_json::from_slice(event) {
-                Ok(AckEvent { id }) => id,
+            Input::Event(event) => match acked(event) {
+                Some(id) => id,
                 // Anybody may publish anything to that topic.
-                Err(_) => return,
+                None => return,
             },
         };
         if offset < self.last {
@@ -54,6 +47,11 @@ impl Source for Runner {
             event.push(b'}');
         });
     }
+}
+
+/// Returns the `id` of the processed event, which the input repeats.
+fn acked(event: &[u8]) -> Option<Offset> {
+    std::str::from_utf8(member(event, "id")?).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde_json::{Value, value::RawValue};
 use thalweg_wire::{
     Format, Position, Topic,
     answer::Published,
-    event::{push_json, push_text, push_value},
+    event::{member, push_json, push_text, push_value},
     incoming::{Incoming, Kind},
     limits::{EVENT_BYTES, TOPIC_BYTES_MAX},
 };
@@ -151,6 +151,22 @@ proptest! {
         let told: Value = serde_json::from_slice(&published.to_answer(Some(raw))).expect("JSON");
         prop_assert_eq!(&told["answer"]["id"], &serde_json::from_str::<Value>(&id).expect("JSON"));
         prop_assert_eq!(&told["answer"]["position"], &members["position"]);
+    }
+
+    #[test]
+    fn a_member_is_that_of_the_parsed_json(
+        names in vec("[a\"\\\\é]{0,2}", 0..4), values in vec(json(), 4), spaces in 0..3_usize, name in "[a\"\\\\é]{0,2}",
+    ) {
+        let space = " ".repeat(spaces);
+        let one = |(name, (value, _)): (&String, &(String, String))| {
+            format!("{space}{}{space}:{space}{value}{space}", Value::from(name.as_str()))
+        };
+        let members: Vec<String> = names.iter().zip(&values).map(one).collect();
+        let object = format!("{space}{{{}}}{space}", members.join(","));
+        let expected: Value = serde_json::from_str(&object).expect("JSON");
+        let found = member(object.as_bytes(), &name);
+        let found = found.map(|json| serde_json::from_slice::<Value>(json).expect("JSON"));
+        prop_assert_eq!(found.as_ref(), expected.get(&name), "{}", object);
     }
 
     #[test]

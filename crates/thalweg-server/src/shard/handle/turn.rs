@@ -101,30 +101,41 @@ impl ShardQueues {
         let _ = pin!(taking).poll(cx);
     }
 
-    fn take_some_of_each(&mut self, cx: &mut Context<'_>, messages: &mut Vec<ShardMessage>) {
+    fn take_some_of_each(&mut self, cx: &mut Context<'_>, taken: &mut Vec<ShardMessage>) {
+        let Self { messages, publishes, fetched, from_broker, answers, watched } = self;
         let half = MESSAGES_PER_TURN / 2;
-        take_some(messages, half, |message| message, || self.messages.poll_recv(cx));
-        take_some(messages, half, |message| message, || self.publishes.poll_recv(cx));
+        watched[0] = (watched[0] && messages.is_empty())
+            || take_some(taken, half, |message| message, || messages.poll_recv(cx));
+        watched[1] = (watched[1] && publishes.is_empty())
+            || take_some(taken, half, |message| message, || publishes.poll_recv(cx));
         // A topic's end must not come before the answer to its deletion: the events that still wait to be stored
         // would create the topic again for a moment.
-        let (answers, from_broker) = (&mut self.answers, &mut self.from_broker);
         let from = ShardMessage::FromBroker;
-        take_some(messages, ANSWERS_PER_TURN, from, || answers.poll_recv(cx));
-        take_some(messages, FROM_BROKER_PER_TURN, from, || from_broker.poll_recv(cx));
-        take_some(messages, FETCHED_PER_TURN, ShardMessage::Fetched, || self.fetched.poll_recv(cx));
+        watched[4] = (watched[4] && answers.is_empty())
+            || take_some(taken, ANSWERS_PER_TURN, from, || answers.poll_recv(cx));
+        watched[3] = (watched[3] && from_broker.is_empty())
+            || take_some(taken, FROM_BROKER_PER_TURN, from, || from_broker.poll_recv(cx));
+        let from = ShardMessage::Fetched;
+        watched[2] = (watched[2] && fetched.is_empty())
+            || take_some(taken, FETCHED_PER_TURN, from, || fetched.poll_recv(cx));
     }
 }
 
+/// Takes at most `count` messages. Returns whether the queue was empty at last, and will wake the task.
 fn take_some<T>(
-    messages: &mut Vec<ShardMessage>,
+    taken: &mut Vec<ShardMessage>,
     count: usize,
     wrap: fn(T) -> ShardMessage,
     mut next: impl FnMut() -> Poll<Option<T>>,
-) {
+) -> bool {
     for _ in 0..count {
-        let Poll::Ready(Some(message)) = next() else { return };
-        messages.push(wrap(message));
+        match next() {
+            Poll::Ready(Some(message)) => taken.push(wrap(message)),
+            Poll::Ready(None) => return false,
+            Poll::Pending => return true,
+        }
     }
+    false
 }
 
 impl Shard {
@@ -251,17 +262,28 @@ mod tests {
 
     use super::*;
 
+    type Senders = (mpsc::Sender<ShardMessage>, mpsc::Sender<ShardMessage>);
+
+    /// The queues of a shard, of which only the first two have a sender.
+    fn queues(count: usize) -> (Senders, ShardQueues) {
+        let (to_messages, messages) = mpsc::channel(count);
+        let (to_publishes, publishes) = mpsc::channel(1);
+        let (fetched, from_broker) = (mpsc::channel(1).1, mpsc::channel(1).1);
+        let answers = mpsc::unbounded_channel().1;
+        let watched = [false; 5];
+        let queues = ShardQueues { messages, publishes, fetched, from_broker, answers, watched };
+        ((to_messages, to_publishes), queues)
+    }
+
+    fn flush() -> ShardMessage {
+        ShardMessage::Flush(tokio::sync::oneshot::channel().0)
+    }
+
     #[tokio::test]
     async fn no_queue_waits_while_another_is_full() {
-        let (to_messages, messages) = mpsc::channel(2 * MESSAGES_PER_TURN);
-        let (to_publishes, publishes) = mpsc::channel(1);
-        let (_to_fetched, fetched) = mpsc::channel(1);
-        let (_to_broker, from_broker) = mpsc::channel(1);
-        let (_to_answers, answers) = mpsc::unbounded_channel();
-        let mut queues = ShardQueues { messages, publishes, fetched, from_broker, answers };
+        let ((to_messages, to_publishes), mut queues) = queues(2 * MESSAGES_PER_TURN);
         while to_messages.try_send(ShardMessage::Drain).is_ok() {}
-        let (answer, _) = tokio::sync::oneshot::channel();
-        to_publishes.try_send(ShardMessage::Flush(answer)).expect("the queue is empty");
+        to_publishes.try_send(flush()).expect("the queue is empty");
         let mut taken = Vec::new();
         poll_fn(|cx| {
             queues.take(cx, &mut taken);
@@ -270,5 +292,25 @@ mod tests {
         .await;
         assert_eq!(taken.len(), MESSAGES_PER_TURN / 2 + 1);
         assert!(matches!(taken.last(), Some(ShardMessage::Flush(_))));
+    }
+
+    #[tokio::test]
+    async fn a_message_for_an_empty_queue_wakes_the_task() {
+        let ((to_messages, to_publishes), mut queues) = queues(1);
+        let mut taken = Vec::new();
+        for round in 1..=3 {
+            let takes = poll_fn(|cx| {
+                queues.take(cx, &mut taken);
+                if taken.len() == 2 * round { Poll::Ready(()) } else { Poll::Pending }
+            });
+            let sends = async {
+                yield_now().await;
+                to_messages.try_send(ShardMessage::Drain).expect("the queue is empty");
+                yield_now().await;
+                to_publishes.try_send(flush()).expect("the queue is empty");
+            };
+            tokio::join!(takes, sends);
+        }
+        assert_eq!(taken.len(), 6);
     }
 }
