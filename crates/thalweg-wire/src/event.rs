@@ -191,14 +191,28 @@ fn value_len(json: &[u8]) -> usize {
     at
 }
 
-/// Returns the index of the next quote or backslash. Names and most strings are too short for a search in blocks.
+/// Returns the index of the next quote or backslash. Names and most strings are too short for a search in blocks, so it looks at
+/// a few words first.
 #[inline]
 fn end_or_escape(rest: &[u8]) -> Option<usize> {
-    let near = &rest[..rest.len().min(NEAR_BYTES)];
-    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\');
-    near.iter()
-        .position(is_special)
-        .or_else(|| Some(near.len() + memchr2(b'"', b'\\', &rest[near.len()..])?))
+    let (words, _) = rest[..rest.len().min(NEAR_BYTES)].as_chunks();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let special = with_byte(word, b'"') | with_byte(word, b'\\');
+        if special != 0 {
+            return Some(index * size_of_val(&word) + special.trailing_zeros() as usize / 8);
+        }
+    }
+    let near = words.as_flattened().len();
+    Some(near + memchr2(b'"', b'\\', &rest[near..])?)
+}
+
+/// Returns a word whose lowest set bit is in the lowest byte of `word` that equals `byte`, or 0 if none does (Warren, Hacker's
+/// Delight, §6-1).
+#[inline]
+fn with_byte(word: u64, byte: u8) -> u64 {
+    let differing = word ^ u64::from_ne_bytes([byte; 8]);
+    differing.wrapping_sub(u64::from_ne_bytes([1; 8])) & !differing & u64::from_ne_bytes([0x80; 8])
 }
 
 const NEAR_BYTES: usize = 24;

@@ -75,9 +75,10 @@ impl Epoch {
     /// Appends the epoch's text.
     pub fn write(self, out: &mut Vec<u8>) {
         let value = self.get();
-        for digit in (0..self.text_len()).rev() {
-            out.push(b"0123456789abcdef"[(value >> (4 * digit)) as usize & 15]);
-        }
+        // All digits at once, because a vector checks its capacity in each push.
+        let digits: [u8; 16] =
+            std::array::from_fn(|at| b"0123456789abcdef"[(value >> (60 - 4 * at)) as usize & 15]);
+        out.extend_from_slice(&digits[digits.len() - self.text_len()..]);
     }
 }
 
