@@ -47,6 +47,12 @@ impl Cursor {
         Self { next, sent: 0, in_context: NONE, hot: COLD }
     }
 
+    /// Returns a cursor between pages of a keyed topic whose head is `head`, for a reader that needs only keys that exist: it may
+    /// continue although removals were forgotten.
+    pub fn before_keys(next: Offset, head: Offset) -> Self {
+        Self::after_page(next, Some(head))
+    }
+
     /// Returns this cursor for a reader that gets other text before the next frame.
     #[must_use]
     pub fn without_context(self) -> Self {

@@ -5,8 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use thalweg_core::stream::Cursor;
-use thalweg_wire::Topic;
+use thalweg_wire::{Offset, Topic};
 
 use crate::config::LEFT_MEMBERS_MAX;
 
@@ -45,8 +44,8 @@ pub(super) struct ChangedMembers {
 /// The first one begins when the state of the topic is here, and others when a server has gone.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
-    /// The place of the next step. `None`: no comparison is under way.
-    next: Option<Cursor>,
+    /// The offset at which the next step begins. `None`: no comparison is under way.
+    next: Option<Offset>,
     /// When the next comparison begins, in µs. `None`: when another server goes.
     due_us: Option<u64>,
     /// When the comparisons began that follow from the same change of servers, in µs.
@@ -90,28 +89,28 @@ impl ChangedMembers {
         !self.keys.is_empty() || self.is_incomplete
     }
 
-    /// Continues the comparison after a step. `is_last`: it has reached the last member.
-    pub(super) fn has_compared(&mut self, after: Cursor, is_last: bool, now_us: u64) {
+    /// Continues the comparison after a step, which has reached the offset `to`. `is_last`: it has reached the last member.
+    pub(super) fn has_compared(&mut self, to: Offset, is_last: bool, now_us: u64) {
         let Some(comparison) = &mut self.comparison else { return };
         match is_last {
             true => {
                 comparison.end(now_us);
                 self.is_incomplete = false;
             }
-            false => comparison.next = Some(after),
+            false => comparison.next = Some(to),
         }
     }
 }
 
 impl Comparison {
-    /// Returns the place of the next step, if there is one now. `gone_us`: when a server was last found to have gone, in µs.
-    pub(super) fn place(&mut self, gone_us: u64, now_us: u64) -> Option<Cursor> {
+    /// Returns the offset at which the next step begins, if there is one now. `gone_us`: when a server was last found to have gone, in µs.
+    pub(super) fn place(&mut self, gone_us: u64, now_us: u64) -> Option<Offset> {
         let is_due = self.next.is_none() && self.due_us.is_some_and(|due_us| now_us >= due_us);
         if self.gone_us != Some(gone_us) {
-            let next = Some(Cursor::before(1));
-            *self = Self { next, since_us: now_us, gone_us: Some(gone_us), ..Self::default() };
+            let (next, gone_us) = (Some(1), Some(gone_us));
+            *self = Self { next, since_us: now_us, gone_us, ..Self::default() };
         } else if is_due {
-            (self.next, self.due_us) = (Some(Cursor::before(1)), None);
+            (self.next, self.due_us) = (Some(1), None);
         }
         self.next
     }
@@ -168,7 +167,7 @@ mod tests {
             if is_early {
                 comparison.found_early();
             }
-            changed.has_compared(Cursor::before(1), true, at * 1_000_000);
+            changed.has_compared(1, true, at * 1_000_000);
         };
         (100..200).for_each(|at| second(&mut changed, at, 0, false));
         (200..300).for_each(|at| second(&mut changed, at, 199_900_000, at < 203));
@@ -181,16 +180,16 @@ mod tests {
         let mut changed = ChangedMembers { comparison, ..ChangedMembers::default() };
         let place = |changed: &mut ChangedMembers| {
             let comparison = changed.comparison.as_mut().expect("the state is here");
-            comparison.place(7, 100).map(|cursor| cursor.next())
+            comparison.place(7, 100)
         };
         assert_eq!(place(&mut changed), Some(1));
-        changed.has_compared(Cursor::before(500), false, 100);
+        changed.has_compared(500, false, 100);
         assert_eq!(place(&mut changed), Some(500));
         let gone = None::<&HashMap<Arc<str>, ()>>;
         (0..=LEFT_MEMBERS_MAX).for_each(|nth| _ = changed.note(&nth.to_string(), gone));
         assert_eq!((place(&mut changed), changed.keys.len()), (Some(1), 0));
         assert!(changed.is_awaited());
-        changed.has_compared(Cursor::before(900), true, 100);
+        changed.has_compared(900, true, 100);
         assert!(place(&mut changed).is_none() && !changed.is_awaited());
     }
 }

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thalweg_core::{
     fanout::FeedKey,
-    stream::{AnyFeed, Cursor, Feed as _, KeyedEvent, Payloads},
+    stream::{AnyFeed, Cursor, Feed as _, KeyedEvent, Payloads, StatePart},
 };
-use thalweg_wire::{Topic, key::key_text};
+use thalweg_wire::{Offset, Topic, key::key_text};
 
 use super::{
     Creator, Topics,
@@ -253,8 +253,8 @@ impl Topics {
             let feed = self.feeds.get(*key).and_then(|local| local.feed.as_ref());
             let part = feed
                 .filter(|_| room.min(notes) > 0)
-                .and_then(|feed| feed.state_part(&place, room.min(notes), None));
-            let Some((part, after)) = part else {
+                .and_then(|feed| part_from(feed, place, room.min(notes)));
+            let Some(part) = part else {
                 is_cut = true;
                 continue;
             };
@@ -266,7 +266,7 @@ impl Topics {
             }
             let is_last = part.to >= part.head;
             is_cut |= !is_last;
-            changed.has_compared(after, is_last, now_us);
+            changed.has_compared(part.to, is_last, now_us);
         }
         self.counts.members_compared_later.add(u64::from(is_cut));
     }
@@ -312,9 +312,14 @@ struct OnlyServers<'a> {
 
 /// Returns the newest events of the keys of a feed, whose state is here.
 fn state_of(feed: &AnyFeed) -> Vec<Arc<KeyedEvent>> {
-    let part = feed.state_part(&Cursor::before(1), usize::MAX, None);
-    let events = part.map(|(part, _)| part.events).unwrap_or_default();
+    let events = part_from(feed, 1, usize::MAX).map(|part| part.events).unwrap_or_default();
     events.into_iter().filter(|event| !event.is_removal()).collect()
+}
+
+/// Returns the newest events of the keys of a feed, whose state is here, from an offset on, `count_max` at most. Removals may be missing.
+fn part_from(feed: &AnyFeed, from: Offset, count_max: usize) -> Option<StatePart> {
+    let cursor = Cursor::before_keys(from, feed.head());
+    feed.state_part(&cursor, count_max, None).map(|(part, _)| part)
 }
 
 /// Returns the newest event of a member, if it has one.

@@ -269,6 +269,25 @@ fn the_members_of_a_server_that_has_gone_are_compared_in_steps_and_not_every_sec
 }
 
 #[test]
+fn a_comparison_of_members_goes_on_although_removals_are_forgotten() {
+    let mut shard = SharingShard::new(1 << 30);
+    shard.publish(NODES_TOPIC, ["other", "gone"].map(|id| (id.to_owned(), "{}")).into_iter());
+    shard.read(PRESENCE);
+    let count = 2 * MEMBERS_COMPARED_MAX;
+    shard.publish_members(count);
+    // A comparison gets here in its third step.
+    shard.publish(PRESENCE, [("last".to_owned(), r#"{"on":["gone"],"since":1}"#)].into_iter());
+    shard.pass_seconds(1);
+    shard.publish(NODES_TOPIC, [("gone".to_owned(), "null")].into_iter());
+    for nth in 0..15 {
+        shard.publish(PRESENCE, [(format!("left{nth}"), "null")].into_iter());
+        shard.topics.forget_all_removals(shard.now_us);
+        shard.pass_seconds(1);
+    }
+    assert_eq!(shard.listed(), count);
+}
+
+#[test]
 fn the_members_of_other_servers_count_towards_the_memory_of_keys() {
     let mut shard = SharingShard::new(1 << 20);
     let key = shard.read(PRESENCE);
