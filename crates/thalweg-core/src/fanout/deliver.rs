@@ -85,7 +85,7 @@ impl Subscriber {
                 let is_unmade = interrupted.as_ref().is_some_and(Interrupted::is_unmade);
                 if is_unmade && std::mem::replace(&mut has_made, true) {
                     // A visit makes shared frames at most once, so that other subscribers get their turn.
-                    return match self.is_poll_complete(feeds) {
+                    return match self.ends_poll(feeds, now_us) {
                         true => Delivered::Closed,
                         false => Delivered::More,
                     };
@@ -97,11 +97,13 @@ impl Subscriber {
             };
             let PlanSummary { bytes, is_complete, wake_us, is_costly } = planned.summary;
             if bytes == 0 {
-                return if self.is_ending() || self.is_poll_complete(feeds) {
-                    Delivered::Closed
-                } else {
-                    self.caught_up(feeds, wake_us)
-                };
+                if self.is_ending() || self.ends_poll(feeds, now_us) {
+                    return Delivered::Closed;
+                }
+                if self.control.is_empty() {
+                    return self.caught_up(feeds, wake_us);
+                }
+                continue;
             }
             let Some(accepted) = planned.send(self, sink) else { return Delivered::Gone };
             let sent = accepted.bytes;
@@ -111,13 +113,13 @@ impl Subscriber {
                 spent = spent.max(budget.socket_bytes);
             }
             let pauses = is_complete || sent < bytes || spent >= budget.socket_bytes;
-            if pauses && self.is_poll_complete(feeds) {
+            if pauses && self.ends_poll(feeds, now_us) {
                 return Delivered::Closed;
             }
             if sent < bytes {
                 return Delivered::Full;
             }
-            if is_complete && !self.is_ending() {
+            if is_complete && !self.is_ending() && self.control.is_empty() {
                 return self.caught_up(feeds, wake_us);
             }
             if spent >= budget.socket_bytes {
@@ -307,6 +309,19 @@ impl Subscriber {
             true => Delivered::More,
             false => Delivered::CaughtUp(wake_us),
         }
+    }
+
+    /// Returns whether a long poll ends now. Before that, it tells its client the positions of topics of which it has sent nothing, because
+    /// their filters have skipped events: the next poll need not look at these events again.
+    fn ends_poll(&mut self, feeds: &impl Feeds, now_us: u64) -> bool {
+        if !self.is_poll_complete(feeds) {
+            return false;
+        }
+        if self.subscriptions.iter().any(Subscription::is_told_at_end) {
+            self.tell_positions();
+            self.tell(feeds, now_us);
+        }
+        self.control.is_empty()
     }
 
     /// Returns whether a long poll has sent something and is between frames. An end that is due must be in the

@@ -167,6 +167,11 @@ impl Subscription {
         (is_news && !self.ends_alone()).then_some(filtered.tells_us)
     }
 
+    /// Returns whether the client of a poll learns a position only when the poll ends.
+    pub(super) fn is_told_at_end(&self) -> bool {
+        self.filtered.as_ref().is_some_and(|filtered| filtered.tells_us == u64::MAX)
+    }
+
     /// Notes that the client must learn its position now, if it does not know it.
     pub(super) fn waits_for_position(&mut self) {
         if let Some(filtered) = &mut self.filtered {

@@ -501,6 +501,21 @@ fn a_poll_waits_for_its_keys_and_learns_its_position_when_it_ends() {
     assert_eq!(visit(&mut poll, &mut feeds, late_us).1, Delivered::Closed);
 }
 
+#[test]
+fn a_poll_that_ends_with_an_event_tells_the_positions_of_all_topics() {
+    let mut feeds = Counted::new(3);
+    feeds.publish_all("other", 1);
+    let mut poll = reader_of_all(&feeds, after(1), ResponseMode::Once);
+    assert_eq!(visit(&mut poll, &mut feeds, 1).0.len(), 3, "the confirmations");
+    feeds.publish_all("other", 2);
+    feeds.owners[0].publish_all(vec![("own".to_owned(), Json::from(3))], 3);
+    let (lines, end) = visit(&mut poll, &mut feeds, 3);
+    assert_eq!((lines.len(), end), (3, Delivered::Closed), "{lines:?}");
+    assert!(lines[0].contains("\"own\""), "{lines:?}");
+    let is_position = |line: &String| line.contains(".2\",\"first\":3,\"after\":1,");
+    assert!(lines[1..].iter().all(is_position), "{lines:?}");
+}
+
 fn feed_of_nothing() -> KeyedFeed {
     let history = HistoryBounds { events_max: 1, bytes_max: 1, age_us_max: 1 };
     KeyedFeed::new(topic(), epoch(), 1, Offsets::Consecutive, history)
