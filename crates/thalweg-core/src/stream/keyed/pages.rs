@@ -134,11 +134,18 @@ impl Pages {
         if let Some(before) = by_from.insert(from, serial).filter(|before| *before != serial) {
             self.drop_page(before);
         }
+        // The new page may have entries at the front, too: it was made again, or has the serial number of a dropped one.
+        let mut own_entries = 0;
         while (self.bytes > PAGE_BYTES_MAX || self.memory.over() > 0)
-            && let Some(oldest) = self.order.front().copied().filter(|oldest| *oldest != serial)
+            && own_entries < self.order.len()
+            && let Some(oldest) = self.order.pop_front()
         {
-            self.order.pop_front();
-            self.unlink(oldest);
+            if oldest == serial {
+                self.order.push_back(oldest);
+                own_entries += 1;
+            } else {
+                self.unlink(oldest);
+            }
         }
     }
 
@@ -229,5 +236,46 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         self.memory.subtract(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF: usize = PAGE_BYTES_MAX / 2;
+
+    fn keep(pages: &mut Pages, from: Offset, bytes: usize) {
+        let kind = (Format::NDJSON, None);
+        pages.keep(KeyedPage::new((from, from + 1, 10), kind, (vec![b' '; bytes], false), 1));
+    }
+
+    fn serial_at(pages: &Pages, from: Offset) -> Option<u32> {
+        pages.find(Format::NDJSON, None, from).map(|(serial, _)| serial)
+    }
+
+    #[test]
+    fn the_oldest_page_that_is_made_again_takes_the_room_of_others() {
+        let mut pages = Pages::default();
+        keep(&mut pages, 1, 1000);
+        keep(&mut pages, 2, HALF);
+        keep(&mut pages, 1, HALF);
+        assert!(pages.kept_bytes() <= PAGE_BYTES_MAX);
+        assert!(serial_at(&pages, 1).is_some() && serial_at(&pages, 2).is_none());
+    }
+
+    #[test]
+    fn a_page_with_the_serial_number_of_a_dropped_one_takes_the_room_of_others() {
+        let mut pages = Pages::default();
+        keep(&mut pages, 1, 1000);
+        keep(&mut pages, 2, HALF);
+        let dropped = serial_at(&pages, 1).expect("a page");
+        pages.hold(dropped);
+        keep(&mut pages, 1, 1000);
+        pages.release(dropped);
+        keep(&mut pages, 3, HALF);
+        assert_eq!(serial_at(&pages, 3), Some(dropped));
+        assert!(pages.kept_bytes() <= PAGE_BYTES_MAX);
+        assert!(serial_at(&pages, 1).is_some() && serial_at(&pages, 2).is_none());
     }
 }
