@@ -18,8 +18,8 @@ pub(in crate::shard) struct KeyFilters {
     bytes_of: HashMap<Address, usize>,
     /// The number of filters at which unused ones are dropped.
     crowded: usize,
-    /// When unused filters were last dropped, in µs.
-    swept_us: u64,
+    /// When unused filters may be dropped next because there is no room, in µs.
+    next_sweep_us: u64,
 }
 
 /// The least number of filters at which unused ones are dropped.
@@ -27,6 +27,10 @@ const CROWDED_MIN: usize = 64;
 
 /// The minimum time between two searches for unused filters because there is no room, in µs.
 const SWEEP_US: u64 = 1_000_000;
+
+/// The same for each filter that the last search looked at, in µs. An address may ask for more than its share all the time, so searches
+/// must take a small part of the time.
+const SWEEP_US_PER_FILTER: u64 = 20;
 
 impl KeyFilters {
     /// Returns the filter that equal subscriptions share. `None` if there is no room for another one of this address, or of all.
@@ -41,7 +45,7 @@ impl KeyFilters {
         }
         let bytes = filter.memory_bytes();
         if self.all.len() >= self.crowded.max(CROWDED_MIN)
-            || !self.has_room(bytes, address) && now_us >= self.swept_us + SWEEP_US
+            || !self.has_room(bytes, address) && now_us >= self.next_sweep_us
         {
             self.drop_unused(now_us);
         }
@@ -68,6 +72,7 @@ impl KeyFilters {
     }
 
     fn drop_unused(&mut self, now_us: u64) {
+        self.next_sweep_us = now_us + SWEEP_US.max(self.all.len() as u64 * SWEEP_US_PER_FILTER);
         self.all.retain(|filter, _| Arc::strong_count(filter) > 1);
         self.bytes = 0;
         self.bytes_of.clear();
@@ -75,7 +80,7 @@ impl KeyFilters {
             self.all.iter().map(|(filter, of)| (filter.memory_bytes(), *of)).collect();
         used.into_iter().for_each(|(bytes, address)| self.add(bytes, address));
         // A search looks at all filters, so the next one waits until there are twice as many.
-        (self.crowded, self.swept_us) = (2 * self.all.len(), now_us);
+        self.crowded = 2 * self.all.len();
     }
 }
 
@@ -109,9 +114,17 @@ mod tests {
             (0..).map_while(|number| filters.share(&long(number), None, 1)).collect();
         assert!(filters.bytes <= FILTERS_BYTES_MAX && filters.bytes > FILTERS_BYTES_MAX - 1024);
         assert!(filters.share(&used[7], None, 1).is_some(), "one in use needs no room");
+        let mut looks = 0;
+        for second in 1..=20 {
+            let due_us = filters.next_sweep_us;
+            assert!(filters.share(&long(usize::MAX), None, second * SWEEP_US).is_none());
+            looks += if filters.next_sweep_us > due_us { used.len() as u64 } else { 0 };
+        }
+        assert!(looks > 0 && looks * SWEEP_US_PER_FILTER <= 21 * SWEEP_US, "{looks} filters");
         used.truncate(10);
-        assert!(filters.share(&filter("another"), None, 2).is_none(), "a search was just made");
-        assert!(filters.share(&filter("another"), None, 2 + SWEEP_US).is_some());
+        let due_us = filters.next_sweep_us;
+        assert!(filters.share(&long(usize::MAX), None, due_us - 1).is_none());
+        assert!(filters.share(&long(usize::MAX), None, due_us).is_some());
         assert_eq!(filters.all.len(), 11);
     }
 
