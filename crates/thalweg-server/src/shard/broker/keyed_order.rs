@@ -78,6 +78,8 @@ pub(in crate::shard) struct KeyedOrder {
     pending: HashMap<Box<[u8]>, PendingKey>,
     /// How many of these are not removals.
     pending_puts: usize,
+    /// The number of keys with these, if they were counted and none can have gone since. Otherwise 0.
+    keys_at_least: usize,
     /// Messages without an answer, by number.
     sent: Vec<(u64, KeyNames)>,
     /// Stored messages that were not delivered, with the offsets after their last events.
@@ -108,6 +110,7 @@ impl KeyedOrder {
     pub(in crate::shard) fn has_seen(&mut self, first: Offset) {
         self.seen = self.seen.max(first);
         self.newest = self.newest.max(first);
+        self.keys_at_least = 0;
     }
 
     /// Notes the newest record of the topic, as the broker says, if known.
@@ -146,6 +149,9 @@ impl KeyedOrder {
         for (key, event) in payloads.keyed_events() {
             let (is_removal, bytes) = (event == b"null", event.len());
             self.pending_puts += usize::from(!is_removal);
+            if is_removal {
+                self.keys_at_least = 0;
+            }
             match self.pending.get_mut(key) {
                 Some(known) => {
                     self.pending_puts -= usize::from(!known.is_removal);
@@ -191,6 +197,7 @@ impl KeyedOrder {
     }
 
     fn release(&mut self, keys: KeyNames) {
+        self.keys_at_least = 0;
         for key in keys {
             if let Some(pending) = self.pending.get_mut(&key) {
                 pending.count -= 1;
@@ -205,7 +212,7 @@ impl KeyedOrder {
     /// Returns the order of the next topic with this name, which begins at `head`.
     pub(in crate::shard) fn into_next(mut self, head: Offset) -> Self {
         (self.ends, self.is_refused) = (0, false);
-        (self.seen, self.newest) = (0, 0);
+        (self.seen, self.newest, self.keys_at_least) = (0, 0, 0);
         self.has_come(head);
         self
     }
@@ -244,14 +251,30 @@ impl KeyedOrder {
         self.pending.get(key)
     }
 
-    /// Returns the keys with events on their way.
-    pub(in crate::shard) fn all_pending(&self) -> impl Iterator<Item = (&[u8], &PendingKey)> {
-        self.pending.iter().map(|(key, pending)| (&**key, pending))
-    }
-
     /// Returns the number of keys whose newest event on its way is not a removal.
     pub(in crate::shard) fn pending_puts(&self) -> usize {
         self.pending_puts
+    }
+
+    /// Returns whether a topic may have `added` more keys, with those on their way. `live`: the number of keys that its feed has. `is_live`
+    /// says whether a key is one of them.
+    pub(in crate::shard) fn has_room(
+        &mut self,
+        added: usize,
+        count_max: usize,
+        live: usize,
+        is_live: impl Fn(&[u8]) -> bool,
+    ) -> bool {
+        // While a broker stalls, many keys are on their way, and publishers do not stop.
+        if added == 0 || live + self.pending_puts + added <= count_max {
+            return true;
+        }
+        if self.keys_at_least + added <= count_max {
+            self.keys_at_least = self.pending.iter().fold(live, |live, (key, pending)| {
+                live + usize::from(!pending.is_removal) - usize::from(is_live(key))
+            });
+        }
+        self.keys_at_least + added <= count_max
     }
 
     /// Returns whether another publish may wait. Those of one topic leave room for other topics.
@@ -332,6 +355,8 @@ impl KeyedOrder {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use thalweg_wire::Condition;
 
     use super::*;
@@ -369,8 +394,44 @@ mod tests {
         assert!(order.take_next().is_none());
         order.has_come(303);
         assert!(order.take_next().is_some() && order.take_next().is_some());
-        assert_eq!((order.pending_puts(), order.all_pending().count()), (0, 0));
+        assert_eq!((order.pending_puts(), order.pending.len()), (0, 0));
         assert!(!order.is_awaited());
+    }
+
+    #[test]
+    fn keys_on_their_way_are_counted_only_if_that_can_change_the_answer() {
+        let looks = Cell::new(0);
+        let has_room = |order: &mut KeyedOrder, added: usize| {
+            looks.set(0);
+            let is_live = |key: &[u8]| {
+                looks.update(|looks| looks + 1);
+                key != b"\"new\""
+            };
+            (order.has_room(added, 10, 9, is_live), looks.get())
+        };
+        let mut order = KeyedOrder::default();
+        let push = |order: &mut KeyedOrder, number: u64, key: &str, event: &str| {
+            let message = payloads(&[(key, event)]);
+            order.push(&message);
+            order.sent(number, &message);
+        };
+        ["a", "b", "c"].iter().for_each(|key| push(&mut order, 1, key, "1"));
+        assert_eq!(has_room(&mut order, 0), (true, 0), "an update");
+        assert_eq!(has_room(&mut order, 1), (true, 3));
+        push(&mut order, 2, "new", "1");
+        assert_eq!(has_room(&mut order, 1), (false, 4));
+        push(&mut order, 3, "d", "1");
+        assert_eq!(has_room(&mut order, 1), (false, 0), "no key has gone since");
+        assert_eq!(has_room(&mut order, 0), (true, 0), "an update");
+        push(&mut order, 4, "a", "null");
+        assert_eq!(has_room(&mut order, 1), (true, 5));
+        push(&mut order, 5, "a", "1");
+        assert_eq!(has_room(&mut order, 1), (false, 5));
+        order.settle(2, None, 300);
+        assert_eq!(has_room(&mut order, 1), (true, 4), "a new key is not stored");
+        assert_eq!(has_room(&mut order, 2), (false, 0));
+        order.has_seen(300);
+        assert_eq!(has_room(&mut order, 2), (false, 4), "another server may have removed a key");
     }
 
     #[test]

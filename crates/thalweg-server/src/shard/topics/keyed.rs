@@ -169,8 +169,7 @@ impl Topics {
         let has_timer =
             |name: &[u8]| self.expiries.has(&Expiry { feed: key, serial, key: name.into() });
         let pending = local.owner.as_ref().and_then(|owner| owner.keyed_order());
-        let live_before = local.live_keys(count_max.saturating_sub(payloads.count()));
-        let mut live = live_before;
+        let (mut added, mut removed) = (0_usize, 0);
         let (mut grown, mut is_slight) = (0, true);
         // The size of each key after the preceding events, and whether it exists.
         let mut after: HashMap<&[u8], (usize, bool)> = HashMap::new();
@@ -209,10 +208,11 @@ impl Topics {
             let growth = bytes.saturating_sub(had_bytes) + timer;
             is_slight &= had_bytes > 0 && growth < SLIGHT_BYTES;
             grown += growth;
-            live = live + usize::from(!is_removal) - usize::from(was_live);
+            added += usize::from(!is_removal && !was_live);
+            removed += usize::from(is_removal && was_live);
             after.insert(name, (bytes, !is_removal));
         }
-        if live > count_max && live > live_before {
+        if !self.has_room_for_keys(key, added.saturating_sub(removed), count_max) {
             return Err(Refusal::new(
                 ErrorCode::TooManyKeys,
                 format!(
@@ -251,6 +251,17 @@ impl Topics {
         }
         self.has_appended_keys(key, payloads.count(), grown);
         Ok(())
+    }
+
+    /// Returns whether a topic may have `added` more keys, with those that are on their way to a broker.
+    fn has_room_for_keys(&mut self, key: FeedKey, added: usize, count_max: usize) -> bool {
+        let feed = self.feeds.get(key).and_then(|local| local.feed.as_ref());
+        let live = feed.map_or(0, |feed| feed.retained_events());
+        let Some((feed, order)) = self.keyed_order(key) else {
+            return added == 0 || live + added <= count_max;
+        };
+        let is_live = |name: &[u8]| feed.keyed_event(name).is_some_and(|event| !event.is_removal());
+        order.has_room(added, count_max, live, is_live)
     }
 
     /// Counts the memory of keys exactly, if the last count is old enough. Between two such counts, each update of a key counts as a new key.
@@ -348,19 +359,6 @@ impl LocalTopic {
             None => owner.open_keys as usize,
         });
         open + self.feed.as_ref().map_or(0, |feed| feed.retained_events())
-    }
-
-    /// Returns how many keys the topic has with the events that are on their way to a broker. If there are at most `enough` in any case,
-    /// those do not count.
-    fn live_keys(&self, enough: usize) -> usize {
-        let Some(feed) = &self.feed else { return 0 };
-        let live = feed.retained_events();
-        let order = self.owner.as_ref().and_then(|owner| owner.keyed_order());
-        let Some(order) = order.filter(|_| self.keys_at_most() > enough) else { return live };
-        let is_live = |key: &[u8]| feed.keyed_event(key).is_some_and(|newest| !newest.is_removal());
-        order.all_pending().fold(live, |live, (key, pending)| {
-            live + usize::from(!pending.is_removal) - usize::from(is_live(key))
-        })
     }
 }
 
