@@ -98,10 +98,10 @@ pub(super) struct Topics {
     overfull: Vec<FeedKey>,
     /// The part of `keyed_bytes` that removals take, when they were last counted.
     removal_bytes: usize,
-    /// When `keyed_bytes` was last counted exactly, in µs.
-    recounted_us: u64,
-    /// When the removals of all topics were last forgotten, in µs.
-    forgotten_us: u64,
+    /// When `keyed_bytes` may be counted exactly again, in µs.
+    recount_us: u64,
+    /// When the removals of all topics may be forgotten again, in µs.
+    forget_us: u64,
     pub(super) news: News,
     patch_time: PatchTime,
     counts: Arc<Counts>,
@@ -165,8 +165,8 @@ impl Topics {
             row_bytes: [0; 2],
             overfull: Vec::new(),
             removal_bytes: 0,
-            recounted_us: 0,
-            forgotten_us: 0,
+            recount_us: 0,
+            forget_us: 0,
             common,
             news: News::default(),
             patch_time: PatchTime::default(),

@@ -18,11 +18,11 @@ use crate::{
     source::EventKeys, transport::parameters::bad,
 };
 
-/// The time between two exact counts of the memory of keys, in µs. A count looks at all topics.
+/// The time between two exact counts of the memory of keys, and between two searches for removals in all topics, in µs.
 const RECOUNT_US: u64 = 10_000;
 
-/// The time between two searches for removals in all topics, in µs.
-const FORGET_US: u64 = 10_000;
+/// The same for each topic, in µs. A count looks at all topics, and must take a small part of the time although publishers fill the memory.
+const RECOUNT_US_PER_TOPIC: u64 = 1;
 
 /// An exact count follows if forgotten removals had more than the memory for keys divided by this.
 const FREED_PART: usize = 16;
@@ -266,7 +266,7 @@ impl Topics {
 
     /// Counts the memory of keys exactly, if the last count is old enough. Between two such counts, each update of a key counts as a new key.
     fn recount_keys(&mut self, now_us: u64) {
-        if now_us >= self.recounted_us + RECOUNT_US {
+        if now_us >= self.recount_us {
             self.count_keys(now_us);
         }
     }
@@ -283,26 +283,28 @@ impl Topics {
     }
 
     fn count_keys(&mut self, now_us: u64) {
-        self.recounted_us = now_us;
         (self.keyed_bytes, self.removal_bytes) = (self.expiries.memory_bytes(), 0);
+        let mut topics = 0;
         for (_, local) in self.feeds.iter_mut() {
+            topics += 1;
             let bytes = local.counted_bytes();
             self.keyed_bytes += bytes;
             let removals = local.feed.as_ref().map_or(0, |feed| feed.removal_bytes());
             self.removal_bytes += removals.min(bytes);
         }
+        self.recount_us = now_us + RECOUNT_US.max(topics * RECOUNT_US_PER_TOPIC);
     }
 
     /// Forgets the removals of all topics that this shard owns, unless it has just done so. Readers that lack them begin again.
     pub(super) fn forget_all_removals(&mut self, now_us: u64) {
-        if now_us < self.forgotten_us + FORGET_US {
+        if now_us < self.forget_us {
             return;
         }
-        self.forgotten_us = now_us;
         for (_, local) in self.feeds.iter_mut().filter(|(_, local)| local.owner.is_some()) {
             local.feed.iter_mut().for_each(AnyFeed::forget_removals);
         }
         self.count_keys(now_us);
+        self.forget_us = self.recount_us;
     }
 
     /// Counts events that are about to be appended. The next sweep counts exactly.

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{
-    broker::{BrokerLink, BrokerStream, FromBroker, Read, Readiness, Store},
+    broker::{BrokerLink, BrokerStream, FromBroker, PublishTerms, Read, Readiness, Store},
     config::{
         Config, GROUP_ROWS_SHARE, LEFT_MEMBERS_MAX, Limits, MEMBERS_COMPARED_MAX, MEMBERS_MAX,
         NODES_TOPIC, Presence, PresenceOf, SharedTopics, TopicSettings,
@@ -303,6 +303,36 @@ fn the_members_of_other_servers_count_towards_the_memory_of_keys() {
     shard.pass_seconds(1);
     assert!(shard.feed().is_none() && shard.topics.keyed_bytes < bytes_max);
     assert_eq!(shard.topics.counts.topics_evicted.get(), 1);
+}
+
+#[test]
+fn the_memory_of_keys_is_counted_less_often_if_there_are_many_topics() {
+    let mut shard = SharingShard::new(1 << 20);
+    let key = shard.read(PRESENCE);
+    shard.publish_members(6000);
+    shard.pass_seconds(1);
+    let mut payloads = Payloads::default();
+    payloads.push_keyed("new", b"1");
+    // Publishes are refused for a second.
+    let counts = |shard: &mut SharingShard, begin_us: u64| {
+        let mut counts: Vec<u64> = (0..100)
+            .map(|nth| {
+                let (terms, now_us) = (PublishTerms::default(), begin_us + nth * 10_000);
+                assert!(shard.topics.check_room(key, &payloads, &terms, now_us).is_err());
+                shard.topics.recount_us
+            })
+            .collect();
+        counts.dedup();
+        counts.len()
+    };
+    let begin_us = now_us();
+    assert_eq!(counts(&mut shard, begin_us), 100);
+    for nth in 0..20_000 {
+        let topic = topic(&format!("topics/{nth}"));
+        shard.topics.open(&topic, Creator::Publisher).expect("room");
+    }
+    let count = counts(&mut shard, begin_us + 2_000_000);
+    assert!((30..=50).contains(&count), "{count}");
 }
 
 #[test]
