@@ -283,8 +283,9 @@ impl Topic {
         // Neither numbers nor padding hold a brace.
         let end = memchr::memchr(b'}', rest).map_or(rest.len(), |at| at + 1);
         let (event, after) = rest.split_at(end);
-        let plain = if self.is_escaped { json_string::unescaped(event) } else { event.to_vec() };
-        match event::read(&plain) {
+        let unescaped = if self.is_escaped { json_string::unescaped(event) } else { None };
+        let plain = unescaped.as_deref().unwrap_or(event);
+        match event::read(plain) {
             Some(stamp) if stamp.seq > self.published => ledger.early(1),
             Some(stamp)
                 if matches!(self.content, Content::Padded(bytes) if bytes == plain.len())

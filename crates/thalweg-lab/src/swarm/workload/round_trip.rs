@@ -403,7 +403,7 @@ impl TripState {
 
     /// Checks a Runner: its number must be one more than the last.
     fn runner(&mut self, dialect: &dyn Dialect, event: &[u8], received_us: u64) {
-        let plain = dialect.escapes().then(|| json_string::unescaped(event));
+        let plain = if dialect.escapes() { json_string::unescaped(event) } else { None };
         let event = plain.as_deref().unwrap_or(event);
         let Some(id) = dialect::runner_id(event) else {
             self.ledger.corrupt();
