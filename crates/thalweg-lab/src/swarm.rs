@@ -17,7 +17,8 @@
 //! - `publisher`: a long-lived publish connection; `nats`: one to a NATS server; `pace`: when to publish
 //! - `conversation`: a subscriber that answers; `http_client` and `http_response`: HTTP's requests and responses
 //! - `dialer`: opens connections to a server; `link`: a connection, plain or encrypted; `writer`, `read_buffer`: buffers
-//! - `json_value`: a value in a JSON text; `socket`: sockets, readiness, the clock
+//! - `json_value`: a value in a JSON text; `json_string`: the content of a JSON string; `fossil_delta`: deltas of Centrifugo
+//! - `socket`: sockets, readiness, the clock
 
 mod body_stream;
 mod carrier;
@@ -26,6 +27,7 @@ mod dialect;
 mod dialer;
 mod event;
 mod exchange;
+mod fossil_delta;
 mod generated;
 mod handshake;
 mod http_client;

@@ -85,19 +85,34 @@ fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
         }
         return Ok(());
     }
-    let is_value = settings.kind == TopicKind::Value;
-    if (is_value || settings.deltas) && program.dialect() != PeerDialect::Thalweg {
-        return Err("this subject has no value topics: set kind and deltas of another".to_owned());
-    }
-    if settings.deltas && !is_value {
-        return Err("only value topics have patches: set kind = \"value\"".to_owned());
-    }
+    deltas(settings, program.dialect())?;
     let is_size = |size: &Size| size.bytes() == settings.event_bytes as usize;
     if settings.payload == Payload::Match && !Size::ALL.iter().any(is_size) {
         let sizes = Size::ALL.map(|size| size.bytes().to_string()).join(", ");
         return Err(format!("documents of matches have an event_bytes of {sizes}"));
     }
     Ok(())
+}
+
+/// Checks whether a subject has value topics, if they are needed, and deltas.
+fn deltas(settings: &Settings, dialect: PeerDialect) -> Result<(), String> {
+    let Settings { deltas, transport, .. } = *settings;
+    let is_value = settings.kind == TopicKind::Value;
+    let refusal = match dialect {
+        PeerDialect::Thalweg if deltas && !is_value => {
+            "only value topics have patches: set kind = \"value\""
+        }
+        PeerDialect::Thalweg => return Ok(()),
+        _ if is_value => "this subject has no value topics: set kind of another",
+        PeerDialect::Centrifugo if deltas && transport != Transport::Websocket => {
+            "this subject has deltas over websocket only: set transport = \"websocket\""
+        }
+        _ if deltas && dialect != PeerDialect::Centrifugo => {
+            "this subject has no deltas: set deltas of another"
+        }
+        _ => return Ok(()),
+    };
+    Err(refusal.to_owned())
 }
 
 /// Checks whether these events can be published to NATS.

@@ -118,7 +118,7 @@ settings! {
     connections: u32 as Plain = 100;
     /// The kind of the topics of `thalweg serve`.
     kind: TopicKind as Plain = TopicKind::Log, |s| when(s.kind == TopicKind::Value, " value");
-    /// Whether subscribers request patches of value topics.
+    /// Whether subscribers request deltas: patches of Thalweg's value topics, or Fossil deltas of Centrifugo.
     deltas: bool as Plain = false, |s| when(s.deltas, " patches");
     /// Number of subscribers that stop reading after the warm-up; not over long polling.
     stopped: u32 as Plain = 0, |s| above(s.stopped, 0, ", {} stop");

@@ -582,6 +582,27 @@ fn rates_and_answers_have_their_drives() {
 }
 
 #[test]
+fn deltas_need_a_subject_that_has_them() {
+    let refusal = |program: &str, set: &str| {
+        let text = format!(
+            "name = 'x'\ndrive = 'published-load'\n[defaults]\ndeltas = true\n{set}\n[[subjects]]\nprogram = '{program}'\n"
+        );
+        read(&text, &changes(false), &peers()).err().map(|error| error.message)
+    };
+    let refused = |why: &str| Some(why.to_owned());
+    let (value, sse) = ("kind = 'value'", "transport = 'sse'");
+    assert_eq!(refusal("thalweg", value), None);
+    assert_eq!(refusal("centrifugo", ""), None);
+    let patches = "only value topics have patches: set kind = \"value\"";
+    assert_eq!(refusal("thalweg", ""), refused(patches));
+    let websocket = "this subject has deltas over websocket only: set transport = \"websocket\"";
+    assert_eq!(refusal("centrifugo", sse), refused(websocket));
+    let no_topics = "this subject has no value topics: set kind of another";
+    assert_eq!(refusal("centrifugo", value), refused(no_topics));
+    assert_eq!(refusal("ws", ""), refused("this subject has no deltas: set deltas of another"));
+}
+
+#[test]
 fn another_build_stands_beside_every_thalweg() {
     let cells = |name: &str, subjects: &[&str]| {
         let subjects = subjects.iter().map(|name| (*name).to_owned()).collect();

@@ -32,7 +32,7 @@ mod socketio;
 mod sockjs;
 mod thalweg;
 
-pub(super) use message::{Message, Version, VersionBody};
+pub(super) use message::{Encoding, Message, Version, VersionBody};
 pub(super) use runner::{runner, runner_id};
 pub(super) use thalweg::acks_target;
 

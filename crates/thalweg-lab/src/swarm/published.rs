@@ -12,7 +12,7 @@ use super::json_string;
 use super::span_statistics::SpanStatistics;
 use crate::measure::{Ledger, littles};
 use crate::scenario::{Payload, Settings};
-use documents::{Documents, Patches};
+use documents::{Documents, Verifier};
 use std::collections::HashMap;
 
 /// Minimum of versions of a document that are kept: patches for a subscriber that resumes begin at a recent one.
@@ -25,7 +25,7 @@ pub(super) struct Topic {
     content: Content,
     /// Whether events come as JSON strings, without the quotes around them.
     is_escaped: bool,
-    patches: Patches,
+    verifier: Verifier,
     /// Number of subscriptions that must have an event published now before the window moves on.
     readers: u32,
     /// Whether readers join one by one.
@@ -106,7 +106,7 @@ impl Topic {
                 Payload::Match => Content::Documents(Box::new(Documents::new(number, settings))),
             },
             is_escaped: false,
-            patches: Patches::default(),
+            verifier: Verifier::default(),
             readers: readers.unwrap_or(0),
             is_joined: readers.is_none(),
             ring: vec![PublishedSlot::default(); (slots as usize).next_power_of_two()],

@@ -1,8 +1,10 @@
 //! A subject that cheats is caught by the ledger, in every dialect and over every transport.
 
 use crate::fake::{self, Fault};
-use crate::swarm::{ALL, found, measure_at};
-use thalweg_lab::scenario::{Peer, Program, Transport};
+use crate::swarm::{ALL, Blind, found, load, measure_at};
+use thalweg_lab::load_generator::run;
+use thalweg_lab::scenario::{Drive, Peer, Program, Settings, Transport};
+use thalweg_lab::swarm::Swarm;
 use thalweg_testing::undisturbed;
 
 /// Programs that speak the wire, and their transports.
@@ -15,15 +17,16 @@ fn cheaters() -> [(Program, &'static [Transport]); 2] {
 
 /// Peers of the other dialects, and their transports.
 fn peers() -> Vec<(Program, Transport)> {
-    let of = |dialect: &str, transport| {
-        let text = format!("name='x'\ntitle='x'\ndialect='{dialect}'\ndrives=[]\ncommand=['x']\n");
-        (Program::Peer(Box::new(Peer::read(&text, "").expect(dialect))), transport)
-    };
     let over_websocket =
         ["raw", "socketio", "engineio", "sockjs", "primus", "nats", "nchan", "centrifugo"];
     let over_sse = ["raw", "nchan", "mercure"];
-    let websocket = over_websocket.map(|dialect| of(dialect, Transport::Websocket));
-    websocket.into_iter().chain(over_sse.map(|dialect| of(dialect, Transport::Sse))).collect()
+    let websocket = over_websocket.map(|dialect| (peer(dialect), Transport::Websocket));
+    websocket.into_iter().chain(over_sse.map(|dialect| (peer(dialect), Transport::Sse))).collect()
+}
+
+fn peer(dialect: &str) -> Program {
+    let text = format!("name='x'\ntitle='x'\ndialect='{dialect}'\ndrives=[]\ncommand=['x']\n");
+    Program::Peer(Box::new(Peer::read(&text, "").expect(dialect)))
 }
 
 /// From this event on a changed event cannot pass for the first one, and its number has as many digits as those near it.
@@ -81,6 +84,43 @@ fn a_cheat_is_caught_in_every_dialect() {
             assert_eq!(found(cheats()), "3 missing, 1 duplicated, 1 early", "{name}");
         }
     });
+}
+
+/// Returns the messages in place of an event, which follows another one.
+type Cheat = fn(&str, &str) -> Vec<String>;
+
+#[test]
+fn a_cheat_is_caught_in_deltas() {
+    let program = peer("centrifugo");
+    let (deltas, connections, window, event_bytes) = (true, 5, 3, 200);
+    let settings = Settings { deltas, connections, window, event_bytes, ..Settings::default() };
+    let check = |cheat: Cheat, expected: &str| {
+        undisturbed(|| {
+            let mut cached = String::new();
+            let address = fake::serve(move |number, event| {
+                let before = std::mem::replace(&mut cached, event.to_owned());
+                if number == CHEATED { cheat(event, &before) } else { vec![event.to_owned()] }
+            });
+            let address = address.expect("a server");
+            let load = load(address, &program, &settings, Drive::PublishedLoad, [50, 150]);
+            assert_eq!(found(run(&Swarm, &load, &mut Blind)), expected);
+        });
+    };
+    check(|event, _| vec![event.to_owned()], "whole");
+    check(|_, _| vec![], "1 missing");
+    check(|event, _| vec![event.to_owned(); 2], "1 duplicated");
+    check(|event, _| vec![event.replacen("xx", "xy", 1)], "1 missing, 1 corrupt");
+    check(|_, before| vec![before.to_owned()], "1 missing, 1 corrupt");
+    // 200 bytes from the second of 200 on.
+    check(|_, _| vec![push(CHEATED, r"38\n38@1,0;")], "1 missing, 1 corrupt");
+    check(|event, _| vec![event.to_owned(), push(CHEATED + 50, r"0\n0;")], "1 early");
+}
+
+/// A publication with this delta, in a JSON string.
+fn push(offset: u64, delta: &str) -> String {
+    format!(
+        r#"{{"push":{{"channel":"deltas:bench/0","pub":{{"data":"{delta}","offset":{offset},"delta":true}}}}}}"#
+    )
 }
 
 /// The event under another number or time, with a checksum that holds.

@@ -1,5 +1,6 @@
 //! A server of every dialect, small and slow: a thread per connection, one message per event, and a fault of one's choice.
 
+use crate::fossil::delta_between;
 use crate::listen::{
     header, lines_in_chunks, listen, read_head, read_message, text_frame, upgraded,
 };
@@ -20,6 +21,9 @@ pub(crate) const RELOAD: &str = r#"{"close":{"code":4003,"reason":"reload","reco
 
 const ENGINE_IO_OPEN: &str =
     r#"0{"sid":"e","upgrades":[],"pingInterval":25000,"pingTimeout":20000}"#;
+
+const SUBSCRIBE_TO_DELTAS: &str =
+    r#"{"id":2,"subscribe":{"channel":"deltas:bench/0","delta":"fossil"}}"#;
 
 pub(crate) fn serve(
     fault: impl FnMut(u64, &str) -> Vec<String> + Send + 'static,
@@ -63,6 +67,7 @@ enum Framing {
     RawSse,
     Nats,
     Centrifugo,
+    CentrifugoDeltas,
     Sse,
     Ndjson,
     Script,
@@ -130,7 +135,7 @@ impl Topic {
         // Where only the answer confirms the subscription, it begins before that.
         let head_before = locked(&self.state).history.len();
         socket.write_all(answer.as_bytes())?;
-        open(framing, reader, &mut socket)?;
+        let framing = open(framing, reader, &mut socket)?;
         let mut state = locked(&self.state);
         let from = cursor(head).unwrap_or(head_before);
         if let Some(confirmation) = confirmation(framing, from as u64) {
@@ -139,7 +144,7 @@ impl Topic {
         let mut subscriber = Subscriber { framing, socket, sent: 0 };
         let missed: Vec<String> = state.history[from..].to_vec();
         for (number, event) in (from as u64 + 1..).zip(missed) {
-            if !subscriber.send(number, &[event]) {
+            if !subscriber.send(number, &[event], before(&state.history, number)) {
                 return Ok(());
             }
         }
@@ -157,7 +162,9 @@ impl Topic {
             let mut body = vec![0; header(&head, "Content-Length").parse().unwrap_or(0)];
             reader.read_exact(&mut body)?;
             let body = String::from_utf8_lossy(&body);
-            let json = body.strip_prefix(r#"{"channel":"bench/0","data":"#);
+            let beginnings =
+                [r#"{"channel":"bench/0","data":"#, r#"{"channel":"deltas:bench/0","data":"#];
+            let json = beginnings.iter().find_map(|begin| body.strip_prefix(begin));
             let form = body.strip_prefix("topic=bench/0&data=");
             match (json.and_then(|json| json.strip_suffix('}')), form) {
                 (Some(event), _) => self.fan_out(event),
@@ -230,10 +237,11 @@ impl Topic {
 
     fn fan_out(&self, event: &str) {
         let mut state = locked(&self.state);
-        state.history.push(event.to_owned());
-        let number = state.history.len() as u64;
+        let State { subscribers, history, .. } = &mut *state;
+        history.push(event.to_owned());
+        let number = history.len() as u64;
         let mut index = 0;
-        state.subscribers.retain_mut(|subscriber| {
+        subscribers.retain_mut(|subscriber| {
             index += 1;
             let events =
                 if index == 1 { locked(&self.fault)(number, event) } else { vec![event.into()] };
@@ -241,17 +249,21 @@ impl Topic {
                 let _ = subscriber.socket.shutdown(std::net::Shutdown::Write);
                 return true;
             }
-            subscriber.send(number, &events)
+            subscriber.send(number, &events, before(history, number))
         });
         self.has_more.notify_all();
     }
 }
 
 impl Subscriber {
-    fn send(&mut self, number: u64, events: &[String]) -> bool {
+    /// Sends events as this number. A delta is one of the event that was published `before`, whatever the subscriber got.
+    fn send(&mut self, number: u64, events: &[String], before: Option<&str>) -> bool {
         for event in events {
+            let message = match (self.framing, before.filter(|_| self.sent > 0)) {
+                (Framing::CentrifugoDeltas, before) => in_string(number, event, before),
+                (framing, _) => message(framing, number, event),
+            };
             self.sent += 1;
-            let message = message(self.framing, number, event);
             // A peer may be gone.
             let _ = self.socket.write_all(&frame(self.framing, &message));
         }
@@ -262,6 +274,30 @@ impl Subscriber {
         }
         !is_full
     }
+}
+
+/// Returns the event that was published before the one with this number.
+fn before(history: &[String], number: u64) -> Option<&str> {
+    let index = (number as usize).checked_sub(2)?;
+    history.get(index).map(String::as_str)
+}
+
+/// Returns a publication for a subscriber that takes deltas, whole if there is no event `before` it.
+fn in_string(number: u64, event: &str, before: Option<&str>) -> String {
+    if event.starts_with("{\"push\"") {
+        return event.to_owned();
+    }
+    let (data, mark) = match before {
+        Some(before) => {
+            let delta = delta_between(before.as_bytes(), event.as_bytes());
+            (String::from_utf8_lossy(&delta).into_owned(), ",\"delta\":true")
+        }
+        None => (event.to_owned(), ""),
+    };
+    let data = serde_json::Value::from(data);
+    format!(
+        r#"{{"push":{{"channel":"deltas:bench/0","pub":{{"data":{data},"offset":{number}{mark}}}}}}}"#
+    )
 }
 
 pub(crate) fn cursor(request: &str) -> Option<usize> {
@@ -283,26 +319,30 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Opening bytes, before the subscription is established.
+/// Exchanges the opening bytes, before the subscription is established; returns the framing that the subscriber requests.
 fn open(
     framing: Framing,
     reader: &mut impl BufRead,
     socket: &mut TcpStream,
-) -> std::io::Result<()> {
+) -> std::io::Result<Framing> {
     let (greeting, answer) = match framing {
         Framing::SocketIo => (ENGINE_IO_OPEN, "40"),
         Framing::SockJs => ("o", "[\"bench/0\"]"),
         Framing::Nats => ("INFO {\"headers\":true}\r\n", "\r\nSUB bench/0 1\r\nPING\r\n"),
         // Two commands in a frame.
         Framing::Centrifugo => ("", r#"{"id":2,"subscribe":{"channel":"bench/0"}}"#),
-        _ => return Ok(()),
+        _ => return Ok(framing),
     };
     if !greeting.is_empty() {
         socket.write_all(&text_frame(greeting))?;
     }
-    match read_message(reader)?.ends_with(answer) {
-        true => Ok(()),
-        false => Err(std::io::ErrorKind::InvalidData.into()),
+    let message = read_message(reader)?;
+    match framing {
+        Framing::Centrifugo if message.ends_with(SUBSCRIBE_TO_DELTAS) => {
+            Ok(Framing::CentrifugoDeltas)
+        }
+        _ if message.ends_with(answer) => Ok(framing),
+        _ => Err(std::io::ErrorKind::InvalidData.into()),
     }
 }
 
@@ -314,6 +354,9 @@ fn confirmation(framing: Framing, number: u64) -> Option<String> {
         Framing::SockJs => r#"a["subscribed"]"#,
         Framing::Nats => "PONG\r\n",
         Framing::Centrifugo => "{\"id\":1,\"connect\":{}}\n{\"id\":2,\"subscribe\":{}}",
+        Framing::CentrifugoDeltas => {
+            "{\"id\":1,\"connect\":{}}\n{\"id\":2,\"subscribe\":{\"positioned\":true,\"delta\":true}}"
+        }
         Framing::Raw | Framing::RawSse => return None,
         _ => return Some(envelope(number, "")),
     };

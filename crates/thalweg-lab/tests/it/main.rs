@@ -6,6 +6,7 @@ mod cheating;
 mod conversation;
 mod external;
 mod fake;
+mod fossil;
 mod generated;
 mod http2;
 mod listen;

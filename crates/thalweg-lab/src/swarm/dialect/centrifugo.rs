@@ -1,18 +1,26 @@
 //! Centrifugo's JSON protocol (<https://centrifugal.dev/docs/transports/client_protocol>): replies and pushes, several in a frame
 //! with line feeds between them. A topic is a channel. Over Server-Sent Events it is unidirectional: the query subscribes, and
 //! each message is a push without its envelope.
+//!
+//! A subscriber may take deltas (<https://centrifugal.dev/docs/server/delta_compression>): the data of its publications are JSON
+//! strings, with a document or with a delta of the publication before, and the offset numbers them.
 
 use super::foreign::ForeignProtocol;
-use super::{Dialect, Message, Wanted, unknown};
+use super::{Dialect, Encoding, Message, Version, VersionBody, Wanted, unknown};
 use crate::scenario::{OpeningStep, Settings, Transport};
 use crate::subject::topic_name;
 use crate::swarm::carrier::{Kind, websocket};
+use crate::swarm::event::number;
 use crate::swarm::publishing::{Publishing, Requests};
 use memchr::{memchr, memmem};
 use serde_json::json;
 
 /// The server's configuration permits publishing with this key.
 const API_KEY: &str = "lab";
+/// Namespace of the channels with deltas in the server's configuration.
+const DELTAS: &str = "deltas:";
+/// End of a publication's data, before the digits of its offset.
+const OFFSET: &[u8] = b"\",\"offset\":";
 
 /// As any Centrifugo speaks it, over a WebSocket.
 pub(super) const FOREIGN: ForeignProtocol =
@@ -65,6 +73,26 @@ impl Centrifugo {
     pub(super) fn new(settings: &Settings) -> Centrifugo {
         Centrifugo { settings: settings.clone() }
     }
+
+    fn channel(&self, topic: u32) -> String {
+        let namespace = if self.settings.deltas { DELTAS } else { "" };
+        format!("{namespace}{}", topic_name(topic))
+    }
+}
+
+/// Returns the version in a publication for a subscriber that takes deltas.
+fn version<'a>(channel: &'a [u8], publication: &'a [u8]) -> Option<Message<'a>> {
+    let topic = channel.strip_prefix(DELTAS.as_bytes())?;
+    let (publication, encoding) = match publication.strip_suffix(b",\"delta\":true") {
+        Some(publication) => (publication, Encoding::FossilDelta),
+        None => (publication, Encoding::JsonString),
+    };
+    // The data may be long. A quote within it is escaped.
+    let data_end = memmem::rfind(publication, OFFSET)?;
+    let number = number(&publication[data_end + OFFSET.len()..])?;
+    let text = publication[..data_end].strip_prefix(b"\"")?;
+    let (previous, body) = (number.checked_sub(1)?, VersionBody::Encoded(encoding, text));
+    Some(Message::Version { topic, position: b"", version: Version { number, previous, body } })
 }
 
 impl Dialect for Centrifugo {
@@ -83,10 +111,11 @@ impl Dialect for Centrifugo {
 
     fn greet(&self, connection: usize, out: &mut Vec<u8>) {
         if self.settings.transport == Transport::Websocket {
-            let topic = topic_name(self.settings.topics_of(connection).start);
+            let channel = self.channel(self.settings.topics_of(connection).start);
+            let delta = if self.settings.deltas { ",\"delta\":\"fossil\"" } else { "" };
             let sent = format!(
                 "{{\"id\":1,\"connect\":{{}}}}\n\
-                 {{\"id\":2,\"subscribe\":{{\"channel\":\"{topic}\"}}}}"
+                 {{\"id\":2,\"subscribe\":{{\"channel\":\"{channel}\"{delta}}}}}"
             );
             websocket::text(sent.as_bytes(), out);
         }
@@ -110,6 +139,12 @@ impl Dialect for Centrifugo {
             && let Some(events) = data.strip_suffix(b"}}")
         {
             let topic = &push[..topic_end];
+            if self.settings.deltas {
+                let version = version(topic, events);
+                let version = version
+                    .ok_or_else(|| unknown("a publication without a string or an offset", line))?;
+                return Ok((version, behind));
+            }
             return Ok((Message::Events { topic, position: b"", first: b"", events }, behind));
         }
         let sent = match line {
@@ -120,7 +155,13 @@ impl Dialect for Centrifugo {
                 Message::Heartbeat
             }
             _ if line.starts_with(b"{\"id\":1,\"connect\":") => Message::Opening,
-            _ if line.starts_with(b"{\"id\":2,\"subscribe\":") => Message::Confirmed,
+            _ if line.starts_with(b"{\"id\":2,\"subscribe\":") => {
+                // Without the namespace, the server would send whole publications and no error.
+                if self.settings.deltas && memmem::find(line, b"\"delta\":true").is_none() {
+                    return Err(unknown("a subscription without deltas", line));
+                }
+                Message::Confirmed
+            }
             // Unidirectional: the query has subscribed.
             _ if line.starts_with(b"{\"connect\":") => Message::Confirmed,
             _ if line.starts_with(b"{\"disconnect\":") => Message::Close,
@@ -133,7 +174,7 @@ impl Dialect for Centrifugo {
         Publishing::Requests(Requests {
             target: "/api/publish".to_owned(),
             fields: vec![format!("X-API-Key: {API_KEY}")],
-            before: format!("{{\"channel\":\"{}\",\"data\":", topic_name(topic)),
+            before: format!("{{\"channel\":\"{}\",\"data\":", self.channel(topic)),
             behind: "}".to_owned(),
             is_form: false,
         })

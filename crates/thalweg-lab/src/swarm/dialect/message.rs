@@ -14,7 +14,7 @@ pub(in crate::swarm) enum Message<'a> {
         /// Separated by commas.
         events: &'a [u8],
     },
-    /// The newest version of a value topic.
+    /// The newest version of a value topic, or an event as a delta of the one before.
     Version {
         topic: &'a [u8],
         /// Position of this version.
@@ -59,8 +59,18 @@ pub(in crate::swarm) struct Version<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::swarm) enum VersionBody<'a> {
     Document(&'a [u8]),
+    Encoded(Encoding, &'a [u8]),
+}
+
+/// The form of a version that is not sent as the document itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::swarm) enum Encoding {
     /// A patch of the previous version (RFC 6902).
-    Patch(&'a [u8]),
+    Patch,
+    /// The document as the content of a JSON string.
+    JsonString,
+    /// A delta of the previous version in Fossil's format, as the content of a JSON string.
+    FossilDelta,
 }
 
 /// Returns the only content of a message.

@@ -123,6 +123,15 @@ fn parsed(dialect: &dyn Dialect, message: &str) -> (Vec<String>, Vec<String>) {
             Message::Events { topic, events, .. } => {
                 format!("{} {}", topic.escape_ascii(), String::from_utf8_lossy(events))
             }
+            Message::Version {
+                topic,
+                version: Version { number, previous, body: VersionBody::Encoded(encoding, text) },
+                ..
+            } => format!(
+                "{} {encoding:?} {previous} to {number}: {}",
+                topic.escape_ascii(),
+                String::from_utf8_lossy(text)
+            ),
             Message::Event(_, event) => String::from_utf8_lossy(event).into_owned(),
             Message::Ended(reason) => format!("ended: {}", reason.escape_ascii()),
             other => format!("{other:?}"),
@@ -171,6 +180,36 @@ fn a_message_says_several_things() {
         &["{}"],
     );
     check(&centrifugo, "{\"channel\":\"bench/0\",\"pub\":{\"data\":[1]}}", &["bench/0 [1]"], &[]);
+    let deltas = centrifugo::Centrifugo::new(&Settings { deltas: true, ..Settings::default() });
+    check(
+        &deltas,
+        concat!(
+            r#"{"id":2,"subscribe":{"epoch":"LrCi","positioned":true,"delta":true}}"#,
+            "\n",
+            r#"{"push":{"channel":"deltas:bench/3","pub":{"data":"{\"offset\":1}","offset":1}}}"#,
+            "\n",
+            r#"{"push":{"channel":"deltas:bench/3","pub":{"data":"6U\n6U@0,2nuoAl;","offset":2,"delta":true}}}"#,
+        ),
+        &[
+            "Confirmed",
+            r#"bench/3 JsonString 0 to 1: {\"offset\":1}"#,
+            r"bench/3 FossilDelta 1 to 2: 6U\n6U@0,2nuoAl;",
+        ],
+        &[],
+    );
+    for wrong in [
+        r#"{"id":2,"subscribe":{"epoch":"LrCi","positioned":true}}"#,
+        r#"{"push":{"channel":"bench/3","pub":{"data":"1","offset":1}}}"#,
+        r#"{"push":{"channel":"deltas:bench/3","pub":{"data":1,"offset":1}}}"#,
+        r#"{"push":{"channel":"deltas:bench/3","pub":{"data":"1"}}}"#,
+        r#"{"push":{"channel":"deltas:bench/3","pub":{"data":"1","offset":0}}}"#,
+    ] {
+        let (found, _) = parsed(&deltas, wrong);
+        assert!(
+            found[0].starts_with("a publication") || found[0].starts_with("a subscription"),
+            "{found:?}"
+        );
+    }
     let hub = signalr::SignalR::new(&settings);
     check(
         &hub,

@@ -1,6 +1,6 @@
 //! Thalweg's wire (`docs/reference/messages.md`).
 
-use super::{Dialect, Message, Version, VersionBody, Wanted, alone, echo, unknown};
+use super::{Dialect, Encoding, Message, Version, VersionBody, Wanted, alone, echo, unknown};
 use crate::scenario::Transport;
 use crate::subject::topic_name;
 use crate::swarm::carrier::Kind;
@@ -128,7 +128,7 @@ pub(super) fn unwrap(kind: Kind, message: &[u8]) -> Option<Message<'_>> {
         let (previous, rest) = until(rest, b',')?;
         let (number, previous) = (number(first)?, number(previous)?);
         let body = match rest.strip_prefix(b"\"patch\":") {
-            Some(patch) => VersionBody::Patch(patch.strip_suffix(b"}")?),
+            Some(patch) => VersionBody::Encoded(Encoding::Patch, patch.strip_suffix(b"}")?),
             None => match rest.strip_prefix(b"\"events\":[")?.strip_suffix(b"]}")? {
                 b"" => return Some(Message::Events { topic, position, first, events: b"" }),
                 document => VersionBody::Document(document),
@@ -208,7 +208,7 @@ mod tests {
         );
         assert_eq!(
             parsed(r#"{"topic":"a","position":"1.7","first":7,"previous":5,"patch":[{"op":1}]}"#),
-            version(7, VersionBody::Patch(br#"[{"op":1}]"#))
+            version(7, VersionBody::Encoded(Encoding::Patch, br#"[{"op":1}]"#))
         );
         assert_eq!(
             parsed(r#"{"topic":"a","position":"1.0","first":0,"previous":0,"events":[]}"#),

@@ -2,21 +2,23 @@
 //! number them: on a new server the first event of a topic has offset 1. An event without an envelope is the expected one, or
 //! else the newest one that is equal.
 //!
-//! A patch is applied once, by the first subscriber that gets it, and its result compared with the published version as JSON
-//! values (RFC 6902: the order of members may differ). Later copies are compared byte for byte.
+//! A patch or delta is applied once, when the first subscriber gets it, and its result compared with the published version: of a
+//! patch as JSON values (RFC 6902: the order of members may differ), of a delta byte for byte. Later copies of the same patch or
+//! delta are compared byte for byte.
 
 use super::{Arrival, Topic};
 use crate::measure::Ledger;
 use crate::scenario::Settings;
-use crate::swarm::dialect::{Version, VersionBody};
+use crate::swarm::dialect::{Encoding, Version, VersionBody};
 use crate::swarm::event::{Stamp, number};
 use crate::swarm::span_statistics::SpanStatistics;
+use crate::swarm::{fossil_delta, json_string};
 use serde_json::Value;
 use std::collections::VecDeque;
 use thalweg_match_feed::{Match, Size};
 
-/// Limit of the patches that are kept: a topic never has more in flight.
-const PATCHES_MAX: usize = 64;
+/// Limit of the encoded versions that are kept: a topic never has more in flight.
+const VERIFIED_MAX: usize = 64;
 /// The same matches in every sample.
 const SEED: u64 = 1;
 
@@ -134,49 +136,83 @@ impl Topic {
         }
         match body {
             VersionBody::Document(document) => document == after.bytes,
-            VersionBody::Patch(patch) => {
+            VersionBody::Encoded(encoding, bytes) => {
                 let before = (before.seq == previous).then_some(&*before.bytes);
-                self.patches.make(patch, [previous, seq], before, &after.bytes)
+                self.verifier.verify((encoding, bytes), [previous, seq], before, &after.bytes)
             }
         }
     }
 }
 
-/// Patches of a topic, and their results.
+/// Decodes the encoded versions of a topic, and compares the results.
 #[derive(Debug, Default)]
-pub(super) struct Patches {
-    /// Patches that were applied and verified, with the numbers before and after.
-    right: VecDeque<([u64; 2], Vec<u8>)>,
+pub(super) struct Verifier {
+    right: VecDeque<VerifiedVersion>,
     /// The newest version that a patch produced, with its number.
     newest: Option<(u64, Value)>,
 }
 
-impl Patches {
-    /// Returns whether a patch turns one version into the other, if they are still stored.
-    fn make(
+/// An encoded version that was decoded and is right.
+#[derive(Debug)]
+struct VerifiedVersion {
+    encoding: Encoding,
+    /// The numbers before and after.
+    versions: [u64; 2],
+    bytes: Vec<u8>,
+}
+
+impl Verifier {
+    /// Returns whether an encoded version turns the one before into the one after, if they are still stored.
+    fn verify(
         &mut self,
-        patch: &[u8],
+        (encoding, bytes): (Encoding, &[u8]),
         versions: [u64; 2],
         before: Option<&[u8]>,
         after: &[u8],
     ) -> bool {
-        if let Some((_, right)) = self.right.iter().find(|(of, _)| *of == versions) {
-            return right == patch;
+        let is_same =
+            |known: &&VerifiedVersion| (known.encoding, known.versions) == (encoding, versions);
+        if let Some(known) = self.right.iter().find(is_same) {
+            return known.bytes == bytes;
         }
-        let is_newest = self.newest.as_ref().is_some_and(|(number, _)| *number == versions[0]);
+        let is_right = match encoding {
+            Encoding::Patch => self.patches_to(bytes, versions, before, after),
+            Encoding::JsonString => {
+                Some(json_string::unescaped(bytes).is_some_and(|text| text == after))
+            }
+            Encoding::FossilDelta => before.map(|before| {
+                let delta = json_string::unescaped(bytes);
+                let made = delta.and_then(|delta| fossil_delta::apply(before, &delta, after.len()));
+                made.is_some_and(|made| made == after)
+            }),
+        };
+        if is_right == Some(true) {
+            if self.right.len() == VERIFIED_MAX {
+                self.right.pop_front();
+            }
+            self.right.push_back(VerifiedVersion { encoding, versions, bytes: bytes.to_vec() });
+        }
+        is_right.unwrap_or(true)
+    }
+
+    /// Returns whether a patch turns one version into the other; `None` if the one before is gone.
+    fn patches_to(
+        &mut self,
+        patch: &[u8],
+        [previous, number]: [u64; 2],
+        before: Option<&[u8]>,
+        after: &[u8],
+    ) -> Option<bool> {
+        let is_newest = self.newest.as_ref().is_some_and(|(number, _)| *number == previous);
         if before.is_none() && !is_newest {
-            return true;
+            return None;
         }
-        let Some(made) = self.apply(patch, versions[0], before) else { return false };
-        if serde_json::from_slice::<Value>(after).ok().as_ref() != Some(&made) {
-            return false;
+        let Some(made) = self.apply(patch, previous, before) else { return Some(false) };
+        let is_right = serde_json::from_slice::<Value>(after).is_ok_and(|after| after == made);
+        if is_right {
+            self.newest = Some((number, made));
         }
-        self.newest = Some((versions[1], made));
-        if self.right.len() == PATCHES_MAX {
-            self.right.pop_front();
-        }
-        self.right.push_back((versions, patch.to_vec()));
-        true
+        Some(is_right)
     }
 
     fn apply(&mut self, patch: &[u8], previous: u64, before: Option<&[u8]>) -> Option<Value> {
@@ -194,6 +230,7 @@ impl Patches {
 mod tests {
     use super::*;
     use crate::scenario::Payload;
+    use crate::swarm::tests::fossil::delta_between;
 
     /// A topic of documents with one reader and versions published 1 ms apart.
     struct Feed {
@@ -299,13 +336,16 @@ mod tests {
             let mut patches = [feed.patch(1, 2), feed.patch(2, 3)];
             let first = feed.document(1);
             feed.version(0, 1, VersionBody::Document(&first));
-            feed.version(1, 2, VersionBody::Patch(&patches[0]));
-            assert!(feed.topic.patches.make(&patches[0], [1, 2], None, &first));
-            assert!(!feed.topic.patches.make(&patches[1], [1, 2], None, &first));
+            feed.version(1, 2, VersionBody::Encoded(Encoding::Patch, &patches[0]));
+            let mut verify = |patch: &[u8], versions| {
+                feed.topic.verifier.verify((Encoding::Patch, patch), versions, None, &first)
+            };
+            assert!(verify(&patches[0], [1, 2]));
+            assert!(!verify(&patches[1], [1, 2]));
             // A patch of a version that is gone cannot be applied.
-            assert!(feed.topic.patches.make(&patches[1], [0, 2], None, &first));
+            assert!(verify(&patches[1], [0, 2]));
             second(&mut patches[1]);
-            feed.version(2, 3, VersionBody::Patch(&patches[1]));
+            feed.version(2, 3, VersionBody::Encoded(Encoding::Patch, &patches[1]));
             assert_eq!(feed.end().0, expected);
         };
         check(&|_| {}, "whole");
@@ -315,6 +355,39 @@ mod tests {
             &|patch| *patch = br#"[{"op":"replace","path":"/id","value":"x"}]"#.to_vec(),
             "1 missing, 1 corrupt",
         );
+    }
+
+    /// The text as the content of a JSON string.
+    fn in_string(text: &[u8]) -> Vec<u8> {
+        let quoted = serde_json::to_string(std::str::from_utf8(text).unwrap()).unwrap();
+        quoted[1..quoted.len() - 1].as_bytes().to_vec()
+    }
+
+    #[test]
+    fn a_fossil_delta_is_applied_once_and_then_compared() {
+        let feed = Feed::new(3);
+        let [first, second, third] = [1, 2, 3].map(|number| feed.document(number));
+        let check = |last: &[u8], expected: &str| {
+            let mut feed = Feed::new(3);
+            let delta = in_string(&delta_between(&first, &second));
+            feed.version(0, 1, VersionBody::Encoded(Encoding::JsonString, &in_string(&first)));
+            feed.version(1, 2, VersionBody::Encoded(Encoding::FossilDelta, &delta));
+            let mut verify = |text: &[u8], versions| {
+                feed.topic.verifier.verify((Encoding::FossilDelta, text), versions, None, &second)
+            };
+            assert!(verify(&delta, [1, 2]));
+            assert!(!verify(last, [1, 2]));
+            // A delta of a version that is gone cannot be applied.
+            assert!(verify(last, [0, 2]));
+            feed.version(2, 3, VersionBody::Encoded(Encoding::FossilDelta, last));
+            assert_eq!(feed.end().0, expected);
+        };
+        let right = in_string(&delta_between(&second, &third));
+        check(&right, "whole");
+        check(&right[..right.len() - 1], "1 missing, 1 corrupt");
+        // No string, and a delta of another version.
+        check(&delta_between(&second, &third), "1 missing, 1 corrupt");
+        check(&in_string(&delta_between(&second, &second)), "1 missing, 1 corrupt");
     }
 
     #[test]

@@ -76,6 +76,20 @@ fn every_peer_of_the_registries_delivers_all_events() {
     assert_eq!(published.len(), peers.len() + both.count());
 }
 
+#[test]
+fn centrifugo_sends_deltas() {
+    if !Path::new(PEERS).join("centrifugo/build").exists() {
+        return skipped("deltas of Centrifugo: it is compiled for minutes");
+    }
+    let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
+    let cell = "connections = 20\nkeys = 2\npayload = \"match\"\nevent_bytes = 5000\nrate = 20\ndeltas = true";
+    let samples = beside(&["centrifugo"], "published-load", cell, &["--duration", "700ms"]);
+    assert_whole(&samples, 1);
+    let traffic = &samples[0]["traffic"];
+    let bytes = traffic["wire_bytes"].as_f64().unwrap() / traffic["events"].as_f64().unwrap();
+    assert!(bytes < 2500.0, "{traffic}");
+}
+
 /// Thalweg reports its own (`a_keyed_load_has_the_delay_of_the_event_loop`).
 #[test]
 fn peers_of_node_report_the_delay_of_their_event_loop() {
