@@ -23,6 +23,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("d-cost", include_str!("../../../../lab/scenarios/d-cost.toml")),
     ("peers", include_str!("../../../../lab/scenarios/peers.toml")),
     ("peers-deflate", include_str!("../../../../lab/scenarios/peers-deflate.toml")),
+    ("deltas", include_str!("../../../../lab/scenarios/deltas.toml")),
     ("swarm", include_str!("../../../../lab/scenarios/swarm.toml")),
 ];
 
