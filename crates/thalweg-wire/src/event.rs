@@ -60,6 +60,7 @@ pub fn push_value(value: &RawValue, bytes_max: usize, out: &mut Vec<u8>) -> Resu
     push_minified(value, out)
 }
 
+#[inline]
 fn push_minified(value: &RawValue, out: &mut Vec<u8>) -> Result<(), EventError> {
     let json = value.get().as_bytes();
     if json.len() <= SHALLOW_BYTES && !has_whitespace(json) {
