@@ -2,7 +2,14 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { columns, type ThalwegError } from "../dist/arrow.js";
-import { type Batch, connect, type Session, type Subscription, type TransportName } from "../dist/thalweg.js";
+import {
+  type Batch,
+  connect,
+  type KeyedSubscription,
+  type Session,
+  type Subscription,
+  type TransportName,
+} from "../dist/thalweg.js";
 import { connectInWorker } from "../dist/worker.js";
 import { host } from "../dist/worker-host.js";
 import { BINARY, type Server, serve } from "./server.js";
@@ -126,6 +133,27 @@ describe.runIf(BINARY)("against the real server", () => {
       await until(() => !map.map.has('c1 é"'));
       session.close();
       writer.close();
+      await own.stop();
+    });
+
+    it("subscribes to a keyed topic again, with other keys", async () => {
+      const own = await serve(["--topic", "cars/**,kind=keyed"]);
+      const session = begin(own.url);
+      const name = `cars/${topic}`;
+      for (const key of ["a", "b", "taxi/1"]) await session.publish({ topic: name, key }, key);
+      let before: KeyedSubscription<string> | undefined;
+      for (const [filter, keys] of [
+        [{ keys: ["a"] }, ["a"]],
+        [{ keys: ["b"], prefix: "taxi/" }, ["b", "taxi/1"]],
+        [{}, ["a", "b", "taxi/1"]],
+      ] as const) {
+        before?.close();
+        const map = session.map<string>(name, filter, () => {});
+        before = map;
+        await until(() => map.map.size === keys.length);
+        expect([...map.map.keys()]).toEqual(keys);
+      }
+      session.close();
       await own.stop();
     });
 

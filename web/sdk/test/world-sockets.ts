@@ -20,6 +20,17 @@ export interface Listener {
   isMute: boolean;
 }
 
+/** Returns whether a subscriber gets the events of a key. */
+export type KeyFilter = (key: string) => boolean;
+
+const ALL: KeyFilter = () => true;
+
+/** Returns the filter with these keys and this prefix; without both, it is the same one for all subscribers. */
+export function keyFilter(keys: readonly string[] = [], prefix?: string | null): KeyFilter {
+  if (!keys.length && !prefix) return ALL;
+  return (key) => keys.includes(key) || Boolean(prefix && key.startsWith(prefix));
+}
+
 export interface Network {
   readonly blocked: Set<Way>;
   readonly silent: Set<Way>;
@@ -33,7 +44,7 @@ export interface Network {
   line(): (bring: () => void) => void;
   /** Starts the subscriptions of a request. */
   subscribe(listener: Listener, url: URL): void;
-  begin(listener: Listener, topic: string, cursor: string): void;
+  begin(listener: Listener, topic: string, cursor: string, isWanted: KeyFilter): void;
   ack(listener: Listener, topic: string, position: string): void;
 }
 
@@ -113,9 +124,10 @@ export function webSocketOf(world: Network) {
           return;
         }
         answer({ topic });
-        const { window } = command;
+        const { window, prefix } = command;
         if (window) this.#listener.windows.set(topic, { limit: Number(window), frames: [] });
-        world.begin(this.#listener, topic, command["cursor"] ?? "latest");
+        const isWanted = keyFilter(command["keys"] as unknown as string[] | undefined, prefix);
+        world.begin(this.#listener, topic, command["cursor"] ?? "latest", isWanted);
       }
     }
 

@@ -1,6 +1,14 @@
 /** A server in memory (docs/reference/messages.md) and a network that can fail, with simulated time and a seed. */
 
-import { eventSourceOf, type Listener, type Network, type Way, webSocketOf } from "./world-sockets.js";
+import {
+  eventSourceOf,
+  type KeyFilter,
+  keyFilter,
+  type Listener,
+  type Network,
+  type Way,
+  webSocketOf,
+} from "./world-sockets.js";
 
 export type { Way };
 
@@ -24,6 +32,7 @@ interface KeyedPage {
   until: number;
   /** Whether events that newer ones replaced are left out. */
   isPage: boolean;
+  isWanted: KeyFilter;
   json: string;
 }
 
@@ -59,6 +68,7 @@ export class World implements Network {
   repeats: () => boolean = () => false;
   /** Chains of pages that began with no keys: the head at which their keys were live. */
   readonly #chains = new WeakMap<Listener, Map<string, number>>();
+  readonly #filters = new WeakMap<Listener, Map<string, KeyFilter>>();
   /** Topics with holes between publishes. */
   readonly sparse = new Set<string>();
   /** Returns the largest number of events in an envelope of a log. */
@@ -253,23 +263,27 @@ export class World implements Network {
 
   subscribe(listener: Listener, url: URL): void {
     const inPath = url.pathname.replace(/^\/v1\/topics\/?/, "");
-    // It sends all keys, whatever the filters of the topics are.
-    const topics = inPath ? [inPath] : url.searchParams.getAll("topic").map((topic) => topic.replace(/\?.*/, ""));
+    const topics = inPath ? [`${inPath}${url.search}`] : url.searchParams.getAll("topic");
     // Over SSE with several topics, documents arrive whole.
     listener.isPatched = url.searchParams.get("deltas") === "patch" && !(listener.way === "sse" && topics.length > 1);
     const cursors = url.searchParams.getAll("cursor");
-    for (const [index, topic] of topics.entries()) {
-      this.begin(listener, topic, cursors[index] ?? cursors[0] ?? "latest");
+    for (const [index, given] of topics.entries()) {
+      const [topic = "", query] = given.split("?");
+      const filter = new URLSearchParams(query);
+      const isWanted = keyFilter(filter.getAll("key"), filter.get("prefix"));
+      this.begin(listener, topic, cursors[index] ?? cursors[0] ?? "latest", isWanted);
     }
   }
 
-  begin(listener: Listener, topic: string, cursor: string): void {
+  begin(listener: Listener, topic: string, cursor: string, isWanted = keyFilter()): void {
+    const filters = this.#filters.get(listener) ?? new Map<string, KeyFilter>();
+    this.#filters.set(listener, filters.set(topic, isWanted));
     const stream = this.#stream(topic);
     const [, count] = cursor.split("newest.");
     if (count) {
       const at = Math.max(stream.trimmed, newest(stream) - Number(count));
       const isLog = !this.values.has(topic) && !this.keyed.has(topic);
-      this.begin(listener, topic, isLog ? `${this.epoch}.${at}` : "latest");
+      this.begin(listener, topic, isLog ? `${this.epoch}.${at}` : "latest", isWanted);
       return;
     }
     const [epoch, offset, least] = cursor.split(/[.~]/);
@@ -376,7 +390,9 @@ export class World implements Network {
       this.#beginKeyed(listener, topic, at + 1, null, 0);
       return;
     }
-    const page = newest(stream) - at > TAIL || at === 0 ? this.#page(topic, at) : this.#tail(topic, at);
+    const isWanted = this.#filters.get(listener)?.get(topic) ?? keyFilter();
+    const isBehind = newest(stream) - at > TAIL || at === 0;
+    const page = isBehind ? this.#page(topic, at, isWanted) : this.#tail(topic, at, isWanted);
     if (at === 0) chains.set(topic, page.until);
     else if (page.isPage) chains.set(topic, Math.min(live, page.until));
     listener.cursors.set(topic, page.last);
@@ -387,30 +403,35 @@ export class World implements Network {
     else this.#deliver(listener, topic);
   }
 
-  #page(topic: string, at: number): KeyedPage {
+  #page(topic: string, at: number, isWanted: KeyFilter): KeyedPage {
     const stream = this.#stream(topic);
     const { keys, events, pages, removedFrom } = stream;
-    const isUsable = (page: KeyedPage): boolean => page.at === at && page.until + 1 >= removedFrom;
+    const isUsable = (page: KeyedPage): boolean =>
+      page.at === at && page.isWanted === isWanted && page.until + 1 >= removedFrom;
     const old = this.repeats() && pages.find(isUsable);
     if (old) return old;
     const until = newest(stream);
     // A subscriber without keys needs no removals.
     const isSent = (offset: number): boolean => events[offset - 1] !== null || (at > 0 && offset >= removedFrom);
-    const entries = [...new Map(keys.map((key, index) => [key, index + 1])).values()]
-      .filter((offset) => offset > at && isSent(offset))
+    const entries = [...new Map(keys.map((key, index) => [key, index + 1]))]
+      .filter(([key, offset]) => isWanted(key) && offset > at && isSent(offset))
+      .map(([, offset]) => offset)
       .sort((one, other) => one - other);
     const offsets = entries.slice(0, Math.min(this.most(), entries.length));
     const last = offsets.length < entries.length ? (offsets.at(-1) as number) : until;
-    const page = { at, last, until, isPage: true, json: this.#keyedEnvelope(topic, at, last, offsets, until) };
+    const json = this.#keyedEnvelope(topic, at, last, offsets, until);
+    const page = { at, last, until, isPage: true, isWanted, json };
     pages.push(page);
     return page;
   }
 
-  #tail(topic: string, at: number): KeyedPage {
-    const until = newest(this.#stream(topic));
-    const last = Math.min(until, at + this.most());
-    const offsets = Array.from({ length: last - at }, (_, index) => at + index + 1);
-    return { at, last, until: last, isPage: false, json: this.#keyedEnvelope(topic, at, last, offsets, 0) };
+  #tail(topic: string, at: number, isWanted: KeyFilter): KeyedPage {
+    const stream = this.#stream(topic);
+    const last = Math.min(newest(stream), at + this.most());
+    const all = Array.from({ length: last - at }, (_, index) => at + index + 1);
+    const offsets = all.filter((offset) => isWanted(stream.keys[offset - 1] as string));
+    const json = this.#keyedEnvelope(topic, at, last, offsets, 0);
+    return { at, last, until: last, isPage: false, isWanted, json };
   }
 
   #keyedEnvelope(topic: string, at: number, last: number, offsets: number[], until: number): string {
