@@ -2,12 +2,13 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { accessSync, appendFileSync, constants, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TestInfo } from "@playwright/test";
+import { skipped } from "../../sdk/test/skipped.js";
 import { snippet } from "../../sdk/test/snippet.js";
 
 const PATHS = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
@@ -64,11 +65,8 @@ function isProgram(path: string): boolean {
   }
 }
 
-/** Records the skipped test for `make test`. */
 function skip(test: TestInfo): never {
-  console.error(`skipped: ${MISSING}`);
-  const notes = process.env["THALWEG_SKIPPED"];
-  if (notes) appendFileSync(notes, `${MISSING}\n`);
+  skipped(MISSING);
   test.skip(true, MISSING);
   throw new Error(MISSING);
 }

@@ -10,18 +10,23 @@ import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BINARY, type Server, serve } from "./server.js";
+import { skipped } from "./skipped.js";
 
 const EXAMPLE = join(import.meta.dirname, "../../../examples/next");
 const NEXT = join(EXAMPLE, "node_modules/next/dist/bin/next");
 
-describe.runIf(BINARY && existsSync(NEXT))("the example with Next", () => {
+const isInstalled = existsSync(NEXT);
+if (BINARY && !isInstalled) skipped("examples/next is not installed: run npm install there");
+
+describe.runIf(BINARY && isInstalled)("the example with Next", () => {
   let server: Server;
   let next: ChildProcess;
   let origin: string;
 
   async function publish(id: number): Promise<void> {
+    const headers = { "Content-Type": "application/json" };
     const body = JSON.stringify({ id, total: id / 2 });
-    const response = await fetch(`${server.url}v1/topics/orders`, { method: "POST", body });
+    const response = await fetch(`${server.url}v1/topics/orders`, { method: "POST", headers, body });
     expect(response.status).toBe(200);
   }
 
