@@ -118,8 +118,7 @@ export class Live {
     if (!spec) return NOTHING;
     let store = new Store(spec, this.#changed);
     const { snapshot } = store;
-    const most = this.#alike(spec).sort((one, other) => other.keep - one.keep)[0];
-    if (most && !spec.initial) store.borrow(most.snapshot);
+    if (!spec.initial) this.#lend(store);
     let isReading = false;
     return {
       subscribe: (listener) => {
@@ -136,6 +135,18 @@ export class Live {
       snapshot: () => (isReading ? store : (this.#find(spec) ?? store)).snapshot,
       initial: () => snapshot,
     };
+  }
+
+  /** Shows what other stores know of the topic until the first batch. */
+  #lend(store: Store): void {
+    const { spec } = store;
+    if (spec.isMap) {
+      const others = [...this.#stores].filter(({ spec: { topic, isMap } }) => isMap && topic === spec.topic);
+      store.borrowKeys(others.map(({ snapshot }) => snapshot.map));
+      return;
+    }
+    const most = this.#alike(spec).sort((one, other) => other.keep - one.keep)[0];
+    if (most) store.borrow(most.snapshot);
   }
 
   /** Returns the stores that read a topic in the same way. */
@@ -187,6 +198,7 @@ export class Live {
       try {
         const link = this.#link(index);
         if (!link) break;
+        this.#makeWay(link, store.spec.topic);
         store.begin(link);
         return;
       } catch (its) {
@@ -196,6 +208,12 @@ export class Live {
       }
     }
     store.fail(error as ThalwegError);
+  }
+
+  /** Drops what no component reads any more: a changed filter of a topic needs no second connection. */
+  #makeWay(link: Link, topic: string): void {
+    for (const store of this.#stores)
+      if (store.link === link && store.spec.topic === topic && !store.readers) this.#drop(store);
   }
 
   /** Returns a session, or `undefined` if `connect` creates no more. */

@@ -16,7 +16,7 @@ export interface Spec {
   readonly isMap: boolean;
   /** Number of newest events to keep. */
   readonly keep: number;
-  readonly terms: Pick<SubscribeOptions, "from" | "interval" | "policy">;
+  readonly terms: Pick<SubscribeOptions, "from" | "interval" | "keys" | "policy" | "prefix">;
   readonly initial: Envelope | undefined;
 }
 
@@ -89,6 +89,14 @@ export class Store {
   borrow(snapshot: Snapshot): void {
     this.#isBorrowed = true;
     this.#next = { ...snapshot, error: null };
+    this.publish();
+  }
+
+  /** Shows the own keys of other maps of the topic until the first state. */
+  borrowKeys(maps: readonly ReadonlyMap<string, unknown>[]): void {
+    const { keys, prefix } = this.spec.terms;
+    const isOwn = (key: string): boolean => keys?.includes(key) || (prefix ? key.startsWith(prefix) : !keys);
+    this.#next = { ...EMPTY, map: new Map(maps.flatMap((map) => [...map]).filter(([key]) => isOwn(key))) };
     this.publish();
   }
 

@@ -65,27 +65,41 @@ export interface ReactSession extends Omit<Session, "close"> {
   reconnect(): void;
 }
 
+/**
+ * The filter of a hook, on keyed topics only. A changed filter subscribes again. A new array with the same keys, in any order, is
+ * the same filter.
+ */
+export interface KeyFilter {
+  /** The keys to receive, at most 100. An empty list is an error: pass `null` as the topic instead. Default: all keys. */
+  keys?: readonly string[] | undefined;
+  /** Also receive the keys with this prefix. */
+  prefix?: string | undefined;
+}
+
 /** The options of {@link useKeyed} and {@link usePresence}. */
-export interface UseKeyedOptions {
+export interface UseKeyedOptions extends KeyFilter {
   /** Shortest time between two changes, ms. */
   interval?: number | undefined;
   /**
-   * The state that the server has rendered: a response to `GET /v1/topics/TOPIC?limit=1000`. It is shown until the session
-   * has the state.
+   * The state that the server has rendered: a response to `GET /v1/topics/TOPIC?limit=1000`, with the same filter. It is shown
+   * until the session has the state. Another topic or filter needs another object.
    */
   initial?: Envelope | undefined;
 }
 
 /** The options of {@link useValue}. */
-export interface UseValueOptions {
+export interface UseValueOptions extends KeyFilter {
   /** Shortest time between two changes, ms. */
   interval?: number | undefined;
-  /** The event that the server has rendered: a response to `GET /v1/topics/TOPIC?newest=1`. */
+  /**
+   * The event that the server has rendered: a response to `GET /v1/topics/TOPIC?newest=1`. Another topic or filter needs another
+   * object.
+   */
   initial?: Envelope | undefined;
 }
 
-/** The options of {@link useTopic}. A change of `from` or `initial` has no effect until the topic changes. */
-export interface UseTopicOptions {
+/** The options of {@link useTopic}. A change of `from` or `initial` has no effect until the topic or the filter changes. */
+export interface UseTopicOptions extends KeyFilter {
   /** Number of newest events to keep. Default: 100. */
   keep?: number | undefined;
   /** The start. Default: the newest `keep` events. */
@@ -96,7 +110,7 @@ export interface UseTopicOptions {
   policy?: SubscribeOptions["policy"] | undefined;
   /**
    * The events that the server has rendered: a response to `GET /v1/topics/TOPIC?newest=50`. The subscription continues after
-   * them.
+   * them. Another topic or filter needs another object.
    */
   initial?: Envelope | undefined;
 }
@@ -131,7 +145,10 @@ export interface TopicValue<T> extends TopicState {
 export interface TopicMap<T> extends TopicState {
   /** The newest event of each key. Each change is a new map with the same events. */
   readonly map: ReadonlyMap<string, T>;
-  /** Whether the map is a state that the topic had: `false` before the first state, and after a gap until the next one. */
+  /**
+   * Whether the map is a state that the topic had: `false` before the first state, and after a gap until the next one. After a change
+   * of the filter, the map has the events that are known until then.
+   */
   readonly isWhole: boolean;
 }
 
@@ -247,7 +264,7 @@ export function useValue<T = unknown>(topic: string | null | undefined, options:
  * Returns the newest event of each key of a keyed topic.
  *
  * ```jsx
- * const { map, isWhole } = useKeyed("cars");
+ * const { map, isWhole } = useKeyed("cars", { keys: ["c7", "c9"] });
  * return [...map].map(([key, car]) => <Car key={key} {...car} />);
  * ```
  *
@@ -295,14 +312,21 @@ function useSnapshot(
   topic: string | null | undefined,
   isMap: boolean,
   keep: number,
-  { from, initial, interval, policy }: UseTopicOptions,
+  { from, initial, interval, keys, policy, prefix }: UseTopicOptions,
 ): Snapshot {
   const live = useLive();
+  // Each rendering may pass another array with the same keys.
+  const names = keys && [...new Set(keys)].sort();
+  const subject = JSON.stringify([topic, names, prefix]);
+  // The server has rendered these events for the topic and the filter that they came with.
+  const rendered = useMemo(() => subject, [initial]);
   const reader = useMemo(() => {
-    const terms = { from, interval, policy } as Spec["terms"];
-    return live.reader(topic ? { topic, isMap, keep, terms, initial } : null);
+    const terms = { from, interval, keys: names, policy, prefix } as Spec["terms"];
+    return live.reader(
+      topic ? { topic, isMap, keep, terms, initial: rendered === subject ? initial : undefined } : null,
+    );
     // Each rendering may pass another start, such as the time ten minutes ago.
-  }, [live, topic, isMap, keep, interval, policy]);
+  }, [live, subject, isMap, keep, interval, policy]);
   return useSyncExternalStore(reader.subscribe, reader.snapshot, reader.initial);
 }
 

@@ -12,6 +12,7 @@ import {
   type SessionProviderProps,
   type TopicEvents,
   type TopicMap,
+  type UseKeyedOptions,
   type UseTopicOptions,
   useKeyed,
   usePresence,
@@ -50,6 +51,8 @@ afterEach(async () => {
   await act(async () => root?.unmount());
   root = null;
   place.remove();
+  // A session remembers the transport that worked.
+  sessionStorage.clear();
   for (const session of sessions.splice(0)) session.close();
   expect(complaints.splice(0)).toEqual([]);
 });
@@ -421,6 +424,145 @@ it("useValue returns the newest version of a value topic, whose unchanged parts 
   await wait();
   expect(seen.at(-1)).toEqual({ score: 1, team: { name: "A" } });
   expect(seen.at(-1)?.team).toBe(seen[0]?.team);
+});
+
+describe("a filter of keys", () => {
+  const Cars = ({ topic = "cars", ...options }: UseKeyedOptions & { topic?: string | null }): ReactNode => {
+    const { map, isWhole, error } = useKeyed<number>(topic, options);
+    return h("p", null, [isWhole, ...map, error?.code].filter((part) => part !== undefined).join(" "));
+  };
+  const subscribed = () =>
+    world.commands
+      .filter(({ command }) => command === "subscribe")
+      .map(({ topic, keys = null, prefix = null }) => [topic, keys, prefix]);
+  const put = async (...entries: [key: string, value: number | null][]): Promise<void> => {
+    for (const [key, value] of entries) world.put("cars", key, value);
+    await wait();
+  };
+
+  beforeEach(async () => {
+    world.keyed.add("cars");
+    await put(["a", 1], ["b", 2], ["c", 3], ["taxi/1", 4]);
+  });
+
+  it("gets these keys, and those with the prefix", async () => {
+    await show(h(Cars, { keys: ["a"], prefix: "taxi/" }));
+    expect(text()).toBe("true a,1 taxi/1,4");
+    await put(["b", 5], ["taxi/2", 6], ["a", null]);
+    expect(text()).toBe("true taxi/1,4 taxi/2,6");
+    expect(subscribed()).toEqual([["cars", ["a"], "taxi/"]]);
+  });
+
+  it("is the same in each rendering, and in each order of the keys", async () => {
+    for (const keys of [
+      ["a", "b"],
+      ["a", "b"],
+      ["b", "a", "b"],
+    ]) {
+      await show(h(Cars, { keys }), ", ", h(Cars, { keys: ["b", "a"] }));
+      expect(text()).toBe("true a,1 b,2, true a,1 b,2");
+    }
+    expect(wire()).toEqual([1, "subscribe"]);
+  });
+
+  it("that changes subscribes again over the same connection, and shows the keys that are known", async () => {
+    await show(h(Cars, { keys: ["a", "b"] }));
+    await act(async () => root?.render(h(StrictMode, null, h(Provider, null, h(Cars, { keys: ["b", "c"] })))));
+    expect(text()).toBe("false b,2");
+    await wait();
+    expect(text()).toBe("true b,2 c,3");
+    await show(h(Cars, { prefix: "taxi/" }));
+    expect(text()).toBe("true taxi/1,4");
+    await show(h(Cars, {}));
+    expect(text()).toBe("true a,1 b,2 c,3 taxi/1,4");
+    expect(subscribed().map(([, ...filter]) => filter)).toEqual([
+      [["a", "b"], null],
+      [["b", "c"], null],
+      [null, "taxi/"],
+      [null, null],
+    ]);
+    await wait(GRACE_MS);
+    expect([carried(), sessions.length, world.requests.length]).toEqual([["cars"], 1, 1]);
+  });
+
+  it("changes over one-way transports", async () => {
+    world.blocked.add("websocket");
+    await show(h(Cars, { keys: ["a"] }));
+    await wait(20_000);
+    expect(text()).toBe("true a,1");
+    await show(h(Cars, { keys: ["c"] }));
+    await wait(20_000);
+    expect(text()).toBe("true c,3");
+    const requests = world.requests.filter(({ method }) => method === "GET");
+    expect(requests.at(-1)?.url.searchParams.getAll("key")).toEqual(["c"]);
+  });
+
+  it("of one component leaves the others theirs", async () => {
+    const both = (keys: string[]) => show(h(Cars, { keys: ["a"] }), ", ", h(Cars, { keys }));
+    await both(["b"]);
+    await put(["a", 7], ["b", 8]);
+    expect(text()).toBe("true a,7, true b,8");
+    await both(["c"]);
+    await put(["a", 9], ["c", 10]);
+    expect(text()).toBe("true a,9, true c,10");
+    expect(sessions).toHaveLength(2);
+  });
+
+  it("ends with the component", async () => {
+    await show(h(Cars, { keys: ["a"] }));
+    await show(h(Cars, { keys: ["b"] }));
+    await show();
+    await wait(GRACE_MS);
+    expect(carried()).toEqual([]);
+  });
+
+  it("survives a broken connection", async () => {
+    await show(h(Cars, { keys: ["a"] }));
+    world.cut();
+    await put(["a", 7], ["b", 8]);
+    await wait(20_000);
+    expect(text()).toBe("true a,7");
+    expect(subscribed().at(-1)).toEqual(["cars", ["a"], null]);
+  });
+
+  it("without a key is an error, and without a topic subscribes to nothing", async () => {
+    await show(h(Cars, { keys: [] }));
+    expect(text()).toBe("false bad_key");
+    await show(h(Cars, { keys: [], topic: null }));
+    expect([text(), wire()]).toEqual(["false", [0]]);
+  });
+
+  it("applies to the events of useTopic and to useValue", async () => {
+    const Value = (): ReactNode => h("b", null, `${useValue<number>("cars", { keys: ["b"] }).value} `);
+    await show(h(Value), h(List, { keys: ["b"] }));
+    await put(["a", 7], ["b", 8]);
+    expect(text()).toBe("8 2 8");
+    expect(subscribed()).toEqual([["cars", ["b"], null]]);
+  });
+
+  it("applies to the members of a topic", async () => {
+    world.keyed.add("presence/rooms/7");
+    for (const user of ["ann", "bob"]) world.put("presence/rooms/7", user, { since: 1, user });
+    const Bob = (): ReactNode => {
+      const { members, count } = usePresence("rooms/7", { keys: ["bob"] });
+      return `${count} ${members.map(({ user }) => user)}`;
+    };
+    await show(h(Bob));
+    expect(text()).toBe("1 bob");
+  });
+
+  it("does not get the state that the server has rendered for another one", async () => {
+    const initial: Envelope = { topic: "cars", position: "e1.4", first: 1, keys: ["a"], events: [1] };
+    expect(renderToString(h(Provider, null, h(Cars, { keys: ["a"], initial })))).toBe("<p>true a,1</p>");
+    root = createRoot(place);
+    const render = (keys: string[]) => act(async () => root?.render(h(Provider, null, h(Cars, { keys, initial }))));
+    await render(["a"]);
+    expect(text()).toBe("true a,1");
+    await render(["b"]);
+    expect(text()).toBe("false");
+    await wait();
+    expect(text()).toBe("true b,2");
+  });
 });
 
 describe("usePresence", () => {

@@ -19,7 +19,13 @@ interface Car {
   speed: number;
 }
 
-export function Cars({ topic, initial }: { topic: string | null; initial?: Envelope }): ReactElement {
+interface Props {
+  topic: string | null;
+  initial?: Envelope;
+  watched?: readonly string[];
+}
+
+export function Cars({ topic, initial, watched }: Props): ReactElement {
   const { status, publish, reconnect } = useSession();
   const cars: TopicEvents<Car> = useTopic<Car>(topic, {
     keep: 50,
@@ -29,9 +35,11 @@ export function Cars({ topic, initial }: { topic: string | null; initial?: Envel
     initial,
   });
   const error: ThalwegError | null = cars.error;
-  const { value } = useValue<Car>("cars", { interval: 250 });
-  const { map, isWhole } = useKeyed<Car>("fleet");
-  const here: Presence<{ name: string }> = usePresence<{ name: string }>("cars");
+  const { value } = useValue<Car>("cars", { interval: 250, keys: ["c7"] });
+  const { map, isWhole } = useKeyed<Car>("fleet", { keys: watched, prefix: "taxi/" });
+  const here: Presence<{ name: string }> = usePresence<{ name: string }>("cars", { keys: ["ann"] as const });
+  // @ts-expect-error a list of keys, not one key
+  useTopic<Car>("fleet", { keys: "c7" });
   // @ts-expect-error there may be no value yet
   console.log(value.speed);
   // @ts-expect-error the list is read only
