@@ -82,7 +82,7 @@ export interface Column<T = unknown> {
    * Returns all values. This is by far the fastest way to read many. Numbers and times without `null` are a
    * `Float64Array`. Do not modify the result: it may be the table's own memory.
    */
-  toArray(): ArrayLike<T | null>;
+  toArray(): ArrayLike<T | null> & Iterable<T | null>;
   /** Iterates over the values. */
   [Symbol.iterator](): Iterator<T | null>;
 }

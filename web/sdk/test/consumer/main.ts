@@ -65,6 +65,7 @@ export async function main(): Promise<void> {
   elsewhere.close();
   const stream: ColumnStream = columns("/", "cars", { from: "earliest" }, ({ table, gap }: ColumnBatch) => {
     const speeds: ArrayLike<number | null> | undefined = table.getChild<number>("speed")?.toArray();
+    for (const speed of table.getChild<number>("speed")?.toArray() ?? []) console.log(speed?.toFixed(1));
     // @ts-expect-error there may be no such column
     console.log(speeds.length, gap?.missed, table.at(0)?.["speed"]);
   });
