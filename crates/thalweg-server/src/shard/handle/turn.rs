@@ -258,6 +258,14 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::{Wake, Waker},
+    };
+
     use tokio::sync::mpsc;
 
     use super::*;
@@ -294,23 +302,39 @@ mod tests {
         assert!(matches!(taken.last(), Some(ShardMessage::Flush(_))));
     }
 
-    #[tokio::test]
-    async fn a_message_for_an_empty_queue_wakes_the_task() {
-        let ((to_messages, to_publishes), mut queues) = queues(1);
-        let mut taken = Vec::new();
-        for round in 1..=3 {
-            let takes = poll_fn(|cx| {
-                queues.take(cx, &mut taken);
-                if taken.len() == 2 * round { Poll::Ready(()) } else { Poll::Pending }
-            });
-            let sends = async {
-                yield_now().await;
-                to_messages.try_send(ShardMessage::Drain).expect("the queue is empty");
-                yield_now().await;
-                to_publishes.try_send(flush()).expect("the queue is empty");
-            };
-            tokio::join!(takes, sends);
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
         }
-        assert_eq!(taken.len(), 6);
+    }
+
+    #[test]
+    fn a_message_for_an_empty_queue_wakes_the_task() {
+        let half = MESSAGES_PER_TURN / 2;
+        let ((to_messages, to_publishes), mut queues) = queues(half);
+        // As many as a turn takes of this queue.
+        while to_messages.try_send(ShardMessage::Drain).is_ok() {}
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut take_all = || {
+            let mut taken = Vec::new();
+            loop {
+                let before = taken.len();
+                queues.take(&mut Context::from_waker(&waker), &mut taken);
+                if taken.len() == before {
+                    return before;
+                }
+            }
+        };
+        assert_eq!(take_all(), half);
+        for round in 0..3 {
+            to_messages.try_send(ShardMessage::Drain).expect("the queue is empty");
+            assert_eq!((wakes.0.load(Ordering::Relaxed), take_all()), (2 * round + 1, 1));
+            to_publishes.try_send(flush()).expect("the queue is empty");
+            assert_eq!((wakes.0.load(Ordering::Relaxed), take_all()), (2 * round + 2, 1));
+        }
     }
 }
