@@ -1,7 +1,7 @@
 /** The live page of a server that lists its topics only with a token, but allows all clients to subscribe. */
 
-import { createHmac } from "node:crypto";
 import { figure, later, state } from "../harness/live.js";
+import { SECRET, signed } from "../harness/signed.js";
 import { test as base, expect } from "../harness/test.js";
 
 const TOKEN = "look-at-me-1234567890";
@@ -38,14 +38,6 @@ test("shows the list with the token", async ({ page }) => {
 });
 
 test.describe("with a token without the right to list topics", () => {
-  const SECRET = "a secret of the tests, and of nobody else";
-  const signed = (rights: object): string => {
-    const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
-    const exp = Math.floor(Date.now() / 1000) + 600;
-    const text = `${part({ alg: "HS256" })}.${part({ sub: "alice", exp, thalweg: rights })}`;
-    return `${text}.${createHmac("sha256", SECRET).update(text).digest("base64url")}`;
-  };
-
   test.use({
     args: async ({}, use) => use(["--demo", "--jwt-secret", SECRET]),
     expected: /40[13] \((Unauthorized|Forbidden)\)/,

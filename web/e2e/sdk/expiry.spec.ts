@@ -1,13 +1,12 @@
 /** Tokens that expire: the server closes the first connection; later tokens are replaced before they expire. */
 
-import { createHmac } from "node:crypto";
+import { SECRET, signed } from "../harness/signed.js";
 import { expect, more, open, subscribe, test } from "../harness/test.js";
 import { TRANSPORTS } from "./transports.js";
 
 // Tokens expire after a few seconds of real time, even if the page gets little CPU time.
 test.describe.configure({ retries: 2 });
 
-const SECRET = "a secret of the tests, and of nobody else";
 const SOURCE = ["--source", "users/alice/rows=constant,batch=5,interval=1ms"];
 
 test.use({
@@ -16,14 +15,7 @@ test.use({
   expected: /Failed to load resource/,
 });
 
-/** Creates a token for alice (RFC 7519, RFC 7515). */
-function signed(lastsS: number): string {
-  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
-  const now = Math.floor(Date.now() / 1000);
-  const rights = { subscribe: ["users/{sub}/**"] };
-  const text = `${part({ alg: "HS256" })}.${part({ sub: "alice", iat: now, exp: now + lastsS, thalweg: rights })}`;
-  return `${text}.${createHmac("sha256", SECRET).update(text).digest("base64url")}`;
-}
+const RIGHTS = { subscribe: ["users/{sub}/**"] };
 
 for (const name of TRANSPORTS) {
   test(`${name} continues when tokens expire, without lost or repeated events`, async ({ page }) => {
@@ -31,7 +23,7 @@ for (const name of TRANSPORTS) {
     let asked = 0;
     await page.exposeFunction("mint", () => {
       asked++;
-      return signed(lasting.shift() ?? 600);
+      return signed(RIGHTS, { lastsS: lasting.shift() ?? 600 });
     });
     await open(page, { transports: [name], token: "mint" });
     await subscribe(page, "users/alice/rows");
@@ -55,13 +47,10 @@ for (const name of TRANSPORTS) {
 
 test("a topic without a right in the next token ends, and the others continue", async ({ page }) => {
   const rights = ["users/{sub}/**", "news"];
-  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
   await page.exposeFunction("mint", () => {
-    const now = Math.floor(Date.now() / 1000);
-    const claims = { sub: "alice", iat: now, exp: now + 7, thalweg: { subscribe: [...rights] } };
+    const token = signed({ subscribe: [...rights] }, { lastsS: 7 });
     rights.length = 1;
-    const text = `${part({ alg: "HS256" })}.${part(claims)}`;
-    return `${text}.${createHmac("sha256", SECRET).update(text).digest("base64url")}`;
+    return token;
   });
   await open(page, { transports: ["websocket"], token: "mint" });
   await subscribe(page, "users/alice/rows");
