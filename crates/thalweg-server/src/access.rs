@@ -75,6 +75,8 @@ pub(crate) enum Right<'a> {
     ViewTopic(&'a Topic),
     /// Read `/metrics`, which covers all topics.
     ViewMetrics,
+    /// See what a subject does, in all topics.
+    TraceSubject,
     /// Close connections of others.
     Administer,
 }
@@ -199,6 +201,16 @@ impl Wanted for ViewMetrics {
     }
 }
 
+/// A subject whose actions a client wants to see.
+#[derive(Debug)]
+pub(crate) struct TraceSubject(pub(crate) Box<str>);
+
+impl Wanted for TraceSubject {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        [Right::TraceSubject].into_iter()
+    }
+}
+
 impl AccessPolicy {
     /// Returns the access policy of a server that listens on `listen`. `published` has the keys at the configured URL. The error
     /// is one sentence that tells the user what to set.
@@ -284,7 +296,7 @@ impl AccessPolicy {
                 may_inspect(topic) && self.made_of.configured.get(topic).is_none_or(may_inspect)
             }
             Right::ViewTopics => is(|rights| !rights.inspect.are_none()),
-            Right::ViewMetrics => is(|rights| rights.inspect.are_all()),
+            Right::ViewMetrics | Right::TraceSubject => is(|rights| rights.inspect.are_all()),
             Right::Administer => is(|rights| rights.admin),
         };
         if may {
@@ -335,7 +347,8 @@ impl AccessPolicy {
     }
 
     fn refusal(&self, holder: &Holder, right: Right<'_>) -> Refusal {
-        if let Right::ViewTopics | Right::ViewTopic(_) | Right::ViewMetrics = right
+        if let Right::ViewTopics | Right::ViewTopic(_) | Right::ViewMetrics | Right::TraceSubject =
+            right
             && !self.holders.has_tokens()
         {
             return Refusal::unauthorized(
@@ -384,6 +397,7 @@ impl AccessPolicy {
             ),
             Right::ViewTopics => ("the list of topics".to_owned(), "inspect has a pattern"),
             Right::ViewMetrics => ("viewing the metrics".to_owned(), "inspect has \"**\""),
+            Right::TraceSubject => ("tracing a subject".to_owned(), "inspect has \"**\""),
             Right::Administer => ("closing connections".to_owned(), "admin is true"),
         };
         match holder.kind {

@@ -12,6 +12,7 @@
 //! context          HTTP on a shard, and a connection, as requests see them
 //! routes           a request → its answer
 //!   identify       the token's holder, and its rates
+//!   paths          the topic in a path
 //! sessions         requests that name a session: records and polls of its client
 //! post             bodies: events, commands, tickets
 //! tickets          issues and redeems tickets, which this server or a broker keeps
@@ -20,6 +21,8 @@
 //! inspect          the state of the server: health, metrics, the list of topics
 //! pages            the pages for browsers
 //! runs             the lab's runs: list and files
+//! trace_body       the lines of a trace, as a body
+//! traced_request   the line of a request in the trace of its subject
 //! body             the body of a request, as it arrives
 //! body_permits     limits how many bodies are read at a time
 //! respond          heads of answers
@@ -49,6 +52,7 @@ mod inspect;
 mod line_body;
 mod overview;
 mod pages;
+mod paths;
 mod post;
 mod preface;
 mod refused_streams;
@@ -61,6 +65,8 @@ mod sessions;
 mod takeover;
 mod tickets;
 mod timeouts;
+mod trace_body;
+mod traced_request;
 
 pub(crate) use arrival::serve_connection;
 pub(crate) use body_permits::BodyPermits;

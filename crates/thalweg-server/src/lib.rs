@@ -18,6 +18,7 @@
 //! answers            unread answers                                   (pure)
 //! rates              rate limits of clients
 //! audit              log lines about refusals
+//! traces             lines about what a subject does
 //! process            metrics of the process
 //! metrics            counters and gauges
 //! access             the access policy                                (pure)
@@ -55,6 +56,7 @@ mod serve;
 mod shard;
 mod source;
 mod start;
+mod traces;
 mod transport;
 
 pub use clock::now_us;

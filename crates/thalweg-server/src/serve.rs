@@ -166,6 +166,7 @@ pub(crate) fn serve_with(
         shared_topics: Arc::new(shared_topics),
         brokers: links.into(),
         open_sockets: Arc::default(),
+        traces: Arc::default(),
         presence_nodes: Arc::default(),
     };
     let shared = Shared {

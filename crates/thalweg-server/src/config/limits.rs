@@ -217,6 +217,19 @@ pub(crate) const FIGURES_PER_LOOKUP: usize = 1024;
 /// Maximum number of subscribers of a topic that a shard and an answer show: less than a millisecond of a shard's time.
 pub(crate) const SHOWN_SUBSCRIBERS_MAX: usize = 1000;
 
+/// Maximum number of subjects that are traced at a time. Each action of a client is compared with all of them.
+pub(crate) const TRACES_MAX: usize = 16;
+
+/// Lines of a trace that wait for its viewer: a second of the commands that one connection may send. They take a third of a megabyte.
+/// Further ones are dropped.
+pub(crate) const TRACE_LINES_MAX: usize = 1000;
+
+/// Bytes of a trace passed to HTTP at a time.
+pub(crate) const TRACE_PIECE_BYTES: usize = 16 << 10;
+
+/// A trace ends after this time: a forgotten one must not slow the actions of clients for ever.
+pub(crate) const TRACE_LIFE: Duration = Duration::from_secs(600);
+
 /// Maximum number of topics of each shard that the overview covers. It holds about 300 bytes of each while a client shows it.
 pub(crate) const SAMPLED_TOPICS_MAX: usize = 100_000;
 

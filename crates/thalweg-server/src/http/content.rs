@@ -16,7 +16,10 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::context::{Http, RequestConnection};
+use super::{
+    context::{Http, RequestConnection},
+    trace_body::TraceBody,
+};
 use crate::{
     answers::{AnswerAccount, Charge},
     shard::HistoryPage,
@@ -41,6 +44,8 @@ pub(super) enum Content {
     File(Box<FileBody>),
     /// A subscriber's pipe. The pipe of a long poll is counted.
     Pipe(PipeBody, Option<Charge>),
+    /// The lines of a trace, whose queue is bounded.
+    Trace(Box<TraceBody>),
     /// The answer to HEAD for a subscription: no body, and an unknown length.
     Nothing,
 }
@@ -96,7 +101,8 @@ impl Content {
             Self::History(history) => history.page.bytes(),
             Self::File(file) => (file.end - file.next) as usize + file.read.len(),
             Self::Pipe(pipe, _) => pipe.bytes(),
-            Self::Nothing => 0,
+            // More may come, and nobody knows how many.
+            Self::Trace(_) | Self::Nothing => 0,
         }
     }
 
@@ -110,6 +116,7 @@ impl Content {
             }
             Self::History(history) => history.next_piece(),
             Self::File(file) => return file.poll_piece(context),
+            Self::Trace(trace) => return trace.poll_piece(context).map(|piece| piece.map(Ok)),
             Self::Nothing => None,
             Self::Pipe(pipe, charge) => {
                 let polled = ready!(Pin::new(pipe).poll_frame(context));
@@ -241,6 +248,7 @@ impl Body for Content {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Pipe(pipe, _) => pipe.is_end_stream(),
+            Self::Trace(_) => false,
             _ => self.left() == 0,
         }
     }
@@ -248,7 +256,7 @@ impl Body for Content {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Pipe(pipe, _) => pipe.size_hint(),
-            Self::Nothing => SizeHint::default(),
+            Self::Trace(_) | Self::Nothing => SizeHint::default(),
             _ => SizeHint::with_exact(self.left() as u64),
         }
     }

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
 use thalweg_wire::ErrorCode;
 use tokio::task::yield_now;
 
-use super::context::Http;
+use super::{context::Http, traced_request::TracedRequest};
 use crate::{
     access::{AccessPolicy, Allowed, Holder, Unidentified, Wanted},
     clock::{Now, now_us},
@@ -92,6 +92,9 @@ impl Http {
                 None => self.identify_token(&parts.headers, requester).await,
             },
         }?;
+        if let Some(traced) = TracedRequest::find(self, parts) {
+            traced.identified(&holder);
+        }
         if !is_counted_by_content(parts) {
             self.take_of_subject(&holder, requester)?;
         }

@@ -1,26 +1,31 @@
-//! The activity of all topics, and the settings and subscribers of one, for the overview page.
+//! The activity of all topics, the settings and subscribers of one, and the traces of subjects, for the overview page.
 
 use std::rc::Rc;
 
-use http::{Method, StatusCode, request::Parts};
+use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use serde_json::json;
 use thalweg_token::Topics;
 use thalweg_wire::{Excerpt, Topic};
 
 use super::{
+    content::Content,
     context::{Http, RequestConnection},
-    respond::{Answer, ErrorResponse, json, json_line},
+    respond::{Answer, ErrorResponse, json, json_line, text},
+    trace_body::TraceBody,
 };
 use crate::{
-    access::{Allowed, ViewTopic},
+    access::{Allowed, TraceSubject, ViewTopic},
     config::{RANKED_MAX, nearest},
     connection_limits::Requester,
     refusal::Refusal,
     shard::{OverviewLimits, Ranking, TopicOrder},
+    traces::Trace,
     transport::{Query, parameter, parameters},
 };
 
 pub(super) const TOPICS: &str = "/overview/topics";
+
+pub(super) const TRACE: &str = "/overview/trace";
 
 /// Topics in an answer if the request has no `limit`.
 const LIMIT: usize = 100;
@@ -90,6 +95,31 @@ async fn viewed(
     let topic = Topic::from_path(topic).map_err(Refusal::from)?;
     let query = Query::from_request_with(parts, &["ticket"])?;
     Ok(http.allow(ViewTopic(topic), parts, &query, requester).await?)
+}
+
+/// Returns the stream of what a subject does from now on.
+pub(super) async fn trace(
+    http: &Http,
+    parts: &Parts,
+    requester: &Requester,
+) -> Result<Answer, ErrorResponse> {
+    if parts.method != Method::GET {
+        return Err(ErrorResponse::method("GET, HEAD"));
+    }
+    let query = Query::from_request_with(parts, &["subject", "ticket"])?;
+    let subject = parameter(parts, "subject").filter(|subject| !subject.is_empty());
+    let subject = subject.ok_or_else(|| {
+        parameters::bad("a trace needs a subject: request /overview/trace?subject=alice".into())
+    })?;
+    let wanted = TraceSubject(Box::from(&*subject));
+    let wanted = http.allow(wanted, parts, &query, requester).await?;
+    let counts = &http.shard.counts;
+    let trace = Trace::open(&http.shard.common.traces, wanted);
+    let trace = trace.inspect_err(|_| counts.traces_refused.add(1))?;
+    let body = TraceBody::new(trace, counts, http.config().heartbeat());
+    let mut answer = text("application/x-ndjson", Content::Trace(Box::new(body)));
+    answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(answer)
 }
 
 /// Returns the settings of a topic, and where each comes from.

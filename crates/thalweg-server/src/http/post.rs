@@ -2,7 +2,9 @@ use std::{pin::pin, rc::Rc, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
 use thalweg_core::stream::Payloads;
-use thalweg_wire::{Condition, ErrorCode, Topic, event::EventError, limits::COMMAND_BYTES_MAX};
+use thalweg_wire::{
+    Condition, ErrorCode, Topic, answer::Published, event::EventError, limits::COMMAND_BYTES_MAX,
+};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -12,13 +14,14 @@ use super::{
     line_body::{LineBody, Piece},
     repolls::Repolls,
     respond::{Answer, ErrorResponse, json},
+    traced_request::TracedRequest,
 };
 use crate::{
     access::{Allowed, Holder, TICKET_LIFE_S, Writing},
     broker::{PublishTerms, RetryKey},
     clock::now_us,
     connection_limits::Requester,
-    protocol::thalweg,
+    protocol::{Reply, thalweg},
     rates::Act,
     refusal::Refusal,
     shard::{Context, PublishResult},
@@ -26,6 +29,7 @@ use crate::{
         EventKeys,
         posted::{self, BodyKind, Lines},
     },
+    traces::Action,
     transport::{Client, Query, parameters::bad},
 };
 
@@ -135,7 +139,14 @@ impl Publisher {
         };
         let answered = result.map(|result| result.published(&self.topic.topic));
         match (published, answered) {
-            (Err(refusal), published) => Err(ErrorResponse { published, ..refusal.into() }),
+            (Err(refusal), published) => {
+                http.shard.common.traces.note(self.holder.subject(), || {
+                    let mut action = self.action(None);
+                    action.refuse(&refusal);
+                    action
+                });
+                Err(ErrorResponse { published, ..refusal.into() })
+            }
             (Ok(()), published) => {
                 let body = published.map(|published| published.to_json()).unwrap_or_default();
                 let mut answer = json(StatusCode::OK, body);
@@ -164,7 +175,7 @@ impl Publisher {
     ) -> Result<(), Refusal> {
         let (condition, ttl_us) = (self.condition, self.ttl_us);
         let terms = PublishTerms { condition, ttl_us, ..PublishTerms::default() };
-        let now = http.shard.publish(&self.topic, payloads, terms).await?;
+        let now = self.send(http, payloads, terms).await?;
         match result {
             Some(result) => result.extend(&now),
             None => *result = Some(now),
@@ -195,8 +206,36 @@ impl Publisher {
             );
         let terms =
             PublishTerms { retry_key, condition, may_read, ttl_us, ..PublishTerms::default() };
-        *result = Some(http.shard.publish(&self.topic, &mut payloads, terms).await?);
+        *result = Some(self.send(http, &mut payloads, terms).await?);
         Ok(())
+    }
+
+    /// Publishes events, with a line in the trace of the subject.
+    async fn send(
+        &self,
+        http: &Http,
+        payloads: &mut Payloads,
+        terms: PublishTerms,
+    ) -> Result<PublishResult, Refusal> {
+        let traces = &http.shard.common.traces;
+        let traced = traces.has(self.holder.subject()).then(|| self.action(Some(payloads)));
+        let result = http.shard.publish(&self.topic, payloads, terms).await?;
+        if let Some(action) = traced {
+            let Published { position, .. } = result.published(&self.topic.topic);
+            let position = Some(position.to_string());
+            traces.note(self.holder.subject(), || Action { position, ..action });
+        }
+        Ok(result)
+    }
+
+    /// Returns a publish for a trace.
+    fn action(&self, payloads: Option<&Payloads>) -> Action {
+        let Writing { topic, key } = &*self.topic;
+        let action = match payloads {
+            Some(payloads) => Action::publish(topic, payloads),
+            None => Action::new("publish").on(topic),
+        };
+        Action { key: key.as_deref().map(str::to_owned), ..action }
     }
 
     /// Appends lines as they arrive, so that a long request can serve as a connection for publishing. The request has a permit
@@ -309,6 +348,10 @@ pub(super) async fn command(
     })?;
     let request = thalweg::read(text, may_publish.then_some(limits.event_bytes));
     let context = Context { client, subscriber: None };
+    let traced = TracedRequest::find(http, parts);
+    if let Some(traced) = traced {
+        traced.set(request.action());
+    }
     if let Some(rated) = holder.rated(client.counted()) {
         let taken = request.acts().into_iter().try_for_each(|act| http.take(rated, act));
         if let Err(refusal) = taken {
@@ -320,6 +363,9 @@ pub(super) async fn command(
         Ok(command) => http.shard.execute(command, &holder, &context).await,
         Err(refused) => Err(refused),
     };
+    if let Some(traced) = traced {
+        traced.complete(|action| Reply::complete(reply.as_ref(), action));
+    }
     match reply {
         Ok(reply) => Ok(json(StatusCode::OK, thalweg::to_json(request.id.as_deref(), &reply))),
         Err(refusal) => Err(ErrorResponse { id: request.id, ..refusal.into() }),

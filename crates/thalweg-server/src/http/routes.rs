@@ -15,11 +15,13 @@ use super::{
     context::{Http, RequestConnection},
     discard::{ResponseRules, finish_answer, reject_get_body},
     inspect, overview, pages,
+    paths::topics_path,
     post::{self, Publisher},
     respond::{Answer, ErrorResponse, empty, json_line, text},
     runs,
     sessions::{self, OpenRequest},
     takeover::{Granted, Outlet, TakeoverSlot, subscribe},
+    traced_request::TracedRequest,
 };
 use crate::{
     access::{Admitted, Reading, ViewMetrics, Writing},
@@ -28,6 +30,7 @@ use crate::{
     protocol::{Accepted, Mount, Opening, thalweg::Thalweg},
     refusal::Refusal,
     shard::{AdHocQuery, Subscription},
+    traces::Action,
     transport::{self, Client, Query, Transport, negotiate, parameters},
 };
 
@@ -55,6 +58,8 @@ struct RequestInfo {
     path: Box<str>,
     /// The id in the request.
     id: Option<HeaderValue>,
+    /// The request for a trace, if a subject is traced.
+    traced: Option<TracedRequest>,
 }
 
 impl RequestInfo {
@@ -67,7 +72,7 @@ impl RequestInfo {
         let mut ends = (0..=path.len().min(PATH_BYTES_MAX)).rev();
         let end = ends.find(|end| path.is_char_boundary(*end)).unwrap_or(0);
         let path = path[..end].into();
-        Self { address, path, id: id.cloned() }
+        Self { address, path, id: id.cloned(), traced: None }
     }
 }
 
@@ -112,7 +117,8 @@ pub(super) async fn answer(
         return finish_answer(http, rules, body, answer).await;
     }
     // Made before the limits are checked: a refusal of a proxy's client names that client.
-    let info = RequestInfo::new(&parts, connection.permit.client(&forwarded));
+    let mut info = RequestInfo::new(&parts, connection.permit.client(&forwarded));
+    info.traced = TracedRequest::begin(http, &mut parts);
     let checked = match connection.permit.requester(&forwarded) {
         Ok(requester) => {
             connection.address.set(requester.address);
@@ -144,7 +150,13 @@ pub(super) async fn answer(
         Ok(_) if transport::is_tunnel(&parts) => Err(no_websocket().into()),
         Ok((Some(Routed::Session(request)), requester)) => {
             // Boxed because it is rare: it must not enlarge the future of every request.
-            Box::pin(sessions::answer(http, request, &requester, &parts, &mut body)).await
+            let answered =
+                Box::pin(sessions::answer(http, request, &requester, &parts, &mut body)).await;
+            if let (Some(traced), Ok(_)) = (&info.traced, &answered) {
+                // Its connection adds lines for the commands.
+                traced.leave();
+            }
+            answered
         }
         Ok((Some(Routed::Answer(answer)), _)) => Ok(answer),
         Ok((None, requester)) => route(http, connection, requester, &mut parts, &mut body).await,
@@ -211,13 +223,16 @@ impl Http {
         admitted: &Admitted,
         info: &RequestInfo,
     ) -> Answer {
+        if let Some(traced) = &info.traced {
+            traced.finish(self, answered.as_ref().err().map(|error| &error.refusal));
+        }
         let mut answer = answered.unwrap_or_else(|error| self.refuse(error, info));
         answer.headers_mut().extend(admitted.headers());
         answer
     }
 
     fn refuse(&self, error: ErrorResponse, info: &RequestInfo) -> Answer {
-        let RequestInfo { address, path, id } = info;
+        let RequestInfo { address, path, id, .. } = info;
         let id = id.clone().unwrap_or_else(|| {
             // Any number will do: it only identifies the request in the log.
             let random = self.access().random().unwrap_or_default();
@@ -233,15 +248,6 @@ impl Http {
             answer.headers_mut().insert(REQUEST_ID, id);
         }
         answer
-    }
-}
-
-/// Returns the topic in a path: `Some(None)` is all topics, `Some(Some(…))` is one, `None` is something else.
-fn topics_path(path: &str) -> Option<Option<&str>> {
-    let rest = path.strip_prefix("/v1/topics")?;
-    match rest.strip_prefix('/') {
-        None if rest.is_empty() => Some(None),
-        topic => topic.map(Some),
     }
 }
 
@@ -288,6 +294,11 @@ async fn begin(
     let request = negotiate(parts, &query, path_topic, config, &http.access())?;
     // Boxed before it waits, which keeps the future of every request small.
     let wanted = Box::new(Subscription { request, protocol: Box::new(Thalweg), ad_hoc });
+    if let Some(traced) = TracedRequest::find(http, parts) {
+        let first = wanted.request.topics.first();
+        let action = first.map(|(topic, start)| Action::subscription(topic, *start));
+        traced.set(action.unwrap_or_else(|| Action::new("connect")));
+    }
     let holder = http.identify(parts, &query, requester).await?;
     let subscription = http.access().allow(&holder, wanted)?;
     Ok(Some(Routed::Subscription(Granted { subscription, holder })))
@@ -348,6 +359,10 @@ async fn route(
                 (parts.uri, parts.headers) = Default::default();
                 let _permit =
                     if is_beside { Some(connection.permit.for_stream(requester)?) } else { None };
+                if let Some(traced) = TracedRequest::find(http, parts) {
+                    // The publisher adds lines for its parts.
+                    traced.leave();
+                }
                 publisher.publish(http, body, &connection.repolls).await
             }
             (&Method::DELETE, Some(topic)) => delete(http, topic, parts, &requester).await,
@@ -371,6 +386,7 @@ async fn route(
     let shown = &http.config().pages;
     match path {
         // Boxed because it is rare: it must not enlarge the future of every request.
+        overview::TRACE => Box::pin(overview::trace(http, parts, &requester)).await,
         overview::TOPICS => Box::pin(overview::answer(http, connection, parts, &requester)).await,
         "/v1/commands" | "/v1/tickets" | administer::DISCONNECT if parts.method != Method::POST => {
             Err(ErrorResponse::method("POST"))

@@ -130,6 +130,12 @@ counts! {
         rates_uncounted: Counter,
         /// Log lines about refusals that were omitted, because there were too many in a second.
         audit_left_out: Counter,
+        /// Traces of subjects that are open.
+        traces: Gauge,
+        /// Traces refused because too many were open, or the server was shutting down.
+        traces_refused: Counter,
+        /// Lines left out of traces whose viewer read too slowly.
+        trace_lines_dropped: Counter,
         /// Topics that have ended: deleted, or gone upstream.
         topics_ended: Counter,
         /// Topics of NATS streams without readers that were removed from memory to make room.

@@ -12,6 +12,7 @@ use crate::{
     access::{Right, Wanted, WantedKeys},
     rates::Act,
     refusal::Refusal,
+    traces::Action,
 };
 
 /// A parsed and checked command.
@@ -76,6 +77,25 @@ pub(crate) enum Reply {
 }
 
 impl Request {
+    /// Returns the command for the trace of its subject.
+    pub(crate) fn action(&self) -> Action {
+        match &self.command {
+            Ok(Command::Publish { topic, payloads, key, .. }) => Action {
+                key: key.as_deref().map(str::to_owned),
+                ..Action::publish(topic, payloads)
+            },
+            Ok(Command::Subscribe { topic, start, .. }) => Action::subscription(topic, *start),
+            Ok(Command::Unsubscribe { topic }) => Action::new("unsubscribe").on(topic),
+            Ok(Command::Cancel { .. }) => Action::new("unsubscribe"),
+            Ok(Command::Echo { .. }) => Action::new("echo"),
+            Ok(Command::Ack { topic, position }) => {
+                Action { position: Some(position.to_string()), ..Action::new("ack").on(topic) }
+            }
+            Ok(Command::Refresh { .. }) => Action::new("refresh"),
+            Err(_) => Action::new("command"),
+        }
+    }
+
     /// Returns the actions that count against the client's rates.
     pub(crate) fn acts(&self) -> [(Act, u64); 3] {
         let events = match &self.command {
@@ -83,6 +103,20 @@ impl Request {
             _ => 0,
         };
         [(Act::Command, 1), (Act::Byte, self.bytes as u64), (Act::Publish, events)]
+    }
+}
+
+impl Reply {
+    /// Completes the line of a command with its result.
+    pub(crate) fn complete(result: Result<&Self, &Refusal>, action: &mut Action) {
+        match result {
+            Ok(Self::Published(published)) => {
+                action.position = Some(published.position.to_string());
+            }
+            Ok(Self::Unsubscribed(topic, _)) => action.topic = Some(topic.to_string()),
+            Ok(_) => {}
+            Err(refusal) => action.refuse(refusal),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
     metrics::Metrics,
     rates::AllRates,
     source::Inputs,
+    traces::Traces,
 };
 
 #[derive(Clone)]
@@ -43,6 +44,8 @@ pub(crate) struct Common {
     pub(crate) shared_topics: Arc<SharedTopics>,
     pub(crate) brokers: Arc<[BrokerLink]>,
     pub(crate) open_sockets: Arc<OpenSockets>,
+    /// The subjects that are traced.
+    pub(crate) traces: Arc<Traces>,
     /// The servers that share the members of topics.
     pub(crate) presence_nodes: Arc<PresenceNodes>,
 }

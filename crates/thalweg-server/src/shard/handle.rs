@@ -16,6 +16,7 @@ mod sessions;
 mod stream_health;
 mod subscribe;
 mod time_search;
+mod traced;
 mod turn;
 mod wake;
 

@@ -38,8 +38,9 @@ use crate::{
     clock::now_us,
     config::SOCKET_READ_BYTES,
     connection_limits::Address,
-    metrics::Counts,
+    metrics::{CountedTransport, Counts},
     refusal::Refusal,
+    traces::Action,
 };
 pub(super) use connection::Connection;
 use history_query::HistoryQuery;
@@ -350,7 +351,13 @@ impl Subscribers {
             Flags { sent: true, always_beats, has_client_timeout, ..Flags::default() };
         self.watch_token(key);
         self.counts.connections.add(1);
-        self.counts.transport(self.connections[key as usize].counted_transport()).add(1);
+        let connection = &self.connections[key as usize];
+        let transport = connection.counted_transport();
+        self.counts.transport(transport).add(1);
+        self.common.traces.note(connection.holder.subject(), || {
+            let transport = Some(CountedTransport::NAMES[transport as usize]);
+            Action { transport, ..Action::new("connect").by(serial) }
+        });
         self.counts.piped_connections.add(u64::from(is_piped));
         self.counts.subscribed.add(1);
         Ok(SubscriberId { key, serial })
@@ -376,8 +383,24 @@ impl Subscribers {
         self.connections.get_mut(id.key as usize).filter(|other| other.serial == id.serial)
     }
 
+    /// Removes a connection whose client the server does not tell that it is closed.
+    pub(super) fn cut(&mut self, topics: &mut Topics, key: u32, close: Close) {
+        self.counts.count_closed(close.code);
+        self.remove_because(topics, key, close.reason);
+    }
+
     /// Removes a connection at once.
     pub(super) fn remove(&mut self, topics: &mut Topics, key: u32) {
+        let Some(connection) = self.connections.get(key as usize) else { return };
+        let reason = match connection.subscriber.close_code() {
+            Some(code) => close::for_code(code).reason,
+            None if connection.subscriber.is_of_poll() => "answered",
+            None => "gone",
+        };
+        self.remove_because(topics, key, reason);
+    }
+
+    fn remove_because(&mut self, topics: &mut Topics, key: u32, reason: &'static str) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         connection.subscriber.leave(topics);
         // Keep the connection in the slab during this loop: when a subscription is removed from a feed's
@@ -395,6 +418,10 @@ impl Subscribers {
         self.flags[key as usize] = Flags::default();
         self.counts.connections.sub(1);
         self.counts.transport(connection.counted_transport()).sub(1);
+        self.common.traces.note(connection.holder.subject(), || Action {
+            reason: Some(reason),
+            ..Action::new("disconnect").by(connection.serial)
+        });
     }
 
     /// Adds a connection to a feed's list.
@@ -404,6 +431,9 @@ impl Subscribers {
         if let Some(place) = topics.join(feed, key, format, now_us) {
             connection.subscriber.listed(feed, place);
             if let Some(presence) = topics.presence(feed) {
+                self.common.traces.note(connection.holder.subject(), || {
+                    feed_action("join", topics, feed, connection)
+                });
                 let member = connection.member(presence.of);
                 topics.member_changed(feed, MemberChange::Joined(member), now_us);
             }
@@ -426,6 +456,9 @@ impl Subscribers {
             && let Some(presence) = topics.presence(feed)
             && let Some(connection) = self.connections.get(key as usize)
         {
+            self.common.traces.note(connection.holder.subject(), || {
+                feed_action("leave", topics, feed, connection)
+            });
             let left = connection.member_left(presence.of);
             topics.member_changed(feed, left, now_us());
         }
@@ -436,8 +469,12 @@ impl Subscribers {
         }
     }
 
-    pub(super) fn end_topic(&mut self, key: u32, feed: FeedKey, code: EndCode) {
+    pub(super) fn end_topic(&mut self, topics: &Topics, key: u32, feed: FeedKey, code: EndCode) {
         if let Some(connection) = self.connections.get_mut(key as usize) {
+            self.common.traces.note(connection.holder.subject(), || Action {
+                reason: Some(code.name()),
+                ..feed_action("end", topics, feed, connection)
+            });
             connection.subscriber.end_topic(feed, code);
             self.mark_dirty(key);
         }
@@ -481,4 +518,15 @@ impl Subscribers {
             self.readable.push_back(key);
         }
     }
+}
+
+/// Returns the line of something that happens to a connection's subscription.
+fn feed_action(
+    what: &'static str,
+    topics: &Topics,
+    feed: FeedKey,
+    connection: &Connection,
+) -> Action {
+    let topic = topics.topic(feed).map(ToString::to_string);
+    Action { topic, ..Action::new(what).by(connection.serial) }
 }

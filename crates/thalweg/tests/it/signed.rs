@@ -4,6 +4,7 @@ mod disconnecting;
 mod keys;
 mod members;
 mod reloading;
+mod traces;
 
 use std::{
     sync::{
@@ -133,6 +134,7 @@ fn ways(topic: &str) -> Vec<Way> {
         way("/overview/topics", Some(Inspect), "GET", "/overview/topics", ""),
         way("/overview/settings", Some(Inspect), "GET", "/overview/settings/TOPIC", ""),
         way("/overview/subscribers", Some(Inspect), "GET", "/overview/subscribers/TOPIC", ""),
+        way("/overview/trace", Some(Inspect), "GET", "/overview/trace?subject=TOPIC", ""),
         way("/runs", Some(Subscribe), "GET", "/runs", ""),
         way(
             "/v1/admin/disconnect",

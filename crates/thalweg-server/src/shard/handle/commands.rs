@@ -297,7 +297,7 @@ impl Shard {
         let command_bytes_max = self.command_bytes_max(&holder);
         self.subscribers.refresh(key, holder, command_bytes_max);
         for feed in lost {
-            self.subscribers.end_topic(key, feed, EndCode::Forbidden);
+            self.subscribers.end_topic(&self.topics, key, feed, EndCode::Forbidden);
         }
     }
 

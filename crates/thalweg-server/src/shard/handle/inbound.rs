@@ -66,6 +66,7 @@ impl Shard {
     /// Executes a connection's command and sends the reply when it is done.
     fn execute_for(&mut self, handle: &Rc<Handle>, key: u32, request: Request) {
         let taken = self.take_rates(key, &request);
+        let traced = self.traced_command(key, &request);
         let Request { id, command, .. } = request;
         if matches!(command, Ok(Command::Refresh { .. })) {
             // Verifying a token takes as long as a hundred visits.
@@ -82,7 +83,12 @@ impl Shard {
             Err(refused) => Execution::Done(Err(refused)),
         };
         let waiting = match execution {
-            Execution::Done(reply) => return self.reply(key, id.as_deref(), &reply),
+            Execution::Done(reply) => {
+                if let Some(traced) = traced {
+                    traced.note(&self.common.traces, &reply);
+                }
+                return self.reply(key, id.as_deref(), &reply);
+            }
             Execution::Pending(waiting) => waiting,
         };
         let Some(connection) = self.subscribers.at_mut(key) else { return };
@@ -92,6 +98,9 @@ impl Shard {
         let handle = Rc::clone(handle);
         spawn_local(async move {
             let reply = handle.finish(waiting, &context).await;
+            if let Some(traced) = traced {
+                traced.note(&handle.common.traces, &reply);
+            }
             handle.with_subscriber(subscriber, |shard| {
                 let Some(connection) = shard.subscribers.at_mut(key) else { return };
                 connection.unanswered -= 1;

@@ -20,6 +20,7 @@ impl Handle {
             ShardMessage::Drain => {
                 self.draining.set(true);
                 self.drain.notify_waiters();
+                self.common.traces.drain();
                 self.with_shard(|shard| {
                     shard.flush();
                     shard.drain(now_us());

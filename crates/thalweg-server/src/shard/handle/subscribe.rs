@@ -201,6 +201,7 @@ impl Shard {
             permit,
         );
         let id = self.subscribers.insert(connection)?;
+        self.note_subscribed(id, request);
         let now_us = now_us();
         for feed in feeds {
             self.subscribers.join(&mut self.topics, id.key, feed, now_us);

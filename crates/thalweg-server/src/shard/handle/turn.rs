@@ -202,7 +202,7 @@ impl Shard {
             let ended = topics.readers(feed).filter(|_| topics.is_ended(feed));
             for key in ended.into_iter().flat_map(|(readers, _)| readers) {
                 match ending {
-                    Ending::Ended(code) => subscribers.end_topic(*key, feed, code),
+                    Ending::Ended(code) => subscribers.end_topic(topics, *key, feed, code),
                     Ending::Restarted => subscribers.close(*key, close::RESTARTED),
                 }
             }

@@ -188,14 +188,16 @@ impl Subscribers {
     }
 
     fn end_owner(&mut self, topics: &mut Topics, account: &AnswerAccount) {
-        self.counts.count_closed(close::STALLED.code);
         match account.owner {
-            AccountOwner::Http => account.end(),
+            AccountOwner::Http => {
+                self.counts.count_closed(close::STALLED.code);
+                account.end();
+            }
             AccountOwner::Subscriber(key) => {
                 if let Some(connection) = self.connections.get(key as usize) {
                     connection.writer.reset();
                 }
-                self.remove(topics, key);
+                self.cut(topics, key, close::STALLED);
             }
         }
     }

@@ -17,8 +17,7 @@ impl Subscribers {
         let polled = self.connections.iter().filter(|(_, connection)| connection.is_polled());
         let keys: Vec<u32> = polled.map(|(key, _)| key as u32).collect();
         for key in keys {
-            self.counts.count_closed(close.code);
-            self.remove(topics, key);
+            self.cut(topics, key, close);
         }
     }
 

@@ -107,8 +107,7 @@ impl Subscribers {
             // The kernel drops the unsent bytes, too.
             connection.writer.reset();
             let before = topics.pinned_bytes(&feeds);
-            self.counts.count_closed(close::STALLED.code);
-            self.remove(topics, key);
+            self.cut(topics, key, close::STALLED);
             pinned -= before - topics.pinned_bytes(&feeds);
         }
     }
@@ -119,8 +118,7 @@ impl Subscribers {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         connection.forgive_silence(now_us);
         if connection.subscriber.is_ending() || connection.is_polled() {
-            self.counts.count_closed(close::SILENT.code);
-            return self.remove(topics, key);
+            return self.cut(topics, key, close::SILENT);
         }
         self.close(key, close::SILENT);
     }

@@ -93,6 +93,7 @@ impl SharingShard {
             shared_topics: Arc::new(SharedTopics::default()),
             brokers: [broker].into(),
             open_sockets: Arc::default(),
+            traces: Arc::default(),
             presence_nodes: Arc::default(),
         };
         let topics = Topics::new(0, common, &counts);
