@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { counted } from "../format.js";
+import { traceLink } from "../overview/trace.js";
 import { askForToken, errorMessage, problemOf, request, serverUrl, token } from "../server.js";
 import { write } from "./address.js";
 import { LANGUAGES, type Language, snippet, topicPath } from "./snippets.js";
@@ -270,7 +271,15 @@ function Subscribers({ topic }: { topic: string }) {
           <tbody>
             {shown?.subscribers.slice(0, SHOWN).map(({ subject, token, transport, lag, full_ms }, index) => (
               <tr key={index}>
-                <th scope="row">{subject ?? (token ? `token ${token}` : "without a token")}</th>
+                <th scope="row">
+                  {subject ? (
+                    <a href={traceLink(subject)} title={`Trace ${subject}`}>
+                      {subject}
+                    </a>
+                  ) : (
+                    (token && `token ${token}`) || "without a token"
+                  )}
+                </th>
                 <td>{transport}</td>
                 <td>{lag.toLocaleString("en")}</td>
                 <td class={full_ms === 0 ? "soft" : undefined}>

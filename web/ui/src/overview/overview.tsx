@@ -9,6 +9,7 @@ import { Limits, Parts, Queries, Reasons, Shards, Tiles, Transports } from "./pa
 import { Poll, type PollStatus, type TopicQuery } from "./poll.js";
 import { Readings } from "./reading.js";
 import { TopicsTable } from "./topics-table.js";
+import { Trace } from "./trace.js";
 import "./overview.css";
 
 /** Number of rows on the page. */
@@ -55,6 +56,7 @@ export function OverviewPage({ refused }: { refused(): void }) {
         </div>
         <TopicsTable ranked={ranked} query={query} ask={setQuery} />
       </section>
+      <Trace />
       <div class="panels">
         <Transports readings={readings} />
         <Limits readings={readings} />
